@@ -28,6 +28,9 @@ from startup import RESULTS
 
 from ci_doctor.correctness.settings import Rules
 
+# Products of small matrices: threads only wait for each other. numpy reads it when it is loaded, late.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 SEED = 20_261_122
 PROMISED = 0.05
 PROMPTS = (1, 10, 40)

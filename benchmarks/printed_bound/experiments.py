@@ -11,6 +11,8 @@ from itertools import count
 from random import Random
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from ci_doctor.correctness.settings import Arm, Rules
 from ci_doctor.correctness.verdict.compare import ArmStart
 from ci_doctor.correctness.verdict.decide import decide
@@ -22,6 +24,8 @@ _BOUND = re.compile(r"less than ([\d.]+)% of starts can hide")
 _GREEN = (Verdict.PASS, Verdict.FLAKY)
 _MOST_STARTS = 64
 _MOST_KNOWN = 20_000
+# The order of the arms is drawn: an experiment takes one of so many orders.
+_SEEDS = 31
 
 
 class Noise(StrEnum):
@@ -97,9 +101,11 @@ class Experiments:
         self.world, self.design, self.rng = world, design, rng
         self.requests = tuple(f"r{prompt}" for prompt in range(world.prompts))
         self.known: dict[tuple[object, ...], Arm | Printed] = {}
+        self.made = 0
 
     def run(self) -> Printed:
         fresh = count()
+        self.made += 1
         archived = range(self.design.archived)
         made = [(Arm.BASELINE, True, self._answers(Arm.BASELINE, fresh)) for _ in archived]
         for _ in range(_MOST_STARTS):
@@ -114,24 +120,31 @@ class Experiments:
 
     def _after(self, made: tuple[tuple[Arm, bool, tuple[str, ...]], ...]) -> "Arm | Printed":
         """The arm to start next, or what is printed once no start is left."""
-        found = self.known.get(made)
+        seed = self.made % _SEEDS
+        found = self.known.get((seed, *made))
         if found is None:
-            found = self._decided(made)
+            found = self._decided(made, replace(self.design.rules, seed=seed))
             if len(self.known) < _MOST_KNOWN:
-                self.known[made] = found
+                self.known[seed, *made] = found
         return found
 
-    def _decided(self, made: tuple[tuple[Arm, bool, tuple[str, ...]], ...]) -> "Arm | Printed":
+    def _decided(
+        self, made: tuple[tuple[Arm, bool, tuple[str, ...]], ...], rules: Rules
+    ) -> "Arm | Printed":
         numbers: dict[tuple[Arm, bool], int] = {}
         starts = []
         for arm, archived, given in made:
             number = numbers[arm, archived] = numbers.get((arm, archived), 0) + 1
             by_request = dict(zip(self.requests, given, strict=True))
-            starts.append(ArmStart(arm=arm, number=number, answers=by_request, archived=archived))
-        arm_next = next_arm(starts, self.requests, self.design.rules)
+            # Every archived start comes from a build of its own.
+            build = f"build {number}" if archived else None
+            starts.append(
+                ArmStart(arm=arm, number=number, answers=by_request, archived=archived, build=build)
+            )
+        arm_next = next_arm(starts, self.requests, rules)
         if arm_next is not None:
             return arm_next
-        decision = decide(starts, self.requests, self.design.rules, complete=True)
+        decision = decide(starts, self.requests, rules, complete=True)
         match = _BOUND.search(decision.risk or "")
         bound = float(match[1]) / 100 if match else None
         return Printed(decision.verdict in _GREEN, bound)

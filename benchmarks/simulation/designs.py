@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who decides over a run: the project's own rules under several settings, or pairs that are retried until one is equal."""
+"""Who decides over a run: rules under several settings, or pairs that are retried until one is equal."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ci_doctor.correctness.settings import Arm, Rules
-from ci_doctor.correctness.verdict.compare import ArmStart
-from ci_doctor.correctness.verdict.decide import decide
-from ci_doctor.correctness.verdict.schedule import next_arm
 from ci_doctor.model.verdict import Verdict
-from simulation.worlds import REQUESTS, Answers
+from simulation.judges import Former, Judge, Ours, Said
+from simulation.servers import Servers
+from simulation.worlds import Answers
 
 
 class Colour(StrEnum):
@@ -24,22 +23,32 @@ class Colour(StrEnum):
 COLOURS = {Verdict.PASS: Colour.GREEN, Verdict.FLAKY: Colour.GREEN, Verdict.REGRESSION: Colour.RED}
 MOST_STARTS = 64  # a schedule that asks for more never ends
 MOST_PAIRS = 10
-
-Ask = Callable[[Arm], Answers]
+# The order of the arms is drawn: a run takes one of so many orders.
+SEEDS = 101
 
 
 class Outcome(NamedTuple):
-    """How a run ended, after how many server starts."""
+    """How a run ended, after how many server starts.
+
+    `bound` is what it printed, `shows` the share of its candidate starts that show the fault on one request.
+    """
 
     colour: Colour
     verdict: Verdict
     starts: int
+    bound: float | None = None
+    shows: float = 0.0
+
+    @property
+    def untrue(self) -> bool:
+        """Whether a green verdict excludes a fault that is there."""
+        return self.colour is Colour.GREEN and self.bound is not None and self.bound <= self.shows
 
 
-def pairs_needed(ask: Ask) -> int:
+def pairs_needed(servers: Servers) -> int:
     """How many pairs of an A and a B, each started anew, it takes until both answer alike; `MOST_PAIRS + 1`: more."""
     for attempt in range(1, MOST_PAIRS + 1):
-        baseline, candidate = ask(Arm.BASELINE), ask(Arm.CANDIDATE)
+        baseline, candidate = servers.ask(Arm.BASELINE), servers.ask(Arm.CANDIDATE)
         if baseline == candidate and None not in baseline:
             return attempt
     return MOST_PAIRS + 1
@@ -52,90 +61,76 @@ def any_of(attempts: int, needed: int) -> Outcome:
     return Outcome(Colour.RED, Verdict.REGRESSION, 2 * attempts)
 
 
-class Simulated(ArmStart, frozen=True, kw_only=True):
-    """A start whose answers are counted once, not at every look."""
-
-    number_answered: int
-
-    @property
-    def answered(self) -> int:
-        return self.number_answered
-
-
-class Ours(NamedTuple):
-    """The project's rules; `archived` baseline starts were made before the run, and cost nothing."""
+class Design(NamedTuple):
+    """Rules; `archived` baseline starts were made before the run, and cost nothing."""
 
     name: str
-    rules: Rules
+    judge: Judge
     archived: int = 0
 
-    def run(self, ask: Ask, known: "Known") -> Outcome:
+    def run(self, servers: Servers, known: "Known", seed: int) -> Outcome:
         place = known.root
         # An archive is a set: in one order, the same one is decided once.
-        archive = sorted((ask(Arm.BASELINE) for _ in range(self.archived)), key=str)
+        archive = sorted(
+            (servers.ask(Arm.BASELINE, archived=True) for _ in range(self.archived)), key=str
+        )
         for answers in archive:
             place = place.after(Arm.BASELINE, answers, archived=True)
         for made in range(MOST_STARTS):
-            arm = place.next_arm(self.rules)
+            arm = place.next_arm(seed)
             if arm is None:
-                verdict = place.verdict(self.rules)
-                return Outcome(COLOURS.get(verdict, Colour.AMBER), verdict, made)
-            place = place.after(arm, ask(arm), archived=False)
+                said = place.said(seed)
+                colour = COLOURS.get(said.verdict, Colour.AMBER)
+                return Outcome(colour, said.verdict, made, said.bound, servers.shows)
+            place = place.after(arm, servers.ask(arm), archived=False)
         raise RuntimeError(f"{self.name} asks for more than {MOST_STARTS} starts")
 
 
 class Place:
     """The starts so far, and what the rules say of them; the same starts are decided once, since the rules are pure."""
 
-    def __init__(self, starts: tuple[ArmStart, ...], known: "Known") -> None:
+    def __init__(self, starts: tuple[Any, ...], known: "Known") -> None:
         self.starts, self.known = starts, known
         self.children: dict[tuple[Arm, Answers], Place] = {}
-        self.asked = False
-        self.arm: Arm | None = None
-        self.decided: Verdict | None = None
+        self.arms: dict[int, Arm | None] = {}
+        self.decided: dict[int, Said] = {}
 
     def after(self, arm: Arm, answers: Answers, *, archived: bool) -> "Place":
         child = self.children.get((arm, answers))
         if child is None:
-            number = 1 + sum(
-                start.arm is arm and start.archived == archived for start in self.starts
-            )
-            start = Simulated(
-                arm=arm,
-                number=number,
-                answers=dict(zip(REQUESTS, answers, strict=True)),
-                archived=archived,
-                number_answered=len(answers) - answers.count(None),
-            )
+            same = [each for each in self.starts if each.arm is arm and each.archived == archived]
+            start = self.known.judge.start(arm, len(same) + 1, answers, archived=archived)
             child = Place((*self.starts, start), self.known)
             if self.known.room > 0:
                 self.known.room -= 1
                 self.children[arm, answers] = child
         return child
 
-    def next_arm(self, rules: Rules) -> Arm | None:
-        if not self.asked:
-            self.asked, self.arm = True, next_arm(self.starts, REQUESTS, rules)
-        return self.arm
+    def next_arm(self, seed: int) -> Arm | None:
+        if seed not in self.arms:
+            self.arms[seed] = self.known.judge.next_arm(self.starts, seed)
+        return self.arms[seed]
 
-    def verdict(self, rules: Rules) -> Verdict:
-        if self.decided is None:
-            self.decided = decide(self.starts, REQUESTS, rules, complete=True).verdict
-        return self.decided
+    def said(self, seed: int) -> Said:
+        if seed not in self.decided:
+            self.decided[seed] = self.known.judge.said(self.starts, seed)
+        return self.decided[seed]
 
 
 class Known:
     """Every place that a cell has come by, up to `room` of them."""
 
-    def __init__(self, room: int = 6000) -> None:
+    def __init__(self, judge: Judge, room: int = 6000) -> None:
+        self.judge = judge
         self.room = room
         self.root = Place((), self)
 
 
-DEFAULT = Ours("default", Rules())
-OURS: Sequence[Ours] = (
+DEFAULT = Design("default", Ours(Rules()))
+OURS: Sequence[Design] = (
     DEFAULT,
-    Ours("nightly", Rules(retries=4, least_candidates=4)),
-    Ours("archive 6", Rules(), archived=6),
-    Ours("archive 20", Rules(), archived=20),
+    Design("3 baselines", Ours(Rules(least_baselines=3))),
+    Design("archive 6", Ours(Rules()), archived=6),
+    Design("archive 20", Ours(Rules()), archived=20),
 )
+FORMER = Design("former", Former())

@@ -11,16 +11,26 @@ PROMPTS = 100
 REQUESTS = tuple(f"r{number}" for number in range(PROMPTS))
 USUAL = tuple(f"{number}" for number in range(PROMPTS))  # every prompt has its own answer
 BOTH = (Arm.BASELINE, Arm.CANDIDATE)
+CANDIDATE = (Arm.CANDIDATE,)
 
 Answers = tuple[str | None, ...]
 
 
 class Draw:
-    """One start in the making: `index` counts every start of a run, `memory` lasts a run, `mode` is the last one drawn."""
+    """One start in the making.
 
-    def __init__(self, rng: Random, arm: Arm, index: int, memory: dict[int, int]) -> None:
+    `index` counts every start of a run, archived ones first; `memory` lasts a run; `mode` is the last one drawn. A fault
+    says the `share` of such starts that show it, and whether this start does, or answers as if (`faulty`).
+    """
+
+    def __init__(
+        self, rng: Random, arm: Arm, index: int, memory: dict[int, int], *, archived: bool = False
+    ) -> None:
         self.rng, self.arm, self.index, self.memory = rng, arm, index, memory
+        self.archived = archived
         self.mode = 0
+        self.share = 0.0
+        self.faulty = False
         self.answers: list[str | None] = list(USUAL)
 
     def write(self, prompts: range, text: str) -> None:
@@ -30,6 +40,9 @@ class Draw:
         """Each of them with probability `rate`, on its own."""
         chance = self.rng.random
         return [prompt for prompt in prompts if chance() < rate]
+
+    def happens(self, rate: float) -> bool:
+        return self.rng.random() < rate
 
 
 class Part(Protocol):
@@ -43,71 +56,11 @@ class Modes(NamedTuple):
 
     prompts: range
     weights: Sequence[float]
-    arms: Sequence[Arm] = BOTH
 
     def __call__(self, draw: Draw) -> None:
-        if draw.arm in self.arms:
-            draw.mode = draw.rng.choices(range(len(self.weights)), self.weights)[0]
-            if draw.mode:
-                draw.write(self.prompts, f"mode {draw.mode}")
-
-
-class Shifted(NamedTuple):
-    """Two modes that both arms have, the second with a probability of `baseline` and of `candidate`."""
-
-    prompts: range
-    baseline: float
-    candidate: float
-
-    def __call__(self, draw: Draw) -> None:
-        if draw.rng.random() < (self.baseline if draw.arm is Arm.BASELINE else self.candidate):
-            draw.mode = 1
-            draw.write(self.prompts, "mode 1")
-
-
-class Sticky(NamedTuple):
-    """Two modes; a start stays in that of the start before with probability `stay` (1/2 is independent)."""
-
-    prompts: range
-    stay: float
-
-    def __call__(self, draw: Draw) -> None:
-        before = draw.memory.get(0, draw.rng.randrange(2))
-        draw.mode = draw.memory[0] = before if draw.rng.random() < self.stay else 1 - before
+        draw.mode = draw.rng.choices(range(len(self.weights)), self.weights)[0]
         if draw.mode:
-            draw.write(self.prompts, "mode 1")
-
-
-class Drift(NamedTuple):
-    """The machine changes for good before a start, with probability `rate`: what came before never comes back."""
-
-    prompts: range
-    rate: float
-
-    def __call__(self, draw: Draw) -> None:
-        draw.memory[0] = draw.memory.get(0, 0) + (draw.rng.random() < self.rate)
-        draw.write(self.prompts, f"age {draw.memory[0]}")
-
-
-class Turns(NamedTuple):
-    """Every `period`-th start is different: two devices in turn, say."""
-
-    prompts: range
-    period: int
-
-    def __call__(self, draw: Draw) -> None:
-        if draw.index % self.period == 0:
-            draw.write(self.prompts, "turn")
-
-
-class ColdFirst(NamedTuple):
-    """The first start of all is different: it fills a cache."""
-
-    prompts: range
-
-    def __call__(self, draw: Draw) -> None:
-        if draw.index == 0:
-            draw.write(self.prompts, "cold")
+            draw.write(self.prompts, f"mode {draw.mode}")
 
 
 class Noise(NamedTuple):
@@ -132,71 +85,29 @@ class Fresh(NamedTuple):
         draw.write(self.prompts, f"start {draw.index}")
 
 
-class Bug(NamedTuple):
-    """The candidate's `prompts` are wrong in a share `rate` of its starts.
+class Correlated(NamedTuple):
+    """Groups of prompts that flip together, and more of them in a busy start (half of all) than in a calm one."""
 
-    `mode` limits it to starts of that mode; `follows` says that the wrong answer differs from mode to mode as well.
-    """
-
-    prompts: range
-    rate: float = 1.0
-    mode: int | None = None
-    follows: bool = False
+    groups: Sequence[range]
+    calm: float
+    busy: float
 
     def __call__(self, draw: Draw) -> None:
-        if (
-            draw.arm is Arm.CANDIDATE
-            and self.mode in {None, draw.mode}
-            and draw.rng.random() < self.rate
-        ):
-            draw.write(self.prompts, f"bug {draw.mode}" if self.follows else "bug")
-
-
-class Shown(NamedTuple):
-    """The first start of all, a baseline's or an archived one, shows the bug on `prompts` too."""
-
-    prompts: range
-
-    def __call__(self, draw: Draw) -> None:
-        if draw.index == 0:
-            draw.write(self.prompts, "bug")
-
-
-class NoisyBug(NamedTuple):
-    """The candidate gets each of `prompts` wrong with probability `rate`, on its own, to the same wrong answer."""
-
-    prompts: range
-    rate: float
-
-    def __call__(self, draw: Draw) -> None:
-        if draw.arm is Arm.CANDIDATE:
-            for prompt in draw.some(self.prompts, self.rate):
-                draw.answers[prompt] = "bug"
-
-
-class Swap(NamedTuple):
-    """The candidate gives two prompts each other's answers."""
-
-    first: int
-    second: int
-
-    def __call__(self, draw: Draw) -> None:
-        if draw.arm is Arm.CANDIDATE:
-            one, other = draw.answers[self.first], draw.answers[self.second]
-            draw.answers[self.first], draw.answers[self.second] = other, one
+        rate = self.busy if draw.happens(0.5) else self.calm
+        for group in self.groups:
+            if draw.happens(rate):
+                draw.write(group, "flipped")
 
 
 class Unanswered(NamedTuple):
-    """Each of `prompts` stays without an answer with probability `rate`, on its own."""
+    """Each of `prompts` stays without an answer with probability `rate`, on its own, in both arms."""
 
     prompts: range
     rate: float
-    arms: Sequence[Arm] = BOTH
 
     def __call__(self, draw: Draw) -> None:
-        if draw.arm in self.arms:
-            for prompt in draw.some(self.prompts, self.rate):
-                draw.answers[prompt] = None
+        for prompt in draw.some(self.prompts, self.rate):
+            draw.answers[prompt] = None
 
 
 def answer(parts: Sequence[Part], draw: Draw) -> Answers:

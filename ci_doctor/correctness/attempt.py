@@ -11,11 +11,13 @@ from msgspec import Struct
 
 from ci_doctor.correctness.caches import added, count_files
 from ci_doctor.correctness.collect import collect
+from ci_doctor.correctness.control import send_control
 from ci_doctor.correctness.evidence.samples import Sample
 from ci_doctor.correctness.proof import ProofCheck
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import ArmPlan, ExperimentPlan
 from ci_doctor.correctness.tally import Tally
+from ci_doctor.correctness.verdict.control import ControlOutcome
 from ci_doctor.identity.loaded import loaded
 from ci_doctor.load.sending import Sender
 from ci_doctor.services.busy_timeout import all_waits
@@ -56,17 +58,21 @@ class StartTools(Struct, frozen=True, kw_only=True):
     """What a start needs besides the plan.
 
     `keep` stores a sample, `tell` receives progress. `caches` are the compile caches by variable,
-    `cache_places` the directories with their files.
+    `cache_places` the directories with their files. `control`: the start gets a request with a
+    changed prompt.
     """
 
     keep: Callable[[Sample], None]
     tell: Callable[[ExperimentProgress], None]
     caches: Mapping[str, str] = {}
     cache_places: tuple[Path, ...] = ()
+    control: bool = False
 
 
 class StartAttempt:
     """A start under way. It is `whole` once its end is its own, not the budget's or a signal's."""
+
+    _control: ControlOutcome | None = None
 
     def __init__(self, plan: ExperimentPlan, tally: Tally, tools: StartTools) -> None:
         self.plan = plan
@@ -110,7 +116,12 @@ class StartAttempt:
         # machine's.
         is_claimed = is_outside and failure is not None and failure.log is not None
         tally = self.tally
-        start = tally.start(failed=failure is not None, outside=is_outside, claimed=is_claimed)
+        start = tally.start(
+            failed=failure is not None,
+            outside=is_outside,
+            claimed=is_claimed,
+            control=self._control,
+        )
         # Before the files are counted: a large cache would lengthen the start.
         duration_s = clock.now() - self.began
         now_cached = count_files(*self.tools.cache_places)
@@ -199,7 +210,12 @@ class StartAttempt:
         tally.proof_missing = (*not_reset, *await proof.unmet())
         # A server that ends with its last answer is not always dead yet when that arrives.
         reason = await group.still_ready(service.name, _STILL_READY_S)
-        return None if reason is None else _no_longer_ready(group, service, reason)
+        if reason is not None:
+            return _no_longer_ready(group, service, reason)
+        # Last: it must not help to meet a proof, and a server that ends with it has answered all.
+        if self.tools.control:
+            self._control = await send_control(sender, self.plan.requests, tally, self.tools.keep)
+        return None
 
     async def _send_passes(self, sender: Sender) -> tuple[str, ...]:
         """Send all requests in every pass; returns a sentence for each missing reset."""

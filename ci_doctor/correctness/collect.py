@@ -4,6 +4,7 @@
 from collections.abc import Callable, Sequence
 
 from ci_doctor.correctness.evidence.samples import Sample
+from ci_doctor.correctness.level_digests import level_digests
 from ci_doctor.load.requests import Request
 from ci_doctor.load.sending import Reply, Sender, send_all
 
@@ -32,11 +33,13 @@ def _fields(reply: Reply) -> dict[str, object]:
     # An error is evidence too: the other arm may not have it.
     if answer is None:
         return {"status": reply.status, "error": reply.error}
+    digests = level_digests(answer.output, answer.digest)
     return {
         "status": reply.status,
         "output": answer.output,
         "digest": answer.digest,
-        "words_digest": answer.words_digest,
+        "words_digest": digests.words,
+        "tokens_digest": digests.tokens,
         "prompt_facts": answer.prompt_facts,
         "empty": answer.empty,
         "meta": answer.meta,

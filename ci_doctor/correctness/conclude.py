@@ -1,16 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the answers that a report shows: from an experiment to its outcome."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from msgspec.structs import replace
 
 from ci_doctor.correctness.evidence.files import SAMPLES
 from ci_doctor.correctness.preparation import PreparedExperiment
 from ci_doctor.correctness.report import describe, figures, picture
+from ci_doctor.correctness.report.archive_findings import drift_findings
 from ci_doctor.correctness.report.arm_differences import arm_findings
+from ci_doctor.correctness.report.certainty import certainty_tables, order_tables
+from ci_doctor.correctness.report.control_report import control_facts, control_tables
 from ci_doctor.correctness.report.differences import differences
+from ci_doctor.correctness.report.experiment_spread import spread_of_requests
 from ci_doctor.correctness.report.findings import findings
+from ci_doctor.correctness.report.level_verdicts import (
+    JudgedStarts,
+    level_facts,
+    level_tables,
+)
 from ci_doctor.correctness.report.proof_table import proof_facts, proof_tables
 from ci_doctor.correctness.report.start_findings import all_left, failure_findings
 from ci_doctor.correctness.results import Experiment, ExperimentEnding
@@ -19,7 +28,10 @@ from ci_doctor.correctness.unusable import unusable
 from ci_doctor.correctness.verdict.canary import canary_detected
 from ci_doctor.correctness.verdict.decide import decide
 from ci_doctor.correctness.verdict.decision import Decision
+from ci_doctor.correctness.verdict.evidence_gate import without_flaws
+from ci_doctor.correctness.verdict.risk import false_alarm_risk
 from ci_doctor.identity.identity import differences as identity_differences
+from ci_doctor.model.facts.answers import LevelFacts
 from ci_doctor.model.facts.correctness import (
     BudgetFacts,
     CorrectnessFacts,
@@ -27,6 +39,7 @@ from ci_doctor.model.facts.correctness import (
     RepositoryFacts,
     ScheduleFacts,
 )
+from ci_doctor.model.finding import Finding
 from ci_doctor.model.outcome import Failure, Outcome, signal_kind
 from ci_doctor.model.table import text_table
 from ci_doctor.model.verdict import Verdict
@@ -42,6 +55,8 @@ def judge(prepared: PreparedExperiment, experiment: Experiment) -> Decision:
     ids = prepared.plan.ids
     complete = experiment.ending is ExperimentEnding.COMPLETE
     decision = decide(experiment.starts, ids, experiment.rules, complete=complete)
+    decision = without_flaws(decision, experiment.starts, experiment.rules)
+    decision = replace(decision, reason=experiment.comparison.stated(decision.reason))
     # Before anything else counts: a comparison that notices nothing would call everything equal.
     if not canary_detected(experiment, ids):
         return Decision(
@@ -49,6 +64,11 @@ def judge(prepared: PreparedExperiment, experiment: Experiment) -> Decision:
             reason="the comparison is not proven: one answer changed in memory was not noticed, "
             "or could not be read again",
         )
+    if decision.verdict is Verdict.REGRESSION and decision.test:
+        # Each limit of the run is a plan that may spend alpha.
+        total = experiment.rules.alpha * len(experiment.rules.limits)
+        risk = false_alarm_risk(replace(decision.test, alpha=total))
+        decision = replace(decision, risk=risk)
     if decision.verdict is not Verdict.INCONCLUSIVE:
         return decision
     argv = prepared.request.argv
@@ -77,7 +97,10 @@ def conclude(
         summary=decision.reason,
         tables=(
             *picture.tables(experiment, decision, pairs, context),
+            *certainty_tables(experiment.starts, decision),
+            *order_tables(experiment.results, prepared.plan.rules),
             *proof_tables(experiment.compared),
+            *control_tables(experiment.starts, wanted=prepared.plan.control),
         ),
         facts=facts,
         attempts=describe.attempts(experiment, directory),
@@ -94,8 +117,9 @@ def conclude(
             error=failure,
             findings=tuple(failure_findings(experiment, decision)),
         )
-    facts = _all_facts(prepared, experiment, facts, archive_notes)
-    tables = outcome.tables
+    levels = _levels(prepared, experiment, decision)
+    facts = replace(_all_facts(prepared, experiment, facts, archive_notes), levels=levels)
+    tables = (*outcome.tables, *level_tables(levels))
     if prepared.archive:
         lines = (*prepared.archive.notes(), *archive_notes)
         tables = (*tables, text_table(title="Archive", lines=lines))
@@ -107,10 +131,31 @@ def conclude(
         findings=(
             *findings(experiment, decision, pairs, context),
             *prepared.findings,
+            *_drift_findings(prepared, experiment),
             *arm_findings(decision, facts.identity, prepared.plan.arms),
         ),
         cases=describe.cases(decision, context.requests, _errors(experiment)),
     )
+
+
+def _levels(
+    prepared: PreparedExperiment, experiment: Experiment, decision: Decision
+) -> tuple[LevelFacts, ...]:
+    judged = JudgedStarts(
+        starts=experiment.starts,
+        requests=prepared.plan.ids,
+        rules=experiment.rules,
+        complete=experiment.ending is ExperimentEnding.COMPLETE,
+        comparison=experiment.comparison,
+        decision=decision,
+    )
+    return level_facts(judged, lambda requests: spread_of_requests(experiment, requests))
+
+
+def _drift_findings(prepared: PreparedExperiment, experiment: Experiment) -> Iterator[Finding]:
+    if prepared.archive:
+        directory = str(prepared.archive.archive.directory)
+        yield from drift_findings(experiment.starts, directory)
 
 
 def _interruption(experiment: Experiment) -> Failure | None:
@@ -153,12 +198,18 @@ def _all_facts(
         facts,
         identity=_identity(prepared, facts.identity),
         repository=repository,
-        schedule=ScheduleFacts(order=" ".join(order), made=" ".join(made)),
+        schedule=ScheduleFacts(
+            order=" ".join(order),
+            made=" ".join(made),
+            seed=plan.rules.seed,
+            max_starts=plan.rules.max_starts,
+        ),
         caches=plan.caches.value,
         budget=BudgetFacts(seconds=round(plan.deadline - plan.started, 1)),
         archive=archive_notes,
         left_behind=left_facts(all_left(experiment)),
         proof=proof_facts(experiment.compared),
+        control=control_facts(experiment.starts),
     )
 
 

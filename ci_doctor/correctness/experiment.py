@@ -8,15 +8,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ci_doctor.correctness.attempt import ExperimentProgress, StartAttempt, StartTools
 from ci_doctor.correctness.caches import cache_places, fresh_caches
+from ci_doctor.correctness.control_request import is_due
 from ci_doctor.correctness.evidence.finished_starts import StartWriter
 from ci_doctor.correctness.evidence.outputs import Outputs
 from ci_doctor.correctness.evidence.resume import free_number
 from ci_doctor.correctness.evidence.samples import Sample, SampleWriter
 from ci_doctor.correctness.pace import Pace
 from ci_doctor.correctness.results import Experiment, ExperimentEnding, StartResult
+from ci_doctor.correctness.same_answers import SameAnswers
 from ci_doctor.correctness.settings import Arm, Caches, ExperimentPlan
 from ci_doctor.correctness.tally import Tally
 from ci_doctor.correctness.unusable import unusable
@@ -76,7 +79,11 @@ class _ExperimentRun:
         self.on_progress = on_progress
         self.pace = pace
         self.interruption = interruption
-        self.results = list(files.finished)
+        same = SameAnswers(plan.comparison, files.outputs)
+        # In the order in which they were made.
+        self.archived = tuple(map(same.at_gate, files.archived))
+        self.results = list(map(same.at_gate, files.finished))
+        self.same = same
 
     async def to_the_end(self) -> Experiment:
         # Caches of a run that was killed: nothing in them is fresh.
@@ -103,7 +110,8 @@ class _ExperimentRun:
             outputs=self.files.outputs,
             ending=ending,
             rules=self.plan.rules,
-            archived=self.files.archived,
+            comparison=self.plan.comparison,
+            archived=self.archived,
         )
 
     def _ending(self) -> ExperimentEnding:
@@ -160,6 +168,8 @@ class _ExperimentRun:
         tally = self._tally(arm, number)
         is_shared = self.plan.caches is Caches.WARM_UP
         tools = self._tools(self._keep, _SHARED if is_shared else tally.name)
+        starts = self._experiment(ExperimentEnding.BUDGET).starts
+        tools = replace(tools, control=self.plan.control and is_due(arm, starts))
         attempt = StartAttempt(self.plan, tally, tools)
         try:
             await attempt.run()
@@ -169,14 +179,20 @@ class _ExperimentRun:
                 # before the signal.
                 attempt.whole = False
             result = attempt.result()
-            self.results.append(result)
             self.files.starts.write(result, tally.count)
+            self.results.append(self.same.at_gate(result))
             if not is_shared:
                 # Compile caches take gigabytes, and no later start uses these.
                 shutil.rmtree(self._caches / tally.name, ignore_errors=True)
 
     def _tally(self, arm: Arm, number: int) -> Tally:
-        return Tally(arm=arm, number=number, ids=self.plan.ids, passes=self.plan.passes)
+        return Tally(
+            arm=arm,
+            number=number,
+            ids=self.plan.ids,
+            passes=self.plan.passes,
+            requests=self.plan.requests,
+        )
 
     @property
     def _caches(self) -> Path:

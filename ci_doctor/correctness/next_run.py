@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Sequence
 
 from ci_doctor.correctness.estimate import Estimate
-from ci_doctor.correctness.outlook import Schedule
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.render import formatting
 
@@ -19,19 +18,34 @@ _REPLACED = {"--budget", "--resume", "--report-dir"}
 
 def resumed_run(
     estimate: Estimate,
-    schedule: Schedule,
+    remaining: Sequence[Arm],
     argv: Sequence[str],
     directory: str,
     reserve_s: float = 0.0,
 ) -> str:
-    """How to resume an undecided run that has starts left. No full stop.
+    """How to resume an undecided run that has the starts `remaining` left. No full stop.
 
     `argv` are the words behind `ci-doctor` of the run to resume, `directory` is its report
     directory, `reserve_s` the part of a budget that is kept for the report.
     """
-    budget = _budget(estimate, schedule.remaining, reserve_s)
+    budget = _budget(estimate, remaining, reserve_s)
     command = _command(argv, ["--resume", directory, "--budget", budget])
-    return f"{_cost(estimate, schedule.remaining, 'more start')}: {command}"
+    return f"up to {_cost(estimate, remaining, 'more start')}: {command}"
+
+
+def extended_run(
+    estimate: Estimate,
+    further: Sequence[Arm],
+    argv: Sequence[str],
+    directory: str,
+    max_starts: int,
+    reserve_s: float = 0.0,
+) -> str:
+    """How to resume an undecided run that made every start, up to `max_starts` of them."""
+    budget = _budget(estimate, further, reserve_s)
+    words = ["--resume", directory, "--max-starts", str(max_starts), "--budget", budget]
+    command = _command(argv, words)
+    return f"up to {_cost(estimate, further, 'more start')}: {command}"
 
 
 def new_run(
@@ -41,10 +55,7 @@ def new_run(
     retries: int,
     reserve_s: float = 0.0,
 ) -> str:
-    """How to make a new run in the schedule `order` of `retries`, if every start was made.
-
-    This run cannot go on: testing again after more starts would raise the false-positive rate.
-    """
+    """How to make a new run of the policy `any` with more `retries`: it has no looks to go on to."""
     budget = _budget(estimate, order, reserve_s)
     command = _command(argv, ["--retries", str(retries), "--budget", budget])
     return f"a new run of up to {_cost(estimate, order, 'start')}: {command}"

@@ -15,15 +15,17 @@ from ci_doctor.render import formatting
 class Schedule(Struct, frozen=True, kw_only=True):
     """What is planned and done.
 
-    `order` are all starts (`schedule.order`), `made` those that count already. `archived` baseline
-    starts stand beside them. `least_candidates` must have answered before a pass.
+    `order` are all starts that the run may need, `made` those that count already. `looks` are the
+    numbers of starts after which a regression may be declared. `archived` baseline starts stand
+    beside them. `least_baselines` and `least_candidates` must have answered before a pass.
     """
 
     order: tuple[Arm, ...]
     made: tuple[Arm, ...] = ()
+    looks: tuple[int, ...] = ()
     archived: int = 0
+    least_baselines: int = 1
     least_candidates: int = 1
-    alpha: float = 0.05
 
     @property
     def remaining(self) -> tuple[Arm, ...]:
@@ -40,44 +42,44 @@ class Schedule(Struct, frozen=True, kw_only=True):
     def fewest(self) -> int:
         """How many more starts a verdict takes at best: at least one, if any remain."""
         counts = Counter(self.made)
-        counts[Arm.BASELINE] += self.archived
         remaining = self.remaining
-        # The best case: all answers are equal, so the first start of each arm decides.
+        # The best case: all answers are equal, so the first starts of each arm decide.
         for count, arm in enumerate(remaining, start=1):
             counts[arm] += 1
-            if counts[Arm.BASELINE] and counts[Arm.CANDIDATE] >= self.least_candidates:
+            is_known = self.archived or counts[Arm.BASELINE] >= self.least_baselines
+            if is_known and counts[Arm.CANDIDATE] >= self.least_candidates:
                 return count
         return len(remaining)
 
-    def smallest_p(self, more: int) -> float:
-        """The smallest p-value after `more` further starts; 1 if an arm has none.
-
-        One labeling of all; two if the arms have equal size, because then each labeling has a
-        mirror image that is as extreme.
-        """
-        counts = Counter((*self.made, *self.remaining[:more]))
-        baseline = counts[Arm.BASELINE] + self.archived
-        candidate = counts[Arm.CANDIDATE]
-        labelings = math.comb(baseline + candidate, candidate)
-        extreme = 2 if baseline == candidate else 1
-        return min(1.0, extreme / labelings)
+    @property
+    def next_look(self) -> int | None:
+        """The index in `looks` of the next look; None if all were made."""
+        for index, starts in enumerate(self.looks):
+            if starts > len(self.made):
+                return index
+        return None
 
 
-def outlook(estimate: Estimate, schedule: Schedule, left_s: float) -> str:
-    """How many starts fit into `left_s` seconds, and what stays undecided. No full stop."""
+def outlook(estimate: Estimate, schedule: Schedule, left_s: float, of_s: float) -> str:
+    """How many starts fit into `left_s` of `of_s` seconds, and what stays undecided. No full stop."""
     remaining = schedule.remaining
     fitting = estimate.fitting(remaining, left_s)
-    left = f"{formatting.duration(max(0.0, left_s))} left"
-    if fitting == len(remaining):
-        return f"{left}: {_all_fit(estimate, schedule, left_s)}"
+    left = _left(left_s, of_s)
     # An assumption must not tell a person that nothing fits.
     if estimate.source is EstimateSource.ASSUMED and not fitting:
         return f"{left}: whether a start fits is not known before the first ({estimate.basis})"
+    if fitting == len(remaining):
+        return f"{left}: {_all_fit(estimate, schedule, left_s)}"
     fit = "fits" if fitting == 1 else "fit"
     return (
         f"{left}: about {fitting} of {len(remaining)}{_more(schedule)} starts of {estimate} {fit} "
         f"({estimate.basis}): {_undecided(schedule, fitting)}"
     )
+
+
+def _left(left_s: float, of_s: float) -> str:
+    left = formatting.duration(max(0.0, left_s))
+    return f"{left} left of {formatting.duration(of_s)}"
 
 
 def _all_fit(estimate: Estimate, schedule: Schedule, left_s: float) -> str:
@@ -90,12 +92,33 @@ def _all_fit(estimate: Estimate, schedule: Schedule, left_s: float) -> str:
     needs = str(most) if fewest == most else f"{fewest} to {most}"
     return (
         f"about {room} of {estimate} fit ({estimate.basis}); "
-        f"the schedule needs {needs}{_more(schedule)}"
+        f"the run takes {needs}{_more(schedule)}{_looks(schedule)}"
     )
 
 
 def _more(schedule: Schedule) -> str:
     return " more" if schedule.made else ""
+
+
+def _looks(schedule: Schedule) -> str:
+    """When a regression may be declared: at first all looks, then the next one."""
+    index = schedule.next_look
+    if index is None:
+        return ""
+    if not schedule.made:
+        return f"; looks at {_listed(schedule.looks)} starts"
+    return f"; {_next_look(schedule, index)}"
+
+
+def _listed(numbers: tuple[int, ...]) -> str:
+    *others, last = map(str, numbers)
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def _next_look(schedule: Schedule, index: int) -> str:
+    starts = schedule.looks[index]
+    more = starts - len(schedule.made)
+    return f"look {index + 1} of {len(schedule.looks)} at {starts} starts, after {more} more"
 
 
 def _undecided(schedule: Schedule, fitting: int) -> str:
@@ -105,18 +128,13 @@ def _undecided(schedule: Schedule, fitting: int) -> str:
             "nothing can be decided, not even that the answers are equal: "
             f"that takes {fewest}{_more(schedule)}"
         )
-    smallest = schedule.smallest_p(fitting)
-    reason = ": that takes every start, because it is decided in one look at the end"
-    if smallest > schedule.alpha:
-        reason = f" (its smallest p would be {_p(smallest)}, above {schedule.alpha:g})"
-    return (
-        "equal answers and a flaky baseline can be reported, "
-        f"a regression cannot be decided{reason}"
-    )
-
-
-def _p(value: float) -> str:
-    """Two significant figures, rounded up: never smaller than the p-value is."""
-    digits = max(2, 1 - math.floor(math.log10(value)))
-    # Minus 1e-9, because 0.10 * 100 is 10.000000000000002.
-    return f"{math.ceil(value * 10**digits - 1e-9) / 10**digits:.{digits}f}"
+    index = schedule.next_look
+    if index is None:
+        return "equal answers and a flaky baseline can be reported, a regression cannot be decided"
+    starts = schedule.looks[index]
+    if fitting < starts - len(schedule.made):
+        return (
+            "equal answers and a flaky baseline can be reported, a regression cannot be decided "
+            f"before {starts} starts"
+        )
+    return f"what those leave undecided stays undecided; {_next_look(schedule, index)}"

@@ -7,22 +7,29 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.correctness.estimate import Estimate, corrected
-from ci_doctor.correctness.next_run import new_run, resumed_run
+from ci_doctor.correctness.next_run import extended_run, new_run, resumed_run
 from ci_doctor.correctness.outlook import Schedule, outlook
 from ci_doctor.correctness.results import StartResult
-from ci_doctor.correctness.settings import Arm, Rules
+from ci_doctor.correctness.settings import Arm, Policy, Rules
+from ci_doctor.correctness.verdict.looks import planned_looks
 from ci_doctor.correctness.verdict.schedule import sequence
 
-# Candidate starts of a proposed new run, beyond those that did not decide.
+# Candidate starts of a proposed new run under the policy `any`, beyond those that did not decide.
 _MORE = 2
+# A run that made every start goes on to this many times as many.
+_FACTOR = 2
 
 
 class Pace(Struct, frozen=True, kw_only=True):
-    """The estimate before the first start (`prior`), what to make, and the deadline (monotonic)."""
+    """The estimate before the first start (`prior`), what to make, and for how long.
+
+    `began` and `deadline` are monotonic times.
+    """
 
     prior: Estimate
     rules: Rules
     archived: int
+    began: float
     deadline: float
 
     @property
@@ -32,7 +39,9 @@ class Pace(Struct, frozen=True, kw_only=True):
 
     def outlook(self, results: Sequence[StartResult], now: float) -> str:
         """How many starts still fit, and what that leaves undecided."""
-        return outlook(self._estimate(results), self._schedule(results), self.deadline - now)
+        estimate = self._estimate(results)
+        schedule = self._schedule(results)
+        return outlook(estimate, schedule, self.deadline - now, self.deadline - self.began)
 
     def next_run(
         self, results: Sequence[StartResult], argv: Sequence[str], directory: str, reserve_s: float
@@ -40,13 +49,17 @@ class Pace(Struct, frozen=True, kw_only=True):
         """The run that would decide an undecided experiment: starts, minutes, and the command."""
         estimate = self._estimate(results)
         schedule = self._schedule(results)
-        candidates = schedule.made.count(Arm.CANDIDATE)
-        # More were made for a candidate that failed: such a run would not go on.
-        if schedule.remaining and candidates <= self.rules.retries:
-            return resumed_run(estimate, schedule, argv, directory, reserve_s)
-        retries = self.rules.retries + _MORE
-        anew = sequence(replace(self.rules, retries=retries), self.archived)
-        return new_run(estimate, anew, argv, retries, reserve_s)
+        if schedule.remaining:
+            return resumed_run(estimate, schedule.remaining, argv, directory, reserve_s)
+        if self.rules.policy is Policy.ANY:
+            retries = self.rules.retries + _MORE
+            anew = sequence(replace(self.rules, retries=retries), self.archived)
+            return new_run(estimate, anew, argv, retries, reserve_s)
+        most = _FACTOR * self.rules.max_starts
+        limits = self.rules.limits
+        longer = replace(self.rules, max_starts=most, earlier_max_starts=limits)
+        further = replace(schedule, order=sequence(longer, self.archived)).remaining
+        return extended_run(estimate, further, argv, directory, most, reserve_s)
 
     def _estimate(self, results: Sequence[StartResult]) -> Estimate:
         durations = []
@@ -57,10 +70,15 @@ class Pace(Struct, frozen=True, kw_only=True):
         return corrected(self.prior, durations)
 
     def _schedule(self, results: Sequence[StartResult]) -> Schedule:
+        # The policy `any` has no test, and so no look.
+        looks: tuple[int, ...] = ()
+        if self.rules.policy is Policy.CONTROL:
+            looks = planned_looks(self.rules, archived=self.archived > 0)
         return Schedule(
             order=self.order,
             made=tuple(result.start.arm for result in results if result.counts),
+            looks=looks,
             archived=self.archived,
+            least_baselines=self.rules.least_baselines,
             least_candidates=self.rules.least_candidates,
-            alpha=self.rules.alpha,
         )

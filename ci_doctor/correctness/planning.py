@@ -8,12 +8,24 @@ from ci_doctor.config.decoding import seconds_above_zero
 from ci_doctor.config.loading import Config
 from ci_doctor.correctness.arms import arm_plan
 from ci_doctor.correctness.budget import Budget
-from ci_doctor.correctness.settings import Arm, CorrectnessSettings, ExperimentPlan, Rules
+from ci_doctor.correctness.comparison import read_comparison
+from ci_doctor.correctness.settings import (
+    Arm,
+    CorrectnessSettings,
+    ExperimentPlan,
+    Policy,
+    Rules,
+)
+from ci_doctor.errors import UsageError
 from ci_doctor.load.requests import Request
 from ci_doctor.services.check import check_services
 from ci_doctor.services.configured import service_specs
 from ci_doctor.services.script_check import check_scripts
 from ci_doctor.services.spec import LaunchContext
+
+# With five starts of each arm, full separation has p = 2/140 in the blocks 1+1 and 4+4: fewer starts
+# cannot reach alpha = 0.025.
+FEWEST_STARTS = 10
 
 
 def plan(
@@ -35,25 +47,54 @@ def plan(
         passes=settings.passes,
         caches=settings.caches,
         request_timeout_s=seconds_above_zero(settings.request_timeout, "request_timeout"),
+        comparison=read_comparison(settings.compare, settings.limit),
         started=budget.began,
         deadline=budget.deadline,
         grace_s=budget.grace_s,
         directory=directory,
         services_directory=loaded.directory,
         environment=environment,
+        control=settings.control,
     )
     _check_services(made)
     return made
 
 
 def rules(settings: CorrectnessSettings) -> Rules:
-    """The rules of the verdict. At least as many candidate starts are made as must be clean."""
+    """The rules of the verdict. Raises UsageError for limits within which nothing can be decided.
+
+    At least as many candidate starts are made as must answer before a pass.
+    """
+    _check_limits(settings)
     return Rules(
         retries=max(settings.retries, settings.min_candidate_starts),
         alpha=settings.alpha,
         policy=settings.policy,
         least_candidates=settings.min_candidate_starts,
+        least_baselines=settings.min_baseline_starts,
+        max_starts=settings.max_starts,
+        seed=settings.seed or 0,
+        evidence=settings.evidence,
     )
+
+
+def _check_limits(settings: CorrectnessSettings) -> None:
+    # This policy makes `retries` pairs, and no test.
+    if settings.policy is Policy.ANY:
+        return
+    if settings.max_starts < FEWEST_STARTS:
+        raise UsageError(
+            f"max_starts: with {settings.max_starts} starts no regression can be declared, "
+            f"because the exact test takes {FEWEST_STARTS} starts for a small enough p-value",
+            hint=f"write {FEWEST_STARTS} or more; --budget bounds the time",
+        )
+    first = settings.min_baseline_starts + settings.min_candidate_starts
+    if first > settings.max_starts:
+        raise UsageError(
+            f"max_starts: a pass takes {first} starts (min_baseline_starts and "
+            f"min_candidate_starts), and {settings.max_starts} are the most",
+            hint=f"raise max_starts to {first} or more",
+        )
 
 
 def _check_services(made: ExperimentPlan) -> None:

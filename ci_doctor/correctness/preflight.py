@@ -7,6 +7,7 @@ from pathlib import Path
 from ci_doctor.correctness import rules
 from ci_doctor.correctness.settings import Arm, ArmPlan, ExperimentPlan
 from ci_doctor.environment.determinism import differing
+from ci_doctor.load.answers import protocol_of
 from ci_doctor.load.requests import Request
 from ci_doctor.model.finding import Evidence, Finding
 
@@ -30,6 +31,8 @@ def sampling_findings(requests: Sequence[Request], path: Path) -> tuple[Finding,
 
 def _is_greedy(request: Request) -> bool:
     """Whether the likeliest token is always taken. With `top_k` 1 the temperature is irrelevant."""
+    if not protocol_of(request).sampled:
+        return True
     return request.body.get("temperature") == 0 or request.body.get("top_k") == 1
 
 

@@ -7,21 +7,30 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ci_doctor.correctness.archive.archive import Archive
 from ci_doctor.correctness.archive.run_archive import RunArchive, identity_of
 from ci_doctor.correctness.budget import budget_of
 from ci_doctor.correctness.estimate import assumed, earlier
 from ci_doctor.correctness.evidence.finished_starts import earlier_durations
+from ci_doctor.correctness.evidence.order_seed import with_order
 from ci_doctor.correctness.evidence.outputs import Outputs
 from ci_doctor.correctness.evidence.run_identity import RunIdentity, identify
+from ci_doctor.correctness.expectation import expectation
 from ci_doctor.correctness.pace import Pace
 from ci_doctor.correctness.planning import plan
 from ci_doctor.correctness.preflight import determinism_findings, sampling_findings
 from ci_doctor.correctness.report.findings import Context
 from ci_doctor.correctness.request import ExperimentRequest
 from ci_doctor.correctness.results import StartResult
-from ci_doctor.correctness.settings import Arm, CorrectnessSettings, ExperimentPlan
+from ci_doctor.correctness.settings import (
+    Arm,
+    CorrectnessSettings,
+    ExperimentPlan,
+    Policy,
+    Rules,
+)
 from ci_doctor.errors import UsageError
 from ci_doctor.identity.identity import Identity
 from ci_doctor.load.requests import Request, read_requests
@@ -80,6 +89,10 @@ def prepare(
         directory=directory.absolute(),
         environment=environment,
     )
+    made = replace(
+        made,
+        rules=with_order(made.rules, settings.seed, directory if request.resume else None),
+    )
     # After the plan: the services have variables of their own.
     redactor = Redactor.from_environment(environment, *_service_environments(made))
     identities = {arm: identity_of(made, arm, redactor, settings.archive_ignore) for arm in Arm}
@@ -95,7 +108,7 @@ def prepare(
         context=_context(request, file, requests, directory),
         pace=_pace(made, identity, archive),
         findings=_findings(made, file, archive),
-        notes=_notes(budget_note, archive),
+        notes=_notes(request, made.rules, budget_note, archive),
         redactor=redactor,
         repository=repository,
         archive=archive,
@@ -151,6 +164,7 @@ def _pace(made: ExperimentPlan, identity: RunIdentity, archive: RunArchive | Non
         prior=prior or assumed(len(made.requests), made.passes, made.concurrency),
         rules=made.rules,
         archived=len(archive.matches.starts) if archive else 0,
+        began=made.started,
         deadline=made.deadline,
     )
 
@@ -162,8 +176,14 @@ def _findings(made: ExperimentPlan, file: Path, archive: RunArchive | None) -> t
     return tuple(findings)
 
 
-def _notes(budget_note: str, archive: RunArchive | None) -> tuple[str, ...]:
+def _notes(
+    request: ExperimentRequest, rules: Rules, budget_note: str, archive: RunArchive | None
+) -> tuple[str, ...]:
     notes = [budget_note] if budget_note else []
     if archive:
         notes += archive.notes()
+    # A run that is resumed has begun: what was expected of it no longer is.
+    if rules.policy is Policy.CONTROL and not request.resume:
+        archived = bool(archive and archive.matches.starts)
+        notes.append(expectation(rules, archived=archived))
     return tuple(notes)

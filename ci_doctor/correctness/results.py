@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from ci_doctor.correctness.comparison import Comparison
 from ci_doctor.correctness.proof_reading import ProofReading
 from ci_doctor.correctness.settings import Rules
 from ci_doctor.correctness.verdict.compare import ArmStart
@@ -67,13 +68,15 @@ class StartResult(Struct, frozen=True, kw_only=True):
 class Experiment(Struct, frozen=True, kw_only=True):
     """The starts in the order in which they were made, and every output by its digest.
 
-    `archived` are the baseline starts of earlier builds that stand beside them.
+    `archived` are the baseline starts of earlier builds that stand beside them. `comparison` is the
+    gate's: the answers of each start are outcomes at its level.
     """
 
     results: tuple[StartResult, ...]
     outputs: Mapping[str, Mapping[str, Any]]
     ending: ExperimentEnding
     rules: Rules = Rules()
+    comparison: Comparison = Comparison()
     archived: tuple[StartResult, ...] = ()
 
     @property

@@ -13,8 +13,8 @@ from ci_doctor.services.outcome import FailureKind
 REGRESSION = Rule(
     id="correctness/regression",
     severity=Severity.ERROR,
-    meaning="On some requests the candidate never gives an answer of the baseline, or never "
-    "answers. An exact test over the starts rules out chance.",
+    meaning="On some requests the candidate gives other answers than the baseline, or the baseline's "
+    "in another mix, or it never answers. An exact test over the starts rules out chance.",
     remedy="Look at the divergence with `ci-doctor correctness replay`, and send that request "
     "alone with `--only ID`. If the answers then agree, the other requests in the batch or the "
     "cache are part of the cause.",
@@ -33,8 +33,8 @@ INCONCLUSIVE = Rule(
     severity=Severity.WARNING,
     meaning="The starts that were made do not distinguish a flake of the environment from a fault "
     "of the candidate.",
-    remedy="Run the command that the report proposes: it resumes the run with `--resume DIR`, or "
-    "makes more starts (`--retries`, `--budget`). Or make the baseline steadier with "
+    remedy="Run the command that the report proposes: it resumes the run with more time "
+    "(`--budget`) or more starts (`--max-starts`). Or make the baseline steadier with "
     "`ci-doctor setup-env --determinism strict`.",
 )
 NONDETERMINISTIC = Rule(
@@ -50,7 +50,8 @@ VOID = Rule(
     id="correctness/void",
     severity=Severity.WARNING,
     meaning="The evidence proves nothing: there are no answers, every answer is empty, the servers "
-    "got different prompts, or nothing proves that the candidate's path ran.",
+    "got different prompts, a changed prompt changes no answer, or nothing proves that the "
+    "candidate's path ran.",
     remedy="Fix the named cause, then run it again. A void run never counts as a pass.",
 )
 INFRA = Rule(
@@ -153,13 +154,37 @@ OTHER_MODEL = Rule(
     ),
 )
 
+CUT_ANSWERS = Rule(
+    id="correctness/cut-answers",
+    severity=Severity.WARNING,
+    meaning="The length ended answers at their first token, though the requests ask for more.",
+    remedy="Look at the server's limits: the length of the context (`--max-model-len`), or a "
+    "default for `max_tokens`.",
+)
+CONTROL = Rule(
+    id="correctness/control",
+    severity=Severity.WARNING,
+    meaning="A copy of a request with a changed prompt got the same answer as the original, or "
+    "none. So equal answers may come from a server that does not read its prompts, or from a cache.",
+    remedy="Look at the lines with `control:` in samples.jsonl: they hold the changed prompt and its "
+    "answer. Check what stands between ci-doctor and the model: a proxy, a cache, a mock.",
+)
+
 # --- the plan ---
 
 BUDGET_SPENT = Rule(
     id="correctness/budget-spent",
     severity=Severity.NOTE,
-    meaning="The budget ended before every start of the schedule was made.",
-    remedy="Resume the run with `--resume DIR` and another `--budget`, or lower `--retries`.",
+    meaning="The budget ended before the run was decided, and before `--max-starts` were made.",
+    remedy="Resume the run with `--resume DIR` and another `--budget`.",
+)
+EXTENDED = Rule(
+    id="correctness/extended",
+    severity=Severity.NOTE,
+    meaning="The run was undecided after all starts of its first limit, and was resumed with a larger "
+    "`--max-starts`. Each limit is a plan that may spend alpha, so the probability of a false "
+    "regression is at most the sum.",
+    remedy="Name the larger `--max-starts` from the beginning if such runs are the rule.",
 )
 DIFFERENT_ARMS = Rule(
     id="correctness/different-arms",
@@ -187,19 +212,33 @@ ARCHIVE_UNREADABLE = Rule(
     meaning="Files of the archive are damaged, or no archived baseline starts. They were not used.",
     remedy="Remove the named files; later builds write new ones.",
 )
+ARCHIVE_DRIFT = Rule(
+    id="correctness/archive-drift",
+    severity=Severity.WARNING,
+    meaning="Today's baseline starts answer otherwise than the archived ones, although everything "
+    "known of both machines is the same. The archived starts do not count in this run.",
+    remedy="`ci-doctor correctness archive list` names the builds in the archive. If one of them "
+    "is wrong, revoke it: `ci-doctor correctness archive revoke COMMIT`. If this machine differs "
+    "in a fact that the identity lacks (clocks, a kernel chosen by timing), give it an archive of "
+    "its own.",
+)
 
 RULES: tuple[Rule, ...] = (
     *OF_VERDICT.values(),
     *OF_FAILURE.values(),
     UNANSWERED,
     BUDGET_SPENT,
+    EXTENDED,
     DIFFERENT_ARMS,
     ARCHIVE_UNREADABLE,
+    ARCHIVE_DRIFT,
     THROTTLED,
     EMPTY_ANSWERS,
     BLANK_ANSWERS,
     ONE_ANSWER,
     OTHER_MODEL,
+    CUT_ANSWERS,
+    CONTROL,
     KILLED,
     NOT_GREEDY,
     DIFFERENT_DETERMINISM,

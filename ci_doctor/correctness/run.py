@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from ci_doctor.correctness.archive.run_archive import keep_baseline
+from ci_doctor.correctness.archive.run_origin import origin_of_run
 from ci_doctor.correctness.attempt import ExperimentProgress
 from ci_doctor.correctness.conclude import conclude, judge
+from ci_doctor.correctness.evidence.begin_run import write_limits, write_run
 from ci_doctor.correctness.evidence.files import SAMPLES, clear, redact_logs
 from ci_doctor.correctness.evidence.finished_starts import StartWriter
 from ci_doctor.correctness.evidence.outputs import Outputs
 from ci_doctor.correctness.evidence.resume import Resumed, check_resumable, resume
-from ci_doctor.correctness.evidence.run_identity import write_run
 from ci_doctor.correctness.evidence.samples import SampleWriter
 from ci_doctor.correctness.experiment import EvidenceFiles, make_starts
 from ci_doctor.correctness.preparation import PreparedExperiment, prepare
@@ -63,8 +64,8 @@ def preview(
     outlook = pace.outlook((), plan.started)
     return Outcome(
         verdict=None,
-        summary=f"would send {len(plan.requests)} requests to up to {plan.rules.retries} "
-        "candidate starts; a dry run starts nothing",
+        summary=f"would send {len(plan.requests)} requests to up to {len(pace.order)} "
+        "starts; a dry run starts nothing",
         tables=(
             text_table(title="Services", lines=tuple(_command_lines(prepared))),
             text_table(title="Schedule", lines=(order, *prepared.notes, outlook)),
@@ -122,22 +123,32 @@ def _archived(
         return ()
     plan = prepared.plan
     samples = plan.directory / SAMPLES
-    return keep_baseline(prepared.archive, experiment, decision.verdict, samples, plan.environment)
+    commit = prepared.repository.commit if prepared.repository else None
+    origin = origin_of_run(plan, commit)
+    return keep_baseline(
+        prepared.archive, experiment, decision.verdict, samples, plan.environment, origin
+    )
 
 
 def _begun(prepared: PreparedExperiment) -> Resumed:
     # This order: a kill in between leaves no run.json, so nobody resumes half of two runs.
     clear(prepared.plan.directory)
-    write_run(prepared.plan.directory, prepared.identity)
-    return Resumed(results=(), outputs=Outputs())
+    write_run(prepared.plan.directory, prepared.identity, prepared.plan.rules.limits)
+    return Resumed(results=(), outputs=Outputs(prepared.plan.directory))
 
 
 def _resumed(prepared: PreparedExperiment, on_progress: OnProgress) -> Resumed:
     """The finished starts of the run in the directory. A refusal changes nothing there."""
     plan = prepared.plan
     finished = resume(
-        plan.directory, prepared.identity, ids=plan.ids, passes=plan.passes, arms=plan.arms
+        plan.directory,
+        prepared.identity,
+        ids=plan.ids,
+        passes=plan.passes,
+        arms=plan.arms,
+        requests=plan.requests,
     )
+    write_limits(plan.directory, plan.rules.limits)
     names = " ".join(result.start.name for result in finished.results) or "no finished start"
     for note in (f"resuming with {names}", *finished.again):
         on_progress(ExperimentProgress(note=note))

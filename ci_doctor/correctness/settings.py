@@ -8,6 +8,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from ci_doctor.correctness.comparison import AnswerLevel, Comparison
 from ci_doctor.load.requests import Request
 from ci_doctor.services.spec import ServiceSpec
 
@@ -63,6 +64,15 @@ class ArchiveWrite(StrEnum):
     NEVER = "never"
 
 
+class EvidencePolicy(StrEnum):
+    """What evidence that shows too little to judge by does to the verdict."""
+
+    # The run is void.
+    STRICT = "strict"
+    # The verdict stands, with a warning.
+    REPORT = "report"
+
+
 class Proof(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What proves that the arm's path ran: exactly one of `metric` and `log`.
 
@@ -93,21 +103,31 @@ class ArmSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 class CorrectnessSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The section as a person writes it. Durations are text such as "90s", or seconds.
 
-    `retries` is the number of candidate starts. Without a `budget` it is the step's own timeout,
-    less a margin, or 25 minutes. `reset` is for both arms. `archive_ignore` holds names of identity
-    facts, with `*`, that may differ: the part under test.
+    `retries` is the number of candidate starts at the first look, `max_starts` the most starts of
+    both arms. Without a `seed` the order of the arms is drawn anew for each run. Without a `budget`
+    it is the step's own timeout, less a margin, or 25 minutes. `reset` is for both arms. `limit` is
+    how far numbers may lie apart, such as "0.01 nat" or "4 ulp". `archive_ignore` holds names of
+    identity facts, with `*`, that may differ: the part under test. `control`: a request with a
+    changed prompt must change the answer.
     """
 
     requests: str | None = None
     retries: Count = 3
-    alpha: Level = 0.05
+    max_starts: Count = 16
+    alpha: Level = 0.025
     min_candidate_starts: Count = 1
+    min_baseline_starts: Count = 1
+    seed: Annotated[int, Meta(ge=0)] | None = None
     policy: Policy = Policy.CONTROL
     on_inconclusive: OnInconclusive = OnInconclusive.FAIL
     concurrency: Count = 40
     passes: Count = 2
     reset: str | None = None
     caches: Caches = Caches.FRESH
+    compare: AnswerLevel = AnswerLevel.NUMBERS
+    limit: str | None = None
+    control: bool = True
+    evidence: EvidencePolicy = EvidencePolicy.STRICT
     request_timeout: str | float = "120s"
     start_timeout: str | float | None = None
     budget: str | float | None = None
@@ -142,14 +162,30 @@ class ArmPlan(Struct, frozen=True, kw_only=True):
 class Rules(Struct, frozen=True, kw_only=True):
     """The rules of a verdict.
 
-    `retries` is the number of all candidate starts, of which `least_candidates` must be clean for
-    `pass` and `flaky`. `alpha` bounds the probability of a regression declared without one.
+    `retries` is the number of candidate starts at the first look. `least_candidates` and
+    `least_baselines` starts must have answered before `pass`. `max_starts` starts of both arms are
+    the end. `alpha` bounds the probability of a regression declared without one, over all looks.
+    `seed` is that of the order of the arms; `randomised` says whether we chose that order.
+    `earlier_max_starts` are the limits under which the run was begun, if it was resumed under
+    another one.
+    `evidence` says whether evidence that shows too little makes the run void.
     """
 
     retries: int = 3
-    alpha: Level = 0.05
+    alpha: Level = 0.025
     policy: Policy = Policy.CONTROL
     least_candidates: int = 1
+    least_baselines: int = 1
+    max_starts: int = 16
+    seed: int = 0
+    randomised: bool = True
+    earlier_max_starts: tuple[int, ...] = ()
+    evidence: EvidencePolicy = EvidencePolicy.STRICT
+
+    @property
+    def limits(self) -> tuple[int, ...]:
+        """Each `max_starts` under which the run was made, the present one last."""
+        return (*self.earlier_max_starts, self.max_starts)
 
 
 class ExperimentPlan(Struct, frozen=True, kw_only=True):
@@ -157,7 +193,7 @@ class ExperimentPlan(Struct, frozen=True, kw_only=True):
 
     `started` and `deadline` are monotonic times: the run began, and the last start is stopped.
     `grace_s` is what its processes then have to end by themselves. `directory` receives samples and
-    logs.
+    logs. `control`: the first working start of each arm gets a request with a changed prompt.
     """
 
     arms: Mapping[Arm, ArmPlan]
@@ -167,12 +203,14 @@ class ExperimentPlan(Struct, frozen=True, kw_only=True):
     passes: int
     caches: Caches
     request_timeout_s: float
+    comparison: Comparison = Comparison()
     started: float
     deadline: float
     grace_s: float
     directory: Path
     services_directory: Path
     environment: Mapping[str, str]
+    control: bool = True
 
     @property
     def ids(self) -> tuple[str, ...]:

@@ -1,13 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gathers the samples of one start into what the comparison needs. Pure."""
 
+import sys
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
+from ci_doctor.correctness.comparison import AnswerLevel
 from ci_doctor.correctness.evidence.samples import Sample
+from ci_doctor.correctness.pass_digests import PassDigests
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.compare import Answer, ArmStart
+from ci_doctor.correctness.verdict.control import ControlOutcome
 from ci_doctor.load.canonical import digest
 from ci_doctor.load.looks import LooksOfAnswers
+from ci_doctor.load.requests import Request
 
 
 def outcome(digests: Mapping[int, str], passes: int) -> Answer:
@@ -43,14 +49,29 @@ def _in_words(value: object) -> str:
     return str(value) if isinstance(value, int) else f"sha256 {digest(value)[:12]}"
 
 
+@lru_cache(maxsize=1 << 16)
+def _shared(facts: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
+    """One object for the facts of all prompts that have the same."""
+    return dict(facts)
+
+
 class Tally:
     """The samples of one start so far.
 
     `errors` holds the first error of each request that had one; `throttled` the requests that the
-    server first refused for later.
+    server first refused for later. `tokens` holds the digests of words and tokens, as `digests` does
+    of all. `requests` are those that are sent, if they are known.
     """
 
-    def __init__(self, *, arm: Arm, number: int, ids: Sequence[str], passes: int) -> None:
+    def __init__(
+        self,
+        *,
+        arm: Arm,
+        number: int,
+        ids: Sequence[str],
+        passes: int,
+        requests: Sequence[Request] = (),
+    ) -> None:
         self.arm = arm
         self.number = number
         self.name = f"{arm.letter}{number}"
@@ -58,14 +79,19 @@ class Tally:
         self.errors: dict[str, str] = {}
         self.throttled: set[str] = set()
         self.proof_missing: tuple[str, ...] = ()
-        # The digests of each request's outputs by pass.
-        self.digests: dict[str, dict[int, str]] = {}
-        self._words: dict[str, dict[int, str]] = {}
+        self.digests = PassDigests()
+        self._words = PassDigests()
+        self.tokens = PassDigests()
         self._ids = ids
         self._passes = passes
         self._prompts: dict[str, dict[str, str]] = {}
         self._empty: set[str] = set()
-        self._looks = LooksOfAnswers()
+        self._looks = LooksOfAnswers(requests)
+
+    @property
+    def variety(self) -> Mapping[str, tuple[int, int]]:
+        """Each answered request: how many different words its answer has, and how many characters."""
+        return self._looks.variety
 
     def add(self, sample: Sample) -> None:
         """Count `sample` under its request and pass; keep its digests, its error, its facts."""
@@ -79,11 +105,12 @@ class Tally:
             error = sample.error or "no answer"
             self.errors.setdefault(request, error)
             return
-        digests = self.digests.setdefault(request, {})
-        digests[number] = sample.digest
-        words = self._words.setdefault(request, {})
-        # A sample of an earlier version has no digest of its words.
-        words[number] = sample.words_digest or sample.digest
+        self.digests.add(request, number, sample.digest)
+        # Interned: even where numbers differ, most starts have the same words, and one copy is kept.
+        words = sys.intern(sample.words_digest or sample.digest)
+        tokens = sys.intern(sample.tokens_digest or sample.digest)
+        self._words.add(request, number, words)
+        self.tokens.add(request, number, tokens)
         prompt = self._prompts.setdefault(request, {})
         add_prompt_facts(prompt, sample.prompt_facts)
         if sample.output is not None:
@@ -91,25 +118,42 @@ class Tally:
         if sample.empty:
             self._empty.add(request)
 
-    def start(self, *, failed: bool, outside: bool, claimed: bool = False) -> ArmStart:
-        """The answers of this start."""
-        answers = {each: outcome(self.digests.get(each, {}), self._passes) for each in self._ids}
+    def start(
+        self,
+        *,
+        failed: bool,
+        outside: bool,
+        claimed: bool = False,
+        control: ControlOutcome | None = None,
+    ) -> ArmStart:
+        """The answers of this start, compared in everything (see `SameAnswers`).
+
+        `control` is what came of the request with a changed prompt.
+        """
         return ArmStart(
             arm=self.arm,
             number=self.number,
-            answers=answers,
-            words=self._word_outcomes(),
+            answers=self._outcomes(self.digests),
+            levels={
+                AnswerLevel.WORDS: _interned(self._outcomes(self._words)),
+                AnswerLevel.TOKENS: _interned(self._outcomes(self.tokens)),
+            },
             failed=failed,
             outside=outside,
             claimed=claimed,
-            prompts=self._prompts,
+            prompts=self._shared_prompts(),
             empty=len(self._empty),
             looks=self._looks.value(),
             proof_missing=self.proof_missing,
+            control=control,
         )
 
-    def _word_outcomes(self) -> dict[str, Answer]:
-        """The outcomes of the words alone; empty if no answer holds anything else."""
-        if self._words == self.digests:
-            return {}
-        return {each: outcome(digests, self._passes) for each, digests in self._words.items()}
+    def _shared_prompts(self) -> dict[str, Mapping[str, str]]:
+        return {request: _shared(tuple(facts.items())) for request, facts in self._prompts.items()}
+
+    def _outcomes(self, digests: Mapping[str, Mapping[int, str]]) -> dict[str, Answer]:
+        return {each: outcome(digests.get(each, {}), self._passes) for each in self._ids}
+
+
+def _interned(outcomes: Mapping[str, Answer]) -> dict[str, Answer]:
+    return {request: answer and sys.intern(answer) for request, answer in outcomes.items()}

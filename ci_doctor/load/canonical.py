@@ -1,31 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. An OpenAI-compatible response, divided into what is compared and what is not.
+"""Pure. The canonical form of an answer: what is compared, divided from what is not.
 
 Compared: what the model wrote, why it stopped, and the numbers it gave. Left out, and kept as
-`meta`: what differs from call to call by design (ids, times, fingerprints, cache statistics).
+`meta`: what differs from call to call by design (ids, times, fingerprints, cache statistics). A
+protocol makes the form (`protocols`); what reads it is here, and knows its two shapes: `choices`
+of texts, and `items` of numbers (`answer_items`).
 """
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct
 
 from ci_doctor.load import schema, strict_json
-from ci_doctor.load.choices import NotAnAnswerError, compared_choice, index_of, is_empty
-from ci_doctor.load.logprobs import as_float32
+from ci_doctor.load.answer_items import check_items, is_zero, item_text, items_of
+from ci_doctor.load.choices import NotAnAnswerError, compared_choice
 
 META_KEYS = (
     "id",
     "created",
+    "created_at",
     "system_fingerprint",
     "service_tier",
     "metrics",
     "kv_transfer_params",
     "ec_transfer_params",
 )
-_NUMBERS = frozenset({"logprobs", "prompt_logprobs"})
 _COUNTS = ("completion_tokens", "prompt_tokens")
 _READABLE = ("reasoning_content", "reasoning", "content", "refusal")
 
@@ -46,25 +48,28 @@ class Canonical(Struct, frozen=True, kw_only=True):
     empty: bool
 
 
-def canonicalise(body: bytes, expected: int | None = None) -> Canonical:
-    """Divide a 200 response to a request for `expected` choices (None: unknown).
-
-    Raises NotAnAnswerError if the body is not a whole answer. NaN and Infinity are not JSON
-    (RFC 8259), and a model that gives them is broken, whether or not the other arm is too.
-    Log-probabilities are taken as float32 (see `logprobs`), every other number as it stands.
-    """
-    return canonicalise_value(parse_object(body), expected)
-
-
 def parse_object(text: bytes | str) -> dict[str, Any]:
     """Parse a JSON object that is no error report. Raises NotAnAnswerError for anything else."""
+    return as_object(parse_value(text))
+
+
+def as_object(value: Any) -> dict[str, Any]:
+    """`value`, which must be a JSON object. Raises NotAnAnswerError."""
+    if not isinstance(value, dict):
+        raise NotAnAnswerError(f"a JSON {type(value).__name__} instead of an object")
+    return value
+
+
+def parse_value(text: bytes | str) -> Any:
+    """Parse JSON that is no error report. Raises NotAnAnswerError for anything else.
+
+    NaN and Infinity are not JSON (RFC 8259), and a model that gives them is broken, whether or not
+    the other arm is too.
+    """
     try:
         value = strict_json.parse(text)
     except ValueError as error:
         raise NotAnAnswerError(f"not JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise NotAnAnswerError(f"a JSON {type(value).__name__} instead of an object")
-
     report = _error_report(value)
     if report is not None:
         shown = json.dumps(report)[:200]
@@ -72,8 +77,10 @@ def parse_object(text: bytes | str) -> dict[str, Any]:
     return value
 
 
-def _error_report(value: dict[str, Any]) -> Any:
+def _error_report(value: Any) -> Any:
     """What an answer holds of an error; None if it reports none."""
+    if not isinstance(value, dict):
+        return None
     if value.get("error"):
         return value["error"]
     # vLLM before 0.10 and SGLang: the report is the whole object.
@@ -82,18 +89,8 @@ def _error_report(value: dict[str, Any]) -> Any:
     return None
 
 
-def canonicalise_value(value: dict[str, Any], expected: int | None = None) -> Canonical:
-    """`canonicalise` for an answer that is parsed already."""
-    choices = _choices(value)
-    if expected is not None and len(choices) != expected:
-        raise NotAnAnswerError(f"{len(choices)} choices in the answer, {expected} were requested")
-    try:
-        return _divided(value, sorted(choices, key=index_of))
-    except RecursionError as error:
-        raise NotAnAnswerError("nested too deep") from error
-
-
-def _choices(value: dict[str, Any]) -> list[dict[str, Any]]:
+def checked_choices(value: dict[str, Any]) -> list[dict[str, Any]]:
+    """The choices of an answer or an output. Raises NotAnAnswerError if they are not whole."""
     problem = schema.problem(value)
     if problem is not None:
         raise NotAnAnswerError(f"outside the API's schema: {problem}")
@@ -114,36 +111,24 @@ def check_output(output: dict[str, Any]) -> None:
 
     It may have been written by another program.
     """
-    for choice in _choices(output):
+    items = items_of(output)
+    if items is not None:
+        check_items(output)
+        return
+    for choice in checked_choices(output):
         compared_choice(choice)
-    _usage({"completion_tokens": output.get("completion_tokens")})
+    usage_of({"completion_tokens": output.get("completion_tokens")})
 
 
-def _divided(value: dict[str, Any], choices: Sequence[dict[str, Any]]) -> Canonical:
-    usage = _usage(value.get("usage"))
-    compared = [compared_choice(choice) for choice in choices]
-    output: dict[str, Any] = {"choices": compared}
-    if "completion_tokens" in usage:
-        output["completion_tokens"] = usage["completion_tokens"]
-    if value.get("prompt_logprobs") is not None:
-        output["prompt_logprobs"] = as_float32(value["prompt_logprobs"])
-    whole_digest = digest(output)
-    words_digest = whole_digest
-    words = _words(output)
-    # Most answers hold no log-probabilities, and hashing is most of the work here.
-    if words != output:
-        words_digest = digest(words)
-    return Canonical(
-        output=output,
-        digest=whole_digest,
-        words_digest=words_digest,
-        meta=_meta(value, usage),
-        prompt_facts=_prompt_facts(value, usage, choices),
-        empty=all(map(is_empty, compared)),
-    )
+def answer_count(output: Mapping[str, Any]) -> int:
+    """How many choices or items an output has."""
+    items = items_of(output)
+    if items is not None:
+        return len(items)
+    return len(output.get("choices", ()))
 
 
-def _meta(value: dict[str, Any], usage: dict[str, Any]) -> dict[str, Any]:
+def meta_of(value: dict[str, Any], usage: dict[str, Any]) -> dict[str, Any]:
     """What differs from call to call by design, kept beside the answer."""
     meta = {key: value[key] for key in META_KEYS if key in value}
     if usage:
@@ -151,19 +136,7 @@ def _meta(value: dict[str, Any], usage: dict[str, Any]) -> dict[str, Any]:
     return meta
 
 
-def _words(output: dict[str, Any]) -> dict[str, Any]:
-    """`output` without log-probabilities."""
-    words = _without_numbers(output)
-    choices = output["choices"]
-    words["choices"] = [_without_numbers(choice) for choice in choices]
-    return words
-
-
-def _without_numbers(part: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in part.items() if key not in _NUMBERS}
-
-
-def _usage(value: object) -> dict[str, Any]:
+def usage_of(value: object) -> dict[str, Any]:
     """The counts of a `usage`. Raises NotAnAnswerError for what is no count.
 
     It would differ from a count, and count as another answer.
@@ -180,25 +153,6 @@ def _usage(value: object) -> dict[str, Any]:
         if type(count) is not int or count < 0:
             raise NotAnAnswerError(f"`usage.{key}` is no count: {json.dumps(count)[:40]}")
     return usage
-
-
-def _prompt_facts(
-    value: dict[str, Any], usage: dict[str, Any], choices: Sequence[dict[str, Any]]
-) -> dict[str, Any]:
-    """The request as the server reports it.
-
-    vLLM has a chat's prompt tokens beside the choices, and a completion's in them.
-    """
-    facts: dict[str, Any] = {}
-    # Not `created` and the like: only what is the same whenever the same request is sent.
-    if value.get("model") is not None:
-        facts["model"] = value["model"]
-    if "prompt_tokens" in usage:
-        facts["prompt_tokens"] = usage["prompt_tokens"]
-    ids = [part.get("prompt_token_ids") for part in (value, *choices)]
-    if ids.count(None) < len(ids):
-        facts["prompt_token_ids"] = ids
-    return facts
 
 
 def encode(output: Any) -> bytes:
@@ -221,7 +175,10 @@ def digest(output: Any) -> str:
 
 
 def text_of(output: dict[str, Any]) -> str:
-    """The text of an output for people, all choices in order."""
+    """The text of an output for people, all choices in order; of items, their numbers."""
+    items = items_of(output)
+    if items is not None:
+        return "\n".join(map(item_text, items))
     parts: list[str] = []
     choices = output.get("choices", [])
     for choice in choices:
@@ -229,11 +186,23 @@ def text_of(output: dict[str, Any]) -> str:
     return "\n".join(parts)
 
 
+def is_empty_output(output: dict[str, Any]) -> bool:
+    """Whether an output holds no text, no tool call and no token; of vectors: nothing but zeros."""
+    if items_of(output) is not None:
+        return is_zero(output)
+    for choice in output["choices"]:
+        if choice.get("token_ids") or text_of({"choices": [choice]}):
+            return False
+    return True
+
+
 def is_blank(output: dict[str, Any]) -> bool:
     """Whether an output holds no word and no tool call.
 
-    Token ids are no words: those of padding give no text.
+    Token ids are no words: those of padding give no text. A vector of zeros says nothing either.
     """
+    if items_of(output) is not None:
+        return is_zero(output)
     return not text_of(output).strip()
 
 

@@ -9,7 +9,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from ci_doctor.load.answer_items import items_of
 from ci_doctor.load.canonical import is_blank, text_of
+from ci_doctor.load.prompts import is_free, prompt_of, token_limit
 from ci_doctor.load.requests import Request
 
 # With fewer different prompts, one and the same answer is no surprise.
@@ -19,23 +21,50 @@ FEWEST_PROMPTS = 3
 class AnswerLooks(Struct, frozen=True, kw_only=True):
     """`answered` requests, `texts` different ones among their answers, `blank` without a word.
 
-    `models` leads from a request to the model that its answer names, if it names one.
+    `models` leads from a request to the model that its answer names, if it names one. `longer` counts
+    the answers to requests for more than one token, `cut` those of them that their length ended at
+    the first. `free` counts different prompts that leave the model free, `free_texts` the different
+    answers to them; `free_words` is the length of the longest in words.
     """
 
     answered: int = 0
     texts: int = 0
     blank: int = 0
     models: Mapping[str, str] = {}
+    longer: int = 0
+    cut: int = 0
+    free: int = 0
+    free_texts: int = 0
+    free_words: int = 0
 
     def is_one_answer(self, prompts: int) -> bool:
         """Whether all got one text, though there are so many different `prompts`."""
         return self.texts == 1 and min(self.answered, prompts) >= FEWEST_PROMPTS
 
+    @property
+    def ignores_prompts(self) -> bool:
+        """Whether all got one text though each could have got its own.
+
+        One word is a label: three prompts may well have the same.
+        """
+        return self.free_texts == 1 and self.free >= FEWEST_PROMPTS and self.free_words > 1
+
 
 class LooksOfAnswers:
-    """Takes the answers one by one. Of a text only its hash is kept."""
+    """Takes the answers one by one. Of a text only its hash is kept.
 
-    def __init__(self) -> None:
+    `requests` are those that were sent, if they are known.
+    """
+
+    def __init__(self, requests: Iterable[Request] = ()) -> None:
+        self._requests = {request.id: request for request in requests}
+        # How many different words each answer has, and how many characters.
+        self.variety: dict[str, tuple[int, int]] = {}
+        self._longer: set[str] = set()
+        self._cut: set[str] = set()
+        self._free: set[int] = set()
+        self._free_texts: set[int] = set()
+        self._free_words = 0
         self._texts: set[int] = set()
         self._answered: set[str] = set()
         self._blank: set[str] = set()
@@ -44,7 +73,11 @@ class LooksOfAnswers:
     def add(self, request: str, output: dict[str, Any], prompt_facts: Mapping[str, Any]) -> None:
         """Take note of one canonical output."""
         self._answered.add(request)
-        self._texts.add(hash(words_of(output)))
+        words = words_of(output)
+        self._texts.add(hash(words))
+        sent = self._requests.get(request)
+        if sent is not None:
+            self._add_to(sent, words, output)
         if is_blank(output):
             self._blank.add(request)
         model = prompt_facts.get("model")
@@ -58,22 +91,51 @@ class LooksOfAnswers:
             texts=len(self._texts),
             blank=len(self._blank),
             models=self._models,
+            longer=len(self._longer),
+            cut=len(self._cut),
+            free=len(self._free),
+            free_texts=len(self._free_texts),
+            free_words=self._free_words,
         )
+
+    def _add_to(self, request: Request, words: str, output: dict[str, Any]) -> None:
+        """What an answer shows beside its request."""
+        each_word = words.split()
+        self.variety[request.id] = (len(set(each_word)), len(words))
+        limit = token_limit(request)
+        if limit is None or limit > 1:
+            self._longer.add(request.id)
+            if _is_cut_at_once(output):
+                self._cut.add(request.id)
+        if is_free(request):
+            self._free.add(hash(prompt_of(request)))
+            self._free_texts.add(hash(words))
+            self._free_words = max(self._free_words, len(each_word))
+
+
+def _is_cut_at_once(output: dict[str, Any]) -> bool:
+    """Whether their length ended all choices of an answer at their first token."""
+    choices = output.get("choices") or ()
+    reasons = {choice.get("finish_reason") for choice in choices}
+    tokens = output.get("completion_tokens")
+    if tokens is None:
+        tokens = sum(len(choice.get("token_ids", "..")) for choice in choices)
+    return reasons == {"length"} and tokens <= len(choices)
 
 
 def words_of(output: dict[str, Any]) -> str:
-    """The text of an output; its tokens, if a server gives nothing else."""
+    """The text of an output; its tokens or its numbers, if a server gives nothing else."""
+    items = items_of(output)
+    if items is not None:
+        # As they are stored: to write each number of a long vector takes time.
+        return str(items)
     text = text_of(output)
     if text:
         return text
-    tokens = [choice.get("token_ids") for choice in output["choices"]]
+    tokens = [choice.get("token_ids") for choice in output.get("choices", ())]
     return str(tokens)
 
 
 def count_prompts(requests: Iterable[Request]) -> int:
     """How many different prompts the requests have."""
-    prompts = set()
-    for request in requests:
-        body = request.body
-        prompts.add(str(body.get("messages", body.get("prompt", body))))
-    return len(prompts)
+    return len({prompt_of(request) for request in requests})

@@ -14,44 +14,30 @@ from msgspec import Struct
 
 from ci_doctor.errors import ConfigError, UsageError
 from ci_doctor.load import strict_json
+from ci_doctor.load.protocols.table import BY_NAME, USUAL_PATHS, of_path
 from ci_doctor.model.suggestion import did_you_mean
 
 DEFAULT_PATH = "/v1/completions"
-KEYS = ("id", "path", "body")
+KEYS = ("id", "path", "body", "protocol")
 # What a URL's path may hold (RFC 3986); a second slash at its beginning would name another host.
 _PATH = re.compile(r"/(?!/)[!-~]*")
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """One request. `id` is the client's own and aligns the answers; `line` is that of the file."""
+    """One request. `id` is the client's own and aligns the answers; `line` is that of the file.
+
+    `protocol` names how the answer is read; None: as the path tells.
+    """
 
     id: str
     path: str
     body: dict[str, Any]
     line: int
+    protocol: str | None = None
 
     def content(self) -> bytes:
         """The body as it is sent: ASCII, so that a lone surrogate in a prompt survives."""
         return json.dumps(self.body).encode("ascii")
-
-    @property
-    def choices(self) -> int | None:
-        """How many choices an answer must have: `n` for each prompt; None if unknown."""
-        each = self.body.get("n") or 1
-        if not isinstance(each, int) or "prompt_embeds" in self.body:
-            return None
-        if not {"prompt", "messages"} & self.body.keys():
-            return None
-        return each * _count_prompts(self.body.get("prompt"))
-
-
-def _count_prompts(prompt: Any) -> int:
-    """A list holds prompts, unless it is one prompt as token ids."""
-    if not isinstance(prompt, list) or not prompt:
-        return 1
-    if isinstance(prompt[0], int):
-        return 1
-    return len(prompt)
 
 
 def read_requests(path: Path, only: Sequence[str] = ()) -> tuple[Request, ...]:
@@ -88,11 +74,13 @@ def _parse(line: str, number: int, path: Path) -> Request:
         if key not in KEYS:
             hint = did_you_mean(key, KEYS)
             raise ConfigError(f"{where}: unknown key `{key}`", hint=hint)
+    path_of_url = _url_path(value.get("path", DEFAULT_PATH), where)
     return Request(
         id=_identity(value.get("id"), where),
-        path=_url_path(value.get("path", DEFAULT_PATH), where),
+        path=path_of_url,
         body=_body(value.get("body"), where),
         line=number,
+        protocol=_protocol(value.get("protocol"), path_of_url, where),
     )
 
 
@@ -110,6 +98,25 @@ def _url_path(value: Any, where: str) -> str:
         raise ConfigError(
             f"{where}: `path` must be the path of a URL, from its first /",
             hint='write "path": "/v1/completions"',
+        )
+    return value
+
+
+def _protocol(value: Any, path: str, where: str) -> str | None:
+    """The protocol that a line names; None if its path tells. Raises ConfigError without either."""
+    if value is None:
+        if of_path(path) is not None:
+            return None
+        usual = did_you_mean(path, USUAL_PATHS) or f"answers are read from {', '.join(USUAL_PATHS)}"
+        raise ConfigError(
+            f"{where}: no protocol is known for the path `{path}`",
+            hint=f'{usual}; for a path of its own, name its protocol: "protocol": "chat"',
+        )
+    if not isinstance(value, str) or value not in BY_NAME:
+        near = did_you_mean(str(value), tuple(BY_NAME))
+        raise ConfigError(
+            f"{where}: there is no protocol `{value}`",
+            hint=near or f"known protocols: {', '.join(BY_NAME)}",
         )
     return value
 

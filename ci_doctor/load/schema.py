@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. The shapes of answers: OpenAI's schema, with what vLLM, SGLang, TGI and llama.cpp add to it.
+"""Pure. The shapes of completions and chats: OpenAI's schema, and what other servers add to it.
 
 Read from OpenAI's API reference (completions and chat completions, whole and in chunks), vLLM's
 `entrypoints/openai/protocol.py`, SGLang's `srt/entrypoints/openai/protocol.py`, TGI's
@@ -7,8 +7,8 @@ Read from OpenAI's API reference (completions and chat completions, whole and in
 that is compared has a type here. Fields without a place here are not compared, and may hold
 anything. A `finish_reason` may be any word: servers have their own (TGI's `eos_token`).
 
-The endpoints `/generate` and `/v1/responses` have other shapes, which are not known here: what they
-send is no answer.
+Other endpoints have other shapes, which a module of `protocols` reads. What a module makes of them
+and calls `choices` has a shape of this one, too.
 """
 
 from typing import Annotated, Any

@@ -12,13 +12,13 @@ import httpx
 from msgspec import Struct, structs
 
 from ci_doctor.errors import InfraError
-from ci_doctor.load.canonical import Canonical, canonicalise
+from ci_doctor.load.answers import read_answer
+from ci_doctor.load.canonical import Canonical
 from ci_doctor.load.choices import NotAnAnswerError
 from ci_doctor.load.connections import open_client
 from ci_doctor.load.event_stream import begins_as_stream, is_event_stream
 from ci_doctor.load.requests import Request
 from ci_doctor.load.retrying import wait_before_retry
-from ci_doctor.load.streamed import canonicalise_stream
 from ci_doctor.load.time_limit import time_limit
 from ci_doctor.system import clock
 from ci_doctor.system.processes.cpu_wait import CpuWaits
@@ -147,9 +147,8 @@ def _canonical(request: Request, response: httpx.Response, body: bytes) -> Canon
         shown = body[:_SHOWN_OF_A_BODY].decode("utf-8", "replace")
         raise NotAnAnswerError(f"HTTP {status}: {shown}")
     content_type = response.headers.get("content-type", "")
-    if is_event_stream(content_type) or _is_unnamed_stream(request, body):
-        return canonicalise_stream(body, request.choices)
-    return canonicalise(body, request.choices)
+    streamed = is_event_stream(content_type) or _is_unnamed_stream(request, body)
+    return read_answer(request, body, streamed=streamed)
 
 
 def _is_unnamed_stream(request: Request, body: bytes) -> bool:

@@ -19,7 +19,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ci_doctor.load import schema
-from ci_doctor.load.canonical import Canonical, canonicalise_value, parse_object
+from ci_doctor.load.canonical import Canonical, parse_object
+from ci_doctor.load.choice_answers import canonicalise_value
 from ci_doctor.load.choices import NotAnAnswerError, index_of
 from ci_doctor.load.event_stream import events
 
@@ -35,7 +36,12 @@ def canonicalise_stream(body: bytes, expected: int | None = None) -> Canonical:
     Raises NotAnAnswerError also if the stream holds an error event, leaves a choice unfinished or
     does not end with `data: [DONE]`.
     """
-    return canonicalise_value(fold(_chunks(body)), expected)
+    return canonicalise_value(folded(body), expected)
+
+
+def folded(body: bytes) -> dict[str, Any]:
+    """The body of a stream as one response. Raises NotAnAnswerError, as `canonicalise_stream`."""
+    return fold(_chunks(body))
 
 
 def _chunks(body: bytes) -> Iterator[dict[str, Any]]:

@@ -153,7 +153,7 @@ def test_one_start_a_side_that_differs_is_inconclusive_and_says_where_and_what_w
     assert "request cmpl-1, character 8, A1 against B1" in ran.out
     assert "[old]" in ran.out
     assert "[new]" in ran.out
-    assert "5 baseline and 3 candidate starts: collect 4 and 2" in " ".join(ran.out.split())
+    assert "6 baseline and 3 candidate starts: collect 5 and 2" in " ".join(ran.out.split())
 
 
 def test_enough_starts_in_directories_are_a_regression(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from ci_doctor.session.session import Session
 
 class _Below(PackageGroup):
     package = __name__
-    names = ("replay", "compare")
+    names = ("replay", "compare", "archive")
 
 
 @click.group("correctness", cls=_Below, invoke_without_command=True)

@@ -8,6 +8,7 @@ import click
 
 from ci_doctor.commands import completion_values as values
 from ci_doctor.commands.options import config_option, output_options, pass_session
+from ci_doctor.correctness.comparison import AnswerLevel, read_comparison
 from ci_doctor.session.session import Session
 
 
@@ -23,9 +24,22 @@ from ci_doctor.session.session import Session
 @click.option(
     "--alpha",
     type=click.FloatRange(min=0, max=1, min_open=True, max_open=True),
-    default=0.05,
+    default=0.025,
     show_default=True,
     help="Accepted probability of a false regression.",
+)
+@click.option(
+    "--compare",
+    "level",
+    type=click.Choice([each.value for each in AnswerLevel]),
+    default=AnswerLevel.NUMBERS.value,
+    show_default=True,
+    help="What must be the same; each holds those before it.",
+)
+@click.option(
+    "--limit",
+    metavar="LIMIT",
+    help="How far numbers may lie apart: '0.01 nat' or '4 ulp'. [default: not at all]",
 )
 @click.option("--fail-on-flaky", is_flag=True, help="Exit with 7 instead of 0 if flaky.")
 @config_option
@@ -39,6 +53,8 @@ def compare(
     candidate: str,
     form: str | None,
     alpha: float,
+    level: str,
+    limit: str | None,
     fail_on_flaky: bool,
     config_path: Path | None,
 ) -> int:
@@ -53,6 +69,7 @@ def compare(
     from ci_doctor.correctness.collected.compare import compare as compared
     from ci_doctor.session.exit_policy import ExitPolicy
 
+    comparison = read_comparison(AnswerLevel(level), limit)
     directory = session.claim()
     codes, _ = read_exit_codes(load_config(config_path, Path.cwd()), os.environ)
     session.policy = ExitPolicy(codes=codes, fail_on_flaky=fail_on_flaky)
@@ -61,6 +78,7 @@ def compare(
         candidate=candidate,
         form=form,
         alpha=alpha,
+        comparison=comparison,
         details=session.as_json or directory is not None,
     )
     return session.finish(compared(request), on_stdout=True)

@@ -62,7 +62,8 @@ def run_experiment(
     interruption = Interruption()
     # The signals stay handled until the report is out: none may take it away.
     with interruption.handling():
-        with Teller(ExperimentSource(), prepared.redactor) as tell:
+        source = ExperimentSource()
+        with Teller(source, prepared.redactor, group="ci-doctor correctness: starts") as tell:
             outcome = run_prepared(
                 prepared, tell, interruption=interruption, on_resumed=session.accept
             )

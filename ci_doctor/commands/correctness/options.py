@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from ci_doctor.commands import completion_values as values
+from ci_doctor.correctness.comparison import AnswerLevel
 from ci_doctor.correctness.settings import Caches, OnInconclusive, Policy
 
 _OPTIONS = (
@@ -17,22 +18,49 @@ _OPTIONS = (
         "--requests", metavar="FILE", shell_complete=values.files, help="JSONL, one request a line."
     ),
     click.option(
-        "--retries", type=click.IntRange(min=1), help="Candidate starts in total. [default: 3]"
+        "--retries",
+        type=click.IntRange(min=1),
+        help="Candidate starts at the first look for noise. [default: 3]",
+    ),
+    click.option(
+        "--max-starts",
+        type=click.IntRange(min=1),
+        help="Starts of both arms after which the run ends undecided; 10 at least. [default: 16]",
     ),
     click.option(
         "--min-candidate-starts",
         type=click.IntRange(min=1),
-        help="Clean candidate starts before a pass; more starts find rarer bugs. [default: 1]",
+        help="Candidate starts before a pass; more starts find rarer faults. [default: 1]",
+    ),
+    click.option(
+        "--min-baseline-starts",
+        type=click.IntRange(min=1),
+        help="Baseline starts before a pass; three find a rare mode made permanent. [default: 1]",
     ),
     click.option(
         "--alpha",
         type=float,
-        help="Accepted probability of a false regression. [default: 0.05]",
+        help="Accepted probability of a false regression, over all looks. [default: 0.025]",
+    ),
+    click.option(
+        "--seed",
+        type=click.IntRange(min=0),
+        help="Seed of the random order of the arms. [default: drawn, and kept in the report]",
     ),
     click.option(
         "--policy",
         type=click.Choice([each.value for each in Policy]),
         help="`any`: one agreeing pair of starts is enough; prints the risk. [default: control]",
+    ),
+    click.option(
+        "--compare",
+        type=click.Choice([each.value for each in AnswerLevel]),
+        help="What must be the same; each holds those before it. [default: numbers]",
+    ),
+    click.option(
+        "--limit",
+        metavar="LIMIT",
+        help="How far numbers may lie apart: '0.01 nat' or '4 ulp'. [default: not at all]",
     ),
     click.option(
         "--on-inconclusive",

@@ -10,17 +10,18 @@ import secrets
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from msgspec import Struct
-
 from ci_doctor.correctness.archive.archived_start import (
     ArchivedStart,
     NotAnArchiveError,
     header_of,
 )
+from ci_doctor.correctness.archive.build_origin import BuildOrigin
 from ci_doctor.correctness.archive.evict import ArchivedFile, archived_files, evict, stamp
 from ci_doctor.correctness.archive.identity_file import IDENTITY, describe, described
+from ci_doctor.correctness.archive.matches import ArchiveMatches, newest_usable
 from ci_doctor.correctness.archive.near_misses import NearMiss
 from ci_doctor.correctness.archive.read_start import read_start
+from ci_doctor.correctness.archive.revocations import read_revocations
 from ci_doctor.correctness.archive.write_start import write_start
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm
@@ -31,22 +32,11 @@ from ci_doctor.system.files.directories import in_directory, make_directory
 
 NEWEST = 20
 NEAREST = 3
+# Files are read beyond the number of wanted starts, because some are revoked or of one build.
+_READ_FACTOR = 3
 # Of directories, in the search for near misses: each costs a read, over NFS some milliseconds.
 _MOST_DIRECTORIES = 500
 _DAY_S = 86400
-
-
-class ArchiveMatches(Struct, frozen=True, kw_only=True):
-    """`starts` match, newest first. Without any, `near` holds the nearest misses.
-
-    `unknown` names the facts that neither side knows, so that they are assumed to be equal.
-    `skipped` holds one sentence for each unusable file.
-    """
-
-    starts: tuple[ArchivedStart, ...] = ()
-    near: tuple[NearMiss, ...] = ()
-    unknown: tuple[str, ...] = ()
-    skipped: tuple[str, ...] = ()
 
 
 class Archive:
@@ -68,24 +58,22 @@ class Archive:
         Raises nothing. A directory that is absent or unreadable holds no starts; `skipped` says so.
         """
         skipped: list[str] = []
-        starts: list[ArchivedStart] = []
-        place = self._place(identity)
-        for file in self._listed(place, skipped):
-            if len(starts) == newest:
-                break
-            # The number makes its name: a1 is the newest.
-            start = _read(file.path, len(starts) + 1, identity, skipped)
-            if start is None:
-                continue
-            if _answers(start, requests, passes):
-                starts.append(start)
-            else:
-                skipped.append(f"{file.path}: it answers other requests, or in other passes")
+        try:
+            revocations = read_revocations(self.directory)
+        except OSError as error:
+            # What is revoked is unknown, so nothing may be used.
+            return ArchiveMatches(skipped=(f"{self.directory}: {error.strerror}",))
+        matching = self._matching(identity, requests, passes, newest * _READ_FACTOR, skipped)
+        starts, revoked = newest_usable(matching, revocations, newest)
         if starts:
-            unknown = tuple(identity.unknown)
-            return ArchiveMatches(starts=tuple(starts), unknown=unknown, skipped=tuple(skipped))
+            return ArchiveMatches(
+                starts=tuple(starts),
+                unknown=tuple(identity.unknown),
+                skipped=tuple(skipped),
+                revoked=revoked,
+            )
         near = self._near(identity, skipped)
-        return ArchiveMatches(near=near, skipped=tuple(skipped))
+        return ArchiveMatches(near=near, skipped=tuple(skipped), revoked=revoked)
 
     def keep(
         self,
@@ -94,12 +82,13 @@ class Archive:
         lines: Iterable[bytes],
         *,
         build: str,
+        origin: BuildOrigin | None = None,
         recorded_at: str | None = None,
     ) -> Path:
         """Archive one baseline start. Returns its file.
 
         `lines` are those of the run's samples file, without secrets. `build` names the build in
-        words; `recorded_at` is RFC 3339, now by default. Raises ValueError for an `unfit` start or
+        words, and `origin` identifies it; `recorded_at` is RFC 3339, now by default. Raises ValueError for an `unfit` start or
         one with missing samples, and UsageError if the directory cannot be written.
         """
         if reason := unfit(result):
@@ -109,7 +98,7 @@ class Archive:
         path = self._place(identity) / f"start-{stamp(when)}-{secrets.token_hex(8)}.jsonl.gz"
         try:
             make_directory(self.directory)
-            header = header_of(identity, result, when, build)
+            header = header_of(identity, result, when, build, origin)
             _move(write_start(self.directory, header, lines, result), path)
         except OSError as error:
             raise UsageError(
@@ -141,6 +130,24 @@ class Archive:
             skipped.append(f"{place}: {error.strerror}")
             return []
         return [file for file in reversed(files) if file.age_days() <= self.days]
+
+    def _matching(
+        self,
+        identity: Identity,
+        requests: Collection[str],
+        passes: int,
+        most: int,
+        skipped: list[str],
+    ) -> Iterator[ArchivedStart]:
+        """The matching starts in the `most` newest files, newest first, with the number 0."""
+        for file in self._listed(self._place(identity), skipped)[:most]:
+            start = _read(file.path, identity, skipped)
+            if start is None:
+                continue
+            if _answers(start, requests, passes):
+                yield start
+            else:
+                skipped.append(f"{file.path}: it answers other requests, or in other passes")
 
     def _near(self, identity: Identity, skipped: list[str]) -> tuple[NearMiss, ...]:
         """The nearest of the other identities, at most NEAREST."""
@@ -201,10 +208,10 @@ def _ended_by_itself(result: StartResult) -> bool:
     return result.counts and result.failure is None
 
 
-def _read(path: Path, number: int, identity: Identity, skipped: list[str]) -> ArchivedStart | None:
+def _read(path: Path, identity: Identity, skipped: list[str]) -> ArchivedStart | None:
     """The start in `path`, if it was made under `identity`."""
     try:
-        own, start = read_start(path, number)
+        own, start = read_start(path, 0)
     except NotAnArchiveError as error:
         skipped.append(f"{path}: {error}")
         return None

@@ -12,13 +12,18 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from ci_doctor.correctness.archive.build_origin import BuildOrigin
+from ci_doctor.correctness.comparison import AnswerLevel
 from ci_doctor.correctness.evidence.samples import SamplePosition
+from ci_doctor.correctness.pass_digests import PassDigests
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.tally import outcome
 from ci_doctor.correctness.verdict.compare import Answer, ArmStart
 from ci_doctor.identity.identity import Identity
 
+# The outcomes of everything follow from the digests.
+_KEPT = (AnswerLevel.WORDS, AnswerLevel.TOKENS)
 FORMAT = "ci-doctor archived start, 1"
 # 1,000 requests in two passes take half a megabyte.
 HEADER_LIMIT = 256 << 20
@@ -34,7 +39,8 @@ class ArchiveHeader(Struct, frozen=True, kw_only=True):
 
     `digests` leads from a request and a pass to the digest of the output. `places` leads from a
     digest to offset and length of its sample behind this line. `bytes` and `crc` are of the second
-    member. `words` are outcomes as in ArmStart.
+    member. `levels` are outcomes as in ArmStart; an earlier version kept none. `build` names the
+    build in words; `origin` identifies it, and is None in files of earlier versions.
     """
 
     format: str
@@ -50,7 +56,16 @@ class ArchiveHeader(Struct, frozen=True, kw_only=True):
     places: dict[str, tuple[int, int]]
     bytes: int
     crc: int
-    words: dict[str, Answer] = {}
+    levels: dict[AnswerLevel, dict[str, Answer]] = {}
+    origin: BuildOrigin | None = None
+
+
+class ArchivedBuild(Struct, frozen=True, kw_only=True):
+    """What the first line says of the build alone: to list an archive, no answers are decoded."""
+
+    format: str
+    build: str
+    origin: BuildOrigin | None = None
 
 
 class ArchivedStart(Struct, frozen=True, kw_only=True):
@@ -58,7 +73,7 @@ class ArchivedStart(Struct, frozen=True, kw_only=True):
 
     `answers` leads from a request to its outcome over the passes, and `digests` to those of its
     outputs by pass. `places` says where the sample of an output stands in the unpacked file at
-    `path`; `build` names the build in words.
+    `path`; `build` names the build in words, `origin` identifies it if it is known.
     """
 
     number: int
@@ -70,9 +85,15 @@ class ArchivedStart(Struct, frozen=True, kw_only=True):
     build: str
     duration_s: float
     facts: Mapping[str, str]
-    words: Mapping[str, Answer] = {}
+    levels: Mapping[AnswerLevel, Mapping[str, Answer]] = {}
+    origin: BuildOrigin | None = None
     path: Path
     places: Mapping[str, SamplePosition]
+
+    @property
+    def build_id(self) -> str | None:
+        """What identifies the build; None if that is unknown."""
+        return self.origin.id if self.origin else None
 
     def result(self) -> StartResult:
         """The same as the start of an experiment, named `a1`."""
@@ -80,10 +101,11 @@ class ArchivedStart(Struct, frozen=True, kw_only=True):
             arm=Arm.BASELINE,
             number=self.number,
             answers=self.answers,
-            words=self.words,
+            levels=self.levels,
             prompts=self.prompts,
             empty=self.empty,
             archived=True,
+            build=self.build_id,
         )
         return StartResult(
             start=start,
@@ -96,7 +118,9 @@ class ArchivedStart(Struct, frozen=True, kw_only=True):
         )
 
 
-def header_of(identity: Identity, result: StartResult, when: str, build: str) -> ArchiveHeader:
+def header_of(
+    identity: Identity, result: StartResult, when: str, build: str, origin: BuildOrigin | None
+) -> ArchiveHeader:
     """The header for a start; its places, size and checksum are those of an empty file."""
     start = result.start
     # Copies: a header holds plain dictionaries, which msgspec encodes.
@@ -116,15 +140,19 @@ def header_of(identity: Identity, result: StartResult, when: str, build: str) ->
         places={},
         bytes=0,
         crc=0,
-        words=dict(start.words),
+        levels={level: dict(start.levels[level]) for level in _KEPT if level in start.levels},
+        origin=origin,
     )
 
 
 def start_of(header: ArchiveHeader, path: Path, number: int, header_bytes: int) -> ArchivedStart:
     """The start that a header describes. `header_bytes` is the length of its line, unpacked."""
     answers = {}
-    for request, digests in header.digests.items():
-        answers[request] = outcome(digests, header.passes)
+    digests = PassDigests()
+    for request, passes in header.digests.items():
+        answers[request] = outcome(passes, header.passes)
+        for pass_, digest in passes.items():
+            digests.add(request, pass_, digest)
     # Offsets are of the unpacked file, and the header was packed after the samples.
     places = {}
     for digest, (offset, length) in header.places.items():
@@ -132,12 +160,13 @@ def start_of(header: ArchiveHeader, path: Path, number: int, header_bytes: int) 
     return ArchivedStart(
         number=number,
         answers=answers,
-        digests=header.digests,
+        digests=digests,
         prompts=header.prompts,
-        words=header.words,
+        levels=header.levels,
         empty=header.empty,
         recorded_at=header.recorded_at,
         build=header.build,
+        origin=header.origin,
         duration_s=header.duration_s,
         facts=header.facts,
         path=path,

@@ -14,12 +14,15 @@ from pathlib import Path
 from msgspec import Struct
 
 from ci_doctor.correctness.archive.identity_file import IDENTITY
+from ci_doctor.correctness.archive.revocations import read_revocations
 from ci_doctor.system import clock
 
 _PLACE = re.compile(r"identity-[0-9a-f]{64}")
 _START = re.compile(r"start-(\d{8}T\d{9}Z)-[0-9a-f]{16}\.jsonl\.gz")
 # What a killed writer leaves behind. A writer that lives is done long before an hour.
-_TORN = re.compile(r"\.(?:start-|identity\.json\.)[A-Za-z0-9_]{8}(?:\.tmp)?")
+_TORN = re.compile(
+    r"\.(?:start-|identity\.json\.|revoked-[0-9a-f]{40,64}\.json\.)[A-Za-z0-9_]{8}(?:\.tmp)?"
+)
 _TORN_S = 3600.0
 
 
@@ -64,31 +67,44 @@ def archived_files(place: Path) -> list[ArchivedFile]:
 
 
 def evict(directory: Path, *, days: float, limit: int) -> tuple[Path, ...]:
-    """Remove starts older than `days`, then the oldest until at most `limit` bytes are left.
+    """Remove starts older than `days`, then revoked ones, then the oldest.
 
-    Returns the removed files.
+    It ends as soon as at most `limit` bytes are left. Returns the removed files. What revokes is
+    never removed: a build of that commit may run again.
     """
     files: list[ArchivedFile] = []
     total = 0
-    for place in _places(directory):
+    revoked = _revoked(directory)
+    for place in identity_places(directory):
         with contextlib.suppress(OSError):
             files += archived_files(place)
             total += _size(place / IDENTITY)
         _remove_torn(place)
     _remove_torn(directory)
-    # Oldest first.
-    removed = _remove_starts(sorted(files), total, days=days, limit=limit)
+    # Oldest first, but revoked ones before all others: nobody uses them.
+    files.sort()
+    files.sort(key=lambda file: file.path not in revoked)
+    removed = _remove_starts(files, total, days=days, limit=limit)
     used = {file.path.parent for file in files}
-    for place in _places(directory):
+    for place in identity_places(directory):
         if place not in used:
             _close(place)
     return tuple(removed)
 
 
+def _revoked(directory: Path) -> set[Path]:
+    """The files that were revoked."""
+    try:
+        revocations = read_revocations(directory)
+    except OSError:
+        return set()
+    return {directory / name for name in revocations.files}
+
+
 def _remove_starts(
     files: list[ArchivedFile], other_bytes: int, *, days: float, limit: int
 ) -> list[Path]:
-    """Remove files, oldest first; a directory goes with its last start."""
+    """Remove files in this order; a directory goes with its last start."""
     total = other_bytes
     left: Counter[Path] = Counter()
     for file in files:
@@ -110,7 +126,8 @@ def _remove_starts(
     return removed
 
 
-def _places(directory: Path) -> Iterator[Path]:
+def identity_places(directory: Path) -> Iterator[Path]:
+    """The directories of an archive's identities, by name; none if it cannot be listed."""
     try:
         entries = sorted(directory.iterdir())
     except OSError:

@@ -19,7 +19,11 @@ def requests_digest(requests: Sequence[Request]) -> str:
     content = hashlib.sha256()
     for request in requests:
         # The order of keys in a body is no difference to a server.
-        line = json.dumps([request.id, request.path, request.body], sort_keys=True)
+        parts: list[object] = [request.id, request.path, request.body]
+        # Only if it is named: the digests of earlier versions stay the same.
+        if request.protocol is not None:
+            parts.append(request.protocol)
+        line = json.dumps(parts, sort_keys=True)
         content.update(line.encode("ascii") + b"\n")
     return content.hexdigest()
 

@@ -12,12 +12,12 @@ from ci_doctor.correctness.archive.archived_start import (
     CHUNK,
     FORMAT,
     HEADER_LIMIT,
+    ArchivedBuild,
     ArchivedStart,
     ArchiveHeader,
     NotAnArchiveError,
     start_of,
 )
-from ci_doctor.correctness.evidence.former_keys import ARCHIVE_HEADER, current
 from ci_doctor.identity.identity import Identity
 
 # zlib's number for "gzip framing, the largest window".
@@ -51,15 +51,33 @@ def read_start(path: Path, number: int) -> tuple[Identity, ArchivedStart]:
     return identity, start_of(header, path, number, len(line))
 
 
-def _header(line: bytes) -> ArchiveHeader:
+def read_build(path: Path) -> ArchivedBuild:
+    """The build that made a start, from its first line; whether the rest is whole stays unknown.
+
+    Raises NotAnArchiveError, and OSError.
+    """
+    with path.open("rb") as file:
+        line, _ = _first_member(file)
     try:
-        value = current(msgspec.json.decode(line), ARCHIVE_HEADER)
-        header = msgspec.convert(value, ArchiveHeader, str_keys=True)
+        made = msgspec.json.decode(line, type=ArchivedBuild)
     except (msgspec.DecodeError, RecursionError) as error:
         raise NotAnArchiveError(f"its first line is none of ours: {error}") from error
-    if header.format != FORMAT:
-        raise NotAnArchiveError(f"its format is {header.format!r}, not {FORMAT!r}")
+    _check_format(made.format)
+    return made
+
+
+def _header(line: bytes) -> ArchiveHeader:
+    try:
+        header = msgspec.json.decode(line, type=ArchiveHeader)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise NotAnArchiveError(f"its first line is none of ours: {error}") from error
+    _check_format(header.format)
     return header
+
+
+def _check_format(form: str) -> None:
+    if form != FORMAT:
+        raise NotAnArchiveError(f"its format is {form!r}, not {FORMAT!r}")
 
 
 def _check_digests(header: ArchiveHeader) -> None:

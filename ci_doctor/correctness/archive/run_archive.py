@@ -7,9 +7,12 @@ from pathlib import Path
 from msgspec import Struct
 
 from ci_doctor.correctness import rules
-from ci_doctor.correctness.archive.archive import Archive, ArchiveMatches, unfit
+from ci_doctor.correctness.archive.archive import Archive, unfit
+from ci_doctor.correctness.archive.build_origin import BuildOrigin
 from ci_doctor.correctness.archive.facts import schedule_facts
+from ci_doctor.correctness.archive.matches import ArchiveMatches
 from ci_doctor.correctness.archive.near_misses import explain_near_miss
+from ci_doctor.correctness.archive.revocations import read_revocations
 from ci_doctor.correctness.archive.trust import build_of, trusted
 from ci_doctor.correctness.evidence.outputs import Outputs
 from ci_doctor.correctness.results import Experiment, StartResult
@@ -53,18 +56,28 @@ class RunArchive(Struct, frozen=True, kw_only=True):
 
     def notes(self) -> Iterator[str]:
         """What a person should know before the first start."""
-        starts = self.matches.starts
-        unknown = self.matches.unknown
-        if starts:
-            count = formatting.amount(len(starts), "archived baseline start")
-            yield f"{count} found under the same identity; the newest is of {starts[0].build}"
-            if unknown:
-                facts = ", ".join(unknown)
-                yield f"assumed to match, since nobody knows: {facts}"
-        elif self.matches.near:
-            yield from explain_near_miss(self.matches.near)
+        matches = self.matches
+        if matches.revoked:
+            revoked = formatting.amount(matches.revoked, "archived baseline start")
+            yield f"{revoked} not used: revoked"
+        if matches.starts:
+            yield from self._matching_notes()
+        elif matches.near:
+            yield from explain_near_miss(matches.near)
         else:
             yield f"no archived baseline in {self.archive.directory} yet"
+
+    def _matching_notes(self) -> Iterator[str]:
+        matches = self.matches
+        count = formatting.amount(len(matches.starts), "archived baseline start")
+        builds = formatting.amount(matches.builds, "independent build")
+        newest = matches.starts[0].build
+        yield f"{count} of {builds} found under the same identity; the newest is of {newest}"
+        if matches.unknown_builds:
+            yield f"{matches.unknown_builds} of them name no build, and count as one build together"
+        if matches.unknown:
+            facts = ", ".join(matches.unknown)
+            yield f"assumed to match, since nobody knows: {facts}"
 
     def findings(self) -> Iterator[Finding]:
         """A warning if files of the archive are unusable."""
@@ -120,10 +133,12 @@ def keep_baseline(
     verdict: Verdict,
     samples: Path,
     environ: Mapping[str, str],
+    origin: BuildOrigin | None,
 ) -> tuple[str, ...]:
     """Archive the baseline starts of a run, if this build is trusted. Returns sentences on it.
 
-    Nothing is archived under a verdict that does not rest on answers.
+    `origin` is this build, None if it is unknown. Nothing is archived of a revoked one, and nothing under a verdict that
+    does not rest on answers.
     """
     allowed, reason = _may_write(run_archive.write, environ)
     if not allowed:
@@ -134,15 +149,36 @@ def keep_baseline(
     fit = [result for result in experiment.results if unfit(result) is None]
     if verdict not in _VERDICTS_ON_ANSWERS or not fit:
         return ()
+    revoked = _why_revoked(run_archive.archive.directory, origin)
+    if revoked:
+        return (f"nothing was archived: {revoked}",)
     build = build_of(environ)
-    return (_kept(run_archive, fit, samples, build),)
+    return (_kept(run_archive, fit, samples, build, origin),)
 
 
-def _kept(run_archive: RunArchive, fit: Sequence[StartResult], samples: Path, build: str) -> str:
+def _why_revoked(directory: Path, origin: BuildOrigin | None) -> str | None:
+    """Why starts of this build may not be archived; None if they may."""
+    try:
+        revocation = read_revocations(directory).of(origin)
+    except OSError as error:
+        return f"{directory}: {error.strerror}"
+    if revocation is None:
+        return None
+    return f"this build or its commit was {revocation.explain()}"
+
+
+def _kept(
+    run_archive: RunArchive,
+    fit: Sequence[StartResult],
+    samples: Path,
+    build: str,
+    origin: BuildOrigin | None,
+) -> str:
     archive = run_archive.archive
+    identity = run_archive.identity
     try:
         for result in fit:
-            archive.keep(run_archive.identity, result, _lines(samples), build=build)
+            archive.keep(identity, result, _lines(samples), build=build, origin=origin)
         # Here alone: only a build that may write may remove what others wrote.
         archive.evict()
     except (CiDoctorError, ValueError) as error:

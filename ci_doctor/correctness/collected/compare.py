@@ -10,10 +10,13 @@ from ci_doctor.correctness.collected.findings import findings, void_finding
 from ci_doctor.correctness.collected.first_looks import first_looks
 from ci_doctor.correctness.collected.formats import named
 from ci_doctor.correctness.collected.judge import judge
+from ci_doctor.correctness.collected.levels import collected_levels
 from ci_doctor.correctness.collected.reread import Collected, reread
 from ci_doctor.correctness.collected.sources import NoEvidenceError, check, find, sources
 from ci_doctor.correctness.collected.survey import survey
 from ci_doctor.correctness.collected.tables import tables
+from ci_doctor.correctness.comparison import Comparison
+from ci_doctor.correctness.report.level_verdicts import level_tables
 from ci_doctor.correctness.settings import Arm, Rules
 from ci_doctor.model.facts import Facts
 from ci_doctor.model.outcome import Outcome
@@ -24,14 +27,16 @@ class CompareRequest(Struct, frozen=True, kw_only=True):
     """What to compare: each side is a file, or a directory with a file for each start.
 
     `form` is the format of all files, a name that `--format` takes; None recognises each file by
-    its content. `alpha` is the accepted probability of a false regression. Without `details` the
+    its content. `alpha` is the accepted probability of a false regression.
+    `comparison` is the gate's. Without `details` the
     outcome has no facts and no cases: a caller that writes no report saves the time.
     """
 
     baseline: str
     candidate: str
     form: str | None = None
-    alpha: float = 0.05
+    alpha: float = 0.025
+    comparison: Comparison = Comparison()
     details: bool = True
 
 
@@ -46,7 +51,10 @@ def compare(request: CompareRequest) -> Outcome:
         return Outcome(
             verdict=Verdict.VOID, summary=str(error), findings=(void_finding(str(error)),)
         )
-    decision = judge(collected, Rules(alpha=request.alpha))
+    # Nobody knows whether the order of these starts was chance: one look, all labelings.
+    rules = Rules(alpha=request.alpha, randomised=False)
+    decision = judge(collected, rules)
+    levels = collected_levels(collected, decision, rules)
     differences = collected_differences(collected, decision)
     return Outcome(
         verdict=decision.verdict,
@@ -55,8 +63,8 @@ def compare(request: CompareRequest) -> Outcome:
             *findings(collected, decision, differences),
             *first_looks(collected.survey.starts),
         ),
-        tables=tables(collected, decision),
-        facts=facts(collected, decision, differences) if request.details else Facts(),
+        tables=(*tables(collected, decision), *level_tables(levels)),
+        facts=facts(collected, decision, differences, levels) if request.details else Facts(),
         cases=cases(collected, decision) if request.details else (),
     )
 
@@ -70,4 +78,4 @@ def _collected(request: CompareRequest) -> Collected:
     baseline = sources(Arm.BASELINE, request.baseline, form)
     candidate = sources(Arm.CANDIDATE, request.candidate, form)
     check(baseline, candidate)
-    return reread(survey(baseline, candidate))
+    return reread(survey(baseline, candidate), request.comparison)

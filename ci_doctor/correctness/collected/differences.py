@@ -9,11 +9,14 @@ from msgspec import Struct
 
 from ci_doctor.correctness.collected.reread import Collected
 from ci_doctor.correctness.collected.sources import SourcePosition
+from ci_doctor.correctness.comparison import AnswerLevel
+from ci_doctor.correctness.level_digests import digest_at
 from ci_doctor.correctness.report.divergence import Divergence, first_divergence, no_answer
 from ci_doctor.correctness.report.hardness import Hardness
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.compare import ArmStart, DifferenceKind, of_arm, outcomes
 from ci_doctor.correctness.verdict.decision import Decision
+from ci_doctor.load.canonical import answer_count
 
 # What tells most comes first.
 TELLING = (
@@ -118,7 +121,7 @@ def _of_pair(
     for number in range(1, collected.survey.passes + 1):
         left = collected.output(first.name, request, number)
         right = collected.output(second.name, request, number)
-        if left != right:
+        if _differ(left, right, collected.comparison.level):
             break
     if left is None or right is None:
         divergence = no_answer(left, right)
@@ -140,11 +143,19 @@ def _of_pair(
     )
 
 
+def _differ(
+    left: Mapping[str, Any] | None, right: Mapping[str, Any] | None, level: AnswerLevel
+) -> bool:
+    if left is None or right is None or level is AnswerLevel.NUMBERS:
+        return left != right
+    return digest_at(left, level) != digest_at(right, level)
+
+
 def _choices(output: Mapping[str, Any] | None) -> int:
     # An answer without a choice is still more than no answer.
     if output is None:
         return -1
-    return len(output["choices"])
+    return answer_count(output)
 
 
 def difference_lines(difference: CollectedDifference) -> Iterator[str]:
@@ -159,7 +170,9 @@ def difference_lines(difference: CollectedDifference) -> Iterator[str]:
         yield f"{request}, {pair}: {silent} has no answer, or fewer choices"
         return
     where = _where(at)
-    if at.hardness is not Hardness.UNKNOWN:
+    if at.apart is not None:
+        pair = f"{pair} ({at.apart.words})"
+    elif at.hardness is not Hardness.UNKNOWN:
         pair = f"{pair} ({at.hardness})"
     yield f"{request}{where}, {pair}"
     # Next to the difference: the end of what both share, and the beginning of what follows.

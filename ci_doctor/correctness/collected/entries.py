@@ -10,7 +10,8 @@ from msgspec import Struct
 from ci_doctor.correctness.collected.formats import ID_KEYS, TEXT_KEYS, SampleFormat
 from ci_doctor.correctness.evidence.former_keys import SAMPLE, current
 from ci_doctor.load import strict_json
-from ci_doctor.load.canonical import Canonical, canonicalise, check_output, digest, text_of
+from ci_doctor.load.answers import read_collected
+from ci_doctor.load.canonical import Canonical, check_output, digest, is_empty_output
 from ci_doctor.load.choices import NotAnAnswerError
 
 _MOST_ERROR = 200  # characters; a server may answer with a page of HTML
@@ -108,7 +109,7 @@ def _ours(value: dict[str, Any], _content: bytes) -> Entry:
             # Computed anew: the digest in the file may be wrong, and only the answer itself counts.
             digest=digest(output),
             prompt_facts=prompt_facts if isinstance(prompt_facts, dict) else {},
-            empty=_is_empty(output),
+            empty=is_empty_output(output),
         )
     except NotAnAnswerError as reason:
         return Entry(id=identity, group=group, pass_=number, error=str(reason))
@@ -130,21 +131,13 @@ def _sample_error(value: dict[str, Any]) -> str | None:
     return None
 
 
-def _is_empty(output: dict[str, Any]) -> bool:
-    """Whether no choice of an output holds text or tokens."""
-    for choice in output["choices"]:
-        if choice.get("token_ids") or text_of({"choices": [choice]}):
-            return False
-    return True
-
-
 def _response(value: dict[str, Any], content: bytes) -> Entry:
     identity = _identity(value)
     if value.get("object") == "error":
         message = value.get("message")
         error = f"an error: {message}"
         return Entry(id=identity, error=error[:_MOST_ERROR])
-    answer = canonicalise(content)
+    answer = read_collected(content)
     return _canonical_entry(identity, answer)
 
 
@@ -162,7 +155,7 @@ def _batch(value: dict[str, Any], _content: bytes) -> Entry:
         return Entry(id=name, error=f"HTTP {status}")
     body = json.dumps(response.get("body")).encode()
     try:
-        answer = canonicalise(body)
+        answer = read_collected(body)
     except NotAnAnswerError as error:
         # Caught here, because only a batch line names its request outside the answer.
         return Entry(id=name, error=str(error))

@@ -22,6 +22,7 @@ from ci_doctor.model.facts.answers import (
     AlignedAnswers,
     AnswerMatrix,
     DivergencePositions,
+    LevelFacts,
     StartColumn,
 )
 from ci_doctor.model.facts.compare import CompareFacts, ExaminedRequests, SampleFile
@@ -31,7 +32,10 @@ _MOST_ERRORS = 20
 
 
 def facts(
-    collected: Collected, decision: Decision, differences: Sequence[CollectedDifference]
+    collected: Collected,
+    decision: Decision,
+    differences: Sequence[CollectedDifference],
+    levels: tuple[LevelFacts, ...] = (),
 ) -> CompareFacts:
     """The figures of both sides and of the decision."""
     survey = collected.survey
@@ -56,6 +60,7 @@ def facts(
         risk=decision.risk,
         settle=decision.settle,
         errors=_errors(collected),
+        levels=levels,
     )
 
 
@@ -144,6 +149,7 @@ def _aligned(difference: CollectedDifference) -> AlignedAnswers:
         before=at.before,
         left=at.left,
         right=at.right,
+        apart=at.apart,
     )
 
 

@@ -6,6 +6,7 @@ import re
 from enum import StrEnum
 
 from ci_doctor.errors import UsageError
+from ci_doctor.load.protocols.table import of_answer
 from ci_doctor.model.suggestion import did_you_mean
 
 # The keys under which a row names its request. The first key that is there counts. `doc_id` is
@@ -90,9 +91,19 @@ def _of_object(value: dict[str, object]) -> SampleFormat | None:
         return SampleFormat.OURS
     if "custom_id" in value and not value.keys().isdisjoint({"response", "error"}):
         return SampleFormat.BATCH
-    if "choices" in value or value.get("object") == "error":
+    if _is_response(value):
         return SampleFormat.RESPONSES
     if not value.keys().isdisjoint(TEXT_KEYS):
         return SampleFormat.ROWS
     # A failed answer holds nothing but its error, whatever the format of the others.
-    return SampleFormat.RESPONSES if value.keys() == {"error"} else None
+    if value.keys() == {"error"} or of_answer(value) is not None:
+        return SampleFormat.RESPONSES
+    return None
+
+
+def _is_response(value: dict[str, object]) -> bool:
+    """Whether an object is an answer of an API, whatever texts it holds."""
+    if "choices" in value or value.get("object") == "error":
+        return True
+    # The answers of OpenAI and vLLM name their type. A row may hold `scores` beside its text.
+    return "object" in value and of_answer(value) is not None

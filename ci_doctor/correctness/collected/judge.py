@@ -13,6 +13,7 @@ from ci_doctor.correctness.collected.pieces import alike, head, token
 from ci_doctor.correctness.collected.reread import Collected
 from ci_doctor.correctness.collected.sources import Source, content, records
 from ci_doctor.correctness.collected.survey import Survey
+from ci_doctor.correctness.level_digests import digest_at
 from ci_doctor.correctness.settings import Arm, Rules
 from ci_doctor.correctness.verdict.canary import canary
 from ci_doctor.correctness.verdict.compare import of_arm, restricted
@@ -39,6 +40,7 @@ class _Answer(Struct, frozen=True, kw_only=True):
 def judge(collected: Collected, rules: Rules) -> Decision:
     """The verdict. No further start will be made. Raises InfraError."""
     decision = _decide(collected, rules)
+    decision = replace(decision, reason=collected.comparison.stated(decision.reason))
     if decision.verdict is Verdict.VOID:
         return decision
     if not can_see(collected, rules):
@@ -80,7 +82,7 @@ def _settle(collected: Collected, rules: Rules) -> str:
     """How many more starts make a decision possible, even if the environment differs by itself."""
     baseline = len(of_arm(collected.starts, Arm.BASELINE))
     candidate = len(of_arm(collected.starts, Arm.CANDIDATE))
-    # With one or two candidate starts the baseline would need 39 or 8: more starts in all.
+    # With one or two candidate starts the baseline would need 79 or 12: more starts in all.
     wanted = max(candidate, _LEAST_CANDIDATES)
     needed = max(baseline, baseline_starts(wanted, rules.alpha))
     more_baseline = needed - baseline
@@ -111,7 +113,10 @@ def can_see(collected: Collected, rules: Rules) -> bool:
     starts = restricted(collected.starts, requests)
     flipped = of_arm(starts, Arm.CANDIDATE)[0]
     output = answer.entry.output or {}
-    return canary(starts, requests, rules, flipped, changed, output)
+    level = collected.comparison.level
+    return canary(
+        starts, requests, rules, flipped, changed, output, lambda other: digest_at(other, level)
+    )
 
 
 def _an_answer(collected: Collected) -> _Answer | None:

@@ -32,6 +32,7 @@ _OURS_HEAD = re.compile(
 _DIGEST = b', "digest": "'
 _OURS_TAIL = re.compile(
     rb', "digest": "[0-9a-f]{64}"(?:, "(?:words_digest|said)": (?:null|"[0-9a-f]{64}"))?'
+    rb'(?:, "tokens_digest": (?:null|"[0-9a-f]{64}"))?'
     rb', "(?:prompt_facts|asked)": (\{[^{}]*\}), "empty": false, "meta": (?=\{)'
 )
 # As OpenAI, vLLM and SGLang write it: `created` is a count of seconds.

@@ -12,6 +12,7 @@ from ci_doctor.correctness.collected.blocks import AmbiguousError, blocks
 from ci_doctor.correctness.collected.entries import Entry, read
 from ci_doctor.correctness.collected.formats import SampleFormat, recognise
 from ci_doctor.correctness.evidence.files import SAMPLES
+from ci_doctor.correctness.evidence.samples import is_control
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.errors import InfraError, UsageError
 
@@ -135,7 +136,7 @@ def records(source: Source) -> Iterator[tuple[str | None, SourcePosition, bytes]
     offset = 0
     for number, line in enumerate(lines(source.path), start=1):
         length = len(line)
-        if not line.isspace():
+        if not line.isspace() and not is_control(line):
             position = SourcePosition(source=source, offset=offset, length=length, line=number)
             yield None, position, line
         offset += length

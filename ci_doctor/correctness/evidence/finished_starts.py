@@ -28,7 +28,16 @@ from ci_doctor.system.files.atomic import write_atomically
 from ci_doctor.system.secrets.redaction import Redactor
 
 # Fields that may hold a secret. All others are numbers, or names that ci-doctor gave.
-_REDACTED = ("failure", "proof_missing", "killed", "not_released", "left_behind", "facts", "proof")
+_REDACTED = (
+    "failure",
+    "proof_missing",
+    "killed",
+    "not_released",
+    "left_behind",
+    "facts",
+    "proof",
+    "control",
+)
 
 
 class StartWriter:

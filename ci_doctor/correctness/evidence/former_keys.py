@@ -14,8 +14,6 @@ START = {"held": "not_released"}
 # run.json (ci-doctor/run/1), and the identity in it.
 RUN = {"began": "started_at"}
 RUN_IDENTITY = {"marks": "hashes"}
-# The first line of an archived start.
-ARCHIVE_HEADER = {"said": "words"}
 
 
 def current(value: Any, former: Mapping[str, str]) -> Any:

@@ -7,12 +7,13 @@ from pathlib import Path
 from msgspec import structs
 
 from ci_doctor.correctness.evidence.files import SAMPLES
-from ci_doctor.correctness.evidence.samples import Sample, is_valid
+from ci_doctor.correctness.evidence.samples import NO_PASS, Sample, is_valid
 from ci_doctor.correctness.evidence.start_record import StartRecord
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.tally import Tally
 from ci_doctor.load.canonical import check_output
 from ci_doctor.load.choices import NotAnAnswerError
+from ci_doctor.load.requests import Request
 
 
 def _is_answer(sample: Sample) -> bool:
@@ -29,9 +30,17 @@ def _is_answer(sample: Sample) -> bool:
 class RecordedStart:
     """A finished start and what its samples hold."""
 
-    def __init__(self, record: StartRecord, ids: Sequence[str], passes: int) -> None:
+    def __init__(
+        self,
+        record: StartRecord,
+        ids: Sequence[str],
+        passes: int,
+        requests: Sequence[Request] = (),
+    ) -> None:
         self.record = record
-        self.tally = Tally(arm=record.arm, number=record.number, ids=ids, passes=passes)
+        self.tally = Tally(
+            arm=record.arm, number=record.number, ids=ids, passes=passes, requests=requests
+        )
         self.tally.proof_missing = record.proof_missing
         # What its samples must still hold: request and pass.
         self._open: set[tuple[str, int]] = set()
@@ -41,6 +50,9 @@ class RecordedStart:
 
     def add(self, sample: Sample) -> None:
         """One more of its samples."""
+        # The record holds what came of the control.
+        if sample.pass_ == NO_PASS:
+            return
         key = (sample.id, sample.pass_)
         answer = f"the answer to {sample.id} in pass {sample.pass_}"
         if key not in self._open:
@@ -80,7 +92,10 @@ class RecordedStart:
         if failure is not None and failure.log is not None:
             failure = structs.replace(failure, log=str(directory / failure.log))
         start = self.tally.start(
-            failed=record.failed, outside=record.outside, claimed=self._claimed
+            failed=record.failed,
+            outside=record.outside,
+            claimed=self._claimed,
+            control=record.control,
         )
         return StartResult(
             start=start,

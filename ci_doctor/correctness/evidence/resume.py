@@ -19,6 +19,7 @@ from ci_doctor.correctness.settings import Arm, ArmPlan
 from ci_doctor.correctness.unusable import unusable_arm
 from ci_doctor.correctness.verdict.compare import ArmStart
 from ci_doctor.errors import UsageError
+from ci_doctor.load.requests import Request
 from ci_doctor.version import tool_version
 
 _CHUNK_BYTES = 1 << 20
@@ -63,6 +64,7 @@ def resume(
     ids: Sequence[str],
     passes: int,
     arms: Mapping[Arm, ArmPlan],
+    requests: Sequence[Request] = (),
 ) -> Resumed:
     """Resume the run in `directory` of the requests `ids`; only its finished starts stay there.
 
@@ -74,7 +76,7 @@ def resume(
     """
     check_resumable(directory, identity)
     try:
-        return _resume(directory, ids, passes, arms)
+        return _resume(directory, _RecordedRun(read_starts(directory), ids, passes, requests), arms)
     except OSError as error:
         raise UsageError(
             f"cannot resume the run in {directory}: {error}",
@@ -96,11 +98,8 @@ def check_resumable(directory: Path, identity: RunIdentity) -> None:
         )
 
 
-def _resume(
-    directory: Path, ids: Sequence[str], passes: int, arms: Mapping[Arm, ArmPlan]
-) -> Resumed:
+def _resume(directory: Path, evidence: "_RecordedRun", arms: Mapping[Arm, ArmPlan]) -> Resumed:
     path = directory / SAMPLES
-    evidence = _RecordedRun(read_starts(directory), ids, passes)
     if path.exists():
         for place, line in read_lines(path):
             evidence.add(place, line)
@@ -118,13 +117,15 @@ def _resume(
     clear_unfinished(directory, names)
     return Resumed(
         results=tuple(start.result(directory) for start in kept),
-        outputs=_outputs(path, lines),
+        outputs=_outputs(directory, path, lines),
         again=again,
     )
 
 
-def _outputs(path: Path, lines: Sequence[tuple[str | None, SamplePosition]]) -> Outputs:
-    outputs = Outputs()
+def _outputs(
+    directory: Path, path: Path, lines: Sequence[tuple[str | None, SamplePosition]]
+) -> Outputs:
+    outputs = Outputs(directory)
     for digest, place in lines:
         # The line of a request that failed has no output.
         if digest is not None:
@@ -135,10 +136,16 @@ def _outputs(path: Path, lines: Sequence[tuple[str | None, SamplePosition]]) -> 
 class _RecordedRun:
     """The finished starts, and every line that belongs to one."""
 
-    def __init__(self, records: Sequence[StartRecord], ids: Sequence[str], passes: int) -> None:
+    def __init__(
+        self,
+        records: Sequence[StartRecord],
+        ids: Sequence[str],
+        passes: int,
+        requests: Sequence[Request],
+    ) -> None:
         self.starts: dict[tuple[str, int], RecordedStart] = {}
         for record in records:
-            start = RecordedStart(record, ids, passes)
+            start = RecordedStart(record, ids, passes, requests)
             self.starts[record.arm.value, record.number] = start
         # One entry for each line of the file. None: it belongs to no finished start.
         self.lines: list[_Line | None] = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on files: `run.json`, which identifies a run, so that no process resumes another run."""
+"""Reads `run.json`, which identifies a run, so that no process resumes another run."""
 
 import hashlib
 import json
@@ -12,18 +12,17 @@ import msgspec
 from msgspec import Meta, Struct
 
 from ci_doctor.correctness.evidence import former_keys
-from ci_doctor.correctness.evidence.files import RUN, STARTS, is_ours
+from ci_doctor.correctness.evidence.files import RUN
 from ci_doctor.correctness.settings import Arm, ArmPlan, ExperimentPlan
 from ci_doctor.environment.determinism_table import TABLE
 from ci_doctor.errors import UsageError
 from ci_doctor.load.canonical import digest
 from ci_doctor.services.start_order import start_order
-from ci_doctor.system import clock
-from ci_doctor.system.files.atomic import write_atomically
-from ci_doctor.version import tool_version
 
 SCHEMA = "ci-doctor/run/2"
 Setting = str | int | float | bool | None
+# The setting that holds the seed of the order.
+SEED = "seed"
 # Sixteen bits of a hash: enough to see a change, and too few to confirm a guess at a secret.
 _HASH_DIGITS = 4
 
@@ -42,12 +41,17 @@ class RunIdentity(Struct, frozen=True, kw_only=True):
 
 
 class RunDescription(Struct, frozen=True, kw_only=True):
-    """`run.json`; `started_at` is RFC 3339."""
+    """`run.json`; `started_at` is RFC 3339.
+
+    `max_starts` are the limits of the run: the one that it was begun with, then each larger one
+    under which it was resumed.
+    """
 
     schema: Annotated[str, Meta(pattern=r"^ci-doctor/run/[12]$")] = SCHEMA
     version: str
     started_at: str
     identity: RunIdentity
+    max_starts: tuple[int, ...] = ()
 
 
 def identify(
@@ -56,7 +60,7 @@ def identify(
     """The identity of `plan`. Pure.
 
     `more` are further settings that change what the evidence means, such as the commit. Neither the
-    budget nor any timeout is part of it: a run may resume under others.
+    budget nor any timeout nor `max_starts` is part of it: a run may resume under others.
     """
     requests = [[request.id, request.path, request.body] for request in plan.requests]
     hashes: dict[str, str] = {}
@@ -67,9 +71,15 @@ def identify(
         "alpha": plan.rules.alpha,
         "policy": plan.rules.policy.value,
         "least candidate starts": plan.rules.least_candidates,
+        "least baseline starts": plan.rules.least_baselines,
+        SEED: plan.rules.seed,
         "passes": plan.passes,
         "concurrency": plan.concurrency,
         "caches": plan.caches.value,
+        "compare": plan.comparison.level.value,
+        "limit": str(plan.comparison.limit) if plan.comparison.limit else None,
+        "control": plan.control,
+        "evidence": plan.rules.evidence.value,
         **more,
     }
     return RunIdentity(requests=digest(requests), hashes=hashes, settings=settings)
@@ -136,22 +146,6 @@ def _in_words(value: Setting) -> str:
         return value
     # As JSON: `true` and not `True`, as the person wrote it in the configuration.
     return json.dumps(value)
-
-
-def write_run(directory: Path, identity: RunIdentity) -> None:
-    """Describe the run in `run.json`, before its first start.
-
-    Raises UsageError, also if `run.json` or `starts.jsonl` belongs to somebody else.
-    """
-    run = RunDescription(version=tool_version(), started_at=clock.timestamp(), identity=identity)
-    for path in (directory / RUN, directory / STARTS):
-        # Other tools write files of these names, and a directory of theirs is not ours to clear.
-        if path.exists() and not is_ours(path):
-            raise UsageError(
-                f"{path} is not a file that ci-doctor wrote",
-                hint="choose another directory with --report-dir",
-            )
-    write_atomically(directory / RUN, json.dumps(msgspec.to_builtins(run)).encode("ascii") + b"\n")
 
 
 def read_run(directory: Path) -> RunDescription:

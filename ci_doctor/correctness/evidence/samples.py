@@ -22,14 +22,22 @@ from ci_doctor.system.files.directories import make_directory
 from ci_doctor.system.secrets.patterns import PLACEHOLDER
 from ci_doctor.system.secrets.redaction import Redactor
 
+# The pass of a control: it belongs to none, and is never compared.
+NO_PASS = 0
+# As SampleWriter writes a control. A request of a user may have any id, but its passes count from 1.
+_CONTROL = re.compile(
+    rb'\{"arm": "(?:baseline|candidate)", "start": [1-9][0-9]{0,8}, "pass": 0, "id": "control:'
+)
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
     """One answer. Exactly one of `error` and `output` is set.
 
-    `start` and `pass_` (`pass` in JSON) count from 1; `status` is HTTP's. `digest` is the SHA-256
-    of the canonical `output`, `words_digest` that of its words, without log-probabilities.
+    `start` and `pass_` (`pass` in JSON) count from 1; pass 0 is a control, a request with a changed
+    prompt (its `meta` holds the `body`). `status` is HTTP's. `digest` is the SHA-256
+    of the canonical `output`, `words_digest` that of its words alone, and `tokens_digest` that of
+    its words and tokens (see `level_digests`): all of the output before secrets were removed.
     `prompt_facts` holds what the server reports of the prompt (`model`, `prompt_tokens`), and
     `meta` what is left out of the comparison.
     """
@@ -43,6 +51,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     output: dict[str, Any] | None = None
     digest: str | None = None
     words_digest: str | None = None
+    tokens_digest: str | None = None
     prompt_facts: dict[str, Any] = {}
     empty: bool = False
     meta: dict[str, Any] = {}
@@ -161,6 +170,11 @@ def is_valid(sample: Sample) -> bool:
     except NotAnAnswerError:
         return False
     return own == sample.digest or PLACEHOLDER in str(sample.output)
+
+
+def is_control(line: bytes) -> bool:
+    """Whether a line of a samples file is the answer to a control. Pure."""
+    return _CONTROL.match(line) is not None
 
 
 def read_lines(path: Path) -> Iterator[tuple[SamplePosition, bytes]]:

@@ -9,6 +9,7 @@ from msgspec import Meta, Struct, structs
 from ci_doctor.correctness.proof_reading import ProofReading
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm
+from ci_doctor.correctness.verdict.control import ControlOutcome
 from ci_doctor.services.leaks.left import LeftBehind
 from ci_doctor.services.outcome import ServiceFailure
 
@@ -37,6 +38,7 @@ class StartRecord(Struct, frozen=True, kw_only=True):
     facts: dict[str, str]
     cached: int | None
     proof: tuple[ProofReading, ...] = ()
+    control: ControlOutcome | None = None
 
     @property
     def name(self) -> str:
@@ -67,6 +69,7 @@ def record_of(result: StartResult, samples: int, directory: Path) -> StartRecord
         facts=dict(result.facts),
         cached=result.cached,
         proof=result.proof,
+        control=start.control,
     )
 
 

@@ -101,6 +101,8 @@ def place(at: Divergence) -> str:
 
 def manner(at: Divergence) -> str:
     """How two answers diverge: `near-tie, 0.031 nat apart`; empty if unknown."""
+    if at.apart is not None:
+        return at.apart.words
     if at.hardness is Hardness.UNKNOWN:
         return ""
     words = str(at.hardness)

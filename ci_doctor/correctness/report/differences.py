@@ -30,8 +30,7 @@ TELLING = (
     DifferenceKind.FLAKY,
 )
 _HARDEST = tuple(Hardness)
-# An archived answer is read through gzip, and gzip has no index: each lookup decompresses
-# everything before the answer.
+# The first lookup in an archived start unpacks all of it.
 _ARCHIVED_LOOKUPS = 40
 
 _Outputs = Mapping[str, Mapping[str, Any]]
@@ -91,7 +90,13 @@ def _digests(results: Sequence[StartResult], request: str) -> list[StartDigests]
         start = result.start
         digests = result.digests.get(request, {})
         starts.append(
-            StartDigests(name=start.name, arm=start.arm, digests=digests, archived=start.archived)
+            StartDigests(
+                name=start.name,
+                arm=start.arm,
+                digests=digests,
+                outcome=start.answers.get(request),
+                archived=start.archived,
+            )
         )
     return starts
 

@@ -22,9 +22,12 @@ from ci_doctor.correctness.report.excerpts import (
 )
 from ci_doctor.correctness.report.fields import differ, first_field
 from ci_doctor.correctness.report.hardness import Hardness, compare_steps
+from ci_doctor.correctness.report.item_difference import item_difference
 from ci_doctor.correctness.report.numbers import number_difference, ulp_before
 from ci_doctor.correctness.report.tokens import Choice, Step, common, step, token_lists
+from ci_doctor.load.answer_items import items_of
 from ci_doctor.load.canonical import text_of
+from ci_doctor.model.facts.answers import NumbersApart
 
 # `matched_stop` is SGLang's, `stop_reason` vLLM's, `finish_reason` everybody's.
 _STOPS = ("finish_reason", "stop_reason", "matched_stop")
@@ -45,7 +48,7 @@ class Divergence(Struct, frozen=True, kw_only=True):
     text that both share, `left` and `right` what follows in each, all three cut short. `gap` is how
     far apart both sides' tokens are, in nat, or at least, if a token is not listed. `ulp` is the
     greatest distance of the log-probabilities of the last tokens before, in units in the last place
-    of float32.
+    of float32. `apart` is set if the answers are numbers (vectors, scores), and only those differ.
     """
 
     field: str
@@ -58,6 +61,7 @@ class Divergence(Struct, frozen=True, kw_only=True):
     right: str = ""
     gap: float | None = None
     ulp: int | None = None
+    apart: NumbersApart | None = None
 
 
 def first_divergence(
@@ -68,6 +72,8 @@ def first_divergence(
     The first choice that differs counts: its tokens, then its text, then why it stopped, then its
     log-probabilities.
     """
+    if items_of(left) is not None and items_of(right) is not None:
+        return _in_items(left, right, width)
     pairs = zip_longest(_choices(left), _choices(right))
     for index, (one, other) in enumerate(pairs):
         if one is None or other is None:
@@ -86,6 +92,25 @@ def first_divergence(
         )
     path, one_value, other_value = first_field(left, right)
     return _at_field(path, one_value, other_value, width)
+
+
+def _in_items(left: Mapping[str, Any], right: Mapping[str, Any], width: int) -> Divergence:
+    """The first vector, score, label or rank that differs."""
+    difference = item_difference(left, right)
+    if difference is None:
+        path, one_value, other_value = first_field(left, right)
+        return _at_field(path, one_value, other_value, width)
+    apart = difference.apart
+    return Divergence(
+        field=difference.field,
+        hardness=difference.hardness,
+        choice=difference.index,
+        before=encodable(difference.before[-width:]),
+        left=encodable(difference.left[:width]),
+        right=encodable(difference.right[:width]),
+        ulp=apart.ulp if apart else None,
+        apart=apart,
+    )
 
 
 def no_answer(

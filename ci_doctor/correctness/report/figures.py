@@ -8,6 +8,7 @@ from statistics import median_low
 from msgspec.structs import asdict
 
 from ci_doctor.correctness.report.alignment import AlignedRow, ranked
+from ci_doctor.correctness.report.archive_findings import archive_use
 from ci_doctor.correctness.report.clusters import fact_differences, groups_of, within
 from ci_doctor.correctness.report.differences import (
     AnswerDifference,
@@ -34,6 +35,8 @@ from ci_doctor.model.facts.answers import (
     DecisionTest,
     DivergencePositions,
     LogProbRow,
+    LookFacts,
+    RequestBoundFacts,
     RequestRow,
     StartColumn,
     TokenNumber,
@@ -42,6 +45,8 @@ from ci_doctor.model.facts.correctness import CorrectnessFacts, FactDifference, 
 
 _ALIGNED = 3
 _ALTERNATIVES = 5
+# Ten thousand requests without a difference have one bound, and need it once.
+_MOST_BOUNDS = 100
 
 
 def facts(
@@ -69,9 +74,11 @@ def facts(
         risk=decision.risk,
         settle=decision.settle,
         rare_bug_bound=decision.bound,
+        bounds=_bounds(decision),
         suspects=suspects(experiment, differences),
         identity=_identity(experiment),
         ending=str(experiment.ending),
+        archived=archive_use(starts),
     )
 
 
@@ -164,7 +171,20 @@ def decision_test(test: PermutationTest | None) -> DecisionTest | None:
     """The exact test of a decision, as facts."""
     if test is None:
         return None
-    return DecisionTest(**asdict(test))
+    looks = []
+    for look in test.looks:
+        fact = LookFacts(**asdict(look))
+        looks.append(fact)
+    return DecisionTest(**{**asdict(test), "looks": tuple(looks)})
+
+
+def _bounds(decision: Decision) -> tuple[RequestBoundFacts, ...]:
+    """What is not excluded, by request: the largest first, some hundred at most."""
+    bounds = []
+    for bound in decision.bounds[:_MOST_BOUNDS]:
+        fact = RequestBoundFacts(**asdict(bound))
+        bounds.append(fact)
+    return tuple(bounds)
 
 
 def _by_hardness(differences: Sequence[AnswerDifference]) -> dict[str, int]:
@@ -194,6 +214,7 @@ def _aligned(difference: AnswerDifference, rows: Sequence[AlignedRow]) -> Aligne
         before=at.before,
         left=at.left,
         right=at.right,
+        apart=at.apart,
         logprobs=logprob_facts(rows),
     )
 

@@ -20,6 +20,7 @@ from ci_doctor.correctness.verdict.decision import Decision, PermutationTest
 from ci_doctor.load.requests import Request
 from ci_doctor.model.finding import Evidence, Finding, NextStep, ShellCommand
 from ci_doctor.model.verdict import Verdict
+from ci_doctor.render import formatting
 
 # Differing answers lead to these verdicts. The others have another reason, whatever the answers.
 _ABOUT_ANSWERS = {
@@ -69,8 +70,25 @@ def findings(
     yield from start_findings(experiment, decision, context.requests_file, lines)
     if experiment.ending is ExperimentEnding.BUDGET:
         rule = rules.BUDGET_SPENT
-        yield rule.finding("the budget ended before every start was made", remedy=rule.remedy)
+        yield rule.finding("the budget ended before the run was decided", remedy=rule.remedy)
+    yield from _extended(experiment)
     yield from start_notes(experiment, context.requests)
+
+
+def _extended(experiment: Experiment) -> Iterator[Finding]:
+    """That alpha holds for each limit of a run, and not over all of them."""
+    limits = experiment.rules.limits
+    if len(limits) == 1:
+        return
+    rule = rules.EXTENDED
+    alpha = experiment.rules.alpha
+    total = formatting.percent(alpha * len(limits))
+    words = " to ".join(map(str, limits))
+    yield rule.finding(
+        f"the run was extended from {words} starts: a false regression has a probability of at most "
+        f"{total}, not {formatting.percent(alpha)}",
+        remedy=rule.remedy,
+    )
 
 
 def _lines(context: Context) -> dict[str, int | None]:
@@ -145,10 +163,20 @@ def _which(decision: Decision, differences: Sequence[AnswerDifference]) -> str:
         return decision.reason
     if decision.test:
         names = _few(_disputed(decision.test, differences))
-        return f"{names}: no candidate start gives an answer of the baseline"
+        return f"{names}: {_how(decision, differences)}"
     kind = _most_telling(differences)
     of_kind = [each.request for each in differences if each.kind is kind]
     return f"{_few(of_kind)}: {explain(kind)}"
+
+
+def _how(decision: Decision, differences: Sequence[AnswerDifference]) -> str:
+    """How the candidate differs on the requests of the test."""
+    assert decision.test is not None  # noqa: S101 - the caller checked
+    disputed = set(decision.test.disputed)
+    kinds = {each.kind for each in differences if each.request in disputed}
+    if kinds == {DifferenceKind.CHANGED}:
+        return "no candidate start gives an answer of the baseline"
+    return "the candidate gives other answers than the baseline, or in another mix"
 
 
 def _disputed(test: PermutationTest, differences: Sequence[AnswerDifference]) -> Sequence[str]:

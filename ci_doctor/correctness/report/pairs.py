@@ -11,11 +11,15 @@ from ci_doctor.correctness.verdict.compare import DifferenceKind
 
 
 class StartDigests(Struct, frozen=True, kw_only=True):
-    """What the start `name` answered to one request: the digest of its answer by pass."""
+    """What the start `name` answered to one request: the digest of its answer by pass.
+
+    `outcome` is that of all passes at the gate's level; None if it is unknown or a pass has none.
+    """
 
     name: str
     arm: Arm
     digests: Mapping[int, str]
+    outcome: str | None = None
     archived: bool = False
 
 
@@ -73,9 +77,14 @@ def _most_telling(
 
 
 def _differing(starts: _Starts) -> list[AnswerPair]:
-    """The passes in which both starts answered, and not the same."""
+    """The passes in which both starts answered, and not the same.
+
+    Two starts with one outcome differ in nothing that the gate compares.
+    """
     pairs = []
     for first, second in starts:
+        if first.outcome is not None and first.outcome == second.outcome:
+            continue
         for number, left in first.digests.items():
             if second.digests.get(number, left) != left:
                 pair = _pair(first, second, number)

@@ -7,6 +7,7 @@ from itertools import combinations, product
 from ci_doctor.correctness.report.clusters import groups_of
 from ci_doctor.correctness.results import Experiment
 from ci_doctor.correctness.settings import Arm
+from ci_doctor.correctness.verdict.archive_licence import independent_builds
 from ci_doctor.correctness.verdict.compare import (
     ArmStart,
     DifferenceKind,
@@ -16,6 +17,7 @@ from ci_doctor.correctness.verdict.compare import (
 )
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.model.table import Row, row
+from ci_doctor.render.formatting import amount
 
 _STABLE = (DifferenceKind.EQUAL, DifferenceKind.CHANGED, DifferenceKind.SOMETIMES)
 _VARYING = (DifferenceKind.FLAKY, DifferenceKind.OWN)
@@ -39,9 +41,10 @@ def start_rows(experiment: Experiment) -> Iterator[Row]:
 def _starts(starts: Sequence[ArmStart]) -> str:
     words = " | ".join(_arm_words(starts))
     archived = [start.name for start in starts if start.archived]
+    builds = amount(independent_builds(starts), "build")
     if not archived:
         return words
-    words = f"{words}   archived {_span(archived)}"
+    words = f"{words}   archived {_span(archived)} of {builds}"
     if _set_aside(starts):
         # Their answers are in no figure below: without the reason they would seem forgotten.
         words = f"{words}, set aside: today's baseline answers otherwise"

@@ -5,14 +5,19 @@ import contextlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
+from ci_doctor.correctness.comparison import Comparison
 from ci_doctor.correctness.evidence.files import SAMPLES
-from ci_doctor.correctness.evidence.samples import Sample, read_line, read_lines
+from ci_doctor.correctness.evidence.samples import Sample, is_control, read_line, read_lines
+from ci_doctor.correctness.results import StartResult
+from ci_doctor.correctness.same_answers import SameAnswers
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.compare import ArmStart, DifferenceKind, classify
+from ci_doctor.correctness.tally import Tally
+from ci_doctor.correctness.verdict.compare import Answer, DifferenceKind, classify
 from ci_doctor.errors import UsageError
 from ci_doctor.load.canonical import check_output
 from ci_doctor.model.suggestion import nearest
@@ -49,12 +54,13 @@ class StartSamples(Struct, frozen=True, kw_only=True):
 class RecordedRequest(Struct, frozen=True, kw_only=True):
     """One request in every start that got it, in the order in which the starts were made.
 
-    `unreadable` counts lines of the file that hold no sample: a killed run may leave a torn one.
+    `comparison` is that of the run's gate. `unreadable` counts lines of the file that hold no sample: a killed run may leave a torn one.
     """
 
     request: str
     starts: tuple[StartSamples, ...]
     unreadable: int = 0
+    comparison: Comparison = Comparison()
 
     @property
     def passes(self) -> int:
@@ -64,23 +70,39 @@ class RecordedRequest(Struct, frozen=True, kw_only=True):
 
     @property
     def kind(self) -> DifferenceKind:
-        """How the arms compare on it."""
-        starts = []
-        for recorded in self.starts:
-            start = ArmStart(
-                arm=recorded.arm,
-                number=recorded.number,
-                answers={self.request: self._outcome(recorded)},
-            )
-            starts.append(start)
+        """How the arms compare on it at the gate's level."""
+        starts = [result.start for result in self._at_gate()]
         kinds = classify([self.request], starts)
         return kinds[self.request]
 
-    def _outcome(self, start: StartSamples) -> str | None:
-        digests = start.digests
-        if len(digests) < self.passes:
-            return None
-        return " ".join(digests[number] for number in sorted(digests))
+    @property
+    def outcomes(self) -> dict[str, Answer]:
+        """By the name of each start, its outcome at the gate's level."""
+        outcomes = {}
+        for result in self._at_gate():
+            outcomes[result.start.name] = result.start.answers[self.request]
+        return outcomes
+
+    def _at_gate(self) -> Iterator[StartResult]:
+        outputs: dict[str, Mapping[str, Any]] = {}
+        same = SameAnswers(self.comparison, outputs)
+        for recorded in self.starts:
+            tally = Tally(
+                arm=recorded.arm, number=recorded.number, ids=(self.request,), passes=self.passes
+            )
+            for sample in recorded.samples.values():
+                tally.add(sample)
+                if sample.digest is not None and sample.output is not None:
+                    outputs[sample.digest] = sample.output
+            result = StartResult(
+                start=tally.start(failed=False, outside=False),
+                failure=None,
+                duration_s=0.0,
+                logs=(),
+                digests=tally.digests,
+                errors=tally.errors,
+            )
+            yield same.at_gate(result)
 
 
 class _IdOfLine(Struct, frozen=True):
@@ -118,13 +140,18 @@ def read_request(directory: Path, identity: str) -> RecordedRequest:
     recorded = []
     for (arm, number), samples in starts.items():
         recorded.append(StartSamples(arm=arm, number=number, samples=samples))
-    return RecordedRequest(request=identity, starts=tuple(recorded), unreadable=unreadable)
+    return RecordedRequest(
+        request=identity,
+        starts=tuple(recorded),
+        unreadable=unreadable,
+    )
 
 
 def _lines(path: Path) -> Iterator[bytes]:
     try:
         for _, line in read_lines(path):
-            yield line
+            if not is_control(line):
+                yield line
     except OSError as error:
         raise UsageError(
             f"no samples of a run in {path.parent}: {path.name}: {error.strerror}",

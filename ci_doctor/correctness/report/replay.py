@@ -12,6 +12,7 @@ from ci_doctor.correctness.report.figures import logprob_facts
 from ci_doctor.correctness.report.marked_text import AnswerBlock, plain
 from ci_doctor.correctness.report.pairs import AnswerPair
 from ci_doctor.correctness.report.recorded import RecordedRequest, read_request
+from ci_doctor.correctness.report.recorded_comparison import recorded_comparison
 from ci_doctor.correctness.report.replay_answers import answers
 from ci_doctor.correctness.report.replay_lines import alignment, beside, numbers
 from ci_doctor.correctness.report.replay_pair import choose_pair, divergence_of, outputs_of
@@ -58,6 +59,7 @@ def replay(request: ReplayRequest) -> Outcome:
 def marked_replay(request: ReplayRequest) -> Replay:
     """As `replay`, with the marks of each line."""
     recorded = read_request(request.run, request.request)
+    recorded = replace(recorded, comparison=recorded_comparison(request.run))
     pair = choose_pair(recorded, request.starts)
     blocks = tuple(_blocks(recorded, pair, request.width))
     outcome = Outcome(
@@ -79,6 +81,8 @@ def _summary(recorded: RecordedRequest, pair: AnswerPair | None) -> str:
     # The id is what a person typed, or a file holds: it may act on a terminal.
     request = visible(recorded.request)
     words = f"request {request}: {kind}: {explain(kind)}"
+    if not recorded.comparison.is_exact:
+        words = f"{words} ({recorded.comparison.manner})"
     if pair is not None and _is_same(pair):
         return f"{words}; these two are the same"
     return words

@@ -30,8 +30,11 @@ def choose_pair(recorded: RecordedRequest, names: Sequence[str] = ()) -> AnswerP
 def _most_telling(recorded: RecordedRequest) -> AnswerPair | None:
     """Two starts that differ, else two passes of one start, else None."""
     answers = []
+    outcomes = recorded.outcomes
     for start in recorded.starts:
-        digests = StartDigests(name=start.name, arm=start.arm, digests=start.digests)
+        digests = StartDigests(
+            name=start.name, arm=start.arm, digests=start.digests, outcome=outcomes[start.name]
+        )
         answers.append(digests)
     for pair in telling_pairs(recorded.kind, answers):
         return pair

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from ci_doctor.correctness import rules
+from ci_doctor.correctness.report.control_report import control_findings
 from ci_doctor.correctness.report.suspicious_answers import suspicious_answers
 from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.settings import Arm
@@ -53,6 +54,7 @@ def start_notes(experiment: Experiment, requests: Sequence[Request]) -> Iterator
     yield from _empty(experiment.results)
     starts = [result.start for result in experiment.results]
     yield from suspicious_answers(starts, requests)
+    yield from control_findings(starts)
     yield from _killed(experiment.results)
     yield from leak_findings(all_left(experiment))
 

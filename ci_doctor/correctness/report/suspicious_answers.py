@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ci_doctor.correctness import rules
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.compare import ArmStart, of_arm
+from ci_doctor.correctness.verdict.evidence_gate import models_within
 from ci_doctor.load.looks import count_prompts
 from ci_doctor.load.requests import Request
 from ci_doctor.model.finding import Finding
@@ -21,6 +22,8 @@ def suspicious_answers(
     yield from blank_answers(starts)
     yield from _not_as_requested(starts, requests)
     yield from other_model(starts)
+    yield from _within_an_arm(starts)
+    yield from _cut_answers(starts)
 
 
 def one_answer(starts: Sequence[ArmStart], prompts: int) -> Iterator[Finding]:
@@ -74,6 +77,27 @@ def other_model(starts: Sequence[ArmStart]) -> Iterator[Finding]:
         which = _few(sorted(set(differing)))
         message = f"the arms name different models in {len(differing)} answers: {which}"
         yield rules.OTHER_MODEL.finding(message, remedy=rules.OTHER_MODEL.remedy)
+
+
+def _within_an_arm(starts: Sequence[ArmStart]) -> Iterator[Finding]:
+    """Starts of one arm that name different models."""
+    for arm in Arm:
+        reason = models_within(of_arm(starts, arm))
+        if reason is not None:
+            yield rules.OTHER_MODEL.finding(reason, remedy=rules.OTHER_MODEL.remedy)
+
+
+def _cut_answers(starts: Sequence[ArmStart]) -> Iterator[Finding]:
+    """Answers that end at their first token by their length."""
+    for start in starts:
+        looks = start.looks
+        if looks.cut:
+            yield rules.CUT_ANSWERS.finding(
+                f"the length ended {looks.cut} of {looks.longer} answers of {start.name} at their "
+                "first token, though the requests ask for more",
+                remedy=rules.CUT_ANSWERS.remedy,
+            )
+            return
 
 
 def _models(starts: Sequence[ArmStart]) -> Mapping[str, str]:

@@ -11,8 +11,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from ci_doctor.correctness.results import Experiment, StartResult
+from ci_doctor.correctness.same_answers import ChangedAnswer, changed_outcome
 from ci_doctor.correctness.settings import Arm, Policy, Rules
-from ci_doctor.correctness.tally import outcome
 from ci_doctor.correctness.verdict.compare import (
     Answer,
     ArmStart,
@@ -22,6 +22,7 @@ from ci_doctor.correctness.verdict.compare import (
 )
 from ci_doctor.correctness.verdict.decide import decide
 from ci_doctor.errors import InfraError
+from ci_doctor.load.answer_items import items_of, with_other_item
 from ci_doctor.load.canonical import digest
 from ci_doctor.model.verdict import Verdict
 
@@ -43,20 +44,22 @@ def canary_detected(experiment: Experiment, requests: Sequence[str]) -> bool:
         return True
     start = result.start
     request = next(request for request, answer in start.answers.items() if answer)
-    digests = result.digests[request]
     # Any answer will do: all of them go through the same comparison.
-    number, first = next(iter(digests.items()))
+    number, first = next(iter(result.digests[request].items()))
 
-    def over_passes(changed: str) -> Answer:
-        return outcome({**digests, number: changed}, len(digests))
+    def outcome_of(changed: Mapping[str, Any]) -> Answer:
+        other = ChangedAnswer(
+            request=request, number=number, output=changed, digest=digest(dict(changed))
+        )
+        return changed_outcome(experiment, result, other)
 
     try:
         output = experiment.outputs[first]
+        return canary(
+            experiment.starts, requests, experiment.rules, start, request, output, outcome_of
+        )
     except (KeyError, InfraError):
         return False
-    return canary(
-        experiment.starts, requests, experiment.rules, start, request, output, over_passes
-    )
 
 
 def _first_answered_candidate(experiment: Experiment) -> StartResult | None:
@@ -67,6 +70,10 @@ def _first_answered_candidate(experiment: Experiment) -> StartResult | None:
     return None
 
 
+def _own_digest(output: Mapping[str, Any]) -> Answer:
+    return digest(dict(output))
+
+
 def canary(  # noqa: PLR0913, PLR0917 - an answer, whose it is, and what it is compared with
     starts: Sequence[ArmStart],
     requests: Sequence[str],
@@ -74,15 +81,15 @@ def canary(  # noqa: PLR0913, PLR0917 - an answer, whose it is, and what it is c
     start: ArmStart,
     request: str,
     output: Mapping[str, Any],
-    over_passes: Callable[[str], Answer] = str,
+    outcome_of: Callable[[Mapping[str, Any]], Answer] = _own_digest,
 ) -> bool:
     """Whether the comparison notices one changed character in `output`.
 
-    That is the answer of `start` to `request`; `over_passes` turns the changed digest into the
-    start's outcome. The outcome must differ, the kind of the request must not be "equal", and the
+    That is the answer of `start` to `request`; `outcome_of` turns the changed output into the
+    start's outcome at the gate's level. The outcome must differ, the kind of the request must not be "equal", and the
     verdict must not be `pass`.
     """
-    changed = _unused_outcome(starts, request, output, over_passes)
+    changed = _unused_outcome(starts, request, output, outcome_of)
     if changed is None:
         return False
     flipped = replace(start, answers={**start.answers, request: changed})
@@ -98,16 +105,23 @@ def _unused_outcome(
     starts: Sequence[ArmStart],
     request: str,
     output: Mapping[str, Any],
-    over_passes: Callable[[str], Answer],
+    outcome_of: Callable[[Mapping[str, Any]], Answer],
 ) -> Answer:
     """The outcome of the changed answer; None if every change gives an outcome that exists."""
     taken = outcomes(starts, request)
-    taken.add(over_passes(digest(dict(output))))
+    taken.add(outcome_of(output))
     for mark in _MARKS:
-        changed = over_passes(digest(_changed(dict(output), mark)))
+        changed = outcome_of(_changed_answer(output, mark))
         if changed not in taken:
             return changed
     return None
+
+
+def _changed_answer(output: Mapping[str, Any], mark: str) -> Mapping[str, Any]:
+    if items_of(output):
+        return with_other_item(output, ord(mark))
+    changed: dict[str, Any] = _changed(dict(output), mark)
+    return changed
 
 
 def _changed(value: Any, mark: str) -> Any:

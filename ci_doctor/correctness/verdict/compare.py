@@ -8,7 +8,10 @@ from typing import assert_never
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ci_doctor.correctness.comparison import AnswerLevel
 from ci_doctor.correctness.settings import Arm
+from ci_doctor.correctness.verdict.archive_drift import ArchiveDrift, archive_drift
+from ci_doctor.correctness.verdict.control import ControlOutcome
 from ci_doctor.load.looks import AnswerLooks
 
 # The outcome of a request in one start: a digest over its passes, None if a pass has no answer.
@@ -18,19 +21,20 @@ Answer = str | None
 class ArmStart(Struct, frozen=True, kw_only=True):
     """What one start of an arm answered. An `archived` start was made by an earlier build.
 
-    `answers` maps every request id to its outcome. `words` maps it to the outcome of its words
-    alone, if answers hold log-probabilities too. `failed`: a service died or was never ready.
-    `outside`: the cause of that lies outside the change. `claimed`: only the service's own log says
+    `answers` maps every request id to its outcome at the level of the gate, and `levels` does so at
+    each level that is known. `failed`: a service died or was never ready. `outside`: the cause of that lies outside the change. `claimed`: only the service's own log says
     so. `prompts` maps a request to what the server reports of its prompt, by the name of the fact
     (`prompt_tokens`: "7"); facts that it does not report are absent. `empty` counts answers without
     any text. `proof_missing` holds one sentence for each required proof that is absent. `looks` is
-    what the answers look like beside each other; nothing is decided by it.
+    what the answers look like beside each other. `control` is what came of the request with a
+    changed prompt; None if this start got none. `build` names the build that made an archived
+    start; None if it is unknown.
     """
 
     arm: Arm
     number: int
     answers: Mapping[str, Answer] = {}
-    words: Mapping[str, Answer] = {}
+    levels: Mapping[AnswerLevel, Mapping[str, Answer]] = {}
     failed: bool = False
     outside: bool = False
     claimed: bool = False
@@ -38,7 +42,9 @@ class ArmStart(Struct, frozen=True, kw_only=True):
     empty: int = 0
     proof_missing: tuple[str, ...] = ()
     archived: bool = False
+    build: str | None = None
     looks: AnswerLooks = AnswerLooks()
+    control: ControlOutcome | None = None
 
     @property
     def name(self) -> str:
@@ -49,7 +55,7 @@ class ArmStart(Struct, frozen=True, kw_only=True):
     @property
     def answered(self) -> int:
         """How many requests have an answer."""
-        return sum(answer is not None for answer in self.answers.values())
+        return len(self.answers) - list(self.answers.values()).count(None)
 
 
 class DifferenceKind(StrEnum):
@@ -115,54 +121,35 @@ def classify(requests: Sequence[str], starts: Sequence[ArmStart]) -> dict[str, D
     return kinds
 
 
-# Two: the difference of a single start could be noise.
-_FEWEST_TODAY = 2
-
-
 def counted(starts: Iterable[ArmStart]) -> list[ArmStart]:
     """The starts whose answers count as evidence.
 
-    Left out are starts that failed for a reason outside the change. Archived starts are left out
-    if two baseline starts of today share no answer with any of them, on a request on which the
-    archived ones repeat themselves: then this is another machine, whatever its identity says.
-    (After that choice the test over the remaining starts is not exact; but it removes evidence
-    against the candidate as well as evidence for it.)
+    Left out are starts that failed for a reason outside the change. If today's baseline answers
+    otherwise than the archive (see `drift_of`), the archived starts are left out too: then this is
+    another machine, whatever its identity says. (After that choice the test over the remaining
+    starts is not exact; but it removes evidence against the candidate as well as evidence for it.)
     """
-    usable = []
-    fresh = []
+    usable = [start for start in starts if not start.outside]
+    if drift_of(usable) is None:
+        return usable
+    return [start for start in usable if not start.archived]
+
+
+def drift_of(starts: Iterable[ArmStart]) -> ArchiveDrift | None:
+    """How today's baseline starts answer otherwise than the archived ones; None if they do not.
+
+    A candidate may differ for the change itself: only baseline starts speak for the machine.
+    """
     archived = []
-    for start in starts:
+    today = []
+    for start in of_arm(starts, Arm.BASELINE):
         if start.outside:
             continue
-        usable.append(start)
         if start.archived:
-            archived.append(start)
-        else:
-            fresh.append(start)
-    if _are_other_machines(archived, fresh):
-        return fresh
-    return usable
-
-
-def _are_other_machines(archived: Sequence[ArmStart], fresh: Sequence[ArmStart]) -> bool:
-    # A candidate may differ for the change itself: only baseline starts speak for the machine.
-    baseline = of_arm(fresh, Arm.BASELINE)
-    today = [start for start in baseline if start.answered]
-    if not archived or len(today) < _FEWEST_TODAY:
-        return False
-    requests = today[0].answers
-    return any(_never_agree(archived, today, request) for request in requests)
-
-
-def _never_agree(archived: Sequence[ArmStart], today: Sequence[ArmStart], request: str) -> bool:
-    """Whether archived starts repeat themselves on a request, and share no answer with today's."""
-    before = outcomes(archived, request)
-    now = outcomes(today, request) - {None}
-    if not now:
-        return False
-    # Archived starts that never repeat an answer could not have shared one with today's either.
-    most = len(archived) // 2 + 1
-    return len(before) <= most and now.isdisjoint(before)
+            archived.append(start.answers)
+        elif start.answered:
+            today.append(start.answers)
+    return archive_drift(archived, today)
 
 
 def _kind(baseline: set[Answer], candidate: set[Answer]) -> DifferenceKind:

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from ci_doctor.correctness.settings import Arm, Policy, Rules
+from ci_doctor.correctness.settings import Arm, EvidencePolicy, Policy, Rules
+from ci_doctor.correctness.verdict.bounds import request_bounds
 from ci_doctor.correctness.verdict.compare import (
     ArmStart,
     DifferenceKind,
@@ -19,9 +20,10 @@ from ci_doctor.correctness.verdict.compare import (
     of_arm,
 )
 from ci_doctor.correctness.verdict.decision import FEWEST, Decision, VerdictEvidence
-from ci_doctor.correctness.verdict.disputed import disputed_requests, disputed_verdict, varying
-from ci_doctor.correctness.verdict.noise import explained_by_noise
-from ci_doctor.correctness.verdict.risk import any_pair_risk, remaining_risk
+from ci_doctor.correctness.verdict.differences import Differences, differences_of
+from ci_doctor.correctness.verdict.looks import LookResult, look
+from ci_doctor.correctness.verdict.patterns import patterns
+from ci_doctor.correctness.verdict.risk import any_pair_risk, false_alarm_risk, remaining_risk
 from ci_doctor.correctness.verdict.validity import failing_candidate, missing, void
 from ci_doctor.model.verdict import Verdict
 
@@ -45,6 +47,7 @@ def decide(
         complete=complete,
         lost=any(start.outside for start in of_arm(starts, Arm.CANDIDATE)),
         claimed=_claimed(starts),
+        strict=rules.evidence is EvidencePolicy.STRICT,
     )
     # Over all starts, also those that do not count: they were tried.
     tried = {start.arm for start in starts}
@@ -52,7 +55,7 @@ def decide(
     if early:
         verdict, reason = early
         return Decision(verdict=verdict, reason=reason, kinds=kinds)
-    return replace(_compare(evidence, kinds, rules), kinds=kinds)
+    return replace(_compare(starts, evidence, kinds, rules), kinds=kinds)
 
 
 def _claimed(starts: Sequence[ArmStart]) -> int:
@@ -68,22 +71,37 @@ def _claimed(starts: Sequence[ArmStart]) -> int:
     return sum(start.claimed for start in candidate)
 
 
-def _compare(evidence: VerdictEvidence, kinds: Kinds, rules: Rules) -> Decision:
+def _compare(
+    starts: Sequence[ArmStart], evidence: VerdictEvidence, kinds: Kinds, rules: Rules
+) -> Decision:
     number = Counter(kinds.values())
     # First: what nobody answered cannot be equal.
     unanswered = number[DifferenceKind.UNANSWERED]
     if unanswered:
         return _unanswered(evidence, unanswered)
-    if number[DifferenceKind.EQUAL] == evidence.total:
+    if number[DifferenceKind.EQUAL] == evidence.total and not failures(evidence.starts):
         return _all_equal(evidence, rules)
     if rules.policy is Policy.ANY:
         pair = _agreeing_pair(evidence)
         if pair is not None:
             return _lets_pass(pair, rules)
-    disputed = disputed_requests(evidence, kinds)
-    if disputed:
-        return disputed_verdict(evidence, disputed, number[DifferenceKind.SOMETIMES], rules)
-    return _shared(evidence, kinds, rules)
+    return _over_looks(starts, evidence, rules)
+
+
+def _over_looks(starts: Sequence[ArmStart], evidence: VerdictEvidence, rules: Rules) -> Decision:
+    """The verdict over answers that differ."""
+    differences = differences_of(starts, evidence.requests, rules, complete=evidence.complete)
+    looks = look(starts, evidence.requests, rules, complete=evidence.complete)
+    test = looks.test
+    if looks.is_regression:
+        return _regression(evidence, differences, looks)
+    if differences.is_licensed:
+        return replace(_flaky(evidence, differences, rules), test=test)
+    if differences.never_repeat:
+        reason = _nondeterministic(evidence, len(differences.disputed))
+        return Decision(verdict=Verdict.NONDETERMINISTIC, reason=reason, test=test)
+    reason = _undecided(evidence, differences, looks)
+    return Decision(verdict=Verdict.INCONCLUSIVE, reason=reason, test=test)
 
 
 def _lets_pass(pair: tuple[str, str], rules: Rules) -> Decision:
@@ -107,19 +125,12 @@ def _unanswered(evidence: VerdictEvidence, unanswered: int) -> Decision:
 
 
 def _all_equal(evidence: VerdictEvidence, rules: Rules) -> Decision:
-    # A start may fail after it has answered everything.
-    if failures(evidence.starts):
-        return _failed_at_times(evidence, "", rules)
-    reason = (
-        f"all {evidence.total} answers are the same, byte for byte, "
-        f"in {len(evidence.baseline)} baseline and {len(evidence.candidate)} candidate starts"
-    )
+    reason = f"all {evidence.total} answers are the same, byte for byte, in {_both_arms(evidence)}"
     return _green(Verdict.PASS, reason, evidence, rules)
 
 
 def _green(verdict: Verdict, reason: str, evidence: VerdictEvidence, rules: Rules) -> Decision:
-    """`pass` or `flaky`, once enough candidate starts were made; with the risk that remains."""
-    made = len(evidence.candidate)
+    """`pass` or `flaky`, once enough starts were made; with the risk that remains."""
     # Its own log alone says so, and a change that leaks memory writes the same.
     if evidence.claimed:
         return Decision(
@@ -127,56 +138,132 @@ def _green(verdict: Verdict, reason: str, evidence: VerdictEvidence, rules: Rule
             reason=f"{reason}; but {evidence.claimed} candidate starts failed, by their own logs "
             "for a reason outside the change, and no baseline start did",
         )
+    made = len(evidence.candidate)
     if made < rules.least_candidates:
         return Decision(
             verdict=Verdict.INCONCLUSIVE,
             reason=f"{reason}; {rules.least_candidates} candidate starts are required, "
             f"and {made} could be made",
         )
-    risk, bound = remaining_risk(evidence, rules.alpha)
-    return Decision(verdict=verdict, reason=reason, risk=risk, bound=bound)
-
-
-def _shared(evidence: VerdictEvidence, kinds: Kinds, rules: Rules) -> Decision:
-    """On every request some candidate start gave an answer of the baseline."""
-    different = len(varying(evidence))
-    number = Counter(kinds.values())
-    own = number[DifferenceKind.OWN] + number[DifferenceKind.SOMETIMES]
-    if not different and not failures(evidence.baseline):
+    today = sum(not start.archived for start in evidence.baseline)
+    if today == len(evidence.baseline) and today < rules.least_baselines:
         return Decision(
             verdict=Verdict.INCONCLUSIVE,
-            reason=f"{own} of {evidence.total} answers are only sometimes the baseline's: a rare "
-            "flake of the environment, or nondeterminism that the candidate brings",
+            reason=f"{reason}; {rules.least_baselines} baseline starts are required, "
+            f"and {today} could be made",
         )
-    varies = f"the baseline differs from itself on {different} of {evidence.total} requests"
-    # Noise has many values, so an output of its own is expected of any start.
-    if own and not explained_by_noise(evidence):
-        return Decision(
-            verdict=Verdict.INCONCLUSIVE,
-            reason=f"{varies}; the candidate shows outputs of its own on {own}",
-        )
+    bounds = request_bounds(
+        patterns(evidence.starts, evidence.requests),
+        range(len(evidence.baseline)),
+        range(len(evidence.baseline), len(evidence.starts)),
+    )
+    return Decision(
+        verdict=verdict,
+        reason=reason,
+        risk=remaining_risk(bounds),
+        bound=bounds[0].bound if bounds[0].bound < 1 else None,
+        bounds=bounds,
+    )
+
+
+def _flaky(evidence: VerdictEvidence, differences: Differences, rules: Rules) -> Decision:
+    """Every difference is licensed: the environment makes it, not the change."""
+    reason = _varies(evidence, differences)
     if failures(evidence.starts):
-        return _failed_at_times(evidence, f"{varies} and ", rules)
-    noise = f" beyond the noise that baseline starts show, on {own}" if own else ""
-    reason = f"{varies}; the candidate shows nothing of its own{noise}"
+        reason = f"{reason}; {_failed_starts(evidence)}"
+    if differences.own:
+        reason = (
+            f"{reason}; what the candidate alone shows, on {differences.own}, is no more than "
+            f"chance makes ({_share(differences.own_p)} of cases)"
+        )
+    else:
+        reason = f"{reason}; the candidate shows nothing of its own"
     return _green(Verdict.FLAKY, reason, evidence, rules)
 
 
-def _failed_at_times(evidence: VerdictEvidence, varies: str, rules: Rules) -> Decision:
-    """A service failed in some starts, and not in all of an arm."""
+def _regression(evidence: VerdictEvidence, differences: Differences, looks: LookResult) -> Decision:
+    test = looks.test
+    assert test is not None  # noqa: S101 - a regression is declared by a test
+    chance = f"chance alone does so in {_share(test.p)} of cases"
+    carried = differences.disputed or test.disputed
+    if differences.disputed:
+        what = f"{len(carried)} of {evidence.total} answers are never the baseline's"
+    elif carried:
+        what = (
+            f"on {len(carried)} of {evidence.total} requests the candidate's mix of answers is "
+            "another than the baseline's"
+        )
+    else:
+        what = "the candidate fails more requests, or gives more answers of its own"
+    return Decision(
+        verdict=Verdict.REGRESSION,
+        reason=f"{what} in {_both_arms(evidence)}: {chance}",
+        test=replace(test, disputed=tuple(carried)),
+        risk=false_alarm_risk(test),
+    )
+
+
+def _undecided(evidence: VerdictEvidence, differences: Differences, looks: LookResult) -> str:
+    """Why nothing is decided, in one sentence."""
+    if differences.disputed:
+        what = f"{len(differences.disputed)} of {evidence.total} answers are never the baseline's"
+    elif differences.own:
+        what = (
+            f"{_varies(evidence, differences)}; the candidate shows outputs of its own "
+            f"on {differences.own}"
+        )
+    elif failures(evidence.candidate):
+        what = _failed_starts(evidence)
+    else:
+        what = (
+            f"{_varies(evidence, differences)}; on {differences.lost} the candidate never gives "
+            "what the baseline gave first"
+        )
+    what = f"{what}, in {_both_arms(evidence)}"
+    if looks.test is None:
+        return f"{what}: too few to tell a change from chance"
+    return (
+        f"{what}: chance alone does so in {_share(looks.test.p)} of cases, "
+        f"more than {_share(looks.test.level)}"
+    )
+
+
+def _nondeterministic(evidence: VerdictEvidence, never: int) -> str:
+    stable = evidence.total - never
+    return (
+        f"on {never} of {evidence.total} requests no start ever gives an answer twice, in "
+        f"{_both_arms(evidence)}: a bug cannot be told from that; {stable} can still be compared"
+    )
+
+
+def _varies(evidence: VerdictEvidence, differences: Differences) -> str:
+    if differences.varied:
+        return (
+            f"the baseline differs from itself on {differences.varied} of {evidence.total} requests"
+        )
+    return f"the baseline is always the same in {len(evidence.baseline)} starts"
+
+
+def _failed_starts(evidence: VerdictEvidence) -> str:
     baseline = _failed(evidence.baseline)
-    if failures(evidence.candidate):
-        candidate = _failed(evidence.candidate)
-        reason = f"{varies}the candidate failed in {candidate}, the baseline in {baseline}"
-        return Decision(verdict=Verdict.INCONCLUSIVE, reason=reason)
-    who = varies or "the baseline "
-    reason = f"{who}failed in {baseline}; the candidate shows nothing of its own"
-    return _green(Verdict.FLAKY, reason, evidence, rules)
+    candidate = _failed(evidence.candidate)
+    return f"the candidate failed in {candidate}, the baseline in {baseline}"
 
 
 def _failed(starts: Sequence[ArmStart]) -> str:
     failed = failures(starts)
     return f"{failed} of {len(starts)} starts"
+
+
+def _both_arms(evidence: VerdictEvidence) -> str:
+    return f"{len(evidence.baseline)} baseline and {len(evidence.candidate)} candidate starts"
+
+
+def _share(value: float) -> str:
+    """`5.4%`: one digit more than the level it is compared with."""
+    if value < 0.001:
+        return f"{value:.2g}"
+    return f"{100 * value:.3g}%"
 
 
 def _agreeing_pair(evidence: VerdictEvidence) -> tuple[str, str] | None:

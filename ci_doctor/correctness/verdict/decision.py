@@ -12,13 +12,26 @@ from ci_doctor.model.verdict import Verdict
 FEWEST = 2
 
 
-class PermutationTest(Struct, frozen=True, kw_only=True):
-    """The result of the permutation test.
+class InterimLook(Struct, frozen=True, kw_only=True):
+    """One look at the evidence, at which a regression may be declared.
 
-    On each of the `disputed` requests no candidate start shares its answer with a baseline start.
-    `p` is the share of all `labelings` that dispute as many; `smallest_p` is the least that this
-    many starts can reach. A regression is declared at `level` and below, which is at most `alpha`
-    (see `risk.level`).
+    It comes after `starts` starts of both arms. `limit` is the p-value at which it declares one:
+    what the spending function allows by then, less what the earlier looks have spent. `p` is None
+    before the look.
+    """
+
+    starts: int
+    limit: float
+    p: float | None = None
+
+
+class PermutationTest(Struct, frozen=True, kw_only=True):
+    """The result of the permutation test at the last look.
+
+    `disputed` are the requests whose mix of answers differs most between the arms. `p` is the share
+    of the `labelings` whose largest difference is as large; `smallest_p` is the least that this
+    many starts can reach. A regression is declared at `level` and below (see `InterimLook.limit`); `alpha`
+    holds over all `looks`.
     """
 
     disputed: tuple[str, ...]
@@ -27,14 +40,28 @@ class PermutationTest(Struct, frozen=True, kw_only=True):
     labelings: int
     alpha: float
     level: float
+    looks: tuple[InterimLook, ...] = ()
+
+
+class RequestBound(Struct, frozen=True, kw_only=True):
+    """What a green verdict excludes on one request.
+
+    The candidate gave an answer of its own in `differed` of `starts` starts. A fault on the request
+    that shows in less than the share `bound` (0 to 1) of all starts is not excluded.
+    """
+
+    request: str
+    differed: int
+    starts: int
+    bound: float
 
 
 class Decision(Struct, frozen=True, kw_only=True):
     """A verdict, its reason in one sentence, and the kind of every request.
 
     `risk` is what the verdict does not exclude. `bound` is the share of starts, from 0 to 1, from
-    which on a green verdict excludes a bug; None if it excludes none. `settle` is what would decide an undecided run, in
-    starts.
+    which on a green verdict excludes a fault on one request; `bounds` holds it for each request,
+    the largest first. `settle` is what would decide an undecided run, in starts.
     """
 
     verdict: Verdict
@@ -43,6 +70,7 @@ class Decision(Struct, frozen=True, kw_only=True):
     test: PermutationTest | None = None
     risk: str | None = None
     bound: float | None = None
+    bounds: tuple[RequestBound, ...] = ()
     settle: str | None = None
 
     def count(self, *kinds: DifferenceKind) -> int:
@@ -54,7 +82,8 @@ class VerdictEvidence(Struct, frozen=True, kw_only=True):
     """The starts that count, by arm, and the ids of the requests that were sent to them.
 
     `complete`: every start of the schedule was made. `lost`: some candidate starts do not count;
-    `claimed` is the number of those whose own log is the only witness of an outside cause.
+    `claimed` is the number of those whose own log is the only witness of an outside cause. `strict`:
+    evidence that shows too little makes the run void.
     """
 
     baseline: Sequence[ArmStart]
@@ -63,6 +92,7 @@ class VerdictEvidence(Struct, frozen=True, kw_only=True):
     complete: bool
     lost: bool
     claimed: int = 0
+    strict: bool = True
 
     @property
     def total(self) -> int:

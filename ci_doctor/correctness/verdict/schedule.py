@@ -6,34 +6,41 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import count
 
-from msgspec.structs import replace
-
 from ci_doctor.correctness.settings import Arm, Policy, Rules
+from ci_doctor.correctness.verdict.blocks import blocks, next_in_order
 from ci_doctor.correctness.verdict.compare import (
     ArmStart,
     counted,
+    failures,
     have_answers,
     of_arm,
     working,
 )
 from ci_doctor.correctness.verdict.decide import decide
 from ci_doctor.correctness.verdict.decision import FEWEST
+from ci_doctor.correctness.verdict.differences import places_of
+from ci_doctor.correctness.verdict.licence import needed_arms
+from ci_doctor.correctness.verdict.looks import plan_of
+from ci_doctor.correctness.verdict.patterns import patterns
 from ci_doctor.correctness.verdict.validity import is_no_chance
 from ci_doctor.model.verdict import Verdict
 
-# Fresh baseline starts beside archived ones before a regression may be declared: the machine may
-# have changed since.
-FEWEST_FRESH = 2
-_EARLY = {Verdict.PASS, Verdict.FLAKY, Verdict.VOID}
+# These end an experiment; the others may change with further starts.
+_FINAL = {
+    Verdict.PASS,
+    Verdict.FLAKY,
+    Verdict.VOID,
+    Verdict.REGRESSION,
+    Verdict.NONDETERMINISTIC,
+}
 
 
 def baseline_starts(retries: int, alpha: float) -> int:
-    """How many baseline starts allow a decision at `alpha` beside `retries` candidate starts.
+    """How many baseline starts allow one look to decide at `alpha` beside `retries` candidate starts.
 
-    A regression that separates the arms is the most extreme labeling. The environment may by chance
-    vary along another labeling, and that one is as extreme. With arms of equal size each labeling
-    has a mirror image that is as extreme. All of these must fit into `alpha` of all labelings: 5
-    baseline starts for 3 candidate starts, 8 for 2, 39 for 1. Never fewer than the candidate's.
+    The change separates the arms completely in one labeling, and one more may do so by chance. With
+    arms of equal size each labeling has a mirror image that is as extreme. All of these must fit
+    into `alpha` of all labelings. Never fewer than the candidate's.
     """
     for baseline in count(max(FEWEST, retries)):
         extreme = 4 if baseline == retries else 2
@@ -42,60 +49,20 @@ def baseline_starts(retries: int, alpha: float) -> int:
     raise AssertionError
 
 
-def order(retries: int, alpha: float, archived: int = 0, *, eager: bool = False) -> tuple[Arm, ...]:
-    """All starts of the schedule, interleaved: a machine that drifts does so under both arms.
+def sequence(rules: Rules, archived: int) -> tuple[Arm, ...]:
+    """All starts that these rules may need beside `archived` ones, in their order.
 
-    The candidate comes second; with `archived` baseline starts it comes first, because that start
-    may be all it takes. An `eager` schedule has two candidate starts after each baseline start, for
-    those who want several before a pass: A B B A B B A A A.
+    An experiment may pull starts forward within a block.
     """
-    candidate_first = archived > 0
-    baseline = baseline_starts(retries, alpha)
-    if archived:
-        baseline = max(FEWEST_FRESH, baseline - archived)
-    total = retries + baseline
-    if eager:
-        places = _eager_places(retries, total, candidate_first=candidate_first)
-    elif retries > FEWEST and 0 <= baseline - retries <= 1:
-        places = _thue_morse_places(retries, candidate_first=candidate_first)
-    else:
-        places = _spread_places(retries, total, candidate_first=candidate_first)
-    arms = [Arm.BASELINE] * total
-    for place in places:
-        arms[place] = Arm.CANDIDATE
+    if rules.policy is Policy.ANY:
+        return pairs(rules.retries)
+    plan = blocks(rules, archived=archived > 0)
+    made: Counter[Arm] = Counter()
+    arms = []
+    while arm := next_in_order(plan, made, rules.seed, ()):
+        arms.append(arm)
+        made[arm] += 1
     return tuple(arms)
-
-
-def _eager_places(retries: int, total: int, *, candidate_first: bool) -> set[int]:
-    """A B B A B B A A A."""
-    places = [index for index in range(total) if (index + candidate_first) % 3]
-    return set(places[:retries])
-
-
-def _thue_morse_places(retries: int, *, candidate_first: bool) -> set[int]:
-    """A B B A B A A B.
-
-    For arms of (nearly) equal size an even spread is strict alternation. A machine that alternates
-    too (every second start is warm) would then look like a regression. The Thue-Morse sequence has
-    no period.
-    """
-    places = set()
-    for index in range(2 * retries):
-        is_odd = index.bit_count() % 2 == 1
-        if is_odd is not candidate_first:
-            places.add(index)
-    return places
-
-
-def _spread_places(retries: int, total: int, *, candidate_first: bool) -> set[int]:
-    """A B A A B A B A for three candidate starts: spread evenly."""
-    first = 0 if candidate_first else 1
-    places = {first}
-    # The first place is given; each other one is the middle of one of `retries` equal parts.
-    for index in range(1, retries):
-        middle = (index + 0.5) * total / retries
-        places.add(math.floor(middle))
-    return places
 
 
 def pairs(retries: int) -> tuple[Arm, ...]:
@@ -104,74 +71,93 @@ def pairs(retries: int) -> tuple[Arm, ...]:
 
 
 def next_arm(starts: Sequence[ArmStart], requests: Sequence[str], rules: Rules) -> Arm | None:
-    """The arm to start next; None if the verdict stands or every start was made.
-
-    `pass`, `flaky` and `void` end the schedule early. A regression is decided in one look at the
-    end: a second look would be a second chance to take chance for a regression.
-    """
+    """The arm to start next; None if the verdict stands or every start was made."""
     usable = counted(starts)
     made = Counter(start.arm for start in starts if not start.archived)
-    if not have_answers(of_arm(usable, Arm.BASELINE)):
+    baseline = of_arm(usable, Arm.BASELINE)
+    if made[Arm.BASELINE] and not have_answers(baseline):
         # Without one working baseline start no candidate start can mean anything.
         return Arm.BASELINE if made[Arm.BASELINE] < FEWEST else None
-    if made[Arm.CANDIDATE]:
+    if made[Arm.CANDIDATE] and have_answers(baseline):
         decision = decide(starts, requests, rules, complete=False)
-        if decision.verdict in _EARLY:
+        if decision.verdict in _FINAL:
             return None
-    # These were made for a candidate that never worked. It has worked since, and failed before:
-    # neither is a verdict that more baseline starts could change.
-    if made[Arm.CANDIDATE] > rules.retries and not _never_works(usable):
+    if rules.policy is Policy.ANY:
+        return _first_unmade(pairs(rules.retries), made)
+    candidate = of_arm(usable, Arm.CANDIDATE)
+    if _is_enough(candidate, made, rules):
         return None
-    if _never_works(usable):
-        rules = _for_a_failure(rules, working(of_arm(usable, Arm.BASELINE)))
-    archived = sum(start.archived for start in usable)
-    arms = sequence(rules, archived)
-    no_more_baseline = _enough_for_a_failure(usable, rules)
-    return _first_unmade(arms, made, no_more_baseline=no_more_baseline)
+    if have_answers(baseline) and candidate and not working(candidate):
+        return _next_for_a_failure(baseline, candidate, made, rules)
+    return _next_in_order(starts, usable, requests, rules, made)
 
 
-def _first_unmade(
-    arms: Sequence[Arm], made: Mapping[Arm, int], *, no_more_baseline: bool
+def _is_enough(candidate: Sequence[ArmStart], made: Counter[Arm], rules: Rules) -> bool:
+    """Whether all starts were made, or something outside the change ends each candidate start."""
+    ended_outside = made[Arm.CANDIDATE] >= rules.retries and not candidate
+    return ended_outside or made.total() >= rules.max_starts
+
+
+def _next_in_order(
+    starts: Sequence[ArmStart],
+    usable: Sequence[ArmStart],
+    requests: Sequence[str],
+    rules: Rules,
+    made: Mapping[Arm, int],
 ) -> Arm | None:
+    places = places_of(usable, rules)
+    needed = frozenset(Arm)
+    if places.candidate and places.all_baseline:
+        needed = needed_arms(patterns(usable, requests), places)
+    return next_in_order(plan_of(starts, rules), made, rules.seed, needed)
+
+
+def _first_unmade(arms: Sequence[Arm], made: Mapping[Arm, int]) -> Arm | None:
     """The first start of the sequence that was not made; starts made out of turn count too."""
     left = Counter(made)
     for arm in arms:
         # Below zero: this start of the sequence was not made yet.
         left[arm] -= 1
-        skipped = no_more_baseline and arm is Arm.BASELINE
-        if left[arm] < 0 and not skipped:
+        if left[arm] < 0:
             return arm
     return None
 
 
-def sequence(rules: Rules, archived: int) -> tuple[Arm, ...]:
-    """All starts that these rules may need beside `archived` ones."""
-    if rules.policy is Policy.ANY:
-        return pairs(rules.retries)
-    return order(rules.retries, rules.alpha, archived, eager=rules.least_candidates > 1)
+def _next_for_a_failure(
+    baseline: Sequence[ArmStart],
+    candidate: Sequence[ArmStart],
+    made: Mapping[Arm, int],
+    rules: Rules,
+) -> Arm | None:
+    """The arm to start next if the candidate failed, or answered nothing, every time.
 
-
-def _never_works(usable: Sequence[ArmStart]) -> bool:
-    """Whether the candidate was started, and failed or answered nothing every time."""
-    candidate = of_arm(usable, Arm.CANDIDATE)
-    return bool(candidate) and not working(candidate)
-
-
-def _for_a_failure(rules: Rules, have: int) -> Rules:
-    """The rules for a candidate that never works: as many candidate starts as decide soonest.
-
-    One dead start takes 19 baseline starts to tell from a random failure at 0.05, three of them
-    take three. `have` baseline starts have worked already.
+    As many starts of each arm as decide soonest: one dead start takes 39 baseline starts to tell
+    from a random failure at 0.025, three of them take five.
     """
-    if rules.policy is Policy.ANY:
-        return rules
-    best = rules.retries
-    fewest = best + _more_for_a_failure(best, have, rules.alpha)
-    for candidate in range(best + 1, fewest):
-        total = candidate + _more_for_a_failure(candidate, have, rules.alpha)
+    if failures(baseline):
+        # Then it is no regression, however often it fails.
+        return Arm.CANDIDATE if made[Arm.CANDIDATE] < rules.retries else None
+    dead = len(candidate)
+    if working(baseline) >= FEWEST and is_no_chance(working(baseline), dead, rules.alpha):
+        return None
+    wanted = _fewest_for_a_failure(dead, working(baseline), rules.alpha)
+    if dead < wanted and dead <= working(baseline):
+        return Arm.CANDIDATE
+    return Arm.BASELINE
+
+
+def _fewest_for_a_failure(dead: int, have: int, alpha: float) -> int:
+    """How many failing candidate starts decide with the fewest starts in all."""
+    best = dead
+    fewest = _more_for_a_failure(dead, have, alpha)
+    for more in count(1):
+        if more >= fewest:
+            return best
+        total = more + _more_for_a_failure(dead + more, have, alpha)
         if total < fewest:
-            best, fewest = candidate, total
-    return replace(rules, retries=best)
+            best = dead + more
+            fewest = total
+    raise AssertionError
 
 
 def _more_for_a_failure(candidate: int, have: int, alpha: float) -> int:
@@ -180,11 +166,3 @@ def _more_for_a_failure(candidate: int, have: int, alpha: float) -> int:
         if is_no_chance(baseline, candidate, alpha):
             return baseline - have
     raise AssertionError
-
-
-def _enough_for_a_failure(usable: Sequence[ArmStart], rules: Rules) -> bool:
-    """Whether the baseline works often enough to blame a candidate that never does."""
-    if not _never_works(usable):
-        return False
-    baseline = working(of_arm(usable, Arm.BASELINE))
-    return baseline >= FEWEST and is_no_chance(baseline, rules.retries, rules.alpha)

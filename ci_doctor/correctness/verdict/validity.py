@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.compare import ArmStart, failures, have_answers, working
 from ci_doctor.correctness.verdict.decision import VerdictEvidence
+from ci_doctor.correctness.verdict.evidence_gate import void_by_looks
 from ci_doctor.model.verdict import Verdict
 
 
@@ -42,7 +43,7 @@ def void(evidence: VerdictEvidence) -> tuple[Verdict, str] | None:
             return Verdict.VOID, f"{start.arm} {start.name}: {start.proof_missing[0]}"
     if not have_answers(evidence.baseline):
         return Verdict.VOID, f"the baseline answered 0 of {evidence.total} requests"
-    return _different_prompts(evidence)
+    return _different_prompts(evidence) or void_by_looks(evidence)
 
 
 def _different_prompts(evidence: VerdictEvidence) -> tuple[Verdict, str] | None:

@@ -9,8 +9,9 @@ from msgspec.structs import replace
 from ci_doctor.correctness.evidence.samples import Sample
 from ci_doctor.correctness.report.findings import Context
 from ci_doctor.correctness.results import Experiment, ExperimentEnding, StartResult
-from ci_doctor.correctness.settings import Arm
+from ci_doctor.correctness.settings import Arm, Rules
 from ci_doctor.correctness.tally import Tally
+from ci_doctor.correctness.verdict.blocks import blocks
 from ci_doctor.correctness.verdict.decide import decide
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.load.canonical import digest
@@ -67,11 +68,21 @@ def result(name: str, texts: str, passes: int = 1, **changes: Any) -> StartResul
     return replace(made, **changes)
 
 
+def first_look(baseline: str, candidate: str) -> list[StartResult]:
+    """Enough starts for a regression: all of a first look, each arm with answers of its own."""
+    plan = blocks(Rules(), archived=False)[:2]
+    starts = []
+    for arm, texts in ((Arm.BASELINE, baseline), (Arm.CANDIDATE, candidate)):
+        number = sum(block.of(arm) for block in plan)
+        starts += [result(f"{arm.letter}{index}", texts) for index in range(1, number + 1)]
+    return starts
+
+
 def experiment(
     *results: StartResult, ending: ExperimentEnding = ExperimentEnding.COMPLETE
 ) -> Experiment:
     """An experiment of these starts; their words are some of those below."""
-    words = ("same", "one", "two", "three", "x", "y", "z")
+    words = ("same", "one", "two", "three", "four", "u", "v", "w", "x", "y", "z")
     return Experiment(
         results=results,
         outputs={digest(output(word)): output(word) for word in words},

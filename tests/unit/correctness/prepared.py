@@ -8,6 +8,7 @@ from typing import Any
 from ci_doctor.correctness.preparation import PreparedExperiment, prepare
 from ci_doctor.correctness.request import ExperimentRequest
 from ci_doctor.correctness.settings import ArmSettings, CorrectnessSettings
+from tests.support.orders import SEED
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
 ARM = ArmSettings(command="sleep {port}")
@@ -21,7 +22,13 @@ def settings(directory: Path, count: int = 2, **changes: Any) -> CorrectnessSett
     ]
     file = directory / "requests.jsonl"
     file.write_text("\n".join(lines) + "\n")
-    fields: dict[str, Any] = {"baseline": ARM, "candidate": ARM, "budget": "5m", **changes}
+    fields: dict[str, Any] = {
+        "baseline": ARM,
+        "candidate": ARM,
+        "budget": "5m",
+        "seed": SEED,
+        **changes,
+    }
     return CorrectnessSettings(requests=str(file), **fields)
 
 

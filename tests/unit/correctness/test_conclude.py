@@ -12,7 +12,8 @@ from ci_doctor.identity.identity import Identity
 from ci_doctor.model.facts.correctness import CorrectnessFacts
 from ci_doctor.model.outcome import ErrorKind, Outcome
 from ci_doctor.model.verdict import Verdict
-from tests.unit.correctness.experiments import experiment, result
+from tests.support.orders import SEED
+from tests.unit.correctness.experiments import experiment, first_look, result
 from tests.unit.correctness.prepared import prepared
 
 SAME = (result("A1", "one two"), result("B1", "one two"))
@@ -35,7 +36,14 @@ def test_the_facts_of_the_run_stand_beside_those_of_the_answers(tmp_path: Path) 
     assert (outcome.verdict, outcome.error) == (Verdict.PASS, None)
     assert facts.kinds["equal"] == 2
     assert facts.schedule is not None
-    assert (facts.schedule.order, facts.schedule.made) == ("A B A A B A B A", "A1 B1")
+    assert facts.schedule.order.startswith("A B ")
+    assert (facts.schedule.made, facts.schedule.seed, facts.schedule.max_starts) == (
+        "A1 B1",
+        SEED,
+        16,
+    )
+    (order,) = (table for table in outcome.tables if table.title == "Order")
+    assert order.rows[0].label == f"A1 B1, drawn with seed {SEED}: --seed {SEED} draws it again"
     assert facts.caches == "fresh"
     assert facts.budget is not None
     assert facts.budget.seconds == 288.0
@@ -120,3 +128,14 @@ def test_a_comparison_that_notices_nothing_proves_nothing(tmp_path: Path) -> Non
     outcome = concluded(tmp_path, made)
     assert outcome.verdict is Verdict.VOID
     assert "not proven" in outcome.summary
+
+
+def test_an_extended_runs_regression_states_the_alpha_of_both_limits(tmp_path: Path) -> None:
+    made = experiment(*first_look("one two", "one three"))
+    once = facts_of(concluded(tmp_path, made))
+    rules = replace(made.rules, max_starts=32, earlier_max_starts=(16,))
+    twice = facts_of(concluded(tmp_path, replace(made, rules=rules)))
+    assert once.risk is not None
+    assert twice.risk is not None
+    assert "at most 2.5%" in once.risk
+    assert "at most 5%" in twice.risk

@@ -1,11 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
+from msgspec.structs import replace
+
 from ci_doctor.correctness.estimate import assumed
 from ci_doctor.correctness.pace import Pace
-from ci_doctor.correctness.settings import Rules
+from ci_doctor.correctness.results import StartResult
+from ci_doctor.correctness.settings import Policy, Rules
 from tests.unit.correctness.experiments import DEATH, result
 
-PACE = Pace(prior=assumed(100, 1, 2), rules=Rules(), archived=0, deadline=1000.0)
+PACE = Pace(
+    prior=assumed(100, 1, 2), rules=Rules(max_starts=10), archived=0, began=0.0, deadline=1000.0
+)
 WHOLE = result("A1", "one")
+
+
+def every_start(pace: Pace) -> list[StartResult]:
+    made = []
+    numbers = dict.fromkeys(pace.order, 0)
+    for arm in pace.order:
+        numbers[arm] += 1
+        made.append(result(f"{arm.letter}{numbers[arm]}", "one"))
+    return made
 
 
 def test_a_start_that_died_or_was_cut_short_measures_nothing() -> None:
@@ -15,11 +29,26 @@ def test_a_start_that_died_or_was_cut_short_measures_nothing() -> None:
     assert "(measured in 1 start)" in PACE.outlook([WHOLE, dead, cut], 0.0)
 
 
-def test_an_unfinished_schedule_is_resumed_and_a_finished_one_is_made_anew() -> None:
-    argv = ["correctness"]
-    assert "ci-doctor correctness --resume dir --budget" in PACE.next_run(
-        [WHOLE], argv, "dir", 12.0
-    )
-    names = ("A1", "B1", "A2", "A3", "B2", "A4", "B3", "A5")
-    every = [result(name, "one") for name in names]
-    assert "ci-doctor correctness --retries 5 --budget" in PACE.next_run(every, argv, "dir", 12.0)
+def test_the_time_left_stands_beside_the_whole_and_the_next_look() -> None:
+    told = PACE.outlook([WHOLE], 400.0)
+    assert told.startswith("10 min 00 s left of 16 min 40 s")
+    assert told.endswith("look 1 of 1 at 10 starts, after 9 more")
+
+
+def test_a_run_with_starts_left_is_resumed_as_it_is() -> None:
+    told = PACE.next_run([WHOLE], ["correctness"], "dir", 12.0)
+    assert told.startswith("up to 9 more starts")
+    assert "ci-doctor correctness --resume dir --budget" in told
+
+
+def test_a_run_that_made_every_start_is_resumed_with_twice_as_many() -> None:
+    told = PACE.next_run(every_start(PACE), ["correctness", "--max-starts=10"], "dir", 12.0)
+    assert told.startswith("up to 10 more starts")
+    assert "ci-doctor correctness --resume dir --max-starts 20 --budget" in told
+
+
+def test_under_the_policy_any_it_is_made_anew() -> None:
+    pace = replace(PACE, rules=Rules(policy=Policy.ANY))
+    assert "look" not in pace.outlook([WHOLE], 0.0)
+    told = pace.next_run(every_start(pace), ["correctness"], "dir", 12.0)
+    assert "ci-doctor correctness --retries 5 --budget" in told

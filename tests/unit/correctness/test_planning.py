@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.config.decoding import seconds_above_zero
-from ci_doctor.correctness.settings import Arm
+from ci_doctor.correctness.settings import Arm, Policy, Rules
 from ci_doctor.errors import ConfigError, UsageError
 from tests.unit.correctness.plans import BOTH, planned
 
@@ -54,3 +54,26 @@ def test_a_wrong_key_is_named_with_its_line(tmp_path: Path, text: str, line: int
     commands = dict.fromkeys(Arm, "sleep {port}")
     with pytest.raises(ConfigError, match=rf"ci-doctor\.toml:{line}: "):
         planned(tmp_path, text, commands=commands)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("max_starts = 9", "with 9 starts no regression can be declared"),
+        ("max_starts = 12\nmin_candidate_starts = 12", "a pass takes 13 starts"),
+    ],
+)
+def test_a_limit_within_which_nothing_can_be_decided_is_refused_with_the_reason(
+    tmp_path: Path, more: str, said: str
+) -> None:
+    with pytest.raises(UsageError, match=said):
+        planned(tmp_path, BOTH.replace("[correctness]", f"[correctness]\n{more}"))
+
+
+def test_the_policy_any_has_no_limit_to_keep(tmp_path: Path) -> None:
+    text = BOTH.replace("[correctness]", '[correctness]\nmax_starts = 1\npolicy = "any"')
+    assert planned(tmp_path, text).rules.policy is Policy.ANY
+
+
+def test_the_rules_of_a_section_without_settings_are_the_default_ones(tmp_path: Path) -> None:
+    assert planned(tmp_path).rules == Rules()

@@ -20,6 +20,11 @@ def test_random_sampling_is_warned_of(tmp_path: Path) -> None:
     assert sampling_findings(requests[:2], tmp_path) == ()
 
 
+def test_vectors_and_scores_are_not_sampled(tmp_path: Path) -> None:
+    request = Request(id="r", path="/v1/embeddings", body={"input": "x"}, line=1)
+    assert sampling_findings([request], tmp_path) == ()
+
+
 def test_arms_under_different_determinism_variables_are_a_finding(tmp_path: Path) -> None:
     variables = {Arm.BASELINE: {}, Arm.CANDIDATE: {"VLLM_BATCH_INVARIANT": "1"}}
     (finding,) = determinism_findings(planned(tmp_path, variables=variables))

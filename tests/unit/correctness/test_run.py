@@ -49,7 +49,10 @@ def test_an_experiment_needs_no_command_line(tmp_path: Path) -> None:
     assert outcome.facts.starts == {"baseline": 1, "candidate": 1}
     assert [attempt.name for attempt in outcome.attempts] == ["A1 baseline", "B1 candidate"]
     samples = (tmp_path / "report" / "samples.jsonl").read_text().splitlines()
-    assert [json.loads(line)["arm"] for line in samples] == ["baseline"] * 2 + ["candidate"] * 2
+    # Two requests, then the control, which belongs to no pass.
+    written = [(sample["arm"], sample["pass"]) for sample in map(json.loads, samples)]
+    arms = ("baseline", "candidate")
+    assert sorted(written) == [(arm, number) for arm in arms for number in (0, 1, 1)]
     assert starts == {"", "A1", "B1"}
 
 
@@ -81,8 +84,12 @@ def test_a_preview_starts_and_writes_nothing(tmp_path: Path) -> None:
     )
     services, schedule = outcome.tables
     assert (outcome.verdict, outcome.error) == (None, None)
-    assert outcome.summary.startswith("would send 2 requests to up to 2 candidate starts")
+    assert outcome.summary.startswith("would send 2 requests to up to 16 starts")
     assert [row.label.partition(":")[0] for row in services.rows] == ["baseline", "candidate"]
     assert services.rows[1].label.endswith("flip")
-    assert schedule.rows[0].label == "A B A A A A A B A A"
+    order, expected, outlook = (row.label for row in schedule.rows)
+    assert order.startswith("A B ")
+    assert len(order.split()) == 16
+    assert expected.startswith("expected: 2 starts if all answers are equal; ")
+    assert outlook.startswith("4 min 48 s left of 4 min 48 s: about 9 of 16 starts")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["requests.jsonl"]

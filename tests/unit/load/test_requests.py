@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ci_doctor.errors import ConfigError, UsageError
+from ci_doctor.load.answers import protocol_of
 from ci_doctor.load.requests import Request, read_requests
 
 
@@ -18,11 +18,11 @@ def written(directory: Path, content: str | bytes) -> Path:
 def test_a_line_is_a_request_and_knows_its_place(tmp_path: Path) -> None:
     path = written(
         tmp_path,
-        '\n{"id": "a", "body": {"prompt": "x"}}\r\n\n{"id": "b", "path": "/v1/x", "body": {}}',
+        '\n{"id": "a", "body": {"prompt": "x"}}\r\n\n{"id": "b", "path": "/v1/score", "body": {}}',
     )
     first, second = read_requests(path)
     assert first == Request(id="a", path="/v1/completions", body={"prompt": "x"}, line=2)
-    assert second == Request(id="b", path="/v1/x", body={}, line=4)
+    assert second == Request(id="b", path="/v1/score", body={}, line=4)
 
 
 def test_a_byte_order_mark_and_unicode_line_ends_inside_strings_are_no_trouble(
@@ -86,25 +86,6 @@ def test_a_wrong_line_is_named_with_its_number(tmp_path: Path, line: str, said: 
     assert said in caught.value.message
 
 
-@pytest.mark.parametrize(
-    ("body", "choices"),
-    [
-        ({"prompt": "x"}, 1),
-        ({"prompt": "x", "n": 3}, 3),
-        ({"prompt": "x", "n": None}, 1),
-        ({"prompt": ["x", "y"], "n": 2}, 4),
-        ({"prompt": [1, 2, 3]}, 1),
-        ({"prompt": [[1, 2], [3]]}, 2),
-        ({"messages": [{"role": "user", "content": "x"}]}, 1),
-        ({"prompt": "x", "prompt_embeds": ["…"]}, None),
-        ({"prompt": "x", "n": "2"}, None),
-        ({"input": "x"}, None),
-    ],
-)
-def test_how_many_choices_an_answer_must_have(body: dict[str, Any], choices: int | None) -> None:
-    assert Request(id="a", path="/", body=body, line=1).choices == choices
-
-
 def test_a_prompt_with_a_lone_surrogate_can_be_sent() -> None:
     content = Request(id="a", path="/", body={"prompt": "\ud800"}, line=1).content()
     assert json.loads(content) == {"prompt": "\ud800"}
@@ -113,3 +94,37 @@ def test_a_prompt_with_a_lone_surrogate_can_be_sent() -> None:
 def test_an_answer_may_be_asked_for_as_a_stream(tmp_path: Path) -> None:
     body = {"prompt": "x", "stream": True, "stream_options": {"include_usage": True}}
     assert read_requests(written(tmp_path, json.dumps({"id": "a", "body": body})))[0].body == body
+
+
+def test_a_path_that_no_protocol_serves_is_refused_with_the_nearest_one(tmp_path: Path) -> None:
+    path = written(tmp_path, '{"id": "a", "path": "/v1/embedings", "body": {}}')
+    with pytest.raises(
+        ConfigError, match="no protocol is known for the path `/v1/embedings`"
+    ) as it:
+        read_requests(path)
+    assert it.value.message.startswith(f"{path}:1: ")
+    assert "did you mean `/v1/embeddings`?" in (it.value.hint or "")
+
+
+def test_a_path_like_no_other_is_refused_with_all_that_are_known(tmp_path: Path) -> None:
+    path = written(tmp_path, '{"id": "a", "path": "/generate", "body": {}}')
+    with pytest.raises(ConfigError) as it:
+        read_requests(path)
+    assert "/v1/chat/completions" in (it.value.hint or "")
+    assert "/v1/rerank" in (it.value.hint or "")
+
+
+def test_a_path_of_its_own_may_name_its_protocol(tmp_path: Path) -> None:
+    path = written(
+        tmp_path, '{"id": "a", "path": "/my/model", "protocol": "embeddings", "body": {}}'
+    )
+    (request,) = read_requests(path)
+    assert protocol_of(request).name == "embeddings"
+
+
+@pytest.mark.parametrize(("name", "hint"), [('"chats"', "did you mean `chat`?"), ("3", "known")])
+def test_a_protocol_that_does_not_exist_is_refused(tmp_path: Path, name: str, hint: str) -> None:
+    path = written(tmp_path, f'{{"id": "a", "protocol": {name}, "body": {{}}}}')
+    with pytest.raises(ConfigError, match="there is no protocol") as it:
+        read_requests(path)
+    assert hint in (it.value.hint or "")

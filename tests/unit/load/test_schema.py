@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ci_doctor.load.canonical import canonicalise, encode
+from ci_doctor.load.canonical import encode
+from ci_doctor.load.choice_answers import canonicalise
 from ci_doctor.load.choices import NotAnAnswerError
 from ci_doctor.load.schema import problem
 from ci_doctor.load.streamed import canonicalise_stream
@@ -83,7 +84,7 @@ def places(value: Any) -> list[tuple[Any, Any]]:
     return found
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.one_of(completions(), chats()), JSON, st.booleans(), st.data())
 def test_an_answer_with_anything_in_one_place_is_an_answer_or_refused(
     answer: tuple[Any, Any], value: Any, streamed: bool, data: st.DataObject

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ci_doctor.load.canonical import Canonical, canonicalise
+from ci_doctor.load.canonical import Canonical
+from ci_doctor.load.choice_answers import canonicalise
 from ci_doctor.load.choices import NotAnAnswerError
 from ci_doctor.load.streamed import canonicalise_stream
 from tests.support.growth import assert_linear
@@ -24,7 +25,7 @@ def delta(**part: Any) -> dict[str, Any]:
     return {"choices": [{"index": 0, "delta": part}]}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.one_of(completions(), chats()), st.sampled_from(["\n", "\r\n", "\r"]))
 def test_an_answer_is_the_same_streamed_and_in_one_piece(answer: Answer, end: str) -> None:
     whole, chunks = answer

@@ -35,6 +35,7 @@ def test_what_is_kept_is_found_with_everything_that_a_comparison_needs(
     assert start.facts == {"libcublas.so.12": "12.4.5.8"}
     assert start.result().start.name == "a1"
     assert start.result().start.archived
+    assert start.result().start.levels == result.start.levels
 
 
 def test_an_output_is_read_back_by_its_digest(archive: Archive, tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 import json
 
 from ci_doctor.correctness.archive.facts import COMPARISON_FORM, requests_digest, schedule_facts
-from ci_doctor.load.canonical import canonicalise, digest
+from ci_doctor.load.canonical import digest
+from ci_doctor.load.choice_answers import canonicalise
 from ci_doctor.load.requests import Request
 from ci_doctor.load.streamed import canonicalise_stream
 
@@ -19,9 +20,10 @@ def test_the_order_of_keys_and_the_line_do_not_matter_and_the_rest_does() -> Non
         [ONE, TWO],
         [TWO, ONE],
         [Request(id="r9", path=ONE.path, body=ONE.body, line=1)],
+        [Request(id=ONE.id, path=ONE.path, body=ONE.body, line=1, protocol="score")],
         [],
     ]
-    assert len({requests_digest(each) for each in ([ONE], *others)}) == 6
+    assert len({requests_digest(each) for each in ([ONE], *others)}) == 7
 
 
 def test_every_part_of_the_schedule_is_a_fact() -> None:

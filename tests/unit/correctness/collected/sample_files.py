@@ -13,9 +13,11 @@ from ci_doctor.correctness.collected.survey import survey
 from ci_doctor.correctness.settings import Arm
 
 
-def response(identity: str, text: str) -> dict[str, Any]:
+def response(identity: str, text: str, *numbers: float) -> dict[str, Any]:
     """A completion as a server writes it."""
-    choice = {"index": 0, "text": text, "finish_reason": "length"}
+    choice: dict[str, Any] = {"index": 0, "text": text, "finish_reason": "length"}
+    if numbers:
+        choice["logprobs"] = {"token_logprobs": list(numbers)}
     return {"id": identity, "object": "text_completion", "created": 1, "choices": [choice]}
 
 

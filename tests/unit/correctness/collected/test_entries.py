@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ci_doctor.correctness.collected.entries import read
+from ci_doctor.correctness.collected.entries import Entry, read
 from ci_doctor.correctness.collected.formats import ID_KEYS, TEXT_KEYS, SampleFormat
+from ci_doctor.load.answer_items import packed
 from ci_doctor.load.canonical import text_of
 
 
@@ -83,6 +84,23 @@ def test_a_sample_of_ours_is_an_answer() -> None:
     assert read(SampleFormat.OURS, ours()).digest is not None
 
 
+def test_a_sample_of_vectors_is_an_answer_and_one_of_zeros_is_empty() -> None:
+    def vectors(*numbers: float) -> Entry:
+        item = {"index": 0, "float32": packed(numbers)}
+        return read(SampleFormat.OURS, ours(output={"kind": "vector", "items": [item]}))
+
+    assert vectors(0.5, 0.0).digest is not None
+    assert not vectors(0.5, 0.0).empty
+    assert vectors(0.0, 0.0).empty
+
+
+def test_a_collected_vector_is_the_same_answer_as_a_sample_of_it() -> None:
+    line = b'{"id": "r0", "data": [{"index": 0, "embedding": [0.5, 2]}], "model": "m"}'
+    collected = read(SampleFormat.RESPONSES, line)
+    assert collected.error is None
+    assert read(SampleFormat.OURS, ours(output=collected.output)).digest == collected.digest
+
+
 @pytest.mark.parametrize("key", ["start", "pass"])
 @pytest.mark.parametrize("value", [True, 0, -1, 10**9, 1.0, "1", None, [1]])
 def test_starts_and_passes_count_from_one(key: str, value: Any) -> None:
@@ -105,6 +123,14 @@ def test_starts_and_passes_count_from_one(key: str, value: Any) -> None:
         {"choices": [{"text": "a", "finish_reason": None}]},
         {"choices": [{"text": "a"}], "completion_tokens": "1"},
         {"choices": "a"},
+        {"kind": "vector", "items": []},
+        {"kind": "vector", "items": [{"index": 0, "float32": "AAAA"}]},
+        {"kind": "vector", "items": [{"index": 0, "float32": 3}]},
+        {"kind": "vector", "items": [{"numbers": [1]}]},
+        {"kind": "score", "items": [{"index": 0}]},
+        {"kind": "score", "items": ["a"]},
+        {"kind": ["vector"], "items": [{"index": 0, "numbers": [1]}]},
+        {"kind": "idea", "items": [{"index": 0, "numbers": [1]}]},
         ["a"],
     ],
 )

@@ -4,11 +4,12 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.correctness.collected.formats import SampleFormat
-from ci_doctor.correctness.collected.sources import NoEvidenceError
+from ci_doctor.correctness.collected.sources import NoEvidenceError, Source
 from ci_doctor.correctness.collected.survey import Survey, survey
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.errors import UsageError
 from tests.unit.correctness.collected.sample_files import response, responses, source, write
+from tests.unit.correctness.report.recorded_runs import answer, line, write_run
 
 
 def of(directory: Path, left: str, right: str) -> Survey:
@@ -88,3 +89,19 @@ def test_the_same_samples_on_both_sides_are_refused(tmp_path: Path) -> None:
 
     with pytest.raises(UsageError, match="does not hold both arms"):
         survey(*[[source(arm, path, SampleFormat.OURS)] for arm in Arm])
+
+
+def test_the_controls_of_a_run_are_not_compared(tmp_path: Path) -> None:
+    x, y = answer("a", "x"), answer("a", "y")
+    lines = [
+        line("A1", "r0", x),
+        line("A1", "control:r0", x, 0),
+        line("B1", "r0", x),
+        line("B1", "control:r0", y, 0),
+    ]
+    run = write_run(tmp_path / "run", *lines) / "samples.jsonl"
+    a, b = (Source(arm=arm, path=run, form=SampleFormat.OURS) for arm in Arm)
+
+    found = survey([a], [b])
+
+    assert (found.requests, list(found.odd)) == (["r0"], [])

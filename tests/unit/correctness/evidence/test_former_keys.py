@@ -10,8 +10,8 @@ from ci_doctor.correctness.archive.archive import Archive
 from ci_doctor.correctness.collected.entries import read
 from ci_doctor.correctness.collected.formats import SampleFormat
 from ci_doctor.correctness.collected.pieces import alike, head, is_answer, token
+from ci_doctor.correctness.evidence.begin_run import write_run
 from ci_doctor.correctness.evidence.former_keys import SAMPLE, current
-from ci_doctor.correctness.evidence.run_identity import write_run
 from ci_doctor.correctness.evidence.samples import read_line, read_lines
 from ci_doctor.correctness.report.recorded import read_request
 from ci_doctor.load.canonical import digest
@@ -116,15 +116,14 @@ def test_a_former_archived_start_is_found(tmp_path: Path) -> None:
     former = [each.replace(b'"prompt_facts":', b'"asked":') for each in lines]
     path = archive.keep(IDENTITY, result, former, build="build 42")
     header, samples = gzip.decompress(path.read_bytes()).split(b"\n", 1)
-    words = dict.fromkeys(IDS, "6" * 64)
-    old = {**json.loads(header), "said": words}
-    del old["words"]
+    old = {**json.loads(header), "said": dict.fromkeys(IDS, "6" * 64)}
+    del old["levels"]
     member = gzip.compress(line(old))
     path.write_bytes(member + path.read_bytes()[len_of_first_member(path.read_bytes()) :])
 
     (start,) = archive.find(IDENTITY, IDS, 2).starts
 
-    assert start.words == words
+    assert start.levels == {}, "it knew no levels of ours"
     assert start.answers == result.start.answers
     assert [read_line(each).id for each in samples.splitlines(keepends=True)][:3] == list(IDS)
     assert sum(1 for _ in read_lines(tmp_path / "samples.jsonl")) == 6

@@ -48,15 +48,25 @@ def test_the_first_place_of_an_output_stands(tmp_path: Path) -> None:
 
 def test_a_packed_file_is_read_too(tmp_path: Path) -> None:
     plain, packed = tmp_path / "samples.jsonl", tmp_path / "samples.jsonl.gz"
-    made = Outputs()
+    made = Outputs(tmp_path)
     with SampleWriter(plain, Redactor(())) as writer:
         for word, key in zip(WORDS, DIGESTS, strict=True):
             made.note(key, packed, writer.write(sample("A1", word, 1)))
     packed.write_bytes(gzip.compress(plain.read_bytes()))
     assert made[DIGESTS[2]] == output("A1", "r2", 1)
     packed.write_bytes(gzip.compress(plain.read_bytes())[:-20])
+    assert made[DIGESTS[1]] == output("A1", "r1", 1), "it was unpacked as a whole, once"
+    assert sorted(tmp_path.iterdir()) == [plain, packed], "into a file without a name"
+
+
+def test_a_packed_file_that_is_cut_short_is_not_read(tmp_path: Path) -> None:
+    plain, packed = tmp_path / "samples.jsonl", tmp_path / "samples.jsonl.gz"
+    made = Outputs(tmp_path)
+    with SampleWriter(plain, Redactor(())) as writer:
+        made.note(DIGESTS[0], packed, writer.write(sample("A1", "r0", 1)))
+    packed.write_bytes(gzip.compress(plain.read_bytes())[:-20])
     with pytest.raises(InfraError):
-        made[DIGESTS[2]]
+        made[DIGESTS[0]]
 
 
 @pytest.mark.parametrize("change", ["gone", "cut", "swapped"])

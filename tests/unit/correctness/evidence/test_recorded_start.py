@@ -4,9 +4,11 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from ci_doctor.correctness.evidence.recorded_start import RecordedStart
+from ci_doctor.correctness.evidence.samples import NO_PASS
 from ci_doctor.correctness.evidence.start_record import StartRecord, record_of
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.tally import Tally
+from ci_doctor.correctness.verdict.control import ControlOutcome, ControlResult
 from tests.unit.correctness.recording import IDS, PASSES, arm_of, result, sample
 
 DIRECTORY = Path("/report")
@@ -49,3 +51,14 @@ def test_a_start_that_failed_needs_only_the_samples_it_had() -> None:
 def test_a_start_that_failed_outside_the_change_is_made_again() -> None:
     record = replace(record_of(finished(), 2, DIRECTORY), failed=True, outside=True)
     assert recorded(record, 2).distrust() == "it failed for a reason outside the change"
+
+
+def test_the_control_of_a_recorded_start_comes_from_its_record() -> None:
+    control = ControlOutcome(result=ControlResult.SAME, request="r0")
+    made = finished()
+    made = replace(made, start=replace(made.start, control=control))
+    start = RecordedStart(record_of(made, len(SAMPLES), DIRECTORY), IDS, PASSES)
+    for each in (*SAMPLES, replace(SAMPLES[0], id="control:r0", pass_=NO_PASS)):
+        start.add(each)
+    assert start.distrust() is None
+    assert start.result(DIRECTORY) == made

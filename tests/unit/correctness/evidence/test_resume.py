@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from ci_doctor.correctness.evidence.begin_run import write_run
 from ci_doctor.correctness.evidence.files import PARTIAL
 from ci_doctor.correctness.evidence.resume import Resumed, free_number, resume
-from ci_doctor.correctness.evidence.run_identity import write_run
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.compare import ArmStart
 from ci_doctor.errors import UsageError

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ci_doctor.correctness.evidence.run_identity import differences, identify, read_run, write_run
+from ci_doctor.correctness.comparison import AnswerLevel, Comparison, read_comparison
+from ci_doctor.correctness.evidence.begin_run import write_run
+from ci_doctor.correctness.evidence.run_identity import differences, identify, read_run
 from ci_doctor.correctness.settings import Arm, ArmPlan, Caches, ExperimentPlan, Proof, Rules
 from ci_doctor.errors import UsageError
 from ci_doctor.load.requests import Request
@@ -67,8 +69,13 @@ def with_candidate(**changes: Any) -> ExperimentPlan:
         (with_candidate(proof=(Proof(metric="hits"),)), "the proof of the candidate changed"),
         (with_candidate(reset="/reset"), "the reset of the candidate changed"),
         (replace(PLAN, passes=2), "passes 1 -> 2"),
-        (replace(PLAN, rules=Rules(alpha=0.1)), "alpha 0.05 -> 0.1"),
+        (replace(PLAN, rules=Rules(alpha=0.1)), "alpha 0.025 -> 0.1"),
         (replace(PLAN, caches=Caches.AS_IS), "caches fresh -> as-is"),
+        (replace(PLAN, comparison=Comparison(level=AnswerLevel.WORDS)), "compare numbers -> words"),
+        (
+            replace(PLAN, comparison=read_comparison(AnswerLevel.NUMBERS, "4 ulp")),
+            "limit unset -> 4 ulp",
+        ),
     ],
 )
 def test_what_another_plan_changes_is_named(other: ExperimentPlan, told: str) -> None:

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from ci_doctor.correctness.evidence.samples import (
+    NO_PASS,
     Sample,
     SamplePosition,
     SampleWriter,
+    is_control,
     is_valid,
     read_line,
     read_lines,
@@ -137,3 +139,13 @@ def test_a_sample_is_sound_by_its_digest_or_its_mark_of_redaction() -> None:
     assert not is_valid(sample(output={"text": "[redacted]"}))
     assert not is_valid(sample(output={"number": float("inf")}, digest=digest(said)))
     assert not is_valid(sample())
+
+
+def test_the_line_of_a_control_is_known_by_its_pass_and_by_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "samples.jsonl"
+    fields: dict[str, Any] = {"arm": "candidate", "start": 2, "error": "HTTP 500"}
+    with SampleWriter(path, Redactor(())) as writer:
+        writer.write(Sample(id="control:r0", pass_=NO_PASS, **fields))
+        writer.write(Sample(id="control:r0", pass_=1, **fields))
+        writer.write(Sample(id='", "pass": 0, "id": "control:', pass_=1, **fields))
+    assert [is_control(line) for _, line in read_lines(path)] == [True, False, False]

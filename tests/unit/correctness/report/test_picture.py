@@ -56,13 +56,13 @@ def test_archived_starts_are_marked() -> None:
     ]
     made = replace(experiment(result("B1", "x")), archived=tuple(archived))
 
-    assert lines_of(picture(made))[0] == "starts     none | B1   archived a1 a2"
+    assert lines_of(picture(made))[0] == "starts     none | B1   archived a1 a2 of 1 build"
     today = replace(
         experiment(result("A1", "y"), result("A2", "y"), result("B1", "y")),
         archived=tuple(archived),
     )
     assert lines_of(picture(today))[0] == (
-        "starts     A1 A2 | B1   archived a1 a2, set aside: today's baseline answers otherwise"
+        "starts     A1 A2 | B1   archived a1 a2 of 1 build, set aside: today's baseline answers otherwise"
     )
 
 

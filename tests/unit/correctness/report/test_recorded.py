@@ -1,10 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from ci_doctor.correctness.evidence.begin_run import write_run as write_identity
+from ci_doctor.correctness.evidence.run_identity import RunIdentity
+from ci_doctor.correctness.level_digests import level_digests
 from ci_doctor.correctness.report.recorded import read_request
+from ci_doctor.correctness.report.recorded_comparison import recorded_comparison
 from ci_doctor.correctness.verdict.compare import DifferenceKind
 from ci_doctor.errors import UsageError
 from tests.unit.correctness.report.recorded_runs import answer, line, write_run
@@ -31,6 +37,44 @@ def test_a_request_is_read_back_with_every_start_and_pass(tmp_path: Path) -> Non
     assert len(recorded.starts[0].digests) == 2
     assert len(recorded.starts[1].digests) == 1
     assert recorded.kind is DifferenceKind.CHANGED
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind"),
+    [
+        ({"compare": "words"}, DifferenceKind.EQUAL),
+        ({"compare": "numbers", "limit": "0.25 nat"}, DifferenceKind.EQUAL),
+        ({"compare": "numbers", "limit": "0.1 nat"}, DifferenceKind.CHANGED),
+        ({"compare": "numbers"}, DifferenceKind.CHANGED),
+        ({}, DifferenceKind.CHANGED),
+        ({"compare": "what?"}, DifferenceKind.CHANGED),
+    ],
+)
+def test_a_request_is_judged_at_the_level_of_its_run(
+    tmp_path: Path, settings: dict[str, str], kind: DifferenceKind
+) -> None:
+    moved = answer("a", "x")
+    moved["choices"][0]["logprobs"]["token_logprobs"] = [-0.25, -0.90]
+    lines = []
+    for name, output in (("A1", X), ("B1", moved)):
+        levels = level_digests(output)
+        sample = {**json.loads(line(name, "r0", output)), "words_digest": levels.words}
+        lines.append(json.dumps(sample) + "\n")
+    run = write_run(tmp_path / "run", *lines)
+    write_identity(run, RunIdentity(requests="0", hashes={}, settings=settings))
+    recorded = replace(read_request(run, "r0"), comparison=recorded_comparison(run))
+    assert recorded.kind is kind
+
+
+def test_the_answer_to_a_control_is_no_answer_to_a_request(tmp_path: Path) -> None:
+    control = line("A1", "control:r0", Y, 0)
+    run = write_run(tmp_path / "run", line("A1", "r0", X), control, line("B1", "r0", X))
+
+    recorded = read_request(run, "r0")
+
+    assert (recorded.kind, recorded.unreadable) == (DifferenceKind.EQUAL, 0)
+    with pytest.raises(UsageError, match="never sent a request"):
+        read_request(run, "control:r0")
 
 
 def test_a_line_with_half_a_surrogate_pair_is_read(tmp_path: Path) -> None:

@@ -4,10 +4,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from ci_doctor.correctness import same_answers
+from ci_doctor.correctness.comparison import AnswerLevel
+from ci_doctor.correctness.level_digests import digest_at
 from ci_doctor.correctness.settings import Rules
 from ci_doctor.correctness.verdict import canary as canary_module
 from ci_doctor.correctness.verdict.canary import canary, canary_detected
 from ci_doctor.correctness.verdict.compare import DifferenceKind
+from ci_doctor.load.canonical import check_output
 from tests.unit.correctness.experiments import experiment, output, result
 
 
@@ -38,7 +42,7 @@ def test_an_outcome_over_passes_that_ignores_them_is_found_out(
 ) -> None:
     made = experiment(result("A1", "one one", passes=2), result("B1", "one one", passes=2))
     assert canary_detected(made, ["r0"])
-    monkeypatch.setattr(canary_module, "outcome", lambda *_: made.starts[0].answers["r0"])
+    monkeypatch.setattr(same_answers, "outcome", lambda *_: made.starts[0].answers["r0"])
     assert not canary_detected(made, ["r0"])
 
 
@@ -74,3 +78,20 @@ def test_every_shape_of_answer_can_be_changed(said: dict[str, Any]) -> None:
 def test_an_answer_that_can_no_longer_be_read_proves_nothing() -> None:
     made = replace(experiment(result("A1", "one"), result("B1", "one")), outputs={})
     assert not canary_detected(made, ["r0"])
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"kind": "vector", "items": [{"index": 0, "float32": "AACAPw=="}]},
+        {"kind": "label", "items": [{"index": 0, "label": "a", "numbers": [1.0]}]},
+        {"kind": "rank", "items": [{"index": 0, "numbers": [0.5]}]},
+    ],
+)
+def test_a_changed_vector_label_or_score_is_detected(answer: dict[str, Any]) -> None:
+    changed = canary_module._changed_answer(answer, "\u2600")
+    for level in AnswerLevel:
+        assert digest_at(changed, level) != digest_at(answer, level)
+    check_output(dict(changed))
+    other = canary_module._changed_answer(answer, "\u2601")
+    assert digest_at(other, AnswerLevel.WORDS) != digest_at(changed, AnswerLevel.WORDS)

@@ -5,22 +5,22 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from ci_doctor.correctness.settings import Rules
-from ci_doctor.correctness.verdict.compare import Answer, ArmStart, DifferenceKind, outcomes
-from ci_doctor.correctness.verdict.decision import (
+from ci_doctor.model.verdict import Verdict
+from simulation.former.compare import Answer, ArmStart, DifferenceKind, outcomes
+from simulation.former.decision import (
     FEWEST,
     Decision,
     PermutationTest,
     VerdictEvidence,
 )
-from ci_doctor.correctness.verdict.permutation import (
+from simulation.former.permutation import (
     Partition,
     disputes,
     partition,
     permutation_test,
 )
-from ci_doctor.correctness.verdict.risk import false_alarm_risk, level
-from ci_doctor.model.verdict import Verdict
+from simulation.former.risk import false_alarm_risk, level
+from simulation.former.rules import FormerRules as Rules
 
 
 def disputed_requests(

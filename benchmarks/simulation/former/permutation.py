@@ -144,7 +144,7 @@ def _unions(classes: Partition, size: int) -> Iterator[int]:
 def _estimate(
     kinds: Mapping[Partition, int], size: int, starts: int, needed: int
 ) -> PermutationCount:
-    source = random.Random(0)  # noqa: S311 - the same evidence must give the same verdict
+    source = random.Random(0)
     # The real labeling is one of all: the "+1" of Phipson & Smyth.
     extreme = 1
     for _ in range(_DRAWS):

@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Sequence
 from statistics import mean
 
-from ci_doctor.correctness.verdict.compare import Answer, ArmStart, outcomes
-from ci_doctor.correctness.verdict.decision import VerdictEvidence
+from simulation.former.compare import Answer, ArmStart, outcomes
+from simulation.former.decision import VerdictEvidence
 
 # With fewer baseline starts, the outputs of a single one say nothing about noise.
 _FEWEST = 3

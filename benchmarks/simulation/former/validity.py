@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether the evidence can mean anything: what is missing, what is void, a broken arm. Pure."""
+
+import math
+from collections.abc import Sequence
+
+from ci_doctor.correctness.settings import Arm
+from ci_doctor.model.verdict import Verdict
+from simulation.former.compare import ArmStart, failures, have_answers, working
+from simulation.former.decision import VerdictEvidence
+
+
+def missing(evidence: VerdictEvidence, tried: set[Arm]) -> tuple[Verdict, str] | None:
+    """Evidence that could not be gathered. `tried` are the arms that were started at all."""
+    if not evidence.total or Arm.BASELINE not in tried:
+        return Verdict.VOID, "nothing was answered, so there is nothing to compare"
+    if failures(evidence.baseline) == len(evidence.baseline):
+        return Verdict.INFRA, "the baseline itself failed in every start"
+    # From here on the candidate has no start that counts.
+    if evidence.candidate:
+        return None
+    if Arm.CANDIDATE in tried:
+        return Verdict.INFRA, "the candidate could not be started, for a reason outside the change"
+    if have_answers(evidence.baseline) and not evidence.complete:
+        return Verdict.INCONCLUSIVE, "the budget was spent before the candidate had answered"
+    return Verdict.VOID, "the baseline answered nothing, so the candidate was never started"
+
+
+def void(evidence: VerdictEvidence) -> tuple[Verdict, str] | None:
+    """Evidence that proves nothing, whatever the answers are."""
+    for start in evidence.baseline:
+        # A candidate that alone falls silent has changed. Only a silent baseline leaves nothing
+        # to compare with.
+        if start.answered and start.empty >= start.answered:
+            return (
+                Verdict.VOID,
+                f"every answer of {start.name} is empty: there was no text to compare",
+            )
+    for start in evidence.starts:
+        # A start that failed proves nothing anyway, and has a finding of its own.
+        if start.proof_missing and not start.failed:
+            return Verdict.VOID, f"{start.arm} {start.name}: {start.proof_missing[0]}"
+    if not have_answers(evidence.baseline):
+        return Verdict.VOID, f"the baseline answered 0 of {evidence.total} requests"
+    return _different_prompts(evidence)
+
+
+def _different_prompts(evidence: VerdictEvidence) -> tuple[Verdict, str] | None:
+    """Servers that report different prompts (token counts): their answers cannot be compared."""
+    # Many servers report nothing of a prompt. Then the walk over all requests would be in vain.
+    if not any(start.prompts for start in evidence.starts):
+        return None
+    for request in evidence.requests:
+        reason = _prompt_difference(evidence.starts, request)
+        if reason is not None:
+            return Verdict.VOID, reason
+    return None
+
+
+def _prompt_difference(starts: Sequence[ArmStart], request: str) -> str | None:
+    """The first fact of a request's prompt that two starts report differently, in words."""
+    first: dict[str, tuple[str, str]] = {}
+    for start in starts:
+        # A fact that a start does not report differs from nothing.
+        for fact, value in start.prompts.get(request, {}).items():
+            name, expected = first.setdefault(fact, (start.name, value))
+            if value != expected:
+                return (
+                    f"the servers received different prompts: {fact} of request {request} is "
+                    f"{expected} in {name} and {value} in {start.name}"
+                )
+    return None
+
+
+def failing_candidate(evidence: VerdictEvidence, alpha: float) -> tuple[Verdict, str] | None:
+    """A candidate that dies, or answers nothing, in every start."""
+    if working(evidence.candidate):
+        return None
+    always = f"the candidate {_failure(evidence)} in {_all(len(evidence.candidate))} starts"
+    failed = failures(evidence.baseline)
+    baseline = len(evidence.baseline)
+    if failed:
+        return (
+            Verdict.INFRA,
+            f"{always}, and the baseline fails too, in {failed} of {baseline}",
+        )
+    # With one start each, either arm may have been unlucky.
+    if not evidence.enough:
+        return Verdict.INCONCLUSIVE, (
+            f"the candidate {_failure(evidence)} in the only start that counts; "
+            "no other could be made"
+        )
+    reason = f"{always}, and the baseline answered in {_all(baseline)}"
+    if not is_no_chance(baseline, len(evidence.candidate), alpha):
+        few = "too few to tell it from starts that fail at random in both arms"
+        return Verdict.INCONCLUSIVE, f"{reason}: {few}"
+    return Verdict.REGRESSION, reason
+
+
+def _failure(evidence: VerdictEvidence) -> str:
+    candidate = evidence.candidate
+    if failures(candidate) == len(candidate):
+        return "fails"
+    return f"answers 0 of {evidence.total} requests"
+
+
+def _all(count: int) -> str:
+    return f"{count} of {count}"
+
+
+def is_no_chance(working: int, failing: int, alpha: float) -> bool:
+    """Whether starts that fail at random would hardly put all failures into one arm.
+
+    Of all ways to choose that many of these starts only one does (Fisher's exact test at its
+    extreme).
+    """
+    return math.comb(working + failing, failing) * alpha >= 1

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The project's rules of today and the former ones, behind the same three questions."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+from msgspec.structs import replace
+
+from ci_doctor.correctness.settings import Arm, Rules
+from ci_doctor.correctness.verdict.compare import ArmStart
+from ci_doctor.correctness.verdict.decide import decide
+from ci_doctor.correctness.verdict.schedule import next_arm
+from ci_doctor.model.verdict import Verdict
+from simulation.former.compare import ArmStart as FormerStart
+from simulation.former.decide import decide as former_decide
+from simulation.former.rules import FormerRules
+from simulation.former.schedule import next_arm as former_next_arm
+from simulation.worlds import REQUESTS, Answers
+
+
+class Said(NamedTuple):
+    """A verdict, and the share of starts from which on it excludes a fault; None where it prints none."""
+
+    verdict: Verdict
+    bound: float | None
+
+
+class Judge(Protocol):
+    """Who says which arm is next, and what the starts mean. A start is whatever `start` makes of one."""
+
+    def start(self, arm: Arm, number: int, answers: Answers, *, archived: bool) -> Any: ...
+
+    def next_arm(self, starts: Sequence[Any], seed: int) -> Arm | None: ...
+
+    def said(self, starts: Sequence[Any], seed: int) -> Said: ...
+
+
+class CountedStart(ArmStart, frozen=True, kw_only=True):
+    """A start whose answers are counted once, not at every look."""
+
+    number_answered: int
+
+    @property
+    def answered(self) -> int:
+        return self.number_answered
+
+
+class Ours(NamedTuple):
+    """The rules of today. Every archived start comes from a build of its own."""
+
+    rules: Rules
+
+    def start(self, arm: Arm, number: int, answers: Answers, *, archived: bool) -> CountedStart:
+        return CountedStart(
+            arm=arm,
+            number=number,
+            answers=dict(zip(REQUESTS, answers, strict=True)),
+            archived=archived,
+            number_answered=len(answers) - answers.count(None),
+            build=f"build {number}" if archived else None,
+        )
+
+    def next_arm(self, starts: Sequence[CountedStart], seed: int) -> Arm | None:
+        return next_arm(starts, REQUESTS, self._seeded(seed))
+
+    def said(self, starts: Sequence[CountedStart], seed: int) -> Said:
+        decision = decide(starts, REQUESTS, self._seeded(seed), complete=True)
+        return Said(decision.verdict, decision.bound)
+
+    def _seeded(self, seed: int) -> Rules:
+        return replace(self.rules, seed=seed)
+
+
+class Former(NamedTuple):
+    """The rules before looks: their order is fixed."""
+
+    rules: FormerRules = FormerRules()
+
+    def start(self, arm: Arm, number: int, answers: Answers, *, archived: bool) -> FormerStart:
+        return FormerStart(
+            arm=arm,
+            number=number,
+            answers=dict(zip(REQUESTS, answers, strict=True)),
+            archived=archived,
+        )
+
+    def next_arm(self, starts: Sequence[FormerStart], seed: int) -> Arm | None:  # noqa: ARG002
+        return former_next_arm(starts, REQUESTS, self.rules)
+
+    def said(self, starts: Sequence[FormerStart], seed: int) -> Said:  # noqa: ARG002
+        decision = former_decide(starts, REQUESTS, self.rules, complete=True)
+        return Said(decision.verdict, decision.bound)

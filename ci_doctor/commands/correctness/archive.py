@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ci-doctor correctness archive`: `list` and `revoke`."""
+
+import os
+from pathlib import Path
+
+import click
+
+from ci_doctor.commands import completion_values as values
+from ci_doctor.commands.group import Group
+from ci_doctor.commands.options import config_option, output_options, pass_session
+from ci_doctor.errors import UsageError
+from ci_doctor.session.session import Session
+
+_archive_option = click.option(
+    "--archive",
+    "directory",
+    metavar="DIR",
+    shell_complete=values.directories,
+    help="The archive. [default: that of [correctness]]",
+)
+
+
+@click.group("archive", cls=Group)
+def archive() -> None:
+    """List the builds in an archive of baseline starts, or revoke one."""
+
+
+@archive.command("list")
+@_archive_option
+@config_option
+@output_options
+@pass_session
+def list_builds(session: Session, directory: str | None, config_path: Path | None) -> int:
+    """Print every build with archived starts, the newest first, and what was revoked."""
+    from ci_doctor.correctness.archive.outcomes import list_outcome
+    from ci_doctor.correctness.archive.survey import survey
+
+    session.claim()
+    found = survey(_directory(directory, config_path))
+    return session.finish(list_outcome(found), on_stdout=True)
+
+
+@archive.command("revoke")
+@click.argument("commit", metavar="COMMIT")
+@click.option("--reason", metavar="TEXT", help="Why; every later report says so.")
+@_archive_option
+@config_option
+@output_options
+@pass_session
+def revoke(
+    session: Session,
+    /,
+    *,
+    commit: str,
+    reason: str | None,
+    directory: str | None,
+    config_path: Path | None,
+) -> int:
+    """Take the archived starts of COMMIT out of use, for every build, from now on.
+
+    COMMIT is a commit, the id of a build, seven or more characters of either, or the number of a
+    build. Ends with 2 if it names nothing in the archive, or several.
+    """
+    from ci_doctor.correctness.archive.revoke import revoke as revoked
+
+    session.claim()
+    reason = session.redactor.text(reason) if reason else None
+    place = _directory(directory, config_path)
+    return session.finish(revoked(place, commit, reason), on_stdout=True)
+
+
+def _directory(named: str | None, config_path: Path | None) -> Path:
+    """The archive that is named, else the configured one."""
+    if named:
+        return Path(named)
+    from ci_doctor.config.loading import load_config
+    from ci_doctor.correctness.configured import read_settings
+    from ci_doctor.correctness.settings import Arm
+
+    loaded = load_config(config_path, Path.cwd())
+    settings = read_settings(loaded, os.environ, {}, {arm: {} for arm in Arm})
+    if settings.archive is None:
+        raise UsageError(
+            "no archive is named", hint='give --archive DIR, or archive = "…" in [correctness]'
+        )
+    return Path(settings.archive)

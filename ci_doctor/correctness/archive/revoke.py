@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on an archive's directory: revokes the starts of a commit or of a build."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from ci_doctor.correctness.archive.outcomes import revoke_outcome
+from ci_doctor.correctness.archive.revocation import Revocation
+from ci_doctor.correctness.archive.revocation_target import revocation_target
+from ci_doctor.correctness.archive.revocations import marker
+from ci_doctor.correctness.archive.survey import survey
+from ci_doctor.correctness.archive.trust import build_of
+from ci_doctor.model.outcome import Outcome
+from ci_doctor.system import clock
+from ci_doctor.system.files.atomic import write_atomically
+
+
+def revoke(
+    directory: Path, word: str, reason: str | None, environ: Mapping[str, str] = os.environ
+) -> Outcome:
+    """Take all starts of the commit or build that `word` names out of use, for good.
+
+    No start is changed or removed: a marker beside the identities names what is revoked. What was
+    revoked before stays as it was, with its reason. Raises UsageError if `word` names nothing or
+    several, or if the marker cannot be written.
+    """
+    found = survey(directory)
+    target = revocation_target(word, found.starts)
+    path = marker(directory, target.key)
+    before = found.revocations.by_key.get(target.key)
+    if before is not None:
+        return revoke_outcome(directory, target, path, before, was_revoked=True)
+    made = Revocation(
+        commit=target.commit,
+        build=target.build,
+        reason=reason,
+        revoked_at=clock.timestamp(),
+        revoked_by=f"{build_of(environ)} on {os.uname().nodename}",
+        starts=tuple(start.file for start in target.starts),
+    )
+    write_atomically(path, msgspec.json.format(msgspec.json.encode(made)) + b"\n")
+    return revoke_outcome(directory, target, path, made, was_revoked=False)

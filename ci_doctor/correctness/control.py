@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on the network: sends a request with a changed prompt, whose answer must differ."""
+
+import functools
+from collections.abc import Callable, Sequence
+
+from msgspec.structs import replace
+
+from ci_doctor.correctness.collect import collect
+from ci_doctor.correctness.control_request import ControlRequest, control_requests
+from ci_doctor.correctness.evidence.samples import NO_PASS, Sample
+from ci_doctor.correctness.tally import Tally
+from ci_doctor.correctness.verdict.control import ControlOutcome, ControlTry, control_outcome
+from ci_doctor.load.requests import Request
+from ci_doctor.load.sending import Sender
+
+
+async def send_control(
+    sender: Sender,
+    requests: Sequence[Request],
+    tally: Tally,
+    keep: Callable[[Sample], None],
+) -> ControlOutcome | None:
+    """Send controls to a server that has answered what `tally` holds; one alone if it decides.
+
+    `keep` gets their samples, which belong to no pass. None if the server has answered nothing.
+    Raises InfraError as `collect` does.
+    """
+    if not tally.variety:
+        return None
+    tries: list[ControlTry] = []
+    for control in control_requests(requests, tally.variety):
+        tried = _judged(control, await _sample(sender, control, tally, keep), tally)
+        tries.append(tried)
+        if tried.same is False:
+            break
+    return control_outcome(tries)
+
+
+async def _sample(
+    sender: Sender, control: ControlRequest, tally: Tally, keep: Callable[[Sample], None]
+) -> Sample:
+    """The answer to one control, also if it is an error."""
+    made: list[Sample] = []
+    sample = functools.partial(Sample, arm=tally.arm.value, start=tally.number, pass_=NO_PASS)
+    await collect(sender, [control.request], sample, made.append)
+    # The prompt stands in no file: a person needs it to look at the answer.
+    meta = {**made[0].meta, "body": control.request.body}
+    answer = replace(made[0], meta=meta)
+    keep(answer)
+    return answer
+
+
+def _judged(control: ControlRequest, answer: Sample, tally: Tally) -> ControlTry:
+    if answer.digest is None:
+        error = answer.error or "no answer"
+        return ControlTry(request=control.original, telling=control.telling, error=error)
+    digests, changed = tally.digests, answer.digest
+    if control.by_tokens:
+        # Numbers alone may differ by noise, whatever the prompt was.
+        digests, changed = tally.tokens, answer.tokens_digest or answer.digest
+    same = changed in digests.get(control.original, {}).values()
+    return ControlTry(request=control.original, telling=control.telling, same=same)

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which requests are sent with a changed prompt, and which start gets them. Pure."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ci_doctor.correctness.settings import Arm
+from ci_doctor.correctness.verdict.compare import ArmStart
+from ci_doctor.load.answers import protocol_of
+from ci_doctor.load.changed_prompt import PromptChange, changed_body
+from ci_doctor.load.prompts import is_free, prompt_of
+from ci_doctor.load.requests import Request
+
+# How many different words an answer has, and how many characters.
+Variety = tuple[int, int]
+_PREFIX = "control:"
+
+
+class ControlRequest(Struct, frozen=True, kw_only=True):
+    """A `request` to send, which is the request `original` with a changed prompt.
+
+    `telling`: the two answers can hardly be the same by chance. `by_tokens`: their words or tokens must
+    differ, and not their numbers alone.
+    """
+
+    original: str
+    request: Request
+    telling: bool
+    by_tokens: bool
+
+
+def is_due(arm: Arm, starts: Iterable[ArmStart]) -> bool:
+    """Whether the next start of an arm gets a control: no earlier one of today has decided it."""
+    for start in starts:
+        if start.arm is arm and start.control is not None and start.control.is_decisive:
+            return False
+    return True
+
+
+def control_requests(
+    requests: Sequence[Request], variety: Mapping[str, Variety]
+) -> Iterator[ControlRequest]:
+    """At most two controls, the better one first; none if no prompt can be changed.
+
+    `variety` holds each request that the start has answered.
+    """
+    answered = [each for each in requests if each.id in variety and not _is_echo(each)]
+    # The sort is stable: of equal ones the first of the file is taken.
+    ranked = sorted(answered, key=lambda each: _rank(each, variety[each.id]), reverse=True)
+    changeable = [each for each in ranked if changed_body(each, PromptChange.REVERSED) is not None]
+    if not changeable:
+        return
+    first = changeable[0]
+    yield _control(first, PromptChange.REVERSED, variety)
+    yield _control(_another(changeable), PromptChange.REPLACED, variety)
+
+
+def _is_echo(request: Request) -> bool:
+    """Whether the answer repeats the prompt: then it changes with it, whoever answers."""
+    return bool(request.body.get("echo"))
+
+
+def _rank(request: Request, variety: Variety) -> tuple[bool, Variety]:
+    """The longer and the freer an answer, the more it would differ."""
+    return _is_telling(request, variety), variety
+
+
+def _is_telling(request: Request, variety: Variety) -> bool:
+    # Vectors and scores of two prompts are never the same, digit by digit.
+    if not protocol_of(request).sampled:
+        return True
+    words, _ = variety
+    messages = request.body.get("messages") or ()
+    # A system message may demand one of a few words, whatever the user writes.
+    is_label = words <= 1 and len(messages) > 1
+    return is_free(request) and not is_label
+
+
+def _another(ranked: Sequence[Request]) -> Request:
+    """The best one with another prompt than the first; the first if all have the same."""
+    first = ranked[0]
+    for request in ranked:
+        if prompt_of(request) != prompt_of(first):
+            return request
+    return first
+
+
+def _control(
+    original: Request, change: PromptChange, variety: Mapping[str, Variety]
+) -> ControlRequest:
+    body = changed_body(original, change)
+    assert body is not None  # noqa: S101 - both changes take the same prompts
+    request = replace(original, id=f"{_PREFIX}{original.id}", body=body)
+    return ControlRequest(
+        original=original.id,
+        request=request,
+        telling=_is_telling(original, variety[original.id]),
+        # A label may rightly be the same. Then its numbers are what a changed prompt changes.
+        by_tokens=is_free(original),
+    )

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether today's baseline answers otherwise than the archive: then the archive is off. Pure.
+
+The identity covers what can be read before a start. Two machines may agree in all of it and still
+answer otherwise. So the baseline starts of today are held against the archived ones, in two ways:
+an answer that they do not share at all, and a mix of answers that an exact test tells apart. The
+test permutes the labels "archived" and "today" over the starts (drift_test.py).
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+from msgspec import Struct
+
+from ci_doctor.correctness.verdict.drift_test import mask_of, p_value, phi_squared
+
+# By request; None is a missing answer.
+Answers = Mapping[str, str | None]
+
+# Two: the difference of a single start could be noise.
+_FEWEST_TODAY = 2
+# With fewer of today's starts the test could hardly reach its level.
+_FEWEST_TESTED = 3
+# The archive is a help. It may go for less than a verdict needs, and yet not for every coincidence.
+_LEVEL = 0.01
+
+
+class ArchiveDrift(Struct, frozen=True, kw_only=True):
+    """Today's baseline answers `request` otherwise than the `archived` starts.
+
+    `today` baseline starts were held against them. `p` is the p-value of the test over all
+    requests, and None if today's starts share no answer with the archived ones.
+    """
+
+    request: str
+    archived: int
+    today: int
+    p: float | None = None
+
+
+def archive_drift(archived: Sequence[Answers], today: Sequence[Answers]) -> ArchiveDrift | None:
+    """The drift between archived baseline starts and today's; None if there is none to see.
+
+    Each start is its answers by request. Starts of today without any answer must be left out. A
+    missing answer speaks of no machine. Fewer than two starts of today show nothing.
+    """
+    if not archived or len(today) < _FEWEST_TODAY:
+        return None
+    return _drift(_Compared(archived, today))
+
+
+class _Compared:
+    """The starts of one comparison, as a key: the same objects, and not equal ones.
+
+    A decision asks several times, and to compare ten thousand answers takes as long as the test.
+    """
+
+    def __init__(self, archived: Sequence[Answers], today: Sequence[Answers]) -> None:
+        self.archived = tuple(archived)
+        self.today = tuple(today)
+
+    def __hash__(self) -> int:
+        return hash(self._identities())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Compared) and self._identities() == other._identities()
+
+    def _identities(self) -> tuple[int, tuple[int, ...]]:
+        # The key keeps the starts alive, so that no other one gets their identity.
+        return len(self.archived), tuple(map(id, (*self.archived, *self.today)))
+
+
+@lru_cache(maxsize=2)
+def _drift(compared: _Compared) -> ArchiveDrift | None:
+    archived = compared.archived
+    today = compared.today
+    rows = _varying([*archived, *today])
+    request = _never_shared(rows, len(archived))
+    if request is not None:
+        return ArchiveDrift(request=request, archived=len(archived), today=len(today))
+    if len(today) < _FEWEST_TESTED:
+        return None
+    return _other_mix(rows, len(archived), len(today))
+
+
+def _varying(starts: Sequence[Answers]) -> dict[str, list[str | None]]:
+    """The requests on which the starts do not all agree, each with its answer in every start."""
+    first = starts[0]
+    requests: set[str] = set()
+    for answers in starts[1:]:
+        # Most starts are equal, and that is known at once: there may be ten thousand requests.
+        if answers != first:
+            requests.update(request for request, _ in first.items() ^ answers.items())
+    rows = {}
+    for request in first:
+        if request in requests:
+            rows[request] = [answers.get(request) for answers in starts]
+    return rows
+
+
+def _never_shared(rows: Mapping[str, list[str | None]], archived: int) -> str | None:
+    """The first request on which archived starts repeat themselves, and today's share no answer.
+
+    The first `archived` answers of each row are the archive's.
+    """
+    # Archived starts that never repeat an answer could not have shared one with today's either.
+    most = archived // 2 + 1
+    for request, given in rows.items():
+        before = set(given[:archived])
+        now = set(given[archived:]) - {None}
+        if now and len(before) <= most and now.isdisjoint(before):
+            return request
+    return None
+
+
+def _other_mix(
+    rows: Mapping[str, list[str | None]], archived: int, today: int
+) -> ArchiveDrift | None:
+    """What the test says: the request whose answers line up best with the labels, and p."""
+    total = archived + today
+    smallest_p = 1 / math.comb(total, today)
+    columns = _columns(rows, total)
+    if smallest_p > _LEVEL or not columns:
+        return None
+    label = mask_of(range(archived, total))
+    best = max(columns, key=lambda each: phi_squared(each, label, total))
+    p = p_value(list(columns), label, total, _LEVEL)
+    if p > _LEVEL:
+        return None
+    return ArchiveDrift(request=columns[best], archived=archived, today=today, p=p)
+
+
+def _columns(rows: Mapping[str, list[str | None]], starts: int) -> dict[int, str]:
+    """The different sets of starts that give one answer to a request, and their first request.
+
+    A set is a mask: bit i is start i.
+    """
+    columns: dict[int, str] = {}
+    everything = mask_of(range(starts))
+    for request, given in rows.items():
+        masks: dict[str | None, int] = {}
+        for index, answer in enumerate(given):
+            masks[answer] = masks.get(answer, 0) | 1 << index
+        masks.pop(None, None)
+        for mask in masks.values():
+            # Of a set and its complement one is enough: they correlate alike.
+            side = mask if mask & 1 else mask ^ everything
+            columns.setdefault(side, request)
+    return columns

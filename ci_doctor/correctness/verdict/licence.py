@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which differences the baseline licenses. Pure.
+
+The baseline differs from itself, so an answer that differs proves nothing yet. It is licensed if
+the baseline gives it too, and if the candidate still gives what the baseline gives.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from fractions import Fraction
+
+from msgspec import Struct
+
+from ci_doctor.correctness.settings import Arm
+from ci_doctor.correctness.verdict.archive_licence import agrees_by_share, licensed
+from ci_doctor.correctness.verdict.patterns import MISSING, Pattern, Patterns
+
+# Fewer starts of an arm say nothing about noise.
+FEWEST_FOR_NOISE = 3
+_BOTH = frozenset(Arm)
+_MANY = 8
+
+
+class Places(Struct, frozen=True, kw_only=True):
+    """Where in a pattern the starts of each kind are, in order of time.
+
+    `builds` holds the archived starts, build by build. `first` is the number of baseline starts
+    that are made before anything can pass.
+    """
+
+    baseline: tuple[int, ...]
+    candidate: tuple[int, ...]
+    builds: tuple[tuple[int, ...], ...] = ()
+    first: int = 1
+
+    @property
+    def all_baseline(self) -> tuple[int, ...]:
+        """Archived and today's baseline starts."""
+        return (*(place for build in self.builds for place in build), *self.baseline)
+
+
+def needed_arms(by_pattern: Patterns, places: Places) -> frozenset[Arm]:
+    """The arms of which further starts are needed before every difference is licensed.
+
+    Empty if all are licensed.
+    """
+    needed: set[Arm] = set()
+    for pattern in by_pattern:
+        needed |= _needed(pattern, places)
+        if needed == _BOTH:
+            break
+    return frozenset(needed)
+
+
+def _needed(pattern: Pattern, places: Places) -> frozenset[Arm]:
+    candidate = [pattern[place] for place in places.candidate]
+    # A missing answer is licensed by none.
+    if MISSING in candidate:
+        return _BOTH
+    needed = set()
+    today = {pattern[place] for place in places.baseline}
+    for answer, times in Counter(candidate).items():
+        if answer not in today and not _archive_licenses(pattern, places, answer, times):
+            needed.add(Arm.BASELINE)
+    if not is_kept(pattern, places):
+        needed.add(Arm.CANDIDATE)
+    return frozenset(needed)
+
+
+def _archive_licenses(pattern: Pattern, places: Places, answer: int, times: int) -> bool:
+    with_answer = Fraction(0)
+    for build in places.builds:
+        given = sum(pattern[place] == answer for place in build)
+        with_answer += Fraction(given, len(build))
+    return licensed(math.floor(with_answer), len(places.builds), times, len(places.candidate))
+
+
+def is_kept(pattern: Pattern, places: Places) -> bool:
+    """Whether the candidate still gives what the baseline gives.
+
+    Either the candidate's first answer is that of the baseline's first starts, and the archive's
+    usual one. Or the candidate varies as well, and shares an answer with the baseline. Otherwise a
+    change that makes one of the baseline's answers permanent would pass as often as the baseline
+    happens to give it.
+    """
+    candidate = _answers(pattern, places.candidate)
+    if not candidate:
+        return False
+    usual = candidate[0]
+    today = _answers(pattern, places.baseline)
+    first = today[: places.first]
+    is_baselines = all(answer == usual for answer in first)
+    if (first or places.builds) and is_baselines and _is_archives(pattern, places, usual):
+        return True
+    shared = set(candidate) & set(_answers(pattern, places.all_baseline))
+    return bool(shared) and len(set(candidate)) > 1
+
+
+def _is_archives(pattern: Pattern, places: Places, answer: int) -> bool:
+    agreeing = 0
+    for build in places.builds:
+        agreeing += all(pattern[place] == answer for place in build)
+    return agrees_by_share(agreeing, len(places.builds))
+
+
+def _answers(pattern: Pattern, places: Sequence[int]) -> list[int]:
+    return [pattern[place] for place in places if pattern[place] != MISSING]
+
+
+def is_noise(by_pattern: Patterns, places: Places) -> bool:
+    """Whether every request is kept, or keeps the baseline's usual answer beside noise.
+
+    One odd start of many is noise.
+    Noise: the candidate varies on at least half as many requests as the baseline does. Without that
+    a baseline answer that the candidate never gives is no noise.
+    """
+    if min(len(places.baseline), len(places.candidate)) < FEWEST_FOR_NOISE:
+        return False
+    baseline = _varied(by_pattern, places.baseline)
+    candidate = _varied(by_pattern, places.candidate)
+    both_vary = 2 * candidate >= baseline
+    for pattern in by_pattern:
+        if is_kept(pattern, places) or _is_all_but_one(pattern, places):
+            continue
+        if not both_vary or not _is_usual(pattern, places):
+            return False
+    return True
+
+
+def _varied(by_pattern: Patterns, places: Sequence[int]) -> int:
+    """On how many requests these starts differ from each other."""
+    total = 0
+    for pattern, requests in by_pattern.items():
+        if len({pattern[place] for place in places}) > 1:
+            total += len(requests)
+    return total
+
+
+def _is_usual(pattern: Pattern, places: Places) -> bool:
+    """Whether the candidate always gives the answer that most baseline starts give."""
+    answers = set(_answers(pattern, places.candidate))
+    if len(answers) != 1:
+        return False
+    given = [pattern[place] for place in places.all_baseline]
+    return 2 * given.count(answers.pop()) > len(given)
+
+
+def _is_all_but_one(pattern: Pattern, places: Places) -> bool:
+    """Whether the candidate always gives what all of many baseline starts give but one.
+
+    One start in eight that differs, such as the first on a cold machine, is rare enough.
+    """
+    answers = set(_answers(pattern, places.candidate))
+    given = [pattern[place] for place in places.all_baseline]
+    if len(answers) != 1 or len(given) < _MANY:
+        return False
+    return given.count(answers.pop()) >= len(given) - 1

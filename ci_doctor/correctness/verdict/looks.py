@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The looks at which a regression may be declared, and what each shows. Pure."""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from ci_doctor.correctness.settings import Arm, Rules
+from ci_doctor.correctness.verdict.blocks import StartBlock, block_numbers, blocks
+from ci_doctor.correctness.verdict.compare import ArmStart, counted
+from ci_doctor.correctness.verdict.decision import InterimLook, PermutationTest
+from ci_doctor.correctness.verdict.labelings import Labels
+from ci_doctor.correctness.verdict.mix_test import MixTest, mix_test
+from ci_doctor.correctness.verdict.patterns import Patterns, among, patterns
+from ci_doctor.correctness.verdict.spending import spent_by
+from ci_doctor.correctness.verdict.traits import traits
+
+# Fewer starts of an arm show no "always".
+_FEWEST = 2
+
+
+class LookResult(Struct, frozen=True, kw_only=True):
+    """The looks so far as a test, and whether one of them declares a regression."""
+
+    test: PermutationTest | None = None
+    is_regression: bool = False
+
+
+def plan_of(starts: Sequence[ArmStart], rules: Rules) -> tuple[StartBlock, ...]:
+    """The blocks of the experiment that these starts belong to."""
+    return blocks(rules, archived=any(start.archived for start in starts))
+
+
+def planned_looks(rules: Rules, *, archived: bool) -> tuple[int, ...]:
+    """After how many starts of both arms each look comes.
+
+    The first block is no look: it is there for `pass`.
+    """
+    plan = blocks(rules, archived=archived)
+    made = plan[0].size
+    result = []
+    for block in plan[1:]:
+        made += block.size
+        result.append(made)
+    return tuple(result or [made])
+
+
+def look(
+    starts: Sequence[ArmStart], requests: Sequence[str], rules: Rules, *, complete: bool
+) -> LookResult:
+    """What the looks show that these starts have reached, in order, up to a regression.
+
+    Archived starts are left out: nobody drew their labels. Starts that we did not order have one
+    look, once they are `complete`, and every labeling is taken as possible.
+    """
+    if not rules.randomised:
+        return _one_look(starts, requests, rules) if complete else LookResult()
+    made = [start for start in starts if not start.archived]
+    plan = plan_of(starts, rules)
+    numbers = block_numbers(plan, [start.arm for start in made])
+    usable = {id(start) for start in counted(starts)}
+    by_pattern = patterns(made, requests)
+    spent = 0.0
+    looks: list[InterimLook] = []
+    last = LookResult()
+    for index, total in _reached(plan, made):
+        limit = spent_by(rules.alpha, total, rules.max_starts) - spent
+        places = []
+        for place, (start, number) in enumerate(zip(made, numbers, strict=True)):
+            if number <= index and id(start) in usable:
+                places.append(place)
+        within = [(made[place], numbers[place]) for place in places]
+        result = _test(within, among(by_pattern, places))
+        if result is None:
+            continue
+        spent += max((p for p in result.spendable if p <= limit), default=0.0)
+        looks.append(InterimLook(starts=total, limit=limit, p=result.p))
+        last = _judged(result, limit, rules, looks)
+        if last.is_regression:
+            break
+    return last
+
+
+def _reached(plan: Sequence[StartBlock], made: Sequence[ArmStart]) -> list[tuple[int, int]]:
+    """The index of each block at whose end a look was reached, and the starts made by then."""
+    left = {arm: sum(start.arm is arm for start in made) for arm in Arm}
+    total = 0
+    reached = []
+    for index, block in enumerate(plan):
+        if any(left[arm] < block.of(arm) for arm in Arm):
+            break
+        for arm in Arm:
+            left[arm] -= block.of(arm)
+        total += block.size
+        if index or len(plan) == 1:
+            reached.append((index, total))
+    return reached
+
+
+def _test(within: Sequence[tuple[ArmStart, int]], by_pattern: Patterns) -> MixTest | None:
+    """The test over these starts and their blocks; None if an arm has too few, or all are equal."""
+    starts = [start for start, _ in within]
+    candidate = tuple(start.arm is Arm.CANDIDATE for start in starts)
+    if min(sum(candidate), len(candidate) - sum(candidate)) < _FEWEST:
+        return None
+    given = traits(by_pattern, [start.failed for start in starts])
+    if not given.columns:
+        return None
+    labels = Labels(candidate=candidate, block=tuple(number for _, number in within))
+    return mix_test(given, labels)
+
+
+def _one_look(starts: Sequence[ArmStart], requests: Sequence[str], rules: Rules) -> LookResult:
+    usable = counted(starts)
+    within = [(start, 0) for start in usable]
+    result = _test(within, patterns(usable, requests))
+    if result is None:
+        return LookResult()
+    looks = [InterimLook(starts=len(within), limit=rules.alpha, p=result.p)]
+    return _judged(result, rules.alpha, rules, looks)
+
+
+def _judged(
+    result: MixTest, limit: float, rules: Rules, looks: Sequence[InterimLook]
+) -> LookResult:
+    test = PermutationTest(
+        disputed=result.requests,
+        p=result.p,
+        smallest_p=result.smallest_p,
+        labelings=result.labelings,
+        alpha=rules.alpha,
+        level=limit,
+        looks=tuple(looks),
+    )
+    return LookResult(test=test, is_regression=result.p <= limit)

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A copy of a request with a changed prompt, for a control. Pure.
+
+Two ways lead to a changed prompt. The first keeps the words, in reverse order, and adds a sentence.
+The second keeps nothing, and is short: a prompt at the limit of the context stays within it.
+"""
+
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Any
+
+from ci_doctor.load.prompts import PROMPT_KEYS
+from ci_doctor.load.requests import Request
+
+# Any sentence that no requests file is likely to hold.
+_SENTENCE = "Now name three rivers that flow into the Baltic Sea."
+# A model goes on with it, whatever it answered to the original.
+_OTHER_PROMPT = "Continue this list: copper, silver, zinc, tin,"
+
+
+class PromptChange(StrEnum):
+    """How a prompt is changed."""
+
+    REVERSED = "reversed"
+    REPLACED = "replaced"
+
+
+def changed_body(request: Request, change: PromptChange) -> dict[str, Any] | None:
+    """The body with another prompt and the same parameters; None if there is no known prompt."""
+    body = request.body
+    for key in PROMPT_KEYS:
+        value = _changed(body.get(key), change)
+        if value is not None:
+            return {**body, key: value}
+    return None
+
+
+def _changed(value: Any, change: PromptChange) -> Any:
+    """A prompt in any form that an API takes; None if it is in none of them."""
+    if isinstance(value, str):
+        return _TEXT[change](value)
+    if not isinstance(value, list) or not value:
+        return None
+    if all(type(each) is int for each in value):
+        return _changed_tokens(value, change)
+    if all(isinstance(each, dict) for each in value):
+        return _changed_messages(value, change)
+    # Several prompts: one answer each is still expected.
+    changed = [_changed(each, change) for each in value]
+    return None if None in changed else changed
+
+
+def _reversed(text: str) -> str:
+    words = reversed(text.split())
+    return " ".join([*words, _SENTENCE])
+
+
+def _replaced(_text: str) -> str:
+    return _OTHER_PROMPT
+
+
+_TEXT: Mapping[PromptChange, Callable[[str], str]] = {
+    PromptChange.REVERSED: _reversed,
+    PromptChange.REPLACED: _replaced,
+}
+
+
+def _changed_tokens(tokens: list[int], change: PromptChange) -> list[int]:
+    """Token ids of the same model: no other ids than those of the prompt are known to exist."""
+    changed = tokens[::-1]
+    if change is PromptChange.REPLACED:
+        changed = changed[: len(changed) // 2] or changed * 3
+    # Reversed, the same token again and again is the same prompt.
+    return changed if changed != tokens else [*tokens, tokens[0]]
+
+
+def _changed_messages(messages: list[dict[str, Any]], change: PromptChange) -> Any:
+    """A chat whose last message of the user is another one."""
+    place = _last_of_user(messages)
+    content = _changed_content(messages[place].get("content"), change)
+    if content is None:
+        return None
+    message = {**messages[place], "content": content}
+    # All others stay: a server may read these and ignore what the user wrote.
+    return [*messages[:place], message, *messages[place + 1 :]]
+
+
+def _last_of_user(messages: list[dict[str, Any]]) -> int:
+    """The place of the last message of the user; of the last one if there is none."""
+    for place in reversed(range(len(messages))):
+        if messages[place].get("role") == "user":
+            return place
+    return len(messages) - 1
+
+
+def _changed_content(content: Any, change: PromptChange) -> Any:
+    """The content of a message: a text, or parts of which some are texts."""
+    if isinstance(content, str):
+        return _TEXT[change](content)
+    if not isinstance(content, list):
+        return None
+    parts = []
+    found = False
+    for part in content:
+        if isinstance(part, dict) and isinstance(part.get("text"), str):
+            part = {**part, "text": _TEXT[change](part["text"])}  # noqa: PLW2901 - the changed one
+            found = True
+        parts.append(part)
+    # A picture alone has no words.
+    return parts if found else None

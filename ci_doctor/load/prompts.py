@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a request asks, and how much it leaves to the model. Pure."""
+
+from typing import Any
+
+from ci_doctor.load.answers import protocol_of
+from ci_doctor.load.requests import Request
+
+# The keys under which the APIs take a prompt. Completions, chats, embeddings and responses,
+# rerank, and vLLM's scores.
+PROMPT_KEYS = ("messages", "prompt", "input", "query", "queries", "text_1", "data_1")
+_LIMITS = ("max_completion_tokens", "max_tokens", "max_output_tokens", "max_new_tokens")
+# What binds a model to a form or to a choice: OpenAI's, vLLM's, SGLang's and llama.cpp's names.
+_RESTRICTIONS = (
+    "response_format",
+    "structured_outputs",
+    "guided_json",
+    "guided_regex",
+    "guided_choice",
+    "guided_grammar",
+    "json_schema",
+    "regex",
+    "ebnf",
+    "grammar",
+    "logit_bias",
+    "allowed_token_ids",
+)
+_FREE_CHOICE = (None, "none", "auto")
+# With fewer tokens, two prompts easily have the same answer.
+_FEW_TOKENS = 4
+
+
+def prompt_of(request: Request) -> str:
+    """The prompt as a text to compare; the whole body if the API is unknown."""
+    body = request.body
+    for key in PROMPT_KEYS:
+        if key in body:
+            return str(body[key])
+    return str(body)
+
+
+def token_limit(request: Request) -> int | None:
+    """The most tokens that the answer may have; None if the request names no limit."""
+    for key in _LIMITS:
+        value: Any = request.body.get(key)
+        # By type: True is an int.
+        if type(value) is int:
+            return value
+    return None
+
+
+def is_free(request: Request) -> bool:
+    """Whether the model may write what it wants, and enough to differ from prompt to prompt."""
+    body = request.body
+    limit = token_limit(request)
+    if not protocol_of(request).sampled or (limit is not None and limit < _FEW_TOKENS):
+        return False
+    if body.get("tool_choice") not in _FREE_CHOICE:
+        return False
+    restrictions = [body.get(key) for key in _RESTRICTIONS]
+    return not any(map(_restricts, restrictions))
+
+
+def _restricts(value: Any) -> bool:
+    """Whether the value of such a key binds the model; the format `text` is no restriction."""
+    return bool(value) and value != {"type": "text"}

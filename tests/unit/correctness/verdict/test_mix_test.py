@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The exact test against its definition, counted over every labeling by brute force."""
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import combinations, product
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ci_doctor.correctness.verdict.labelings import Labels
+from ci_doctor.correctness.verdict.mix_test import mix_test, own_p
+from ci_doctor.correctness.verdict.patterns import MISSING, Pattern, Patterns, pattern
+from ci_doctor.correctness.verdict.traits import traits
+
+A, B = False, True
+
+
+def test_p(patterns: Sequence[Pattern], labels: Labels) -> float:
+    given = {each: [f"r{index}"] for index, each in enumerate(patterns)}
+    return mix_test(traits(given, [False] * len(labels.block)), labels).p
+
+
+test_p.__test__ = False  # type: ignore[attr-defined]
+
+
+def all_labels(labels: Labels) -> list[tuple[bool, ...]]:
+    """Every labeling with as many candidate starts in each block."""
+    blocks: dict[int, list[int]] = {}
+    for index, number in enumerate(labels.block):
+        blocks.setdefault(number, []).append(index)
+    choices = []
+    for indices in blocks.values():
+        size = sum(labels.candidate[index] for index in indices)
+        choices.append([set(each) for each in combinations(indices, size)])
+    result = []
+    for chosen in product(*choices):
+        members = set().union(*chosen)
+        result.append(tuple(index in members for index in range(len(labels.block))))
+    return result
+
+
+def phi_squared(trait: Sequence[bool], labels: Sequence[bool]) -> float:
+    """The squared correlation of two rows of zeros and ones, by its textbook definition."""
+    size = len(labels)
+    mean_trait = sum(trait) / size
+    mean_label = sum(labels) / size
+    pairs = list(zip(trait, labels, strict=True))
+    covariance = sum((x - mean_trait) * (y - mean_label) for x, y in pairs)
+    return covariance**2 / (
+        sum((x - mean_trait) ** 2 for x in trait) * sum((y - mean_label) ** 2 for y in labels)
+    )
+
+
+@st.composite
+def experiments(draw: st.DrawFn) -> tuple[list[Pattern], Labels]:
+    """Up to eight starts in two blocks, and requests with two answers."""
+    sizes = draw(st.sampled_from([[2, 4], [2, 6], [6], [5]]))
+    labels: list[bool] = []
+    blocks: list[int] = []
+    for number, size in enumerate(sizes):
+        candidates = draw(st.integers(1, size - 1))
+        labels += [B] * candidates + [A] * (size - candidates)
+        blocks += [number] * size
+    answers = st.lists(st.sampled_from("xy"), min_size=len(labels), max_size=len(labels))
+    patterns = [pattern(draw(answers)) for _ in range(draw(st.integers(1, 4)))]
+    return patterns, Labels(candidate=tuple(labels), block=tuple(blocks))
+
+
+@given(experiments())
+def test_it_counts_what_its_definition_counts(experiment: tuple[list[Pattern], Labels]) -> None:
+    patterns, labels = experiment
+    varying = [each for each in patterns if len(set(each)) > 1]
+    if not varying:
+        return
+
+    def largest(labeling: Sequence[bool]) -> float:
+        first = [[answer == 0 for answer in each] for each in varying]
+        differences = [phi_squared(each, labeling) for each in first]
+        times = [Counter(each) for each in varying]
+        alone = [
+            sum(times[row][each[index]] == 1 for row, each in enumerate(varying))
+            for index in range(len(labeling))
+        ]
+        average = sum(alone) / len(alone)
+        more = [count > average for count in alone]
+        if any(more):
+            candidates = [count for count, label in zip(more, labeling, strict=True) if label]
+            is_worse = sum(candidates) / len(candidates) >= sum(more) / len(more)
+            differences.append(phi_squared(more, labeling) if is_worse else 0.0)
+        return max(differences)
+
+    every = all_labels(labels)
+    real = largest(labels.candidate)
+    extreme = sum(largest(labeling) >= real - 1e-9 for labeling in every)
+    assert test_p(patterns, labels) == pytest.approx(extreme / len(every))
+
+
+@given(experiments(), st.sampled_from([0.02, 0.05, 0.2]))
+def test_it_rejects_no_more_labelings_than_its_level_allows(
+    experiment: tuple[list[Pattern], Labels], level: float
+) -> None:
+    patterns, labels = experiment
+    if not any(len(set(each)) > 1 for each in patterns):
+        return
+    every = all_labels(labels)
+    rejected = 0
+    for labeling in every:
+        rejected += test_p(patterns, Labels(candidate=labeling, block=labels.block)) <= level
+    assert rejected <= level * len(every)
+
+
+TEN = Labels(candidate=(A, B, *(A,) * 3, *(B,) * 5), block=(0, 0, *(1,) * 8))
+APART = tuple(int(label) for label in TEN.candidate)
+
+
+def test_arms_that_are_apart_reach_the_smallest_p() -> None:
+    result = mix_test(traits({APART: ["r0", "r7"]}, [False] * 10), TEN)
+    assert (result.p, result.smallest_p, result.labelings) == (1 / 112, 1 / 112, 112)
+    assert result.requests == ("r0", "r7")
+
+
+def test_a_fault_with_several_wrong_answers_counts_as_one_difference() -> None:
+    several = (0, 2, 1, 0, 1, 3, 2, 3, 2, 3)
+    assert test_p([several], TEN) == 1 / 112
+
+
+def test_answers_that_never_repeat_tell_nothing() -> None:
+    assert test_p([tuple(range(10))], TEN) == 1.0
+
+
+def test_a_candidate_that_answers_nothing_differs() -> None:
+    assert test_p([tuple(MISSING if label else 0 for label in TEN.candidate)], TEN) == 1 / 112
+
+
+def test_fewer_failures_than_the_baseline_has_are_no_regression() -> None:
+    failing = [not label for label in TEN.candidate]
+    same: Patterns = {(0,) * 10: ["r0"]}
+    assert mix_test(traits(same, failing), TEN).p == 1.0
+    assert mix_test(traits(same, list(TEN.candidate)), TEN).p == 1 / 112
+
+
+def test_answers_of_its_own_are_counted_by_start_and_request() -> None:
+    one: Patterns = {(0, 1, *(0,) * 8): ["r0"]}
+    assert own_p(traits(one, [False] * 10), TEN) == 0.5, "the other start of its block"
+    assert own_p(traits({APART: ["r0"]}, [False] * 10), TEN) == 1 / 112
+    assert own_p(traits({(0, *(1,) * 9): ["r0"]}, [False] * 10), TEN) == 1.0
+
+
+def test_of_too_many_labelings_a_sample_is_drawn_and_p_is_never_zero() -> None:
+    size = 20
+    labels = Labels(candidate=(A, B) * (size // 2), block=(0,) * size)
+    apart = tuple(int(label) for label in labels.candidate)
+    result = mix_test(traits({apart: ["r0"]}, [False] * size), labels)
+    assert result.labelings == 184_756
+    assert 0 < result.p <= 1 / 1000
+    assert result == mix_test(traits({apart: ["r0"]}, [False] * size), labels), "repeatable"
+
+
+def test_a_machine_that_alternates_is_no_regression() -> None:
+    # Every second start is different, whatever its arm: the order was drawn, so the test is exact.
+    alternating = tuple(index % 2 for index in range(10))
+    source = Random(7)
+    rejected = 0
+    for _ in range(400):
+        first = source.sample([A, B], 2)
+        second = source.sample([A] * 3 + [B] * 5, 8)
+        labels = Labels(candidate=(*first, *second), block=TEN.block)
+        rejected += test_p([alternating], labels) <= 0.0182
+    assert rejected <= 400 * 0.04
