@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """All rooms' rules in one table, for `explain` and the docs alone. Pure."""
 
+from ci_doctor.build import rules as build
 from ci_doctor.checks import rules as checks
 from ci_doctor.correctness import rules as correctness
 from ci_doctor.diagnosis import rules as diagnosis
 from ci_doctor.environment import rules as environment
+from ci_doctor.finished_job import rules as finished_job
 from ci_doctor.imports import rules as imports
 from ci_doctor.model.rule import Rule
 from ci_doctor.preload import rules as preload
@@ -22,6 +24,8 @@ _ROOMS: tuple[tuple[Rule, ...], ...] = (
     correctness.RULES,
     imports.RULES,
     diagnosis.RULES,
+    finished_job.RULES,
+    build.RULES,
     session.RULES,
 )
 

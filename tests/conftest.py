@@ -24,7 +24,16 @@ hypothesis.settings.register_profile("ci", _PATIENT, max_examples=100)
 hypothesis.settings.register_profile("dev", _PATIENT, max_examples=15)
 hypothesis.settings.load_profile("dev")
 
-_FOREIGN = ("BUILDKITE", "CI_DOCTOR_", "SETUPTOOLS_SCM_", "VCS_VERSIONING_", "PDM_BUILD_", "GIT_")
+_FOREIGN = (
+    "BUILDKITE",
+    "CI_DOCTOR_",
+    "SETUPTOOLS_SCM_",
+    "VCS_VERSIONING_",
+    "PDM_BUILD_",
+    "GIT_",
+    "GITHUB_",
+    "GITLAB_",
+)
 _NAMES = {
     "VIRTUAL_ENV",
     "NO_COLOR",

@@ -16,6 +16,7 @@ from ci_doctor.commands.options import (
     pass_session,
 )
 from ci_doctor.errors import UsageError
+from ci_doctor.session.printing import say
 from ci_doctor.session.session import Session
 
 if TYPE_CHECKING:
@@ -127,4 +128,4 @@ def _fixed(ran: "DoctorRun", context: "CheckContext", *, dry_run: bool) -> "Doct
 
     if dry_run:
         return planned(ran)
-    return fix(ran, context, lambda words: click.echo(f"ci-doctor: {words}", err=True))
+    return fix(ran, context, lambda words: say(f"ci-doctor: {words}\n"))

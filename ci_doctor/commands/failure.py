@@ -2,7 +2,6 @@
 """Acts on files and streams: what the error boundary does with an error."""
 
 import contextlib
-import sys
 
 import click
 
@@ -11,6 +10,7 @@ from ci_doctor.commands.mistyped import option_hint, value_hint
 from ci_doctor.commands.options import read_output_options
 from ci_doctor.errors import UsageError
 from ci_doctor.session.failure import outcome_of
+from ci_doctor.session.printing import say
 from ci_doctor.session.session import Session
 
 
@@ -26,9 +26,9 @@ def fail(error: BaseException, session: Session) -> int:
     # The last resort: whatever breaks here, the first error is what counts.
     except Exception as second:  # noqa: BLE001
         outcome = outcome_of(error, session.invocation.argv)
-        text = f"error: {outcome.summary}\nwhile reporting this: {second!r}"
+        text = f"error: {outcome.summary}\nwhile reporting this: {second!r}\n"
         with contextlib.suppress(Exception):
-            print(text, file=sys.stderr)  # noqa: T201
+            say(text)
         return code
 
 

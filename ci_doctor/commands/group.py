@@ -33,7 +33,7 @@ class Group(click.Group):
 class PackageGroup(Group):
     """A group whose commands are modules of `package`, each with a command of the module's name.
 
-    `names` stand in the order of the help.
+    `names` stand in the order of the help. A hyphen in a name is an underscore in the module's.
     """
 
     package: ClassVar[str]
@@ -51,8 +51,9 @@ class PackageGroup(Group):
         """The command, imported now."""
         if cmd_name not in self.names:
             return None
-        module = import_module(f"{self.package}.{cmd_name}")
-        command: click.Command = getattr(module, cmd_name)
+        name = cmd_name.replace("-", "_")
+        module = import_module(f"{self.package}.{name}")
+        command: click.Command = getattr(module, name)
         return command
 
 

@@ -31,6 +31,7 @@ from ci_doctor.services.launch.plan import LaunchPlan, LaunchRequest
 from ci_doctor.services.launch.report import would_do
 from ci_doctor.services.launch.run import client_problem, make_plan, run
 from ci_doctor.session.exit_policy import ExitPolicy
+from ci_doctor.session.log_stream import open_last_group
 from ci_doctor.session.session import Session
 from ci_doctor.session.warm_up import WarmUp
 from ci_doctor.system.files.streams import open_closed_streams
@@ -153,7 +154,9 @@ def _perform(plan: LaunchPlan, session: Session, *, follow: bool) -> int:
     # The signals stay handled until the report is out: none may take it away.
     with interruption.handling():
         with (
-            Teller(ServiceSource(plan.order), session.redactor) as tell,
+            Teller(
+                ServiceSource(plan.order), session.redactor, group="ci-doctor launch: services"
+            ) as tell,
             ServiceOutput(plan.order, tell) if follow else contextlib.nullcontext() as output,
         ):
 
@@ -172,6 +175,8 @@ def _perform(plan: LaunchPlan, session: Session, *, follow: bool) -> int:
                 on_ready=lambda group: _tell_ready(plan.request, group, tell),
                 on_warning=tell.warn,
             )
+            if outcome.command_status:
+                open_last_group()  # the client's output, which tells why it failed
         warm_up.wait()
         return session.finish(outcome)
 
@@ -181,7 +186,7 @@ def _tell_ready(
 ) -> None:
     if request.client:
         tell.freeze()
-        tell.say(f"running {shlex.join(request.client)}")
+        tell.hand_over(f"running {shlex.join(request.client)}")
         return
     widest = max(map(len, group.services))
     places = []

@@ -42,5 +42,7 @@ COMMANDS = {
         "Explain a finding's rule, a verdict or an exit code, and what to do.",
     ),
     "report": ("Report", "Print written reports again, or publish them on Buildkite."),
+    "build": ("Report", "Merge the reports of a build's jobs into one page, and publish it."),
+    "pipeline": ("Report", "Print the retry rules that match this repository's exit codes."),
     "plugin": ("", "Called by the hooks of the Buildkite plugin."),
 }

@@ -4,13 +4,13 @@
 import errno
 import os
 
-import click
+from ci_doctor.session.printing import say
 
 
 def refused(name: str, number: int) -> int:
     """127 if there is no command `name` (`number` is the error of execve(2)), else 126: as a shell."""
     if number == errno.ENOENT:
-        click.echo(f"error: {name}: command not found", err=True)
+        say(f"error: {name}: command not found\n")
         return 127
-    click.echo(f"error: {name}: {os.strerror(number)}", err=True)
+    say(f"error: {name}: {os.strerror(number)}\n")
     return 126

@@ -11,6 +11,7 @@ from ci_doctor.errors import UsageError
 from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.report import Report
 from ci_doctor.render import RENDERERS, Renderer, renderer
+from ci_doctor.session.printing import say
 from ci_doctor.session.session import Session
 from ci_doctor.session.written import publish_all, read_reports
 
@@ -52,9 +53,9 @@ def _publish(directories: tuple[Path, ...]) -> None:
     broken: list[str] = []
     reports = read_reports(directories, broken)
     for line in broken:
-        click.echo(line, err=True)
+        say(f"{line}\n")
     for line in publish_all(reports, annotate=True):
-        click.echo(line, err=True)
+        say(f"{line}\n")
 
 
 def _check(
@@ -75,9 +76,10 @@ def _check(
 
 def _print(report: Report, form: Renderer, junit: str) -> None:
     from ci_doctor.session.delivery import rendered, text_for, write_data
+    from ci_doctor.session.log_stream import harmless
 
     # Text alone depends on the terminal: its width, its colours, its encoding.
     if form.name == "text" and sys.stdout is not None:
-        sys.stdout.write(text_for(report, sys.stdout))
+        sys.stdout.write(harmless(text_for(report, sys.stdout), sys.stdout))
     else:
         write_data(sys.stdout, rendered(report, form, junit))

@@ -148,7 +148,9 @@ def _perform(plan: RestartPlan, session: Session) -> int:
     warm_up = WarmUp(load_record if session.directory else None)
     # The signals stay handled until the report is out: none may take it away.
     with interruption.handling():
-        with Teller(RestartSource(), session.redactor) as tell:
+        with Teller(
+            RestartSource(), session.redactor, group="ci-doctor restart-check: phases"
+        ) as tell:
 
             def on_progress(progress: RestartProgress) -> None:
                 if progress.event is not None:

@@ -24,6 +24,9 @@ from ci_doctor.environment.settings import SetupEnvSettings
 from ci_doctor.session.session import Session
 from ci_doctor.system.files.atomic import write_atomically
 
+# In the context's meta: the names of the exported variables, for a command that calls this one.
+EXPORTED = "ci_doctor.exported"
+
 
 @click.command("setup-env")
 @environment_options
@@ -70,6 +73,7 @@ def setup_env(
     settings, prepared = read_job_settings(session, config_path, os.environ, flags)
     preparation = _prepare(settings, dry_run=dry_run).for_job(prepared)
     text = render(preparation.exports, ExportFormat(style))
+    click.get_current_context().meta[EXPORTED] = tuple(preparation.exports)
     if output is not None:
         preparation = _with_output(preparation, output, text, dry_run=dry_run)
     # After the file: an error there leaves the agent's environment as it was.

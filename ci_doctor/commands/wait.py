@@ -101,7 +101,7 @@ def wait(
     warm_up = WarmUp(load_record if session.directory else None)
     # The signals stay handled until the report is out: none may take it away.
     with interruption.handling():
-        with Teller(WaitSource(), session.redactor) as tell:
+        with Teller(WaitSource(), session.redactor, group="ci-doctor wait: progress") as tell:
 
             def on_progress(progress: WaitProgress) -> None:
                 warm_up.begin()

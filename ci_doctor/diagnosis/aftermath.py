@@ -27,7 +27,12 @@ def is_final(cause: Cause, candidates: Sequence[Candidate], lines: Sequence[str]
 
     candidates: all of that log. lines: all of that log.
     """
-    if went_on(cause, candidates, lines):
+    return ended_by(cause, candidates, lines[cause.place.line :])
+
+
+def ended_by(cause: Cause, candidates: Sequence[Candidate], following: Sequence[str]) -> bool:
+    """The same, given only the lines `following` that of `cause`."""
+    if _says_more(cause, candidates, following):
         return False
     return not any(can_end(each, cause.class_) for each in after(cause, candidates))
 
@@ -42,12 +47,16 @@ def went_on(cause: Cause, candidates: Sequence[Candidate], lines: Sequence[str])
 
     Of an exception by which its program says that it ends, False: what follows is its stop.
     """
+    return _says_more(cause, candidates, lines[cause.place.line :])
+
+
+def _says_more(cause: Cause, candidates: Sequence[Candidate], following: Sequence[str]) -> bool:
     for each in candidates:
         if each.line.number == cause.place.line and each.standing is ExceptionStanding.FATAL:
             return False
     named = {each.line.number for each in candidates}
     count = 0
-    for number, line in enumerate(lines[cause.place.line :], cause.place.line + 1):
+    for number, line in enumerate(following, cause.place.line + 1):
         if number in named or not _is_ordinary(line):
             continue
         count += 1

@@ -17,6 +17,9 @@ from ci_doctor.diagnosis.rank import Ranked
 _OTHERS = 5
 # After its last failure a job prints how it tidies up.
 _LINES_TO_THE_END = 150
+# pytest prints the name of a failed test above what failed, and counts after the last one.
+_HEADING = "pytest/first-failure"
+_END_OF_RUN = "pytest/counts"
 
 
 def named_cause(
@@ -61,18 +64,31 @@ def _cause(ranked: Sequence[Ranked], sure: float, names: Sequence[str], subject:
 def _is_final(ranked: Sequence[Ranked]) -> bool:
     """Whether nothing but the first of `ranked` can have ended the job.
 
-    A job may survive a full disk or a refused request, and fail by the change later. Other logs
-    count whole: nothing says that what they hold came before.
+    A job may survive a full disk or a refused request, and fail by the change later. It may also
+    fail by the change first, and then have no space for its artifacts.
     """
     first = ranked[0].candidate
     if first.lines_after > _LINES_TO_THE_END:
         return False
-    for each in ranked[1:]:
-        other = each.candidate
-        is_before = other.log == first.log and other.line.number < first.line.number
-        if not is_before and can_end(other, first.rule.class_):
+    others = [each.candidate for each in ranked[1:] if not _passed(each.candidate)]
+    ends = [each.line.number for each in others if each.rule.id == _END_OF_RUN]
+    for each in others:
+        if can_end(each, first.rule.class_) and not _is_heading(each, first, ends):
             return False
     return True
+
+
+def _is_heading(candidate: Candidate, first: Candidate, ends: Sequence[int]) -> bool:
+    """Whether `candidate` only names the test in which `first` stands; ends: of runs of tests."""
+    if candidate.rule.id != _HEADING or candidate.log != first.log:
+        return False
+    begin, end = candidate.line.number, first.line.number
+    return begin < end and not any(begin < each < end for each in ends)
+
+
+def _passed(candidate: Candidate) -> bool:
+    """Whether what `candidate` stands in went well in spite of it."""
+    return candidate.in_passed_step or candidate.in_passed_run
 
 
 def with_consequences(cause: Cause, candidates: Sequence[Candidate], names: Sequence[str]) -> Cause:

@@ -27,6 +27,8 @@ _NEVER: Final = frozenset(
 )
 # A peer on this machine was started by the job itself, perhaps by the change.
 _LOCAL: Final = re.compile(r"\b(?:localhost|127(?:\.\d{1,3}){3}|0\.0\.0\.0)\b|\[?::1\]?[:\s/,)]")
+# An assertion may be about the words, and a line of its source may hold them.
+_ASSERTED: Final = re.compile(r"\bassert|AssertionError|\bexpect(?:ed\b|\()|^> ", re.IGNORECASE)
 _REMOTE: Final = frozenset({FailureClass.NETWORK, FailureClass.REGISTRY})
 
 
@@ -65,7 +67,7 @@ def retry_policy(evidence: RetryEvidence) -> RetryPolicy:
 
 def lies_outside(evidence: RetryEvidence) -> bool:
     """Whether the line shows a cause outside the change: its rule says so, or its class."""
-    if evidence.class_ is None:
+    if evidence.class_ is None or _ASSERTED.search(evidence.text) is not None:
         return False
     if evidence.class_ in _REMOTE and _LOCAL.search(evidence.text) is not None:
         return False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draws flaky.svg, launch.svg, import-race.svg and doctor.svg from real runs: python docs/images/draw.py (with .venv's Python, from anywhere)."""
+"""Draws flaky.svg, launch.svg, import-race.svg, doctor.svg and build.svg from real runs: python docs/images/draw.py (with .venv's Python, from anywhere)."""
 
 import os
 import re
@@ -21,6 +21,7 @@ FOLDERS = {
     "launch": "tiny-llm",
     "import-race": "import-race",
     "doctor": "doctor",
+    "build": "build",
 }
 # The agent of the story has a proxy for the outside. None removes a variable.
 VARIABLES: dict[str, dict[str, str | None]] = {
@@ -37,12 +38,14 @@ STORIES = {
     ),
     "import-race": ("import-race", "--confirm", "--", "python", "-m", "serving.cli"),
     "doctor": ("doctor", "own", "network"),
+    "build": ("build", "merge", "reports", "--expect", "lint"),
 }
 TYPED = {
     "flaky": "ci-doctor correctness --retries 3",
     "launch": "ci-doctor launch --service kv='…' --service vllm='…' -- pytest tests/serving",
     "import-race": "ci-doctor import-race --confirm -- python -m serving.cli",
     "doctor": "ci-doctor doctor own network",
+    "build": "ci-doctor build merge reports --expect lint",
 }
 
 
@@ -59,7 +62,9 @@ def report(
     """What a run of ci-doctor in the folder `example` says, up to its verdict's evidence."""
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     with tempfile.TemporaryDirectory() as folder:
-        command = ["ci-doctor", words[0], "--report-dir", folder, *words[1:]]
+        # `build merge` is two words; in the other stories an option may follow the first one.
+        name = 2 if words[0] == "build" else 1
+        command = ["ci-doctor", *words[:name], "--report-dir", folder, *words[name:]]
         merged = {**os.environ, "PATH": path, **(variables or {})}
         environ = {name: value for name, value in merged.items() if value is not None}
         subprocess.run(command, cwd=example, env=environ, check=False, capture_output=True)

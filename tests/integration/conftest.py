@@ -4,11 +4,19 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
 
+from ci_doctor.model.report import Report
+from ci_doctor.render import html
 from tests.support.scene import Scene
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+    from tests.support.browser import Opened
 
 
 @pytest.fixture(autouse=True)
@@ -35,3 +43,35 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
     assert scene.living() == []
     assert set(psutil.Process().children(recursive=True)) <= before, "not even a zombie is left"
     assert len(os.listdir("/proc/self/fd")) <= descriptors  # noqa: PTH208
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator["Browser"]:
+    """A browser for a whole file: longer, its event loop would stand in the way of other tests."""
+    from tests.support.browser import a_browser
+
+    with a_browser() as running:
+        yield running
+
+
+@pytest.fixture
+def open_page(browser: "Browser", tmp_path: Path) -> Iterator[Any]:
+    """`open_page(report, width=…, scheme=…)` writes the page and opens it."""
+    from tests.support.browser import Opened
+
+    contexts = []
+
+    def opened(
+        report: Report, *, width: int = 1600, scheme: Any = "light", script: bool = True
+    ) -> "Opened":
+        path = tmp_path / "report.html"
+        path.write_text(html.render(report), encoding="utf-8")
+        viewport: Any = {"width": width, "height": 900}
+        contexts.append(
+            browser.new_context(viewport=viewport, color_scheme=scheme, java_script_enabled=script)
+        )
+        return Opened(contexts[-1].new_page(), path)
+
+    yield opened
+    for context in contexts:
+        context.close()

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -23,15 +24,17 @@ HEAVY = {"msgspec", "git", "vcs_versioning", "rich", "httpx", "asyncio", "psutil
 
 def leaves() -> list[str]:
     """Every command that people type, as they type it."""
-    context = click.Context(cli.root)
-    found = []
-    for name in cli.root.list_commands(context):
-        command = cli.root.get_command(context, name)
+    return list(_leaves_of(cli.root))
+
+
+def _leaves_of(group: click.Group) -> Iterator[str]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
         if isinstance(command, click.Group):
-            found += [f"{name} {below}" for below in command.list_commands(context)]
+            yield from (f"{name} {below}" for below in _leaves_of(command))
         else:
-            found.append(name)
-    return found
+            yield name
 
 
 def imported(*arguments: str, cwd: Path) -> set[str]:

@@ -31,14 +31,14 @@ def environment() -> dict[str, str]:
             "flaky.toml",
             "flaky",
             0,
-            {"baseline": 2, "candidate": 1},
+            {"baseline": 2, "candidate": 2},
             id="plans-that-differ-are-flaky",
         ),
         pytest.param(
             "regression.toml",
             "regression",
             1,
-            {"baseline": 5, "candidate": 3},
+            {"baseline": 4, "candidate": 6},
             id="a-stale-cache-is-a-regression",
         ),
     ],
@@ -61,7 +61,7 @@ def test_story_ends_as_the_readme_says(
         str(tmp_path),
         cwd=EXAMPLE,
         env=environment,
-        timeout=180,
+        timeout=400,
     )
 
     report = json.loads((tmp_path / "report.json").read_text())

@@ -22,6 +22,7 @@ def test_the_page_lies_in_the_report_directory_where_there_is_a_matrix(tmp_path:
 
     assert (tmp_path / "modes" / "report.html").read_text(encoding="utf-8") == html.render(modes())
     assert sorted(path.name for path in (tmp_path / "plain").iterdir()) == [
+        "attempts.xml",
         "junit.xml",
         "report.json",
         "report.md",

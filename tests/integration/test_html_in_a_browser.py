@@ -2,134 +2,23 @@
 """report.html in a real browser: nothing is loaded, everything can be read, and keys do what a pointer does."""
 
 import itertools
-import os
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Dialog, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from ci_doctor.model.about import About
 from ci_doctor.model.finding import Evidence
-from ci_doctor.model.report import Report
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render import html
+from tests.support.browser import CONTRAST, NEEDS_A_BROWSER, OUTSIDE
 from tests.support.builders import a_finding, a_report, sample_reports
 from tests.support.pictures import aligned, matrix, modes, pictures, regression
 
-BROWSER = next(
-    filter(
-        None,
-        map(
-            shutil.which, ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-        ),
-    ),
-    None,
-)
-pytestmark = [
-    pytest.mark.integration,
-    pytest.mark.skipif(
-        BROWSER is None,
-        reason="no chromium and no google-chrome on PATH: nothing to open the page in",
-    ),
-]
+pytestmark = [pytest.mark.integration, NEEDS_A_BROWSER]
 
 REPORTS = {**pictures(), **{f"plain {name}": report for name, report in sample_reports().items()}}
-
-# WCAG 2.2, 1.4.3: 4.5 for text. Text on a background that is not opaque counts with what shines through.
-CONTRAST = """() => {
-  const canvas = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
-  const known = new Map();
-  const painted = (text) => {
-    canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = text; canvas.fillRect(0, 0, 1, 1);
-    const [r, g, b, a] = canvas.getImageData(0, 0, 1, 1).data; return [r, g, b, a / 255];
-  };
-  const rgba = (text) => { if (!known.has(text)) known.set(text, painted(text)); return known.get(text); };
-  const over = ([r, g, b, a], [R, G, B]) => [r * a + R * (1 - a), g * a + G * (1 - a), b * a + B * (1 - a), 1];
-  const back = (element) => {
-    if (!element) return [255, 255, 255, 1];
-    const own = rgba(getComputedStyle(element).backgroundColor);
-    return own[3] === 1 ? own : over(own, back(element.parentElement));
-  };
-  const light = ([r, g, b]) => [[r, .2126], [g, .7152], [b, .0722]].reduce((sum, [value, weight]) => {
-    const share = value / 255; return sum + weight * (share <= .04045 ? share / 12.92 : ((share + .055) / 1.055) ** 2.4);
-  }, 0);
-  const ratio = (front, behind) => {
-    const pair = [light(over(front, behind)), light(behind)].sort((one, other) => other - one);
-    return (pair[0] + .05) / (pair[1] + .05);
-  };
-  const poor = []; let seen = 0;
-  const look = (element, colour, text) => {
-    seen += 1; const found = ratio(rgba(colour), back(element));
-    if (found < 4.5) poor.push(`${found.toFixed(2)} ${element.tagName}.${element.className.baseVal ?? element.className}: ${text}`);
-  };
-  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  while (walker.nextNode()) {
-    const element = walker.currentNode.parentElement;
-    if (!walker.currentNode.data.trim() || !element.checkVisibility() || ["SCRIPT", "TITLE", "title"].includes(element.tagName)) continue;
-    const style = getComputedStyle(element);
-    look(element, element.ownerSVGElement ? style.fill : style.color, walker.currentNode.data.trim().slice(0, 30));
-  }
-  document.querySelectorAll(".sp, .nl, .tab").forEach((mark) => look(mark, getComputedStyle(mark, "::before").color, "mark"));
-  return {seen, poor};
-}"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """A browser for the whole file."""
-    options = ["--no-sandbox"] if os.geteuid() == 0 else []
-    with sync_playwright() as driver:
-        running = driver.chromium.launch(executable_path=BROWSER, args=options)
-        yield running
-        running.close()
-
-
-class Opened:
-    """A page, and all that it said and asked for."""
-
-    def __init__(self, page: Page, path: Path) -> None:
-        self.page = page
-        self.said: list[str] = []
-        self.asked: list[str] = []
-        page.on("console", lambda message: self.said.append(message.text))
-        page.on("pageerror", lambda error: self.said.append(str(error)))
-        page.on("dialog", self._dismiss)
-        page.on("request", lambda request: self.asked.append(request.url))
-        page.goto(path.as_uri())
-
-    def _dismiss(self, dialog: Dialog) -> None:
-        self.said.append(f"a dialog: {dialog.message}")
-        dialog.dismiss()
-
-    def silent(self) -> bool:
-        """Nothing on the console, no error, and nothing asked for but the page (and the icon inside it)."""
-        return not self.said and [url for url in self.asked if not url.startswith("data:")] == [
-            self.page.url
-        ]
-
-
-@pytest.fixture
-def open_page(browser: Browser, tmp_path: Path) -> Iterator[Any]:
-    """`open_page(report, width=…, scheme=…)` writes the page and opens it."""
-    contexts = []
-
-    def opened(
-        report: Report, *, width: int = 1600, scheme: Any = "light", script: bool = True
-    ) -> Opened:
-        path = tmp_path / "report.html"
-        path.write_text(html.render(report), encoding="utf-8")
-        viewport: Any = {"width": width, "height": 900}
-        contexts.append(
-            browser.new_context(viewport=viewport, color_scheme=scheme, java_script_enabled=script)
-        )
-        return Opened(contexts[-1].new_page(), path)
-
-    yield opened
-    for context in contexts:
-        context.close()
 
 
 @pytest.mark.parametrize("name", REPORTS)
@@ -321,14 +210,6 @@ def test_the_command_to_reproduce_is_selected_by_one_click(open_page: Any) -> No
     page.locator(".command .paste").click()
 
     assert page.evaluate("getSelection().toString().trim()") == modes().reproduce
-
-
-OUTSIDE = """() => [...document.querySelectorAll("section *, header *")].filter((each) => {
-  const card = each.closest("section") ?? each.closest("header");
-  if (each.closest(".scroll, pre, .unseen, .filter input, .strips svg, rect")) return false;
-  const inner = each.getBoundingClientRect(), outer = card.getBoundingClientRect();
-  return inner.width && (inner.right > outer.right + 1 || inner.left < outer.left - 1);
-}).map((each) => `${each.tagName} ${each.textContent.slice(0, 60)}`)"""
 
 
 @pytest.mark.parametrize("width", [400, 800, 1280])

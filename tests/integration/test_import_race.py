@@ -9,19 +9,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import psutil
 import pytest
 
 from tests.integration.import_programs import MODULES, Program, command, named
 from tests.integration.preload_venvs import Venv, interpreters, pyenv_python, skip_without
 from tests.support.cli import Ran, begin, doctor, environment, words
+from tests.support.report_schema import checked_report
 
 pytestmark = pytest.mark.integration
 
-SCHEMA = json.loads(
-    (Path(__file__).parents[2] / "ci_doctor" / "render" / "report.schema.json").read_text()
-)
 # A run that waits for something longer than this has failed.
 LIMIT_S = 180.0  # guards against hanging only
 FIRES = """
@@ -87,9 +84,7 @@ class Site:
     @property
     def report(self) -> dict[str, Any]:
         """The report that was written, which fits its schema."""
-        report: dict[str, Any] = json.loads((self.out / "report.json").read_text())
-        jsonschema.validate(report, SCHEMA)
-        return report
+        return checked_report((self.out / "report.json").read_text())
 
     def findings(self) -> list[tuple[str, str]]:
         """Rule and severity of each finding."""

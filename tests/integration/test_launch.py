@@ -18,18 +18,15 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
-import jsonschema
 import psutil
 import pytest
 
 from tests.support.cli import BARE, Ran, begin, doctor, environment, words
+from tests.support.report_schema import checked_report
 
 pytestmark = pytest.mark.integration
 
 PROGRAMS = Path(__file__).parents[1] / "support" / "programs"
-SCHEMA = json.loads(
-    (Path(__file__).parents[2] / "ci_doctor" / "render" / "report.schema.json").read_text()
-)
 TCP = "tcp://127.0.0.1:{port}"
 LIMIT_S = 180.0  # guards against hanging only
 SECRET = "sk-4242-do-not-tell"
@@ -75,9 +72,7 @@ class Site:
     @property
     def report(self) -> dict[str, Any]:
         """The report that was written, which fits its schema."""
-        report: dict[str, Any] = json.loads((self.out / "report.json").read_text())
-        jsonschema.validate(report, SCHEMA)
-        return report
+        return checked_report((self.out / "report.json").read_text())
 
     def rules(self) -> list[str]:
         """The rules of the report's findings."""

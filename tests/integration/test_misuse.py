@@ -131,7 +131,7 @@ def test_a_script_that_the_change_has_removed_is_a_regression(bench: Bench) -> N
 def test_a_candidate_that_ends_suddenly_without_a_word_is_a_regression(bench: Bench) -> None:
     ran = compare(bench, bench.server(), "bash -c 'exit 2 # {port}'", "--retries", "1")
     assert (bench.report["verdict"], ran.code) == ("regression", 1), ran
-    assert sorted(starts(bench)) == sorted("AAABBB"), "not 19 baseline starts"
+    assert sorted(starts(bench)) == sorted("AAAAABBB"), "not 39 baseline starts"
 
 
 # --- launch and restart-check ---

@@ -12,18 +12,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import psutil
 import pytest
 
 from tests.support.cli import BARE, Ran, begin, doctor
+from tests.support.report_schema import checked_report
 
 pytestmark = pytest.mark.integration
 
 PROGRAMS = Path(__file__).parents[1] / "support" / "programs"
-SCHEMA = json.loads(
-    (Path(__file__).parents[2] / "ci_doctor" / "render" / "report.schema.json").read_text()
-)
 REQUESTS = 8
 LIMIT_S = 180.0  # guards against hanging only
 
@@ -87,9 +84,7 @@ class Bench:
     @property
     def report(self) -> dict[str, Any]:
         """The report that was written, which fits its schema."""
-        report: dict[str, Any] = json.loads((self.reports / "report.json").read_text())
-        jsonschema.validate(report, SCHEMA)
-        return report
+        return checked_report((self.reports / "report.json").read_text())
 
     def phase(self, name: str) -> dict[str, Any]:
         phase: dict[str, Any] = self.report["facts"]["phases"][name]

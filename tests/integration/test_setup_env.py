@@ -12,12 +12,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
-from ci_doctor.render.schema import report_schema
 from tests.support import stand_in_agent
 from tests.support.cli import Ran, doctor, environment, words
+from tests.support.report_schema import checked_report
 
 pytestmark = [
     pytest.mark.integration,
@@ -127,9 +126,7 @@ def script(
 
 
 def report_of(ran: Ran) -> dict[str, Any]:
-    report: dict[str, Any] = json.loads(ran.out)
-    jsonschema.validate(report, report_schema())
-    return report
+    return checked_report(ran.out)
 
 
 class TestExports:

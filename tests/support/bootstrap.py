@@ -1,34 +1,67 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a plugin's hooks around a command as `buildkite-agent bootstrap` does.
+"""Runs the hooks of a step's plugins around its command as `buildkite-agent bootstrap` does.
 
-What is copied, from github.com/buildkite/agent (agent/plugin/plugin.go, internal/job/hook/wrapper.go and executor.go):
-the plugin's configuration becomes variables that only its own hooks see, and none at all where a null is in it; each
-hook is sourced by a wrapper, without -e; what it changed in the environment is applied to what comes later, unless the
-hook failed or called exit; a failing pre-command hook skips the command and post-command; pre-exit always runs, and its
-failure is the job's; the command runs under `/bin/bash -e -c`.
+What is copied, from github.com/buildkite/agent (internal/job/executor.go, hooks.go and plugin.go, internal/job/hook/
+wrapper.go, agent/plugin/plugin.go, env/protected.go), and compared with a real one; CONTRIBUTING.md has the table. A
+plugin whose source begins with a full stop is vendored: it is loaded after the checkout, and its hooks come after those
+of all other plugins. What the tests of this repository have no use for is left out: artifact hooks, the job API, the
+validation of plugins, and hooks that are no shell scripts.
 """
 
 import json
 import os
+import re
 import shlex
-import subprocess
-from collections.abc import Mapping
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.support.job_processes import SPAWNING, JobProcesses
+from tests.support.plugin_environment import plugin_name, plugin_variables
+
 NOT_APPLIED = {"_", "SHLVL", "BUILDKITE_HOOK_EXIT_STATUS", "BUILDKITE_HOOK_WORKING_DIR"}
-# Of internal/env/protected.go, those that matter here.
+# Of env/protected.go, those that no hook may change.
 PROTECTED = {
     "BUILDKITE_AGENT_ACCESS_TOKEN",
+    "BUILDKITE_AGENT_ENDPOINT",
     "BUILDKITE_BIN_PATH",
     "BUILDKITE_BUILD_PATH",
+    "BUILDKITE_COMMAND_EVAL",
     "BUILDKITE_HOOKS_PATH",
+    "BUILDKITE_HOOKS_SHELL",
+    "BUILDKITE_PLUGINS_PATH",
+    "BUILDKITE_SHELL",
 }
+# The agent's own binary dumps the environment, whatever PATH is.
+_ENV = shutil.which("env") or "/usr/bin/env"
+
+
+@dataclass(frozen=True)
+class StepPlugin:
+    """An entry of a step's `plugins:`; `directory` is where its source, `location`, comes to lie."""
+
+    directory: Path
+    configuration: object = None
+    location: str = ""
+
+    @property
+    def source(self) -> str:
+        return self.location or f"./buildkite_plugins/{self.directory.name}"
+
+    @property
+    def is_vendored(self) -> bool:
+        return self.source.startswith(".")
 
 
 @dataclass
 class Job:
-    """One job: `plugin` is the plugin's directory, `configuration` what the pipeline gives it."""
+    """One job: `plugin` is the plugin's directory, `configuration` what the pipeline gives it.
+
+    A process of the job that writes to the file `$CANCEL_JOB` cancels it.
+    """
 
     plugin: Path
     checkout: Path
@@ -36,9 +69,20 @@ class Job:
     command: str
     environment: dict[str, str]
     configuration: object = field(default_factory=dict)
+    location: str = ""
     flat_variables_only: bool = False  # as agents before 3.28.1
     # Of the same plugin, where the step lists it more than once.
     other_configurations: list[object] = field(default_factory=list)
+    plugins_before: list[StepPlugin] = field(default_factory=list)
+    plugins_after: list[StepPlugin] = field(default_factory=list)
+    agent_hooks: Path | None = None
+    version: int = 4  # 3: post-command and pre-exit hooks run in the order of the others
+    checkout_status: int = 0
+    hooks_shell: tuple[str, ...] = ()
+    terminal: bool = False
+    keeps_log_file: bool = False  # as with the agent's option enable-job-log-tmpfile
+    times_out: bool = False  # the cancellation is that of the step's timeout
+    grace_s: float = 10.0
     log: str = ""
     phases: list[tuple[str, int]] = field(default_factory=list)
 
@@ -53,125 +97,193 @@ class Job:
 
     def run(self) -> int:
         """Run all phases and give the job's exit status."""
-        location = f"./buildkite_plugins/{self.plugin.name}"
-        self.environment["BUILDKITE_PLUGINS"] = json.dumps(
-            [{location: each} for each in (self.configuration, *self.other_configurations)]
-        )
-        status = self._hooks("environment") or self._hooks("pre-command")
-        if status == 0:
-            status = self._command()
-            self.environment["BUILDKITE_COMMAND_EXIT_STATUS"] = str(status)
-            status = (
-                self._hooks("post-command")
-                or int(self.environment["BUILDKITE_COMMAND_EXIT_STATUS"]) % 256
-            )
-        return self._hooks("pre-exit") or status
+        self._plugins = [
+            *self.plugins_before,
+            StepPlugin(self.plugin, self.configuration, self.location),
+            *(StepPlugin(self.plugin, each, self.location) for each in self.other_configurations),
+            *self.plugins_after,
+        ]
+        self._folder = Path(tempfile.mkdtemp(dir=self.temporary))
+        self._processes = JobProcesses(self._folder, grace_s=self.grace_s, terminal=self.terminal)
+        listed = [{each.source: each.configuration} for each in self._plugins]
+        self.environment["BUILDKITE_PLUGINS"] = json.dumps(listed)
+        self.environment["CANCEL_JOB"] = str(self._processes.cancel)
+        if self.keeps_log_file:
+            self.environment["BUILDKITE_JOB_LOG_TMPFILE"] = str(self._processes.log_file)
+        # What the agent starts the bootstrap with reaches each process, also if a hook has unset it.
+        self._given = dict(self.environment)
+        self._checked_out = False
+        try:
+            return self._run_phases() % 256
+        finally:
+            self._processes.close()
+            self.log = self._processes.output.decode(errors="replace")
 
-    def _hooks(self, name: str) -> int:
-        """The hook of each plugin of the step; the first that fails is the last."""
-        for configuration in (self.configuration, *self.other_configurations):
-            status = self._hook(name, configuration)
+    def _run_phases(self) -> int:
+        status = self._prepare() or self._hooks("pre-command")
+        if status == 0:
+            command = self._command()
+            self.environment["BUILDKITE_COMMAND_EXIT_STATUS"] = str(command)
+            if command:
+                self._processes.say("^^^ +++")
+                self._processes.say(f"🚨 Error: The command exited with status {command}\n^^^ +++")
+            # A phase's failure is the job's; else what the variable says by now.
+            status = self._hooks("post-command", grace_from=time.monotonic()) or _atoi(
+                self.environment.get("BUILDKITE_COMMAND_EXIT_STATUS", "")
+            )
+        return self._hooks("pre-exit", grace_from=0.0) or status
+
+    def _prepare(self) -> int:
+        """The environment hooks, and the checkout; vendored plugins are there only after it."""
+        loaded = [each for each in self._plugins if not each.is_vendored]
+        vendored = [each for each in self._plugins if each.is_vendored]
+        self._plugins = loaded
+        status = self._hooks("environment") or self.checkout_status
+        if status:
+            return status
+        self._checked_out = True
+        self._plugins = [*loaded, *vendored]
+        return self._plugin_hooks("environment", vendored)
+
+    def _hooks(self, name: str, *, grace_from: float | None = None) -> int:
+        """The hooks of the agent, the repository and the plugins; the first that fails is the last."""
+        is_reversed = self.version >= 4 and name in ("post-command", "pre-exit")
+        own = [each for each in self._own_hooks(name) if each[1].exists()]
+        if is_reversed:
+            return self._plugin_hooks(name, self._plugins[::-1], grace_from) or self._files(
+                name, own[::-1], grace_from
+            )
+        return self._files(name, own, grace_from) or self._plugin_hooks(
+            name, self._plugins, grace_from
+        )
+
+    def _own_hooks(self, name: str) -> Iterator[tuple[str, Path]]:
+        if self.agent_hooks is not None:
+            yield "agent", self.agent_hooks / name
+        if self._checked_out and name != "environment":
+            yield "repository", self.checkout / ".buildkite" / "hooks" / name
+
+    def _files(self, name: str, hooks: list[tuple[str, Path]], grace_from: float | None) -> int:
+        for scope, hook in hooks:
+            status = self._hook(f"{scope} {name}", name, hook, {}, grace_from)
             if status:
                 return status
         return 0
 
-    def _hook(self, name: str, configuration: object) -> int:
-        hook = self.plugin / "hooks" / name
-        if not hook.exists():
-            return 0
-        before, after = self.temporary / f"{name}-before", self.temporary / f"{name}-after"
+    def _plugin_hooks(
+        self, name: str, plugins: list[StepPlugin], grace_from: float | None = None
+    ) -> int:
+        for each in plugins:
+            hook = each.directory / "hooks" / name
+            if not hook.exists():
+                continue
+            plugin = plugin_name(each.source)
+            variables = plugin_variables(
+                plugin, each.configuration, flat_only=self.flat_variables_only
+            )
+            status = self._hook(f"plugin {plugin} {name}", name, hook, variables, grace_from)
+            if status:
+                return status
+        return 0
+
+    def _hook(
+        self,
+        title: str,
+        name: str,
+        hook: Path,
+        variables: dict[str, str],
+        grace_from: float | None,
+    ) -> int:
+        self._processes.say(f"~~~ Running {title} hook\n$ {hook}")
+        before, after = self._folder / "before", self._folder / "after"
         after.write_bytes(b"")
-        wrapper = self.temporary / f"{name}-wrapper"
-        wrapper.write_text(
-            f"{hook.read_text().splitlines()[0]}\n"
-            f"env -0 > {shlex.quote(str(before))}\n"
-            f". {shlex.quote(str(hook))}\n"
-            "export BUILDKITE_HOOK_EXIT_STATUS=$?\n"
-            'export BUILDKITE_HOOK_WORKING_DIR="$PWD"\n'
-            f"env -0 > {shlex.quote(str(after))}\n"
-            "exit $BUILDKITE_HOOK_EXIT_STATUS\n"
+        status = self._process(
+            name, self._wrapped(hook, before, after), self.environment | variables, grace_from
         )
-        wrapper.chmod(0o755)
-        variables = plugin_variables(
-            self.plugin.name, configuration, flat_only=self.flat_variables_only
-        )
-        status = self._run(name, [str(wrapper)], self.environment | variables)
+        self.environment["BUILDKITE_LAST_HOOK_EXIT_STATUS"] = str(status)
         if status == 0:
             self._apply(_read(before), _read(after))
-        else:
-            self.environment["BUILDKITE_LAST_HOOK_EXIT_STATUS"] = str(status)
         return status
 
-    def _command(self) -> int:
-        return self._run("command", ["/bin/bash", "-e", "-c", self.command], self.environment)
+    def _wrapped(self, hook: Path, before: Path, after: Path) -> list[str]:
+        first = hook.read_text().split("\n", 1)[0]
+        shebang = f"{first}\n" if first.startswith("#!") else ""
+        wrapper = self._folder / "wrapper"
+        with SPAWNING:
+            wrapper.write_text(
+                f"{shebang}{_ENV} -0 > {shlex.quote(str(before))}\n"
+                f". {shlex.quote(str(hook))}\n"
+                "export BUILDKITE_HOOK_EXIT_STATUS=$?\n"
+                'export BUILDKITE_HOOK_WORKING_DIR="$PWD"\n'
+                f"{_ENV} -0 > {shlex.quote(str(after))}\n"
+                "exit $BUILDKITE_HOOK_EXIT_STATUS\n"
+            )
+        wrapper.chmod(0o755)
+        if self.hooks_shell:
+            return [*self.hooks_shell, str(wrapper)]
+        return [str(wrapper)] if shebang else ["/bin/bash", str(wrapper)]
 
-    def _run(self, phase: str, argv: list[str], environment: Mapping[str, str]) -> int:
-        ended = subprocess.run(
-            argv,
-            env=environment,
-            cwd=self.working_directory,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            check=False,
-            timeout=180,
+    def _command(self) -> int:
+        """A plugin's command hook in place of the command, else the repository's, else the agent's."""
+        plugins = [each for each in self._plugins if (each.directory / "hooks/command").exists()]
+        if plugins:
+            return self._plugin_hooks("command", plugins)
+        own = [each for each in self._own_hooks("command") if each[1].exists()]
+        if own:
+            return self._files("command", own[-1:], None)
+        self._processes.say(f"~~~ Running commands\n$ {self.command}")
+        script = self.working_directory / self.command.replace("\n", "")
+        line = self.command
+        if os.path.isfile(script):  # noqa: PTH113 - a name that is too long is no file
+            script.chmod(script.stat().st_mode | 0o111)
+            line = f"./{script.relative_to(self.working_directory)}"
+        return self._process("command", ["/bin/bash", "-e", "-c", line], self.environment, None)
+
+    def _process(
+        self,
+        phase: str,
+        argv: list[str],
+        environment: dict[str, str],
+        grace_from: float | None,
+    ) -> int:
+        if self._processes.cancelled_at is not None:
+            self._note_cancellation()
+        status = self._processes.run(
+            argv, self._given | environment, self.working_directory, grace_from=grace_from
         )
-        self.log += ended.stdout.decode(errors="replace")
-        self.phases.append((phase, ended.returncode))
-        return ended.returncode
+        if status is None:
+            return 1  # shell.ExitCode of an error that is no exit status
+        self.phases.append((phase, status))
+        return status
+
+    def _note_cancellation(self) -> None:
+        cancelled = {"BUILDKITE_JOB_CANCELLED": "true"}
+        if self.times_out:
+            cancelled["BUILDKITE_JOB_TIMED_OUT"] = "true"
+        self.environment |= cancelled
+        self._given |= cancelled
 
     def _apply(self, before: Mapping[str, str], after: Mapping[str, str]) -> None:
         if not after:  # the hook called exit
             return
         self.working_directory = Path(after["BUILDKITE_HOOK_WORKING_DIR"])
-        for name in before.keys() | after.keys():
+        for name in sorted(before.keys() | after.keys()):
             if name in NOT_APPLIED | PROTECTED or before.get(name) == after.get(name):
                 continue
             if name in after:
+                self._processes.say(f"# {name} {'changed' if name in before else 'added'}")
                 self.environment[name] = after[name]
             else:
+                self._processes.say(f"# {name} removed")
                 self.environment.pop(name, None)
 
 
-def plugin_variables(
-    name: str, configuration: object, *, flat_only: bool = False
-) -> dict[str, str]:
-    """The variables that the agent makes of a plugin's configuration, for its hooks alone."""
-    upper = name.upper().replace("-", "_")
-    prefix = f"BUILDKITE_PLUGIN_{upper}"
-    try:
-        variables = _flatten(prefix, {} if configuration is None else configuration)
-    except ValueError:
-        return {}
-    if flat_only:
-        return variables
-    return variables | {
-        "BUILDKITE_PLUGIN_NAME": upper,
-        "BUILDKITE_PLUGIN_CONFIGURATION": json.dumps(configuration),
-    }
-
-
-def _flatten(prefix: str, value: object) -> dict[str, str]:
-    match value:
-        case None:
-            raise ValueError("a null cannot become a variable")
-        case dict():
-            items = [
-                (str(key).upper().replace("-", "_").replace(" ", "_"), item)
-                for key, item in value.items()
-            ]
-        case list():
-            items = [(str(index), item) for index, item in enumerate(value)]
-        case str():
-            return {prefix: value}
-        case _:
-            return {prefix: json.dumps(value)}
-    flat: dict[str, str] = {}
-    for key, item in items:
-        flat |= _flatten(f"{prefix}_{key}", item)
-    return flat
+def _atoi(text: str) -> int:
+    """As strconv.Atoi without a look at its error: 0 for what is no number."""
+    return int(text) if re.fullmatch(r"[+-]?[0-9]+", text) else 0
 
 
 def _read(dump: Path) -> dict[str, str]:
+    """The dump is JSON there: bytes that are not UTF-8 are lost."""
     entries = (entry.partition(b"=") for entry in dump.read_bytes().split(b"\0") if entry)
-    return {os.fsdecode(name): os.fsdecode(value) for name, _, value in entries}
+    return {os.fsdecode(name): value.decode(errors="replace") for name, _, value in entries}

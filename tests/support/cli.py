@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.support.orders import SEED
+
 ROOT = Path(__file__).parents[2]
 # For programs of tests/support, which know the standard library alone: without `site` a Python starts in a third of the
 # time.
@@ -53,6 +55,8 @@ def environment(changes: Mapping[str, str | None] | None = None) -> dict[str, st
     merged: dict[str, str | None] = {
         **kept,
         "PYTHONPATH": os.pathsep.join(paths),
+        # Tests name starts in the order in which they are made.
+        "CI_DOCTOR_CORRECTNESS_SEED": str(SEED),
         **(changes or {}),
     }
     return {name: value for name, value in merged.items() if value is not None}

@@ -52,6 +52,7 @@ class Recorder:
 
     def __init__(self, library: Any, root: str) -> None:
         self.library = library
+        self.root = os.path.join(root, "")  # noqa: PTH118
         self.package = os.path.join(root, "ci_doctor", "")  # noqa: PTH118
         self.records = os.path.join(root, ".coverage")  # noqa: PTH118
         self.data: dict[str, set[int]] = {}
@@ -77,6 +78,34 @@ class Recorder:
         """The first event of a new thread: the tracer takes over, and is handed this event."""
         sys.settrace(None)
         return self.start()(frame, event, argument)
+
+    def pause_in_foreign_imports(self) -> None:
+        """From now on no thread is traced while it imports a module of others.
+
+        What is not recorded costs as well: an interpreter that traces takes twice as long for every instruction, and
+        most of what a ci-doctor does at its start is to run the modules of others.
+        """
+        from importlib.machinery import SourceFileLoader
+
+        loader: Any = SourceFileLoader
+        original = loader.exec_module
+
+        def exec_module(self_: Any, module: Any) -> None:
+            tracer = sys.gettrace()
+            if self.may_call_ours(self_.path) or not isinstance(tracer, self.library.CTracer):
+                original(self_, module)
+                return
+            sys.settrace(None)
+            try:
+                original(self_, module)
+            finally:
+                tracer.start()
+
+        loader.exec_module = exec_module
+
+    def may_call_ours(self, path: str) -> bool:
+        """Whether a module at `path` is of the checkout: ours, or a test, which imports and calls what is ours."""
+        return path.startswith(self.root) and "/site-packages/" not in path
 
     def disposition(self, path: str, _: FrameType) -> Any:
         """Whether a file is traced, in the tracer's own form; it asks once for each file."""
@@ -153,3 +182,4 @@ def start() -> None:
         _save_before(recorder, name)
     threading.settrace(recorder.start_in_thread)
     recorder.start()
+    recorder.pause_in_foreign_imports()

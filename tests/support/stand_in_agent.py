@@ -8,14 +8,18 @@ stdin where no argument holds it; meta-data may not be blank, and `get` of a key
 --default; an annotation that does not exist cannot be removed; `artifact upload` splits by the delimiter, takes each
 part for a pattern unless it is literal, and ends with 0 where nothing matches; `env set -` reads stdin line by line, at
 most 64 KiB each, one JSON object per line, and needs the socket of the job API.
+
+A job calls it some ten times, so that the modules which are slow to import are imported where they are used.
 """
 
-import glob
 import json
 import os
 import sys
-from pathlib import Path
-from typing import NoReturn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import NoReturn
 
 FLAGS = {
     ("annotate",): {
@@ -32,32 +36,54 @@ FLAGS = {
         "--literal": (3, 110),
         "--delimiter": (3, 110),
     },
+    ("artifact", "search"): {
+        "--step": (3, 23),
+        "--build": (3, 23),
+        "--include-retried-jobs": (3, 23),
+        "--allow-empty-results": (3, 43),
+        "--format": (3, 23),
+    },
+    ("artifact", "download"): {
+        "--step": (0, 0),
+        "--build": (0, 0),
+        "--include-retried-jobs": (3, 16),
+    },
+    ("oidc", "request-token"): {"--audience": (3, 41), "--lifetime": (3, 48), "--job": (3, 41)},
     ("env", "set"): {"--input-format": (3, 45), "--output-format": (3, 45)},
 }
-SWITCHES = {"--append", "--literal"}
+SWITCHES = {"--append", "--literal", "--include-retried-jobs", "--allow-empty-results"}
 
 
 def install(
-    folder: Path, log: Path, *, version: str = "3.110.0", failing: str | None = None
-) -> Path:
-    """Put `buildkite-agent` in `folder`; calls of the command `failing` ("annotate") end with status 1, as on HTTP 500."""
+    folder: "Path",
+    log: "Path",
+    *,
+    version: str = "3.110.0",
+    failing: str | None = None,
+    broken: str | None = None,
+) -> "Path":
+    """Put `buildkite-agent` in `folder`; calls of the command `failing` ("annotate", "artifact search") end with status 1, as on HTTP 500.
+
+    Each call of a `broken` one is one of BROKEN.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     executable = folder / "buildkite-agent"
     executable.write_text(
         "#!/bin/sh\n"
         f"STAND_IN_LOG='{log}' STAND_IN_VERSION='{version}' STAND_IN_FAILING='{failing or ''}' "
+        f"STAND_IN_BROKEN='{broken or ''}' "
         f"exec '{sys.executable}' -I -S '{__file__}' \"$@\"\n"
     )
     executable.chmod(0o755)
     return executable
 
 
-def calls(log: Path) -> list[dict[str, object]]:
+def calls(log: "Path") -> list[dict[str, object]]:
     """What was asked, in order: `argv`, `stdin`, `cwd`, and what came of it (`files`, `environment`)."""
     return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
 
 
-def annotations(log: Path) -> dict[str, tuple[str, str]]:
+def annotations(log: "Path") -> dict[str, tuple[str, str]]:
     """The annotations on the build's page, by context: style and body."""
     page: dict[str, tuple[str, str]] = {}
     for call in calls(log):
@@ -71,32 +97,38 @@ def annotations(log: Path) -> dict[str, tuple[str, str]]:
     return page
 
 
-def metadata(log: Path) -> dict[str, str]:
+def metadata(log: "Path") -> dict[str, str]:
     """The build's meta-data."""
     return {str(call["key"]): str(call["value"]) for call in calls(log) if "value" in call}
 
 
 def main(argv: list[str]) -> None:
+    if os.environ["STAND_IN_BROKEN"]:
+        BROKEN[os.environ["STAND_IN_BROKEN"]]()
     major, minor = (int(part) for part in os.environ["STAND_IN_VERSION"].split(".")[:2])
     command = next((name for name in FLAGS if tuple(argv[: len(name)]) == name), None)
     if command is None:
         end(f"No help topic for '{argv[0]}'", 3)
     known = [flag for flag, since in FLAGS[command].items() if since <= (major, minor)]
+    if not known and command[0] in ("artifact", "oidc"):
+        end(f"No help topic for '{command[1]}'", 3)
     rest = argv[len(command) :]
     if "--help" in rest:
         end("\n".join(f"   {flag} value" for flag in known), 0)
     flags, values = parse(rest, known)
     stdin = sys.stdin.read() if not sys.stdin.isatty() else ""
-    result = ANSWERS[command](flags, values, stdin)
-    if os.environ["STAND_IN_FAILING"] == command[0]:
+    if os.environ["STAND_IN_FAILING"] in (command[0], " ".join(command)):
         end(f"fatal: failed to {' '.join(command)}: 500 Internal Server Error", 1)
+    result = ANSWERS[command](flags, values, stdin)
+    call = {"argv": argv, "flags": flags, "stdin": stdin, "cwd": os.getcwd(), **result}  # noqa: PTH109
     with open(os.environ["STAND_IN_LOG"], "a") as log:  # noqa: PTH123 - one write, appended whole
-        log.write(
-            json.dumps(
-                {"argv": argv, "flags": flags, "stdin": stdin, "cwd": str(Path.cwd()), **result}
-            )
-            + "\n"
-        )
+        log.write(json.dumps(call) + "\n")
+
+
+def log_file() -> "Path":
+    from pathlib import Path
+
+    return Path(os.environ["STAND_IN_LOG"])
 
 
 def parse(arguments: list[str], known: list[str]) -> tuple[dict[str, str], list[str]]:
@@ -130,13 +162,13 @@ def annotate(flags: dict[str, str], values: list[str], stdin: str) -> dict[str, 
 
 
 def remove(flags: dict[str, str], values: list[str], stdin: str) -> dict[str, object]:
-    if flags["--context"] not in annotations(Path(os.environ["STAND_IN_LOG"])):
+    if flags["--context"] not in annotations(log_file()):
         end("fatal: failed to remove annotation: 404 Not Found", 1)
     return {}
 
 
 def get_metadata(flags: dict[str, str], values: list[str], stdin: str) -> dict[str, object]:
-    value = metadata(Path(os.environ["STAND_IN_LOG"])).get(values[0], flags.get("--default"))
+    value = metadata(log_file()).get(values[0], flags.get("--default"))
     if value is None:
         end("fatal: failed to get meta-data: 404 Not Found", 1)
     print(value)
@@ -155,13 +187,115 @@ def upload(flags: dict[str, str], values: list[str], stdin: str) -> dict[str, ob
         part.strip() for part in values[0].split(flags.get("--delimiter", ";")) if part.strip()
     ]
     literal = "--literal" in flags
-    names = (
-        parts if literal else [name for part in parts for name in glob.glob(part, recursive=True)]  # noqa: PTH207
-    )
-    missing = [name for name in names if not Path(name).is_file()]
+    names = parts if literal else expanded(parts)
+    missing = [name for name in names if not os.path.isfile(name)]  # noqa: PTH113
     if missing:
         end(f"fatal: failed to upload artifacts: open {missing[0]}: no such file or directory", 1)
+    job = os.environ.get("BUILDKITE_JOB_ID", "")
+    for name in names:
+        with open(name, "rb") as file:  # noqa: PTH123
+            put_artifact(log_file(), job, name, file.read())
     return {"files": names}
+
+
+def expanded(patterns: list[str]) -> list[str]:
+    import glob
+
+    return [name for each in patterns for name in glob.glob(each, recursive=True)]  # noqa: PTH207
+
+
+def put_artifact(
+    log: "Path", job: str, path: str, content: bytes, *, retried: bool = False
+) -> None:
+    """Keep an artifact as if `job` had uploaded it; `retried`: that job was retried since."""
+    store = log.with_name(f"{log.name}.artifacts")
+    store.mkdir(exist_ok=True)
+    number = sum(1 for _ in store.glob("*.content"))
+    (store / f"{number}.content").write_bytes(content)
+    entry = {"job": job, "path": path, "number": number, "size": len(content), "retried": retried}
+    with (store / "index.jsonl").open("a") as index:
+        index.write(json.dumps(entry) + "\n")
+
+
+def put_build(log: "Path", root: "Path", *, retried: frozenset[str] = frozenset()) -> None:
+    """Keep each file below `root` as an artifact of the job whose id begins its path."""
+    for path in sorted(root.rglob("*")):
+        if path.is_file():
+            name = path.relative_to(root).as_posix()
+            job = name.split("/")[0]
+            put_artifact(log, job, name, path.read_bytes(), retried=job in retried)
+
+
+def artifacts(log: "Path") -> list[dict[str, object]]:
+    """All that is on the Artifacts tab: `job`, `path`, `size`, `retried`."""
+    index = log.with_name(f"{log.name}.artifacts") / "index.jsonl"
+    return [json.loads(line) for line in index.read_text().splitlines()] if index.exists() else []
+
+
+def artifact_content(log: "Path", path: str) -> bytes:
+    """The content of the artifact that was uploaded last under `path`."""
+    number = [each["number"] for each in artifacts(log) if each["path"] == path][-1]
+    return (log.with_name(f"{log.name}.artifacts") / f"{number}.content").read_bytes()
+
+
+def matching(flags: dict[str, str], query: str) -> list[dict[str, object]]:
+    import re
+
+    pattern = re.compile(".*".join(map(re.escape, query.split("*"))), re.DOTALL)
+    step = flags.get("--step")
+    return [
+        each
+        for each in artifacts(log_file())
+        if pattern.fullmatch(str(each["path"]))
+        and step in (None, each["job"])
+        and (not each["retried"] or "--include-retried-jobs" in flags or step is not None)
+    ]
+
+
+def search(flags: dict[str, str], values: list[str], stdin: str) -> dict[str, object]:
+    found = matching(flags, values[0])
+    if not found and "--allow-empty-results" not in flags:
+        end(f'fatal: no matches found for "{values[0]}"', 1)
+    layout = flags.get("--format", r"%j %p %c\n").encode().decode("unicode_escape")
+    print(f'INFO   Searching for artifacts: "{values[0]}"', file=sys.stderr)
+    for each in found:
+        fields = {"j": each["job"], "p": each["path"], "s": each["size"], "i": each["number"]}
+        fields["c"] = "2026-11-21T10:00:00Z"
+        sys.stdout.write(filled(layout, fields))
+    return {"query": values[0]}
+
+
+def filled(layout: str, fields: dict[str, object]) -> str:
+    import re
+
+    return re.sub("%([jpsic])", lambda match: str(fields[match[1]]), layout)
+
+
+def download(flags: dict[str, str], values: list[str], stdin: str) -> dict[str, object]:
+    from pathlib import Path
+
+    destination = Path(values[1]).resolve()
+    if not destination.is_dir():
+        end(f"fatal: failed to download artifacts: {destination} is not a directory", 1)
+    found = matching(flags, values[0])
+    if not found:
+        end("fatal: failed to download artifacts: no artifacts found for downloading", 1)
+    log = log_file()
+    for each in found:
+        parts = [part for part in os.path.normpath(str(each["path"])).split("/") if part]
+        while parts[0] == "..":
+            parts.pop(0)
+        into = destination.parent if parts[0] == destination.name else destination
+        target = into.joinpath(*parts)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        store = log.with_name(f"{log.name}.artifacts")
+        target.write_bytes((store / f"{each['number']}.content").read_bytes())
+    return {"query": values[0], "downloaded": len(found)}
+
+
+def request_token(flags: dict[str, str], values: list[str], stdin: str) -> dict[str, object]:
+    print("eyJhbGciOiJub25lIn0.eyJzdWIiOiJ0ZXN0In0.c2lnbmF0dXJl")
+    return {"audience": flags.get("--audience", "")}
 
 
 def set_environment(flags: dict[str, str], values: list[str], stdin: str) -> dict[str, object]:
@@ -182,17 +316,48 @@ def set_environment(flags: dict[str, str], values: list[str], stdin: str) -> dic
     return {"environment": environment}
 
 
-def end(message: str, status: int) -> NoReturn:
+def end(message: str, status: int) -> "NoReturn":
     print(message, file=sys.stdout if status == 0 else sys.stderr)
     raise SystemExit(status)
 
 
+def refuse() -> None:
+    end("fatal: failed: POST https://agent.buildkite.com/v3/: 500 Internal Server Error", 1)
+
+
+def print_junk() -> None:
+    sys.stdout.buffer.write(bytes(range(256)) * 4096)
+    raise SystemExit(0)
+
+
+def hang() -> None:
+    import signal
+
+    signal.pause()
+
+
+def kill_the_caller() -> None:
+    import signal
+
+    os.kill(os.getppid(), signal.SIGKILL)
+    raise SystemExit(0)
+
+
+BROKEN = {
+    "refuses": refuse,
+    "prints junk": print_junk,
+    "hangs": hang,
+    "kills its caller": kill_the_caller,
+}
 ANSWERS = {
     ("annotate",): annotate,
     ("annotation", "remove"): remove,
     ("meta-data", "get"): get_metadata,
     ("meta-data", "set"): set_metadata,
     ("artifact", "upload"): upload,
+    ("artifact", "search"): search,
+    ("artifact", "download"): download,
+    ("oidc", "request-token"): request_token,
     ("env", "set"): set_environment,
 }
 

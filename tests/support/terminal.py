@@ -42,11 +42,11 @@ def on_terminal(
     return written.decode()
 
 
-def in_a_pipe(program: str, *arguments: str) -> str:
+def in_a_pipe(program: str, *arguments: str, env: Mapping[str, str | None] | None = None) -> str:
     """Everything that the Python `program` writes to a pipe which is its stderr."""
     command = [sys.executable, "-c", program, *arguments]
     ran = subprocess.run(
-        command, env=environment(), capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL
+        command, env=environment(env), capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL
     )  # fmt: skip
     return ran.stderr
 

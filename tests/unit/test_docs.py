@@ -2,12 +2,16 @@
 
 import os
 import re
+import textwrap
 from pathlib import Path
 
 import pytest
+from msgspec.structs import asdict
 
+from ci_doctor.buildkite.retry_rules import rules_for
 from ci_doctor.catalogue import all_rules
 from ci_doctor.commands.listing import COMMANDS
+from ci_doctor.config.exit_codes import ExitCodes
 from ci_doctor.diagnosis.diagnosis import load_rules
 from ci_doctor.diagnosis.failure_class import POLICIES
 from ci_doctor.model.exit_code import ExitCode
@@ -84,17 +88,15 @@ def exit_codes_page() -> str:
         "",
         "## In a pipeline",
         "",
+        "`ci-doctor pipeline retry-rules` prints the rules of a step for the codes of this repository, with their reasons. A code",
+        "that others end with, too (1 to 7 are pytest's), gets no rule if the rule could hide a failure, and a comment says so. If",
+        "`infra` is 255, a command killed by a signal is retried, too.",
+        "",
         "```yaml",
         "steps:",
         '  - label: "correctness"',
         "    command: ci-doctor correctness --retries 3",
-        "    retry:",
-        "      automatic:",
-        "        - {exit_status: 75, limit: 2}",
-        "        - {exit_status: -1, signal_reason: none, limit: 1}",
-        "        - {signal_reason: agent_stop, limit: 1}",
-        "    soft_fail:",
-        "      - exit_status: 85",
+        textwrap.indent(rules_for(asdict(ExitCodes())).yaml, "    ").rstrip(),
         "```",
     ]
     return "\n".join(lines) + "\n"

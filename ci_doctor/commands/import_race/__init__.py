@@ -168,7 +168,9 @@ def _investigate(session: "Session", request: "RaceRequest", timeline: Path | No
     redactor = session.redactor
     interruption = Interruption()
     with interruption.handling():
-        with Teller(StepSource(LineKind.KEPT), redactor) as teller:
+        with Teller(
+            StepSource(LineKind.KEPT), redactor, group="ci-doctor import-race: runs"
+        ) as teller:
             outcome = run(
                 request,
                 directory=session.directory,

@@ -68,6 +68,6 @@ def audit(
     request = AuditRequest(
         package=package, triggers=triggers, entries=entries, follow=follow, timeout_s=timeout
     )
-    with Teller(StepSource(LineKind.STATUS)) as tell:
+    with Teller(StepSource(LineKind.STATUS), group="ci-doctor preload audit: steps") as tell:
         outcome = audit_package(targets, request, tell=tell)
     return session.finish(outcome, on_stdout=outcome.error is None)

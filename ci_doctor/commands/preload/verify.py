@@ -41,6 +41,6 @@ def verify(
 
     session.claim()
     targets = interpreters_of(settings_of(session, config_path, pythons, venvs))
-    with Teller(StepSource(LineKind.STATUS)) as tell:
+    with Teller(StepSource(LineKind.STATUS), group="ci-doctor preload verify: runs") as tell:
         outcome = verify_shims(targets, runs=runs, tell=tell)
     return session.finish(outcome, on_stdout=outcome.error is None)

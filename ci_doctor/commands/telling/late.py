@@ -40,5 +40,7 @@ class LateTeller:
             from ci_doctor.commands.telling.steps import StepSource
             from ci_doctor.commands.telling.teller import Teller
 
-            self._teller = Teller(StepSource(LineKind.STATUS)).__enter__()
+            self._teller = Teller(
+                StepSource(LineKind.STATUS), group="ci-doctor: progress"
+            ).__enter__()
         self._teller(step)

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from ci_doctor.commands.telling.line import Span
+from ci_doctor.session.log_stream import dialect_on, harmless
 
 
 class Screen:
@@ -54,7 +55,9 @@ class Screen:
         if is_same and not kept:
             return
         text = _above(len(self._drawn))
-        for line in (*kept, *fitting):
+        for line in kept:
+            text += harmless(f"{line}\n", sys.stderr)
+        for line in fitting:
             text += f"{line}\n"
         # One write: what is wiped and not yet drawn again would be seen as a flicker.
         write(text)
@@ -108,7 +111,7 @@ def _can_redraw() -> bool:
     except ValueError:
         return False
     # An agent gives its jobs a terminal too, and sets CI: its log shows each frame for ever.
-    if os.environ.get("CI"):
+    if os.environ.get("CI") or dialect_on(sys.stderr) is not None:
         return False
     # "dumb" knows no cursor movement (terminfo); without TERM nothing is known.
     return os.environ.get("TERM", "dumb") != "dumb"

@@ -11,6 +11,7 @@ from typing import Generic, Self, TypeVar
 from ci_doctor.commands.telling.line import Line, LineKind, ProgressSource, Span
 from ci_doctor.commands.telling.screen import Screen, write
 from ci_doctor.render.safe_text import printable
+from ci_doctor.session.log_stream import LogGroup, begin_output
 from ci_doctor.system import clock
 from ci_doctor.system.secrets.redaction import Redactor
 
@@ -33,12 +34,16 @@ class Teller(Generic[EventT]):
     stops nothing.
     """
 
-    def __init__(self, source: ProgressSource[EventT], redactor: Redactor | None = None) -> None:
-        """`redactor` knows the secrets of the command.
+    def __init__(
+        self, source: ProgressSource[EventT], redactor: Redactor | None = None, *, group: str = ""
+    ) -> None:
+        """`group` is the title of its group in the log of a CI, empty for none.
 
-        Without it those of our own environment are taken out.
+        `redactor` knows the secrets of the command. Without it those of our own environment are
+        taken out.
         """
         self._source = source
+        self._group = LogGroup(group) if group else None
         self._redactor = redactor or Redactor.from_environment(os.environ)
         self._screen = Screen()
         self._timer: asyncio.TimerHandle | None = None
@@ -62,6 +67,7 @@ class Teller(Generic[EventT]):
             self._leave()
         if self._has_kept:
             write("\n")  # between the progress and the report
+        self._end_group()
 
     def __call__(self, event: EventT) -> None:
         """Show `event`."""
@@ -97,6 +103,15 @@ class Teller(Generic[EventT]):
         lines = safe.split("\n")
         self._keep([before + line for line in lines])
 
+    def hand_over(self, title: str) -> None:
+        """Show `title` and end the group: what follows is the output of another program.
+
+        Our own lines stand between its lines from now on.
+        """
+        self._end_group()
+        if not begin_output(self._one_safe_line(title)):
+            self.say(title)
+
     def freeze(self) -> None:
         """Let the live lines stand as they are; from now on events get plain lines.
 
@@ -106,6 +121,11 @@ class Teller(Generic[EventT]):
             self._draw([])
             self._has_kept = True
         self._leave()
+
+    def _end_group(self) -> None:
+        if self._group is not None:
+            self._group.end()
+        self._group = None
 
     def _leave(self) -> None:
         if self._timer is not None:
@@ -140,6 +160,8 @@ class Teller(Generic[EventT]):
 
     def _keep(self, lines: Sequence[str]) -> None:
         self._has_kept = True
+        if self._group is not None:
+            self._group.begin()
         self._draw(lines)
 
     def _refresh(self) -> None:

@@ -36,6 +36,7 @@ cached = itertools.count(1)
 answered_so_far: list[int] = []
 asked_so_far: list[dict[str, Any]] = []
 remembered: set[str] = set()
+remembered_answers: list[bytes] = []
 turned_away: set[str] = set()
 
 
@@ -95,7 +96,8 @@ def before_serving() -> None:
 
 
 def choice(body: dict[str, Any], index: int) -> dict[str, Any]:
-    text = "said " + hashlib.sha256(f"{body.get('prompt')}{index}".encode()).hexdigest()
+    prompt = "" if "ignores-prompts" in TRAITS else body.get("prompt")
+    text = "said " + hashlib.sha256(f"{prompt}{index}".encode()).hexdigest()
     if ("flip" in TRAITS and body.get("prompt") == "p1") or "flip-all" in TRAITS:
         text = text[:9] + ("?" if text[9] != "?" else "!") + text[10:]
     if "flip-other" in TRAITS:
@@ -172,7 +174,9 @@ class Handler(small_http.Handler):
         asked_so_far.append(body)
         tell()
         if "backwards" in TRAITS:
-            time.sleep(0.01 * (9 - int(body["prompt"][1:])))
+            # A changed prompt has no number.
+            number = body["prompt"][1:]
+            time.sleep(0.01 * (9 - int(number)) if number.isdigit() else 0)
         if "slow" in TRAITS:
             time.sleep(0.1)
         if "silent" in TRAITS or ("silent-on-p1" in TRAITS and body["prompt"] == "p1"):
@@ -194,6 +198,10 @@ class Handler(small_http.Handler):
             # The engine is lost after two words, and the front end ends the stream in good order.
             words = [json.dumps({"choices": [{"index": 0, "text": word}]}) for word in ("I", " am")]
             return "".join(f"data: {each}\n\n" for each in (*words, "[DONE]")).encode()
+        if "caches-all" in TRAITS:
+            # A cache whose key is the same for every request.
+            remembered_answers.append(json.dumps(answer(body)).encode())
+            return remembered_answers[0]
         return json.dumps(answer(body)).encode()
 
     def after_an_answer(self) -> None:

@@ -89,3 +89,10 @@ def test_a_default_directory_in_use_is_left_for_the_next(tmp_path: Path) -> None
         "ci-doctor-report",
         "ci-doctor-report-2",
     ]
+
+
+def test_a_file_above_the_directory_is_an_error_and_no_endless_search(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+
+    with pytest.raises(UsageError, match=r"cannot use .*Not a directory"):
+        lock_free_below(tmp_path / "file" / "reports", "setup-env")

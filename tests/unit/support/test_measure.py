@@ -56,9 +56,11 @@ def sign(number):
     return 1
 
 def count():
+    import colorsys
     for number in range(3):
         sign(number)
 
+import sched
 thread = threading.Thread(target=count)
 thread.start()
 thread.join()
@@ -76,9 +78,9 @@ def root(tmp_path: Path) -> Path:
     """A checkout with a package named as ours, and what tests/run.sh puts into its environment."""
     (tmp_path / "ci_doctor").mkdir()
     (tmp_path / "ci_doctor" / "never_run.py").write_text("pass\n")
-    (tmp_path / "site" / "coverage").parent.mkdir()
-    (tmp_path / "site" / "coverage").symlink_to(Path(coverage.__file__).parent)
-    (tmp_path / "site" / "measure.py").write_text(Path(measure.__file__).read_text())
+    (tmp_path / "site-packages" / "coverage").parent.mkdir()
+    (tmp_path / "site-packages" / "coverage").symlink_to(Path(coverage.__file__).parent)
+    (tmp_path / "site-packages" / "measure.py").write_text(Path(measure.__file__).read_text())
     return tmp_path
 
 
@@ -92,7 +94,11 @@ def arcs(file: Path, of: Path) -> set[tuple[int, int]]:
 
 def record(root: Path) -> None:
     """Import the package with `measure` at work, and make coverage's data of it."""
-    environment = {**os.environ, "MEASURE_COVERAGE": str(root), "PYTHONPATH": str(root / "site")}
+    environment = {
+        **os.environ,
+        "MEASURE_COVERAGE": str(root),
+        "PYTHONPATH": str(root / "site-packages"),
+    }
     # Without site: there another `measure` may be at work, that of this very test.
     program = [sys.executable, "-S", "-c", "import measure; measure.start(); import ci_doctor"]
     subprocess.run(program, cwd=root, env=environment, check=True)
@@ -119,6 +125,27 @@ def test_a_record_holds_what_coverage_would(
 
     assert arcs(root / ".coverage", ours) == reference
     assert len(reference) > 10
+
+
+def test_a_module_of_others_is_not_traced_and_what_is_ours_is_from_there_on(root: Path) -> None:
+    """Tracing doubles what an import costs; of others it records nothing."""
+    (root / "site-packages" / "others.py").write_text(
+        "import sys\nTRACED = sys.gettrace() is not None\nraise ImportError(TRACED)\n"
+    )
+    ours = root / "ci_doctor" / "__init__.py"
+    ours.write_text(
+        "import sys\n"
+        "try:\n"
+        "    import others\n"
+        "except ImportError as error:\n"
+        "    assert error.args == (False,)\n"
+        "assert sys.gettrace() is not None\n"
+    )
+    record(root)
+    data = coverage.CoverageData(str(root / ".coverage"))
+    data.read()
+
+    assert data.lines(str(ours)) == [1, 2, 3, 4, 5, 6]
 
 
 class Tracer:

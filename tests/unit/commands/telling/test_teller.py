@@ -56,6 +56,57 @@ def teller(*secrets: str) -> Teller[Line]:
     return Teller(Script(), Redactor(secrets))
 
 
+# --- in the log of a CI ---
+
+GROUPED = """
+import sys
+from ci_doctor.commands.telling.line import LineKind
+from ci_doctor.commands.telling.steps import StepSource
+from ci_doctor.commands.telling.teller import Teller
+
+with Teller(StepSource(LineKind.KEPT), group="ci-doctor launch: services") as tell:
+    for step in sys.argv[1:]:
+        if step == "client":
+            tell.hand_over("running pytest")
+            print("1 failed", file=sys.stderr)
+        else:
+            tell(step)
+"""
+
+
+def test_progress_stands_in_a_closed_group_which_ends_with_it() -> None:
+    github = {"GITHUB_ACTIONS": "true"}
+
+    assert in_a_pipe(GROUPED, "one", "::error::two", env=github) == (
+        "::group::ci-doctor launch: services\none\n\u200b::error::two\n\n::endgroup::\n"
+    )
+    assert in_a_pipe(GROUPED, env=github) == ""
+
+
+@pytest.mark.parametrize(
+    ("variable", "log"),
+    [
+        (
+            "BUILDKITE",
+            "--- ci-doctor launch: services\nready\n--- running pytest\n1 failed\nstopped\n\n",
+        ),
+        (
+            "GITHUB_ACTIONS",
+            "::group::ci-doctor launch: services\nready\n::endgroup::\nrunning pytest\n1 failed\nstopped\n\n",
+        ),
+        ("CI", "ready\nrunning pytest\n1 failed\nstopped\n\n"),
+    ],
+)
+def test_the_output_of_another_program_is_not_in_our_group(variable: str, log: str) -> None:
+    assert in_a_pipe(GROUPED, "ready", "client", "stopped", env={variable: "true"}) == log
+
+
+def test_a_terminal_of_an_agent_is_not_redrawn() -> None:
+    log = on_terminal(GROUPED, "ready", env={"BUILDKITE": "true"})
+
+    assert log.splitlines() == ["--- ci-doctor launch: services", "ready", ""]
+
+
 # --- plain lines ---
 
 
