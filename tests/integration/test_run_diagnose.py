@@ -348,6 +348,28 @@ def test_a_failure_is_explained_below_the_output_in_twelve_lines_at_most(tmp_pat
     assert talk.count("\n") <= 12, ran
 
 
+def test_the_lines_of_two_streams_stay_whole_in_the_log(tmp_path: Path) -> None:
+    program = """
+import array, fcntl, os, termios
+
+def write(stream, text):
+    os.write(stream, text)
+    unread = array.array("i", [1])
+    while unread[0]:
+        fcntl.ioctl(stream, termios.FIONREAD, unread)
+
+for number in range(30):
+    write(1, b"out")
+    write(2, b"err\\n")
+    write(1, b"put\\n")
+raise SystemExit(1)
+"""
+    python(tmp_path, program, "--report-dir", "r")
+
+    lines = (tmp_path / "r" / "command.log").read_text().splitlines()
+    assert sorted(lines) == ["err"] * 30 + ["output"] * 30
+
+
 def test_the_report_names_the_cause_and_judges_nothing(tmp_path: Path) -> None:
     python(tmp_path, FAILS, "--report-dir", "r")
 

@@ -20,7 +20,7 @@ _CHUNK_BYTES: Final = 128 * 1024
 class Pump:
     """Passes the output of `channel` on until its end, or until `stopper` is closed at its far end.
 
-    `add` gets each piece before it is written. `on_end` is called in its thread at the end.
+    `add` gets each piece, and the descriptor it is for, before it is written. `on_end` is called in its thread at the end.
     is_over: whether it has ended. is_exhausted: whether every writer has closed its end, or our own
     stream cannot be written any more.
     """
@@ -29,7 +29,7 @@ class Pump:
         self,
         channel: Channel,
         stopper: int,
-        add: Callable[[memoryview], None],
+        add: Callable[[memoryview, int], None],
         on_end: Callable[[], None],
     ) -> None:
         self.channel = channel
@@ -91,7 +91,7 @@ class Pump:
         count = _read_into(self.channel.source, self._buffer[:limit])
         piece = self._buffer[:count]
         # Before it is written: with a slow reader, the log keeps the order of both streams.
-        self._add(piece)
+        self._add(piece, self.channel.target)
         while piece:
             written = _write(self.channel.target, piece)
             piece = piece[written:]

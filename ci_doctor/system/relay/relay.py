@@ -64,6 +64,7 @@ class _Relay:
             for number in self._arrivals.wait():
                 self._take(number)
         self._drain()
+        self._log.flush()
         return CommandEnd(
             returncode=self._returncode,
             request=self._request,
