@@ -16,14 +16,14 @@ class Schedule(Struct, frozen=True, kw_only=True):
     """What is planned and done.
 
     `order` are all starts that the run may need, `made` those that count already. `looks` are the
-    numbers of starts after which a regression may be declared. `archived` baseline starts stand
-    beside them. `least_baselines` and `least_candidates` must have answered before a pass.
+    numbers of starts after which a regression may be declared. `archived`: enough builds
+    were archived to pass without a baseline start of today. `least_baselines` and `least_candidates` must have answered before a pass.
     """
 
     order: tuple[Arm, ...]
     made: tuple[Arm, ...] = ()
     looks: tuple[int, ...] = ()
-    archived: int = 0
+    archived: bool = False
     least_baselines: int = 1
     least_candidates: int = 1
 

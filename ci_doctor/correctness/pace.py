@@ -23,19 +23,19 @@ _FACTOR = 2
 class Pace(Struct, frozen=True, kw_only=True):
     """The estimate before the first start (`prior`), what to make, and for how long.
 
-    `began` and `deadline` are monotonic times.
+    `archived`: enough builds were archived to pass without a baseline start of today. `began` and `deadline` are monotonic times.
     """
 
     prior: Estimate
     rules: Rules
-    archived: int
+    archived: bool
     began: float
     deadline: float
 
     @property
     def order(self) -> tuple[Arm, ...]:
         """All starts, should none of them decide before the last."""
-        return sequence(self.rules, self.archived)
+        return sequence(self.rules, archived=self.archived)
 
     def outlook(self, results: Sequence[StartResult], now: float) -> str:
         """How many starts still fit, and what that leaves undecided."""
@@ -53,12 +53,12 @@ class Pace(Struct, frozen=True, kw_only=True):
             return resumed_run(estimate, schedule.remaining, argv, directory, reserve_s)
         if self.rules.policy is Policy.ANY:
             retries = self.rules.retries + _MORE
-            anew = sequence(replace(self.rules, retries=retries), self.archived)
+            anew = sequence(replace(self.rules, retries=retries), archived=self.archived)
             return new_run(estimate, anew, argv, retries, reserve_s)
         most = _FACTOR * self.rules.max_starts
         limits = self.rules.limits
         longer = replace(self.rules, max_starts=most, earlier_max_starts=limits)
-        further = replace(schedule, order=sequence(longer, self.archived)).remaining
+        further = replace(schedule, order=sequence(longer, archived=self.archived)).remaining
         return extended_run(estimate, further, argv, directory, most, reserve_s)
 
     def _estimate(self, results: Sequence[StartResult]) -> Estimate:
@@ -73,7 +73,7 @@ class Pace(Struct, frozen=True, kw_only=True):
         # The policy `any` has no test, and so no look.
         looks: tuple[int, ...] = ()
         if self.rules.policy is Policy.CONTROL:
-            looks = planned_looks(self.rules, archived=self.archived > 0)
+            looks = planned_looks(self.rules, archived=self.archived)
         return Schedule(
             order=self.order,
             made=tuple(result.start.arm for result in results if result.counts),

@@ -72,6 +72,7 @@ def rules(settings: CorrectnessSettings) -> Rules:
         policy=settings.policy,
         least_candidates=settings.min_candidate_starts,
         least_baselines=settings.min_baseline_starts,
+        archive_builds=settings.archive_builds,
         max_starts=settings.max_starts,
         seed=settings.seed or 0,
         evidence=settings.evidence,

@@ -97,6 +97,8 @@ def prepare(
     redactor = Redactor.from_environment(environment, *_service_environments(made))
     identities = {arm: identity_of(made, arm, redactor, settings.archive_ignore) for arm in Arm}
     archive = _run_archive(settings, made, identities[Arm.BASELINE])
+    if archive:
+        made = replace(made, rules=archive.raised(made.rules, environment))
     # Another commit is another experiment, and is not resumed.
     repository = checkout(Path.cwd())
     identity = identify(made, {"commit": repository.commit if repository else None})
@@ -163,10 +165,14 @@ def _pace(made: ExperimentPlan, identity: RunIdentity, archive: RunArchive | Non
     return Pace(
         prior=prior or assumed(len(made.requests), made.passes, made.concurrency),
         rules=made.rules,
-        archived=len(archive.matches.starts) if archive else 0,
+        archived=_is_archived(archive, made.rules),
         began=made.started,
         deadline=made.deadline,
     )
+
+
+def _is_archived(archive: RunArchive | None, rules: Rules) -> bool:
+    return archive is not None and archive.matches.builds >= rules.archive_builds
 
 
 def _findings(made: ExperimentPlan, file: Path, archive: RunArchive | None) -> tuple[Finding, ...]:
@@ -184,6 +190,5 @@ def _notes(
         notes += archive.notes()
     # A run that is resumed has begun: what was expected of it no longer is.
     if rules.policy is Policy.CONTROL and not request.resume:
-        archived = bool(archive and archive.matches.starts)
-        notes.append(expectation(rules, archived=archived))
+        notes.append(expectation(rules, archived=_is_archived(archive, rules)))
     return tuple(notes)

@@ -107,7 +107,8 @@ class CorrectnessSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     both arms. Without a `seed` the order of the arms is drawn anew for each run. Without a `budget`
     it is the step's own timeout, less a margin, or 25 minutes. `reset` is for both arms. `limit` is
     how far numbers may lie apart, such as "0.01 nat" or "4 ulp". `archive_ignore` holds names of
-    identity facts, with `*`, that may differ: the part under test. `control`: a request with a
+    identity facts, with `*`, that may differ: the part under test. So many independent
+    builds as `archive_builds` must be archived before they stand in for a baseline start. `control`: a request with a
     changed prompt must change the answer.
     """
 
@@ -136,6 +137,7 @@ class CorrectnessSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     archive_days: Annotated[float, Meta(gt=0)] = 14.0
     archive_limit: str = "1GiB"
     archive_write: ArchiveWrite = ArchiveWrite.AUTO
+    archive_builds: Count = 1
     archive_ignore: tuple[str, ...] = ()
     fail_on_flaky: bool = False
     baseline: ArmSettings | None = None
@@ -168,7 +170,8 @@ class Rules(Struct, frozen=True, kw_only=True):
     `seed` is that of the order of the arms; `randomised` says whether we chose that order.
     `earlier_max_starts` are the limits under which the run was begun, if it was resumed under
     another one.
-    `evidence` says whether evidence that shows too little makes the run void.
+    `evidence` says whether evidence that shows too little makes the run void. `archive_builds`
+    independent builds in the archive stand in for a baseline start of today.
     """
 
     retries: int = 3
@@ -181,6 +184,7 @@ class Rules(Struct, frozen=True, kw_only=True):
     randomised: bool = True
     earlier_max_starts: tuple[int, ...] = ()
     evidence: EvidencePolicy = EvidencePolicy.STRICT
+    archive_builds: int = 1
 
     @property
     def limits(self) -> tuple[int, ...]:

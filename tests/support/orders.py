@@ -10,7 +10,7 @@ from ci_doctor.correctness.verdict.schedule import sequence
 def seed_of(letters: str) -> int:
     """The smallest seed with which a run of the default rules begins in this order, such as `AB`."""
     for seed in count():
-        order = sequence(Rules(seed=seed), 0)
+        order = sequence(Rules(seed=seed))
         if "".join(arm.letter for arm in order).startswith(letters):
             return seed
     raise AssertionError

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ci_doctor.correctness import rules
 from ci_doctor.correctness.archive.archive import Archive, unfit
@@ -16,7 +17,8 @@ from ci_doctor.correctness.archive.revocations import read_revocations
 from ci_doctor.correctness.archive.trust import build_of, trusted
 from ci_doctor.correctness.evidence.outputs import Outputs
 from ci_doctor.correctness.results import Experiment, StartResult
-from ci_doctor.correctness.settings import ArchiveWrite, Arm, ArmPlan, ExperimentPlan
+from ci_doctor.correctness.settings import ArchiveWrite, Arm, ArmPlan, ExperimentPlan, Rules
+from ci_doctor.correctness.verdict.archive_licence import MANY_BUILDS
 from ci_doctor.errors import CiDoctorError
 from ci_doctor.identity.identity import Identity
 from ci_doctor.identity.read import Served, read_identity
@@ -78,6 +80,17 @@ class RunArchive(Struct, frozen=True, kw_only=True):
         if matches.unknown:
             facts = ", ".join(matches.unknown)
             yield f"assumed to match, since nobody knows: {facts}"
+
+    def raised(self, rules: Rules, environ: Mapping[str, str]) -> Rules:
+        """`rules` for this build: one that may write adds a baseline start of its own.
+
+        Until the archive holds six builds. If each build took the first one's word, it would never
+        grow.
+        """
+        allowed, _ = _may_write(self.write, environ)
+        if not allowed:
+            return rules
+        return replace(rules, archive_builds=max(rules.archive_builds, MANY_BUILDS))
 
     def findings(self) -> Iterator[Finding]:
         """A warning if files of the archive are unusable."""

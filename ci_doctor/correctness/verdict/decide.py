@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from ci_doctor.correctness.settings import Arm, EvidencePolicy, Policy, Rules
+from ci_doctor.correctness.verdict.archive_licence import replaces_baseline
 from ci_doctor.correctness.verdict.bounds import request_bounds
 from ci_doctor.correctness.verdict.compare import (
     ArmStart,
@@ -146,7 +147,7 @@ def _green(verdict: Verdict, reason: str, evidence: VerdictEvidence, rules: Rule
             f"and {made} could be made",
         )
     today = sum(not start.archived for start in evidence.baseline)
-    if today == len(evidence.baseline) and today < rules.least_baselines:
+    if not replaces_baseline(evidence.baseline, rules) and today < rules.least_baselines:
         return Decision(
             verdict=Verdict.INCONCLUSIVE,
             reason=f"{reason}; {rules.least_baselines} baseline starts are required, "

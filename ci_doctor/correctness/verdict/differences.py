@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from ci_doctor.correctness.settings import Arm, Rules
-from ci_doctor.correctness.verdict.archive_licence import excess_p
+from ci_doctor.correctness.verdict.archive_licence import excess_p, replaces_baseline
 from ci_doctor.correctness.verdict.compare import ArmStart, counted, failures, of_arm
 from ci_doctor.correctness.verdict.labelings import Labels
 from ci_doctor.correctness.verdict.licence import (
@@ -120,7 +120,7 @@ def _is_end(starts: Sequence[ArmStart], rules: Rules, *, complete: bool) -> bool
     if complete or not rules.randomised:
         return complete
     made = sum(not start.archived for start in starts)
-    return made in planned_looks(rules, archived=made < len(starts))
+    return made in planned_looks(rules, archived=replaces_baseline(starts, rules))
 
 
 def _first_look(rules: Rules) -> int:

@@ -6,7 +6,6 @@ the baseline gives it too, and if the candidate still gives what the baseline gi
 """
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 
@@ -60,20 +59,29 @@ def _needed(pattern: Pattern, places: Places) -> frozenset[Arm]:
         return _BOTH
     needed = set()
     today = {pattern[place] for place in places.baseline}
-    for answer, times in Counter(candidate).items():
-        if answer not in today and not _archive_licenses(pattern, places, answer, times):
+    for answer in set(candidate) - today:
+        if not archive_licenses(pattern, places, answer):
             needed.add(Arm.BASELINE)
     if not is_kept(pattern, places):
         needed.add(Arm.CANDIDATE)
     return frozenset(needed)
 
 
-def _archive_licenses(pattern: Pattern, places: Places, answer: int, times: int) -> bool:
+def archive_licenses(pattern: Pattern, places: Places, answer: int) -> bool:
+    """Whether the archived builds license that the candidate gives `answer`, a class of `pattern`.
+
+    A missing answer is never licensed, and makes no other one rarer.
+    """
+    if answer == MISSING:
+        return False
     with_answer = Fraction(0)
     for build in places.builds:
         given = sum(pattern[place] == answer for place in build)
         with_answer += Fraction(given, len(build))
-    return licensed(math.floor(with_answer), len(places.builds), times, len(places.candidate))
+    candidate = _answers(pattern, places.candidate)
+    # Rounded down: a part of a build is none.
+    builds_with = math.floor(with_answer)
+    return licensed(builds_with, len(places.builds), candidate.count(answer), len(candidate))
 
 
 def is_kept(pattern: Pattern, places: Places) -> bool:
@@ -91,13 +99,17 @@ def is_kept(pattern: Pattern, places: Places) -> bool:
     today = _answers(pattern, places.baseline)
     first = today[: places.first]
     is_baselines = all(answer == usual for answer in first)
-    if (first or places.builds) and is_baselines and _is_archives(pattern, places, usual):
+    if (first or places.builds) and is_baselines and is_usual_in_archive(pattern, places, usual):
         return True
     shared = set(candidate) & set(_answers(pattern, places.all_baseline))
     return bool(shared) and len(set(candidate)) > 1
 
 
-def _is_archives(pattern: Pattern, places: Places, answer: int) -> bool:
+def is_usual_in_archive(pattern: Pattern, places: Places, answer: int) -> bool:
+    """Whether `answer`, a class of `pattern`, is the usual one of the archived builds.
+
+    A build that gave another answer too does not agree.
+    """
     agreeing = 0
     for build in places.builds:
         agreeing += all(pattern[place] == answer for place in build)

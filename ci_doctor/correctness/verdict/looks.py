@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from ci_doctor.correctness.settings import Arm, Rules
+from ci_doctor.correctness.verdict.archive_licence import replaces_baseline
 from ci_doctor.correctness.verdict.blocks import StartBlock, block_numbers, blocks
 from ci_doctor.correctness.verdict.compare import ArmStart, counted
 from ci_doctor.correctness.verdict.decision import InterimLook, PermutationTest
@@ -28,7 +29,7 @@ class LookResult(Struct, frozen=True, kw_only=True):
 
 def plan_of(starts: Sequence[ArmStart], rules: Rules) -> tuple[StartBlock, ...]:
     """The blocks of the experiment that these starts belong to."""
-    return blocks(rules, archived=any(start.archived for start in starts))
+    return blocks(rules, archived=replaces_baseline(starts, rules))
 
 
 def planned_looks(rules: Rules, *, archived: bool) -> tuple[int, ...]:

@@ -49,14 +49,16 @@ def baseline_starts(retries: int, alpha: float) -> int:
     raise AssertionError
 
 
-def sequence(rules: Rules, archived: int) -> tuple[Arm, ...]:
-    """All starts that these rules may need beside `archived` ones, in their order.
+def sequence(rules: Rules, *, archived: bool = False) -> tuple[Arm, ...]:
+    """All starts that these rules may need, in their order.
+
+    `archived`: enough builds were archived to pass without a baseline start of today.
 
     An experiment may pull starts forward within a block.
     """
     if rules.policy is Policy.ANY:
         return pairs(rules.retries)
-    plan = blocks(rules, archived=archived > 0)
+    plan = blocks(rules, archived=archived)
     made: Counter[Arm] = Counter()
     arms = []
     while arm := next_in_order(plan, made, rules.seed, ()):

@@ -22,18 +22,18 @@ def planned(made: int = 0) -> Schedule:
 @pytest.mark.parametrize(
     ("made", "archived", "least_a", "least_b", "fewest"),
     [
-        ((), 0, 1, 1, 2),
-        ((A,), 0, 1, 1, 1),
-        ((), 0, 1, 2, 3),
-        ((A, B), 0, 1, 2, 1),
-        ((), 0, 3, 1, 6),
-        ((), 3, 1, 1, 2),
-        ((), 3, 3, 1, 2),
-        ((A, B), 0, 1, 1, 1),
+        ((), False, 1, 1, 2),
+        ((A,), False, 1, 1, 1),
+        ((), False, 1, 2, 3),
+        ((A, B), False, 1, 2, 1),
+        ((), False, 3, 1, 6),
+        ((), True, 1, 1, 2),
+        ((), True, 3, 1, 2),
+        ((A, B), False, 1, 1, 1),
     ],
 )
 def test_the_fewest_starts_that_a_verdict_takes(
-    made: tuple[Arm, ...], archived: int, least_a: int, least_b: int, fewest: int
+    made: tuple[Arm, ...], archived: bool, least_a: int, least_b: int, fewest: int
 ) -> None:
     schedule = Schedule(
         order=TWENTY,

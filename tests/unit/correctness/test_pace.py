@@ -8,7 +8,7 @@ from ci_doctor.correctness.settings import Policy, Rules
 from tests.unit.correctness.experiments import DEATH, result
 
 PACE = Pace(
-    prior=assumed(100, 1, 2), rules=Rules(max_starts=10), archived=0, began=0.0, deadline=1000.0
+    prior=assumed(100, 1, 2), rules=Rules(max_starts=10), archived=False, began=0.0, deadline=1000.0
 )
 WHOLE = result("A1", "one")
 

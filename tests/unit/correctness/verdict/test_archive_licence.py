@@ -1,21 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """An archived answer licenses what as many independent builds have shown as its rate needs."""
 
-from fractions import Fraction
-
 import pytest
 
-from ci_doctor.correctness.settings import Arm
+from ci_doctor.correctness.settings import Arm, Rules
 from ci_doctor.correctness.verdict.archive_licence import (
-    agreeing_share,
-    agrees,
     by_build,
     excess_p,
     independent_builds,
-    is_licensed,
     licensed,
+    replaces_baseline,
 )
 from ci_doctor.correctness.verdict.compare import Answer, ArmStart
+from ci_doctor.correctness.verdict.differences import places_of
+from ci_doctor.correctness.verdict.licence import archive_licenses, is_usual_in_archive
+from ci_doctor.correctness.verdict.patterns import MISSING, pattern
 
 
 def archived(*builds: tuple[str | None, str]) -> list[ArmStart]:
@@ -48,62 +47,83 @@ def candidate(letters: str) -> list[ArmStart]:
     return starts
 
 
+def class_of(starts: list[ArmStart], answer: Answer) -> tuple[tuple[int, ...], int]:
+    """The pattern of these starts, and the class of `answer` in it; one of its own if none gave it."""
+    outcomes = [start.answers.get("r") for start in starts]
+    classes = pattern(outcomes)
+    if answer is None:
+        return classes, MISSING
+    if answer not in outcomes:
+        return classes, len(outcomes)
+    return classes, classes[outcomes.index(answer)]
+
+
+def is_licensed(starts: list[ArmStart], answer: Answer) -> bool:
+    classes, number = class_of(starts, answer)
+    return archive_licenses(classes, places_of(starts, Rules()), number)
+
+
+def is_usual(starts: list[ArmStart], answer: Answer) -> bool:
+    classes, number = class_of(starts, answer)
+    return is_usual_in_archive(classes, places_of(starts, Rules()), number)
+
+
 def test_one_bad_build_excuses_nothing() -> None:
-    assert not is_licensed(one_each("x" + "a" * 19) + candidate("x"), "r", "x")
+    assert not is_licensed(one_each("x" + "a" * 19) + candidate("x"), "x")
     assert not licensed(1, 1, 1, 1)
 
 
 def test_two_builds_license_a_candidate_that_shows_it_as_rarely() -> None:
     starts = one_each("xx" + "a" * 18)
-    assert is_licensed(starts + candidate("x"), "r", "x")
-    assert is_licensed(starts + candidate("xaaaaa"), "r", "x")
+    assert is_licensed(starts + candidate("x"), "x")
+    assert is_licensed(starts + candidate("xaaaaa"), "x")
 
 
 def test_a_rare_mode_made_permanent_is_not_licensed() -> None:
     starts = one_each("xx" + "a" * 18)
-    assert not is_licensed(starts + candidate("xx"), "r", "x")
-    assert not is_licensed(starts + candidate("xxx"), "r", "x")
+    assert not is_licensed(starts + candidate("xx"), "x")
+    assert not is_licensed(starts + candidate("xxx"), "x")
 
 
 def test_two_modes_of_one_half_license_one_another() -> None:
     starts = one_each("xaxaxaxa")
-    assert is_licensed(starts + candidate("xxx"), "r", "x")
-    assert is_licensed(starts + candidate("aaa"), "r", "a")
+    assert is_licensed(starts + candidate("xxx"), "x")
+    assert is_licensed(starts + candidate("aaa"), "a")
 
 
 def test_many_starts_of_one_build_are_one_build() -> None:
     starts = archived(("one", "xxxxxxxxxx"), ("two", "aaaaa"))
     assert independent_builds(starts) == 2
-    assert not is_licensed(starts + candidate("x"), "r", "x")
+    assert not is_licensed(starts + candidate("x"), "x")
 
 
 def test_a_build_counts_with_the_share_of_its_starts() -> None:
     # Every build has shown it, each in one of five starts: a rate of 0.2, and not of 1.
     starts = archived(*((f"build {number}", "xaaaa") for number in range(15)))
-    assert is_licensed(starts + candidate("x"), "r", "x")
-    assert not is_licensed(starts + candidate("xxxx"), "r", "x")
+    assert is_licensed(starts + candidate("x"), "x")
+    assert not is_licensed(starts + candidate("xxxx"), "x")
 
 
 def test_starts_of_unknown_builds_are_one_build_together() -> None:
     starts = archived((None, "x"), (None, "x"), ("known", "x"))
     assert {build: len(made) for build, made in by_build(starts).items()} == {None: 2, "known": 1}
-    assert is_licensed(starts + candidate("x"), "r", "x")
-    assert not is_licensed(archived((None, "xxxx")) + candidate("x"), "r", "x")
+    assert is_licensed(starts + candidate("x"), "x")
+    assert not is_licensed(archived((None, "xxxx")) + candidate("x"), "x")
 
 
 def test_no_answer_licenses_no_answer() -> None:
-    assert not is_licensed(one_each("-----") + candidate("-"), "r", None)
+    assert not is_licensed(one_each("-----") + candidate("-"), None)
 
 
 def test_starts_of_today_are_no_builds_of_the_archive() -> None:
     today = [ArmStart(arm=Arm.BASELINE, number=1, answers={"r": "x"})]
     assert independent_builds(today) == 0
-    assert not is_licensed(today + candidate("x"), "r", "x")
+    assert not is_licensed(today + candidate("x"), "x")
 
 
 def test_a_candidate_start_without_any_answer_makes_no_share_smaller() -> None:
     starts = one_each("xx" + "a" * 18)
-    assert not is_licensed(starts + candidate("xx----"), "r", "x")
+    assert not is_licensed(starts + candidate("xx----"), "x")
 
 
 @pytest.mark.parametrize(
@@ -123,10 +143,19 @@ def test_excess_is_the_upper_tail_of_the_hypergeometric_distribution(
     assert excess_p(builds_with, builds, starts_with, starts) == pytest.approx(p)
 
 
-def test_a_share_is_of_builds_and_a_divided_build_does_not_agree() -> None:
-    starts = archived(("one", "aaaa"), ("two", "ax"), ("three", "x"))
-    assert agreeing_share(starts, "r", "a") == Fraction(1, 3)
-    assert agreeing_share([], "r", "a") == 1
+def test_a_divided_build_does_not_agree() -> None:
+    assert is_usual(archived(("one", "aaaa"), ("two", "a")), "a")
+    assert not is_usual(archived(("one", "aaaa"), ("two", "ax")), "a")
+    six = [("build", "aaaa"), *((f"build {number}", "a") for number in range(4))]
+    assert is_usual(archived(*six, ("divided", "ax")), "a")
+    assert not is_usual(archived(*six[1:], ("divided", "ax"), ("other", "x")), "a")
+
+
+def test_so_many_builds_as_the_rules_ask_for_stand_in_for_a_baseline_start() -> None:
+    starts = archived(("one", "aa"), ("two", "a"))
+    assert replaces_baseline(starts, Rules(archive_builds=2))
+    assert not replaces_baseline(starts, Rules(archive_builds=3))
+    assert not replaces_baseline(candidate("a"), Rules())
 
 
 @pytest.mark.parametrize(
@@ -144,4 +173,4 @@ def test_a_share_is_of_builds_and_a_divided_build_does_not_agree() -> None:
 def test_the_usual_answer_is_that_of_all_builds_or_of_five_sixths_of_many(
     letters: str, *, usual: bool
 ) -> None:
-    assert agrees(one_each(letters), "r", "a") is usual
+    assert is_usual(one_each(letters), "a") is usual

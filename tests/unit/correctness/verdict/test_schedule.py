@@ -16,7 +16,7 @@ from tests.unit.correctness.verdict.test_decide import REQUESTS, any_start, star
 
 A, B = Arm.BASELINE, Arm.CANDIDATE
 # The first pair of this seed is A, B.
-SEED = next(seed for seed in range(99) if sequence(Rules(seed=seed), 0)[0] is A)
+SEED = next(seed for seed in range(99) if sequence(Rules(seed=seed))[0] is A)
 RULES = Rules(seed=SEED)
 
 
@@ -72,14 +72,14 @@ def test_an_order_fills_each_block_before_the_next(
         least_candidates=least_candidates,
         seed=seed,
     )
-    arms = sequence(rules, int(archived))
+    arms = sequence(rules, archived=archived)
     assert len(arms) <= rules.max_starts
     numbers = block_numbers(blocks(rules, archived=archived), arms)
     assert list(numbers) == sorted(numbers)
 
 
 def test_each_order_within_a_block_is_as_likely_as_any_other() -> None:
-    orders = Counter(letters(sequence(Rules(max_starts=6, seed=seed), 0)) for seed in range(3000))
+    orders = Counter(letters(sequence(Rules(max_starts=6, seed=seed))) for seed in range(3000))
     # Two orders of the first block, six of the second.
     assert len(orders) == 12
     assert min(orders.values()) > 180
@@ -120,6 +120,15 @@ def test_equal_answers_end_it_after_a_start_of_each_arm() -> None:
     assert count(made_by({A: "x", B: "x"}, archived="6*x")) == (0, 1)
     assert count(made_by({A: "x", B: "x"}, replace(RULES, least_candidates=4))) == (1, 4)
     assert count(made_by({A: "x", B: "x"}, replace(RULES, least_baselines=3))) == (3, 1)
+
+
+def test_too_few_archived_builds_stand_in_for_no_baseline_start() -> None:
+    rules = replace(RULES, archive_builds=6)
+    assert count(made_by({A: "x", B: "x"}, rules, archived="5*x")) == (1, 1)
+    assert count(made_by({A: "x", B: "x"}, rules, archived="6*x")) == (0, 1)
+    # A fault that the only archived build shows too.
+    rules = replace(RULES, archive_builds=2)
+    assert count(made_by({A: "x", B: "z"}, rules, archived="z")) == (4, 6)
 
 
 def test_an_archive_never_makes_a_regression_by_itself() -> None:
