@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. The one place that formats figures and places for people."""
 
+import math
 from collections.abc import Sequence
 from typing import assert_never
 
@@ -15,6 +16,8 @@ _MOST_S = 59.95
 _MOST_KB = 999_500
 _MOST_MB = 999_950_000
 _LEAST_MS = 0.0005
+# 100 * 0.95 may be 95.00000000000001, which is not rounded up.
+_ROUNDING = 1e-9
 _MOST_WHOLE = 1e15  # a double holds no whole numbers one by one far above this
 
 
@@ -56,6 +59,11 @@ def rate(bytes_per_s: float) -> str:
 def percent(share: float) -> str:
     """`45 %` for a share of 0.45; three digits at most."""
     return f"{100 * share:.3g} %"
+
+
+def whole_percent_up(share: float) -> int:
+    """86 for a share of 0.855: a bound that is rounded down would exclude what nothing excludes."""
+    return math.ceil(100 * share - _ROUNDING)
 
 
 def probability(value: float) -> str:

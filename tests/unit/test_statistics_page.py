@@ -11,8 +11,8 @@ from ci_doctor.correctness.settings import Rules
 from ci_doctor.correctness.verdict.blocks import blocks
 from ci_doctor.correctness.verdict.bounds import upper_limit
 from ci_doctor.correctness.verdict.looks import planned_looks
-from ci_doctor.correctness.verdict.risk import percent_up
 from ci_doctor.correctness.verdict.spending import spent_by
+from ci_doctor.render.formatting import whole_percent_up
 
 PAGE = Path(__file__).parents[2] / "docs" / "statistics.md"
 ROWS = re.findall(r"^\| (.+) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
@@ -43,5 +43,5 @@ def test_the_bounds_of_the_page_are_those_of_the_code(starts: int) -> None:
     expected = [f"n = {starts}"]
     for differed in (0, 1):
         bound = upper_limit(differed, starts)
-        expected.append("no bound" if bound >= 1 else f"{percent_up(bound)} %")
+        expected.append("no bound" if bound >= 1 else f"{whole_percent_up(bound)} %")
     assert list(row) == expected

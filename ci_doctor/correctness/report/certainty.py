@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """How sure a verdict is, as tables: the mix of answers, the looks, the order, the risk. Pure."""
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -17,14 +16,12 @@ from ci_doctor.correctness.verdict.decision import (
 )
 from ci_doctor.model.table import Row, Table, row, text_table
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.render.formatting import probability
+from ci_doctor.render.formatting import probability, whole_percent_up
 
 _REQUESTS = 3
 _ANSWERS = 4
 _BOUNDS = 5
 _NO_ANSWER = "no answer"
-# 100 * 0.95 may be 95.00000000000001, which is not rounded up.
-_ROUNDING = 1e-9
 
 
 def certainty_tables(starts: Sequence[ArmStart], decision: Decision) -> tuple[Table, ...]:
@@ -151,7 +148,9 @@ def _risk_tables(decision: Decision) -> Iterator[Table]:
     clean = [bound for bound in decision.bounds if not bound.differed]
     if clean:
         largest = max(bound.bound for bound in clean)
-        lines.append(f"each of the {len(clean)} other requests: up to {percent_up(largest)}")
+        lines.append(
+            f"each of the {len(clean)} other requests: up to {whole_percent_up(largest)} %"
+        )
     yield text_table(title="Risk by request", lines=tuple(lines))
 
 
@@ -159,10 +158,5 @@ def bound_sentence(bound: RequestBound) -> str:
     """What a green verdict does not exclude on one request."""
     return (
         f"{bound.request} differed in {bound.differed} of {bound.starts} starts: "
-        f"a fault on it in up to {percent_up(bound.bound)} of starts is not excluded"
+        f"a fault on it in up to {whole_percent_up(bound.bound)} % of starts is not excluded"
     )
-
-
-def percent_up(share: float) -> str:
-    """`86 %`, rounded up: a smaller figure would exclude faults that nothing excludes."""
-    return f"{math.ceil(100 * share - _ROUNDING)} %"

@@ -1,20 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a verdict does not exclude, in a sentence. Pure."""
 
-import math
 from collections.abc import Sequence
 
 from ci_doctor.correctness.verdict.bounds import CONFIDENCE
 from ci_doctor.correctness.verdict.decision import PermutationTest, RequestBound
+from ci_doctor.render.formatting import whole_percent_up
 
-# 100 * 0.95 may be 95.00000000000001, which is not rounded up.
-_ROUNDING = 1e-9
 _CONFIDENCE = f"(at {100 * CONFIDENCE:.4g}% confidence)"
-
-
-def percent_up(share: float) -> int:
-    """A bound in whole percent, rounded up: a smaller figure would exclude what is not excluded."""
-    return math.ceil(100 * share - _ROUNDING)
 
 
 def remaining_risk(bounds: Sequence[RequestBound]) -> str:
@@ -26,7 +19,7 @@ def remaining_risk(bounds: Sequence[RequestBound]) -> str:
             f"a fault on {worst.request} in any share of starts can hide: the candidate's answer "
             f"to it was its own in {worst.differed} of {starts}"
         )
-    bound = percent_up(worst.bound)
+    bound = whole_percent_up(worst.bound)
     if worst.differed:
         return (
             f"{worst.request} differed in {worst.differed} of {starts}: a fault on it that shows in "

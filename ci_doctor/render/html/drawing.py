@@ -18,7 +18,7 @@ from ci_doctor.model.facts.answers import (
     DivergencePositions,
 )
 from ci_doctor.model.facts.correctness import FactDifference, IdentityFacts
-from ci_doctor.render.formatting import probability
+from ci_doctor.render.formatting import probability, whole_percent_up
 from ci_doctor.render.html import matrix
 from ci_doctor.render.html.facts import part
 from ci_doctor.render.html.histogram import Histogram, histogram
@@ -132,7 +132,7 @@ def _rare_bug(facts: Facts) -> float | None:
     risk = part(facts, "risk", str) or ""
     # The same format as the sentence's, or the bound would stand on the page twice.
     # Not within another figure: "95%" holds a "5%".
-    if re.search(rf"(?<![\d.]){bound:.0%}", risk):
+    if re.search(rf"(?<![\d.]){whole_percent_up(bound)}%", risk):
         return None
     return bound
 

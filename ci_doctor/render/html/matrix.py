@@ -17,7 +17,7 @@ MOST_CELLS = 30_000  # about 700 kB of a page
 _EQUAL = "equal"
 # The order in which kinds are read, the worst first.
 _KINDS = {
-    "disputed": ("Disputed", "no answer of the candidate is one of the baseline's"),
+    "disputed": ("Disputed", "the mix of answers differs most between the arms"),
     "changed": ("Changed", "the baseline is always the same, the candidate never the same as it"),
     "own": (
         "Own",

@@ -85,6 +85,7 @@ def _environment() -> "Environment":
         "number": formatting.number,
         "cell": formatting.figure,
         "percent": formatting.percent,
+        "whole_percent_up": formatting.whole_percent_up,
         "probability": formatting.probability,
         "symbol": symbol,
         "one_line": _clipped_line,

@@ -162,7 +162,7 @@ def test_the_decision_says_p_alpha_what_is_disputed_and_what_is_not_excluded() -
 
     assert "p = 0.0179 ≤ α = 0.05" in text
     assert "3 requests are disputed" in text
-    assert "Of all 56 ways to label these starts, 1.79 % dispute" in text
+    assert "Of all 56 ways to label these starts, 1.79 % show a difference as large" in text
     assert (
         "A candidate without any fault is called a regression in at most 5% of such experiments."
         in text
@@ -171,9 +171,7 @@ def test_the_decision_says_p_alpha_what_is_disputed_and_what_is_not_excluded() -
 
 def test_the_bound_on_a_rare_bug_is_said_once() -> None:
     report = modes()
-    said = (
-        "A bug that shows in 95 % of candidate starts or more would have been seen. A rarer one may"
-    )
+    said = "A fault on one request that shows in less than 95 % of starts can hide."
 
     text = " ".join(ParsedPage(html.render(report)).text.split())
     assert (

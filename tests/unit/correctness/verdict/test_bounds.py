@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from ci_doctor.correctness.verdict.bounds import request_bounds, upper_limit
 from ci_doctor.correctness.verdict.decision import RequestBound
 from ci_doctor.correctness.verdict.patterns import MISSING, Patterns
-from ci_doctor.correctness.verdict.risk import percent_up, remaining_risk
+from ci_doctor.correctness.verdict.risk import remaining_risk
 from ci_doctor.correctness.verdict.spending import spent_by
+from ci_doctor.render.formatting import whole_percent_up
 
 
 @given(st.integers(0, 6), st.integers(1, 40))
@@ -74,7 +75,7 @@ def test_the_sentences_name_the_figures() -> None:
 
 @given(st.floats(0, 1))
 def test_a_printed_share_is_never_below_the_bound(share: float) -> None:
-    assert percent_up(share) >= 100 * share - 1e-6
+    assert whole_percent_up(share) >= 100 * share - 1e-6
 
 
 def test_alpha_is_spent_by_the_last_start_and_no_earlier() -> None:
