@@ -26,6 +26,8 @@ from ci_doctor.correctness.verdict.traits import traits
 # itself hardly varies; three starts of an arm never show enough there.
 USUAL_P = 0.1
 USUAL_P_QUIET = 0.25
+# No probability exceeds it.
+_NEVER = 1.0
 
 
 class Differences(Struct, frozen=True, kw_only=True):
@@ -78,18 +80,12 @@ def differences_of(
     varied = _varied(by_pattern, places)
     own = _own(by_pattern, places)
     chance = 1.0
+    is_licensed = not failures(of_arm(usable, Arm.CANDIDATE))
+    is_licensed = is_licensed and not needed_arms(by_pattern, places)
     is_look = _is_look(starts, rules, complete=complete)
-    is_licensed = not failures(of_arm(usable, Arm.CANDIDATE)) and not needed_arms(
-        by_pattern, places
-    )
     if not is_licensed and is_look and is_noise(by_pattern, places):
         chance = _chance(usable, requests)
-        is_first = _fewest([start.arm for start in usable]) <= _first_look(rules)
-        is_noisy = 2 * varied >= own
-        if is_first:
-            is_licensed = is_noisy and chance > USUAL_P_QUIET
-        else:
-            is_licensed = chance > (USUAL_P if is_noisy else USUAL_P_QUIET)
+        is_licensed = chance > _usual_p(usable, rules, is_noisy=2 * varied >= own)
     return Differences(
         disputed=disputed,
         own=own,
@@ -100,6 +96,18 @@ def differences_of(
         never_repeat=_is_end(starts, rules, complete=complete)
         and _never_repeat(by_pattern, places),
     )
+
+
+def _usual_p(usable: Sequence[ArmStart], rules: Rules, *, is_noisy: bool) -> float:
+    """What the chance of these differences must exceed to be no sign of a change.
+
+    `is_noisy`: the baseline varies on at least half as many requests as the candidate has answers
+    of its own on.
+    """
+    is_first = _fewest([start.arm for start in usable]) <= _first_look(rules)
+    if is_first and not is_noisy:
+        return _NEVER
+    return USUAL_P if is_noisy and not is_first else USUAL_P_QUIET
 
 
 def _is_look(starts: Sequence[ArmStart], rules: Rules, *, complete: bool) -> bool:

@@ -56,30 +56,54 @@ def look(
     """
     if not rules.randomised:
         return _one_look(starts, requests, rules) if complete else LookResult()
-    made = [start for start in starts if not start.archived]
-    plan = plan_of(starts, rules)
-    numbers = block_numbers(plan, [start.arm for start in made])
-    usable = {id(start) for start in counted(starts)}
-    by_pattern = patterns(made, requests)
+    made = _drawn_starts(starts, requests, rules)
     spent = 0.0
     looks: list[InterimLook] = []
     last = LookResult()
-    for index, total in _reached(plan, made):
-        limit = spent_by(rules.alpha, total, rules.max_starts) - spent
-        places = []
-        for place, (start, number) in enumerate(zip(made, numbers, strict=True)):
-            if number <= index and id(start) in usable:
-                places.append(place)
-        within = [(made[place], numbers[place]) for place in places]
-        result = _test(within, among(by_pattern, places))
+    for index, total in _reached(plan_of(starts, rules), made.starts):
+        result = made.test_to(index)
         if result is None:
             continue
+        limit = spent_by(rules.alpha, total, rules.max_starts) - spent
         spent += max((p for p in result.spendable if p <= limit), default=0.0)
         looks.append(InterimLook(starts=total, limit=limit, p=result.p))
         last = _judged(result, limit, rules, looks)
         if last.is_regression:
             break
     return last
+
+
+class _DrawnStarts(Struct, frozen=True, kw_only=True):
+    """The starts whose labels were drawn, in order: the block of each, and its answers as patterns.
+
+    `usable` are the places of those that count.
+    """
+
+    starts: Sequence[ArmStart]
+    block: Sequence[int]
+    by_pattern: Patterns
+    usable: Sequence[int]
+
+    def test_to(self, last: int) -> MixTest | None:
+        """The test over the blocks up to the number `last`."""
+        places = [place for place in self.usable if self.block[place] <= last]
+        starts = [self.starts[place] for place in places]
+        block = [self.block[place] for place in places]
+        return _test(starts, block, among(self.by_pattern, places))
+
+
+def _drawn_starts(
+    starts: Sequence[ArmStart], requests: Sequence[str], rules: Rules
+) -> _DrawnStarts:
+    made = [start for start in starts if not start.archived]
+    # By identity: the archive decides which starts count, and equal starts are not the same.
+    counting = {id(start) for start in counted(starts)}
+    return _DrawnStarts(
+        starts=made,
+        block=block_numbers(plan_of(starts, rules), [start.arm for start in made]),
+        by_pattern=patterns(made, requests),
+        usable=[place for place, start in enumerate(made) if id(start) in counting],
+    )
 
 
 def _reached(plan: Sequence[StartBlock], made: Sequence[ArmStart]) -> list[tuple[int, int]]:
@@ -98,26 +122,23 @@ def _reached(plan: Sequence[StartBlock], made: Sequence[ArmStart]) -> list[tuple
     return reached
 
 
-def _test(within: Sequence[tuple[ArmStart, int]], by_pattern: Patterns) -> MixTest | None:
+def _test(starts: Sequence[ArmStart], block: Sequence[int], by_pattern: Patterns) -> MixTest | None:
     """The test over these starts and their blocks; None if an arm has too few, or all are equal."""
-    starts = [start for start, _ in within]
     candidate = tuple(start.arm is Arm.CANDIDATE for start in starts)
     if min(sum(candidate), len(candidate) - sum(candidate)) < _FEWEST:
         return None
     given = traits(by_pattern, [start.failed for start in starts])
     if not given.columns:
         return None
-    labels = Labels(candidate=candidate, block=tuple(number for _, number in within))
-    return mix_test(given, labels)
+    return mix_test(given, Labels(candidate=candidate, block=tuple(block)))
 
 
 def _one_look(starts: Sequence[ArmStart], requests: Sequence[str], rules: Rules) -> LookResult:
     usable = counted(starts)
-    within = [(start, 0) for start in usable]
-    result = _test(within, patterns(usable, requests))
+    result = _test(usable, [0] * len(usable), patterns(usable, requests))
     if result is None:
         return LookResult()
-    looks = [InterimLook(starts=len(within), limit=rules.alpha, p=result.p)]
+    looks = [InterimLook(starts=len(usable), limit=rules.alpha, p=result.p)]
     return _judged(result, rules.alpha, rules, looks)
 
 
