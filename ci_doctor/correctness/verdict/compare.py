@@ -22,8 +22,8 @@ class ArmStart(Struct, frozen=True, kw_only=True):
     """What one start of an arm answered. An `archived` start was made by an earlier build.
 
     `answers` maps every request id to its outcome at the level of the gate, and `levels` does so at
-    each level that is known. `failed`: a service died or was never ready. `outside`: the cause of that lies outside the change. `claimed`: only the service's own log says
-    so. `prompts` maps a request to what the server reports of its prompt, by the name of the fact
+    each level that is known. `failed`: a service died or was never ready. `outside`: the cause of
+    that lies outside the change. `claimed`: only the service's own log says so. `prompts` maps a request to what the server reports of its prompt, by the name of the fact
     (`prompt_tokens`: "7"); facts that it does not report are absent. `empty` counts answers without
     any text. `proof_missing` holds one sentence for each required proof that is absent. `looks` is
     what the answers look like beside each other. `control` is what came of the request with a
