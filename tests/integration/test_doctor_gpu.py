@@ -4,6 +4,8 @@
 import json
 import os
 import subprocess
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -59,18 +61,25 @@ def test_a_driver_that_fails_makes_the_machine_unfit_for_vllm(tmp_path: Path) ->
     assert "doctor/gpu-" in ran.out
 
 
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that every user may enter; those of pytest are closed."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield folder
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")
-def test_another_user_than_root_gets_answers_too(tmp_path: Path) -> None:
-    path = program(tmp_path / "bin", "nvidia-smi", smi_log(smi_gpu()))
-    for place in (tmp_path, *tmp_path.parents[:2]):
-        place.chmod(0o755)
+def test_another_user_than_root_gets_answers_too(open_folder: Path) -> None:
+    path = program(open_folder / "bin", "nvidia-smi", smi_log(smi_gpu()))
     command = words("doctor", "gpu", "--json")
     env = environment({"PATH": f"{path}:{os.environ['PATH']}", "HOME": "/nonexistent"})
 
     try:
         ended = subprocess.run(
             command,
-            cwd=tmp_path,
+            cwd=open_folder,
             env=env,
             user="nobody",
             capture_output=True,

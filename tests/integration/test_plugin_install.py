@@ -155,7 +155,9 @@ def agent(tmp_path: Path) -> Agent:
 def agent_with_pip(agent: Agent) -> Agent:
     """The same with the pip that ensurepip brings."""
     shutil.rmtree(agent.pip)
-    (bundled,) = Path(ensurepip.__file__).parent.glob("_bundled/pip-*.whl")
+    # Debian keeps it apart.
+    places = (Path(ensurepip.__file__).parent / "_bundled", Path("/usr/share/python-wheels"))
+    bundled = next(wheel for place in places for wheel in place.glob("pip-*.whl"))
     with zipfile.ZipFile(bundled) as archive:
         archive.extractall(agent.pip)
     return agent

@@ -28,8 +28,14 @@ class Workplace:
         stand_in_agent.install(self.bin, self.agent_log)
         for program in ("env", "dirname", "cat", "mkdir"):
             self.link(program)
-        (self.bin / "python3").symlink_to(sys.executable)
+        self.put_python()
         (folder / "temporary").mkdir()
+
+    def put_python(self) -> None:
+        """Our interpreter as `python3`. A link would lose the packages of a virtual environment."""
+        python = self.bin / "python3"
+        python.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
+        python.chmod(0o755)
 
     def link(self, program: str) -> None:
         found = shutil.which(program)

@@ -46,11 +46,13 @@ HEADERS = ("authorization", "api-key", "apikey", "auth-token", "private-token", 
 # Every repetition is bounded: a log may be hostile, and backtracking over it must stay linear.
 _ADDRESS = re.compile(r"\bhttps?://(?P<user>[^\s/'\":@]{0,256}:)?(?P<secret>[^\s/?#'\"]{1,1024})@")
 _USER_AND_PASSWORD = re.compile(r"://[^\s/'\":@]{0,256}:(?P<secret>[^\s/?#'\"]{1,1024})@")
+# No possessive quantifier behind a group: before 3.11.5 such a one loses its place where the group
+# backtracks (github.com/python/cpython/issues/106052). An atomic group says the same.
 _HEADER = re.compile(
     # Also as Python shows a pair: `(b'authorization', b'Bearer …')`.
     rf"""(?P<head>\b(?:proxy-|x-)?(?:{"|".join(HEADERS)})"""
-    r"""(?:['"]?\s{0,8}[:=]|['"],)\s{0,8}(?:b(?=['"]))?+['"]?+"""
-    r"(?:(?:bearer|basic|token)\s{1,8})?+(?:token=['\"]?)?+)"
+    r"""(?:['"]?\s{0,8}[:=]|['"],)\s{0,8}(?>(?:b(?=['"]))?)['"]?+"""
+    r"(?>(?:(?:bearer|basic|token)\s{1,8})?)(?>(?:token=['\"]?)?))"
     r"(?!\[redacted\])(?P<secret>[^\s'\",;]+)",
     re.IGNORECASE,
 )
@@ -60,7 +62,7 @@ _ESCAPED = r'\\"[^"\\\n]{0,8192}\\"'
 _UNQUOTED = r"""[^\s'"`]++"""
 _UNCLOSED_QUOTE = r"""['"]\S*+"""
 # One shell word on one line, or what stands up to the next space or quote.
-_VALUE = f"(?:{_ESCAPED}|(?:{_SINGLE_QUOTED}|{_DOUBLE_QUOTED})++|{_UNQUOTED}|{_UNCLOSED_QUOTE})"
+_VALUE = f"(?:{_ESCAPED}|(?>(?:{_SINGLE_QUOTED}|{_DOUBLE_QUOTED})+)|{_UNQUOTED}|{_UNCLOSED_QUOTE})"
 # What no word of a sentence looks like: twelve characters, letters and digits among them.
 _RANDOM = r"(?=[a-z._~+/=-]{0,200}\d)(?=[\d._~+/=-]{0,200}[a-z])[a-z\d][\w.~+/=-]{11,}"
 # Values that say that there is no secret (EMPTY is the word of vLLM's clients), and a model's

@@ -25,13 +25,13 @@ _LINE = rb"(?<![A-Za-z0-9+/=])[A-Za-z0-9+/=]{16,100}+"
 # RFC 7468, up to its end; without one (an excerpt), as far as its lines go on.
 _PRIVATE_KEY = re.compile(
     rb"-----BEGIN" + _KEY + rb"(?:(?:(?!-----)[\s\S]){0,16384}-----END" + _KEY
-    + rb"|(?:" + _LINE_END + rb"{0,4}" + _LINE + rb"){0,300}+)"
+    + rb"|(?>(?:" + _LINE_END + rb"{0,4}" + _LINE + rb"){0,300}))"
 )  # fmt: skip
 # The end of one whose beginning is missing, and its lines before that.
 _END_OF_KEY = re.compile(rb"-----END" + _KEY)
 # The last line of a key may be short.
 _LINES_BEFORE = re.compile(
-    rb"(?:" + _LINE + _LINE_END + rb"{1,4}+){1,300}+(?:[A-Za-z0-9+/=]{1,100}" + _LINE_END
+    rb"(?>(?:" + _LINE + rb"(?>" + _LINE_END + rb"{1,4})){1,300})(?:[A-Za-z0-9+/=]{1,100}" + _LINE_END
     + rb"{1,4})?\Z"
 )  # fmt: skip
 _MOST_BEFORE = 16_384

@@ -126,6 +126,8 @@ def test_an_interpreter_without_fixes_is_a_note(tmp_path: Path, examine: Examine
     from ci_doctor.checks.python.stub.interpreter_probe import describe
 
     state = {**describe(), "version": "3.8.18", "full_version": "3.8.18", "path": []}
+    # Debian marks its own as externally managed.
+    state["stdlib"] = str(tmp_path)
     python = tmp_path / "old" / "bin" / "python"
     python.parent.mkdir(parents=True)
     python.write_text(f"#!/bin/sh\ncat <<'END'\n{state!a}\nEND\n")
@@ -182,7 +184,8 @@ def test_a_configuration_without_a_home_says_so(python: Path, examine: Examine) 
 def test_a_start_file_that_ends_python_is_not_cured_by_another_link(
     python: Path, examine: Examine
 ) -> None:
-    (site_of(python) / "sitecustomize.py").write_text("raise SystemExit(4)\n")
+    # Debian has a sitecustomize of its own, which would come first.
+    (site_of(python) / "end.pth").write_text("import sys; sys.exit(4)\n")
 
     (found,) = examine(CHECK, python).problems
 
