@@ -19,8 +19,10 @@ class Checkout(Struct, frozen=True, kw_only=True):
 
 def checkout(directory: Path) -> Checkout | None:
     """The checkout that holds `directory`; None if there is none, or if git cannot read it."""
+    # Late, and only for a repository: to import it costs 60 ms, to ask git costs 3.
+    if _git(directory, "rev-parse", "--git-dir", limit_s=None) is None:
+        return None
     try:
-        # Late: it costs as much as all the rest of a command's imports.
         import git
     except ImportError:  # GitPython raises this if git is not on PATH
         return None
@@ -73,14 +75,12 @@ def origin(directory: Path) -> str | None:
     return (ran or "").strip() or None
 
 
-def _git(directory: Path, *words: str) -> str | None:
+def _git(directory: Path, *words: str, limit_s: float | None = _GIT_LIMIT_S) -> str | None:
     import subprocess
 
     command = ["git", "-C", str(directory), *words]
     try:
-        ran = subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=_GIT_LIMIT_S
-        )
+        ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=limit_s)
     except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
         return None
     if ran.returncode != 0:

@@ -1,6 +1,7 @@
 """Which commit a report is about, read from real repositories."""
 
 import subprocess
+import sys
 from pathlib import Path
 
 from ci_doctor.system.repository import checkout
@@ -52,3 +53,20 @@ def test_no_repository_and_no_commit_are_none(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q")
 
     assert checkout(tmp_path) is None
+
+
+def test_gitpython_is_not_loaded_where_there_is_no_repository(tmp_path: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path; from ci_doctor.system.repository import checkout; "
+        "checkout(Path(sys.argv[1])); print('git' in sys.modules)"
+    )
+
+    def loaded(directory: Path) -> str:
+        command = [sys.executable, "-c", program, str(directory)]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+    assert loaded(tmp_path) == "False"
+
+    repository(tmp_path)
+
+    assert loaded(tmp_path) == "True"
