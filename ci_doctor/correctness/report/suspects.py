@@ -182,22 +182,38 @@ def _caches(comparison: _Comparison) -> Iterator[str]:
 
 
 def _passes(comparison: _Comparison) -> Iterator[str]:
-    """Batching and scheduling vary within a process, the choice of kernels between processes."""
+    """Batches and caches vary within a process, the choice of kernels between processes."""
     several = [result for result in comparison.results if repeated(result)]
     varying = []
+    names = []
     for result in several:
         count = varying_requests(result)
         if count:
-            where = f"{count} in {result.start.name}"
-            varying.append(where)
+            varying.append(result)
+            names.append(f"{count} in {result.start.name}")
     if varying:
-        starts = _shortened(varying, 4, "more starts")
-        yield f"answers differ between passes of one start ({starts}), as with batching"
+        starts = _shortened(names, 4, "more starts")
+        manner = ", as with batching or a cache"
+        if _vary_alike(varying):
+            manner = ", in each start in the same way: as with a cache that a later pass hits"
+        yield f"answers differ between passes of one start ({starts}){manner}"
     elif several and _differ_within_an_arm(comparison.groups):
         yield (
             "each start repeats itself in all passes, starts differ: "
             "as with kernels chosen once per start"
         )
+
+
+def _vary_alike(varying: Iterable[StartResult]) -> bool:
+    """Whether each start has another of its arm that gave the same answers in the same passes."""
+    by_arm: dict[Arm, list[StartResult]] = {}
+    for result in varying:
+        by_arm.setdefault(result.start.arm, []).append(result)
+    for first, *others in by_arm.values():
+        # One start alone cannot show that it repeats itself.
+        if not others or any(other.digests != first.digests for other in others):
+            return False
+    return True
 
 
 def _differ_within_an_arm(groups: Groups) -> bool:

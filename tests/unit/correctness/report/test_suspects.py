@@ -47,12 +47,28 @@ def test_passes_that_differ_inside_a_start_are_told_from_starts_that_differ() ->
         result("A2", "y y x x", passes=2),
     )
 
-    assert "answers differ between passes of one start (1 in A1), as with batching" in batching
+    assert (
+        "answers differ between passes of one start (1 in A1), as with batching or a cache"
+        in batching
+    )
     assert (
         "each start repeats itself in all passes, starts differ: as with kernels chosen once per start"
         in kernels
     )
     assert not any("batching" in sentence for sentence in kernels)
+
+
+def test_passes_that_differ_in_the_same_way_in_each_start_are_not_put_down_to_batching() -> None:
+    found = told(
+        result("A1", "x x x x", passes=2),
+        result("B1", "x y x x", passes=2),
+        result("B2", "x y x x", passes=2),
+    )
+
+    assert (
+        "answers differ between passes of one start (1 in B1, 1 in B2), in each start in the same way: "
+        "as with a cache that a later pass hits" in found
+    )
 
 
 def test_arms_that_agree_with_themselves_are_not_blamed_on_kernels() -> None:
