@@ -27,9 +27,13 @@ from ci_doctor.render.formatting import amount
 
 
 class _Comparison(Struct, frozen=True, kw_only=True):
-    """What the rules look at: the starts that answered, their clusters, and the differences."""
+    """What the rules look at: the starts that answered, their clusters, and the differences.
+
+    `is_exact`: the gate compares everything, byte for byte.
+    """
 
     results: Sequence[StartResult]
+    is_exact: bool
     groups: Groups
     differences: Sequence[AnswerDifference]
 
@@ -41,6 +45,7 @@ def suspects(experiment: Experiment, differences: Sequence[AnswerDifference]) ->
     """
     comparison = _Comparison(
         results=[result for result in counted_results(experiment) if result.start.answered],
+        is_exact=experiment.comparison.is_exact,
         groups=groups_of(experiment),
         differences=differences,
     )
@@ -183,6 +188,9 @@ def _caches(comparison: _Comparison) -> Iterator[str]:
 
 def _passes(comparison: _Comparison) -> Iterator[str]:
     """Batches and caches vary within a process, the choice of kernels between processes."""
+    # Passes are compared byte for byte: for another gate they may all be the same.
+    if not comparison.is_exact and not comparison.differences:
+        return
     several = [result for result in comparison.results if repeated(result)]
     varying = []
     names = []

@@ -3,11 +3,18 @@ from typing import Any
 
 import pytest
 
+from ci_doctor.correctness.comparison import AnswerLevel, Comparison
 from ci_doctor.correctness.report.differences import differences
 from ci_doctor.correctness.report.suspects import suspects
 from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.load.canonical import digest
 from tests.unit.correctness.experiments import decided, experiment, result
+from tests.unit.correctness.numbered import compared, completion, outputs, start
+
+
+def told_of(made: Experiment, requests: list[str]) -> tuple[str, ...]:
+    decision = decided(made, len(requests))
+    return suspects(made, differences(made, decision, requests))
 
 
 def told(*results: StartResult, outputs: list[dict[str, Any]] | None = None) -> tuple[str, ...]:
@@ -18,9 +25,18 @@ def told(*results: StartResult, outputs: list[dict[str, Any]] | None = None) -> 
             outputs={digest(each): each for each in outputs},
             ending=made.ending,
         )
-    requests = list(results[0].start.answers)
-    decision = decided(made, len(requests))
-    return suspects(made, differences(made, decision, requests))
+    return told_of(made, list(results[0].start.answers))
+
+
+def test_passes_whose_numbers_differ_are_no_suspect_of_a_gate_that_holds_them_for_the_same() -> (
+    None
+):
+    one, near = completion("a", -1.0), completion("a", -1.25)
+    known = outputs(one, near)
+    starts = (start("A1", [one, one]), start("B1", [one, near]))
+
+    assert told_of(compared(Comparison(level=AnswerLevel.WORDS), known, *starts), ["r0"]) == ()
+    assert told_of(compared(Comparison(), known, *starts), ["r0"])[0].startswith("answers differ")
 
 
 def test_where_nothing_differs_there_are_no_suspects() -> None:
