@@ -105,10 +105,13 @@ def _decided(starts: Sequence[ArmStart], differing: Sequence[str], judged: Judge
 
 
 def level_findings(facts: Sequence[LevelFacts]) -> Iterator[Finding]:
-    """A note if the gate is not green for numbers alone: how far they lie apart, and what to do."""
+    """A note if an exact gate is not green for numbers alone: how far they lie apart, what to do.
+
+    A run with a limit names how far they may.
+    """
     by_level = {each.level: each for each in facts}
     numbers = by_level.get(AnswerLevel.NUMBERS)
-    if numbers is None or not numbers.gate or numbers.largest_nat is None:
+    if numbers is None or not numbers.gate or numbers.limit or numbers.largest_nat is None:
         return
     is_green = numbers.verdict in {Verdict.PASS, Verdict.FLAKY}
     # Vectors and scores have no words and tokens: there they differ at each level.

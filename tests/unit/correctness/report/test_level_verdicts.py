@@ -76,6 +76,7 @@ def test_no_such_note_beside_other_words_a_green_gate_or_another_gate() -> None:
     for comparison, other in (
         (Comparison(), WORD),
         (read_comparison(AnswerLevel.NUMBERS, "0.5 nat"), NEAR),
+        (read_comparison(AnswerLevel.NUMBERS, "0.125 nat"), NEAR),
         (Comparison(level=AnswerLevel.TOKENS), NEAR),
     ):
         assert list(level_findings(facts(pair(comparison, other)))) == []
