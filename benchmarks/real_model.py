@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from real_model.pairs import LIMIT, PAIRS, chosen
+from real_model.pairs import LIMIT, PAIRS
 from real_model.running import Place, Result, read, run
 from startup import RESULTS
 
@@ -89,7 +89,8 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--out", type=Path, required=True, help="folder for the runs")
     parser.add_argument("--python", type=Path, help="a Python that has torch and transformers")
-    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="one pair")
+    names = [pair.name for pair in PAIRS]
+    parser.add_argument("--only", action="append", choices=names, help="one pair, may be repeated")
     parser.add_argument("--read", action="store_true", help="start no run, read those in DIR")
     parser.add_argument("--record", action="store_true", help="append the table to RESULTS.md")
     return parser.parse_args()
@@ -97,7 +98,7 @@ def parse() -> argparse.Namespace:
 
 def main() -> int:
     arguments = parse()
-    pairs = chosen(arguments.only)
+    pairs = [pair for pair in PAIRS if not arguments.only or pair.name in arguments.only]
     # Not resolved: the link in a virtual environment is what makes it that.
     python = (arguments.python or installed()).absolute()
     place = Place(python, arguments.out.resolve())

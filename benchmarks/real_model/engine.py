@@ -12,7 +12,7 @@ from transformers.models.llama import LlamaForCausalLM
 
 # Tokens in a block of keys and values; only whole blocks are matched.
 BLOCK = 16
-# A wide margin: an answer shows the three best tokens at most.
+# So many of the most probable tokens stand beside each token of an answer.
 LISTED = 3
 KeysAndValues = list[tuple[torch.Tensor, torch.Tensor]]
 

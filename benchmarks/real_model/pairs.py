@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two arms of the server, the gate between them, and what the verdict must be. Pure."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 PASS = frozenset({"pass"})
 RED = frozenset({"regression"})
 # Batches differ from start to start, and so do the last bits: an exact gate may pass or stay open, and not be red.
 NOT_RED = frozenset({"pass", "flaky", "nondeterministic", "inconclusive"})
-# A fault below the noise: an exact gate may find it or stay open, and must not be green.
+# Beside noise in every number an exact gate may find a fault or stay open, and must not be green.
 NOT_GREEN = frozenset({"regression", "nondeterministic", "inconclusive"})
 # Above what rounding in float32 does here (1e-05 nat), below what the smaller fault does.
 LIMIT_NAT = 0.0001
@@ -46,7 +45,7 @@ PAIRS = (
     Pair("batching-limit", "", TOGETHER, PASS, limit=LIMIT),
     Pair("batching-both", TOGETHER, TOGETHER, NOT_RED),
     Pair("batching-both-limit", TOGETHER, TOGETHER, PASS, limit=LIMIT),
-    # Torch divides these products by columns, so that no sum is made in another order.
+    # Here torch gives the same bits with one thread and with two.
     Pair("threads", "", "--threads 2", PASS),
     Pair("bfloat16", "", "--dtype bfloat16", RED),
     Pair("kv-reuse", "", "--kv-reuse", RED, proof=HITS),
@@ -60,12 +59,3 @@ PAIRS = (
     Pair("noise-rope", TOGETHER, f"{TOGETHER} {WRONG_ROPE}", NOT_GREEN),
     Pair("noise-rope-words", TOGETHER, f"{TOGETHER} {WRONG_ROPE}", RED, compare="words"),
 )
-
-
-def chosen(names: Sequence[str]) -> list[Pair]:
-    """Those of a name, or all; raises ValueError for a name that none has."""
-    known = {pair.name: pair for pair in PAIRS}
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        raise ValueError(f"no pair is named {unknown[0]}; there are: {', '.join(known)}")
-    return [known[name] for name in names or known]

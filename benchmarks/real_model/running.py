@@ -122,8 +122,13 @@ def report_of(pair: Pair, place: Place) -> dict[str, Any]:
 
 
 def read(pair: Pair, place: Place) -> Result:
-    """A run that was made, beside both readings. Raises FileNotFoundError without one."""
+    """A run that was made, beside both readings.
+
+    Raises FileNotFoundError without one, RuntimeError if its verdict rests on no answers.
+    """
     report = report_of(pair, place)
+    if not report["facts"]["levels"]:
+        raise RuntimeError(f"{pair.name}: {report['verdict']}: {report['summary']}")
     samples = place.folder / pair.name / "report" / "samples.jsonl"
     found = answers(samples.read_text().splitlines())
     levels = {each["level"]: each for each in report["facts"]["levels"]}
