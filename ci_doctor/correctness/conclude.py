@@ -18,6 +18,7 @@ from ci_doctor.correctness.report.findings import findings
 from ci_doctor.correctness.report.level_verdicts import (
     JudgedStarts,
     level_facts,
+    level_findings,
     level_tables,
 )
 from ci_doctor.correctness.report.proof_table import proof_facts, proof_tables
@@ -130,6 +131,7 @@ def conclude(
         facts=facts,
         findings=(
             *findings(experiment, decision, pairs, context),
+            *level_findings(levels),
             *prepared.findings,
             *_drift_findings(prepared, experiment),
             *arm_findings(decision, facts.identity, prepared.plan.arms),

@@ -161,6 +161,15 @@ CUT_ANSWERS = Rule(
     remedy="Look at the server's limits: the length of the context (`--max-model-len`), or a "
     "default for `max_tokens`.",
 )
+NUMBERS_ALONE = Rule(
+    id="correctness/numbers-alone",
+    severity=Severity.NOTE,
+    meaning="The gate is not green, and no word and no token differs: only numbers do. Other batches, "
+    "another kernel or reused keys and values round in another way; so does a fault that is small.",
+    remedy='If the change may round in another way, let numbers lie apart: `--limit "0.0001 nat"`, '
+    "above what the baseline's own batches make (run it against itself). `--compare tokens` finds "
+    "only what changes a token.",
+)
 CONTROL = Rule(
     id="correctness/control",
     severity=Severity.WARNING,
@@ -238,6 +247,7 @@ RULES: tuple[Rule, ...] = (
     ONE_ANSWER,
     OTHER_MODEL,
     CUT_ANSWERS,
+    NUMBERS_ALONE,
     CONTROL,
     KILLED,
     NOT_GREEDY,

@@ -111,9 +111,10 @@ def manner(at: Divergence) -> str:
     if at.gap is None:
         return words
     gap = f"{at.gap:.2g} nat apart"
-    # There the gap is the widest of several alternatives, and not that of two tokens.
+    # There the gap is the widest of several alternatives, and not that of two tokens. Later tokens
+    # may lie further apart: the table of levels has the greatest distance of all.
     if at.hardness is Hardness.NUMBERS:
-        gap = f"at most {gap}"
+        gap = f"at most {gap} at this token"
     return f"{words}, {gap}"
 
 

@@ -175,7 +175,7 @@ def _how(decision: Decision, differences: Sequence[AnswerDifference]) -> str:
     disputed = set(decision.test.disputed)
     kinds = {each.kind for each in differences if each.request in disputed}
     if kinds == {DifferenceKind.CHANGED}:
-        return "no candidate start gives an answer of the baseline"
+        return "no candidate start answers as a baseline start does"
     return "the candidate gives other answers than the baseline, or in another mix"
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ci_doctor.correctness import rules
 from ci_doctor.correctness.comparison import AnswerLevel, Comparison
 from ci_doctor.correctness.report.number_spread import NumberSpread
 from ci_doctor.correctness.settings import Rules
@@ -13,6 +14,7 @@ from ci_doctor.correctness.verdict.compare import ArmStart, counted, outcomes
 from ci_doctor.correctness.verdict.decide import decide
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.model.facts.answers import LevelFacts
+from ci_doctor.model.finding import Finding
 from ci_doctor.model.table import Row, Table, row
 from ci_doctor.model.verdict import Verdict
 
@@ -100,6 +102,23 @@ def _decided(starts: Sequence[ArmStart], differing: Sequence[str], judged: Judge
     if gate.verdict is Verdict.PASS and not differing:
         return Verdict.PASS
     return decide(starts, judged.requests, judged.rules, complete=judged.complete).verdict
+
+
+def level_findings(facts: Sequence[LevelFacts]) -> Iterator[Finding]:
+    """A note if an exact gate is not green for numbers alone: how far they lie apart, what to do.
+
+    A run with a limit names how far they may.
+    """
+    by_level = {each.level: each for each in facts}
+    numbers = by_level.get(AnswerLevel.NUMBERS)
+    if numbers is None or not numbers.gate or numbers.limit or numbers.largest_nat is None:
+        return
+    is_green = numbers.verdict in {Verdict.PASS, Verdict.FLAKY}
+    # Vectors and scores have no words and tokens: there they differ at each level.
+    if is_green or by_level[AnswerLevel.TOKENS].differing:
+        return
+    summary = f"all words and tokens are the same; numbers lie {_largest(numbers)} apart at most"
+    yield rules.NUMBERS_ALONE.finding(summary, remedy=rules.NUMBERS_ALONE.remedy)
 
 
 def level_tables(facts: Sequence[LevelFacts]) -> tuple[Table, ...]:

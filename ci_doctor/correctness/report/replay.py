@@ -83,9 +83,23 @@ def _summary(recorded: RecordedRequest, pair: AnswerPair | None) -> str:
     words = f"request {request}: {kind}: {explain(kind)}"
     if not recorded.comparison.is_exact:
         words = f"{words} ({recorded.comparison.manner})"
+    varying = [start.name for start in recorded.starts if len(set(start.digests.values())) > 1]
+    if varying:
+        # Else one of its passes seems to contradict the kind.
+        words = (
+            f"{words}; {_few(varying)} between its passes, and a start's answer is that of all "
+            "its passes together"
+        )
     if pair is not None and _is_same(pair):
         return f"{words}; these two are the same"
     return words
+
+
+def _few(names: Sequence[str]) -> str:
+    """`B1 differs`, or of several starts the first and how many more."""
+    if len(names) == 1:
+        return f"{names[0]} differs"
+    return f"{names[0]} and {len(names) - 1} more starts each differ"
 
 
 def _blocks(

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The answers to one request as lines: each distinct answer with the starts that gave it. Pure."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from ci_doctor.correctness.report.alignment import visible
 from ci_doctor.correctness.report.divergence import choice_of
 from ci_doctor.correctness.report.marked_text import AnswerBlock, Line, Mark, MarkedText
 from ci_doctor.correctness.report.recorded import RecordedRequest, StartSamples
+from ci_doctor.load.answer_parts import parts
 from ci_doctor.load.canonical import text_of
 from ci_doctor.render.layout import clip, pad
 
@@ -63,11 +65,23 @@ def _answer_lines(given: list[_Given], recorded: RecordedRequest, width: int) ->
     widest = max(map(len, names), default=0)
     # An answer of fifty starts must leave room for its text.
     column = min(_WIDEST_NAMES, widest)
+    # The letter of the first answer with these words and tokens.
+    letters: dict[str, str] = {}
     for index, answer in enumerate(given):
         letter = _LETTERS[index % len(_LETTERS)]
         name = clip(names[index], column)
         head = f"{letter}  {pad(name, column)}  "
-        yield _answer(head, answer.sample, width)
+        first = letters.setdefault(_words_and_tokens(answer.sample), letter)
+        alike = first if first != letter else None
+        yield _answer(head, answer.sample, width, alike)
+
+
+def _words_and_tokens(sample: Sample) -> str:
+    output = sample.output or {}
+    divided = parts(output)
+    # A vector has no words that could be the same.
+    compared = output if divided.wordless else [divided.words, divided.tokens]
+    return json.dumps(compared, sort_keys=True)
 
 
 def _pass_name(start: StartSamples, number: int, recorded: RecordedRequest) -> str:
@@ -90,12 +104,16 @@ def _names(passes: _Passes, recorded: RecordedRequest) -> str:
     return " ".join(names)
 
 
-def _answer(head: str, sample: Sample, width: int) -> Line:
+def _answer(head: str, sample: Sample, width: int, alike: str | None) -> Line:
+    """`alike` is the letter of an earlier answer that differs in numbers alone."""
     output = sample.output or {}
     middle = _about(output)
-    # Clipped before it is made visible: an answer of megabytes would cost seconds.
-    beginning = text_of(output)[: 2 * width]
-    text = visible(beginning) or "(no text)"
+    if alike:
+        text = f"the words of {alike}, other numbers"
+    else:
+        # Clipped before it is made visible: an answer of megabytes would cost seconds.
+        beginning = text_of(output)[: 2 * width]
+        text = visible(beginning) or "(no text)"
     room = width - 2 - len(head) - len(middle)
     return (
         MarkedText(head, Mark.STRONG),

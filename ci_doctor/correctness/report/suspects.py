@@ -27,9 +27,13 @@ from ci_doctor.render.formatting import amount
 
 
 class _Comparison(Struct, frozen=True, kw_only=True):
-    """What the rules look at: the starts that answered, their clusters, and the differences."""
+    """What the rules look at: the starts that answered, their clusters, and the differences.
+
+    `is_exact`: the gate compares everything, byte for byte.
+    """
 
     results: Sequence[StartResult]
+    is_exact: bool
     groups: Groups
     differences: Sequence[AnswerDifference]
 
@@ -41,6 +45,7 @@ def suspects(experiment: Experiment, differences: Sequence[AnswerDifference]) ->
     """
     comparison = _Comparison(
         results=[result for result in counted_results(experiment) if result.start.answered],
+        is_exact=experiment.comparison.is_exact,
         groups=groups_of(experiment),
         differences=differences,
     )
@@ -182,22 +187,41 @@ def _caches(comparison: _Comparison) -> Iterator[str]:
 
 
 def _passes(comparison: _Comparison) -> Iterator[str]:
-    """Batching and scheduling vary within a process, the choice of kernels between processes."""
+    """Batches and caches vary within a process, the choice of kernels between processes."""
+    # Passes are compared byte for byte: for another gate they may all be the same.
+    if not comparison.is_exact and not comparison.differences:
+        return
     several = [result for result in comparison.results if repeated(result)]
     varying = []
+    names = []
     for result in several:
         count = varying_requests(result)
         if count:
-            where = f"{count} in {result.start.name}"
-            varying.append(where)
+            varying.append(result)
+            names.append(f"{count} in {result.start.name}")
     if varying:
-        starts = _shortened(varying, 4, "more starts")
-        yield f"answers differ between passes of one start ({starts}), as with batching"
+        starts = _shortened(names, 4, "more starts")
+        manner = ", as with batching or a cache"
+        if _vary_alike(varying):
+            manner = ", in each start in the same way: as with a cache that a later pass hits"
+        yield f"answers differ between passes of one start ({starts}){manner}"
     elif several and _differ_within_an_arm(comparison.groups):
         yield (
             "each start repeats itself in all passes, starts differ: "
             "as with kernels chosen once per start"
         )
+
+
+def _vary_alike(varying: Iterable[StartResult]) -> bool:
+    """Whether each start has another of its arm that gave the same answers in the same passes."""
+    by_arm: dict[Arm, list[StartResult]] = {}
+    for result in varying:
+        by_arm.setdefault(result.start.arm, []).append(result)
+    for first, *others in by_arm.values():
+        # One start alone cannot show that it repeats itself.
+        if not others or any(other.digests != first.digests for other in others):
+            return False
+    return True
 
 
 def _differ_within_an_arm(groups: Groups) -> bool:

@@ -16,6 +16,7 @@ from ci_doctor.model.facts.answers import (
     AnswerMatrix,
     DecisionTest,
     DivergencePositions,
+    LevelFacts,
 )
 from ci_doctor.model.facts.correctness import FactDifference, IdentityFacts
 from ci_doctor.render.formatting import probability, whole_percent_up
@@ -25,6 +26,9 @@ from ci_doctor.render.html.histogram import Histogram, histogram
 from ci_doctor.render.html.pairs import MEANINGS, PagePair, pair
 from ci_doctor.render.html.texts import value
 
+_EXACT = "byte for byte"
+# By the level of the gate.
+_SAME = {"words": "in words", "tokens": "in words and tokens"}
 _MOST_PAIRS = 10
 _MOST_OF_A_COMMIT = 60
 Counts = dict[str, int]
@@ -52,7 +56,10 @@ Texts = tuple[str, ...]
 
 
 class PageParts(Struct, frozen=True, kw_only=True):
-    """The parts of the page that come from facts; empty or None if the page leaves one out."""
+    """The parts of the page that come from facts; empty or None if the page leaves one out.
+
+    `same` says in what two answers are the same, `is_exact` that this is all of them.
+    """
 
     figures: Pairs
     commits: Pairs
@@ -62,6 +69,8 @@ class PageParts(Struct, frozen=True, kw_only=True):
     settle: str | None
     rare_bug: float | None
     matrix: matrix.MatrixView | None
+    same: str
+    is_exact: bool
     within: tuple[tuple[str, int], ...]
     clusters: tuple[Texts, ...]
     histogram: Histogram | None
@@ -86,6 +95,7 @@ def drawn(facts: Facts) -> PageParts:
     view = _matrix(facts, test)
     identity = part(facts, "identity", IdentityFacts)
     within = part(facts, "within", Counts) or {}
+    same = _same(facts)
     reasons = part(facts, "differences_by", Counts) or {}
     return PageParts(
         figures=tuple(_figures(facts, view, test)),
@@ -96,6 +106,8 @@ def drawn(facts: Facts) -> PageParts:
         settle=part(facts, "settle", str),
         rare_bug=_rare_bug(facts),
         matrix=view,
+        same=same,
+        is_exact=same == _EXACT,
         within=tuple(sorted(within.items())),
         clusters=part(facts, "clusters", tuple[Texts, ...]) or (),
         histogram=_histogram(facts),
@@ -115,6 +127,16 @@ def _matrix(facts: Facts, test: DecisionTest | None) -> matrix.MatrixView | None
     if test is not None:
         disputed = test.disputed
     return matrix.view(picture, disputed)
+
+
+def _same(facts: Facts) -> str:
+    """In what answers are the same for the gate; reports of earlier versions have no other gate."""
+    for level in part(facts, "levels", tuple[LevelFacts, ...]) or ():
+        if level.gate and level.limit:
+            return f"in words and tokens, and within {level.limit} in numbers"
+        if level.gate:
+            return _SAME.get(level.level, _EXACT)
+    return _EXACT
 
 
 def _histogram(facts: Facts) -> Histogram | None:

@@ -59,7 +59,8 @@ def histogram(divergence: DivergencePositions) -> Histogram | None:
     first, width = _bins(positions)
     counts = _counts(positions, first, width)
     bins = len(counts)
-    middle = statistics.median(positions)
+    # As the report in text has it: a position that some answer has, and not the middle of two.
+    middle = statistics.median_low(positions)
     # The bar of a single unit spans [n, n + 1): the mark stands at its middle.
     median_at = _percent(middle - first + 0.5, bins * width)
     return Histogram(

@@ -9,13 +9,13 @@ from typing import Any
 from ci_doctor.load.canonical import digest
 
 
-def answer(text: str, token: str) -> dict[str, Any]:
+def answer(text: str, token: str, first: float = -0.25) -> dict[str, Any]:
     """A completion of two tokens, with the log-probabilities of a near-tie at the second."""
     other = "y" if token == "x" else "x"
     logprobs = {
         "tokens": [text, token],
-        "token_logprobs": [-0.25, -0.70],
-        "top_logprobs": [{text: -0.25, "z": -3.0}, {token: -0.70, other: -0.75}],
+        "token_logprobs": [first, -0.70],
+        "top_logprobs": [{text: first, "z": -3.0}, {token: -0.70, other: -0.75}],
     }
     choice = {"index": 0, "text": text + token, "logprobs": logprobs, "finish_reason": "stop"}
     return {"choices": [choice], "completion_tokens": 2}

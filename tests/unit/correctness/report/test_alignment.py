@@ -85,6 +85,8 @@ def test_a_step_that_a_choice_does_not_have_is_none() -> None:
     ("at", "where", "how"),
     [
         (Divergence(field="content", hardness=Hardness.HARD, unit=PositionUnit.TOKEN, position=37, gap=6.2), "token 37 of content", "hard, 6.2 nat apart"),
+        # The numbers of later tokens may lie further apart: the sentence is about this token alone.
+        (Divergence(field="logprobs", hardness=Hardness.NUMBERS, unit=PositionUnit.TOKEN, position=3, gap=1.7e-06), "token 3 of logprobs", "the same words, other numbers, at most 1.7e-06 nat apart at this token"),
         (Divergence(field="text", hardness=Hardness.UNKNOWN, position=4, choice=2), "character 4 of text of choice 2", ""),
         (Divergence(field="choices[0].finish_reason", hardness=Hardness.LENGTH, position=4), "character 4, the end (finish_reason)", "length"),
         (Divergence(field="completion_tokens", hardness=Hardness.LENGTH), "completion_tokens", "length"),

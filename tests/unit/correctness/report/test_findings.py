@@ -22,7 +22,7 @@ def test_a_pass_has_nothing_to_tell() -> None:
 def test_a_regression_names_its_requests_and_the_command_that_shows_one() -> None:
     (finding,) = found(experiment(*first_look("same two", "same three")))
     assert (finding.rule, finding.severity) == ("correctness/regression", Severity.ERROR)
-    assert finding.summary == "r1: no candidate start gives an answer of the baseline"
+    assert finding.summary == "r1: no candidate start answers as a baseline start does"
     assert finding.remedy == (
         "ci-doctor correctness replay --run ci-doctor-report --request r1 --starts A1,B1"
     )

@@ -3,7 +3,12 @@ from msgspec.structs import replace
 
 from ci_doctor.correctness.comparison import AnswerLevel, Comparison, read_comparison
 from ci_doctor.correctness.report.experiment_spread import spread_of_requests
-from ci_doctor.correctness.report.level_verdicts import JudgedStarts, level_facts, level_tables
+from ci_doctor.correctness.report.level_verdicts import (
+    JudgedStarts,
+    level_facts,
+    level_findings,
+    level_tables,
+)
 from ci_doctor.correctness.results import Experiment
 from ci_doctor.correctness.verdict.decide import decide
 from ci_doctor.model.facts.answers import LevelFacts
@@ -54,6 +59,27 @@ def test_within_a_limit_numbers_pass_and_their_distance_is_still_reported() -> N
     numbers = made[2]
     assert (numbers.verdict, numbers.differing, numbers.limit) == ("pass", 0, "0.5 nat")
     assert (numbers.apart, numbers.largest_nat) == (1, 0.25)
+
+
+def test_a_gate_that_is_not_green_for_numbers_alone_says_how_far_they_lie_apart() -> None:
+    made = facts(pair(Comparison(), NEAR))
+    [finding] = level_findings(made)
+    assert finding.rule == "correctness/numbers-alone"
+    assert finding.summary == (
+        "all words and tokens are the same; numbers lie 0.25 nat, 2097152 ulp apart at most"
+    )
+    assert finding.remedy is not None
+    assert "--limit" in finding.remedy
+
+
+def test_no_such_note_beside_other_words_a_green_gate_or_another_gate() -> None:
+    for comparison, other in (
+        (Comparison(), WORD),
+        (read_comparison(AnswerLevel.NUMBERS, "0.5 nat"), NEAR),
+        (read_comparison(AnswerLevel.NUMBERS, "0.125 nat"), NEAR),
+        (Comparison(level=AnswerLevel.TOKENS), NEAR),
+    ):
+        assert list(level_findings(facts(pair(comparison, other)))) == []
 
 
 def test_other_words_differ_at_every_level() -> None:

@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from ci_doctor.correctness.comparison import AnswerLevel, Comparison
 from ci_doctor.correctness.report.differences import differences
 from ci_doctor.correctness.report.picture import tables
 from ci_doctor.correctness.results import Experiment, StartResult
@@ -15,6 +16,7 @@ from ci_doctor.model.table import Table
 from ci_doctor.render import text
 from tests.support.tables import lines_of
 from tests.unit.correctness.experiments import context, decided, experiment, output, result
+from tests.unit.correctness.numbered import compared, completion, outputs, start
 
 
 def picture(made: Experiment, **changes: Any) -> Table:
@@ -144,4 +146,14 @@ def test_passes_that_differ_are_counted_by_start(passes: int) -> None:
     found = [line for line in told if line.startswith("passes")]
     assert found == (
         ["passes     requests that differ inside a start: A1 1"] if passes == 2 else []
+    )
+
+
+def test_passes_that_the_gate_holds_for_the_same_are_counted_byte_for_byte() -> None:
+    one, near = completion("a", -1.0), completion("a", -1.25)
+    starts = (start("A1", [one, one]), start("B1", [one, near]))
+    made = compared(Comparison(level=AnswerLevel.WORDS), outputs(one, near), *starts)
+
+    assert "passes     requests that differ inside a start, byte for byte: B1 1" in lines_of(
+        picture(made)
     )

@@ -50,6 +50,38 @@ def test_the_answers_stand_with_the_starts_that_gave_them(run: Path) -> None:
     assert lines_of(beside)[1].split() == ["status", "200", "200"]
 
 
+def test_an_answer_that_differs_in_numbers_alone_names_the_one_with_its_words(
+    tmp_path: Path,
+) -> None:
+    x, other, y = answer("one ", "x"), answer("one ", "x", first=-0.5), answer("one ", "y")
+    lines = [line("A1", "r0", x), line("B1", "r0", other), line("A2", "r0", y)]
+    run = write_run(tmp_path / "run", *lines)
+
+    answers, *_ = replay(ReplayRequest(run=run, request="r0")).tables
+
+    assert lines_of(answers) == [
+        "a  A1  2 tokens, stop  one x",
+        "b  B1  2 tokens, stop  the words of a, other numbers",
+        "c  A2  2 tokens, stop  one y",
+    ]
+
+
+def test_a_start_that_varies_between_its_passes_explains_why_it_is_none_of_the_others(
+    tmp_path: Path,
+) -> None:
+    x, y = answer("one ", "x"), answer("one ", "y")
+    baseline = [line("A1", "r0", x, number) for number in (1, 2)]
+    candidate = [line("B1", "r0", each, number) for number, each in ((1, x), (2, y))]
+    run = write_run(tmp_path / "run", *baseline, *candidate)
+
+    summary = replay(ReplayRequest(run=run, request="r0")).summary
+
+    assert summary == (
+        "request r0: changed: the baseline is always the same; the candidate is never the same as it; "
+        "B1 differs between its passes, and a start's answer is that of all its passes together"
+    )
+
+
 def test_only_what_differs_is_coloured(run: Path) -> None:
     blocks = marked_replay(ReplayRequest(run=run, request="r0")).blocks
     marked = [piece.text for each in blocks[1].lines for piece in each if piece.mark in {Mark.LEFT, Mark.RIGHT}]  # fmt: skip

@@ -3,11 +3,18 @@ from typing import Any
 
 import pytest
 
+from ci_doctor.correctness.comparison import AnswerLevel, Comparison
 from ci_doctor.correctness.report.differences import differences
 from ci_doctor.correctness.report.suspects import suspects
 from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.load.canonical import digest
 from tests.unit.correctness.experiments import decided, experiment, result
+from tests.unit.correctness.numbered import compared, completion, outputs, start
+
+
+def told_of(made: Experiment, requests: list[str]) -> tuple[str, ...]:
+    decision = decided(made, len(requests))
+    return suspects(made, differences(made, decision, requests))
 
 
 def told(*results: StartResult, outputs: list[dict[str, Any]] | None = None) -> tuple[str, ...]:
@@ -18,9 +25,18 @@ def told(*results: StartResult, outputs: list[dict[str, Any]] | None = None) -> 
             outputs={digest(each): each for each in outputs},
             ending=made.ending,
         )
-    requests = list(results[0].start.answers)
-    decision = decided(made, len(requests))
-    return suspects(made, differences(made, decision, requests))
+    return told_of(made, list(results[0].start.answers))
+
+
+def test_passes_whose_numbers_differ_are_no_suspect_of_a_gate_that_holds_them_for_the_same() -> (
+    None
+):
+    one, near = completion("a", -1.0), completion("a", -1.25)
+    known = outputs(one, near)
+    starts = (start("A1", [one, one]), start("B1", [one, near]))
+
+    assert told_of(compared(Comparison(level=AnswerLevel.WORDS), known, *starts), ["r0"]) == ()
+    assert told_of(compared(Comparison(), known, *starts), ["r0"])[0].startswith("answers differ")
 
 
 def test_where_nothing_differs_there_are_no_suspects() -> None:
@@ -47,12 +63,28 @@ def test_passes_that_differ_inside_a_start_are_told_from_starts_that_differ() ->
         result("A2", "y y x x", passes=2),
     )
 
-    assert "answers differ between passes of one start (1 in A1), as with batching" in batching
+    assert (
+        "answers differ between passes of one start (1 in A1), as with batching or a cache"
+        in batching
+    )
     assert (
         "each start repeats itself in all passes, starts differ: as with kernels chosen once per start"
         in kernels
     )
     assert not any("batching" in sentence for sentence in kernels)
+
+
+def test_passes_that_differ_in_the_same_way_in_each_start_are_not_put_down_to_batching() -> None:
+    found = told(
+        result("A1", "x x x x", passes=2),
+        result("B1", "x y x x", passes=2),
+        result("B2", "x y x x", passes=2),
+    )
+
+    assert (
+        "answers differ between passes of one start (1 in B1, 1 in B2), in each start in the same way: "
+        "as with a cache that a later pass hits" in found
+    )
 
 
 def test_arms_that_agree_with_themselves_are_not_blamed_on_kernels() -> None:
