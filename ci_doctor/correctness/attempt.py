@@ -8,11 +8,13 @@ from pathlib import Path
 
 import httpx
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ci_doctor.correctness.caches import added, count_files
 from ci_doctor.correctness.collect import collect
 from ci_doctor.correctness.control import send_control
 from ci_doctor.correctness.evidence.samples import Sample
+from ci_doctor.correctness.pass_plan import PassPlan, passes_of
 from ci_doctor.correctness.proof import ProofCheck
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import ArmPlan, ExperimentPlan
@@ -59,7 +61,7 @@ class StartTools(Struct, frozen=True, kw_only=True):
 
     `keep` stores a sample, `tell` receives progress. `caches` are the compile caches by variable,
     `cache_places` the directories with their files. `control`: the start gets a request with a
-    changed prompt.
+    changed prompt. `passes` are sent in place of the plan's, if there are any.
     """
 
     keep: Callable[[Sample], None]
@@ -67,6 +69,7 @@ class StartTools(Struct, frozen=True, kw_only=True):
     caches: Mapping[str, str] = {}
     cache_places: tuple[Path, ...] = ()
     control: bool = False
+    passes: tuple[PassPlan, ...] = ()
 
 
 class StartAttempt:
@@ -87,6 +90,7 @@ class StartAttempt:
         self._stopped: StopResult | None = None
         self._proof: ProofCheck | None = None
         self._cached = count_files(*tools.cache_places)
+        self._passes = tools.passes or passes_of(plan)
 
     async def run(self) -> None:
         """Start, send everything, stop. However this ends, `result` holds what came of it."""
@@ -218,17 +222,16 @@ class StartAttempt:
         return None
 
     async def _send_passes(self, sender: Sender) -> tuple[str, ...]:
-        """Send all requests in every pass; returns a sentence for each missing reset."""
-        requests = self.plan.requests
+        """Send the requests of every pass; returns a sentence for each missing reset."""
         arm = self.tally.arm.value
         start = self.tally.number
         not_reset: list[str] = []
-        for number in range(1, self.plan.passes + 1):
-            # Before the first pass there is nothing that the server could remember.
-            if number > 1 and self._arm.reset:
+        for number, each in enumerate(self._passes, start=1):
+            if each.resets and self._arm.reset:
                 not_reset.extend(await _reset(sender, self._arm.reset))
             sample = functools.partial(Sample, arm=arm, start=start, pass_=number)
-            await collect(sender, requests, sample, self._keep)
+            paced = replace(sender, concurrency=each.concurrency)
+            await collect(paced, each.requests, sample, self._keep)
         return tuple(not_reset)
 
     def _loaded(self, group: RunningGroup) -> Mapping[str, str]:
@@ -240,7 +243,7 @@ class StartAttempt:
     def _keep(self, sample: Sample) -> None:
         self.tools.keep(sample)
         self.tally.add(sample)
-        total = len(self.plan.requests) * self.plan.passes
+        total = sum(len(each.requests) for each in self._passes)
         self.tools.tell(
             ExperimentProgress(start=self.tally.name, answers=self.tally.count, requests=total)
         )

@@ -2,16 +2,14 @@
 """Acts on processes: makes the starts of an experiment, one after the other, within its budget."""
 
 import asyncio
-import contextlib
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.correctness.attempt import ExperimentProgress, StartAttempt, StartTools
-from ci_doctor.correctness.caches import cache_places, fresh_caches
 from ci_doctor.correctness.control_request import is_due
 from ci_doctor.correctness.evidence.finished_starts import StartWriter
 from ci_doctor.correctness.evidence.outputs import Outputs
@@ -21,10 +19,10 @@ from ci_doctor.correctness.pace import Pace
 from ci_doctor.correctness.results import Experiment, ExperimentEnding, StartResult
 from ci_doctor.correctness.same_answers import SameAnswers
 from ci_doctor.correctness.settings import Arm, Caches, ExperimentPlan
+from ci_doctor.correctness.start_tools import CACHES, start_tools
 from ci_doctor.correctness.tally import Tally
 from ci_doctor.correctness.unusable import unusable
 from ci_doctor.correctness.verdict.schedule import next_arm
-from ci_doctor.errors import InfraError
 from ci_doctor.system import clock
 from ci_doctor.system.processes.interruption import Interruption
 
@@ -196,31 +194,12 @@ class _ExperimentRun:
 
     @property
     def _caches(self) -> Path:
-        return self.plan.directory / ".ci-doctor-caches"
+        return self.plan.directory / CACHES
 
     def _tools(self, keep: Callable[[Sample], None], caches: str) -> StartTools:
-        environment = self.plan.environment
-        if self.plan.caches is Caches.AS_IS:
-            places = cache_places(environment)
-            return StartTools(keep=keep, tell=self.on_progress, cache_places=places)
-        directory = self._caches / caches
-        with _infra_error(directory):
-            variables = fresh_caches(directory, environment)
-        return StartTools(
-            keep=keep, tell=self.on_progress, caches=variables, cache_places=(directory,)
-        )
+        return start_tools(self.plan, self._caches / caches, keep, self.on_progress)
 
     def _keep(self, sample: Sample) -> None:
         place = self.files.samples.write(sample)
         if sample.digest is not None:
             self.files.outputs.note(sample.digest, self.files.samples.path, place)
-
-
-@contextlib.contextmanager
-def _infra_error(directory: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise InfraError(
-            f"cannot make {directory}: {error.strerror}", hint="free some disk space"
-        ) from error

@@ -2,9 +2,9 @@
 """The run that would decide an undecided one: starts, minutes, and the command. Pure."""
 
 import math
-import shlex
 from collections.abc import Sequence
 
+from ci_doctor.correctness.command_line import command_line
 from ci_doctor.correctness.estimate import Estimate
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.render import formatting
@@ -12,8 +12,6 @@ from ci_doctor.render import formatting
 # A proposed budget leaves this much beyond the estimate.
 _SLACK_SHARE = 0.25
 _SLACK_S = 30.0
-# Options of the command line that the proposal replaces.
-_REPLACED = {"--budget", "--resume", "--report-dir"}
 
 
 def resumed_run(
@@ -29,7 +27,7 @@ def resumed_run(
     directory, `reserve_s` the part of a budget that is kept for the report.
     """
     budget = _budget(estimate, remaining, reserve_s)
-    command = _command(argv, ["--resume", directory, "--budget", budget])
+    command = command_line(argv, ["--resume", directory, "--budget", budget])
     return f"up to {_cost(estimate, remaining, 'more start')}: {command}"
 
 
@@ -44,7 +42,7 @@ def extended_run(
     """How to resume an undecided run that made every start, up to `max_starts` of them."""
     budget = _budget(estimate, further, reserve_s)
     words = ["--resume", directory, "--max-starts", str(max_starts), "--budget", budget]
-    command = _command(argv, words)
+    command = command_line(argv, words)
     return f"up to {_cost(estimate, further, 'more start')}: {command}"
 
 
@@ -57,7 +55,7 @@ def new_run(
 ) -> str:
     """How to make a new run of the policy `any` with more `retries`: it has no looks to go on to."""
     budget = _budget(estimate, order, reserve_s)
-    command = _command(argv, ["--retries", str(retries), "--budget", budget])
+    command = command_line(argv, ["--retries", str(retries), "--budget", budget])
     return f"a new run of up to {_cost(estimate, order, 'start')}: {command}"
 
 
@@ -71,17 +69,3 @@ def _budget(estimate: Estimate, arms: Sequence[Arm], reserve_s: float) -> str:
     seconds = estimate.total(arms) * (1 + _SLACK_SHARE) + _SLACK_S + reserve_s
     # Whole minutes: a budget to paste, and not a measurement.
     return f"{math.ceil(seconds / 60)}m"
-
-
-def _command(argv: Sequence[str], more: Sequence[str]) -> str:
-    """The command line with `more` in the place of what it says on the same things."""
-    replaced = _REPLACED | set(more)
-    words: list[str] = []
-    is_value = False
-    for word in argv:
-        option = word.partition("=")[0]
-        if not is_value and option not in replaced:
-            words.append(word)
-        # `--budget 25m` is two words, `--budget=25m` is one.
-        is_value = not is_value and word in replaced
-    return shlex.join(["ci-doctor", *words, *more])

@@ -195,6 +195,15 @@ EXTENDED = Rule(
     "regression is at most the sum.",
     remedy="Name the larger `--max-starts` from the beginning if such runs are the rule.",
 )
+LOCALISED = Rule(
+    id="correctness/localised",
+    severity=Severity.NOTE,
+    meaning="After a difference the arms were started again under smaller conditions: one request "
+    "alone, one request at a time, one pass, a shorter prompt. This is the smallest one under which "
+    "they still differ.",
+    remedy="Run the command that the report gives: it makes that condition again, with a verdict of "
+    "its own.",
+)
 DIFFERENT_ARMS = Rule(
     id="correctness/different-arms",
     severity=Severity.NOTE,
@@ -238,6 +247,7 @@ RULES: tuple[Rule, ...] = (
     UNANSWERED,
     BUDGET_SPENT,
     EXTENDED,
+    LOCALISED,
     DIFFERENT_ARMS,
     ARCHIVE_UNREADABLE,
     ARCHIVE_DRIFT,

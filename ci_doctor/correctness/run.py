@@ -14,12 +14,14 @@ from ci_doctor.correctness.archive.run_origin import origin_of_run
 from ci_doctor.correctness.attempt import ExperimentProgress
 from ci_doctor.correctness.conclude import conclude, judge
 from ci_doctor.correctness.evidence.begin_run import write_limits, write_run
-from ci_doctor.correctness.evidence.files import SAMPLES, clear, redact_logs
+from ci_doctor.correctness.evidence.files import SAMPLES, clear, clear_localisation, redact_logs
 from ci_doctor.correctness.evidence.finished_starts import StartWriter
 from ci_doctor.correctness.evidence.outputs import Outputs
 from ci_doctor.correctness.evidence.resume import Resumed, check_resumable, resume
 from ci_doctor.correctness.evidence.samples import SampleWriter
 from ci_doctor.correctness.experiment import EvidenceFiles, make_starts
+from ci_doctor.correctness.localise.report import with_localisation
+from ci_doctor.correctness.localise.run import localise
 from ci_doctor.correctness.preparation import PreparedExperiment, prepare
 from ci_doctor.correctness.request import ExperimentRequest
 from ci_doctor.correctness.results import Experiment, ExperimentEnding
@@ -112,7 +114,12 @@ def run_prepared(
     if not is_judged or unusable(experiment.results, prepared.plan.arms):
         return conclude(prepared, experiment, decision)
     archive_notes = _archived(prepared, experiment, decision)
-    return conclude(prepared, experiment, decision, archive_notes)
+    outcome = conclude(prepared, experiment, decision, archive_notes)
+    found = localise(prepared, experiment, decision, on_progress, interruption)
+    if found is None:
+        return outcome
+    argv, run_words = prepared.request.argv, prepared.context.run
+    return with_localisation(outcome, found, argv, run_words, prepared.plan.directory)
 
 
 def _archived(
@@ -148,6 +155,7 @@ def _resumed(prepared: PreparedExperiment, on_progress: OnProgress) -> Resumed:
         arms=plan.arms,
         requests=plan.requests,
     )
+    clear_localisation(plan.directory)
     write_limits(plan.directory, plan.rules.limits)
     names = " ".join(result.start.name for result in finished.results) or "no finished start"
     for note in (f"resuming with {names}", *finished.again):

@@ -108,8 +108,9 @@ class CorrectnessSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     it is the step's own timeout, less a margin, or 25 minutes. `reset` is for both arms. `limit` is
     how far numbers may lie apart, such as "0.01 nat" or "4 ulp". `archive_ignore` holds names of
     identity facts, with `*`, that may differ: the part under test. So many independent
-    builds as `archive_builds` must be archived before they stand in for a baseline start. `control`: a request with a
-    changed prompt must change the answer.
+    builds as `archive_builds` must be archived before they stand in for a baseline start. `control`: a
+    request with a changed prompt must change the answer. `localise`: after a difference, at most
+    `localise_starts` more starts find the smallest condition under which it is still there.
     """
 
     requests: str | None = None
@@ -128,6 +129,8 @@ class CorrectnessSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     compare: AnswerLevel = AnswerLevel.NUMBERS
     limit: str | None = None
     control: bool = True
+    localise: bool = True
+    localise_starts: Annotated[int, Meta(ge=2)] = 4
     evidence: EvidencePolicy = EvidencePolicy.STRICT
     request_timeout: str | float = "120s"
     start_timeout: str | float | None = None

@@ -57,6 +57,8 @@ def environment(changes: Mapping[str, str | None] | None = None) -> dict[str, st
         "PYTHONPATH": os.pathsep.join(paths),
         # Tests name starts in the order in which they are made.
         "CI_DOCTOR_CORRECTNESS_SEED": str(SEED),
+        # Its starts cost CPU; the tests of it turn it on.
+        "CI_DOCTOR_CORRECTNESS_LOCALISE": "false",
         **(changes or {}),
     }
     return {name: value for name, value in merged.items() if value is not None}

@@ -100,6 +100,11 @@ _OPTIONS = (
         help="Compile caches of each start. [default: fresh]",
     ),
     click.option(
+        "--localise/--no-localise",
+        default=None,
+        help="After a difference, find the smallest condition that shows it. [default: localise]",
+    ),
+    click.option(
         "--start-timeout", metavar="S", help="Time for a server to become ready. [default: 600s]"
     ),
     click.option(

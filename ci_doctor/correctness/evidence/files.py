@@ -16,6 +16,9 @@ PARTIAL = ".samples.jsonl.partial"
 RUN = "run.json"
 STARTS = "starts.jsonl"
 PAGE = "report.html"
+# Where the answers of starts go that localise a difference, and the request of the smallest condition.
+LOCALISE = "localise"
+SMALLEST = "smallest-request.jsonl"
 # How each of ours begins: other tools write files of these names too.
 _BEGINNINGS = {
     RUN: re.compile(rb'\{"schema": "ci-doctor/run/'),
@@ -32,6 +35,7 @@ def clear(directory: Path) -> None:
 
     Raises UsageError.
     """
+    clear_localisation(directory)
     with _removing():
         for name in (SAMPLES, PARTIAL):
             (directory / name).unlink(missing_ok=True)
@@ -40,6 +44,19 @@ def clear(directory: Path) -> None:
         # run.json last: without it nobody resumes from what is left after a kill.
         for name in (PAGE, STARTS, RUN):
             _unlink_ours(directory / name)
+
+
+def clear_localisation(directory: Path) -> None:
+    """Remove what localising a difference left in a report directory. Raises UsageError."""
+    below = directory / LOCALISE
+    # A link could lead to a directory of somebody else.
+    if below.is_symlink():
+        return
+    with _removing():
+        for name in (SAMPLES, SMALLEST):
+            (below / name).unlink(missing_ok=True)
+        for log in _logs(below):
+            log.unlink()
 
 
 def clear_unfinished(directory: Path, finished: Collection[str]) -> None:

@@ -13,6 +13,7 @@ from ci_doctor.model.facts.answers import (
     RequestBoundFacts,
 )
 from ci_doctor.model.facts.archive import ArchiveUseFacts
+from ci_doctor.model.facts.localisation import LocalisationFacts
 from ci_doctor.model.facts.services import LeftBehindFacts
 
 
@@ -106,7 +107,7 @@ class CorrectnessFacts(Facts, frozen=True, kw_only=True):
     is not excluded, from 0 to 1; None unless the verdict is green. `bounds` holds it by request, the
     hundred largest first. `archive` are sentences, `archived` counts what was used of it,
     `left_behind` is what stayed on the machine, `proof` and `control` are by start. `levels` holds
-    the verdict at each level. `repository` and what follows are None, or empty, if the run ended
+    the verdict at each level. `localisation` is None if there was nothing to localise. `repository` and what follows are None, or empty, if the run ended
     before they were known.
     """
 
@@ -138,3 +139,4 @@ class CorrectnessFacts(Facts, frozen=True, kw_only=True):
     proof: tuple[ProofFacts, ...] = ()
     levels: tuple[LevelFacts, ...] = ()
     control: tuple[ControlFacts, ...] = ()
+    localisation: LocalisationFacts | None = None

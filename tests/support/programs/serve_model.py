@@ -38,6 +38,7 @@ asked_so_far: list[dict[str, Any]] = []
 remembered: set[str] = set()
 remembered_answers: list[bytes] = []
 turned_away: set[str] = set()
+batch = threading.Barrier(2)
 
 
 def tell() -> None:
@@ -95,6 +96,28 @@ def before_serving() -> None:
         raise RuntimeError("the engine could not be loaded")
 
 
+def of_the_request(body: dict[str, Any]) -> str:
+    """What an answer owes to its length, to those beside it, and to those before it."""
+    text = ""
+    if len(body["prompt"]) >= int(OPTIONS.get("long", 1 << 30)):
+        text += " at length"
+    if "batched" in TRAITS and meets_another():
+        text += " in a batch"
+    if "remembers" in TRAITS and body["prompt"] in remembered:
+        text += " as I said"
+    return text
+
+
+def meets_another() -> bool:
+    """Whether another request comes while this one waits to fill a batch of two."""
+    try:
+        batch.wait(timeout=0.6)
+    except threading.BrokenBarrierError:
+        batch.reset()
+        return False
+    return True
+
+
 def choice(body: dict[str, Any], index: int) -> dict[str, Any]:
     prompt = "" if "ignores-prompts" in TRAITS else body.get("prompt")
     text = "said " + hashlib.sha256(f"{prompt}{index}".encode()).hexdigest()
@@ -108,8 +131,7 @@ def choice(body: dict[str, Any], index: int) -> dict[str, Any]:
         text += str(os.getpid())
     if "noise" in TRAITS and body.get("prompt") == "p1":
         text += os.urandom(8).hex()
-    if "remembers" in TRAITS and body["prompt"] in remembered:
-        text += " as I said"
+    text += of_the_request(body)
     if "secret-text" in TRAITS:
         text += str(os.environ.get("API_KEY"))
     return {

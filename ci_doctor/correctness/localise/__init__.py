@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""After a difference: the smallest condition under which it is still there."""

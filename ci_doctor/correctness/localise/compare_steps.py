@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a pair of starts shows: for each step, whether the candidate answers otherwise. Pure."""
+
+from collections.abc import Mapping, Sequence
+
+from ci_doctor.correctness.localise.conditions import ReducedResult, ReducedStanding
+from ci_doctor.correctness.localise.steps import LocalisationStep
+
+# The answer to each request of a step, as a text that is the same for the same answers; None for an
+# error.
+StepAnswers = Mapping[str, str | None]
+
+
+def compare_steps(
+    steps: Sequence[LocalisationStep],
+    baseline: Sequence[StepAnswers],
+    candidate: Sequence[StepAnswers],
+) -> tuple[ReducedResult, ...]:
+    """A result for each step that both starts have ended; the answers are in the order of `steps`.
+
+    Requests that the baseline does not answer are not compared.
+    """
+    results = []
+    for step, left, right in zip(steps, baseline, candidate, strict=False):
+        compared = [request for request, answer in left.items() if answer is not None]
+        if not compared:
+            results.append(_not_compared(step))
+            continue
+        differing = tuple(each for each in compared if right[each] != left[each])
+        result = ReducedResult(
+            condition=step.condition,
+            standing=ReducedStanding.DIFFERS if differing else ReducedStanding.EQUAL,
+            fresh=step.fresh,
+            differing=differing,
+            compared=len(compared),
+        )
+        results.append(result)
+    return tuple(results)
+
+
+def _not_compared(step: LocalisationStep) -> ReducedResult:
+    return ReducedResult(
+        condition=step.condition,
+        standing=ReducedStanding.NOT_TRIED,
+        fresh=step.fresh,
+        why="the baseline does not answer",
+    )
+
+
+def varies_within(
+    steps: Sequence[LocalisationStep], baseline: Sequence[StepAnswers], request: str
+) -> bool:
+    """Whether a baseline start gives two answers to `request` alone, the whole prompt in each pass.
+
+    A cache that answers otherwise does so, too, and noise within a start.
+    """
+    answers = set()
+    for step, given in zip(steps, baseline, strict=False):
+        condition = step.condition
+        if condition.request == request and condition.prefix is None:
+            answers.add(given.get(request))
+    return len(answers) > 1

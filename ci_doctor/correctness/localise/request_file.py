@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on files: the request with a shortened prompt, so that a command can send it again."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from ci_doctor.correctness.evidence.files import SMALLEST
+from ci_doctor.correctness.localise.localisation import Localisation
+from ci_doctor.correctness.localise.steps import requests_of
+from ci_doctor.load.requests import Request
+from ci_doctor.system.files.atomic import write_atomically
+from ci_doctor.system.secrets.redaction import Redactor
+
+_WHOLE = "the command sends the whole prompt"
+
+
+def with_request_file(found: Localisation, directory: Path, redactor: Redactor) -> Localisation:
+    """`found`, with a requests file in `directory` if the smallest condition shortens a prompt.
+
+    A prompt with a secret is not written, and neither is one that the disk refuses: a note says so.
+    """
+    smallest = found.smallest
+    if smallest is None or smallest.condition.prefix is None:
+        return found
+    (request,) = requests_of(found.subject, smallest.condition)
+    line = _line(request)
+    if redactor.without_values(line) != line:
+        note = f"the shortened prompt holds a secret and is not written: {_WHOLE}"
+        return replace(found, notes=(*found.notes, note))
+    try:
+        write_atomically(directory / SMALLEST, f"{line}\n".encode("ascii"))
+    except OSError as error:
+        note = f"the shortened prompt cannot be written ({error.strerror}): {_WHOLE}"
+        return replace(found, notes=(*found.notes, note))
+    return replace(found, requests_file=f"{directory.name}/{SMALLEST}")
+
+
+def _line(request: Request) -> str:
+    fields: dict[str, Any] = {"id": request.id, "path": request.path, "body": request.body}
+    if request.protocol is not None:
+        fields["protocol"] = request.protocol
+    return json.dumps(fields)

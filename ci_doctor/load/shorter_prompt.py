@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A copy of a request with the beginning of its prompt alone. Pure.
+
+A text is measured in characters, a list of token ids in tokens. Of a chat, the last message is cut,
+and the others stay. Other prompts (several at once, parts with pictures) have no length here.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ci_doctor.load.prompts import PROMPT_KEYS
+from ci_doctor.load.requests import Request
+
+_Cut = str | list[int]
+
+
+class PromptLength(Struct, frozen=True, kw_only=True):
+    """How long a prompt is, and in what that is measured (`characters` or `tokens`)."""
+
+    count: int
+    unit: str
+
+
+def prompt_length(request: Request) -> PromptLength | None:
+    """The length of what `with_prefix` cuts; None if the prompt cannot be cut."""
+    found = _cut_of(request.body)
+    if found is None:
+        return None
+    _, cut = found
+    unit = "characters" if isinstance(cut, str) else "tokens"
+    return PromptLength(count=len(cut), unit=unit)
+
+
+def with_prefix(request: Request, count: int) -> Request:
+    """The request with the first `count` characters or tokens of its prompt.
+
+    Raises ValueError if the prompt cannot be cut.
+    """
+    found = _cut_of(request.body)
+    if found is None:
+        raise ValueError(f"the prompt of {request.id} cannot be cut")
+    key, cut = found
+    prefix: Any = cut[:count]
+    if key == "messages":
+        messages = request.body[key]
+        prefix = [*messages[:-1], {**messages[-1], "content": prefix}]
+    return replace(request, body={**request.body, key: prefix})
+
+
+def halved(count: int, most: int) -> Iterator[int]:
+    """At most `most` lengths below `count`, each half of the one before, down to 1."""
+    for _ in range(most):
+        count //= 2
+        if count < 1:
+            return
+        yield count
+
+
+def _cut_of(body: dict[str, Any]) -> tuple[str, _Cut] | None:
+    """The key of the prompt, and what of it can be cut."""
+    for key in PROMPT_KEYS:
+        value = body.get(key)
+        if key == "messages" and isinstance(value, list) and value:
+            value = value[-1].get("content") if isinstance(value[-1], dict) else None
+        cut = _cuttable(value)
+        if cut is not None:
+            return key, cut
+    return None
+
+
+def _cuttable(value: Any) -> _Cut | None:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and value and all(type(each) is int for each in value):
+        return value
+    return None
