@@ -18,14 +18,15 @@ ON: dict[str, str | None] = {"CI_DOCTOR_CORRECTNESS_LOCALISE": None}
 FIRST = "p0 in a prompt of thirty-two let"
 
 
-def compared(bench: Bench, baseline: str, candidate: str, *more: str) -> Ran:
-    """A comparison of two requests that localises what differs."""
+def compared(bench: Bench, baseline: str, candidate: str, *more: str, most: str = "4") -> Ran:
+    """A comparison of two requests that localises what differs with at most so many starts."""
     lines = [
         json.dumps({"id": f"r{number}", "body": {"prompt": prompt, "temperature": 0}})
         for number, prompt in enumerate((FIRST, "p1"))
     ]
     (bench.directory / "requests.jsonl").write_text("\n".join(lines) + "\n")
-    return bench.compare(baseline, candidate, *more, env=ON)
+    env = {**ON, "CI_DOCTOR_CORRECTNESS_LOCALISE_STARTS": most}
+    return bench.compare(baseline, candidate, *more, env=env)
 
 
 def localised(bench: Bench) -> dict[str, Any]:
@@ -91,13 +92,15 @@ def test_a_fault_of_batches_differs_only_at_the_concurrency_of_the_run(bench: Be
 
 def test_in_a_flaky_environment_an_equal_pair_is_not_taken_for_proof(bench: Bench) -> None:
     # The starts that are made to localise it are none of these.
-    ran = compared(bench, "flip@1", "flip@2")
-    check(bench, ran, "flaky", 0)
+    check(bench, compared(bench, "flip@1", "flip@2", most="2"), "flaky", 0)
     (finding,) = (
         each for each in bench.report["findings"] if each["rule"] == "correctness/localised"
     )
     assert finding["summary"].endswith("which may be chance")
     assert localised(bench)["differing_pairs"] < localised(bench)["pairs"]
+    assert len(localised(bench)["starts"]) == 2
+    assert localised(bench)["stopped"].startswith("the limit of 2 starts is reached")
+    assert results(bench)["all 2 requests, one at a time, one pass"] == "not tried"
 
 
 def test_a_start_that_dies_while_it_is_localised_changes_nothing_but_the_report(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a pair of starts shows: for each step, whether the candidate answers otherwise. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from ci_doctor.correctness.localise.conditions import ReducedResult, ReducedStanding
 from ci_doctor.correctness.localise.steps import LocalisationStep
@@ -15,14 +15,15 @@ def compare_steps(
     steps: Sequence[LocalisationStep],
     baseline: Sequence[StepAnswers],
     candidate: Sequence[StepAnswers],
+    requests: Collection[str],
 ) -> tuple[ReducedResult, ...]:
     """A result for each step that both starts have ended; the answers are in the order of `steps`.
 
-    Requests that the baseline does not answer are not compared.
+    Of the `requests` to compare, those that the baseline does not answer are left out.
     """
     results = []
     for step, left, right in zip(steps, baseline, candidate, strict=False):
-        compared = [request for request, answer in left.items() if answer is not None]
+        compared = [each for each in requests if left.get(each) is not None]
         if not compared:
             results.append(_not_compared(step))
             continue

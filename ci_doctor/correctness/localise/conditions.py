@@ -68,6 +68,7 @@ class ReducedResult(Struct, frozen=True, kw_only=True):
 class LocalisedDifference(Struct, frozen=True, kw_only=True):
     """What is localised: a difference on `request`, seen with all `requests`.
 
+    `differing` are the ids of the requests that differ in the same way, `request` among them.
     So many of them as `concurrency` were under way at once, in `passes`. `resets`: the candidate is reset between passes.
     `length` is that of the prompt; None if it cannot be cut. Of `pairs` pairs of starts, one of each
     arm, `differing_pairs` differ on `request`.
@@ -75,6 +76,7 @@ class LocalisedDifference(Struct, frozen=True, kw_only=True):
 
     request: Request
     requests: tuple[Request, ...]
+    differing: tuple[str, ...]
     concurrency: int
     passes: int
     resets: bool

@@ -7,6 +7,7 @@ from typing import Any
 from ci_doctor.correctness.comparison import AnswerLevel, Comparison
 from ci_doctor.correctness.level_digests import level_digests
 from ci_doctor.correctness.near_answers import NearAnswers
+from ci_doctor.errors import InfraError
 
 Outputs = Mapping[str, Mapping[str, Any]]
 
@@ -24,8 +25,14 @@ class GateAnswers:
     def key(self, question: str, digest: str) -> str:
         """The same text for answers to `question` that are the same.
 
-        Raises InfraError if an answer can no longer be read, and KeyError if it was never noted.
+        Raises InfraError if an answer can no longer be read.
         """
+        try:
+            return self._key(question, digest)
+        except KeyError as error:
+            raise InfraError(f"no output has the digest {digest[:12]}") from error
+
+    def _key(self, question: str, digest: str) -> str:
         if self._near is not None:
             return self._near.outcome(question, digest)
         if self._level is AnswerLevel.NUMBERS:

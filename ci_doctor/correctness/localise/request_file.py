@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from ci_doctor.correctness.evidence.files import SMALLEST
 from ci_doctor.correctness.localise.localisation import Localisation
 from ci_doctor.correctness.localise.steps import requests_of
+from ci_doctor.errors import UsageError
 from ci_doctor.load.requests import Request
 from ci_doctor.system.files.atomic import write_atomically
 from ci_doctor.system.secrets.redaction import Redactor
@@ -32,8 +33,8 @@ def with_request_file(found: Localisation, directory: Path, redactor: Redactor) 
         return replace(found, notes=(*found.notes, note))
     try:
         write_atomically(directory / SMALLEST, f"{line}\n".encode("ascii"))
-    except OSError as error:
-        note = f"the shortened prompt cannot be written ({error.strerror}): {_WHOLE}"
+    except UsageError as error:
+        note = f"{error.message}: {_WHOLE}"
         return replace(found, notes=(*found.notes, note))
     return replace(found, requests_file=f"{directory.name}/{SMALLEST}")
 

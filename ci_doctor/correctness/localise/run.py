@@ -60,8 +60,7 @@ def localise(
         return None
     directory = prepared.plan.directory / LOCALISE
     plan = replace(prepared.plan, directory=directory)
-    known = results_of(subject, experiment, decision)
-    search = _LocalisationSearch(plan, subject, known, experiment, on_progress)
+    search = _LocalisationSearch(plan, subject, experiment, on_progress)
     most = settings.localise_starts
     on_progress(
         ExperimentProgress(
@@ -70,6 +69,7 @@ def localise(
         )
     )
     try:
+        search.results = results_of(subject, experiment, decision)
         search.make(most, prepared.redactor, interruption)
     except (CiDoctorError, OSError) as error:
         search.stopped = str(error)
@@ -86,13 +86,12 @@ class _LocalisationSearch:
         self,
         plan: ExperimentPlan,
         subject: LocalisedDifference,
-        known: tuple[ReducedResult, ...],
         experiment: Experiment,
         on_progress: Callable[[ExperimentProgress], None],
     ) -> None:
         self.plan = plan
         self.subject = subject
-        self.results = known
+        self.results: tuple[ReducedResult, ...] = ()
         self.experiment = experiment
         self.on_progress = on_progress
         self.starts: list[StartResult] = []
@@ -162,7 +161,7 @@ class _LocalisationSearch:
         if not ended:
             return
         candidate = await self._start(self.plan, Arm.CANDIDATE, ended, evidence)
-        new = compare_steps(ended, baseline.answers, candidate.answers)
+        new = compare_steps(ended, baseline.answers, candidate.answers, self.subject.differing)
         self.results = merged(self.results, new)
         name = self.subject.request.id
         if varies_within(ended, baseline.answers, name):

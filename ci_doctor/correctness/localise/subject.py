@@ -14,7 +14,13 @@ from ci_doctor.correctness.localise.gate_answers import GateAnswers
 from ci_doctor.correctness.report.differences import TELLING
 from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.settings import Arm, ExperimentPlan
-from ci_doctor.correctness.verdict.compare import ArmStart, counted, of_arm, outcomes
+from ci_doctor.correctness.verdict.compare import (
+    ArmStart,
+    DifferenceKind,
+    counted,
+    of_arm,
+    outcomes,
+)
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.load.shorter_prompt import prompt_length
 from ci_doctor.model.verdict import Verdict
@@ -34,12 +40,15 @@ def subject_of(
     names = differing_requests(plan.ids, starts, decision)
     if not names:
         return None
-    request = next(each for each in plan.requests if each.id == names[0])
+    first = names[0]
+    request = next(each for each in plan.requests if each.id == first)
     pairs = list(product(of_arm(starts, Arm.BASELINE), of_arm(starts, Arm.CANDIDATE)))
-    differing = [one for one, other in pairs if one.answers[names[0]] != other.answers[names[0]]]
+    differing = [one for one, other in pairs if one.answers[first] != other.answers[first]]
     return LocalisedDifference(
         request=request,
         requests=plan.requests,
+        # Noise on another request must not pass for this difference.
+        differing=_alike(first, names, decision),
         concurrency=min(plan.concurrency, len(plan.requests)),
         passes=plan.passes,
         resets=plan.arms[Arm.CANDIDATE].reset is not None,
@@ -47,6 +56,14 @@ def subject_of(
         pairs=len(pairs),
         differing_pairs=len(differing),
     )
+
+
+def _alike(first: str, names: Sequence[str], decision: Decision) -> tuple[str, ...]:
+    """The differing requests that carry a regression; without such a test those of the same kind."""
+    disputed = decision.test.disputed if decision.test else ()
+    if first in disputed:
+        return tuple(name for name in names if name in disputed)
+    return tuple(name for name in names if decision.kinds[name] is decision.kinds[first])
 
 
 def _comparable(experiment: Experiment) -> list[ArmStart]:
@@ -79,24 +96,23 @@ def results_of(
 
     Raises InfraError if an answer can no longer be read.
     """
-    ids = [request.id for request in subject.requests]
-    names = differing_requests(ids, _comparable(experiment), decision)
     own = ReducedResult(
         condition=subject.original,
         standing=ReducedStanding.DIFFERS,
-        differing=tuple(names),
-        compared=len(ids),
+        differing=subject.differing,
+        compared=len(subject.differing),
         pairs=0,
     )
     if subject.passes == 1:
         return (own,)
-    return own, _first_pass(subject, experiment, decision, names[:_MOST_COMPARED])
+    return own, _first_pass(subject, experiment, decision)
 
 
 def _first_pass(
-    subject: LocalisedDifference, experiment: Experiment, decision: Decision, names: Sequence[str]
+    subject: LocalisedDifference, experiment: Experiment, decision: Decision
 ) -> ReducedResult:
     gate = GateAnswers(experiment.comparison, experiment.outputs)
+    names = subject.differing[:_MOST_COMPARED]
     comparable = {start.name for start in _comparable(experiment)}
     results = [each for each in experiment.compared if each.start.name in comparable]
     differing = tuple(name for name in names if _first_differs(name, results, gate, decision))
@@ -118,7 +134,7 @@ def _first_differs(
         if digest is not None:
             answers[result.start.arm].add(gate.key(request, digest))
     baseline, candidate = (answers[arm] for arm in Arm)
-    if decision.verdict is Verdict.FLAKY:
+    if decision.kinds[request] is DifferenceKind.FLAKY:
         # The candidate gives nothing of its own: what is localised is a difference of two starts.
         return len(baseline | candidate) > 1
     return bool(candidate - baseline)

@@ -7,7 +7,15 @@ from ci_doctor.correctness.evidence.files import clear, clear_unfinished, redact
 from ci_doctor.errors import UsageError
 from ci_doctor.system.secrets.redaction import Redactor
 
-OURS = ("samples.jsonl", ".samples.jsonl.partial", "logs/A1/vllm-1.log", "logs/B12/kv.cache-10.log")
+OURS = (
+    "samples.jsonl",
+    ".samples.jsonl.partial",
+    "logs/A1/vllm-1.log",
+    "logs/B12/kv.cache-10.log",
+    "localise/samples.jsonl",
+    "localise/smallest-request.jsonl",
+    "localise/logs/A5/vllm-1.log",
+)
 FOREIGN = (
     "notes.txt",
     "logs/notes.log",
@@ -15,6 +23,8 @@ FOREIGN = (
     "logs/A1/notes.log",
     "logs/A1b/vllm-1.log",
     "other/A1/x-1.log",
+    "localise/notes.txt",
+    "localise/logs/notes.log",
 )
 
 

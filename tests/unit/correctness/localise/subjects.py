@@ -32,6 +32,7 @@ def subject(**changes: Any) -> LocalisedDifference:
     fields: dict[str, Any] = {
         "request": requests[0],
         "requests": requests,
+        "differing": tuple(request.id for request in requests),
         "concurrency": 4,
         "passes": 2,
         "resets": False,
@@ -81,6 +82,6 @@ def searched(
         steps = next_steps(of, results)
         if not steps:
             break
-        new = compare_steps(steps, answered(steps, None), answered(steps, fault))
+        new = compare_steps(steps, answered(steps, None), answered(steps, fault), of.differing)
         results = merged(results, new)
     return results
