@@ -156,7 +156,9 @@ def _summary(found: Localisation) -> str:
         return "no smaller condition differs in one pair of starts, which may be chance"
     unconfirmed = "" if smallest.fresh else " (not confirmed in a fresh start)"
     words = subject.words(smallest.condition)
-    return f"the smallest condition that still differs: {words}{unconfirmed}"
+    # What was not tried may be smaller.
+    which = "of what was tried, the smallest" if found.stopped else "the smallest"
+    return f"{which} condition that still differs: {words}{unconfirmed}"
 
 
 def _equal(found: Localisation) -> Iterator[str]:

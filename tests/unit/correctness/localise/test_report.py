@@ -70,6 +70,7 @@ def test_one_that_was_not_met_by_a_fresh_start_is_called_so() -> None:
         localised(results=results, stopped="the limit of 2 starts is reached")
     )
     finding = outcome.findings[1]
+    assert finding.summary.startswith("of what was tried, the smallest condition")
     assert finding.summary.endswith("(not confirmed in a fresh start)")
     assert any("differs, not fresh" in line for line in lines)
     assert any("the search ended early: the limit of 2 starts" in line for line in lines)
