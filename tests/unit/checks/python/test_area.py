@@ -10,11 +10,11 @@ from ci_doctor.checks.python.area import checks
 from ci_doctor.checks.running import run_checks
 from ci_doctor.checks.settings import DoctorSettings
 from ci_doctor.model.finding import Severity
-from tests.support.checks import check_context
+from tests.support.checks import check_context, without_deadlines
 from tests.support.packages import VERSION, make_venv
 from tests.unit.checks.python.conftest import ENVIRON
 
-CHECKS = checks(DoctorSettings())
+CHECKS = without_deadlines(checks(DoctorSettings()))
 
 
 def _said_of(python: Path, cwd: Path, least: Severity) -> list[str]:
