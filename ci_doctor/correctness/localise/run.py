@@ -50,8 +50,23 @@ def localise(
 ) -> Localisation | None:
     """Find the smallest condition under which the arms still differ, in the time that is left.
 
-    None if there is nothing to localise, or it is turned off. A signal ends it.
+    None if there is nothing to localise, or it is turned off. A signal ends it. A bug in it is said
+    and raises nothing: the verdict stands.
     """
+    try:
+        return _localise(prepared, experiment, decision, on_progress, interruption)
+    except Exception as error:  # noqa: BLE001 - a bug has no bounds
+        on_progress(ExperimentProgress(note=f"where the arms differ is unknown: {error!r}"))
+        return None
+
+
+def _localise(
+    prepared: PreparedExperiment,
+    experiment: Experiment,
+    decision: Decision,
+    on_progress: Callable[[ExperimentProgress], None],
+    interruption: Interruption,
+) -> Localisation | None:
     settings = prepared.request.settings
     if not settings.localise or interruption.received:
         return None

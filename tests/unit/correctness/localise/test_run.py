@@ -62,6 +62,19 @@ def test_what_is_turned_off_or_passes_is_not_localised(
     assert not (tmp_path / "report" / "localise").exists()
 
 
+def test_a_bug_in_the_search_is_said_and_the_verdict_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr("ci_doctor.correctness.localise.run.subject_of", fails)
+    told: list[str] = []
+    found, decision = localised(tmp_path, told, regression())
+    assert (found, decision.verdict) == (None, Verdict.REGRESSION)
+    assert told == ["where the arms differ is unknown: ZeroDivisionError('a bug')"]
+
+
 def test_a_directory_that_cannot_be_written_is_said_and_the_verdict_stands(tmp_path: Path) -> None:
     (tmp_path / "report").write_text("a file")
     found, _ = localised(tmp_path, [], regression())
