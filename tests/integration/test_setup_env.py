@@ -148,6 +148,16 @@ class TestExports:
         assert all(line.startswith("export ") for line in ran.out.strip().splitlines()), ran
         assert "nightly-cu13" in ran.err, ran
 
+    def test_a_pin_is_tried_by_a_build_unless_that_is_turned_off(self, project: Path) -> None:
+        as_shipped: dict[str, str | None] = {"CI_DOCTOR_SETUP_ENV_VERIFY": None}
+
+        ran = doctor("setup-env", cwd=project, env=as_shipped)
+        assert "pkg: built, the metadata says 1.2.0" in ran.err, ran
+
+        ran = doctor("setup-env", "--verify", "never", cwd=project, env=as_shipped)
+        assert ran.code == 0, ran
+        assert "built" not in ran.err, ran
+
     def test_dotenv_github_and_json_say_the_same(self, project: Path) -> None:
         expected = {
             name: value
