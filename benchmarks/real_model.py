@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether `ci-doctor correctness` is right about a real model: a Llama of torch and transformers, on the CPU.
 
-    python benchmarks/real_model.py --out DIR              every pair of arms; a quarter of an hour
+    python benchmarks/real_model.py --out DIR              every pair of arms; 40 minutes on 2 busy CPUs
     python benchmarks/real_model.py --out DIR --only rope  one pair, may be repeated
     python benchmarks/real_model.py --out DIR --python VENV/bin/python   torch and transformers are there already
     python benchmarks/real_model.py --out DIR --read       reads the runs in DIR again, and starts none
