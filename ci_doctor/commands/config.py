@@ -17,6 +17,7 @@ from ci_doctor.config.loading import Config, load_config
 from ci_doctor.correctness.settings import CorrectnessSettings
 from ci_doctor.diagnosis.settings import DiagnoseSettings
 from ci_doctor.environment.settings import SetupEnvSettings
+from ci_doctor.history.settings import HistorySettings
 from ci_doctor.imports.settings import ImportRaceSettings
 from ci_doctor.model.facts.config import ConfigFacts, ConfigValue
 from ci_doctor.model.outcome import Outcome
@@ -32,6 +33,7 @@ TYPED: dict[str, type[Struct]] = {
     "import-race": ImportRaceSettings,
     "diagnose": DiagnoseSettings,
     "doctor": DoctorSettings,
+    "history": HistorySettings,
 }
 
 

@@ -43,6 +43,10 @@ COMMANDS = {
     ),
     "report": ("Report", "Print written reports again, or publish them on Buildkite."),
     "build": ("Report", "Merge the reports of a build's jobs into one page, and publish it."),
+    "history": (
+        "Report",
+        "Keep every attempt of every test; list flaky tests, their beginning and their cost.",
+    ),
     "pipeline": ("Report", "Print the retry rules that match this repository's exit codes."),
     "plugin": ("", "Called by the hooks of the Buildkite plugin."),
 }

@@ -22,6 +22,7 @@ SECTIONS = (
     "diagnose",
     "doctor",
     "exit-codes",
+    "history",
     "import-race",
     "restart-check",
     "services",

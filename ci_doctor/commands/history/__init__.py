@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ci-doctor history`: a module for each command below it."""
+
+import click
+
+from ci_doctor.commands.group import PackageGroup
+
+
+class _HistoryGroup(PackageGroup):
+    package = __name__
+    names = (
+        "ingest",
+        "flaky",
+        "test",
+        "trend",
+        "began",
+        "quarantine",
+        "cost",
+        "export",
+        "prune",
+        "upgrade",
+    )
+
+
+@click.group("history", cls=_HistoryGroup)
+def history() -> None:
+    """Keep every attempt of every test, and ask which are flaky, since when, and what they cost."""

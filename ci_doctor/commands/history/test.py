@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ci-doctor history test`."""
+
+from pathlib import Path
+
+import click
+
+from ci_doctor.commands.history.options import (
+    database_options,
+    history_settings,
+    read_history,
+    window_of,
+    window_options,
+)
+from ci_doctor.commands.options import pass_session
+from ci_doctor.session.session import Session
+
+
+@click.command("test")
+@click.argument("name")
+@window_options
+@database_options
+@pass_session
+def test(
+    session: Session,
+    /,
+    *,
+    name: str,
+    days: int | None,
+    branch: str | None,
+    database: str | None,
+    config_path: Path | None,
+) -> int:
+    """Show the attempts of one test: its rate, its causes, its agents, the newest attempts.
+
+    NAME is `suite::name`, a pytest node id, or a part of either that only one test has.
+    """
+    session.claim()
+    settings, address = history_settings(config_path, database, days)
+
+    from ci_doctor.history.branches import branch_number
+    from ci_doctor.history.kept_attempts import attempts_of
+    from ci_doctor.history.named_test import named_test
+    from ci_doctor.history.one_test import one_test_facts
+    from ci_doctor.history.outcomes.one_test import one_test_outcome
+
+    window = window_of(settings, branch)
+    with read_history(address) as connection:
+        found = named_test(connection, name)
+        number = branch_number(connection, branch)
+        attempts = attempts_of(connection, found.number, window, number)
+    return session.finish(one_test_outcome(one_test_facts(found, attempts)), on_stdout=True)

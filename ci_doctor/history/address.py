@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. `--database FILE|URL` -> which database is meant."""
+
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from ci_doctor.errors import UsageError
+
+DEFAULT_FILE: Final = "ci-doctor-history.sqlite"
+_POSTGRES: Final = frozenset({"postgresql", "postgres"})
+_HINT: Final = "give a file, or postgresql://user@host/database"
+
+
+class DatabaseAddress(Struct, frozen=True, kw_only=True):
+    """A SQLite file or a PostgreSQL database; one of the two is None."""
+
+    file: Path | None = None
+    url: str | None = None
+
+    @property
+    def label(self) -> str:
+        """The address for a reader, without a password."""
+        if self.file is not None:
+            return str(self.file)
+        parts = urlsplit(self.url or "")
+        host = parts.hostname or "local socket"
+        return f"postgresql {host}{parts.path}"
+
+
+def database_address(text: str) -> DatabaseAddress:
+    """The database that `text` names. Raises UsageError for a URL of another kind."""
+    scheme, separator, rest = text.partition("://")
+    if not separator:
+        return DatabaseAddress(file=Path(text))
+    if scheme == "sqlite":
+        return DatabaseAddress(file=Path(rest.removeprefix("/")))
+    # SQLAlchemy's spelling with a driver, and libpq's own.
+    if scheme.partition("+")[0] not in _POSTGRES:
+        raise UsageError(f"--database: no database is reached by {scheme}://", hint=_HINT)
+    return DatabaseAddress(url=f"postgresql+psycopg://{rest}")

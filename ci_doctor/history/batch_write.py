@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on a database: writes evidence in batches, each in one transaction.
+
+A file that is there already adds nothing: its hash is unique. A batch is written whole or not at
+all, so a writer that is killed leaves neither half a file nor one that counts twice.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import sqlalchemy as sa
+from msgspec import Struct
+
+from ci_doctor.history.batch_sums import BatchSums, FileNumbers, outcome_counts
+from ci_doctor.history.engine import writing
+from ci_doctor.history.evidence import EvidenceCause, EvidenceFile, JobEvidence
+from ci_doctor.history.known_ids import KnownIds
+from ci_doctor.history.schema import (
+    ATTEMPT,
+    BRANCH,
+    CAUSE,
+    COMMITS,
+    JOB,
+    SOURCE,
+    TEST,
+    TEST_COMMIT,
+    TEST_DAY,
+)
+from ci_doctor.history.upsert import adding, insert_into
+
+_SUMS: Final = ("passed", "failed", "infra")
+_JOB_FACTS: Final = (
+    "pipeline",
+    "build",
+    "step",
+    "branch_id",
+    "commit_id",
+    "agent",
+    "queue",
+    "gpus",
+    "cause_id",
+)
+Row = dict[str, Any]
+
+
+class WrittenBatch(Struct, frozen=True, kw_only=True):
+    """What came in: files that were not there, their attempts, and files that were."""
+
+    files: int
+    attempts: int
+    known_files: int
+
+
+class EvidenceWriter:
+    """Writes to one database, and remembers the numbers of what it has met."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        self._engine = engine
+        self._tests = KnownIds(TEST, ("suite", "name"))
+        self._causes = KnownIds(CAUSE, ("fingerprint",))
+        self._commits = KnownIds(COMMITS, ("sha",))
+        self._branches = KnownIds(BRANCH, ("name",))
+
+    def write(self, files: Sequence[EvidenceFile], now_ms: int) -> WrittenBatch:
+        """Write those of `files` that are new, in one transaction."""
+        with writing(self._engine) as connection:
+            sources = _new_sources(connection, files, now_ms)
+            new = [file for file in _unique(files) if file.sha256 in sources]
+            self._write_new(connection, new, sources)
+        attempts = sum(len(file.attempts) for file in new)
+        return WrittenBatch(files=len(new), attempts=attempts, known_files=len(files) - len(new))
+
+    def _write_new(
+        self, connection: sa.Connection, files: Sequence[EvidenceFile], sources: dict[str, int]
+    ) -> None:
+        tests = self._tests.of(
+            connection, {(each.suite, each.name) for file in files for each in file.attempts}
+        )
+        causes = self._cause_ids(connection, files)
+        jobs = self._write_jobs(connection, files, causes)
+        sums = BatchSums()
+        for file in files:
+            numbers = self._numbers(file, sources[file.sha256], jobs)
+            for attempt in file.attempts:
+                cause = None
+                if attempt.cause is not None:
+                    cause = causes[attempt.cause.fingerprint,]
+                sums.add(numbers, tests[attempt.suite, attempt.name], cause, attempt)
+        _insert_sums(connection, sums)
+
+    def _numbers(self, file: EvidenceFile, source: int, jobs: dict[str, Row]) -> FileNumbers:
+        job = jobs[file.job.key or ""]
+        return FileNumbers(
+            source=source,
+            job=job["id"],
+            branch=job["branch_id"] or 0,
+            commit=job["commit_id"],
+        )
+
+    def _cause_ids(
+        self, connection: sa.Connection, files: Sequence[EvidenceFile]
+    ) -> dict[tuple[str, ...], int]:
+        rest: dict[tuple[str, ...], dict[str, Any]] = {}
+        for file in files:
+            for cause in (file.job.cause, *(each.cause for each in file.attempts)):
+                if cause is not None:
+                    rest.setdefault((cause.fingerprint,), _cause_row(cause))
+        return self._causes.of(connection, rest, rest)
+
+    def _write_jobs(
+        self,
+        connection: sa.Connection,
+        files: Sequence[EvidenceFile],
+        causes: dict[tuple[str, ...], int],
+    ) -> dict[str, Row]:
+        """Add what the files say of their jobs; the rows of these jobs by key."""
+        commits = self._commits.of(connection, _named(file.job.commit for file in files))
+        branches = self._branches.of(connection, _named(file.job.branch for file in files))
+        rows: dict[str, Row] = {}
+        for file in sorted(files, key=lambda each: each.job.key or ""):
+            job = file.job
+            row = _job_row(job)
+            row["commit_id"] = commits[job.commit,] if job.commit else None
+            row["branch_id"] = branches[job.branch,] if job.branch else None
+            row["cause_id"] = causes[job.cause.fingerprint,] if job.cause else None
+            row.update(zip(_SUMS, outcome_counts(file.attempts), strict=True))
+            key = job.key or ""
+            rows[key] = _together(rows[key], row) if key in rows else row
+        if not rows:
+            return {}
+        statement = _job_upsert(connection)
+        returned = connection.execute(statement, list(rows.values()))
+        return {row["key"]: dict(row) for row in returned.mappings()}
+
+
+def _unique(files: Iterable[EvidenceFile]) -> list[EvidenceFile]:
+    return list({file.sha256: file for file in files}.values())
+
+
+def _new_sources(
+    connection: sa.Connection, files: Sequence[EvidenceFile], now_ms: int
+) -> dict[str, int]:
+    """The numbers of the files that were not there, by hash."""
+    rows = [
+        {
+            "sha256": file.sha256,
+            "place": file.place,
+            "form": file.form,
+            "attempts": len(file.attempts),
+            "ingested_ms": now_ms,
+        }
+        for file in sorted(_unique(files), key=lambda each: each.sha256)
+    ]
+    if not rows:
+        return {}
+    statement = insert_into(connection, SOURCE).on_conflict_do_nothing()
+    returned = connection.execute(statement.returning(SOURCE.c.id, SOURCE.c.sha256), rows)
+    return {row.sha256: row.id for row in returned}
+
+
+def _named(names: Iterable[str | None]) -> set[tuple[str, ...]]:
+    return {(name,) for name in names if name}
+
+
+def _cause_row(cause: EvidenceCause) -> Row:
+    return {"title": cause.title, "class": cause.class_}
+
+
+def _job_row(job: JobEvidence) -> Row:
+    return {
+        "key": job.key or "",
+        "pipeline": job.pipeline,
+        "build": job.build,
+        "step": job.step,
+        "agent": job.agent,
+        "queue": job.queue,
+        "gpus": job.gpus,
+        "started_ms": job.started_ms or 0,
+        "duration_ms": job.duration_ms,
+    }
+
+
+def _together(first: Row, second: Row) -> Row:
+    """Two rows of one job, as the database would put them together."""
+    both = dict(first)
+    for name in _JOB_FACTS:
+        if both[name] is None:
+            both[name] = second[name]
+    for name in _SUMS:
+        both[name] += second[name]
+    both["started_ms"] = min(first["started_ms"], second["started_ms"])
+    lengths = [row["duration_ms"] for row in (first, second) if row["duration_ms"] is not None]
+    both["duration_ms"] = max(lengths, default=None)
+    return both
+
+
+def _job_upsert(connection: sa.Connection) -> Any:
+    statement = insert_into(connection, JOB)
+    new = statement.excluded
+    values: dict[str, Any] = {}
+    for name in _JOB_FACTS:
+        values[name] = sa.func.coalesce(JOB.c[name], new[name])
+    for name in _SUMS:
+        values[name] = JOB.c[name] + new[name]
+    values["started_ms"] = sa.case(
+        (new.started_ms < JOB.c.started_ms, new.started_ms), else_=JOB.c.started_ms
+    )
+    longer = sa.or_(JOB.c.duration_ms.is_(None), new.duration_ms > JOB.c.duration_ms)
+    values["duration_ms"] = sa.case((longer, new.duration_ms), else_=JOB.c.duration_ms)
+    statement = statement.on_conflict_do_update(index_elements=[JOB.c.key], set_=values)
+    return statement.returning(JOB.c.id, JOB.c.key, JOB.c.branch_id, JOB.c.commit_id)
+
+
+def _insert_sums(connection: sa.Connection, sums: BatchSums) -> None:
+    if sums.attempts:
+        connection.execute(sa.insert(ATTEMPT), sums.attempt_rows())
+    days = sums.day_rows()
+    if days:
+        connection.execute(adding(connection, TEST_DAY, (*_SUMS, "duration_ms")), days)
+    commits = sums.commit_rows()
+    if commits:
+        connection.execute(adding(connection, TEST_COMMIT, _SUMS, ("last_ms",)), commits)

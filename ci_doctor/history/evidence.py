@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. What an evidence file holds: a job, and the attempts of its tests."""
+
+from enum import IntEnum
+
+from msgspec import Struct
+
+
+class AttemptOutcome(IntEnum):
+    """How one attempt ended. The numbers stand in the database: never change one.
+
+    `INFRA` is a failure or an error whose cause lies outside the change.
+    """
+
+    PASSED = 0
+    FAILED = 1
+    ERROR = 2
+    SKIPPED = 3
+    INFRA = 4
+
+
+class EvidenceCause(Struct, frozen=True, kw_only=True):
+    """Why something failed.
+
+    fingerprint: the same for the same cause in another build. class_: of failures
+    (docs/diagnose.md); None if nothing named one. is_outside: the cause lies outside the change.
+    """
+
+    fingerprint: str
+    title: str
+    class_: str | None = None
+    is_outside: bool = False
+
+
+class AttemptEvidence(Struct, frozen=True, kw_only=True):
+    """One execution of a test; `suite` and `name` identify the test from run to run.
+
+    number: from 1, of the executions of this test in this file. started_ms: UTC, milliseconds
+    since 1970; None if the file does not say. duration_ms: None if it does not say.
+    """
+
+    suite: str
+    name: str
+    outcome: AttemptOutcome
+    number: int = 1
+    started_ms: int | None = None
+    duration_ms: int | None = None
+    cause: EvidenceCause | None = None
+
+
+class JobEvidence(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The job in which the attempts ran. What is unknown is None.
+
+    key: identifies the job across files; None until it is known. step: its key. gpus: the number of
+    GPUs on its machine. started_ms: as in AttemptEvidence; duration_ms: wall clock.
+    """
+
+    key: str | None = None
+    pipeline: str | None = None
+    build: int | None = None
+    step: str | None = None
+    branch: str | None = None
+    commit: str | None = None
+    agent: str | None = None
+    queue: str | None = None
+    gpus: int | None = None
+    started_ms: int | None = None
+    duration_ms: int | None = None
+    cause: EvidenceCause | None = None
+
+
+class ParsedEvidence(Struct, frozen=True, kw_only=True):
+    """What one file says, without what stands around it. `form` is a word for its format."""
+
+    form: str
+    job: JobEvidence = JobEvidence()
+    attempts: tuple[AttemptEvidence, ...] = ()
+
+
+class EvidenceFile(Struct, frozen=True, kw_only=True):
+    """One file, ready to be written: its job has a key, its job and attempts have times.
+
+    sha256: hexadecimal, of the file's bytes. place: its path, for a reader.
+    """
+
+    sha256: str
+    place: str
+    form: str
+    job: JobEvidence
+    attempts: tuple[AttemptEvidence, ...] = ()

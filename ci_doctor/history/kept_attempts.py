@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads a database: all attempts of one test."""
+
+import sqlalchemy as sa
+from msgspec import Struct
+
+from ci_doctor.history.schema import ATTEMPT, BRANCH, CAUSE, COMMITS, JOB
+from ci_doctor.history.window import HistoryWindow
+
+
+class KeptAttempt(Struct, frozen=True):
+    """One attempt with its job; the order of the fields is that of the query."""
+
+    started_ms: int
+    outcome: int
+    duration_ms: int | None
+    branch: str | None
+    commit: str | None
+    job: str
+    build: int | None
+    agent: str | None
+    cause: str | None
+
+
+def attempts_of(
+    connection: sa.Connection, test: int, window: HistoryWindow, branch: int | None
+) -> list[KeptAttempt]:
+    """The attempts of `test` in the window, in the order of time."""
+    query = (
+        sa.select(
+            ATTEMPT.c.started_ms,
+            ATTEMPT.c.outcome,
+            ATTEMPT.c.duration_ms,
+            BRANCH.c.name,
+            COMMITS.c.sha,
+            JOB.c.key,
+            JOB.c.build,
+            JOB.c.agent,
+            CAUSE.c.title,
+        )
+        .select_from(ATTEMPT)
+        .join(JOB, JOB.c.id == ATTEMPT.c.job_id)
+        .outerjoin(BRANCH, BRANCH.c.id == JOB.c.branch_id)
+        .outerjoin(COMMITS, COMMITS.c.id == JOB.c.commit_id)
+        .outerjoin(CAUSE, CAUSE.c.id == ATTEMPT.c.cause_id)
+        .where(
+            ATTEMPT.c.test_id == test,
+            ATTEMPT.c.started_ms.between(window.since_ms, window.until_ms),
+        )
+        .order_by(ATTEMPT.c.started_ms, ATTEMPT.c.source_id, ATTEMPT.c.number)
+    )
+    if branch is not None:
+        query = query.where(JOB.c.branch_id == branch)
+    return [KeptAttempt(*row) for row in connection.execute(query)]

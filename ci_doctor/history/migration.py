@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on a database: brings its schema to this version, or refuses it.
+
+A SQLite file is migrated by whoever opens it, after a copy was made. PostgreSQL is shared by a
+team, so only `history upgrade` changes it. A schema newer than this ci-doctor is refused.
+"""
+
+import fcntl
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Final
+
+import sqlalchemy as sa
+from alembic.operations import Operations
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+
+from ci_doctor.errors import UsageError
+from ci_doctor.history.address import DatabaseAddress
+from ci_doctor.history.engine import make_engine, reading, writing
+from ci_doctor.history.results import SchemaChange
+from ci_doctor.history.schema import METADATA
+
+_SCRIPTS: Final = ScriptDirectory(
+    str(Path(__file__).with_name("migrations")),
+    version_locations=[str(Path(__file__).parent / "migrations" / "versions")],
+)
+_UPDATE: Final = "update ci-doctor: a newer one has written to this database"
+# Any number of ours: PostgreSQL's advisory locks have no names.
+_ADVISORY_LOCK: Final = 0x6369_646F_6374_6F72
+
+
+def newest() -> str:
+    """The version of the schema that this ci-doctor writes."""
+    head = _SCRIPTS.get_current_head()
+    assert head is not None  # noqa: S101 - there are migrations
+    return head
+
+
+def open_database(address: DatabaseAddress, *, busy_s: float) -> sa.Engine:
+    """An engine for a database of the newest schema; a SQLite file is made or migrated for it.
+
+    Raises UsageError for a newer schema, for one of PostgreSQL that is older, and for a database of
+    something else; InfraError if it cannot be reached.
+    """
+    if address.file is not None:
+        _prepare_file(address, busy_s)
+        return make_engine(address, busy_s)
+    engine = make_engine(address, busy_s)
+    with reading(engine) as connection:
+        before = _version(connection, address)
+    if before != newest():
+        raise UsageError(
+            f"{address.label}: its schema is {before or 'not made yet'}; this ci-doctor needs {newest()}",
+            hint="ci-doctor history upgrade --database URL",
+        )
+    return engine
+
+
+def upgrade(address: DatabaseAddress, *, busy_s: float) -> SchemaChange:
+    """Bring the schema to the newest version, under a lock. Raises as `open_database` does."""
+    if address.file is not None:
+        return _prepare_file(address, busy_s)
+    with writing(make_engine(address, busy_s)) as connection:
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
+        before = _version(connection, address)
+        _migrate(connection, before)
+    return SchemaChange(before=before, after=newest())
+
+
+def _prepare_file(address: DatabaseAddress, busy_s: float) -> SchemaChange:
+    assert address.file is not None  # noqa: S101 - the caller looked
+    engine = make_engine(address, busy_s)
+    if address.file.exists() and address.file.stat().st_size:
+        with reading(engine) as connection:
+            before = _version(connection, address)
+        if before == newest():
+            engine.dispose()
+            return SchemaChange(before=before, after=before)
+    engine.dispose()
+    with _alone(address.file):
+        return _migrated_file(address, engine)
+
+
+def _migrated_file(address: DatabaseAddress, engine: sa.Engine) -> SchemaChange:
+    """The change of a file that no other ci-doctor migrates now; one may have done so before us."""
+    assert address.file is not None  # noqa: S101 - the caller looked
+    try:
+        with reading(engine) as connection:
+            before = _version(connection, address)
+        copy = None if before in (None, newest()) else _copy(address.file, before)
+        if before is None:
+            _make_wal(address.file)
+        with writing(engine, exclusive=True) as connection:
+            _migrate(connection, before)
+    finally:
+        engine.dispose()
+    return SchemaChange(before=before, after=newest(), copy=copy)
+
+
+def _version(connection: sa.Connection, address: DatabaseAddress) -> str | None:
+    """The schema's version; None for an empty database. Raises UsageError."""
+    version = MigrationContext.configure(connection).get_current_revision()
+    if version is None:
+        foreign = sorted(set(sa.inspect(connection).get_table_names()) & set(METADATA.tables))
+        if foreign:
+            raise UsageError(
+                f"{address.label}: it holds a table `{foreign[0]}` that is not ours",
+                hint="name another --database",
+            )
+        return None
+    known = {script.revision for script in _SCRIPTS.walk_revisions()}
+    if version not in known:
+        raise UsageError(
+            f"{address.label}: its schema is {version}; this ci-doctor knows {newest()} at most",
+            hint=_UPDATE,
+        )
+    return version
+
+
+def _migrate(connection: sa.Connection, before: str | None) -> None:
+    if before == newest():
+        return
+    context = MigrationContext.configure(connection)
+    steps = list(_SCRIPTS.iterate_revisions(newest(), before or "base"))
+    with Operations.context(context):
+        for step in reversed(steps):
+            step.module.upgrade()
+    context.stamp(_SCRIPTS, newest())
+
+
+@contextmanager
+def _alone(file: Path) -> Iterator[None]:
+    """Hold flock(2) on the file, which SQLite's own locks do not see; other migrations wait."""
+    try:
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise UsageError(
+            f"cannot open {file}: {error.strerror}", hint="name a file in a folder that exists"
+        ) from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        # Only now: closing any descriptor of a file ends all POSIX locks of this process on it.
+        os.close(descriptor)
+
+
+def _make_wal(file: Path) -> None:
+    """Write-ahead logging, which lets others read while one writes; the file keeps it."""
+    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+
+
+def _copy(file: Path, version: str | None) -> Path:
+    """A copy of the file beside it, whole even while others write."""
+    copy = file.with_name(f"{file.name}.schema-{version}")
+    temporary = file.with_name(f".{copy.name}.{os.getpid()}")
+    temporary.unlink(missing_ok=True)
+    with closing(sqlite3.connect(file)) as source, closing(sqlite3.connect(temporary)) as target:
+        source.backup(target)
+    temporary.replace(copy)
+    return copy

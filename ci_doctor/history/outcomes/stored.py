@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. What was written to the history -> outcomes."""
+
+from ci_doctor.history.results import Ingested, SchemaChange
+from ci_doctor.history.rules import UNREADABLE
+from ci_doctor.model.facts.history import IngestFacts, QuarantineFacts, StoredFacts
+from ci_doctor.model.finding import Evidence
+from ci_doctor.model.outcome import Outcome
+from ci_doctor.model.table import Table, row, text_table
+from ci_doctor.model.verdict import Verdict
+from ci_doctor.render.formatting import amount
+
+
+def ingest_outcome(ingested: Ingested, database: str) -> Outcome:
+    """What came in. It is `void` if no file held evidence."""
+    facts = IngestFacts(
+        database=database,
+        files=ingested.files,
+        attempts=ingested.attempts,
+        known_files=ingested.known_files,
+        left_out=ingested.left_out,
+        unreadable={each.place: each.problem for each in ingested.unreadable},
+    )
+    findings = [
+        UNREADABLE.finding(f"{each.place}: {each.problem}", evidence=(Evidence(file=each.place),))
+        for each in ingested.unreadable
+    ]
+    is_empty = not ingested.files and not ingested.known_files
+    return Outcome(
+        verdict=Verdict.VOID if is_empty else None,
+        summary=_summary(ingested, database, is_empty=is_empty),
+        findings=tuple(findings),
+        tables=(_table(facts),),
+        facts=facts,
+    )
+
+
+def _summary(ingested: Ingested, database: str, *, is_empty: bool) -> str:
+    if is_empty:
+        return "no file holds evidence of an attempt or a job"
+    came = f"{amount(ingested.attempts, 'attempt')} of {amount(ingested.files, 'new file')}"
+    known = ""
+    if ingested.known_files:
+        known = f"; {amount(ingested.known_files, 'file')} were there already"
+    return f"wrote {came} to {database}{known}"
+
+
+def _table(facts: IngestFacts) -> Table:
+    rows = [
+        row("new files", facts.files),
+        row("attempts", facts.attempts),
+        row("files that were there", facts.known_files),
+        row("files that say what another one says", len(facts.left_out)),
+        row("files that could not be read", len(facts.unreadable)),
+    ]
+    return Table(title="Evidence", rows=tuple(rows))
+
+
+def upgrade_outcome(change: SchemaChange, database: str) -> Outcome:
+    """What became of the schema."""
+    if change.before == change.after:
+        summary = f"{database}: the schema is {change.after}, the newest"
+    else:
+        summary = (
+            f"{database}: the schema is {change.after} now; it was {change.before or 'not made'}"
+        )
+    facts = StoredFacts(
+        database=database,
+        schema_before=change.before,
+        schema_after=change.after,
+        path=None if change.copy is None else str(change.copy),
+    )
+    tables: tuple[Table, ...] = ()
+    if change.copy is not None:
+        tables = (Table(title="Copy", rows=(row("the file as it was", str(change.copy)),)),)
+    return Outcome(verdict=None, summary=summary, tables=tables, facts=facts)
+
+
+def prune_outcome(removed: int, first_day: str, database: str) -> Outcome:
+    """What was removed."""
+    return Outcome(
+        verdict=None,
+        summary=f"removed {amount(removed, 'attempt')} before {first_day} from {database}",
+        facts=StoredFacts(database=database, attempts=removed),
+    )
+
+
+def export_outcome(written: int, path: str, database: str) -> Outcome:
+    """What was written, and where."""
+    return Outcome(
+        verdict=None,
+        summary=f"wrote {amount(written, 'attempt')} to {path}",
+        facts=StoredFacts(database=database, attempts=written, path=path),
+    )
+
+
+def quarantine_outcome(facts: QuarantineFacts) -> Outcome:
+    """The entries to paste; it changes no file."""
+    if not facts.entries:
+        return Outcome(
+            verdict=None,
+            summary="no test passed and failed on two commits: nothing is to be put into quarantine",
+            facts=facts,
+        )
+    tests = amount(len(facts.entries), "test")
+    return Outcome(
+        verdict=None,
+        summary=f"entries of {tests} for ci-doctor-quarantine.toml; name an owner for each",
+        tables=(text_table("Entries", tuple(facts.toml.splitlines())),),
+        facts=facts,
+    )

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. The cause of a failed attempt, by the message that its file holds."""
+
+from ci_doctor.diagnosis.fingerprint import fingerprint
+from ci_doctor.history.evidence import EvidenceCause
+
+_LONGEST = 200
+_RULE = "test/failure"
+
+
+def cause_of_message(message: str, kind: str = "") -> EvidenceCause | None:
+    """The cause that the first line of `message` names; None without a message.
+
+    kind: the type of the failure, as JUnit has it. Equal messages up to times, numbers, addresses
+    and directories have one fingerprint.
+    """
+    stripped = message.strip()
+    if not stripped:
+        return None
+    first = stripped.splitlines()[0][:_LONGEST]
+    return EvidenceCause(fingerprint=fingerprint(_RULE, {}, first, kind), title=first)

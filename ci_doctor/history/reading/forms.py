@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. The bytes of a file -> what it says, whichever form it has."""
+
+from typing import Any, Final
+
+import msgspec
+
+from ci_doctor.errors import UsageError
+from ci_doctor.history.evidence import ParsedEvidence
+from ci_doctor.history.reading.junit import read_junit
+from ci_doctor.history.reading.own_report import (
+    RECORD_SCHEMAS,
+    REPORT_SCHEMAS,
+    read_record,
+    read_report,
+)
+from ci_doctor.history.reading.pytest_json import (
+    is_json_report,
+    read_json_report,
+    read_report_log,
+)
+from ci_doctor.history.reading.test_engine_json import is_test_engine, read_test_engine
+
+_LOG_TYPE: Final = b'"$report_type"'
+_BOM: Final = b"\xef\xbb\xbf"
+
+
+def parsed(content: bytes) -> ParsedEvidence | None:
+    """What the file says; None if it is JSON or XML of something else.
+
+    Raises UsageError if it is empty, damaged, or refused for what it holds.
+    """
+    start = content.removeprefix(_BOM).lstrip()[:1]
+    if not start:
+        raise UsageError("it is empty")
+    if start == b"<":
+        return _xml(content)
+    if start in (b"{", b"["):
+        return _json(content)
+    return None
+
+
+def _xml(content: bytes) -> ParsedEvidence | None:
+    head = content[:4096]
+    if b"<testsuite" not in head and b"<!DOCTYPE" not in head:
+        return None
+    return read_junit(content)
+
+
+def _json(content: bytes) -> ParsedEvidence | None:
+    first_line, _, _ = content.partition(b"\n")
+    if _LOG_TYPE in first_line:
+        return _report_log(content)
+    raw = _decoded(content.removeprefix(_BOM))
+    schema = raw.get("schema") if isinstance(raw, dict) else None
+    if isinstance(schema, str) and schema.startswith(REPORT_SCHEMAS):
+        return read_report(content)
+    if isinstance(schema, str) and schema.startswith(RECORD_SCHEMAS):
+        return read_record(raw)
+    if is_json_report(raw):
+        return read_json_report(raw)
+    if is_test_engine(raw):
+        return read_test_engine(raw)
+    return None
+
+
+def _report_log(content: bytes) -> ParsedEvidence:
+    lines = []
+    for number, line in enumerate(content.splitlines(), start=1):
+        if not line.strip():
+            continue
+        raw = _decoded(line, f" in line {number}")
+        if isinstance(raw, dict):
+            lines.append(raw)
+    return read_report_log(lines)
+
+
+def _decoded(content: bytes, place: str = "") -> Any:
+    try:
+        return msgspec.json.decode(content)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise UsageError(f"it is not JSON{place}: {error}") from error
+    except RecursionError as error:
+        raise UsageError(f"it is nested too deep{place}") from error

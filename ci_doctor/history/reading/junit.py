@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. JUnit XML -> attempts, in every dialect: pytest, Surefire, gtest, and our own files.
+
+A document type declaration is refused: no test tool writes one, and entities are what makes XML
+dangerous (https://docs.python.org/3/library/xml.html#xml-security).
+"""
+
+from typing import Final
+from xml.parsers import expat
+
+from ci_doctor.errors import UsageError
+from ci_doctor.history.evidence import (
+    AttemptEvidence,
+    AttemptOutcome,
+    EvidenceCause,
+    JobEvidence,
+    ParsedEvidence,
+)
+from ci_doctor.history.reading.failure_cause import cause_of_message
+from ci_doctor.history.reading.moments import milliseconds, moment_ms
+
+_MOST_DEPTH: Final = 64
+_MOST_TEXT: Final = 2_000  # characters of a failure's text; its first line names the cause
+_RED: Final = {"failure": AttemptOutcome.FAILED, "error": AttemptOutcome.ERROR}
+# https://maven.apache.org/surefire/maven-surefire-plugin/examples/rerun-failing-tests.html
+_EARLIER: Final = {"flakyFailure": AttemptOutcome.FAILED, "flakyError": AttemptOutcome.ERROR}
+_LATER: Final = {"rerunFailure": AttemptOutcome.FAILED, "rerunError": AttemptOutcome.ERROR}
+_CHILDREN: Final = {**_RED, **_EARLIER, **_LATER, "skipped": AttemptOutcome.SKIPPED}
+_ROOTS: Final = frozenset({"testsuites", "testsuite"})
+_TEARDOWN: Final = "failed on teardown"  # pytest's words for an error after the test has ended
+_FORM: Final = "junit"
+
+
+class _Child:
+    """A failure, an error or a skip, while it is read."""
+
+    __slots__ = ("kind", "message", "tag", "text")
+
+    def __init__(self, tag: str, attributes: dict[str, str]) -> None:
+        self.tag = tag
+        self.message = attributes.get("message", "")
+        self.kind = attributes.get("type", "")
+        self.text = ""
+
+
+class _Document:
+    """What the parser has come to."""
+
+    def __init__(self) -> None:
+        self.attempts: list[AttemptEvidence] = []
+        self.started_ms: int | None = None
+        self.duration_ms = 0
+        self._depth = 0
+        self._suites: list[int | None] = []
+        self._suite_name = ""
+        self._case: dict[str, str] = {}
+        self._children: list[_Child] = []
+        self._child: _Child | None = None
+        self._counts: dict[tuple[str, str], int] = {}
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        self._depth += 1
+        if self._depth > _MOST_DEPTH:
+            raise UsageError("it is nested too deep")
+        if self._depth == 1 and tag not in _ROOTS:
+            raise UsageError(f"its root is <{tag}>, and not <testsuites> or <testsuite>")
+        if tag == "testsuite":
+            self._begin_suite(attributes)
+        elif tag == "testcase":
+            self._case = attributes
+            self._children = []
+        elif tag in _CHILDREN:
+            self._child = _Child(tag, attributes)
+
+    def text(self, text: str) -> None:
+        child = self._child
+        if child is not None and len(child.text) < _MOST_TEXT:
+            child.text += text
+
+    def end(self, tag: str) -> None:
+        self._depth -= 1
+        if tag == "testsuite":
+            self._suites.pop()
+        elif tag == "testcase":
+            self._end_case()
+        elif self._child is not None and tag == self._child.tag:
+            self._children.append(self._child)
+            self._child = None
+
+    def _begin_suite(self, attributes: dict[str, str]) -> None:
+        own = moment_ms(attributes.get("timestamp"))
+        above = self._suites[-1] if self._suites else None
+        if not self._suites:
+            self.duration_ms += milliseconds(attributes.get("time")) or 0
+        if own is not None and (self.started_ms is None or own < self.started_ms):
+            self.started_ms = own
+        self._suite_name = attributes.get("name", "")
+        self._suites.append(above if own is None else own)
+
+    def _end_case(self) -> None:
+        suite = self._case.get("classname") or self._suite_name
+        name = self._case.get("name", "")
+        last = self._last_child()
+        if (
+            last is not None
+            and last.message.startswith(_TEARDOWN)
+            and (suite, name) in self._counts
+        ):
+            # pytest writes a test case of its own for it, and the test has run once.
+            return
+        for child in self._of(_EARLIER):
+            self._add(suite, name, _CHILDREN[child.tag], child, None)
+        outcome = AttemptOutcome.PASSED if last is None else _CHILDREN[last.tag]
+        self._add(suite, name, outcome, last, milliseconds(self._case.get("time")))
+        for child in self._of(_LATER):
+            self._add(suite, name, _CHILDREN[child.tag], child, None)
+
+    def _of(self, tags: dict[str, AttemptOutcome]) -> list[_Child]:
+        return [child for child in self._children if child.tag in tags]
+
+    def _last_child(self) -> _Child | None:
+        """The child that decides: a failure before an error, either before a skip."""
+        for tag in ("failure", "error", "skipped"):
+            for child in self._children:
+                if child.tag == tag:
+                    return child
+        return None
+
+    def _add(
+        self,
+        suite: str,
+        name: str,
+        outcome: AttemptOutcome,
+        child: _Child | None,
+        duration_ms: int | None,
+    ) -> None:
+        number = self._counts.get((suite, name), 0) + 1
+        self._counts[suite, name] = number
+        own = moment_ms(self._case.get("timestamp"))
+        started = own if own is not None else self._suites[-1] if self._suites else None
+        self.attempts.append(
+            AttemptEvidence(
+                suite=suite,
+                name=name,
+                outcome=outcome,
+                number=number,
+                started_ms=started,
+                duration_ms=duration_ms,
+                cause=_cause(outcome, child),
+            )
+        )
+
+
+def _cause(outcome: AttemptOutcome, child: _Child | None) -> EvidenceCause | None:
+    if child is None or outcome is AttemptOutcome.SKIPPED:
+        return None
+    return cause_of_message(child.message or child.text, child.kind)
+
+
+def read_junit(content: bytes) -> ParsedEvidence:
+    """The attempts of a JUnit file.
+
+    Several test cases of one classname and name are attempts in their order (pytest-rerunfailures,
+    our attempts.xml); so are Surefire's `flakyFailure` and `rerunFailure`. Raises UsageError if it
+    is not well-formed, not JUnit, or holds a document type declaration.
+    """
+    document = _Document()
+    parser = expat.ParserCreate()
+    parser.buffer_text = True
+    parser.StartElementHandler = document.start
+    parser.EndElementHandler = document.end
+    parser.CharacterDataHandler = document.text
+    parser.StartDoctypeDeclHandler = _refuse
+    try:
+        parser.Parse(content, True)
+    except expat.ExpatError as error:
+        raise UsageError(f"it is not well-formed XML: {error}") from error
+    job = JobEvidence(started_ms=document.started_ms, duration_ms=document.duration_ms or None)
+    return ParsedEvidence(form=_FORM, job=job, attempts=tuple(document.attempts))
+
+
+def _refuse(*_declaration: object) -> None:
+    raise UsageError("it holds a document type declaration, which is refused")

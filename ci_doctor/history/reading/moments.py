@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. Times in evidence files -> integers: milliseconds, and milliseconds since 1970 in UTC."""
+
+import math
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Final
+
+_SECOND: Final = 1000
+# Of a duration: a figure above it is a mistake of the file, and no integer of the database.
+_MOST_MS: Final = 366 * 86_400 * _SECOND
+
+
+@lru_cache(maxsize=256)
+def moment_ms(text: str | None) -> int | None:
+    """The moment of an ISO 8601 text; None if it is none.
+
+    A time without an offset counts as UTC, as Surefire and older pytests mean or should mean it.
+    """
+    if not text:
+        return None
+    try:
+        parsed = datetime.fromisoformat(text)
+        if parsed.tzinfo is None:
+            parsed = parsed.replace(tzinfo=UTC)
+        return round(parsed.timestamp() * _SECOND)
+    except (ValueError, OverflowError):
+        return None
+
+
+def epoch_ms(seconds: object) -> int | None:
+    """The moment of a number of seconds since 1970; None if it is no number, or none of a date."""
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        return None
+    if not math.isfinite(seconds) or not 0 <= seconds < 1e11:
+        return None
+    return round(seconds * _SECOND)
+
+
+def milliseconds(seconds: str | float | None) -> int | None:
+    """A duration in seconds, as a number or a text; None if it is none.
+
+    `1,234.5` is a duration too: Surefire groups digits.
+    """
+    if seconds is None or isinstance(seconds, bool):
+        return None
+    try:
+        value = float(seconds.replace(",", "")) if isinstance(seconds, str) else float(seconds)
+    except ValueError:
+        return None
+    if not math.isfinite(value) or value < 0:
+        return None
+    return min(round(value * _SECOND), _MOST_MS)
+
+
+def utc_text(moment: int) -> str:
+    """RFC 3339 in UTC of a moment."""
+    parsed = datetime.fromtimestamp(moment / _SECOND, UTC)
+    return parsed.isoformat(timespec="milliseconds").replace("+00:00", "Z")

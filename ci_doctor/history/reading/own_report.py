@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. A report.json or a job.json of ci-doctor -> its job and its attempts."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from ci_doctor.diagnosis.fingerprint import fingerprint
+from ci_doctor.errors import UsageError
+from ci_doctor.history.evidence import (
+    AttemptEvidence,
+    AttemptOutcome,
+    EvidenceCause,
+    JobEvidence,
+    ParsedEvidence,
+)
+from ci_doctor.history.reading.failure_cause import cause_of_message
+from ci_doctor.history.reading.moments import milliseconds, moment_ms
+from ci_doctor.model.about import About
+from ci_doctor.model.diagnosed import root_cause_in
+from ci_doctor.model.finding import Severity
+from ci_doctor.model.job_record import SCHEMA as JOB_SCHEMA
+from ci_doctor.model.job_record import JobRecord
+from ci_doctor.model.outcome import Case, CaseOutcome
+from ci_doctor.model.report import Report
+from ci_doctor.model.verdict import Verdict
+from ci_doctor.render.json import parse
+
+REPORT_SCHEMAS: Final = "ci-doctor/report/"
+RECORD_SCHEMAS: Final = "ci-doctor/job/"
+_MERGED: Final = "build_steps"
+_OUTCOMES: Final = {
+    CaseOutcome.PASSED: AttemptOutcome.PASSED,
+    CaseOutcome.FAILED: AttemptOutcome.FAILED,
+    CaseOutcome.ERROR: AttemptOutcome.ERROR,
+    CaseOutcome.SKIPPED: AttemptOutcome.SKIPPED,
+}
+_RED: Final = frozenset({AttemptOutcome.FAILED, AttemptOutcome.ERROR})
+
+
+def read_report(content: bytes) -> ParsedEvidence:
+    """The cases of a report with all their attempts, and the cause that it names.
+
+    The report of a merged build has none: its parts are evidence of their own. Raises UsageError.
+    """
+    return evidence_of(parse(content))
+
+
+def evidence_of(report: Report) -> ParsedEvidence:
+    """The same of a report that is read already."""
+    started_ms = moment_ms(report.started_at)
+    job = msgspec.structs.replace(
+        job_of(report.about),
+        started_ms=started_ms,
+        duration_ms=milliseconds(report.duration_s),
+        cause=_cause_of_report(report),
+    )
+    if _MERGED in report.facts:
+        return ParsedEvidence(form="merged report")
+    attempts: list[AttemptEvidence] = []
+    for case in report.cases:
+        attempts += [_outside(each, report.verdict) for each in _attempts(case, started_ms)]
+    return ParsedEvidence(form="report", job=job, attempts=tuple(attempts))
+
+
+def read_record(raw: Any) -> ParsedEvidence:
+    """The job of a decoded job.json. Raises UsageError if it is of another form."""
+    try:
+        record = msgspec.convert(raw, JobRecord)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"it is not the record of a job ({JOB_SCHEMA}): {error}") from error
+    began = moment_ms(record.began_at)
+    ended = moment_ms(record.ended_at)
+    duration_ms = None
+    if began is not None and ended is not None and ended >= began:
+        duration_ms = ended - began
+    cause = None
+    if record.cause is not None:
+        cause = EvidenceCause(
+            fingerprint=record.cause.fingerprint,
+            title=record.cause.title,
+            class_=record.cause.class_,
+            is_outside=record.cause.may_be_retried or record.verdict == Verdict.INFRA,
+        )
+    job = msgspec.structs.replace(
+        job_of(record.about), started_ms=began, duration_ms=duration_ms, cause=cause
+    )
+    return ParsedEvidence(form="job record", job=job)
+
+
+def job_of(about: About) -> JobEvidence:
+    """What `about` says of the job. Its key is the id of the job; None outside a job."""
+    return JobEvidence(
+        key=about.job,
+        pipeline=about.pipeline,
+        build=about.build,
+        step=about.step,
+        branch=about.branch,
+        commit=about.commit,
+        agent=about.agent,
+        queue=about.queue,
+        gpus=len(about.gpus) or None,
+    )
+
+
+def _cause_of_report(report: Report) -> EvidenceCause | None:
+    """The diagnosed cause, else the first error among the findings."""
+    is_outside = report.verdict is Verdict.INFRA
+    root = root_cause_in(report.facts)
+    if root is not None:
+        return EvidenceCause(
+            fingerprint=root.fingerprint,
+            title=root.title,
+            class_=root.class_,
+            is_outside=is_outside or root.may_be_retried,
+        )
+    for finding in report.findings:
+        if finding.severity is Severity.ERROR:
+            return EvidenceCause(
+                fingerprint=fingerprint(finding.rule, {}, finding.summary),
+                title=finding.summary,
+                is_outside=is_outside,
+            )
+    return None
+
+
+def _attempts(case: Case, started_ms: int | None) -> Iterator[AttemptEvidence]:
+    if not case.attempts:
+        yield _attempt(case, case.outcome, case.message, started_ms, case.duration_s, 1)
+        return
+    for number, each in enumerate(case.attempts, start=1):
+        began = moment_ms(each.started_at)
+        began = started_ms if began is None else began
+        yield _attempt(case, each.outcome, each.message, began, each.duration_s, number)
+
+
+def _attempt(
+    case: Case,
+    outcome: CaseOutcome,
+    message: str | None,
+    started_ms: int | None,
+    duration_s: float | None,
+    number: int,
+) -> AttemptEvidence:
+    ended = _OUTCOMES[outcome]
+    return AttemptEvidence(
+        suite=case.group,
+        name=case.name,
+        outcome=ended,
+        number=number,
+        started_ms=started_ms,
+        duration_ms=milliseconds(duration_s),
+        cause=cause_of_message(message or "") if ended in _RED else None,
+    )
+
+
+def _outside(attempt: AttemptEvidence, verdict: Verdict | None) -> AttemptEvidence:
+    if verdict is Verdict.INFRA and attempt.outcome in _RED:
+        return msgspec.structs.replace(attempt, outcome=AttemptOutcome.INFRA)
+    return attempt

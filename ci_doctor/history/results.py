@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. What came of a write: evidence, and the schema."""
+
+from pathlib import Path
+
+from msgspec import Struct
+
+
+class UnreadableEvidence(Struct, frozen=True, kw_only=True):
+    """A file that may hold evidence, and what is wrong with it."""
+
+    place: str
+    problem: str
+
+
+class Ingested(Struct, frozen=True, kw_only=True):
+    """What was done. left_out: places of files that say what another one says."""
+
+    files: int = 0
+    attempts: int = 0
+    known_files: int = 0
+    left_out: tuple[str, ...] = ()
+    unreadable: tuple[UnreadableEvidence, ...] = ()
+
+
+class SchemaChange(Struct, frozen=True, kw_only=True):
+    """What was done to the schema. before: None if there was none. copy: of the SQLite file."""
+
+    before: str | None
+    after: str
+    copy: Path | None = None

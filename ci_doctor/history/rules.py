@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rules of findings about the history. Pure."""
+
+from ci_doctor.model.finding import Severity
+from ci_doctor.model.rule import Rule
+
+UNREADABLE = Rule(
+    id="history/unreadable-evidence",
+    severity=Severity.WARNING,
+    meaning=(
+        "A file that may hold evidence could not be read, so its attempts are missing from the "
+        "history. If no file can be read, the result is `void`."
+    ),
+    remedy="See what is wrong with the file, and ingest it again; what came in stays.",
+)
+PROVEN_FLAKY = Rule(
+    id="history/proven-flaky",
+    severity=Severity.WARNING,
+    meaning=(
+        "A test passed and failed on the same commit, and its failures do not lie in a column of "
+        "infrastructure. The change did not decide its result."
+    ),
+    remedy=(
+        "`ci-doctor history test NAME` shows its attempts and causes, `ci-doctor history began "
+        "NAME` when it began, and `ci-doctor history quarantine suggest` an entry that keeps it "
+        "from deciding."
+    ),
+)
+INFRA_COLUMN = Rule(
+    id="history/infra-column",
+    severity=Severity.NOTE,
+    meaning=(
+        "On one agent in one hour far more attempts failed than usual, and the same commits did "
+        "well elsewhere. These failures count as infrastructure, not against the tests."
+    ),
+    remedy="`ci-doctor doctor` on that agent says whether it is fit.",
+)
+OPEN_COLUMN = Rule(
+    id="history/open-column",
+    severity=Severity.NOTE,
+    meaning=(
+        "On one agent in one hour far more attempts failed than usual, and nothing shows the same "
+        "commits doing well elsewhere. The change may be the cause, so these failures count."
+    ),
+    remedy="Run the commit once more on another agent, and ingest the result.",
+)
+RULES = (UNREADABLE, PROVEN_FLAKY, INFRA_COLUMN, OPEN_COLUMN)

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on databases: histories for tests, in real SQLite files."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from ci_doctor.history.address import DatabaseAddress
+from ci_doctor.history.batch_write import EvidenceWriter
+from ci_doctor.history.engine import reading
+from ci_doctor.history.evidence import (
+    AttemptEvidence,
+    AttemptOutcome,
+    EvidenceCause,
+    EvidenceFile,
+    JobEvidence,
+)
+from ci_doctor.history.migration import open_database
+from ci_doctor.history.window import HistoryWindow
+
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+BEGIN_MS = 20_400 * DAY_MS  # a midnight in UTC
+WHOLE = HistoryWindow(since_ms=0, until_ms=BEGIN_MS + 1_000 * DAY_MS)
+P, F, E, S, I = AttemptOutcome  # passed, failed, error, skipped, infra  # noqa: E741
+
+
+def run(
+    outcomes: Iterable[tuple[str, AttemptOutcome]],
+    *,
+    at: int,
+    commit: str | None = None,
+    agent: str | None = "gpu-1",
+    branch: str | None = "main",
+    cause: EvidenceCause | None = None,
+    gpus: int | None = None,
+) -> EvidenceFile:
+    """The evidence of one job, `at` hours after the beginning; it took ten minutes."""
+    started = BEGIN_MS + at * HOUR_MS
+    counts: dict[str, int] = {}
+    attempts = []
+    for name, outcome in outcomes:
+        counts[name] = counts.get(name, 0) + 1
+        failure = None
+        if outcome in (F, E):
+            failure = EvidenceCause(fingerprint=f"f-{name}", title=f"{name} broke")
+        attempts.append(
+            AttemptEvidence(
+                suite="tests.test_a",
+                name=name,
+                outcome=outcome,
+                number=counts[name],
+                started_ms=started,
+                duration_ms=500,
+                cause=failure,
+            )
+        )
+    key = f"{at}/{agent}/{commit}/{branch}"
+    job = JobEvidence(
+        key=key,
+        pipeline="serving",
+        build=at,
+        branch=branch,
+        commit=commit,
+        agent=agent,
+        gpus=gpus,
+        started_ms=started,
+        duration_ms=600_000,
+        cause=cause,
+    )
+    return EvidenceFile(
+        sha256=sha256(repr((key, attempts)).encode()).hexdigest(),
+        place=f"{key}.xml",
+        form="junit",
+        job=job,
+        attempts=tuple(attempts),
+    )
+
+
+@contextmanager
+def history(file: Path, runs: Sequence[EvidenceFile]) -> Iterator[sa.Connection]:
+    """A connection to a history of `runs`."""
+    with engine_of(file) as engine:
+        EvidenceWriter(engine).write(runs, BEGIN_MS)
+        with reading(engine) as connection:
+            yield connection
+
+
+@contextmanager
+def engine_of(file: Path) -> Iterator[sa.Engine]:
+    """An engine for a history in `file`."""
+    engine = open_database(DatabaseAddress(file=file), busy_s=60)
+    try:
+        yield engine
+    finally:
+        engine.dispose()

@@ -1,0 +1,114 @@
+import pytest
+
+from ci_doctor.errors import UsageError
+from ci_doctor.history.evidence import AttemptEvidence, AttemptOutcome
+from ci_doctor.history.reading.junit import read_junit
+from tests.support.junit_texts import FAILURE, junit_of
+
+PASSED, FAILED, ERROR = AttemptOutcome.PASSED, AttemptOutcome.FAILED, AttemptOutcome.ERROR
+
+
+def attempts(text: str) -> list[AttemptEvidence]:
+    return list(read_junit(text.encode()).attempts)
+
+
+def case(children: str, attributes: str = 'classname="a" name="b" time="1"') -> str:
+    return f'<testsuite name="s"><testcase {attributes}>{children}</testcase></testsuite>'
+
+
+def test_a_test_is_named_timed_and_judged() -> None:
+    (one,) = attempts(junit_of([("test_x[1-é]", False)]))
+
+    assert (one.suite, one.name, one.outcome) == ("tests.test_a", "test_x[1-é]", FAILED)
+    assert one.started_ms == 1_793_700_000_000
+    assert one.duration_ms == 500
+    assert one.cause is not None
+    assert one.cause.title == "AssertionError: assert 3 == 4"
+
+
+def test_executions_of_one_test_are_attempts_in_their_order() -> None:
+    rerun = attempts(junit_of([("test_x", False), ("test_y", True), ("test_x", True)]))
+
+    assert [(each.name, each.number, each.outcome) for each in rerun] == [
+        ("test_x", 1, FAILED),
+        ("test_y", 1, PASSED),
+        ("test_x", 2, PASSED),
+    ]
+
+
+def test_the_flaky_failures_of_surefire_come_before_the_pass() -> None:
+    flaky = '<flakyFailure message="m" type="T"><stackTrace>s</stackTrace></flakyFailure>'
+
+    read = attempts(case(flaky + "<flakyError message='e'/>"))
+
+    assert [each.outcome for each in read] == [FAILED, ERROR, PASSED]
+    assert [each.number for each in read] == [1, 2, 3]
+
+
+def test_the_rerun_failures_of_surefire_come_after_the_first_failure() -> None:
+    read = attempts(case(FAILURE + "<rerunFailure message='again'/>"))
+
+    assert [each.outcome for each in read] == [FAILED, FAILED]
+
+
+def test_an_error_of_a_teardown_is_no_second_execution() -> None:
+    teardown = '<error message="failed on teardown with &quot;OSError&quot;">t</error>'
+    text = (
+        '<testsuite name="s"><testcase classname="a" name="b">' + FAILURE + "</testcase>"
+        '<testcase classname="a" name="b">' + teardown + "</testcase></testsuite>"
+    )
+
+    assert [each.outcome for each in attempts(text)] == [FAILED]
+
+
+def test_an_error_of_a_teardown_alone_is_an_error() -> None:
+    assert [each.outcome for each in attempts(case('<error message="failed on teardown"/>'))] == [
+        ERROR
+    ]
+
+
+def test_suites_within_suites_keep_the_time_of_the_nearest_one() -> None:
+    inner = '<testsuite name="i" timestamp="2026-11-04T00:00:00Z"><testcase name="t"/></testsuite>'
+    outer = f'<testsuite name="o" timestamp="2026-11-03T00:00:00Z"><testcase name="t"/>{inner}</testsuite>'
+
+    read = attempts(f"<testsuites>{outer}</testsuites>")
+
+    assert [each.suite for each in read] == ["o", "i"]
+    assert read[1].started_ms == (read[0].started_ms or 0) + 86_400_000
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (
+            '<!DOCTYPE t [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><testsuites>&b;</testsuites>',
+            "document type",
+        ),
+        (
+            '<!DOCTYPE t [<!ENTITY x SYSTEM "file:///etc/passwd">]><testsuite>&x;</testsuite>',
+            "document type",
+        ),
+        ("<testsuites><testsuite>", "not well-formed"),
+        ("<testsuite>" * 100 + "</testsuite>" * 100, "nested too deep"),
+        ("<html></html>", "its root is <html>"),
+    ],
+)
+def test_what_is_damaged_or_dangerous_is_refused(text: str, problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        read_junit(text.encode())
+
+
+@pytest.mark.parametrize("time", ["nan", "inf", "-1", "1e400", "soon", ""])
+def test_a_time_that_is_none_is_unknown(time: str) -> None:
+    (one,) = attempts(case("", f'classname="a" name="b" time="{time}"'))
+
+    assert one.duration_ms is None
+
+
+def test_equal_failures_of_two_runs_have_one_fingerprint() -> None:
+    first = attempts(case('<failure message="timed out after 12.3 s on 0x7f3a"/>'))
+    second = attempts(case('<failure message="timed out after 14.9 s on 0x55aa"/>'))
+
+    assert first[0].cause is not None
+    assert second[0].cause is not None
+    assert first[0].cause.fingerprint == second[0].cause.fingerprint

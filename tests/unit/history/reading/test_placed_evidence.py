@@ -1,0 +1,64 @@
+from ci_doctor.history.evidence import (
+    AttemptEvidence,
+    AttemptOutcome,
+    EvidenceCause,
+    JobEvidence,
+    ParsedEvidence,
+)
+from ci_doctor.history.reading.placed_evidence import PlacedFile, evidence_files
+
+FAILED = AttemptEvidence(suite="a", name="b", outcome=AttemptOutcome.FAILED)
+
+
+def placed(place: str, parsed: ParsedEvidence) -> PlacedFile:
+    return PlacedFile(place=place, sha256=place, modified_ms=7, parsed=parsed)
+
+
+def junit(place: str) -> PlacedFile:
+    return placed(place, ParsedEvidence(form="junit", attempts=(FAILED,)))
+
+
+def report(place: str, job: str | None = None) -> PlacedFile:
+    return placed(place, ParsedEvidence(form="report", job=JobEvidence(key=job)))
+
+
+def test_a_report_stands_for_the_other_forms_of_its_folder() -> None:
+    files = [report("a/report.json"), junit("a/junit.xml"), junit("a/attempts.xml")]
+
+    evidence, left_out = evidence_files([*files, junit("b/junit.xml")], JobEvidence())
+
+    assert [each.place for each in evidence] == ["a/report.json", "b/junit.xml"]
+    assert left_out == ("a/junit.xml", "a/attempts.xml")
+
+
+def test_artifacts_of_one_job_count_once() -> None:
+    files = [junit("junit-7.xml"), junit("attempts-7.xml"), junit("junit-8.xml")]
+
+    evidence, _ = evidence_files([*files, report("x/report.json", "8")], JobEvidence())
+
+    assert [each.place for each in evidence] == ["attempts-7.xml", "x/report.json"]
+
+
+def test_a_file_belongs_to_the_record_in_the_nearest_folder_above() -> None:
+    record = ParsedEvidence(form="job record", job=JobEvidence(key="7", agent="gpu-1"))
+    files = [placed("a/job.json", record), junit("a/b/c/unit.xml"), junit("z/unit.xml")]
+
+    evidence, _ = evidence_files(files, JobEvidence(agent="me", commit="abc"))
+
+    jobs = {each.place: each.job for each in evidence}
+    assert (jobs["a/b/c/unit.xml"].key, jobs["a/b/c/unit.xml"].agent) == ("7", "gpu-1")
+    assert jobs["a/b/c/unit.xml"].commit == "abc"
+    assert jobs["z/unit.xml"].agent == "me"
+    assert jobs["z/unit.xml"].started_ms == 7
+
+
+def test_failures_of_a_job_with_a_cause_outside_are_infrastructure() -> None:
+    cause = EvidenceCause(fingerprint="f", title="no disk", is_outside=True)
+    record = ParsedEvidence(form="job record", job=JobEvidence(key="7", cause=cause))
+
+    evidence, _ = evidence_files([placed("a/job.json", record), junit("a/u.xml")], JobEvidence())
+
+    outcomes = {each.outcome for file in evidence for each in file.attempts}
+    assert outcomes == {AttemptOutcome.INFRA}
+    # The record counts its cause, and the other files of the job do not count it again.
+    assert [each.job.cause for each in evidence] == [cause, None]

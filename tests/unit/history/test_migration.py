@@ -1,0 +1,96 @@
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.operations import Operations
+
+from ci_doctor.errors import UsageError
+from ci_doctor.history.address import DatabaseAddress
+from ci_doctor.history.engine import make_engine, reading, writing
+from ci_doctor.history.migration import newest, open_database, upgrade
+from ci_doctor.history.migrations.versions import v0001_evidence
+from ci_doctor.history.schema import METADATA, TEST_DAY
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "h.sqlite"
+
+
+def test_the_migrations_make_the_tables_of_the_schema(file: Path) -> None:
+    engine = open_database(DatabaseAddress(file=file), busy_s=10)
+    with reading(engine) as connection:
+        context = MigrationContext.configure(connection)
+        differences = compare_metadata(context, METADATA)
+    engine.dispose()
+
+    assert differences == []
+
+
+def make_first_version(file: Path) -> None:
+    """A history as the first version left it, with one attempt."""
+    engine = make_engine(DatabaseAddress(file=file), 10)
+    with writing(engine) as connection:
+        context = MigrationContext.configure(connection)
+        with Operations.context(context):
+            v0001_evidence.upgrade()
+        connection.execute(sa.text("CREATE TABLE alembic_version (version_num TEXT)"))
+        connection.execute(sa.text("INSERT INTO alembic_version VALUES ('0001')"))
+        connection.execute(
+            sa.text(
+                "INSERT INTO job (id, key, started_ms, passed, failed, infra)"
+                " VALUES (1, 'k', 0, 0, 1, 0)"
+            )
+        )
+        connection.execute(sa.text("INSERT INTO attempt VALUES (1, 86400000, 1, 1, 1, 1, 5, NULL)"))
+    engine.dispose()
+
+
+def test_an_older_file_is_copied_and_migrated_by_whoever_opens_it(file: Path) -> None:
+    make_first_version(file)
+
+    change = upgrade(DatabaseAddress(file=file), busy_s=10)
+
+    assert (change.before, change.after) == ("0001", newest())
+    assert change.copy is not None
+    with closing(sqlite3.connect(change.copy)) as copy:
+        assert copy.execute("SELECT version_num FROM alembic_version").fetchall() == [("0001",)]
+        assert copy.execute("SELECT COUNT(*) FROM attempt").fetchone() == (1,)
+    engine = open_database(DatabaseAddress(file=file), busy_s=10)
+    with reading(engine) as connection:
+        days = [tuple(row) for row in connection.execute(sa.select(TEST_DAY))]
+    engine.dispose()
+    assert days == [(0, 1, 1, 0, 1, 0, 5)]
+
+
+def test_a_newer_schema_is_refused_and_left_alone(file: Path) -> None:
+    upgrade(DatabaseAddress(file=file), busy_s=10)
+    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+
+    with pytest.raises(UsageError, match="its schema is 9999") as caught:
+        open_database(DatabaseAddress(file=file), busy_s=10)
+
+    assert caught.value.hint is not None
+    assert "update ci-doctor" in caught.value.hint
+
+
+def test_a_database_of_something_else_is_refused(file: Path) -> None:
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("CREATE TABLE job (id)")
+
+    with pytest.raises(UsageError, match="not ours"):
+        open_database(DatabaseAddress(file=file), busy_s=10)
+
+
+def test_a_file_that_is_no_database_is_refused_and_left_alone(file: Path) -> None:
+    file.write_text("my notes, which are long enough to be no header of SQLite" * 10)
+
+    with pytest.raises(UsageError, match="not a SQLite database"):
+        open_database(DatabaseAddress(file=file), busy_s=10)
+
+    assert file.read_text().startswith("my notes")
