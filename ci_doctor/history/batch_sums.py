@@ -7,7 +7,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from ci_doctor.history.evidence import AttemptEvidence, AttemptOutcome
-from ci_doctor.history.schema import DAY_MS
+from ci_doctor.history.schema import ALL_BRANCHES, DAY_MS
 
 Row = dict[str, Any]
 _PASSED: Final = 0
@@ -23,7 +23,7 @@ _PLACE: Final = {
 
 
 class FileNumbers(Struct, frozen=True, kw_only=True):
-    """The numbers that all attempts of a file share. branch: 0 if it is unknown."""
+    """The numbers that all attempts of a file share. branch: UNKNOWN_BRANCH if it is not known."""
 
     source: int
     job: int
@@ -59,9 +59,11 @@ class BatchSums:
         place = _PLACE.get(attempt.outcome)
         if place is None:
             return
-        day = self._days.setdefault((numbers.branch, started // DAY_MS, test), [0, 0, 0, 0])
-        day[place] += 1
-        day[3] += attempt.duration_ms or 0
+        number = started // DAY_MS
+        for branch in (ALL_BRANCHES, numbers.branch):
+            day = self._days.setdefault((branch, number, test), [0, 0, 0, 0])
+            day[place] += 1
+            day[3] += attempt.duration_ms or 0
         if numbers.commit is not None:
             commit = self._commits.setdefault((numbers.commit, test), [0, 0, 0, 0])
             commit[place] += 1

@@ -25,8 +25,9 @@ from ci_doctor.history.schema import (
     TEST,
     TEST_COMMIT,
     TEST_DAY,
+    UNKNOWN_BRANCH,
 )
-from ci_doctor.history.upsert import adding, insert_into
+from ci_doctor.history.upsert import adding, insert_into, insert_rows
 
 _SUMS: Final = ("passed", "failed", "infra")
 _JOB_FACTS: Final = (
@@ -93,7 +94,7 @@ class EvidenceWriter:
         return FileNumbers(
             source=source,
             job=job["id"],
-            branch=job["branch_id"] or 0,
+            branch=job["branch_id"] or UNKNOWN_BRANCH,
             commit=job["commit_id"],
         )
 
@@ -212,11 +213,8 @@ def _job_upsert(connection: sa.Connection) -> Any:
 
 
 def _insert_sums(connection: sa.Connection, sums: BatchSums) -> None:
-    if sums.attempts:
-        connection.execute(sa.insert(ATTEMPT), sums.attempt_rows())
-    days = sums.day_rows()
-    if days:
-        connection.execute(adding(connection, TEST_DAY, (*_SUMS, "duration_ms")), days)
-    commits = sums.commit_rows()
-    if commits:
-        connection.execute(adding(connection, TEST_COMMIT, _SUMS, ("last_ms",)), commits)
+    insert_rows(connection, insert_into(connection, ATTEMPT), sums.attempt_rows())
+    by_day = adding(connection, TEST_DAY, (*_SUMS, "duration_ms"))
+    insert_rows(connection, by_day, sums.day_rows())
+    by_commit = adding(connection, TEST_COMMIT, _SUMS, ("last_ms",))
+    insert_rows(connection, by_commit, sums.commit_rows())

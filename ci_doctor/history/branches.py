@@ -4,13 +4,13 @@
 import sqlalchemy as sa
 
 from ci_doctor.errors import UsageError
-from ci_doctor.history.schema import BRANCH
+from ci_doctor.history.schema import ALL_BRANCHES, BRANCH
 
 
-def branch_number(connection: sa.Connection, name: str | None) -> int | None:
-    """The number of the branch `name`; None for all. Raises UsageError if nothing ran on it."""
+def branch_number(connection: sa.Connection, name: str | None) -> int:
+    """The number of the branch `name`; ALL_BRANCHES for None. Raises UsageError for an unknown one."""
     if name is None:
-        return None
+        return ALL_BRANCHES
     number = connection.scalar(sa.select(BRANCH.c.id).where(BRANCH.c.name == name))
     if number is None:
         raise UsageError(

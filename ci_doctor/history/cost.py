@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 from ci_doctor.history.branches import branch_number
 from ci_doctor.history.reading.moments import utc_text
-from ci_doctor.history.schema import ATTEMPT, CAUSE, JOB
+from ci_doctor.history.schema import ALL_BRANCHES, ATTEMPT, CAUSE, JOB
 from ci_doctor.history.window import HistoryWindow
 from ci_doctor.model.facts.history import CauseCostFacts, CostFacts
 
@@ -23,7 +23,7 @@ def cost_facts(connection: sa.Connection, window: HistoryWindow) -> CostFacts:
     in_window: list[sa.ColumnElement[bool]] = [
         JOB.c.started_ms.between(window.since_ms, window.until_ms)
     ]
-    if branch is not None:
+    if branch != ALL_BRANCHES:
         in_window.append(JOB.c.branch_id == branch)
     of_jobs = sa.select(*_sums(JOB.c.duration_ms)).join(CAUSE, CAUSE.c.id == JOB.c.cause_id)
     of_attempts = (

@@ -2,8 +2,8 @@
 """Reads a database: which tests are flaky, from the sums that each write keeps."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 import sqlalchemy as sa
 from msgspec import Struct
@@ -12,7 +12,7 @@ from ci_doctor.history.branches import branch_number
 from ci_doctor.history.infra_columns import column_facts, columns_of, failures_in
 from ci_doctor.history.rates import rate_facts
 from ci_doctor.history.reading.moments import utc_text
-from ci_doctor.history.schema import ATTEMPT, JOB, TEST, TEST_COMMIT, TEST_DAY
+from ci_doctor.history.schema import ALL_BRANCHES, ATTEMPT, JOB, TEST, TEST_COMMIT, TEST_DAY
 from ci_doctor.history.window import HistoryWindow
 from ci_doctor.model.facts.history import FlakyFacts, FlakyTestFacts
 
@@ -47,13 +47,9 @@ def flaky_facts(connection: sa.Connection, window: HistoryWindow) -> FlakyFacts:
     branch = branch_number(connection, window.branch)
     columns = columns_of(connection, window)
     in_columns = failures_in(connection, columns)
-    sums = sums_of(connection, window, branch)
-    outside = Counter[int]()
-    for (test, _), count in in_columns.items():
-        outside[test] += count
+    sums = sums_of(connection, window, branch, in_columns)
     mixed = mixed_commits(connection, window, branch, in_columns)
-    candidates = [_without(each, outside[each.test]) for each in sums]
-    candidates = [each for each in candidates if each.failed and each.passed]
+    candidates = [each for each in sums if each.failed and each.passed]
     candidates.sort(key=lambda each: (-mixed[each.test], -each.failed, each.test))
     chosen = candidates[:_MOST_CANDIDATES]
     orders = _orders(connection, window, branch, [each.test for each in chosen])
@@ -70,18 +66,23 @@ def flaky_facts(connection: sa.Connection, window: HistoryWindow) -> FlakyFacts:
 
 
 def sums_of(
-    connection: sa.Connection, window: HistoryWindow, branch: int | None
+    connection: sa.Connection,
+    window: HistoryWindow,
+    branch: int,
+    in_columns: Mapping[tuple[int, int | None], int],
 ) -> list[WindowSums]:
-    """The sums of each test that ran."""
+    """The sums of each test that ran; failures in columns count as infrastructure."""
+    outside: Counter[int] = Counter()
+    for (test, _), count in in_columns.items():
+        outside[test] += count
     columns = [TEST_DAY.c.passed, TEST_DAY.c.failed, TEST_DAY.c.infra]
     query = sa.select(TEST_DAY.c.test_id, *(sa.func.sum(column) for column in columns)).where(
-        TEST_DAY.c.day.between(window.first_day, window.last_day)
+        TEST_DAY.c.branch_id == branch,
+        TEST_DAY.c.day.between(window.first_day, window.last_day),
     )
-    if branch is not None:
-        query = query.where(TEST_DAY.c.branch_id == branch)
     rows = connection.execute(query.group_by(TEST_DAY.c.test_id))
     return [
-        WindowSums(test=test, passed=int(passed), failed=int(failed), infra=int(infra))
+        _sums((test, int(passed), int(failed), int(infra)), outside[test])
         for test, passed, failed, infra in rows
     ]
 
@@ -89,7 +90,7 @@ def sums_of(
 def mixed_commits(
     connection: sa.Connection,
     window: HistoryWindow,
-    branch: int | None,
+    branch: int,
     in_columns: Mapping[tuple[int, int | None], int],
 ) -> Counter[int]:
     """On how many commits each test passed and failed, failures in columns apart."""
@@ -98,7 +99,7 @@ def mixed_commits(
         sa.text("test_commit.passed > 0 AND test_commit.failed > 0"),
         TEST_COMMIT.c.last_ms >= window.since_ms,
     )
-    if branch is not None:
+    if branch != ALL_BRANCHES:
         of_branch = sa.select(JOB.c.commit_id).where(JOB.c.branch_id == branch)
         query = query.where(TEST_COMMIT.c.commit_id.in_(of_branch))
     counts: Counter[int] = Counter()
@@ -119,63 +120,39 @@ def names_of(connection: sa.Connection, tests: Sequence[int]) -> dict[int, tuple
     return names
 
 
-def _without(sums: WindowSums, outside: int) -> WindowSums:
-    """`sums` with `outside` failures counted as infrastructure."""
-    moved = min(outside, sums.failed)
-    return WindowSums(
-        test=sums.test,
-        passed=sums.passed,
-        failed=sums.failed - moved,
-        infra=sums.infra + moved,
-    )
+def _sums(row: tuple[int, int, int, int], outside: int) -> WindowSums:
+    test, passed, failed, infra = row
+    moved = min(outside, failed)
+    return WindowSums(test=test, passed=passed, failed=failed - moved, infra=infra + moved)
 
 
 def _orders(
-    connection: sa.Connection, window: HistoryWindow, branch: int | None, tests: Sequence[int]
+    connection: sa.Connection, window: HistoryWindow, branch: int, tests: Sequence[int]
 ) -> dict[int, _Order]:
-    query = (
-        sa.select(ATTEMPT.c.test_id, ATTEMPT.c.started_ms, ATTEMPT.c.outcome)
-        .where(
-            ATTEMPT.c.test_id.in_(tests),
-            ATTEMPT.c.started_ms.between(window.since_ms, window.until_ms),
-            ATTEMPT.c.outcome.in_((0, 1, 2)),
-        )
-        .order_by(ATTEMPT.c.test_id, ATTEMPT.c.started_ms, ATTEMPT.c.source_id, ATTEMPT.c.number)
+    passed = (ATTEMPT.c.outcome == 0).label("passed")
+    before = sa.func.lag(ATTEMPT.c.outcome == 0).over(
+        partition_by=ATTEMPT.c.test_id,
+        order_by=(ATTEMPT.c.started_ms, ATTEMPT.c.source_id, ATTEMPT.c.number),
     )
-    if branch is not None:
+    query = sa.select(
+        ATTEMPT.c.test_id, ATTEMPT.c.started_ms, passed, before.label("before")
+    ).where(
+        ATTEMPT.c.test_id.in_(tests),
+        ATTEMPT.c.started_ms.between(window.since_ms, window.until_ms),
+        ATTEMPT.c.outcome.in_((0, 1, 2)),
+    )
+    if branch != ALL_BRANCHES:
         query = query.join(JOB, JOB.c.id == ATTEMPT.c.job_id).where(JOB.c.branch_id == branch)
+    each = query.subquery()
+    changed = sa.func.count(sa.case((each.c.passed != each.c.before, 1)))
+    last_failed = sa.func.max(sa.case((sa.not_(each.c.passed), each.c.started_ms)))
+    rows = connection.execute(
+        sa.select(each.c.test_id, changed, last_failed).group_by(each.c.test_id)
+    )
     orders = {test: _Order(transitions=0, last_failed_ms=None) for test in tests}
-    for test, outcomes in _by_test(connection.execute(query)):
-        orders[test] = _order(outcomes)
+    for test, transitions, last in rows:
+        orders[test] = _Order(transitions=transitions, last_failed_ms=last)
     return orders
-
-
-def _by_test(
-    rows: Iterable[Sequence[Any]],
-) -> Iterator[tuple[int, list[tuple[int, bool]]]]:
-    current: int | None = None
-    outcomes: list[tuple[int, bool]] = []
-    for test, started, outcome in rows:
-        if test != current and current is not None:
-            yield current, outcomes
-            outcomes = []
-        current = test
-        outcomes.append((started, outcome == 0))
-    if current is not None:
-        yield current, outcomes
-
-
-def _order(outcomes: Sequence[tuple[int, bool]]) -> _Order:
-    transitions = 0
-    last_failed: int | None = None
-    before: bool | None = None
-    for started, passed in outcomes:
-        if before is not None and passed is not before:
-            transitions += 1
-        before = passed
-        if not passed:
-            last_failed = started
-    return _Order(transitions=transitions, last_failed_ms=last_failed)
 
 
 def _facts(sums: WindowSums, name: tuple[str, str], mixed: int, order: _Order) -> FlakyTestFacts:

@@ -4,7 +4,7 @@
 import sqlalchemy as sa
 from msgspec import Struct
 
-from ci_doctor.history.schema import ATTEMPT, BRANCH, CAUSE, COMMITS, JOB
+from ci_doctor.history.schema import ALL_BRANCHES, ATTEMPT, BRANCH, CAUSE, COMMITS, JOB
 from ci_doctor.history.window import HistoryWindow
 
 
@@ -23,7 +23,7 @@ class KeptAttempt(Struct, frozen=True):
 
 
 def attempts_of(
-    connection: sa.Connection, test: int, window: HistoryWindow, branch: int | None
+    connection: sa.Connection, test: int, window: HistoryWindow, branch: int
 ) -> list[KeptAttempt]:
     """The attempts of `test` in the window, in the order of time."""
     query = (
@@ -49,6 +49,6 @@ def attempts_of(
         )
         .order_by(ATTEMPT.c.started_ms, ATTEMPT.c.source_id, ATTEMPT.c.number)
     )
-    if branch is not None:
+    if branch != ALL_BRANCHES:
         query = query.where(JOB.c.branch_id == branch)
     return [KeptAttempt(*row) for row in connection.execute(query)]

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from ci_doctor.history.upsert import insert_into
+from ci_doctor.history.upsert import insert_into, insert_rows
 
 # Of two columns each: below the 32,766 parameters of one statement in SQLite.
 _CHUNK: Final = 5_000
@@ -42,9 +42,8 @@ class KnownIds:
             missing = [key for key in chunk if key not in self._ids]
             if missing:
                 rows = [self._row(key, rest) for key in missing]
-                connection.execute(
-                    insert_into(connection, self._table).on_conflict_do_nothing(), rows
-                )
+                statement = insert_into(connection, self._table).on_conflict_do_nothing()
+                insert_rows(connection, statement, rows)
                 self._look_up(connection, missing)
         return self._ids
 

@@ -117,7 +117,7 @@ def _sums() -> tuple[sa.Column[Any], ...]:
 TEST_DAY: Final = sa.Table(
     "test_day",
     METADATA,
-    # 0 stands for an unknown branch: a part of the key cannot be null.
+    # A part of the key cannot be null: 0 stands for an unknown branch, -1 for all of them together.
     sa.Column("branch_id", _INT64, primary_key=True, autoincrement=False),
     sa.Column("day", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("test_id", _INT64, primary_key=True, autoincrement=False),
@@ -143,3 +143,5 @@ sa.Index(
     postgresql_where=_MIXED,
 )
 DAY_MS: Final = 86_400_000
+UNKNOWN_BRANCH: Final = 0
+ALL_BRANCHES: Final = -1

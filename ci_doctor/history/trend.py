@@ -14,6 +14,7 @@ from ci_doctor.model.facts.history import PeriodFacts, TrendFacts
 
 # The first of January 1970 was a Thursday: three days after a Monday.
 _MONDAY: Final = 3
+_DIVISION: Final = 8  # above that of a sum, which gets its brackets then
 
 
 def trend_facts(connection: sa.Connection, window: HistoryWindow, *, days: int) -> TrendFacts:
@@ -21,7 +22,7 @@ def trend_facts(connection: sa.Connection, window: HistoryWindow, *, days: int) 
     branch = branch_number(connection, window.branch)
     shift = _MONDAY if days == 7 else 0
     # Both databases divide integers downwards here; SQLAlchemy's own `/` would make fractions.
-    period = (TEST_DAY.c.day + shift).op("/")(days)
+    period = (TEST_DAY.c.day + shift).op("/", precedence=_DIVISION)(days)
     per_test = (
         sa.select(
             period.label("period"),
@@ -31,11 +32,12 @@ def trend_facts(connection: sa.Connection, window: HistoryWindow, *, days: int) 
             sa.func.sum(TEST_DAY.c.infra).label("infra"),
             sa.func.sum(TEST_DAY.c.duration_ms).label("duration_ms"),
         )
-        .where(TEST_DAY.c.day.between(window.first_day, window.last_day))
+        .where(
+            TEST_DAY.c.branch_id == branch,
+            TEST_DAY.c.day.between(window.first_day, window.last_day),
+        )
         .group_by(sa.text("period"), TEST_DAY.c.test_id)
     )
-    if branch is not None:
-        per_test = per_test.where(TEST_DAY.c.branch_id == branch)
     tests = per_test.subquery()
     query = sa.select(
         tests.c.period,

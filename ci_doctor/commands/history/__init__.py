@@ -16,6 +16,7 @@ class _HistoryGroup(PackageGroup):
         "began",
         "quarantine",
         "cost",
+        "report",
         "export",
         "prune",
         "upgrade",

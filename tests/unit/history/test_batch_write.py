@@ -46,7 +46,7 @@ def test_the_sums_kept_by_writes_are_those_of_the_attempts(tmp_path: Path) -> No
             made = (rows(connection, TEST_DAY), rows(connection, TEST_COMMIT))
 
     assert kept == made
-    assert len(kept[0]) == 5
+    assert len(kept[0]) == 9
     assert len(kept[1]) == 3
 
 

@@ -64,7 +64,7 @@ def test_an_older_file_is_copied_and_migrated_by_whoever_opens_it(file: Path) ->
     with reading(engine) as connection:
         days = [tuple(row) for row in connection.execute(sa.select(TEST_DAY))]
     engine.dispose()
-    assert days == [(0, 1, 1, 0, 1, 0, 5)]
+    assert days == [(-1, 1, 1, 0, 1, 0, 5), (0, 1, 1, 0, 1, 0, 5)]
 
 
 def test_a_newer_schema_is_refused_and_left_alone(file: Path) -> None:

@@ -21,6 +21,12 @@ _FILL_DAYS = f"""
     WHERE a.outcome <> 3
     GROUP BY 1, 2, 3
 """  # noqa: S608 - constants of this module
+_FILL_ALL_BRANCHES = """
+    INSERT INTO test_day (branch_id, day, test_id, passed, failed, infra, duration_ms)
+    SELECT -1, day, test_id, SUM(passed), SUM(failed), SUM(infra), SUM(duration_ms)
+    FROM test_day
+    GROUP BY 1, 2, 3
+"""
 _FILL_COMMITS = f"""
     INSERT INTO test_commit (commit_id, test_id, passed, failed, infra, last_ms)
     SELECT j.commit_id, a.test_id, {_PASSED}, {_FAILED}, {_INFRA}, MAX(a.started_ms)
@@ -31,8 +37,8 @@ _FILL_COMMITS = f"""
 
 
 def fill_statements() -> tuple[str, ...]:
-    """The statements that make both tables of the attempts; `prune` runs them, too."""
-    return (_FILL_DAYS, _FILL_COMMITS)
+    """The statements that make both tables of the attempts."""
+    return (_FILL_DAYS, _FILL_ALL_BRANCHES, _FILL_COMMITS)
 
 
 def upgrade() -> None:

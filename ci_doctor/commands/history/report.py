@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ci-doctor history report`."""
+
+from pathlib import Path
+
+import click
+
+from ci_doctor.commands.history.options import (
+    database_options,
+    history_settings,
+    read_history,
+    window_of,
+    window_options,
+)
+from ci_doctor.commands.options import pass_session
+from ci_doctor.session.session import Session
+
+_DIRECTORY = Path("ci-doctor-history")
+
+
+@click.command("report")
+@window_options
+@database_options
+@pass_session
+def report(
+    session: Session,
+    /,
+    *,
+    days: int | None,
+    branch: str | None,
+    database: str | None,
+    config_path: Path | None,
+) -> int:
+    """Write a page of tests against time: report.html in the report directory.
+
+    Scattered dots are flaky tests, full columns are infrastructure. The page is one file that loads
+    nothing. Without --report-dir the directory is ci-doctor-history.
+    """
+    directory = session.claim(_DIRECTORY) or _DIRECTORY
+    settings, address = history_settings(config_path, database, days)
+
+    from ci_doctor.history.outcomes.report import report_outcome
+    from ci_doctor.history.strip import strip_facts
+
+    with read_history(address) as connection:
+        facts = strip_facts(connection, window_of(settings, branch))
+    return session.finish(report_outcome(facts, directory), on_stdout=True)

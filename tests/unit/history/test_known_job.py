@@ -1,0 +1,23 @@
+import pytest
+
+from ci_doctor.errors import UsageError
+from ci_doctor.history.evidence import JobEvidence
+from ci_doctor.history.known_job import known_job
+from ci_doctor.model.about import About
+
+
+def test_words_name_the_job() -> None:
+    job = known_job(["commit=abc", "build=12", "job=7"], About())
+
+    assert job == JobEvidence(commit="abc", build=12, key="7")
+
+
+def test_a_job_of_buildkite_is_known_and_a_checkout_alone_is_not() -> None:
+    assert known_job((), About(job="7", commit="abc")).commit == "abc"
+    assert known_job((), About(commit="abc")) == JobEvidence()
+
+
+@pytest.mark.parametrize("word", ["commit", "commit=", "comit=abc", "build=x"])
+def test_other_words_are_errors(word: str) -> None:
+    with pytest.raises(UsageError, match="--about"):
+        known_job([word], About())

@@ -1,0 +1,31 @@
+from pathlib import Path
+
+from ci_doctor.history.strip import strip_facts
+from tests.support.histories import WHOLE, F, I, P, S, history, run
+
+
+def test_cells_tell_what_ran_in_their_hour(tmp_path: Path) -> None:
+    runs = [
+        run([("x", P), ("y", P), ("stable", P)], at=0),
+        run([("x", F), ("y", I)], at=1),
+        run([("x", F), ("x", P), ("x", P), ("x", P), ("y", S)], at=3),
+    ]
+
+    with history(tmp_path / "h.sqlite", runs) as connection:
+        facts = strip_facts(connection, WHOLE)
+
+    assert {row.name: row.cells for row in facts.history_strip} == {"x": "09.3", "y": "0i.."}
+    assert len(facts.begins) == 4
+    assert facts.column_s == 3600
+    assert facts.tests == 3
+
+
+def test_a_long_time_has_wider_columns(tmp_path: Path) -> None:
+    runs = [run([("x", P)], at=0), run([("x", F)], at=24 * 60)]
+
+    with history(tmp_path / "h.sqlite", runs) as connection:
+        facts = strip_facts(connection, WHOLE)
+
+    assert len(facts.begins) <= 100
+    (row,) = facts.history_strip
+    assert (row.cells[0], row.cells[-1]) == ("0", "9")
