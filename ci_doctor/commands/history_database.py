@@ -1,22 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the configuration: `[history]`, and the database that it names."""
+"""Reads the configuration: `[history]`, the database that it names, and what a run adds to it."""
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from ci_doctor.config.decoding import decode_section, path_in
-from ci_doctor.config.loading import load_config
+from ci_doctor.config.loading import Config
 from ci_doctor.history.address import DatabaseAddress, database_address
 from ci_doctor.history.settings import HistorySettings
+from ci_doctor.model.outcome import Outcome
+from ci_doctor.session.session import Session
 
 
 def configured_history(
-    config_path: Path | None, flags: Mapping[str, Any]
+    loaded: Config, flags: Mapping[str, Any]
 ) -> tuple[HistorySettings, DatabaseAddress | None]:
     """The settings, and the database; None if nobody names one. Raises ConfigError, UsageError."""
-    loaded = load_config(config_path, Path.cwd())
     settings, origins = decode_section(
         loaded, "history", HistorySettings, environ=os.environ, flags=flags
     )
@@ -26,3 +28,20 @@ def configured_history(
     if address.file is None:
         return settings, address
     return settings, DatabaseAddress(file=path_in(loaded, origins["database"], str(address.file)))
+
+
+def with_history(session: Session, loaded: Config, outcome: Outcome) -> Outcome:
+    """`outcome`, with how often its cause was seen before; the run goes into the history.
+
+    Without `[history] database` nothing happens. What goes wrong is a line of the report: it changes
+    neither verdict nor exit code.
+    """
+    _, address = configured_history(loaded, {})
+    if address is None:
+        return outcome
+    from ci_doctor.history.recording import record
+    from ci_doctor.session.making import make_report
+
+    report = make_report(outcome, (), session.invocation, about=session.about, policy=None)
+    table = record(address, session.redactor.report(report))
+    return replace(outcome, tables=(*outcome.tables, table))

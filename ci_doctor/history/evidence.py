@@ -70,9 +70,13 @@ class JobEvidence(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ParsedEvidence(Struct, frozen=True, kw_only=True):
-    """What one file says, without what stands around it. `form` is a word for its format."""
+    """What one file says, without what stands around it.
+
+    form: a word for its format. key: what it is known by; None for the hash of its bytes.
+    """
 
     form: str
+    key: str | None = None
     job: JobEvidence = JobEvidence()
     attempts: tuple[AttemptEvidence, ...] = ()
 
@@ -80,7 +84,7 @@ class ParsedEvidence(Struct, frozen=True, kw_only=True):
 class EvidenceFile(Struct, frozen=True, kw_only=True):
     """One file, ready to be written: its job has a key, its job and attempts have times.
 
-    sha256: hexadecimal, of the file's bytes. place: its path, for a reader.
+    sha256: hexadecimal, of the file's bytes; of a report of ours, of what identifies its run. place: its path, for a reader.
     """
 
     sha256: str

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import msgspec
 
 from ci_doctor.model.facts.diagnose import LogLine, LogLines, RootCause
+from ci_doctor.model.facts.history import HISTORY_TITLE
 from ci_doctor.model.report import Report
 from ci_doctor.render.formatting import percent
 from ci_doctor.render.layout import clip, widest, wrap
@@ -33,6 +34,8 @@ def diagnosis_blocks(report: Report, terminal: StyledTerminal) -> Iterator[list[
         return
     if cause is not None:
         yield from _cause_blocks(cause, excerpt, terminal)
+        yield from _history(report, terminal)
+        yield _small_print(cause, terminal)
     elif excerpt is not None and report.findings:
         yield from _begin_blocks(report, excerpt, terminal)
 
@@ -47,7 +50,13 @@ def _cause_blocks(
     if cause.consequences:
         yield _consequences(cause, terminal)
     yield _what_to_do(cause, terminal)
-    yield _small_print(cause, terminal)
+
+
+def _history(report: Report, terminal: StyledTerminal) -> Iterator[list[str]]:
+    """How often the cause was seen before, if a history is kept."""
+    for table in report.tables:
+        if table.title == HISTORY_TITLE:
+            yield [terminal.bold(HISTORY_TITLE), *table_lines(table, terminal.width)]
 
 
 def _begin_blocks(

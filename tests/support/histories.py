@@ -97,3 +97,9 @@ def engine_of(file: Path) -> Iterator[sa.Engine]:
         yield engine
     finally:
         engine.dispose()
+
+
+def numbered_run(number: int) -> EvidenceFile:
+    """One of many different files: ten tests, of which one fails; two files share a commit."""
+    outcomes = [(f"t{each}", F if each == number % 10 else P) for each in range(10)]
+    return run(outcomes, at=number, commit=f"c{number // 2}", agent=f"gpu-{number % 3}")

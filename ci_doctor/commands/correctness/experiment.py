@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ci_doctor.commands.environment_record import record_environment
+from ci_doctor.commands.history_database import with_history
 from ci_doctor.commands.telling.experiment import ExperimentSource
 from ci_doctor.commands.telling.teller import Teller
 from ci_doctor.config.exit_codes import read_exit_codes
@@ -67,7 +68,7 @@ def run_experiment(
             outcome = run_prepared(
                 prepared, tell, interruption=interruption, on_resumed=session.accept
             )
-        return session.finish(outcome, on_stdout=True)
+        return session.finish(with_history(session, loaded, outcome), on_stdout=True)
 
 
 def _check_resume(session: Session, resumed: Path) -> None:

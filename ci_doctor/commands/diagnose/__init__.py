@@ -91,6 +91,7 @@ def diagnose(
         from ci_doctor.commands.diagnose.follow import follow_until_interrupted
 
         return follow_until_interrupted(session, request)
+    from ci_doctor.commands.history_database import with_history
     from ci_doctor.commands.telling.late import LateTeller
     from ci_doctor.diagnosis.exit_status import verdict_by_class
     from ci_doctor.diagnosis.outcome import outcome_of
@@ -100,7 +101,8 @@ def diagnose(
         diagnosis = run(request, tell)
     if by_class:
         session.policy = exit_policy(loaded, os.environ, verdict_by_class(diagnosis.cause))
-    return session.finish(outcome_of(diagnosis), on_stdout=True)
+    outcome = with_history(session, loaded, outcome_of(diagnosis))
+    return session.finish(outcome, on_stdout=True)
 
 
 def _check(

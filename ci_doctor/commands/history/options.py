@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the command line and the configuration: what the commands below `history` share."""
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -51,10 +50,12 @@ def history_settings(
 ) -> tuple["HistorySettings", "DatabaseAddress"]:
     """The settings, and the database they name. Raises UsageError; the extra must be installed."""
     from ci_doctor.commands.history_database import configured_history
+    from ci_doctor.config.loading import load_config
     from ci_doctor.history.address import DEFAULT_FILE, database_address
     from ci_doctor.history.extra import require_extra
 
-    settings, address = configured_history(config_path, {"database": database, "days": days})
+    loaded = load_config(config_path, Path.cwd())
+    settings, address = configured_history(loaded, {"database": database, "days": days})
     if address is None:
         address = database_address(DEFAULT_FILE)
     require_extra("history" if address.file is not None else "postgres")
@@ -99,8 +100,3 @@ def window_of(settings: "HistorySettings", branch: str | None) -> "HistoryWindow
     from ci_doctor.system import clock
 
     return last_days(settings.days, round(clock.epoch() * 1000), branch)
-
-
-def is_current_job() -> bool:
-    """Whether this runs in a Buildkite job."""
-    return bool(os.environ.get("BUILDKITE_JOB_ID"))

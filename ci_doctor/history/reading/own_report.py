@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. A report.json or a job.json of ci-doctor -> its job and its attempts."""
 
+import hashlib
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -18,7 +19,7 @@ from ci_doctor.history.evidence import (
 from ci_doctor.history.reading.failure_cause import cause_of_message
 from ci_doctor.history.reading.moments import milliseconds, moment_ms
 from ci_doctor.model.about import About
-from ci_doctor.model.diagnosed import root_cause_in
+from ci_doctor.model.diagnosed import quoted_line, root_cause_in
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.job_record import SCHEMA as JOB_SCHEMA
 from ci_doctor.model.job_record import JobRecord
@@ -61,7 +62,17 @@ def evidence_of(report: Report) -> ParsedEvidence:
     attempts: list[AttemptEvidence] = []
     for case in report.cases:
         attempts += [_outside(each, report.verdict) for each in _attempts(case, started_ms)]
-    return ParsedEvidence(form="report", job=job, attempts=tuple(attempts))
+    return ParsedEvidence(form="report", key=report_key(report), job=job, attempts=tuple(attempts))
+
+
+def report_key(report: Report) -> str:
+    """What identifies the run of a report: 64 hexadecimal digits, as a file's hash has.
+
+    By it a run counts once, whether it wrote to the history itself or its report.json is ingested.
+    """
+    about = report.about
+    parts = (report.command, report.argv, report.started_at, about.job, about.agent, about.commit)
+    return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()
 
 
 def read_record(raw: Any) -> ParsedEvidence:
@@ -79,7 +90,7 @@ def read_record(raw: Any) -> ParsedEvidence:
     if record.cause is not None:
         cause = EvidenceCause(
             fingerprint=record.cause.fingerprint,
-            title=record.cause.title,
+            title=_title(record.cause.title, record.cause.text),
             class_=record.cause.class_,
             is_outside=record.cause.may_be_retried or record.verdict == Verdict.INFRA,
         )
@@ -111,7 +122,7 @@ def _cause_of_report(report: Report) -> EvidenceCause | None:
     if root is not None:
         return EvidenceCause(
             fingerprint=root.fingerprint,
-            title=root.title,
+            title=_title(root.title, root.place.message),
             class_=root.class_,
             is_outside=is_outside or root.may_be_retried,
         )
@@ -123,6 +134,11 @@ def _cause_of_report(report: Report) -> EvidenceCause | None:
                 is_outside=is_outside,
             )
     return None
+
+
+def _title(title: str, line: str | None) -> str:
+    """The class of a cause and the line that shows it: many causes share a class."""
+    return f"{title}: {quoted_line(line)}" if line else title
 
 
 def _attempts(case: Case, started_ms: int | None) -> Iterator[AttemptEvidence]:

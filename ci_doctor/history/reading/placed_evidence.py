@@ -103,7 +103,7 @@ def _with_job(file: PlacedFile, job: JobEvidence) -> EvidenceFile:
     is_outside = job.cause is not None and job.cause.is_outside
     attempts = [_timed(each, started_ms, is_outside=is_outside) for each in file.parsed.attempts]
     return EvidenceFile(
-        sha256=file.sha256,
+        sha256=file.parsed.key or file.sha256,
         place=file.place,
         form=file.parsed.form,
         job=replace(job, key=job.key or _key(file, job), started_ms=started_ms, cause=own_cause),
@@ -123,4 +123,4 @@ def _key(file: PlacedFile, job: JobEvidence) -> str:
     """A key for a job without an id: its place in the build, else the file itself."""
     if job.pipeline is not None and job.build is not None and job.step is not None:
         return f"{job.pipeline}/{job.build}/{job.step}"
-    return f"file:{file.sha256[:32]}"
+    return f"file:{(file.parsed.key or file.sha256)[:32]}"

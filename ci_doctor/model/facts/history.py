@@ -5,6 +5,9 @@ from msgspec import Struct
 
 from ci_doctor.model.facts import Facts
 
+# The table that other commands' reports have if a history is kept.
+HISTORY_TITLE = "History"
+
 
 class IngestFacts(Facts, frozen=True, kw_only=True):
     """What came into the database.

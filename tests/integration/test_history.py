@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ci-doctor history` as it is typed: real files, a real SQLite database, a real PostgreSQL."""
+
+import json
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.support.cli import ROOT, Ran, doctor
+from tests.support.junit_texts import junit_of
+from tests.support.postgres import NEEDS_POSTGRES, postgres
+
+pytestmark = pytest.mark.integration
+RECENT = "--days=100000"
+LOG = """\
+Traceback (most recent call last):
+  File "x.py", line 3, in <module>
+TypeError: f() got an unexpected keyword argument 'world_size'
+"""
+
+
+def history(*words: str | Path, cwd: Path, env: Mapping[str, str | None] | None = None) -> Ran:
+    return doctor("history", *words, cwd=cwd, env=env)
+
+
+@pytest.fixture
+def evidence(tmp_path: Path) -> Path:
+    folder = tmp_path / "evidence"
+    folder.mkdir()
+    (folder / "one.xml").write_text(junit_of([("test_x", False), ("test_x", True)]))
+    (folder / "two.xml").write_text(junit_of([("test_y", True)]))
+    (folder / "notes.json").write_text("{}")
+    return folder
+
+
+def test_evidence_goes_in_once_and_a_flaky_test_comes_out(tmp_path: Path, evidence: Path) -> None:
+    first = history("ingest", evidence, "--about", "commit=abc", cwd=tmp_path)
+    again = history("ingest", "evidence/*.xml", "--json", cwd=tmp_path)
+    flaky = history("flaky", RECENT, "--json", cwd=tmp_path)
+
+    assert (first.code, first.err) == (0, "")
+    assert first.out.startswith("wrote 3 attempts of 2 new files to ci-doctor-history.sqlite")
+    facts = json.loads(again.out)["facts"]
+    assert (facts["files"], facts["known_files"]) == (0, 2)
+    (test,) = json.loads(flaky.out)["facts"]["flaky"]
+    assert (test["name"], test["is_proven"], test["mixed_commits"]) == ("test_x", True, 1)
+
+
+def test_a_folder_without_evidence_is_void(tmp_path: Path) -> None:
+    (tmp_path / "cut.xml").write_text(junit_of([("test_x", True)])[:-20])
+
+    ran = history("ingest", tmp_path / "cut.xml", "--json", cwd=tmp_path)
+
+    report = json.loads(ran.out)
+    assert (ran.code, report["verdict"]) == (86, "void")
+    assert report["findings"][0]["rule"] == "history/unreadable-evidence"
+
+
+@pytest.mark.parametrize("command", [("flaky",), ("prune", "--keep-days", "9")])
+def test_a_history_that_is_not_there_is_a_usage_error(
+    tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    ran = history(*command, "--database", "none.sqlite", cwd=tmp_path)
+
+    assert ran.code == 2
+    assert "there is no history at none.sqlite" in ran.err
+    assert not (tmp_path / "none.sqlite").exists()
+
+
+def test_without_the_extra_the_message_says_what_to_install(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "from importlib.machinery import PathFinder\n"
+        "find = PathFinder.find_spec\n"
+        "def hide(name, path=None, target=None):\n"
+        "    return None if name == 'sqlalchemy' else find(name, path, target)\n"
+        "PathFinder.find_spec = hide\n"
+    )
+
+    ran = history("flaky", cwd=tmp_path, env={"PYTHONPATH": f"{tmp_path}:{ROOT}"})
+
+    assert ran.code == 2
+    assert "pip install 'ci-doctor-toolkit[history]'" in ran.err
+
+
+def test_diagnose_says_how_often_a_cause_was_seen_and_its_report_counts_once(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "job.log").write_text(LOG)
+    (tmp_path / "ci-doctor.toml").write_text('[history]\ndatabase = "h.sqlite"\n')
+
+    def diagnose(number: int) -> Ran:
+        job = {
+            "BUILDKITE": "true",
+            "BUILDKITE_JOB_ID": f"job-{number}",
+            "BUILDKITE_AGENT_NAME": f"gpu-{number}",
+        }
+        return doctor("diagnose", "job.log", "--report-dir", f"r{number}", cwd=tmp_path, env=job)
+
+    first, second = diagnose(1), diagnose(2)
+    ingested = history("ingest", "r1", "r2", "--json", cwd=tmp_path)
+
+    assert "not seen before in this history" in first.out
+    assert "seen 1 time since" in second.out
+    assert "last on agent gpu-1" in second.out
+    facts = json.loads(ingested.out)["facts"]
+    assert (facts["files"], facts["known_files"]) == (0, 2)
+
+
+def test_a_history_that_cannot_be_written_changes_no_result(tmp_path: Path) -> None:
+    (tmp_path / "job.log").write_text(LOG)
+    (tmp_path / "h.sqlite").write_text("no database" * 100)
+    env = {"CI_DOCTOR_HISTORY_DATABASE": "h.sqlite"}
+
+    ran = doctor("diagnose", "job.log", cwd=tmp_path, env=env)
+
+    assert (ran.code, ran.err) == (0, "")
+    assert "not written: " in ran.out
+    assert "TypeError" in ran.out
+
+
+@NEEDS_POSTGRES
+def test_a_shared_database_is_made_by_upgrade_alone(tmp_path: Path, evidence: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="pg", ignore_cleanup_errors=True) as folder:
+        Path(folder).chmod(0o755)
+        with postgres(Path(folder) / "s") as url:
+            refused = history("ingest", evidence, "--database", url, cwd=tmp_path)
+            made = history("upgrade", "--database", url, cwd=tmp_path)
+            history("ingest", evidence, "--about=commit=abc", "--database", url, cwd=tmp_path)
+            answers = [
+                history(*words, "--database", url, cwd=tmp_path)
+                for words in (
+                    ("flaky", RECENT),
+                    ("report", RECENT, "--report-dir", "page"),
+                    ("prune", "--keep-days", "1"),
+                )
+            ]
+
+    assert (refused.code, made.code) == (2, 0)
+    assert "ci-doctor history upgrade" in refused.err
+    assert [answer.code for answer in answers] == [0] * 3, answers
+    assert answers[0].out.startswith("1 test of 2 flaky")
+    assert (tmp_path / "page" / "report.html").exists()
+    assert "removed 3 attempts" in answers[2].out
