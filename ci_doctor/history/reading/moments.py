@@ -37,6 +37,7 @@ def epoch_ms(seconds: object) -> int | None:
     return round(seconds * _SECOND)
 
 
+@lru_cache(maxsize=4096)
 def milliseconds(seconds: str | float | None) -> int | None:
     """A duration in seconds, as a number or a text; None if it is none.
 

@@ -1,0 +1,40 @@
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from ci_doctor.history.address import DatabaseAddress
+from ci_doctor.history.engine import reading
+from ci_doctor.history.recording import record
+from ci_doctor.history.schema import JOB
+from ci_doctor.model.about import About
+from ci_doctor.model.report import Report
+from ci_doctor.model.verdict import Verdict
+from tests.support.builders import a_finding, a_report
+from tests.support.histories import engine_of
+from tests.support.tables import lines_of
+
+
+def failed(job: str, at: str = "2026-11-03T10:00:00.000Z") -> Report:
+    about = About(job=job, agent=f"gpu-{job}")
+    return a_report(Verdict.FAILED, about=about, started_at=at, findings=(a_finding(),))
+
+
+def test_a_cause_is_counted_by_job_since_the_first(tmp_path: Path) -> None:
+    address = DatabaseAddress(file=tmp_path / "h.sqlite")
+
+    lines = [lines_of(record(address, failed(job)))[0] for job in ("1", "1", "2", "3")]
+
+    assert lines[0].endswith("not seen before in this history")
+    assert lines[1].endswith("seen 1 time since 2026-11-03, last on agent gpu-1")
+    assert lines[2].endswith("seen 1 time since 2026-11-03, last on agent gpu-1")
+    assert lines[3].endswith("seen 2 times since 2026-11-03, last on agent gpu-2")
+    with engine_of(tmp_path / "h.sqlite") as engine, reading(engine) as connection:
+        assert connection.scalar(sa.select(sa.func.count()).select_from(JOB)) == 3
+
+
+def test_what_cannot_be_written_is_a_line(tmp_path: Path) -> None:
+    address = DatabaseAddress(file=tmp_path / "none" / "h.sqlite")
+
+    (line,) = lines_of(record(address, failed("1")))
+
+    assert line.startswith("not written: cannot open ")
