@@ -8,6 +8,8 @@ dangerous (https://docs.python.org/3/library/xml.html#xml-security).
 from typing import Final
 from xml.parsers import expat
 
+from msgspec.structs import replace
+
 from ci_doctor.errors import UsageError
 from ci_doctor.history.evidence import (
     AttemptEvidence,
@@ -28,6 +30,7 @@ _LATER: Final = {"rerunFailure": AttemptOutcome.FAILED, "rerunError": AttemptOut
 _CHILDREN: Final = {**_RED, **_EARLIER, **_LATER, "skipped": AttemptOutcome.SKIPPED}
 _ROOTS: Final = frozenset({"testsuites", "testsuite"})
 _TEARDOWN: Final = "failed on teardown"  # pytest's words for an error after the test has ended
+_PYTEST: Final = frozenset({"pytest", "pytest tests"})  # its suite, and its root since pytest 8.3
 _FORM: Final = "junit"
 
 
@@ -57,6 +60,8 @@ class _Document:
         self._children: list[_Child] = []
         self._child: _Child | None = None
         self._counts: dict[tuple[str, str], int] = {}
+        self._last: dict[tuple[str, str], AttemptOutcome] = {}
+        self._is_pytest = False
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         self._depth += 1
@@ -64,6 +69,8 @@ class _Document:
             raise UsageError("it is nested too deep")
         if self._depth == 1 and tag not in _ROOTS:
             raise UsageError(f"its root is <{tag}>, and not <testsuites> or <testsuite>")
+        if attributes.get("name") in _PYTEST and tag in _ROOTS:
+            self._is_pytest = True
         if tag == "testsuite":
             self._begin_suite(attributes)
         elif tag == "testcase":
@@ -108,11 +115,8 @@ class _Document:
 
     def _end_remarkable_case(self, suite: str, name: str) -> None:
         last = self._last_child()
-        if (
-            last is not None
-            and last.message.startswith(_TEARDOWN)
-            and (suite, name) in self._counts
-        ):
+        is_of_teardown = last is not None and last.message.startswith(_TEARDOWN)
+        if is_of_teardown and self._last.get((suite, name)) is AttemptOutcome.FAILED:
             # pytest writes a test case of its own for it, and the test has run once.
             return
         for child in self._of(_EARLIER):
@@ -143,6 +147,7 @@ class _Document:
     ) -> None:
         number = self._counts.get((suite, name), 0) + 1
         self._counts[suite, name] = number
+        self._last[suite, name] = outcome
         own = moment_ms(self._case.get("timestamp"))
         started = own if own is not None else self._suites[-1] if self._suites else None
         self.attempts.append(
@@ -156,6 +161,22 @@ class _Document:
                 cause=None if child is None else _cause(outcome, child),
             )
         )
+
+    def all_attempts(self) -> tuple[AttemptEvidence, ...]:
+        """The attempts; of pytest's those that were run again have failed.
+
+        pytest-rerunfailures writes their test cases without a child, as if they had passed.
+        """
+        if not self._is_pytest or len(self._counts) == len(self.attempts):
+            return tuple(self.attempts)
+        attempts = []
+        for each in self.attempts:
+            was_run_again = each.number < self._counts[each.suite, each.name]
+            if was_run_again and each.outcome is AttemptOutcome.PASSED:
+                attempts.append(replace(each, outcome=AttemptOutcome.FAILED))
+            else:
+                attempts.append(each)
+        return tuple(attempts)
 
 
 def _cause(outcome: AttemptOutcome, child: _Child) -> EvidenceCause | None:
@@ -183,7 +204,7 @@ def read_junit(content: bytes) -> ParsedEvidence:
     except expat.ExpatError as error:
         raise UsageError(f"it is not well-formed XML: {error}") from error
     job = JobEvidence(started_ms=document.started_ms, duration_ms=document.duration_ms or None)
-    return ParsedEvidence(form=_FORM, job=job, attempts=tuple(document.attempts))
+    return ParsedEvidence(form=_FORM, job=job, attempts=document.all_attempts())
 
 
 def _refuse(*_declaration: object) -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. The files of pytest-json-report and pytest-reportlog -> attempts."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from ci_doctor.history.evidence import (
@@ -43,8 +43,15 @@ def read_json_report(raw: Mapping[str, Any]) -> ParsedEvidence:
         outcome = _OUTCOMES.get(test.get("outcome"))
         if outcome is None:
             continue
-        phases = [test[phase] for phase in _PHASES if isinstance(test.get(phase), dict)]
-        attempts.append(_attempt(str(test.get("nodeid", "")), outcome, phases, began, counts))
+        phases = [
+            {**test[phase], "when": phase} for phase in _PHASES if isinstance(test.get(phase), dict)
+        ]
+        node_id = str(test.get("nodeid", ""))
+        if test["outcome"] == "rerun":
+            # It keeps the phases of the last run alone, and not how many there were.
+            attempts.append(_attempt(node_id, AttemptOutcome.FAILED, [], began, counts))
+            outcome = _outcome(phases)
+        attempts.append(_attempt(node_id, outcome, phases, began, counts))
     job = JobEvidence(started_ms=began, duration_ms=length)
     return ParsedEvidence(form="pytest-json-report", job=job, attempts=tuple(attempts))
 
@@ -81,7 +88,7 @@ def _executions(
     yield from running.items()
 
 
-def _outcome(phases: list[Mapping[str, Any]]) -> AttemptOutcome:
+def _outcome(phases: Sequence[Mapping[str, Any]]) -> AttemptOutcome:
     for phase in phases:
         outcome = phase.get("outcome")
         if outcome == "rerun" or (outcome == "failed" and phase.get("when") == "call"):
@@ -90,7 +97,7 @@ def _outcome(phases: list[Mapping[str, Any]]) -> AttemptOutcome:
             return AttemptOutcome.ERROR
         if outcome == "skipped":
             return AttemptOutcome.SKIPPED
-    if phases[-1].get("when") != "teardown":
+    if not phases or phases[-1].get("when") != "teardown":
         return AttemptOutcome.ERROR
     return AttemptOutcome.PASSED
 
@@ -98,7 +105,7 @@ def _outcome(phases: list[Mapping[str, Any]]) -> AttemptOutcome:
 def _attempt(
     node_id: str,
     outcome: AttemptOutcome,
-    phases: list[Mapping[str, Any]],
+    phases: Sequence[Mapping[str, Any]],
     started_ms: int | None,
     counts: dict[tuple[str, str], int],
 ) -> AttemptEvidence:
@@ -119,7 +126,7 @@ def _attempt(
     )
 
 
-def _message(phases: list[Mapping[str, Any]]) -> str:
+def _message(phases: Sequence[Mapping[str, Any]]) -> str:
     for phase in phases:
         crash = phase.get("crash")
         long = phase.get("longrepr")

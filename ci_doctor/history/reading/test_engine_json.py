@@ -15,13 +15,12 @@ from ci_doctor.history.evidence import (
 )
 from ci_doctor.history.reading.failure_cause import cause_of_message
 from ci_doctor.history.reading.moments import epoch_ms, milliseconds, moment_ms
-from ci_doctor.history.reading.test_names import suite_of
+from ci_doctor.history.reading.test_names import junit_identity, suite_of
 
 _OUTCOMES: Final = {
     "passed": AttemptOutcome.PASSED,
     "failed": AttemptOutcome.FAILED,
     "skipped": AttemptOutcome.SKIPPED,
-    "unknown": AttemptOutcome.ERROR,
 }
 
 
@@ -45,14 +44,13 @@ def read_test_engine(raw: Any) -> ParsedEvidence:
 
 
 def _attempt(result: Mapping[str, Any], counts: dict[tuple[str, str], int]) -> AttemptEvidence:
-    suite = suite_of(str(result.get("scope") or ""))
-    name = str(result["name"])
+    suite, name = _identity(str(result.get("scope") or ""), str(result["name"]))
     number = counts.get((suite, name), 0) + 1
     counts[suite, name] = number
     history = result["history"] if isinstance(result["history"], dict) else {}
     reason = result.get("failure_reason")
-    outcome = _OUTCOMES.get(str(result.get("result")), AttemptOutcome.ERROR)
-    is_red = outcome in (AttemptOutcome.FAILED, AttemptOutcome.ERROR)
+    # Without a result, or with an unknown one, it shows neither a pass nor a failure.
+    outcome = _OUTCOMES.get(str(result.get("result")), AttemptOutcome.SKIPPED)
     start = history.get("start_at")
     return AttemptEvidence(
         suite=suite,
@@ -62,8 +60,17 @@ def _attempt(result: Mapping[str, Any], counts: dict[tuple[str, str], int]) -> A
         # The collectors write a monotonic clock there: a time of this century alone is one.
         started_ms=moment_ms(start) if isinstance(start, str) else _this_century(epoch_ms(start)),
         duration_ms=milliseconds(history.get("duration")),
-        cause=cause_of_message(reason) if is_red and isinstance(reason, str) else None,
+        cause=cause_of_message(reason)
+        if outcome is AttemptOutcome.FAILED and isinstance(reason, str)
+        else None,
     )
+
+
+def _identity(scope: str, name: str) -> tuple[str, str]:
+    """Suite and name; the collector for pytest cuts an id at a `::` in its parameters, too."""
+    if "[" in scope.partition(".py::")[2]:
+        return junit_identity(f"{scope}::{name}")
+    return suite_of(scope), name
 
 
 def _this_century(moment: int | None) -> int | None:

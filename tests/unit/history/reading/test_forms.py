@@ -90,6 +90,30 @@ def test_test_engine_json_has_the_job_of_its_upload() -> None:
     assert (evidence.job.commit, evidence.job.build) == ("abc", 81)
 
 
+def test_a_test_that_pytest_json_report_calls_rerun_failed_first() -> None:
+    phase = {"duration": 0.5, "outcome": "passed"}
+    test = {"nodeid": "test_a.py::x", "outcome": "rerun"}
+    evidence = read(
+        {
+            "exitcode": 0,
+            "summary": {},
+            "tests": [{**test, "setup": phase, "call": phase, "teardown": phase}],
+        }
+    )
+
+    assert [each.outcome for each in evidence.attempts] == [FAILED, PASSED]
+
+
+def test_what_the_collector_for_pytest_cut_in_two_is_one_name() -> None:
+    cut = {"scope": "tests/test_a.py::TestX::test_ok[a", "name": "b]", "history": {}}
+
+    (one,) = read([cut]).attempts
+
+    assert (one.suite, one.name) == ("tests.test_a.TestX", "test_ok[a::b]")
+    # It has no `result`, and shows neither a pass nor a failure.
+    assert one.outcome is AttemptOutcome.SKIPPED
+
+
 @pytest.mark.parametrize("content", [b'{"a": 1}', b"[]", b"<html></html>", b"plain text"])
 def test_a_file_of_something_else_is_no_evidence(content: bytes) -> None:
     assert parsed(content) is None

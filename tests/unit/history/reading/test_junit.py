@@ -61,6 +61,30 @@ def test_an_error_of_a_teardown_is_no_second_execution() -> None:
     assert [each.outcome for each in attempts(text)] == [FAILED]
 
 
+def test_an_attempt_that_pytest_rerunfailures_ran_again_has_failed() -> None:
+    # It writes `<testcase/>` for it, as for a pass (pytest-rerunfailures 16.1 under pytest 9).
+    rerun = attempts(junit_of([("test_x", True), ("test_x", True), ("test_y", True)]))
+
+    assert [(each.name, each.outcome) for each in rerun] == [
+        ("test_x", FAILED),
+        ("test_x", PASSED),
+        ("test_y", PASSED),
+    ]
+    # Of another tool nothing says so.
+    other = junit_of([("test_x", True), ("test_x", True)]).replace('name="pytest"', 'name="s"')
+    assert [each.outcome for each in attempts(other)] == [PASSED, PASSED]
+
+
+def test_an_error_of_the_teardown_of_the_second_run_is_an_attempt() -> None:
+    teardown = '<error message="failed on teardown with &quot;OSError&quot;">t</error>'
+    text = (
+        '<testsuite name="pytest"><testcase classname="a" name="b"/>'
+        f'<testcase classname="a" name="b">{teardown}</testcase></testsuite>'
+    )
+
+    assert [each.outcome for each in attempts(text)] == [FAILED, ERROR]
+
+
 def test_an_error_of_a_teardown_alone_is_an_error() -> None:
     assert [each.outcome for each in attempts(case('<error message="failed on teardown"/>'))] == [
         ERROR
