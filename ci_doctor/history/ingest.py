@@ -1,72 +1,96 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acts on a database and reads files: evidence files go into the history, each once."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
 
 import sqlalchemy as sa
 
 from ci_doctor.history.batch_write import EvidenceWriter
-from ci_doctor.history.collecting import named_files, read_file
+from ci_doctor.history.collecting import NamedFile, named_files, read_file
 from ci_doctor.history.evidence import EvidenceFile, JobEvidence
-from ci_doctor.history.reading.placed_evidence import PlacedFile, evidence_files
+from ci_doctor.history.reading.placed_evidence import (
+    PlacedFile,
+    evidence_of_file,
+    is_own,
+    is_repeated,
+    surroundings,
+)
 from ci_doctor.history.results import Ingested, UnreadableEvidence
 from ci_doctor.system import clock
 
 # Of one transaction: long enough that its own cost does not count, short enough that others wait
-# less than a second for it.
-MOST_ATTEMPTS = 20_000
+# less than a second for it. No more than that is held in memory.
+MOST_ATTEMPTS: Final = 20_000
 Tell = Callable[[str], None]
 
 
 def ingest(
-    engine: sa.Engine, paths: Sequence[str], known: JobEvidence, tell: Tell | None = None
+    engine: sa.Engine, paths: Sequence[str], known: JobEvidence, tell: Tell = lambda _: None
 ) -> Ingested:
     """Write the evidence at `paths`. known: what is known of jobs whose files do not say it.
 
     Raises UsageError for a path that leads to nothing.
     """
-    placed: list[PlacedFile] = []
-    unreadable: list[UnreadableEvidence] = []
-    files = named_files(paths)
-    for count, file in enumerate(files, start=1):
-        read = read_file(file)
-        if isinstance(read, PlacedFile):
-            placed.append(read)
-        elif read is not None:
-            unreadable.append(read)
-        if tell is not None:
-            tell(f"read {count:,} of {len(files):,} files")
-    evidence, left_out = evidence_files(placed, known)
-    total = _write(engine, evidence, tell)
-    return Ingested(
-        files=total.files,
-        attempts=total.attempts,
-        known_files=total.known_files,
-        left_out=left_out,
-        unreadable=tuple(unreadable),
-    )
-
-
-def write_evidence(engine: sa.Engine, evidence: Sequence[EvidenceFile]) -> Ingested:
-    """Write evidence that is read already."""
-    return _write(engine, evidence, None)
-
-
-def _write(engine: sa.Engine, evidence: Sequence[EvidenceFile], tell: Tell | None) -> Ingested:
+    reader = _Reader(named_files(paths), known, tell)
     writer = EvidenceWriter(engine)
     now_ms = round(clock.epoch() * 1000)
-    files = attempts = known = 0
-    for batch in batches(evidence):
+    files = attempts = known_files = 0
+    for batch in batches(reader.evidence()):
         written = writer.write(batch, now_ms)
         files += written.files
         attempts += written.attempts
-        known += written.known_files
-        if tell is not None:
-            tell(f"wrote {attempts:,} attempts")
-    return Ingested(files=files, attempts=attempts, known_files=known)
+        known_files += written.known_files
+    return Ingested(
+        files=files,
+        attempts=attempts,
+        known_files=known_files,
+        left_out=tuple(reader.left_out),
+        unreadable=tuple(reader.unreadable),
+    )
 
 
-def batches(evidence: Sequence[EvidenceFile]) -> Iterator[list[EvidenceFile]]:
+class _Reader:
+    """Reads files one after another; those that say what stands around the others first."""
+
+    def __init__(self, files: Sequence[NamedFile], known: JobEvidence, tell: Tell) -> None:
+        self.left_out: list[str] = []
+        self.unreadable: list[UnreadableEvidence] = []
+        self._files = files
+        self._known = known
+        self._tell = tell
+        self._count = 0
+
+    def evidence(self) -> Iterator[EvidenceFile]:
+        places = [file.path.as_posix() for file in self._files]
+        own = list(self._read(file for file in self._files if is_own(file.path.as_posix())))
+        around = surroundings(places, own)
+        for placed in own:
+            yield evidence_of_file(placed, around, self._known)
+        others = []
+        for file in self._files:
+            place = file.path.as_posix()
+            if is_own(place):
+                continue
+            if is_repeated(place, around):
+                self.left_out.append(place)
+            else:
+                others.append(file)
+        for placed in self._read(others):
+            yield evidence_of_file(placed, around, self._known)
+
+    def _read(self, files: Iterable[NamedFile]) -> Iterator[PlacedFile]:
+        for file in files:
+            read = read_file(file)
+            self._count += 1
+            self._tell(f"read {self._count:,} of {len(self._files):,} files")
+            if isinstance(read, PlacedFile):
+                yield read
+            elif read is not None:
+                self.unreadable.append(read)
+
+
+def batches(evidence: Iterable[EvidenceFile]) -> Iterator[list[EvidenceFile]]:
     """Files in their order, with at most MOST_ATTEMPTS attempts together unless one file has more."""
     batch: list[EvidenceFile] = []
     size = 0

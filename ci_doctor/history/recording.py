@@ -10,7 +10,7 @@ from ci_doctor.errors import CiDoctorError
 from ci_doctor.history.address import DatabaseAddress
 from ci_doctor.history.extra import require_extra
 from ci_doctor.history.reading.own_report import evidence_of
-from ci_doctor.history.reading.placed_evidence import PlacedFile, evidence_files
+from ci_doctor.history.reading.placed_evidence import PlacedFile, evidence_of_file, surroundings
 from ci_doctor.model.facts.history import HISTORY_TITLE
 from ci_doctor.model.report import Report
 from ci_doctor.model.table import Table, text_table
@@ -44,7 +44,7 @@ def _record(address: DatabaseAddress, report: Report) -> str:
     file = PlacedFile(
         place=report.command, sha256=parsed.key or "", modified_ms=now_ms, parsed=parsed
     )
-    evidence, _ = evidence_files([file], JobEvidence())
+    evidence = evidence_of_file(file, surroundings([], []), JobEvidence())
     engine = open_database(address, busy_s=_BUSY_S)
     try:
         line = f"this run is in {address.label}"
@@ -52,7 +52,7 @@ def _record(address: DatabaseAddress, report: Report) -> str:
         if cause is not None:
             with reading(engine) as connection:
                 line = f"cause {cause.fingerprint}: {seen_phrase(seen_before(connection, cause.fingerprint))}"
-        EvidenceWriter(engine).write(evidence, now_ms)
+        EvidenceWriter(engine).write([evidence], now_ms)
     finally:
         engine.dispose()
     return line

@@ -2,13 +2,15 @@
 """`ci-doctor history` as it is typed: real files, a real SQLite database, a real PostgreSQL."""
 
 import json
+import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from tests.support.cli import ROOT, Ran, doctor
+from tests.support.cli import ROOT, Ran, doctor, environment
 from tests.support.junit_texts import junit_of
 from tests.support.postgres import NEEDS_POSTGRES, postgres
 
@@ -143,3 +145,23 @@ def test_a_shared_database_is_made_by_upgrade_alone(tmp_path: Path, evidence: Pa
     assert answers[0].out.startswith("1 test of 2 flaky")
     assert (tmp_path / "page" / "report.html").exists()
     assert "removed 3 attempts" in answers[2].out
+
+
+def test_no_other_command_pays_for_the_libraries_of_a_history(tmp_path: Path) -> None:
+    program = (
+        "import sys\n"
+        "import ci_doctor.cli, ci_doctor.commands.diagnose, ci_doctor.commands.history.flaky\n"
+        "import ci_doctor.commands.correctness.experiment, ci_doctor.commands.config\n"
+        "print({each.partition('.')[0] for each in sys.modules} & {'sqlalchemy', 'alembic'})\n"
+    )
+
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment(),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert ran.stdout == "set()\n"

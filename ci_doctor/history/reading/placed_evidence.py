@@ -38,44 +38,59 @@ class PlacedFile(Struct, frozen=True, kw_only=True):
     parsed: ParsedEvidence
 
 
-def evidence_files(
-    files: Sequence[PlacedFile], known: JobEvidence
-) -> tuple[tuple[EvidenceFile, ...], tuple[str, ...]]:
-    """The evidence, and the places of files left out because another one says the same.
+class Surroundings(Struct, frozen=True, kw_only=True):
+    """What stands around a file.
 
-    A file's job is its own, completed by the job record in the nearest folder above it, then by
-    `known`.
+    places: all paths that are read. reports: those of reports that could be read. records: from a
+    folder to the job of its record. jobs: the keys of jobs with a report.
     """
-    by_place = {file.place: file for file in files}
-    records = {
-        str(PurePosixPath(place).parent): file.parsed.job
-        for place, file in by_place.items()
-        if PurePosixPath(place).name == JOB_FILE
-    }
-    jobs_with_reports = {file.parsed.job.key for file in files if file.parsed.form == "report"}
-    evidence = []
-    left_out = []
-    for file in files:
-        if _is_repeated(file.place, by_place, jobs_with_reports):
-            left_out.append(file.place)
-            continue
-        job = _completed(file.parsed.job, _record_above(file.place, records), known)
-        evidence.append(_with_job(file, job))
-    return tuple(evidence), tuple(left_out)
+
+    places: frozenset[str]
+    reports: frozenset[str]
+    records: Mapping[str, JobEvidence]
+    jobs: frozenset[str | None]
 
 
-def _is_repeated(
-    place: str, by_place: Mapping[str, PlacedFile], jobs_with_reports: Iterable[str | None]
-) -> bool:
+def is_own(place: str) -> bool:
+    """Whether a file is a record or a report by its name: they are read before all others."""
+    return PurePosixPath(place).name in (JOB_FILE, REPORT_FILE)
+
+
+def surroundings(places: Iterable[str], own: Sequence[PlacedFile]) -> Surroundings:
+    """What `own`, the files for which `is_own` is true, say about all others."""
+    reports = [file for file in own if file.parsed.form == "report"]
+    return Surroundings(
+        places=frozenset(places),
+        reports=frozenset(file.place for file in reports),
+        records={
+            str(PurePosixPath(file.place).parent): file.parsed.job
+            for file in own
+            if PurePosixPath(file.place).name == JOB_FILE
+        },
+        jobs=frozenset(file.parsed.job.key for file in reports),
+    )
+
+
+def is_repeated(place: str, around: Surroundings) -> bool:
+    """Whether another file says what the one at `place` says."""
     path = PurePosixPath(place)
-    if path.name in _SAME_RUN and str(path.with_name(REPORT_FILE)) in by_place:
+    if path.name in _SAME_RUN and str(path.with_name(REPORT_FILE)) in around.reports:
         return True
     match = _ARTIFACT.fullmatch(path.name)
     if match is None:
         return False
-    if match[2] in jobs_with_reports:
+    if match[2] in around.jobs:
         return True
-    return match[1] == "junit" and str(path.with_name(f"attempts-{match[2]}.xml")) in by_place
+    return match[1] == "junit" and str(path.with_name(f"attempts-{match[2]}.xml")) in around.places
+
+
+def evidence_of_file(file: PlacedFile, around: Surroundings, known: JobEvidence) -> EvidenceFile:
+    """The evidence of a file with its job.
+
+    That is its own, completed by the job record in the nearest folder above it, then by `known`.
+    """
+    above = _record_above(file.place, around.records)
+    return _with_job(file, _completed(file.parsed.job, above, known))
 
 
 def _record_above(place: str, records: Mapping[str, JobEvidence]) -> JobEvidence:

@@ -1,11 +1,20 @@
+from collections.abc import Sequence
+
 from ci_doctor.history.evidence import (
     AttemptEvidence,
     AttemptOutcome,
     EvidenceCause,
+    EvidenceFile,
     JobEvidence,
     ParsedEvidence,
 )
-from ci_doctor.history.reading.placed_evidence import PlacedFile, evidence_files
+from ci_doctor.history.reading.placed_evidence import (
+    PlacedFile,
+    evidence_of_file,
+    is_own,
+    is_repeated,
+    surroundings,
+)
 
 FAILED = AttemptEvidence(suite="a", name="b", outcome=AttemptOutcome.FAILED)
 
@@ -22,13 +31,24 @@ def report(place: str, job: str | None = None) -> PlacedFile:
     return placed(place, ParsedEvidence(form="report", job=JobEvidence(key=job)))
 
 
+def evidence_files(
+    files: Sequence[PlacedFile], known: JobEvidence
+) -> tuple[list[EvidenceFile], list[str]]:
+    """The evidence of `files`, and the places of those left out."""
+    own = [file for file in files if is_own(file.place)]
+    around = surroundings([file.place for file in files], own)
+    left_out = [file.place for file in files if is_repeated(file.place, around)]
+    kept = [file for file in files if file.place not in left_out]
+    return [evidence_of_file(file, around, known) for file in kept], left_out
+
+
 def test_a_report_stands_for_the_other_forms_of_its_folder() -> None:
     files = [report("a/report.json"), junit("a/junit.xml"), junit("a/attempts.xml")]
 
     evidence, left_out = evidence_files([*files, junit("b/junit.xml")], JobEvidence())
 
     assert [each.place for each in evidence] == ["a/report.json", "b/junit.xml"]
-    assert left_out == ("a/junit.xml", "a/attempts.xml")
+    assert left_out == ["a/junit.xml", "a/attempts.xml"]
 
 
 def test_artifacts_of_one_job_count_once() -> None:
