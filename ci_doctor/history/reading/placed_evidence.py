@@ -16,10 +16,12 @@ from msgspec.structs import asdict, replace
 from ci_doctor.history.evidence import (
     AttemptEvidence,
     AttemptOutcome,
+    EvidenceCause,
     EvidenceFile,
     JobEvidence,
     ParsedEvidence,
 )
+from ci_doctor.history.reading.stored_text import stored_name, stored_text
 from ci_doctor.model.job_record import JOB_FILE
 from ci_doctor.render import REPORT_FILE
 
@@ -38,7 +40,7 @@ class PlacedFile(Struct, frozen=True, kw_only=True):
     parsed: ParsedEvidence
 
 
-class Surroundings(Struct, frozen=True, kw_only=True):
+class FileSurroundings(Struct, frozen=True, kw_only=True):
     """What stands around a file.
 
     places: all paths that are read. reports: those of reports that could be read. records: from a
@@ -56,10 +58,10 @@ def is_own(place: str) -> bool:
     return PurePosixPath(place).name in (JOB_FILE, REPORT_FILE)
 
 
-def surroundings(places: Iterable[str], own: Sequence[PlacedFile]) -> Surroundings:
+def surroundings(places: Iterable[str], own: Sequence[PlacedFile]) -> FileSurroundings:
     """What `own`, the files for which `is_own` is true, say about all others."""
     reports = [file for file in own if file.parsed.form == "report"]
-    return Surroundings(
+    return FileSurroundings(
         places=frozenset(places),
         reports=frozenset(file.place for file in reports),
         records={
@@ -71,7 +73,7 @@ def surroundings(places: Iterable[str], own: Sequence[PlacedFile]) -> Surroundin
     )
 
 
-def is_repeated(place: str, around: Surroundings) -> bool:
+def is_repeated(place: str, around: FileSurroundings) -> bool:
     """Whether another file says what the one at `place` says."""
     path = PurePosixPath(place)
     if path.name in _SAME_RUN and str(path.with_name(REPORT_FILE)) in around.reports:
@@ -84,7 +86,9 @@ def is_repeated(place: str, around: Surroundings) -> bool:
     return match[1] == "junit" and str(path.with_name(f"attempts-{match[2]}.xml")) in around.places
 
 
-def evidence_of_file(file: PlacedFile, around: Surroundings, known: JobEvidence) -> EvidenceFile:
+def evidence_of_file(
+    file: PlacedFile, around: FileSurroundings, known: JobEvidence
+) -> EvidenceFile:
     """The evidence of a file with its job.
 
     That is its own, completed by the job record in the nearest folder above it, then by `known`.
@@ -119,14 +123,42 @@ def _with_job(file: PlacedFile, job: JobEvidence) -> EvidenceFile:
     attempts = [_timed(each, started_ms, is_outside=is_outside) for each in file.parsed.attempts]
     return EvidenceFile(
         sha256=file.parsed.key or file.sha256,
-        place=file.place,
+        place=stored_text(file.place),
         form=file.parsed.form,
-        job=replace(job, key=job.key or _key(file, job), started_ms=started_ms, cause=own_cause),
+        job=_stored_job(
+            replace(job, key=job.key or _key(file, job), started_ms=started_ms, cause=own_cause)
+        ),
         attempts=tuple(attempts),
     )
 
 
+def _stored_job(job: JobEvidence) -> JobEvidence:
+    return replace(
+        job,
+        key=stored_name(job.key),
+        pipeline=stored_name(job.pipeline),
+        step=stored_name(job.step),
+        branch=stored_name(job.branch),
+        commit=stored_name(job.commit),
+        agent=stored_name(job.agent),
+        queue=stored_name(job.queue),
+        cause=_stored_cause(job.cause),
+    )
+
+
+def _stored_cause(cause: EvidenceCause | None) -> EvidenceCause | None:
+    if cause is None:
+        return None
+    return replace(cause, title=stored_text(cause.title))
+
+
 def _timed(attempt: AttemptEvidence, started_ms: int, *, is_outside: bool) -> AttemptEvidence:
+    suite = stored_text(attempt.suite)
+    name = stored_text(attempt.name)
+    if suite is not attempt.suite or name is not attempt.name:
+        attempt = replace(attempt, suite=suite, name=name)
+    if attempt.cause is not None:
+        attempt = replace(attempt, cause=_stored_cause(attempt.cause))
     if is_outside and attempt.outcome in _RED:
         attempt = replace(attempt, outcome=AttemptOutcome.INFRA)
     if attempt.started_ms is None:
