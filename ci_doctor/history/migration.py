@@ -50,9 +50,14 @@ def open_database(address: DatabaseAddress, *, busy_s: float) -> sa.Engine:
         _prepare_file(address, busy_s)
         return make_engine(address, busy_s)
     engine = make_engine(address, busy_s)
-    with reading(engine) as connection:
-        before = _version(connection, address)
+    try:
+        with reading(engine) as connection:
+            before = _version(connection, address)
+    except BaseException:
+        engine.dispose()
+        raise
     if before != newest():
+        engine.dispose()
         raise UsageError(
             f"{address.label}: its schema is {before or 'not made yet'}; this ci-doctor needs {newest()}",
             hint="ci-doctor history upgrade --database URL",
@@ -64,23 +69,28 @@ def upgrade(address: DatabaseAddress, *, busy_s: float) -> SchemaChange:
     """Bring the schema to the newest version, under a lock. Raises as `open_database` does."""
     if address.file is not None:
         return _prepare_file(address, busy_s)
-    with writing(make_engine(address, busy_s)) as connection:
-        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
-        before = _version(connection, address)
-        _migrate(connection, before)
+    engine = make_engine(address, busy_s)
+    try:
+        with writing(engine) as connection:
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
+            before = _version(connection, address)
+            _migrate(connection, before)
+    finally:
+        engine.dispose()
     return SchemaChange(before=before, after=newest())
 
 
 def _prepare_file(address: DatabaseAddress, busy_s: float) -> SchemaChange:
     assert address.file is not None  # noqa: S101 - the caller looked
     engine = make_engine(address, busy_s)
-    if address.file.exists() and address.file.stat().st_size:
-        with reading(engine) as connection:
-            before = _version(connection, address)
-        if before == newest():
-            engine.dispose()
-            return SchemaChange(before=before, after=before)
-    engine.dispose()
+    try:
+        if address.file.exists() and address.file.stat().st_size:
+            with reading(engine) as connection:
+                before = _version(connection, address)
+            if before == newest():
+                return SchemaChange(before=before, after=before)
+    finally:
+        engine.dispose()
     with _alone(address.file):
         return _migrated_file(address, engine)
 
