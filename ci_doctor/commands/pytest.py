@@ -10,6 +10,7 @@ import click
 from ci_doctor.commands import completion_values as values
 from ci_doctor.commands.options import config_option, output_options, pass_session
 from ci_doctor.commands.separator import check_separator
+from ci_doctor.errors import UsageError
 from ci_doctor.session.session import Session
 
 if TYPE_CHECKING:
@@ -36,6 +37,18 @@ if TYPE_CHECKING:
     "--timeout", metavar="S", help="End a test that runs longer, also in C code. [default: none]"
 )
 @click.option(
+    "--baseline",
+    metavar="REF",
+    help="Run failed tests at the merge base with REF, too: what passes there is a regression.",
+)
+@click.option(
+    "--new-tests",
+    type=click.IntRange(min=1),
+    default=1,
+    metavar="N",
+    help="Run tests that --baseline does not have N times. [default: 1]",
+)
+@click.option(
     "--python",
     metavar="PY",
     shell_complete=values.interpreters,
@@ -60,6 +73,8 @@ def pytest(
     rerun_in: str,
     fail_on_flaky: bool,
     timeout: str | None,
+    baseline: str | None,
+    new_tests: int,
     python: str | None,
     config_path: Path | None,
 ) -> int:
@@ -80,6 +95,11 @@ def pytest(
     from ci_doctor.pytest_runs.request import PytestRequest, RerunPlace
     from ci_doctor.session.exit_policy import ExitPolicy
 
+    if new_tests > 1 and baseline is None:
+        raise UsageError(
+            "--new-tests needs to know which tests are new",
+            hint="name the commit to compare with: --baseline origin/main",
+        )
     loaded = load_config(config_path, Path.cwd())
     codes, _ = read_exit_codes(loaded, os.environ)
     session.policy = ExitPolicy(codes=codes, fail_on_flaky=fail_on_flaky)
@@ -92,6 +112,8 @@ def pytest(
         python=python,
         reruns=reruns,
         rerun_in=RerunPlace(rerun_in),
+        baseline=baseline,
+        new_tests=new_tests,
         timeout_s=None if timeout is None else seconds_above_zero(timeout, "--timeout"),
         # With --json our own stdout holds nothing but the report.
         on_stderr=session.as_json,

@@ -57,13 +57,14 @@ class Circumstances(Struct, frozen=True, kw_only=True):
     """What is known of tests beside their attempts.
 
     causes: by node id, the root cause in what the test printed. outside: tests each of whose failures
-    has a cause outside the change. new: tests that the base does not have. first: tests that were the
-    first of their process in the suite.
+    has a cause outside the change. new: tests that the base does not have; new_runs: how often each of
+    them was to run. first: tests that were the first of their process in the suite.
     """
 
     causes: Mapping[str, str] = {}
     outside: Collection[str] = frozenset()
     new: Collection[str] = frozenset()
+    new_runs: int = 1
     first: Collection[str] = frozenset()
 
 
@@ -120,7 +121,13 @@ def _verdict(
         return Verdict.VOID, "it was collected, and has no result", False
     final = _final(suite)
     if all(attempt.is_green for attempt in final):
-        verdict, why = _after_a_green_suite(suite, _attempts(runs, RunKind.NEW))
+        verdict, why = _after_a_green_suite(
+            suite, _attempts(runs, RunKind.NEW), _attempts(runs, RunKind.ORDER)
+        )
+        done = 1 + len(_attempts(runs, RunKind.NEW))
+        if verdict is Verdict.PASS and test in known.new and done < known.new_runs:
+            why = f"a new test; it has a result in {done} of {known.new_runs} runs"
+            return Verdict.VOID, why, False
         return verdict, why, False
     alone = _attempts(runs, RunKind.ALONE)
     if any(attempt.is_green for attempt in alone):
@@ -154,12 +161,14 @@ def _all_green(attempts: Sequence[TestAttempt]) -> bool:
 
 
 def _after_a_green_suite(
-    suite: Sequence[TestAttempt], new: Sequence[TestAttempt]
+    suite: Sequence[TestAttempt], new: Sequence[TestAttempt], again: Sequence[TestAttempt]
 ) -> tuple[Verdict, str]:
     failures = sum(not attempt.is_green for attempt in (*suite, *new))
     runs = len(suite) + len(new)
     if not _all_green(new):
         return Verdict.FLAKY, f"a new test; failed {failures} of {runs} runs"
+    if not _all_green(again):
+        return Verdict.FLAKY, "passed, and failed when the tests before it ran again in their order"
     if failures:
         return (
             Verdict.FLAKY,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from ci_doctor.errors import UsageError
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.pytest_runs.attempt import RunKind
+from ci_doctor.pytest_runs.baseline import base_commit
 from ci_doctor.pytest_runs.interpreter import TestInterpreter, test_interpreter
 from ci_doctor.pytest_runs.outcome import interrupted_outcome, outcome_of, refused_outcome
 from ci_doctor.pytest_runs.plan import PytestPlan, with_options
@@ -46,6 +47,9 @@ def run(
     entries = read_quarantine(request.directory / QUARANTINE_FILE)
     interpreter = test_interpreter(request.python, request.environ, request.directory)
     plan = _plan(request, interpreter)
+    base = None
+    if request.baseline is not None:
+        base = base_commit(request.directory, request.baseline)
     open_closed_streams()
     with own_directory("pytest") as folder:
         scratch = Path(folder)
@@ -54,7 +58,7 @@ def run(
         runner = PytestRunner(scratch, logs, interruption, on_stderr=request.on_stderr)
         stages = TestStages(request, plan, runner, scratch, tell)
         try:
-            stages.run()
+            stages.run(base)
             first = stages.sessions[0]
             if is_usage_error(first):
                 return refused_outcome()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from json.encoder import encode_basestring_ascii
 from typing import Any
 
 import pytest
@@ -26,10 +27,12 @@ class RecordFile:
         self._identity: tuple[int, int] | None = None
 
     def write(self, record: dict[str, Any]) -> None:
+        self.append(json.dumps(record) + "\n")
+
+    def append(self, line: str) -> None:
         try:
-            line = json.dumps(record, separators=(",", ":")) + "\n"
             os.write(self._opened(), line.encode("ascii"))
-        except (OSError, ValueError, TypeError):
+        except OSError:
             pass
 
     def _opened(self) -> int:
@@ -48,11 +51,16 @@ class RecordFile:
         return self._descriptor
 
 
-def phase(report: Any) -> list[Any]:
+def quoted(text: str) -> str:
+    return encode_basestring_ascii(clean(text))
+
+
+def phase(report: Any) -> str:
     outcome = report.outcome
     if hasattr(report, "wasxfail"):
         outcome = "xpassed" if outcome == "passed" else "xfailed"
-    return [report.when, outcome, round(getattr(report, "duration", 0.0), 6)]
+    seconds = getattr(report, "duration", 0.0)
+    return "[%s,%s,%.6f]" % (quoted(report.when), quoted(outcome), seconds)
 
 
 def telling(reports: list[Any]) -> Any:

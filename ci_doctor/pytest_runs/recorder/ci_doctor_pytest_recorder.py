@@ -25,6 +25,7 @@ from ci_doctor_pytest_lines import (  # type: ignore[import-not-found]  # beside
     output,
     phase,
     process_line,
+    quoted,
     tell,
     telling,
 )
@@ -58,9 +59,10 @@ _CHANGED = {
 
 
 class Recorder:
-    """Records the tests that this process runs."""
+    """Records the tests that this process runs. failed: how many reports of failures it got."""
 
     def __init__(self, file: RecordFile, keeps_output: bool) -> None:
+        self.failed = 0
         self._file = file
         self._keeps_output = keeps_output
         self._pid = os.getpid()
@@ -78,7 +80,7 @@ class Recorder:
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         # Plugins that run a test again announce it so.
-        if self._reports.get(nodeid):
+        if nodeid in self._reports:
             self._end(nodeid)
             self._begin(nodeid)
 
@@ -86,55 +88,71 @@ class Recorder:
     def pytest_runtest_logreport(self, report: Any) -> None:
         name = report.nodeid
         reports = self._reports.get(name)
+        if reports is None:
+            reports = self._reports[name] = []
         # Or they just do it.
-        if reports and report.when == "setup" and any(each.when != "setup" for each in reports):
+        elif report.when == "setup" and any(each.when != "setup" for each in reports):
             self._end(name)
             self._begin(name)
-        self._reports.setdefault(name, []).append(report)
+            reports = self._reports[name] = []
+        reports.append(report)
+        if report.failed and not hasattr(report, "wasxfail"):
+            self.failed += 1
         # A runner of its own without pytest's protocol.
         if name not in self._begun and report.when == "teardown":
             self._end(name)
 
     def _begin(self, name: str) -> None:
-        now = time.monotonic()
         self._count += 1
         self._begun[name] = (self._count, time.time())
-        self._file.write(
-            {"k": "start", "p": self._pid, "id": clean(name), "n": self._count, "t": now}
+        self._file.append(
+            '{"k":"start","p":%d,"id":%s,"n":%d,"t":%.6f}\n'
+            % (self._pid, quoted(name), self._count, time.monotonic())
         )
 
     def _end(self, name: str) -> None:
         reports = self._reports.pop(name, None)
         if not reports:
             return
-        count, at = self._begun.get(name, (self._count, None))
-        record = {
-            "k": "test",
-            "p": os.getpid(),
-            "id": clean(name),
-            "n": count,
-            "at": at,
-            "t": time.monotonic(),
-            "phases": [phase(report) for report in reports],
-        }
+        count, at = self._begun.get(name, (self._count, time.time()))
+        details = ""
         told = telling(reports)
+        if told is not None or self._keeps_output:
+            details = self._details(reports, told)
+        self._file.append(
+            '{"k":"test","p":%d,"id":%s,"n":%d,"at":%.3f,"t":%.6f,"phases":[%s]%s}\n'
+            % (
+                os.getpid(),
+                quoted(name),
+                count,
+                at,
+                time.monotonic(),
+                ",".join([phase(report) for report in reports]),
+                details,
+            )
+        )
+
+    def _details(self, reports: list[Any], told: Any) -> str:
+        record: dict[str, Any] = {}
         if told is not None:
             tell(told, record)
-        if told is not None or self._keeps_output:
-            text = output(reports)
-            if text:
-                record["output"] = text
-        self._file.write(record)
+        text = output(reports)
+        if text:
+            record["output"] = text
+        return "," + json.dumps(record)[1:-1] if record else ""
 
 
 class CrashRecorder:
     """Records the workers of pytest-xdist that ended while they ran a test."""
 
     def __init__(self, file: RecordFile) -> None:
+        self.failed = 0
         self._file = file
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.failed and not hasattr(report, "wasxfail"):
+            self.failed += 1
         # The workers write the rest themselves. This one is pytest-xdist's own: a test never has
         # such a phase.
         if report.when not in _PHASES:
@@ -157,7 +175,7 @@ class RunRecorder:
         self._config = config
         self._file = file
         self._plan = plan
-        self._failed = 0
+        self._tests: Any = None
         self._stacks: Any = None
 
     def pytest_sessionstart(self) -> None:
@@ -167,6 +185,7 @@ class RunRecorder:
             recorder: Any = CrashRecorder(self._file)
         else:
             recorder = Recorder(self._file, self._plan.get("keeps_output", False))
+        self._tests = recorder
         config.pluginmanager.register(recorder, "ci-doctor-tests")
         if self._plan.get("has_time_limit") and not is_controller:
             self._show_stacks_on_request()
@@ -218,10 +237,6 @@ class RunRecorder:
     def pytest_internalerror(self, excrepr: object) -> None:
         self._file.write({"k": "internal-error", "p": os.getpid(), "text": bounded(str(excrepr))})
 
-    def pytest_runtest_logreport(self, report: Any) -> None:
-        if report.failed and not hasattr(report, "wasxfail"):
-            self._failed += 1
-
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session: Any, exitstatus: int) -> Iterator[None]:
         yield
@@ -231,7 +246,7 @@ class RunRecorder:
             "exit": int(getattr(session, "exitstatus", exitstatus)),
             "stopped": str(session.shouldfail or session.shouldstop or "") or None,
             # pytest-cov adds one if too little is covered.
-            "other_failures": max(0, session.testsfailed - self._failed),
+            "other_failures": max(0, session.testsfailed - self._tests.failed),
         }
         watched = self._plan.get("watched")
         if watched:
