@@ -96,7 +96,7 @@ class PytestSession(Struct, frozen=True, kw_only=True):
     process itself, None if a signal ended it. signal: its name. finished: the exit status that pytest
     itself announced; None if it did not come to that. collected: node ids in the order of collection;
     None if nothing was collected in order. order: by process id, the tests in the order of their starts.
-    duration_s: wall clock. log: the file with what it wrote. interrupted: the name of the signal to
+    duration_s: wall clock. log: the file with what it wrote, last_lines: the end of it. interrupted: the name of the signal to
     ci-doctor that ended it. left_over: names of processes that outlived it and were stopped. seed: of pytest-randomly. hash_seed: PYTHONHASHSEED.
     """
 
@@ -115,6 +115,7 @@ class PytestSession(Struct, frozen=True, kw_only=True):
     loaded: tuple[str, ...] = ()
     duration_s: float = 0.0
     log: str | None = None
+    last_lines: str = ""
     interrupted: str | None = None
     left_over: tuple[str, ...] = ()
     damaged: int = 0

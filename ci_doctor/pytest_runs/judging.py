@@ -58,7 +58,8 @@ class Circumstances(Struct, frozen=True, kw_only=True):
 
     causes: by node id, the root cause in what the test printed. outside: tests each of whose failures
     has a cause outside the change. new: tests that the base does not have; new_runs: how often each of
-    them was to run. first: tests that were the first of their process in the suite.
+    them was to run. first: tests that were the first of their process in the suite. not_run: tests that
+    pytest stopped before, after a failure.
     """
 
     causes: Mapping[str, str] = {}
@@ -66,12 +67,22 @@ class Circumstances(Struct, frozen=True, kw_only=True):
     new: Collection[str] = frozenset()
     new_runs: int = 1
     first: Collection[str] = frozenset()
+    not_run: Collection[str] = frozenset()
 
 
 def judge_tests(
     sessions: Sequence[PytestSession], known: Circumstances
 ) -> tuple[TestJudgement, ...]:
     """A judgement of each test that was collected or tried in the suite, in that order."""
+    judged = []
+    for name, runs in _runs_by_test(sessions).items():
+        if name not in known.not_run:
+            judged.append(judge(name, tuple(runs), known))
+    return tuple(judged)
+
+
+def _runs_by_test(sessions: Sequence[PytestSession]) -> dict[str, list[RunAttempt]]:
+    """By node id, all attempts; none for a test of the suite without a result."""
     runs: dict[str, list[RunAttempt]] = {}
     for session in sessions:
         if session.kind.is_of_suite:
@@ -79,19 +90,19 @@ def judge_tests(
                 runs.setdefault(name, [])
     for session in sessions:
         for attempt in session.attempts:
-            run = RunAttempt(
-                kind=session.kind,
-                attempt=attempt,
-                seed=session.seed,
-                hash_seed=session.hash_seed,
-                log=session.log,
-            )
             if session.kind.is_of_suite or attempt.test in runs:
-                runs.setdefault(attempt.test, []).append(run)
-    judged = []
-    for name, of_test in runs.items():
-        judged.append(judge(name, tuple(of_test), known))
-    return tuple(judged)
+                runs.setdefault(attempt.test, []).append(_run_attempt(session, attempt))
+    return runs
+
+
+def _run_attempt(session: PytestSession, attempt: TestAttempt) -> RunAttempt:
+    return RunAttempt(
+        kind=session.kind,
+        attempt=attempt,
+        seed=session.seed,
+        hash_seed=session.hash_seed,
+        log=session.log,
+    )
 
 
 def judge(test: str, runs: tuple[RunAttempt, ...], known: Circumstances) -> TestJudgement:

@@ -80,6 +80,8 @@ def _summary(result: PytestResult) -> str:
         parts.append(f"{counts['pass']} passed")
     if counts.get(_SKIPPED):
         parts.append(f"{counts[_SKIPPED]} skipped")
+    if result.not_run:
+        parts.append(f"{result.not_run} not run")
     text = ", ".join(parts) or "no test ran"
     if result.problems:
         text = f"{text}; {result.problems[0].text}"

@@ -3,6 +3,7 @@
 
 import asyncio
 import contextlib
+import os
 import secrets
 import signal as signals
 from pathlib import Path
@@ -27,6 +28,8 @@ from ci_doctor.system.processes.tree import OwnTree
 
 # How long processes of an ended run may take to end by themselves.
 _LEFT_OVER_S: Final = 2.0
+_LAST_BYTES: Final = 8192
+_LAST_LINES: Final = 12
 _HASH_SEEDS: Final = 1 << 32  # PYTHONHASHSEED is below
 _GRACE_S: Final = 4.0
 _KILL_S: Final = 2.0
@@ -90,6 +93,8 @@ class PytestRunner:
             left_over=run.left_over,
             interrupted=None if received is None else received.name,
             log=str(log),
+            last_lines=_last_lines(log),
+            limit_s=plan.timeout_s,
         )
         return session_of(
             plan.kind,
@@ -111,6 +116,17 @@ def _bytes_of(path: Path) -> bytes:
         return path.read_bytes()
     except FileNotFoundError:
         return b""
+
+
+def _last_lines(log: Path) -> str:
+    try:
+        with log.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - _LAST_BYTES))
+            text = file.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+    return "\n".join(text.rstrip().splitlines()[-_LAST_LINES:])
 
 
 def _collected(path: Path) -> tuple[str, ...] | None:

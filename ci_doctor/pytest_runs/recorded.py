@@ -26,7 +26,8 @@ class PytestEnd(Struct, frozen=True, kw_only=True):
     """How a process of pytest ended, as its parent knows it.
 
     returncode: exit code or negative signal number; None if unknown. timed_out: by node id, after how
-    many seconds ci-doctor ended its process. interrupted: the signal to ci-doctor.
+    many seconds ci-doctor ended its process. interrupted: the signal to
+    ci-doctor. last_lines: of what it wrote. limit_s: of one test.
     """
 
     returncode: int | None
@@ -36,6 +37,8 @@ class PytestEnd(Struct, frozen=True, kw_only=True):
     left_over: tuple[str, ...] = ()
     interrupted: str | None = None
     log: str | None = None
+    last_lines: str = ""
+    limit_s: float | None = None
 
 
 def session_of(
@@ -58,6 +61,7 @@ def session_of(
         order=_order(read),
         duration_s=end.duration_s,
         log=end.log,
+        last_lines=end.last_lines,
         interrupted=end.interrupted,
         left_over=end.left_over,
         damaged=read.damaged,
@@ -133,7 +137,9 @@ def _attempts(read: ReadRecords, end: PytestEnd) -> tuple[TestAttempt, ...]:
     """All attempts, those without a result too, in the order of their ends."""
     workers = {each.p: each.worker for each in read.records if isinstance(each, ProcessRecord)}
     ended = [
-        _ended(each, workers.get(each.p)) for each in read.records if isinstance(each, TestRecord)
+        _within(_ended(each, workers.get(each.p)), end.limit_s)
+        for each in read.records
+        if isinstance(each, TestRecord)
     ]
     finished = {each.p for each in read.records if isinstance(each, FinishRecord)}
     texts = {each.id: each.text for each in read.records if isinstance(each, CrashRecord)}
@@ -180,6 +186,15 @@ def _ended(record: TestRecord, worker: str | None) -> TestAttempt:
         traceback=record.traceback,
         output=record.output,
     )
+
+
+def _within(attempt: TestAttempt, limit_s: float | None) -> TestAttempt:
+    """`attempt`, a time-out if it ran longer than `limit_s` and ended by itself all the same."""
+    seconds = attempt.duration_s or 0.0
+    if limit_s is None or seconds <= limit_s:
+        return attempt
+    message = f"ran for {seconds:g} s, longer than {limit_s:g} s"
+    return replace(attempt, outcome=AttemptOutcome.TIMEOUT, message=message)
 
 
 def _outcome(phases: Sequence[tuple[str, str, float]]) -> AttemptOutcome:

@@ -23,8 +23,8 @@ class PytestResult(Struct, frozen=True, kw_only=True):
     """sessions: in the order in which they ran. judged: each test, by the order of the suite.
 
     quarantined: by node id, the entry that holds for a test. over, unused: entries that hold no longer,
-    and entries of no test. too_many: so many tests failed that none was run again. interrupted: the
-    signal to ci-doctor. diagnosis_problem: a sentence if causes could not be looked for.
+    and entries of no test. too_many: so many tests failed that none was run again. not_run: tests that
+    pytest stopped before, after a failure. interrupted: the signal to ci-doctor. diagnosis_problem: a sentence if causes could not be looked for.
     """
 
     python: Path
@@ -38,6 +38,7 @@ class PytestResult(Struct, frozen=True, kw_only=True):
     too_many: bool = False
     base: BaselineShown | None = None
     new: tuple[str, ...] = ()
+    not_run: int = 0
     interrupted: str | None = None
     diagnosis_problem: str | None = None
 

@@ -44,9 +44,9 @@ def _problems(suite: Sequence[PytestSession]) -> Iterator[RunProblem]:
                 is_failure=True,
             )
     if not first.collected:
-        yield RunProblem(text=_why_nothing(first))
+        yield RunProblem(text=_why_nothing(first), detail=first.last_lines)
         return
-    if missing_tests(suite) and not _stopped_by_a_failure(suite):
+    if missing_tests(suite) and not tests_not_run(suite):
         yield _missing(suite)
     yield from _unexplained_end(suite)
 
@@ -57,8 +57,14 @@ def _why_nothing(first: PytestSession) -> str:
     return f"pytest ended before it had collected the tests: {first.how_it_ended}"
 
 
+def tests_not_run(suite: Sequence[PytestSession]) -> tuple[str, ...]:
+    """The tests that have no result because `-x` or `--maxfail` stopped pytest after a failure."""
+    if not _stopped_by_a_failure(suite):
+        return ()
+    return missing_tests(suite)
+
+
 def _stopped_by_a_failure(suite: Sequence[PytestSession]) -> bool:
-    """Whether `-x` or `--maxfail` explains that tests did not run."""
     failed = any(not attempt.is_green for session in suite for attempt in session.attempts)
     has_stopped = any(session.stopped for session in suite) or bool(suite[0].maxfail)
     return failed and has_stopped
@@ -84,13 +90,16 @@ def _unexplained_end(suite: Sequence[PytestSession]) -> Iterator[RunProblem]:
         )
         if not crashed:
             yield RunProblem(
-                text=f"pytest ended without a result: {last.how_it_ended}", is_failure=True
+                text=f"pytest ended without a result: {last.how_it_ended}",
+                detail=last.last_lines,
+                is_failure=True,
             )
         return
     if last.finished != last.exit_code:
         yield RunProblem(
             text=f"pytest announced exit code {last.finished}, and its process ended with "
             f"{last.how_it_ended}",
+            detail=last.last_lines,
             is_failure=True,
         )
         return
@@ -99,5 +108,6 @@ def _unexplained_end(suite: Sequence[PytestSession]) -> Iterator[RunProblem]:
     if last.exit_code and not failed and not is_told:
         yield RunProblem(
             text=f"pytest ended with exit code {last.exit_code}, although no test failed",
+            detail=last.last_lines,
             is_failure=True,
         )

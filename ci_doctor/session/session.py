@@ -36,7 +36,8 @@ class Session:
         self.invocation = invocation
         self.as_json = False
         self.as_sarif = False
-        self.junit = "verdict"  # a JunitForm
+        self.junit: str | None = None  # a JunitForm, if the user named one
+        self.usual_junit = "verdict"  # a command whose cases are tests has another one
         self.named_directory: Path | None = None
         self.has_group = False  # a hook has begun a group of the CI's log
         self.policy: ExitPolicy | None = None
@@ -132,6 +133,10 @@ class Session:
         from ci_doctor.system.secrets.redaction import Redactor
 
         return Redactor.from_environment(os.environ, *self._environments)
+
+    @property
+    def _junit_form(self) -> str:
+        return self.junit or self.usual_junit
 
     # --- at the end ---
 
@@ -232,11 +237,11 @@ class Session:
         if directory is None or self._is_protected:
             return report
         problem = directory.lost()
-        problems = (problem,) if problem else write(report, directory.path, self.junit)
+        problems = (problem,) if problem else write(report, directory.path, self._junit_form)
         if problems and not problem and self._added_files:
             # What was added may have taken the last room of the disk, and the report comes first.
             remove_files(directory.path, self._added_files)
-            problems = write(report, directory.path, self.junit)
+            problems = write(report, directory.path, self._junit_form)
         if not problems:
             return report
         return self._undelivered(report, problems)
@@ -284,7 +289,7 @@ class Session:
         changed = undelivered(report, problems, policy, reader_code=reader_code)
         directory = self._report_directory
         if directory is not None and not self._is_protected and directory.lost() is None:
-            write_again(changed, directory.path, self.junit)
+            write_again(changed, directory.path, self._junit_form)
         return changed
 
     def _print(self, report: "Report", stream: TextIO, text: str | None) -> None:

@@ -175,6 +175,7 @@ class RunRecorder:
         self._config = config
         self._file = file
         self._plan = plan
+        self._collect_errors = 0
         self._tests: Any = None
         self._stacks: Any = None
 
@@ -226,6 +227,8 @@ class RunRecorder:
 
     def pytest_collectreport(self, report: Any) -> None:
         if report.failed:
+            # pytest counts it among the tests that failed.
+            self._collect_errors += 1
             self._file.write(
                 {
                     "k": "collect-error",
@@ -246,7 +249,9 @@ class RunRecorder:
             "exit": int(getattr(session, "exitstatus", exitstatus)),
             "stopped": str(session.shouldfail or session.shouldstop or "") or None,
             # pytest-cov adds one if too little is covered.
-            "other_failures": max(0, session.testsfailed - self._tests.failed),
+            "other_failures": max(
+                0, session.testsfailed - self._tests.failed - self._collect_errors
+            ),
         }
         watched = self._plan.get("watched")
         if watched:
