@@ -44,7 +44,7 @@ def report(session: Session, directories: tuple[Path, ...], form: str, publish: 
     chosen = renderer(form)
     _check(reports, directories, chosen)
     for _, each in reports:
-        _print(each, chosen, session.junit)
+        _print(each, chosen, session.junit_form)
     return ExitCode.PASS
 
 

@@ -50,7 +50,7 @@ class _InterpreterAnswer(Struct, frozen=True):
     rerunfailures: str | None
 
 
-def test_interpreter(
+def find_interpreter(
     word: str | None, environ: Mapping[str, str], directory: Path
 ) -> TestInterpreter:
     """The interpreter that `word` names; else that of the active environment, else PATH's `python`.

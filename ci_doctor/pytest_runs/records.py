@@ -28,6 +28,8 @@ class ProcessRecord(Struct, frozen=True, kw_only=True, tag_field="k", tag="proce
 class TestStartRecord(Struct, frozen=True, kw_only=True, tag_field="k", tag="start"):
     """Process `p` begins its `n`th test, counted from 1."""
 
+    __test__ = False  # no class of tests, whatever its name
+
     p: int
     id: str
     n: int

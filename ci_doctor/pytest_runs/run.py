@@ -10,7 +10,7 @@ from ci_doctor.errors import UsageError
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.pytest_runs.attempt import RunKind
 from ci_doctor.pytest_runs.baseline import base_commit
-from ci_doctor.pytest_runs.interpreter import TestInterpreter, test_interpreter
+from ci_doctor.pytest_runs.interpreter import TestInterpreter, find_interpreter
 from ci_doctor.pytest_runs.outcome import interrupted_outcome, outcome_of, refused_outcome
 from ci_doctor.pytest_runs.plan import PytestPlan, with_options
 from ci_doctor.pytest_runs.process import PytestRunner
@@ -45,7 +45,7 @@ def run(
     interpreter, the quarantine or the base is wrong, InfraError if pytest cannot be supervised.
     """
     entries = read_quarantine(request.directory / QUARANTINE_FILE)
-    interpreter = test_interpreter(request.python, request.environ, request.directory)
+    interpreter = find_interpreter(request.python, request.environ, request.directory)
     plan = _plan(request, interpreter)
     base = None
     if request.baseline is not None:

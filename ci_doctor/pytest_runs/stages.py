@@ -28,7 +28,7 @@ from ci_doctor.pytest_runs.reruns import (
 )
 from ci_doctor.pytest_runs.result import BaselineShown, PytestResult
 from ci_doctor.pytest_runs.suite import run_suite
-from ci_doctor.pytest_runs.whole import RunProblem, is_usage_error, run_problems, tests_not_run
+from ci_doctor.pytest_runs.whole import RunProblem, is_usage_error, not_run_tests, run_problems
 
 if TYPE_CHECKING:
     from ci_doctor.pytest_runs.attempt import PytestSession
@@ -73,7 +73,7 @@ class TestStages:
         self._again = rerun_plan(self._plan, suite[0])
         self._failures = suite_failures(suite)
         first = {each.test for each in self._failures if each.is_order_known and not each.before}
-        self._known = replace(self._known, first=first, not_run=frozenset(tests_not_run(suite)))
+        self._known = replace(self._known, first=first, not_run=frozenset(not_run_tests(suite)))
         if self._request.rerun_in is RerunPlace.FRESH and not self._has_too_many:
             self._rerun()
         wants_base = bool(self._failures) or self._request.new_tests > 1

@@ -46,7 +46,7 @@ def _problems(suite: Sequence[PytestSession]) -> Iterator[RunProblem]:
     if not first.collected:
         yield RunProblem(text=_why_nothing(first), detail=first.last_lines)
         return
-    if missing_tests(suite) and not tests_not_run(suite):
+    if missing_tests(suite) and not not_run_tests(suite):
         yield _missing(suite)
     yield from _unexplained_end(suite)
 
@@ -57,7 +57,7 @@ def _why_nothing(first: PytestSession) -> str:
     return f"pytest ended before it had collected the tests: {first.how_it_ended}"
 
 
-def tests_not_run(suite: Sequence[PytestSession]) -> tuple[str, ...]:
+def not_run_tests(suite: Sequence[PytestSession]) -> tuple[str, ...]:
     """The tests that have no result because `-x` or `--maxfail` stopped pytest after a failure."""
     if not _stopped_by_a_failure(suite):
         return ()

@@ -135,7 +135,8 @@ class Session:
         return Redactor.from_environment(os.environ, *self._environments)
 
     @property
-    def _junit_form(self) -> str:
+    def junit_form(self) -> str:
+        """What is a test case in junit.xml: a `JunitForm`."""
         return self.junit or self.usual_junit
 
     # --- at the end ---
@@ -237,11 +238,11 @@ class Session:
         if directory is None or self._is_protected:
             return report
         problem = directory.lost()
-        problems = (problem,) if problem else write(report, directory.path, self._junit_form)
+        problems = (problem,) if problem else write(report, directory.path, self.junit_form)
         if problems and not problem and self._added_files:
             # What was added may have taken the last room of the disk, and the report comes first.
             remove_files(directory.path, self._added_files)
-            problems = write(report, directory.path, self._junit_form)
+            problems = write(report, directory.path, self.junit_form)
         if not problems:
             return report
         return self._undelivered(report, problems)
@@ -289,7 +290,7 @@ class Session:
         changed = undelivered(report, problems, policy, reader_code=reader_code)
         directory = self._report_directory
         if directory is not None and not self._is_protected and directory.lost() is None:
-            write_again(changed, directory.path, self._junit_form)
+            write_again(changed, directory.path, self.junit_form)
         return changed
 
     def _print(self, report: "Report", stream: TextIO, text: str | None) -> None:
