@@ -86,7 +86,7 @@ def pytest(
     """
     check_separator(session.invocation, args)
     # Readers of JUnit expect a suite's tests.
-    session.usual_junit = "requests"
+    session.junit = session.junit or "requests"
     session.claim()
 
     from ci_doctor.commands.environment_record import record_environment

@@ -44,7 +44,7 @@ def report(session: Session, directories: tuple[Path, ...], form: str, publish: 
     chosen = renderer(form)
     _check(reports, directories, chosen)
     for _, each in reports:
-        _print(each, chosen, session.junit_form)
+        _print(each, chosen, session.junit)
     return ExitCode.PASS
 
 
@@ -74,7 +74,7 @@ def _check(
         )
 
 
-def _print(report: Report, form: Renderer, junit: str) -> None:
+def _print(report: Report, form: Renderer, junit: str | None) -> None:
     from ci_doctor.session.delivery import rendered, text_for, write_data
     from ci_doctor.session.log_stream import harmless
 

@@ -117,7 +117,7 @@ def _facts(result: PytestResult, directory: Path | None) -> PytestFacts:
         tests=tuple(
             _test_facts(judged, result, directory)
             for judged in result.judged
-            if len(judged.runs) != 1 or judged.verdict is not Verdict.PASS
+            if _is_worth_telling(judged)
         ),
         sessions=tuple(_session_facts(each, directory) for each in result.sessions),
         python=first.python,
@@ -129,6 +129,13 @@ def _facts(result: PytestResult, directory: Path | None) -> PytestFacts:
         new_tests=result.new,
         received=result.interrupted,
     )
+
+
+def _is_worth_telling(judged: TestJudgement) -> bool:
+    """Whether it did more than pass, in the suite and before another test in an order."""
+    if judged.verdict is not Verdict.PASS:
+        return True
+    return any(not run.attempt.is_green or run.kind is RunKind.NEW for run in judged.runs)
 
 
 def _test_facts(judged: TestJudgement, result: PytestResult, directory: Path | None) -> TestFacts:
@@ -225,7 +232,7 @@ def _case(judged: TestJudgement, result: PytestResult) -> Case:
         outcome = CaseOutcome.SKIPPED
         message = f"quarantined until {entry.until} ({entry.owner}): {judged.why}"
     attempts: tuple[CaseAttempt, ...] = ()
-    if len(judged.runs) > 1:
+    if len(judged.runs) > 1 and _is_worth_telling(judged):
         attempts = tuple(_case_attempt(run) for run in judged.runs if _counts(run))
     return Case(
         group=group,

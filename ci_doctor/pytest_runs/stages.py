@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.pytest_runs.base_runs import find_new_tests, run_at_base, run_new_tests
 from ci_doctor.pytest_runs.baseline import BaseCheckout, BaseCommit, base_checkout, base_problem
+from ci_doctor.pytest_runs.baseline_runs import find_new_tests, run_at_base, run_new_tests
 from ci_doctor.pytest_runs.judging import Circumstances, TestJudgement, judge_tests
 from ci_doctor.pytest_runs.plan import PytestPlan
 from ci_doctor.pytest_runs.process import PytestRunner

@@ -36,8 +36,7 @@ class Session:
         self.invocation = invocation
         self.as_json = False
         self.as_sarif = False
-        self.junit: str | None = None  # a JunitForm, if the user named one
-        self.usual_junit = "verdict"  # a command whose cases are tests has another one
+        self.junit: str | None = None  # a JunitForm; None for the usual one
         self.named_directory: Path | None = None
         self.has_group = False  # a hook has begun a group of the CI's log
         self.policy: ExitPolicy | None = None
@@ -133,11 +132,6 @@ class Session:
         from ci_doctor.system.secrets.redaction import Redactor
 
         return Redactor.from_environment(os.environ, *self._environments)
-
-    @property
-    def junit_form(self) -> str:
-        """What is a test case in junit.xml: a `JunitForm`."""
-        return self.junit or self.usual_junit
 
     # --- at the end ---
 
@@ -238,11 +232,11 @@ class Session:
         if directory is None or self._is_protected:
             return report
         problem = directory.lost()
-        problems = (problem,) if problem else write(report, directory.path, self.junit_form)
+        problems = (problem,) if problem else write(report, directory.path, self.junit)
         if problems and not problem and self._added_files:
             # What was added may have taken the last room of the disk, and the report comes first.
             remove_files(directory.path, self._added_files)
-            problems = write(report, directory.path, self.junit_form)
+            problems = write(report, directory.path, self.junit)
         if not problems:
             return report
         return self._undelivered(report, problems)
@@ -290,7 +284,7 @@ class Session:
         changed = undelivered(report, problems, policy, reader_code=reader_code)
         directory = self._report_directory
         if directory is not None and not self._is_protected and directory.lost() is None:
-            write_again(changed, directory.path, self.junit_form)
+            write_again(changed, directory.path, self.junit)
         return changed
 
     def _print(self, report: "Report", stream: TextIO, text: str | None) -> None:

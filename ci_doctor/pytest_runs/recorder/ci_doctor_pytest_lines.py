@@ -63,6 +63,15 @@ def phase(report: Any) -> str:
     return "[%s,%s,%.6f]" % (quoted(report.when), quoted(outcome), seconds)
 
 
+def is_of_test(report: Any) -> bool:
+    """Whether it ends a phase of the test itself, after its setup.
+
+    A report of a subtest may come before that of the setup of its test.
+    """
+    is_subtest = type(report).__name__.lower() == "subtestreport"
+    return report.when != "setup" and not is_subtest
+
+
 def telling(reports: list[Any]) -> Any:
     """The report that says most: the first that did not pass."""
     for report in reports:

@@ -17,10 +17,17 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from ci_doctor_pytest_chosen import (  # type: ignore[import-not-found]  # beside this file
+    change_options,
+    choose,
+    leave_the_cache_alone,
+    narrow,
+)
 from ci_doctor_pytest_lines import (  # type: ignore[import-not-found]  # beside this file
     RecordFile,
     bounded,
     clean,
+    is_of_test,
     loaded_from,
     output,
     phase,
@@ -38,24 +45,6 @@ PLAN = "CI_DOCTOR_PYTEST_PLAN"  # what ci-doctor wants of this run: a file of JS
 # The signal by which ci-doctor asks for the stacks of all threads, before it ends a test that hangs.
 STACKS_SIGNAL = signal.SIGPWR  # nobody else's: it is sent to init, before a power failure
 _PHASES = ("setup", "call", "teardown")
-# Plugins of pytest's cache. A run of some tests must not be narrowed by the failures of the last run
-# of all, nor be taken for it by the next one.
-_CACHING = ("lfplugin", "lfplugin-collwrapper", "lfplugin-collskip", "nfplugin", "stepwiseplugin")
-# Options that would stop a run of chosen tests early, narrow it, or write over the files of the run
-# of all tests.
-_CHANGED = {
-    "maxfail": 0,
-    "lf": False,
-    "failedfirst": False,
-    "newfirst": False,
-    "stepwise": False,
-    "stepwise_skip": False,
-    "xmlpath": None,
-    "htmlpath": None,
-    "report_log": None,
-    "json_report": False,
-    "allure_report_dir": None,
-}
 
 
 class Recorder:
@@ -91,7 +80,7 @@ class Recorder:
         if reports is None:
             reports = self._reports[name] = []
         # Or they just do it.
-        elif report.when == "setup" and any(each.when != "setup" for each in reports):
+        elif report.when == "setup" and any(is_of_test(each) for each in reports):
             self._end(name)
             self._begin(name)
             reports = self._reports[name] = []
@@ -208,7 +197,7 @@ class RunRecorder:
         # After all others, so that the order is the one that is wanted.
         chosen = self._plan.get("tests")
         if chosen:
-            _choose(config, items, chosen)
+            choose(config, items, chosen)
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
@@ -263,11 +252,9 @@ class RunRecorder:
 def pytest_cmdline_main(config: Any) -> None:
     plan = _plan()
     if plan.get("is_rerun"):
-        for name, value in _CHANGED.items():
-            if hasattr(config.option, name):
-                setattr(config.option, name, value)
+        change_options(config)
     if plan.get("only_their_files") and plan.get("tests"):
-        _narrow(config, plan["tests"])
+        narrow(config, plan["tests"])
 
 
 @pytest.hookimpl(trylast=True)
@@ -277,10 +264,7 @@ def pytest_configure(config: Any) -> None:
         return
     plan = _plan()
     if plan.get("is_rerun"):
-        for name in _CACHING:
-            plugin = config.pluginmanager.get_plugin(name)
-            if plugin is not None:
-                config.pluginmanager.unregister(plugin)
+        leave_the_cache_alone(config)
     config.pluginmanager.register(RunRecorder(config, RecordFile(path), plan), "ci-doctor-run")
 
 
@@ -291,25 +275,3 @@ def _plan() -> dict[str, Any]:
     with open(path) as file:
         plan: dict[str, Any] = json.load(file)
     return plan
-
-
-def _narrow(config: Any, names: list[str]) -> None:
-    """Collect the files of these tests alone, if each of them is a file."""
-    root = str(config.rootdir) if not hasattr(config, "rootpath") else str(config.rootpath)
-    files = [os.path.join(root, name.split("::")[0]) for name in names]
-    if all(os.path.isfile(file) for file in files):
-        config.args = list(dict.fromkeys(files))
-
-
-def _choose(config: Any, items: list[pytest.Item], names: list[str]) -> None:
-    """Keep the tests of these names, in their order."""
-    by_name: dict[str, list[pytest.Item]] = {}
-    for item in items:
-        by_name.setdefault(clean(item.nodeid), []).append(item)
-    kept: list[pytest.Item] = []
-    for name in dict.fromkeys(names):
-        kept += by_name.pop(name, [])
-    left_out = [item for each in by_name.values() for item in each]
-    items[:] = kept
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
