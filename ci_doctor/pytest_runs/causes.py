@@ -66,11 +66,20 @@ def find_causes(
 
 def _text(failed: FailedRun) -> str:
     attempt = failed.attempt
-    parts = [attempt.output or "", attempt.traceback or "", attempt.message or ""]
+    parts = [attempt.output or "", _errors_in(attempt.traceback or ""), attempt.message or ""]
     # What a process printed before it died is in its log alone.
     if attempt.outcome in {AttemptOutcome.CRASHED, AttemptOutcome.LOST} and failed.log:
         parts.insert(0, _end_of(Path(failed.log)))
     return "\n".join(part for part in parts if part) + "\n"
+
+
+def _errors_in(traceback: str) -> str:
+    """The lines of a traceback that pytest marks as the error: the others are source code.
+
+    A source line may hold the words of an error that never came.
+    """
+    marked = [line[1:].strip() for line in traceback.splitlines() if line.startswith("E ")]
+    return "\n".join(marked) if marked else traceback
 
 
 def _shortened(text: str) -> str:

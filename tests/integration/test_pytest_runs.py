@@ -353,6 +353,21 @@ def test_a_base_that_loads_the_change_shows_nothing(project: TestProject) -> Non
     assert project.verdicts() == {"test_a.py::test_a": "failed"}
 
 
+def test_a_cause_outside_the_change_in_each_failure_is_infra(project: TestProject) -> None:
+    project.put(
+        "test_disk.py",
+        """
+        import errno
+        def test_disk(): raise OSError(errno.ENOSPC, "No space left on device", "/data/x")
+        """,
+    )
+
+    ran = project.doctor("--reruns", "1")
+
+    assert ran.code == 75, ran
+    assert project.verdicts() == {"test_disk.py::test_disk": "infra"}
+
+
 def test_a_quarantined_test_runs_and_does_not_decide(project: TestProject) -> None:
     project.put("test_bad.py", "def test_bad(): assert False\ndef test_ok(): pass\n")
     project.put(
