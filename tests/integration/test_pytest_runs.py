@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.cli import begin
 from tests.support.git_repository import commit, make_repository
-from tests.support.test_projects import RERUNFAILURES, XDIST, TestProject, make_environment
+from tests.support.pytest_projects import RERUNFAILURES, XDIST, TestProject, make_environment
 
 pytestmark = pytest.mark.integration
 

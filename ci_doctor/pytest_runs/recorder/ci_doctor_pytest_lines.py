@@ -57,6 +57,9 @@ def quoted(text: str) -> str:
 
 def phase(report: Any) -> str:
     outcome = report.outcome
+    # By far the most of them; a test that passes against expectation has `wasxfail`.
+    if outcome == "passed" and "wasxfail" not in report.__dict__:
+        return '["%s","passed",%.6f]' % (report.when, report.duration)
     if hasattr(report, "wasxfail"):
         outcome = "xpassed" if outcome == "passed" else "xfailed"
     seconds = getattr(report, "duration", 0.0)
@@ -74,13 +77,14 @@ def is_of_test(report: Any) -> bool:
 
 def telling(reports: list[Any]) -> Any:
     """The report that says most: the first that did not pass."""
+    told = None
     for report in reports:
-        if report.outcome not in ("passed", "skipped"):
+        if report.outcome == "passed":
+            continue
+        if report.outcome != "skipped":
             return report
-    for report in reports:
-        if report.outcome != "passed":
-            return report
-    return None
+        told = told or report
+    return told
 
 
 def tell(report: Any, record: dict[str, Any]) -> None:
@@ -115,6 +119,8 @@ def bounded(text: str) -> str:
 
 def clean(text: str) -> str:
     """Without half characters (surrogates), which no reader of JSON takes."""
+    if text.isascii():
+        return text
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:

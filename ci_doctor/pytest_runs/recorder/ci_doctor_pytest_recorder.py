@@ -56,7 +56,7 @@ class Recorder:
         self._keeps_output = keeps_output
         self._pid = os.getpid()
         self._count = 0
-        self._begun: dict[str, tuple[int, float]] = {}
+        self._begun: dict[str, tuple[str, int, float]] = {}  # quoted name, count, time
         self._reports: dict[str, list[Any]] = {}
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
@@ -93,17 +93,18 @@ class Recorder:
 
     def _begin(self, name: str) -> None:
         self._count += 1
-        self._begun[name] = (self._count, time.time())
+        text = quoted(name)
+        self._begun[name] = (text, self._count, time.time())
         self._file.append(
             '{"k":"start","p":%d,"id":%s,"n":%d,"t":%.6f}\n'
-            % (self._pid, quoted(name), self._count, time.monotonic())
+            % (self._pid, text, self._count, time.monotonic())
         )
 
     def _end(self, name: str) -> None:
         reports = self._reports.pop(name, None)
         if not reports:
             return
-        count, at = self._begun.get(name, (self._count, time.time()))
+        begun = self._begun.get(name) or (quoted(name), self._count, time.time())
         details = ""
         told = telling(reports)
         if told is not None or self._keeps_output:
@@ -112,9 +113,7 @@ class Recorder:
             '{"k":"test","p":%d,"id":%s,"n":%d,"at":%.3f,"t":%.6f,"phases":[%s]%s}\n'
             % (
                 os.getpid(),
-                quoted(name),
-                count,
-                at,
+                *begun,
                 time.monotonic(),
                 ",".join([phase(report) for report in reports]),
                 details,
