@@ -68,7 +68,7 @@ RENDERERS = (
         "html",
         "ci_doctor.render.html",
         file="report.html",
-        needs=("matrix", "build_steps", "sessions"),
+        needs=("matrix", "build_steps", "tests"),
         single=True,
     ),
 )
