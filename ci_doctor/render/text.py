@@ -39,8 +39,7 @@ def render(report: Report, *, width: int = 80, colour: bool = False) -> str:
     terminal = StyledTerminal(width, colour=colour)
     blocks = []
     # Cleaned once and first: an escape sequence in a log must neither act nor count as cells.
-    # It shows no case, and there may be thousands.
-    for lines in _blocks(cleaned(replace(report, cases=())), terminal):
+    for lines in _blocks(cleaned(replace(report, cases=())), terminal):  # it shows no case
         block = "\n".join(lines)
         blocks.append(block)
     return "\n\n".join(blocks) + "\n"

@@ -91,8 +91,9 @@ class TestProject:
         raise KeyError(test)
 
     def rules(self) -> list[str]:
-        """The rules of the findings."""
-        return [finding["rule"] for finding in self.report["findings"]]
+        """The rules of the findings about tests."""
+        rules = [finding["rule"] for finding in self.report["findings"]]
+        return [rule for rule in rules if rule.startswith("test-run/")]
 
     def summary(self) -> str:
         """The report's own, and its verdict, for the message of an assertion."""
