@@ -16,6 +16,10 @@ COMMANDS = {
         "Plan, install, show, verify or remove the preload shims of interpreters.",
     ),
     "run": ("Run", "Prepare the same environment and become a command."),
+    "pytest": (
+        "Run",
+        "Run the repository's own pytest, keep every attempt, and tell flaky from failed.",
+    ),
     "correctness": (
         "Run",
         "Start two servers, compare their answers byte for byte, and judge the difference.",

@@ -26,7 +26,7 @@ def output_options(function: F) -> F:
             is_eager=True,
             callback=_keep_junit,
             help="What is a test case in junit.xml: the verdict alone, or each request (service, "
-            "pin). [default: verdict]",
+            "pin, test). [default: verdict; requests for `pytest`]",
         ),
         click.option(
             "--report-dir",

@@ -74,7 +74,7 @@ def _check(
         )
 
 
-def _print(report: Report, form: Renderer, junit: str) -> None:
+def _print(report: Report, form: Renderer, junit: str | None) -> None:
     from ci_doctor.session.delivery import rendered, text_for, write_data
     from ci_doctor.session.log_stream import harmless
 

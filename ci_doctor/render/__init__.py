@@ -68,7 +68,7 @@ RENDERERS = (
         "html",
         "ci_doctor.render.html",
         file="report.html",
-        needs=("matrix", "build_steps", "history_strip"),
+        needs=("matrix", "build_steps", "history_strip", "tests"),
         single=True,
     ),
 )

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from enum import IntEnum
 from pathlib import PurePosixPath
 
+from msgspec.structs import replace
+
 from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.model.outcome import Attachment, Attempt
 from ci_doctor.model.report import Report
@@ -68,7 +70,8 @@ def render(report: Report, *, max_bytes: int = 64 * 1024, artifacts: str | None 
     """
     if max_bytes < SMALLEST:
         raise ValueError(f"a page of {max_bytes} bytes holds no report; give it {SMALLEST} or more")
-    report = cleaned(report)
+    # It shows no case, and there may be thousands.
+    report = cleaned(replace(report, cases=()))
     # Command, summary or error, and hint: together never more than half of the page.
     head = _head(report, min(_HEAD_BYTES, max_bytes // 8))
     return page(head, _pieces(report, artifacts), max_bytes)

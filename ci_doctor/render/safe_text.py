@@ -71,7 +71,7 @@ def _change(value: Any, change: Callable[[str], str]) -> Any:
         case str() if not isinstance(value, Enum):
             return change(value)
         case Struct():
-            fields = _change_mapping(asdict(value), change)
+            fields = {name: _change(field, change) for name, field in asdict(value).items()}
             return replace(value, **fields)
         case dict():
             return _change_mapping(value, change)

@@ -14,7 +14,7 @@ from ci_doctor.render import RENDERERS, Renderer
 from ci_doctor.system.files.atomic import write_atomically
 
 
-def write(report: Report, directory: Path, junit: str = "verdict") -> tuple[str, ...]:
+def write(report: Report, directory: Path, junit: str | None = None) -> tuple[str, ...]:
     """Write the file of each renderer that has something to show; `junit` is a `JunitForm`.
 
     Returns a sentence for each one that could not be written.
@@ -32,7 +32,7 @@ def write(report: Report, directory: Path, junit: str = "verdict") -> tuple[str,
     return tuple(problems)
 
 
-def write_again(report: Report, directory: Path, junit: str = "verdict") -> None:
+def write_again(report: Report, directory: Path, junit: str | None = None) -> None:
     """Write what `report` has become; a file that cannot be replaced is removed.
 
     No file at all is better than one that says otherwise.
@@ -47,7 +47,7 @@ def write_again(report: Report, directory: Path, junit: str = "verdict") -> None
                 path.unlink(missing_ok=True)
 
 
-def _texts(report: Report, junit: str) -> dict[str, str]:
+def _texts(report: Report, junit: str | None) -> dict[str, str]:
     """Each form of `report` that goes to a file, by its name."""
     texts = {}
     for renderer in RENDERERS:
@@ -56,13 +56,13 @@ def _texts(report: Report, junit: str) -> dict[str, str]:
     return texts
 
 
-def rendered(report: Report, renderer: Renderer, junit: str) -> str:
+def rendered(report: Report, renderer: Renderer, junit: str | None) -> str:
     """`report` by `renderer`; `junit` is the `JunitForm` if that one makes it."""
     if renderer.name != "junit":
         return renderer.render(report)
     from ci_doctor.render.junit import JunitForm, render
 
-    return render(report, form=JunitForm(junit))
+    return render(report, form=JunitForm(junit or JunitForm.VERDICT))
 
 
 def text_for(report: Report, stream: TextIO) -> str:

@@ -36,7 +36,7 @@ class Session:
         self.invocation = invocation
         self.as_json = False
         self.as_sarif = False
-        self.junit = "verdict"  # a JunitForm
+        self.junit: str | None = None  # a JunitForm; None for the usual one
         self.named_directory: Path | None = None
         self.has_group = False  # a hook has begun a group of the CI's log
         self.policy: ExitPolicy | None = None

@@ -8,6 +8,7 @@ import termios
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 # A larger pipe wakes the reader less often. Linux gives this much to everybody (pipe(7)).
 PIPE_BYTES: Final = 1 << 20
@@ -56,6 +57,12 @@ def open_channels() -> tuple[Channel, ...]:
     if _are_same(STDOUT, STDERR):
         return (_open_channel((STDOUT, STDERR)),)
     return (_open_channel((STDOUT,)), _open_channel((STDERR,)))
+
+
+def open_channel_to(target: int) -> Channel:
+    """One channel for both streams, to our descriptor `target`. Raises OSError as `open_channels`."""
+    channel = _open_channel((target,))
+    return replace(channel, numbers=(STDOUT, STDERR))
 
 
 def _are_same(first: int, second: int) -> bool:

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ci-doctor pytest`."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ci_doctor.commands import completion_values as values
+from ci_doctor.commands.options import config_option, output_options, pass_session
+from ci_doctor.commands.separator import check_separator
+from ci_doctor.errors import UsageError
+from ci_doctor.session.session import Session
+
+if TYPE_CHECKING:
+    from ci_doctor.pytest_runs.request import PytestRequest
+
+
+@click.command("pytest", context_settings={"allow_interspersed_args": False})
+@click.option(
+    "--reruns",
+    type=click.IntRange(min=0),
+    default=2,
+    show_default=True,
+    help="How often a test that fails is run again, until it passes.",
+)
+@click.option(
+    "--rerun-in",
+    type=click.Choice(["fresh", "process"]),
+    default="fresh",
+    show_default=True,
+    help="Rerun it alone in a new process, or in the same one by pytest-rerunfailures.",
+)
+@click.option("--fail-on-flaky", is_flag=True, help="End with 7 if a test is flaky.")
+@click.option(
+    "--timeout", metavar="S", help="End a test that runs longer, also in C code. [default: none]"
+)
+@click.option(
+    "--baseline",
+    metavar="REF",
+    help="Run failed tests at the merge base with REF, too: what passes there is a regression.",
+)
+@click.option(
+    "--new-tests",
+    type=click.IntRange(min=1),
+    default=1,
+    metavar="N",
+    help="Run tests that --baseline does not have N times. [default: 1]",
+)
+@click.option(
+    "--python",
+    metavar="PY",
+    shell_complete=values.interpreters,
+    help="The interpreter of the tests. [default: $VIRTUAL_ENV, python on PATH]",
+)
+@config_option
+@output_options
+@click.argument(
+    "args",
+    nargs=-1,
+    type=click.UNPROCESSED,
+    shell_complete=values.separator,
+    metavar="[-- PYTEST-ARGUMENTS…]",
+)
+@pass_session
+def pytest(
+    session: Session,
+    /,
+    *,
+    args: tuple[str, ...],
+    reruns: int,
+    rerun_in: str,
+    fail_on_flaky: bool,
+    timeout: str | None,
+    baseline: str | None,
+    new_tests: int,
+    python: str | None,
+    config_path: Path | None,
+) -> int:
+    """Run the repository's own pytest, keep every attempt of each test, and judge.
+
+    A test that fails is run again in a new process, alone. If it passes there, the tests before it
+    run once more in their order. Exit codes: 0 pass or flaky, 1 a test failed, 7 flaky under
+    --fail-on-flaky, 75 each failure has a cause outside the change, 86 results are missing.
+    """
+    check_separator(session.invocation, args)
+    # Readers of JUnit expect a suite's tests.
+    session.junit = session.junit or "requests"
+    session.claim()
+
+    from ci_doctor.commands.environment_record import record_environment
+    from ci_doctor.config.decoding import seconds_above_zero
+    from ci_doctor.config.exit_codes import read_exit_codes
+    from ci_doctor.config.loading import load_config
+    from ci_doctor.environment.expected_preparation import missing_preparation
+    from ci_doctor.pytest_runs.request import PytestRequest, RerunPlace
+    from ci_doctor.session.exit_policy import ExitPolicy
+
+    if new_tests > 1 and baseline is None:
+        raise UsageError(
+            "--new-tests needs to know which tests are new",
+            hint="name the commit to compare with: --baseline origin/main",
+        )
+    loaded = load_config(config_path, Path.cwd())
+    codes, _ = read_exit_codes(loaded, os.environ)
+    session.policy = ExitPolicy(codes=codes, fail_on_flaky=fail_on_flaky)
+    session.observe(*missing_preparation(loaded, os.environ))
+    record_environment(session, config_path)
+    request = PytestRequest(
+        args=args,
+        environ=dict(os.environ),
+        directory=Path.cwd(),
+        python=python,
+        reruns=reruns,
+        rerun_in=RerunPlace(rerun_in),
+        baseline=baseline,
+        new_tests=new_tests,
+        timeout_s=None if timeout is None else seconds_above_zero(timeout, "--timeout"),
+        # With --json our own stdout holds nothing but the report.
+        on_stderr=session.as_json,
+    )
+    return _run(session, request)
+
+
+def _run(session: Session, request: "PytestRequest") -> int:
+    from ci_doctor.commands.telling.line import LineKind
+    from ci_doctor.commands.telling.steps import StepSource
+    from ci_doctor.commands.telling.teller import Teller
+    from ci_doctor.pytest_runs.run import run
+    from ci_doctor.system.processes.interruption import Interruption
+
+    interruption = Interruption()
+    # The signals stay handled until the report is out: none may take it away.
+    with interruption.handling():
+        with Teller(StepSource(LineKind.KEPT), session.redactor) as tell:
+            outcome = run(
+                request,
+                directory=session.directory,
+                redactor=session.redactor,
+                interruption=interruption,
+                tell=tell,
+            )
+        return session.finish(outcome)

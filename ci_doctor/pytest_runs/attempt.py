@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One attempt of a test, and one process of pytest with all of its attempts. Pure."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+from msgspec import Struct
+
+
+class AttemptOutcome(StrEnum):
+    """How one attempt of a test ended.
+
+    `error`: its setup or teardown failed. `crashed`: the process died by a signal while it ran.
+    `timeout`: it ran longer than `--timeout`, and ci-doctor ended the process. `lost`: the process
+    ended without a result (os._exit), or no result reached us.
+    """
+
+    PASSED = "passed"
+    FAILED = "failed"
+    ERROR = "error"
+    SKIPPED = "skipped"
+    XFAILED = "xfailed"
+    XPASSED = "xpassed"
+    CRASHED = "crashed"
+    TIMEOUT = "timeout"
+    LOST = "lost"
+
+
+# What pytest itself counts as no failure.
+GREEN = frozenset(
+    {
+        AttemptOutcome.PASSED,
+        AttemptOutcome.SKIPPED,
+        AttemptOutcome.XFAILED,
+        AttemptOutcome.XPASSED,
+    }
+)
+
+
+class RunKind(StrEnum):
+    """Why a process of pytest was started.
+
+    `rest`: the tests that one before it did not come to. `alone`: a test by itself. `order`: the tests
+    before a failure, in their order, up to it. `new`: new tests once more. `baseline`: failed tests at
+    the base. The values stand in reports.
+    """
+
+    SUITE = "suite"
+    REST = "rest"
+    ALONE = "alone"
+    ORDER = "order"
+    NEW = "new"
+    BASELINE = "baseline"
+
+    @property
+    def is_of_suite(self) -> bool:
+        """Whether it runs all tests, or those that such a run did not come to."""
+        return self in {RunKind.SUITE, RunKind.REST}
+
+
+class TestAttempt(Struct, frozen=True, kw_only=True):
+    """One execution of the test with the node id `test`.
+
+    outcome: of all its phases. duration_s: of all its phases; None if it did not end. started_at:
+    seconds since the epoch. index: it was this process's nth test, from 1. worker: of pytest-xdist.
+    message: one line or more on why it did not pass. file, line: the place of that. traceback and
+    output are bounded: of attempts that did not pass, and of all attempts in reruns.
+    """
+
+    __test__ = False  # no class of tests, whatever its name
+
+    test: str
+    outcome: AttemptOutcome
+    pid: int | None = None
+    index: int | None = None
+    worker: str | None = None
+    duration_s: float | None = None
+    started_at: float | None = None
+    phases: tuple[tuple[str, str, float], ...] = ()
+    message: str | None = None
+    file: str | None = None
+    line: int | None = None
+    traceback: str | None = None
+    output: str | None = None
+
+    @property
+    def is_green(self) -> bool:
+        """Whether pytest would count it as no failure."""
+        return self.outcome in GREEN
+
+
+class PytestSession(Struct, frozen=True, kw_only=True):
+    """One run of pytest, with all of its workers, that has ended.
+
+    kind: why it was started. chosen: the tests that were asked for; empty for all. exit_code: of the
+    process itself, None if a signal ended it. signal: its name. finished: the exit status that pytest
+    itself announced; None if it did not come to that. collected: node ids in the order of collection;
+    None if nothing was collected in order. order: by process id, the tests in the order of their starts.
+    duration_s: wall clock. log: the file with what it wrote, last_lines: the end of it. interrupted: the name of the signal to
+    ci-doctor that ended it. left_over: names of processes that outlived it and were stopped. seed: of pytest-randomly. hash_seed: PYTHONHASHSEED.
+    """
+
+    kind: RunKind
+    chosen: tuple[str, ...] = ()
+    attempts: tuple[TestAttempt, ...] = ()
+    exit_code: int | None = None
+    signal: str | None = None
+    finished: int | None = None
+    stopped: str | None = None
+    other_failures: int = 0
+    collected: tuple[str, ...] | None = None
+    collect_errors: dict[str, str] = {}
+    internal_errors: tuple[str, ...] = ()
+    order: dict[int, tuple[str, ...]] = {}
+    loaded: tuple[str, ...] = ()
+    duration_s: float = 0.0
+    log: str | None = None
+    last_lines: str = ""
+    interrupted: str | None = None
+    left_over: tuple[str, ...] = ()
+    damaged: int = 0
+    maxfail: int = 0
+    seed: int | None = None
+    hash_seed: str | None = None
+    pytest: str | None = None
+    python: str | None = None
+    root: str | None = None
+    plugins: tuple[str, ...] = ()
+    path: tuple[str, ...] = ()
+    is_distributed: bool = False
+
+    @property
+    def has_ended_in_order(self) -> bool:
+        """Whether pytest came to its end, and the process ended with the status that it announced."""
+        return self.finished is not None and self.finished == self.exit_code
+
+    @property
+    def how_it_ended(self) -> str:
+        """`exit code 1`, `SIGSEGV`."""
+        if self.signal is not None:
+            return self.signal
+        if self.exit_code is None:
+            return "an unknown status"
+        return f"exit code {self.exit_code}"
+
+    def attempts_of(self, test: str) -> tuple[TestAttempt, ...]:
+        """The attempts of one test, in their order."""
+        return tuple(attempt for attempt in self.attempts if attempt.test == test)
+
+
+def missing_tests(sessions: Sequence[PytestSession]) -> tuple[str, ...]:
+    """Tests that the first of `sessions` collected, and of which none has an attempt."""
+    tried: set[str] = set()
+    for session in sessions:
+        tried.update(attempt.test for attempt in session.attempts)
+    return tuple(name for name in sessions[0].collected or () if name not in tried)

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on processes: chooses the interpreter of the tests, and asks it for its pytest."""
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from ci_doctor.errors import InfraError, UsageError
+from ci_doctor.system.processes.limited_run import run_limited
+
+_OLDEST: Final = 7
+_LIMIT_S: Final = 60.0
+# Without an import of pytest, which takes a while. The last line is the answer: a sitecustomize may
+# print first.
+_PROGRAM: Final = """
+import importlib.util, json
+try:
+    from importlib.metadata import version, PackageNotFoundError
+except ImportError:
+    raise SystemExit("Python 3.8 or later is needed")
+def of(name):
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+has = importlib.util.find_spec("pytest") is not None
+print(json.dumps({"pytest": of("pytest") if has else None, "has_pytest": has,
+                  "rerunfailures": of("pytest-rerunfailures")}))
+"""
+
+
+class TestInterpreter(Struct, frozen=True, kw_only=True):
+    """The interpreter of the tests; `pytest` is the version there, None if unknown."""
+
+    __test__ = False  # no class of tests, whatever its name
+
+    python: Path
+    pytest: str | None
+    rerunfailures: str | None
+
+
+class _InterpreterAnswer(Struct, frozen=True):
+    pytest: str | None
+    has_pytest: bool
+    rerunfailures: str | None
+
+
+def find_interpreter(
+    word: str | None, environ: Mapping[str, str], directory: Path
+) -> TestInterpreter:
+    """The interpreter that `word` names; else that of the active environment, else PATH's `python`.
+
+    Raises UsageError if there is none, or if it has no pytest 7 or later; InfraError if it does not
+    answer.
+    """
+    python = _chosen(word, environ)
+    answer = _ask(python, environ, directory)
+    if not answer.has_pytest:
+        raise UsageError(
+            f"{python} has no pytest",
+            hint=f"name the interpreter of the tests with --python, or: {python} -m pip install pytest",
+        )
+    if answer.pytest is not None and _major(answer.pytest) < _OLDEST:
+        raise UsageError(
+            f"{python} has pytest {answer.pytest}; ci-doctor needs {_OLDEST} or later",
+            hint=f"{python} -m pip install -U pytest",
+        )
+    return TestInterpreter(python=python, pytest=answer.pytest, rerunfailures=answer.rerunfailures)
+
+
+def _major(version: str) -> int:
+    first = version.split(".", 1)[0]
+    return int(first) if first.isdecimal() else _OLDEST
+
+
+def _chosen(word: str | None, environ: Mapping[str, str]) -> Path:
+    active = environ.get("VIRTUAL_ENV")
+    if word is not None:
+        path = Path(word)
+        found = shutil.which(str(path / "bin" / "python") if path.is_dir() else word)
+        if found is None:
+            raise UsageError(
+                f"--python {word}: no such interpreter",
+                hint="name an existing Python, such as .venv/bin/python",
+            )
+    elif active:
+        found = shutil.which(str(Path(active) / "bin" / "python"))
+        if found is None:
+            raise UsageError(
+                f"$VIRTUAL_ENV is {active}, which has no bin/python",
+                hint="activate another environment, or name the interpreter with --python",
+            )
+    else:
+        path_variable = environ.get("PATH")
+        found = shutil.which("python", path=path_variable) or shutil.which(
+            "python3", path=path_variable
+        )
+        if found is None:
+            raise UsageError("there is no python on PATH", hint="name one with --python")
+    # Not resolved: the python of a virtual environment is a link, and another one behind it.
+    return Path(os.path.abspath(found))  # noqa: PTH100
+
+
+def _ask(python: Path, environ: Mapping[str, str], directory: Path) -> _InterpreterAnswer:
+    try:
+        ran = run_limited(
+            [str(python), "-c", _PROGRAM], timeout_s=_LIMIT_S, cwd=directory, environ=environ
+        )
+    except OSError as error:
+        raise UsageError(
+            f"cannot run {python}: {error.strerror or error}",
+            hint="name an existing Python with --python",
+        ) from error
+    if ran.exit_code is None:
+        raise InfraError(f"{python} does not answer within {_LIMIT_S:g} s")
+    try:
+        return msgspec.json.decode(ran.last_line, type=_InterpreterAnswer)
+    except msgspec.DecodeError as error:
+        raise UsageError(
+            f"{python} is no interpreter for the tests: {ran.last_line}",
+            hint="name another with --python",
+        ) from error

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one process of pytest is started with: its command line and its environment. Pure."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from ci_doctor.pytest_runs.attempt import RunKind
+
+# In the names that the recorder reads.
+RECORD: Final = "CI_DOCTOR_PYTEST_RECORD"
+PLAN: Final = "CI_DOCTOR_PYTEST_PLAN"
+HASH_SEED: Final = "PYTHONHASHSEED"
+PLUGIN: Final = "ci_doctor_pytest_recorder"
+FOLDER: Final = Path(__file__).parent / "recorder"
+# Plugins whose work belongs to the run of all tests alone, and the option that turns each off.
+_TURNED_OFF: Final = {"pytest-xdist": ("-n0",), "pytest-cov": ("--no-cov",)}
+
+
+class PytestPlan(Struct, frozen=True, kw_only=True):
+    """One run of pytest.
+
+    args: what the user wrote, and what we add behind it. environ: the whole environment, without the
+    recorder. tests: node ids to run, in this order; empty for all. only_their_files: nothing but the
+    files of `tests` is collected. watched: a folder; the run reports which files below it were loaded.
+    timeout_s: of one test. hash_seed: PYTHONHASHSEED if `environ` sets none.
+    """
+
+    kind: RunKind
+    python: Path
+    args: tuple[str, ...]
+    environ: Mapping[str, str]
+    directory: Path
+    tests: tuple[str, ...] = ()
+    only_their_files: bool = False
+    watched: Path | None = None
+    timeout_s: float | None = None
+    hash_seed: int | None = None
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """The command line of the process."""
+        return (str(self.python), "-m", "pytest", "-p", PLUGIN, *self.args)
+
+    def environment(self, record: Path, wishes: Path) -> dict[str, str]:
+        """The environment of the process; it writes to `record` and reads the file `wishes`."""
+        before = self.environ.get("PYTHONPATH")
+        entries = [str(FOLDER)]
+        # An empty entry stays: it is the working directory. An empty variable has none.
+        if before:
+            entries += before.split(os.pathsep)
+        environment = {
+            **self.environ,
+            "PYTHONPATH": os.pathsep.join(entries),
+            RECORD: str(record),
+            PLAN: str(wishes),
+        }
+        if self.hash_seed is not None:
+            environment.setdefault(HASH_SEED, str(self.hash_seed))
+        return environment
+
+    def wishes(self) -> bytes:
+        """What the recorder is told, as JSON."""
+        is_rerun = self.kind is not RunKind.SUITE
+        watched = None if self.watched is None else str(self.watched)
+        return msgspec.json.encode(
+            {
+                "tests": self.tests,
+                "only_their_files": self.only_their_files,
+                "is_rerun": is_rerun,
+                "keeps_output": is_rerun,
+                "watched": watched,
+                "has_time_limit": self.timeout_s is not None,
+            }
+        )
+
+
+def with_options(args: tuple[str, ...], *options: str) -> tuple[str, ...]:
+    """`args` with `options` behind those of the user, which they replace; before a `--`."""
+    if "--" not in args:
+        return (*args, *options)
+    place = args.index("--")
+    return (*args[:place], *options, *args[place:])
+
+
+def rerun_args(args: tuple[str, ...], plugins: tuple[str, ...]) -> tuple[str, ...]:
+    """`args` for a run of chosen tests in one process, in a project with these plugins."""
+    options: list[str] = []
+    for name in plugins:
+        options += _TURNED_OFF.get(name.lower().replace("_", "-"), ())
+    return with_options(args, *options)

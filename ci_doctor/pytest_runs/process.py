@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on processes and files: runs pytest to its end, ends tests that hang, reads what it recorded."""
+
+import asyncio
+import contextlib
+import os
+import secrets
+import signal as signals
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from ci_doctor.pytest_runs.attempt import PytestSession
+from ci_doctor.pytest_runs.hanging import HangingTests
+from ci_doctor.pytest_runs.output import KeptOutput, Output, ShownOutput
+from ci_doctor.pytest_runs.plan import PytestPlan
+from ci_doctor.pytest_runs.recorded import PytestEnd, session_of
+from ci_doctor.pytest_runs.records import read_records
+from ci_doctor.system import clock
+from ci_doctor.system.guardian.client import Guardian
+from ci_doctor.system.processes.foreground import in_foreground
+from ci_doctor.system.processes.interruption import Interruption
+from ci_doctor.system.processes.process import Child
+from ci_doctor.system.processes.signalling import wait_for_all
+from ci_doctor.system.processes.tree import OwnTree
+
+# How long processes of an ended run may take to end by themselves.
+_LEFT_OVER_S: Final = 2.0
+_LAST_BYTES: Final = 8192
+_LAST_LINES: Final = 12
+_HASH_SEEDS: Final = 1 << 32  # PYTHONHASHSEED is below
+_GRACE_S: Final = 4.0
+_KILL_S: Final = 2.0
+_LAST_WORDS_S: Final = 2.0
+# After a signal to ci-doctor: its sender may have signalled our whole process group, pytest included.
+_GROUP_SIGNAL_S: Final = 0.1
+# pytest prints its summary after Ctrl-C, and tears fixtures down.
+_AFTER_SIGNAL_S: Final = 10.0
+
+
+class PytestRunner:
+    """Runs pytest, one process after the other, each below one guardian.
+
+    scratch: a folder for records. logs: an existing folder for what the runs write; of each run the
+    file `<number>-<kind>.log`. on_stderr: what is shown goes to stderr. `interruption` must be
+    handling signals; after the first one no further run is started.
+    """
+
+    def __init__(
+        self, scratch: Path, logs: Path, interruption: Interruption, *, on_stderr: bool = False
+    ) -> None:
+        self._scratch = scratch
+        self._logs = logs
+        self._interruption = interruption
+        self._on_stderr = on_stderr
+        self._count = 0
+        self._guardian = Guardian.start()
+
+    def close(self) -> None:
+        """End the guardian; nothing runs below it any more."""
+        self._guardian.close()
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether a signal to ci-doctor has arrived."""
+        return self._interruption.received is not None
+
+    def run(self, plan: PytestPlan, *, is_shown: bool = False) -> PytestSession:
+        """Run pytest to its end; no process is left after it.
+
+        is_shown: its output goes to our own streams too. Raises OSError if it cannot be started,
+        InfraError as `Guardian.start` does.
+        """
+        self._count += 1
+        if plan.hash_seed is None:
+            # Drawn by us instead of by the interpreter, so that a failure can be repeated.
+            plan = replace(plan, hash_seed=secrets.randbelow(_HASH_SEEDS))
+        record = self._scratch / f"{self._count}.jsonl"
+        wishes = self._scratch / f"{self._count}.plan.json"
+        wishes.write_bytes(plan.wishes())
+        log = self._logs / f"{self._count}-{plan.kind}.log"
+        run = _OneRun(plan, self._guardian, record, wishes)
+        with asyncio.Runner() as runner:
+            runner.run(run.to_the_end(self._output(log, is_shown=is_shown), self._interruption))
+        received = self._interruption.received
+        end = PytestEnd(
+            returncode=run.returncode,
+            duration_s=run.duration_s,
+            timed_out=run.timed_out,
+            stacks=run.stacks,
+            left_over=run.left_over,
+            interrupted=None if received is None else received.name,
+            log=str(log),
+            last_lines=_last_lines(log),
+            limit_s=plan.timeout_s,
+        )
+        return session_of(
+            plan.kind,
+            read_records(_bytes_of(record)),
+            end,
+            collected=_collected(Path(f"{record}.collected")),
+            chosen=plan.tests,
+        )
+
+    def _output(self, log: Path, *, is_shown: bool) -> Output:
+        if is_shown:
+            return ShownOutput(log, on_stderr=self._on_stderr)
+        return KeptOutput(log)
+
+
+def _bytes_of(path: Path) -> bytes:
+    """What lies there; nothing if the recorder never wrote."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""
+
+
+def _last_lines(log: Path) -> str:
+    try:
+        with log.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - _LAST_BYTES))
+            text = file.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+    return "\n".join(text.rstrip().splitlines()[-_LAST_LINES:])
+
+
+def _collected(path: Path) -> tuple[str, ...] | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=tuple[str, ...])
+    except (FileNotFoundError, msgspec.DecodeError):
+        return None
+
+
+class _OneRun:
+    """One process of pytest, from its start until no process of it is left."""
+
+    def __init__(self, plan: PytestPlan, guardian: Guardian, record: Path, wishes: Path) -> None:
+        self._plan = plan
+        self._guardian = guardian
+        self._record = record
+        self._wishes = wishes
+        self.returncode: int | None = None
+        self.duration_s = 0.0
+        self.timed_out: dict[str, float] = {}
+        self.stacks: dict[str, str] = {}
+        self.left_over: tuple[str, ...] = ()
+
+    async def to_the_end(self, output: Output, interruption: Interruption) -> None:
+        tree = OwnTree(self._guardian)
+        output.begin()
+        try:
+            child = self._start(output)
+            try:
+                await self._watch(child, tree, interruption)
+            finally:
+                tree.kill(_KILL_S)
+                self.returncode = child.wait()
+                child.close()
+        finally:
+            await output.finish(_LAST_WORDS_S)
+
+    def _start(self, output: Output) -> Child:
+        shown = isinstance(output, ShownOutput)
+        return self._guardian.spawn(
+            self._plan.command,
+            environment=self._plan.environment(self._record, self._wishes),
+            directory=self._plan.directory,
+            # A person may debug the first run (`--pdb`); nobody answers a rerun.
+            input=0 if shown else None,
+            output=output.output,
+            error=output.error,
+            foreground=True,
+        )
+
+    async def _watch(self, child: Child, tree: OwnTree, interruption: Interruption) -> None:
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - a coroutine runs in a task
+        loop = asyncio.get_running_loop()
+        ended: asyncio.Future[None] = loop.create_future()
+        loop.add_reader(child.pidfd, _settle, ended)
+        try:
+            with interruption.watch(task):
+                try:
+                    await self._to_its_end(child, tree, ended)
+                except asyncio.CancelledError:
+                    if interruption.received is None:
+                        raise
+                    # Within `watch`: a second signal must be able to cancel the stop.
+                    await _stop(child, tree, ended, interruption.received)
+        finally:
+            loop.remove_reader(child.pidfd)
+            self.duration_s = self.duration_s or clock.now() - child.started_at
+
+    async def _to_its_end(self, child: Child, tree: OwnTree, ended: "asyncio.Future[None]") -> None:
+        if self._plan.timeout_s is None:
+            await asyncio.wait({ended})
+        else:
+            hanging = HangingTests(self._record, self._plan.timeout_s, tree)
+            await hanging.end_them_until(ended)
+            self.timed_out = hanging.ended
+            self.stacks = hanging.stacks
+        self.duration_s = clock.now() - child.started_at
+        living = tree.living(thorough=False)
+        if living:
+            await wait_for_all(living, _LEFT_OVER_S)
+            self.left_over = tuple(kin.name for kin in tree.living())
+            await tree.terminate(_GRACE_S)
+
+
+async def _stop(
+    child: Child, tree: OwnTree, ended: "asyncio.Future[None]", received: signals.Signals
+) -> None:
+    """Hand the signal on; a second one cancels this, and the caller kills what is left."""
+    # Of the others only SIGTERM: a program may take SIGHUP or SIGQUIT for something else.
+    number = signals.SIGTERM
+    if received is signals.SIGINT:
+        number = signals.SIGINT
+    own_time_s = _GROUP_SIGNAL_S
+    if received is signals.SIGINT and in_foreground():
+        own_time_s = _AFTER_SIGNAL_S
+    with contextlib.suppress(asyncio.CancelledError, ProcessLookupError):
+        await asyncio.wait({ended}, timeout=own_time_s)
+        if not ended.done():
+            signals.pidfd_send_signal(child.pidfd, number)
+            await asyncio.wait({ended}, timeout=_AFTER_SIGNAL_S)
+        await tree.terminate(_GRACE_S)
+
+
+def _settle(ended: "asyncio.Future[None]") -> None:
+    if not ended.done():
+        ended.set_result(None)

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads `ci-doctor-quarantine.toml`: tests that run, are reported, and do not decide."""
+
+import datetime as dt
+from collections.abc import Collection, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from ci_doctor.errors import ConfigError
+
+
+class QuarantineEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """test: a node id; `*` stands for any characters. until: the last day on which it holds."""
+
+    test: str
+    reason: str
+    owner: str
+    until: dt.date
+
+
+class _QuarantineFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    quarantine: tuple[QuarantineEntry, ...] = ()
+
+
+class Quarantine(Struct, frozen=True, kw_only=True):
+    """The entries by what they are worth today: `held` by node id; `over`; `unused`."""
+
+    held: dict[str, QuarantineEntry] = {}
+    over: tuple[QuarantineEntry, ...] = ()
+    unused: tuple[QuarantineEntry, ...] = ()
+
+
+def read_quarantine(path: Path) -> tuple[QuarantineEntry, ...]:
+    """The entries of the file at `path`; none if there is no such file.
+
+    Raises ConfigError if it cannot be read, or if an entry lacks its test, reason, owner or date.
+    """
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror or error}") from error
+    try:
+        return msgspec.toml.decode(data, type=_QuarantineFile).quarantine
+    except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
+        raise ConfigError(
+            f"{path}: {error}",
+            hint='write for each test: [[quarantine]], test = "…", reason = "…", owner = "…", '
+            "until = 2026-12-31",
+        ) from error
+
+
+def quarantine(
+    entries: Sequence[QuarantineEntry], tests: Collection[str], today: dt.date
+) -> Quarantine:
+    """What `entries` mean for `tests` on the day `today`. Pure.
+
+    An entry past its date holds no test.
+    """
+    held: dict[str, QuarantineEntry] = {}
+    over = []
+    unused = []
+    for entry in entries:
+        matching = [test for test in tests if matches(entry, test)]
+        if entry.until < today:
+            over.append(entry)
+        elif not matching:
+            unused.append(entry)
+        else:
+            held.update(dict.fromkeys(matching, entry))
+    return Quarantine(held=held, over=tuple(over), unused=tuple(unused))
+
+
+def matches(entry: QuarantineEntry, test: str) -> bool:
+    """Whether `entry` is about the test with this node id.
+
+    Brackets are no sets of characters: they stand in the ids of parametrised tests.
+    """
+    pattern = entry.test.replace("[", "[[]")
+    return entry.test == test or ("*" in pattern and fnmatchcase(test, pattern))

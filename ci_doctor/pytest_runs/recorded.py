@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the records of a run and the end of its process to the attempts of its tests. Pure."""
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ci_doctor.pytest_runs.attempt import AttemptOutcome, PytestSession, RunKind, TestAttempt
+from ci_doctor.pytest_runs.records import (
+    CollectErrorRecord,
+    CrashRecord,
+    FinishRecord,
+    InternalErrorRecord,
+    ProcessRecord,
+    ReadRecords,
+    TestRecord,
+    TestStartRecord,
+)
+from ci_doctor.system.processes.process import describe_exit, signal_name
+
+_FAILED = frozenset({"failed", "rerun", "retried"})
+
+
+class PytestEnd(Struct, frozen=True, kw_only=True):
+    """How a process of pytest ended, as its parent knows it.
+
+    returncode: exit code or negative signal number; None if unknown. timed_out: by node id, after how
+    many seconds ci-doctor ended its process. interrupted: the signal to
+    ci-doctor. last_lines: of what it wrote. limit_s: of one test.
+    """
+
+    returncode: int | None
+    duration_s: float = 0.0
+    timed_out: Mapping[str, float] = {}
+    stacks: Mapping[str, str] = {}
+    left_over: tuple[str, ...] = ()
+    interrupted: str | None = None
+    log: str | None = None
+    last_lines: str = ""
+    limit_s: float | None = None
+
+
+def session_of(
+    kind: RunKind,
+    read: ReadRecords,
+    end: PytestEnd,
+    *,
+    collected: tuple[str, ...] | None,
+    chosen: tuple[str, ...] = (),
+) -> PytestSession:
+    """The run of pytest that wrote these records and ended so."""
+    code, signal = _status(end.returncode)
+    session = PytestSession(
+        kind=kind,
+        chosen=chosen,
+        attempts=_attempts(read, end),
+        exit_code=code,
+        signal=signal,
+        collected=collected,
+        order=_order(read),
+        duration_s=end.duration_s,
+        log=end.log,
+        last_lines=end.last_lines,
+        interrupted=end.interrupted,
+        left_over=end.left_over,
+        damaged=read.damaged,
+    )
+    return _with_circumstances(session, read)
+
+
+def _status(returncode: int | None) -> tuple[int | None, str | None]:
+    if returncode is None:
+        return None, None
+    if returncode < 0:
+        return None, signal_name(-returncode)
+    return returncode, None
+
+
+def _with_circumstances(session: PytestSession, read: ReadRecords) -> PytestSession:
+    """`session` with what its first process says of itself, its errors, and its finish."""
+    processes = [each for each in read.records if isinstance(each, ProcessRecord)]
+    errors = {each.id: each.text for each in read.records if isinstance(each, CollectErrorRecord)}
+    internal = [each.text for each in read.records if isinstance(each, InternalErrorRecord)]
+    session = replace(session, collect_errors=errors, internal_errors=tuple(internal))
+    main = _main_process(processes)
+    if main is None:
+        return session
+    session = replace(
+        session,
+        maxfail=main.maxfail,
+        seed=main.seed,
+        hash_seed=main.hash_seed,
+        pytest=main.pytest,
+        python=main.python,
+        root=main.root,
+        plugins=main.plugins,
+        path=main.path,
+        is_distributed=main.is_controller,
+    )
+    for record in read.records:
+        if isinstance(record, FinishRecord) and record.p == main.p:
+            session = replace(
+                session,
+                finished=record.exit,
+                stopped=record.stopped,
+                other_failures=record.other_failures,
+            )
+    return replace(session, loaded=_loaded(read))
+
+
+def _main_process(processes: Sequence[ProcessRecord]) -> ProcessRecord | None:
+    for process in processes:
+        if process.worker is None:
+            return process
+    return None
+
+
+def _loaded(read: ReadRecords) -> tuple[str, ...]:
+    files: dict[str, None] = {}
+    for record in read.records:
+        if isinstance(record, FinishRecord):
+            files.update(dict.fromkeys(record.loaded))
+    return tuple(files)
+
+
+def _order(read: ReadRecords) -> dict[int, tuple[str, ...]]:
+    """By process id, each test once, in the order of the first starts."""
+    order: dict[int, dict[str, None]] = {}
+    for record in read.records:
+        if isinstance(record, TestStartRecord):
+            order.setdefault(record.p, {})[record.id] = None
+    return {pid: tuple(names) for pid, names in order.items()}
+
+
+def _attempts(read: ReadRecords, end: PytestEnd) -> tuple[TestAttempt, ...]:
+    """All attempts, those without a result too, in the order of their ends."""
+    workers = {each.p: each.worker for each in read.records if isinstance(each, ProcessRecord)}
+    ended = [
+        _within(_ended(each, workers.get(each.p)), end.limit_s)
+        for each in read.records
+        if isinstance(each, TestRecord)
+    ]
+    finished = {each.p for each in read.records if isinstance(each, FinishRecord)}
+    texts = {each.id: each.text for each in read.records if isinstance(each, CrashRecord)}
+    lost = []
+    for start in _without_result(read):
+        if start.p in finished:
+            continue
+        attempt = _without_end(start, workers.get(start.p), end, texts.get(start.id))
+        lost.append(attempt)
+    known = {attempt.test for attempt in lost}
+    # A worker may die before the start of a test is written: pytest-xdist names it all the same.
+    for name, text in texts.items():
+        if name not in known:
+            lost.append(TestAttempt(test=name, outcome=AttemptOutcome.CRASHED, message=text))
+    # Of one test, an attempt that crashed comes before those that ended: it was tried again.
+    return (*lost, *ended)
+
+
+def _without_result(read: ReadRecords) -> list[TestStartRecord]:
+    """The starts of which no end was written."""
+    open_starts: dict[tuple[int, int], TestStartRecord] = {}
+    for record in read.records:
+        if isinstance(record, TestStartRecord):
+            open_starts[record.p, record.n] = record
+        elif isinstance(record, TestRecord):
+            open_starts.pop((record.p, record.n), None)
+    return list(open_starts.values())
+
+
+def _ended(record: TestRecord, worker: str | None) -> TestAttempt:
+    seconds = sum(phase[2] for phase in record.phases)
+    return TestAttempt(
+        test=record.id,
+        outcome=_outcome(record.phases),
+        pid=record.p,
+        index=record.n,
+        worker=worker,
+        duration_s=round(seconds, 6),
+        started_at=record.at,
+        phases=record.phases,
+        message=record.message,
+        file=record.file,
+        line=record.line,
+        traceback=record.traceback,
+        output=record.output,
+    )
+
+
+def _within(attempt: TestAttempt, limit_s: float | None) -> TestAttempt:
+    """`attempt`, a time-out if it ran longer than `limit_s` and ended by itself all the same."""
+    seconds = attempt.duration_s or 0.0
+    if limit_s is None or seconds <= limit_s:
+        return attempt
+    message = f"ran for {seconds:g} s, longer than {limit_s:g} s"
+    return replace(attempt, outcome=AttemptOutcome.TIMEOUT, message=message)
+
+
+def _outcome(phases: Sequence[tuple[str, str, float]]) -> AttemptOutcome:
+    """The worst of all phases: a subtest that failed is a phase of its own."""
+    outcomes = {outcome for _, outcome, _ in phases}
+    if any(outcome in _FAILED for when, outcome, _ in phases if when == "call"):
+        return AttemptOutcome.FAILED
+    if outcomes & _FAILED:
+        return AttemptOutcome.ERROR
+    for outcome in (AttemptOutcome.XFAILED, AttemptOutcome.XPASSED, AttemptOutcome.SKIPPED):
+        if outcome in outcomes:
+            return outcome
+    # A test is no pass without its call, nor with an outcome that nobody knows.
+    if outcomes == {"passed"} and any(when == "call" for when, _, _ in phases):
+        return AttemptOutcome.PASSED
+    return AttemptOutcome.LOST
+
+
+def _without_end(
+    start: TestStartRecord, worker: str | None, end: PytestEnd, text: str | None
+) -> TestAttempt:
+    """The attempt that was running when its process ended."""
+    attempt = TestAttempt(
+        test=start.id,
+        outcome=AttemptOutcome.LOST,
+        pid=start.p,
+        index=start.n,
+        worker=worker,
+        message=text,
+    )
+    if start.id in end.timed_out:
+        seconds = end.timed_out[start.id]
+        return replace(
+            attempt,
+            outcome=AttemptOutcome.TIMEOUT,
+            duration_s=seconds,
+            message=f"ran longer than {seconds:g} s; ci-doctor ended its process",
+            traceback=end.stacks.get(start.id),
+        )
+    # The status of a worker is pytest-xdist's to know.
+    if worker is not None:
+        message = text or "its worker ended without a result"
+        return replace(attempt, outcome=AttemptOutcome.CRASHED, message=message)
+    if end.returncode is None:
+        return replace(attempt, message="its process ended in an unknown way")
+    how = describe_exit(end.returncode)
+    if end.returncode < 0:
+        return replace(attempt, outcome=AttemptOutcome.CRASHED, message=f"its process was {how}")
+    return replace(attempt, message=f"its process ended with {how}, without a result")

@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A pytest plugin that writes each attempt of each test to a file, one JSON value a line.
+
+It runs in the interpreter of the tests, Python 3.8 and pytest 7 or later, where ci-doctor need not
+be installed. PYTEST_DONT_REWRITE: it holds no assertion. Every process of a run appends to the same
+file, each line by one write(2). What goes wrong here never reaches the tests: a line that could not
+be written is a result that is missing, and ci-doctor says so.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import os
+import signal
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from ci_doctor_pytest_chosen import (  # type: ignore[import-not-found]  # beside this file
+    change_options,
+    choose,
+    leave_the_cache_alone,
+    narrow,
+)
+from ci_doctor_pytest_lines import (  # type: ignore[import-not-found]  # beside this file
+    RecordFile,
+    bounded,
+    clean,
+    is_of_test,
+    loaded_from,
+    output,
+    phase,
+    process_line,
+    quoted,
+    tell,
+    telling,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+RECORD = "CI_DOCTOR_PYTEST_RECORD"  # the file
+PLAN = "CI_DOCTOR_PYTEST_PLAN"  # what ci-doctor wants of this run: a file of JSON, or absent
+# The signal by which ci-doctor asks for the stacks of all threads, before it ends a test that hangs.
+STACKS_SIGNAL = signal.SIGPWR  # nobody else's: it is sent to init, before a power failure
+_PHASES = ("setup", "call", "teardown")
+
+
+class Recorder:
+    """Records the tests that this process runs. failed: how many reports of failures it got."""
+
+    def __init__(self, file: RecordFile, keeps_output: bool) -> None:
+        self.failed = 0
+        self._file = file
+        self._keeps_output = keeps_output
+        self._pid = os.getpid()
+        self._count = 0
+        self._begun: dict[str, tuple[str, int, float]] = {}  # quoted name, count, time
+        self._reports: dict[str, list[Any]] = {}
+
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        name = item.nodeid
+        self._begin(name)
+        yield
+        self._end(name)
+        self._begun.pop(name, None)
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        # Plugins that run a test again announce it so.
+        if nodeid in self._reports:
+            self._end(nodeid)
+            self._begin(nodeid)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        name = report.nodeid
+        reports = self._reports.get(name)
+        if reports is None:
+            reports = self._reports[name] = []
+        # Or they just do it.
+        elif report.when == "setup" and any(is_of_test(each) for each in reports):
+            self._end(name)
+            self._begin(name)
+            reports = self._reports[name] = []
+        reports.append(report)
+        if report.failed and not hasattr(report, "wasxfail"):
+            self.failed += 1
+        # A runner of its own without pytest's protocol.
+        if name not in self._begun and report.when == "teardown":
+            self._end(name)
+
+    def _begin(self, name: str) -> None:
+        self._count += 1
+        text = quoted(name)
+        self._begun[name] = (text, self._count, time.time())
+        self._file.append(
+            '{"k":"start","p":%d,"id":%s,"n":%d,"t":%.6f}\n'
+            % (self._pid, text, self._count, time.monotonic())
+        )
+
+    def _end(self, name: str) -> None:
+        reports = self._reports.pop(name, None)
+        if not reports:
+            return
+        begun = self._begun.get(name) or (quoted(name), self._count, time.time())
+        details = ""
+        told = telling(reports)
+        if told is not None or self._keeps_output:
+            details = self._details(reports, told)
+        self._file.append(
+            '{"k":"test","p":%d,"id":%s,"n":%d,"at":%.3f,"t":%.6f,"phases":[%s]%s}\n'
+            % (
+                os.getpid(),
+                *begun,
+                time.monotonic(),
+                ",".join([phase(report) for report in reports]),
+                details,
+            )
+        )
+
+    def _details(self, reports: list[Any], told: Any) -> str:
+        record: dict[str, Any] = {}
+        if told is not None:
+            tell(told, record)
+        text = output(reports)
+        if text:
+            record["output"] = text
+        return "," + json.dumps(record)[1:-1] if record else ""
+
+
+class CrashRecorder:
+    """Records the workers of pytest-xdist that ended while they ran a test."""
+
+    def __init__(self, file: RecordFile) -> None:
+        self.failed = 0
+        self._file = file
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.failed and not hasattr(report, "wasxfail"):
+            self.failed += 1
+        # The workers write the rest themselves. This one is pytest-xdist's own: a test never has
+        # such a phase.
+        if report.when not in _PHASES:
+            node = getattr(report, "node", None)
+            gateway = getattr(node, "gateway", None)
+            self._file.write(
+                {
+                    "k": "crash",
+                    "id": clean(report.nodeid),
+                    "worker": getattr(gateway, "id", None),
+                    "text": bounded(str(report.longrepr)),
+                }
+            )
+
+
+class RunRecorder:
+    """Records what is collected, and how the run begins and ends."""
+
+    def __init__(self, config: Any, file: RecordFile, plan: dict[str, Any]) -> None:
+        self._config = config
+        self._file = file
+        self._plan = plan
+        self._collect_errors = 0
+        self._tests: Any = None
+        self._stacks: Any = None
+
+    def pytest_sessionstart(self) -> None:
+        config = self._config
+        is_controller = config.pluginmanager.hasplugin("dsession")
+        if is_controller:
+            recorder: Any = CrashRecorder(self._file)
+        else:
+            recorder = Recorder(self._file, self._plan.get("keeps_output", False))
+        self._tests = recorder
+        config.pluginmanager.register(recorder, "ci-doctor-tests")
+        if self._plan.get("has_time_limit") and not is_controller:
+            self._show_stacks_on_request()
+        self._file.write(process_line(config, is_controller))
+
+    def _show_stacks_on_request(self) -> None:
+        try:
+            self._stacks = open("%s.stacks.%d" % (self._file.path, os.getpid()), "w")
+            # Its handler is C code: it answers while a test hangs in C.
+            faulthandler.register(STACKS_SIGNAL, file=self._stacks, all_threads=True)
+        except (OSError, ValueError, AttributeError):
+            pass
+
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_collection_modifyitems(
+        self, config: Any, items: list[pytest.Item]
+    ) -> Iterator[None]:
+        yield
+        # After all others, so that the order is the one that is wanted.
+        chosen = self._plan.get("tests")
+        if chosen:
+            choose(config, items, chosen)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        names = [clean(item.nodeid) for item in session.items]
+        path = self._file.path + ".collected"
+        own = "%s.%s" % (path, os.getpid())
+        # Each worker of pytest-xdist collects the same. The first whole list is kept.
+        if os.path.exists(path):
+            return
+        try:
+            with open(own, "w") as file:
+                json.dump(names, file)
+            os.rename(own, path)
+        except OSError:
+            pass
+
+    def pytest_collectreport(self, report: Any) -> None:
+        if report.failed:
+            # pytest counts it among the tests that failed.
+            self._collect_errors += 1
+            self._file.write(
+                {
+                    "k": "collect-error",
+                    "id": clean(report.nodeid),
+                    "text": bounded(str(report.longrepr)),
+                }
+            )
+
+    def pytest_internalerror(self, excrepr: object) -> None:
+        self._file.write({"k": "internal-error", "p": os.getpid(), "text": bounded(str(excrepr))})
+
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self, session: Any, exitstatus: int) -> Iterator[None]:
+        yield
+        record = {
+            "k": "finish",
+            "p": os.getpid(),
+            "exit": int(getattr(session, "exitstatus", exitstatus)),
+            "stopped": str(session.shouldfail or session.shouldstop or "") or None,
+            # pytest-cov adds one if too little is covered.
+            "other_failures": max(
+                0, session.testsfailed - self._tests.failed - self._collect_errors
+            ),
+        }
+        watched = self._plan.get("watched")
+        if watched:
+            record["loaded"] = loaded_from(watched)
+        self._file.write(record)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: Any) -> None:
+    plan = _plan()
+    if plan.get("is_rerun"):
+        change_options(config)
+    if plan.get("only_their_files") and plan.get("tests"):
+        narrow(config, plan["tests"])
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: Any) -> None:
+    path = os.environ.get(RECORD)
+    if not path:
+        return
+    plan = _plan()
+    if plan.get("is_rerun"):
+        leave_the_cache_alone(config)
+    config.pluginmanager.register(RunRecorder(config, RecordFile(path), plan), "ci-doctor-run")
+
+
+def _plan() -> dict[str, Any]:
+    path = os.environ.get(PLAN)
+    if not path:
+        return {}
+    with open(path) as file:
+        plan: dict[str, Any] = json.load(file)
+    return plan

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the recorder wrote about a run of pytest, one value for each line. Pure.
+
+`recorder/ci_doctor_pytest_recorder.py` writes the lines. Times `t` are seconds of the machine's
+monotonic clock, `at` seconds since the epoch, `p` is a process id, `id` the node id of a test.
+"""
+
+import msgspec
+from msgspec import Struct
+
+
+class ProcessRecord(Struct, frozen=True, kw_only=True, tag_field="k", tag="process"):
+    """A process of pytest begins. worker: the name of pytest-xdist for it; None outside of it."""
+
+    p: int
+    worker: str | None
+    is_controller: bool
+    pytest: str
+    python: str
+    root: str
+    plugins: tuple[str, ...]
+    maxfail: int
+    seed: int | None
+    hash_seed: str | None
+    path: tuple[str, ...]
+
+
+class TestStartRecord(Struct, frozen=True, kw_only=True, tag_field="k", tag="start"):
+    """Process `p` begins its `n`th test, counted from 1."""
+
+    __test__ = False  # no class of tests, whatever its name
+
+    p: int
+    id: str
+    n: int
+    t: float
+
+
+class TestRecord(Struct, frozen=True, kw_only=True, tag_field="k", tag="test"):
+    """One attempt of a test has ended. phases: (setup, call or teardown; outcome; seconds)."""
+
+    __test__ = False  # no class of tests, whatever its name
+
+    p: int
+    id: str
+    n: int
+    t: float
+    at: float | None
+    phases: tuple[tuple[str, str, float], ...]
+    message: str | None = None
+    file: str | None = None
+    line: int | None = None
+    traceback: str | None = None
+    output: str | None = None
+
+
+class CrashRecord(Struct, frozen=True, kw_only=True, tag_field="k", tag="crash"):
+    """pytest-xdist reports that a worker ended while it ran the test."""
+
+    id: str
+    worker: str | None
+    text: str
+
+
+class CollectErrorRecord(Struct, frozen=True, kw_only=True, tag_field="k", tag="collect-error"):
+    """A file or a folder cannot be collected."""
+
+    id: str
+    text: str
+
+
+class InternalErrorRecord(Struct, frozen=True, kw_only=True, tag_field="k", tag="internal-error"):
+    """pytest itself, or a plugin, failed."""
+
+    p: int
+    text: str
+
+
+class FinishRecord(Struct, frozen=True, kw_only=True, tag_field="k", tag="finish"):
+    """A process of pytest ends in order.
+
+    stopped: why it ran no further tests (`-x`). other_failures: failures that are no test's, such as
+    a coverage that is too small. loaded: files below the watched folder that were loaded.
+    """
+
+    p: int
+    exit: int
+    stopped: str | None
+    other_failures: int
+    loaded: tuple[str, ...] = ()
+
+
+RunRecord = (
+    ProcessRecord
+    | TestStartRecord
+    | TestRecord
+    | CrashRecord
+    | CollectErrorRecord
+    | InternalErrorRecord
+    | FinishRecord
+)
+_decode = msgspec.json.Decoder(RunRecord).decode
+
+
+class ReadRecords(Struct, frozen=True, kw_only=True):
+    """All records in their order. damaged: how many lines are none."""
+
+    records: tuple[RunRecord, ...] = ()
+    damaged: int = 0
+
+
+def read_records(data: bytes) -> ReadRecords:
+    """The records in what the processes of a run wrote; a last line that is cut off is dropped."""
+    lines = data.split(b"\n")
+    lines.pop()
+    records = []
+    damaged = 0
+    for line in lines:
+        try:
+            records.append(_decode(line))
+        except msgspec.DecodeError:
+            damaged += 1
+    return ReadRecords(records=tuple(records), damaged=damaged)

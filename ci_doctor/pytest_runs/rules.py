@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rules of findings about runs of pytest. Pure."""
+
+from typing import Final
+
+from ci_doctor.model.finding import Severity
+from ci_doctor.model.rule import Rule
+
+FAILED: Final = Rule(
+    id="test-run/failed",
+    severity=Severity.ERROR,
+    meaning="A test failed in each of its attempts: in the suite, and alone in new processes.",
+    remedy="Run the test alone with the command of the finding, and mend what it shows.",
+)
+REGRESSION: Final = Rule(
+    id="test-run/regression",
+    severity=Severity.ERROR,
+    meaning="A test fails each time with the change, and passes at the base (`--baseline`).",
+    remedy="The change between the two commits broke it. `git bisect` finds the commit.",
+)
+ORDER_DEPENDENT: Final = Rule(
+    id="test-run/order-dependent",
+    severity=Severity.ERROR,
+    meaning="A test passes alone, and fails each time after the tests that ran before it. One of them "
+    "leaves something behind: a variable, a module, a file, a process.",
+    remedy="Find the test that does it, and have it tidy up; or give the test what it needs in a "
+    "fixture.",
+)
+FLAKY: Final = Rule(
+    id="test-run/flaky",
+    severity=Severity.WARNING,
+    meaning="A test failed and passed, with the same code and in the same order.",
+    remedy="Mend the test, or list it in `ci-doctor-quarantine.toml` with an owner and a date. "
+    "`--fail-on-flaky` makes it a failure.",
+)
+INFRA: Final = Rule(
+    id="test-run/infra",
+    severity=Severity.WARNING,
+    meaning="Each failure of a test shows a cause outside the change: no GPU, no disk, a registry "
+    "that does not answer.",
+    remedy="Run the job again on another agent. `ci-doctor doctor` checks this one.",
+)
+NO_RESULT: Final = Rule(
+    id="test-run/no-result",
+    severity=Severity.WARNING,
+    meaning="A test has no result: its process ended by `os._exit`, or a worker was lost, or pytest "
+    "stopped before it. Nothing is known of the test, so the run is not green.",
+    remedy="Look at the log of the process. A test must not end the interpreter.",
+)
+NOT_WHOLE: Final = Rule(
+    id="test-run/not-whole",
+    severity=Severity.WARNING,
+    meaning="The run is no whole evidence: nothing was collected, a file cannot be collected, pytest "
+    "failed itself, or tests have no result.",
+    remedy="Mend what the finding names, and run it again.",
+)
+UNEXPLAINED_END: Final = Rule(
+    id="test-run/unexplained-end",
+    severity=Severity.ERROR,
+    meaning="pytest ended with a failure that no test explains: a plugin's own (coverage), an exit "
+    "status that something changed, or a crash after the last test.",
+    remedy="Look at the end of what pytest wrote.",
+)
+LEFT_PROCESSES: Final = Rule(
+    id="test-run/left-processes",
+    severity=Severity.NOTE,
+    meaning="Processes of the tests were alive two seconds after the end of pytest. ci-doctor stopped "
+    "them.",
+    remedy="Stop them in the fixture that starts them, after its `yield`.",
+)
+ALL_SKIPPED: Final = Rule(
+    id="test-run/all-skipped",
+    severity=Severity.WARNING,
+    meaning="Every test was skipped, so the run is green and shows nothing.",
+    remedy="Look at the reasons: `-rs`.",
+)
+TOO_MANY_FAILURES: Final = Rule(
+    id="test-run/too-many-failures",
+    severity=Severity.NOTE,
+    meaning="More than 50 tests failed, so none was run again: so many are no flakes.",
+    remedy="Mend what they share first; the root cause of each is in the report.",
+)
+QUARANTINED: Final = Rule(
+    id="test-run/quarantined",
+    severity=Severity.NOTE,
+    meaning="A test failed that `ci-doctor-quarantine.toml` lists. It does not decide.",
+    remedy="Its owner mends it before the date of the entry.",
+)
+QUARANTINE_OVER: Final = Rule(
+    id="test-run/quarantine-over",
+    severity=Severity.WARNING,
+    meaning="An entry of `ci-doctor-quarantine.toml` is past its date `until`, so the test decides again.",
+    remedy="Mend the test and remove the entry, or set a new date.",
+)
+QUARANTINE_UNUSED: Final = Rule(
+    id="test-run/quarantine-unused",
+    severity=Severity.WARNING,
+    meaning="An entry of `ci-doctor-quarantine.toml` matches no test of the run of all tests.",
+    remedy="Remove the entry, or correct the name of the test.",
+)
+BASELINE: Final = Rule(
+    id="test-run/baseline",
+    severity=Severity.WARNING,
+    meaning="The base (`--baseline`) shows nothing: its tests could not be run, or they loaded files "
+    "of the change.",
+    remedy="A package that is installed in editable form may be loaded from the change. Give the base "
+    "an environment of its own with `--python`, or put the source folder on PYTHONPATH by a "
+    "relative path.",
+)
+NEW_TESTS: Final = Rule(
+    id="test-run/new-tests",
+    severity=Severity.NOTE,
+    meaning="The base does not have these tests. `--new-tests N` ran them N times.",
+)
+
+RULES: Final = (
+    FAILED,
+    REGRESSION,
+    ORDER_DEPENDENT,
+    FLAKY,
+    INFRA,
+    NO_RESULT,
+    NOT_WHOLE,
+    UNEXPLAINED_END,
+    LEFT_PROCESSES,
+    ALL_SKIPPED,
+    TOO_MANY_FAILURES,
+    QUARANTINED,
+    QUARANTINE_OVER,
+    QUARANTINE_UNUSED,
+    BASELINE,
+    NEW_TESTS,
+)

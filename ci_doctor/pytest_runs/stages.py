@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on processes and files: the stages of a run, from all tests to what failed once more."""
+
+import datetime as dt
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from ci_doctor.model.verdict import Verdict
+from ci_doctor.pytest_runs.baseline import BaseCheckout, BaseCommit, base_checkout, base_problem
+from ci_doctor.pytest_runs.baseline_runs import find_new_tests, run_at_base, run_new_tests
+from ci_doctor.pytest_runs.judging import Circumstances, TestJudgement, judge_tests
+from ci_doctor.pytest_runs.plan import PytestPlan
+from ci_doctor.pytest_runs.process import PytestRunner
+from ci_doctor.pytest_runs.quarantine import QuarantineEntry, quarantine
+from ci_doctor.pytest_runs.request import PytestRequest, RerunPlace
+from ci_doctor.pytest_runs.reruns import (
+    MOST_RERUN,
+    SuiteFailure,
+    orders_to_repeat,
+    passed_alone,
+    repeat_orders,
+    rerun_alone,
+    rerun_plan,
+    suite_failures,
+)
+from ci_doctor.pytest_runs.result import BaselineShown, PytestResult
+from ci_doctor.pytest_runs.suite import run_suite
+from ci_doctor.pytest_runs.whole import RunProblem, is_usage_error, not_run_tests, run_problems
+
+if TYPE_CHECKING:
+    from ci_doctor.pytest_runs.attempt import PytestSession
+    from ci_doctor.pytest_runs.causes import TestCauses
+
+
+class TestStages:
+    """Runs the stages by `request`; `result` is what is known so far.
+
+    plan: of the suite. base: the commit of `--baseline`. scratch: a folder for what is made on the way.
+    tell: gets a sentence before each run.
+    """
+
+    __test__ = False  # no class of tests, whatever its name
+
+    def __init__(
+        self,
+        request: PytestRequest,
+        plan: PytestPlan,
+        runner: PytestRunner,
+        scratch: Path,
+        tell: Callable[[str], None],
+    ) -> None:
+        self.sessions: list[PytestSession] = []
+        self._request = request
+        self._plan = plan
+        self._again = plan  # for runs of chosen tests
+        self._runner = runner
+        self._scratch = scratch
+        self._tell = tell
+        self._failures: tuple[SuiteFailure, ...] = ()
+        self._known = Circumstances()
+        self._shown: BaselineShown | None = None
+        self._problems: tuple[RunProblem, ...] = ()
+
+    def run(self, base: BaseCommit | None) -> None:
+        """Run all stages, or as far as a signal lets us."""
+        suite = run_suite(self._runner, self._plan)
+        self.sessions += suite
+        if is_usage_error(suite[0]):
+            return
+        self._again = rerun_plan(self._plan, suite[0])
+        self._failures = suite_failures(suite)
+        first = {each.test for each in self._failures if each.is_order_known and not each.before}
+        self._known = replace(self._known, first=first, not_run=frozenset(not_run_tests(suite)))
+        if self._request.rerun_in is RerunPlace.FRESH and not self._has_too_many:
+            self._rerun()
+        wants_base = bool(self._failures) or self._request.new_tests > 1
+        if base is not None and wants_base and not self._runner.is_interrupted:
+            with base_checkout(base, self._scratch) as checkout:
+                self._compare(checkout)
+
+    @property
+    def _has_too_many(self) -> bool:
+        return len(self._failures) > MOST_RERUN
+
+    def _rerun(self) -> None:
+        reruns = self._request.reruns
+        alone = rerun_alone(
+            self._runner, self._again, self._failures, reruns=reruns, tell=self._tell
+        )
+        self.sessions += alone
+        orders = orders_to_repeat(passed_alone(self._failures, alone))
+        self.sessions += repeat_orders(self._runner, self._again, orders, self._tell)
+
+    def _compare(self, checkout: BaseCheckout) -> None:
+        """Find the new tests and run them again; run at the base what failed."""
+        self._shown = BaselineShown(commit=checkout.base.commit)
+        if self._request.new_tests > 1:
+            self._prove_new_tests(checkout)
+        failed = [each for each in self._judged() if each.verdict is Verdict.FAILED]
+        if not failed or self._has_too_many or self._runner.is_interrupted:
+            return
+        self._tell(f"running {len(failed)} failed tests at the base")
+        plan = checkout.plan(self._again, self.sessions[0].path)
+        sessions = run_at_base(self._runner, plan, failed, self._failures)
+        for session in sessions:
+            problem = base_problem(session)
+            if problem is None:
+                self.sessions.append(session)
+            else:
+                # What it shows is no evidence.
+                self._shown = replace(self._shown, problem=problem)
+                self.sessions.append(replace(session, attempts=()))
+
+    def _prove_new_tests(self, checkout: BaseCheckout) -> None:
+        first = self.sessions[0]
+        self._tell("collecting the tests of the base")
+        found = find_new_tests(self._runner, self._again, checkout, first)
+        if found.problem is not None:
+            text = f"--new-tests: which tests are new is not known: {found.problem}"
+            self._problems = (RunProblem(text=text),)
+            return
+        times = self._request.new_tests
+        self._known = replace(self._known, new=found.names, new_runs=times)
+        failed = {failure.test for failure in self._failures}
+        green = [name for name in found.names if name not in failed]
+        if green:
+            self.sessions += run_new_tests(
+                self._runner, self._again, green, times=times - 1, tell=self._tell
+            )
+
+    def _judged(self) -> tuple[TestJudgement, ...]:
+        return judge_tests(self.sessions, self._known)
+
+    def result(self, entries: Sequence[QuarantineEntry], today: dt.date) -> PytestResult:
+        """What the runs show; `entries` are those of the quarantine."""
+        causes = self._causes()
+        if causes is not None:
+            self._known = replace(self._known, causes=causes.titles, outside=causes.outside)
+        judged = self._judged()
+        held = quarantine(entries, [each.test for each in judged], today)
+        suite = [each for each in self.sessions if each.kind.is_of_suite]
+        return PytestResult(
+            python=self._plan.python,
+            args=self._request.args,
+            sessions=tuple(self.sessions),
+            judged=judged,
+            problems=(*run_problems(suite), *self._problems),
+            quarantined=held.held,
+            over=held.over,
+            unused=held.unused,
+            too_many=self._has_too_many,
+            base=self._shown,
+            new=tuple(self._known.new),
+            not_run=len(self._known.not_run),
+            interrupted=self.sessions[-1].interrupted,
+            diagnosis_problem=None if causes is None else causes.problem,
+        )
+
+    def _causes(self) -> "TestCauses | None":
+        """The root causes in what failed; None if nothing failed."""
+        if not self._failures or self._runner.is_interrupted:
+            return None
+        # A green suite needs none of this.
+        from ci_doctor.pytest_runs.causes import FailedRun, find_causes
+
+        failed: dict[str, list[FailedRun]] = {each.test: [] for each in self._failures}
+        for session in self.sessions:
+            for attempt in session.attempts:
+                if attempt.test in failed and not attempt.is_green:
+                    failed[attempt.test].append(FailedRun(attempt=attempt, log=session.log))
+        return find_causes(failed, self._scratch, self._request.rules)

@@ -1,0 +1,435 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ci-doctor pytest` as its users run it: real suites, in an environment that does not hold ci-doctor."""
+
+import json
+import os
+import select
+import signal
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from tests.support.cli import begin
+from tests.support.git_repository import commit, make_repository
+from tests.support.pytest_projects import RERUNFAILURES, XDIST, TestProject, make_environment
+
+pytestmark = pytest.mark.integration
+
+LIMIT_S = 120.0  # guards against hanging only
+# Passes from the second time on.
+ONCE = """
+    from pathlib import Path
+
+    def test_once():
+        mark = Path(__file__).with_name("seen")
+        if not mark.exists():
+            mark.touch()
+            assert False, "the first time"
+"""
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An interpreter with pytest alone."""
+    return make_environment(tmp_path_factory.mktemp("plain") / "venv")
+
+
+@pytest.fixture(scope="module")
+def python_with_plugins(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An interpreter with pytest-xdist and pytest-rerunfailures, too."""
+    return make_environment(tmp_path_factory.mktemp("plugins") / "venv", *XDIST, *RERUNFAILURES)
+
+
+@pytest.fixture
+def project(tmp_path: Path, python: Path) -> TestProject:
+    return TestProject(tmp_path / "project", python)
+
+
+@pytest.fixture
+def project_with_plugins(tmp_path: Path, python_with_plugins: Path) -> TestProject:
+    return TestProject(tmp_path / "project", python_with_plugins)
+
+
+def test_a_green_suite_passes_and_its_output_is_pytests_own(project: TestProject) -> None:
+    project.put(
+        "tests/test_many.py",
+        """
+        import unittest, pytest
+
+        @pytest.mark.parametrize("x", ["a::b", "[x]", "é\\n", "", "a b"])
+        def test_odd(x): print("printed")
+
+        class TestUnit(unittest.TestCase):
+            def test_unit(self): self.assertTrue(True)
+
+        @pytest.mark.skip(reason="not here")
+        def test_skip(): pass
+
+        @pytest.mark.xfail
+        def test_xfail(): assert False
+        """,
+    )
+
+    ran = project.doctor("--", "-v", "-p", "no:cacheprovider")
+
+    assert ran.code == 0, ran
+    plain = project.pytest("-v", "-p", "no:cacheprovider")
+    # The last line holds the time.
+    assert ran.out.splitlines()[:-1] == plain.splitlines()[:-1]
+    assert project.report["facts"]["counts"] == {"pass": 7, "skipped": 1}
+    names = [case["name"] for case in project.report["cases"]]
+    assert names[0] == "test_odd[a::b]"
+
+
+def test_a_failure_of_every_attempt_is_failed_and_all_attempts_are_kept(
+    project: TestProject,
+) -> None:
+    project.put(
+        "test_bad.py",
+        "def test_bad():\n    print('said')\n    assert 1 == 2\ndef test_ok(): pass\n",
+    )
+
+    ran = project.doctor("--", "--junitxml=own.xml", "-x")
+
+    assert ran.code == 1, ran
+    assert project.verdicts() == {"test_bad.py::test_bad": "failed"}, ran
+    assert project.attempts("test_bad.py::test_bad") == [
+        "suite failed",
+        "alone failed",
+        "alone failed",
+    ]
+    first = project.report["facts"]["tests"][0]["attempts"][0]
+    assert project.report["summary"] == "1 failed, 1 not run"
+    assert "assert 1 == 2" in first["traceback"]
+    assert "said" in first["output"]
+    assert (first["file"], first["line"]) == (str(project.directory / "test_bad.py"), 3)
+    # The file of the user's own run is not written over by a run of one test.
+    assert ET.parse(project.directory / "own.xml").getroot()[0].get("tests") == "1"
+    attempts = ET.parse(project.reports / "attempts.xml").getroot()
+    assert [case.get("name") for case in attempts.iter("testcase")].count("test_bad") == 3
+
+
+@pytest.mark.parametrize("options", [(), ("-n2",)])
+def test_a_test_that_passes_the_next_time_is_flaky_and_a_failure_on_request(
+    project_with_plugins: TestProject, options: tuple[str, ...]
+) -> None:
+    project = project_with_plugins
+    project.put("test_once.py", ONCE)
+
+    ran = project.doctor("--fail-on-flaky", "--", *options)
+
+    assert ran.code == 7, ran
+    assert project.verdicts() == {"test_once.py::test_once": "flaky"}
+
+
+def test_flaky_alone_does_not_fail_the_run(project: TestProject) -> None:
+    project.put("test_once.py", ONCE)
+
+    assert project.doctor().code == 0
+    assert project.report["verdict"] == "flaky"
+
+
+def test_a_test_that_its_order_breaks_each_time_is_failed(project: TestProject) -> None:
+    project.put(
+        "test_order.py",
+        """
+        import os
+
+        def test_first(): os.environ["LEFT"] = "1"
+        def test_second(): assert "LEFT" not in os.environ
+        """,
+    )
+
+    ran = project.doctor()
+
+    assert ran.code == 1, ran
+    victim = "test_order.py::test_second"
+    assert project.attempts(victim) == ["suite failed", "alone passed", "order failed"]
+    assert "test-run/order-dependent" in project.rules()
+
+
+def test_a_failure_that_its_order_does_not_repeat_is_flaky(project: TestProject) -> None:
+    project.put("test_a.py", "def test_before(): pass\n")
+    project.put("test_once.py", ONCE)
+
+    ran = project.doctor()
+
+    assert ran.code == 0, ran
+    assert project.attempts("test_once.py::test_once") == [
+        "suite failed",
+        "alone passed",
+        "order passed",
+    ]
+
+
+def test_an_exit_in_a_test_is_void_and_the_other_tests_run(project: TestProject) -> None:
+    project.put(
+        "test_exit.py",
+        "import os\ndef test_a(): pass\ndef test_exit(): os._exit(0)\ndef test_b(): pass\n",
+    )
+
+    ran = project.doctor("--reruns", "1")
+
+    assert ran.code == 86, ran
+    assert project.verdicts() == {"test_exit.py::test_exit": "void"}
+    assert project.report["facts"]["counts"] == {"pass": 2, "void": 1}
+
+
+def test_a_crash_names_the_test_that_ran_and_the_other_tests_run(project: TestProject) -> None:
+    project.put(
+        "test_crash.py",
+        """
+        import os, signal
+        def test_a(): pass
+        def test_crash(): os.kill(os.getpid(), signal.SIGSEGV)
+        def test_b(): pass
+        """,
+    )
+
+    ran = project.doctor("--reruns", "0")
+
+    assert ran.code == 1, ran
+    assert project.attempts("test_crash.py::test_crash") == ["suite crashed"]
+    assert "SIGSEGV" in project.report["findings"][0]["summary"]
+    assert project.report["facts"]["counts"] == {"pass": 2, "failed": 1}
+
+
+def test_a_test_that_hangs_in_c_is_ended_and_its_stack_is_shown(project: TestProject) -> None:
+    project.put(
+        "test_hang.py",
+        """
+        import collections, itertools
+        def loops_in_c(): collections.deque(itertools.repeat(0), maxlen=0)
+        def test_hang(): loops_in_c()
+        def test_after(): pass
+        """,
+    )
+
+    ran = project.doctor("--timeout", "1", "--reruns", "0")
+
+    assert ran.code == 1, ran
+    assert project.attempts("test_hang.py::test_hang") == ["suite timeout"]
+    assert "loops_in_c" in project.report["findings"][0]["evidence"][0]["excerpt"]
+    assert project.report["facts"]["counts"] == {"pass": 1, "failed": 1}
+
+
+def test_a_killed_worker_of_xdist_names_its_test(project_with_plugins: TestProject) -> None:
+    project = project_with_plugins
+    project.put(
+        "test_kill.py",
+        """
+        import os, signal, pytest
+        def test_kill(): os.kill(os.getpid(), signal.SIGKILL)
+        @pytest.mark.parametrize("n", range(6))
+        def test_other(n): pass
+        """,
+    )
+
+    ran = project.doctor("--reruns", "0", "--", "-n2", "--dist=loadscope", "--max-worker-restart=0")
+
+    assert ran.code == 1, ran
+    assert project.attempts("test_kill.py::test_kill") == ["suite crashed"]
+    # What the lost worker was to run has no result, and nobody may take it for green.
+    passed = project.report["facts"]["counts"].get("pass", 0)
+    assert passed + project.report["facts"]["counts"].get("void", 0) == 6
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "word"),
+    [
+        ("test_broken.py", "import nothing_of_that_name\n", "cannot be collected"),
+        ("nothing.py", "", "collected no test"),
+        ("conftest.py", "import os\nos._exit(0)\n", "before it had collected"),
+    ],
+)
+def test_what_cannot_be_collected_is_void(
+    project: TestProject, name: str, text: str, word: str
+) -> None:
+    project.put(name, text)
+
+    ran = project.doctor()
+
+    assert ran.code == 86, ran
+    assert word in project.report["summary"]
+
+
+def test_a_refused_command_line_is_a_usage_error(project: TestProject) -> None:
+    assert project.doctor("--", "--no-such-option").code == 2
+
+
+@pytest.mark.parametrize(
+    ("conftest", "code"),
+    [
+        ("def pytest_sessionfinish(session): session.exitstatus = 3", 1),
+        ("def pytest_sessionfinish(session): session.testsfailed += 1; session.exitstatus = 1", 1),
+        ("import atexit, os\natexit.register(os.abort)", 1),
+        ("import pytest\ndef pytest_runtest_setup(item): pytest.exit('enough', returncode=0)", 86),
+    ],
+)
+def test_an_end_that_no_test_explains_is_not_green(
+    project: TestProject, conftest: str, code: int
+) -> None:
+    project.put("conftest.py", conftest)
+    project.put("test_ok.py", "def test_ok(): pass\n")
+
+    assert project.doctor().code == code
+
+
+def test_reruns_in_the_process_need_the_plugin(project: TestProject) -> None:
+    project.put("test_ok.py", "def test_ok(): pass\n")
+
+    ran = project.doctor("--rerun-in", "process")
+
+    assert ran.code == 2
+    assert "pytest-rerunfailures" in ran.err
+
+
+def test_reruns_in_the_process_are_attempts(project_with_plugins: TestProject) -> None:
+    project = project_with_plugins
+    project.put("test_once.py", ONCE)
+
+    ran = project.doctor("--rerun-in", "process", "--fail-on-flaky", "--", "-p", "no:xdist")
+
+    assert ran.code == 7, ran
+    assert project.attempts("test_once.py::test_once") == ["suite failed", "suite passed"]
+
+
+def test_the_base_tells_a_regression_and_new_tests_run_often(project: TestProject) -> None:
+    make_repository(
+        project.directory,
+        {
+            "pytest.ini": "[pytest]\n",
+            "product.py": "VALUE = 1\n",
+            "test_value.py": "import product\ndef test_value(): assert product.VALUE == 1\n"
+            "def test_never(): assert False\n",
+        },
+    )
+    commit(
+        project.directory,
+        {
+            "product.py": "VALUE = 2\n",
+            "test_new.py": "from pathlib import Path\ndef test_new():\n    file = Path('runs')\n"
+            "    file.open('a').write('x')\n    assert file.stat().st_size != 2\n",
+        },
+    )
+
+    ran = project.doctor("--baseline", "HEAD~1", "--new-tests", "3", "--reruns", "0")
+
+    assert ran.code == 1, ran
+    assert project.report["verdict"] == "regression"
+    assert project.verdicts() == {
+        "test_value.py::test_value": "regression",
+        "test_value.py::test_never": "failed",
+        "test_new.py::test_new": "flaky",
+    }
+    assert project.attempts("test_new.py::test_new") == ["suite passed", "new failed", "new passed"]
+
+
+def test_a_base_that_loads_the_change_shows_nothing(project: TestProject) -> None:
+    make_repository(
+        project.directory,
+        {
+            "src/product.py": "VALUE = 1\n",
+            "test_a.py": "import product\ndef test_a(): assert product.VALUE == 1\n",
+        },
+    )
+    commit(project.directory, {"src/product.py": "VALUE = 2\n"})
+    # As an editable install does that finds its files by a hook.
+    project.put(
+        "conftest.py",
+        f"""
+        import importlib.util, sys
+        spec = importlib.util.spec_from_file_location("product", {str(project.directory / "src/product.py")!r})
+        sys.modules["product"] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules["product"])
+        """,
+    )
+    commit(project.directory, {"seen": ""})
+
+    ran = project.doctor("--baseline", "HEAD~1", "--reruns", "0")
+
+    assert ran.code == 1, ran
+    assert project.verdicts() == {"test_a.py::test_a": "failed"}
+
+
+def test_a_cause_outside_the_change_in_each_failure_is_infra(project: TestProject) -> None:
+    project.put(
+        "test_disk.py",
+        """
+        import errno
+        def test_disk(): raise OSError(errno.ENOSPC, "No space left on device", "/data/x")
+        """,
+    )
+
+    ran = project.doctor("--reruns", "1")
+
+    assert ran.code == 75, ran
+    assert project.verdicts() == {"test_disk.py::test_disk": "infra"}
+
+
+def test_a_quarantined_test_runs_and_does_not_decide(project: TestProject) -> None:
+    project.put("test_bad.py", "def test_bad(): assert False\ndef test_ok(): pass\n")
+    project.put(
+        "ci-doctor-quarantine.toml",
+        """
+        [[quarantine]]
+        test = "test_bad.py::test_bad"
+        reason = "port of a neighbour"
+        owner = "serving"
+        until = 2999-01-01
+
+        [[quarantine]]
+        test = "test_gone.py::*"
+        reason = "x"
+        owner = "y"
+        until = 2999-01-01
+        """,
+    )
+
+    ran = project.doctor("--reruns", "0")
+
+    assert ran.code == 0, ran
+    assert project.verdicts() == {"test_bad.py::test_bad": "failed"}
+    assert project.rules() == ["test-run/quarantined", "test-run/quarantine-unused"]
+
+
+def test_a_quarantine_that_cannot_be_read_is_a_usage_error(project: TestProject) -> None:
+    project.put("ci-doctor-quarantine.toml", '[[quarantine]]\ntest = "a"\n')
+
+    assert project.doctor().code == 2
+
+
+def test_json_has_stdout_for_itself(project: TestProject) -> None:
+    project.put("test_ok.py", "def test_ok(): pass\n")
+
+    ran = project.doctor("--json")
+
+    assert json.loads(ran.out)["verdict"] == "pass"
+    assert "1 passed" in ran.err
+
+
+def test_an_interrupted_run_reports_what_it_knows(project: TestProject) -> None:
+    os.mkfifo(project.directory / "begun")
+    project.put(
+        "test_long.py",
+        """
+        import threading
+        def test_ok(): pass
+        def test_long():
+            open("begun", "w").write("x")
+            threading.Event().wait(600)
+        """,
+    )
+    reader = os.open(project.directory / "begun", os.O_RDONLY | os.O_NONBLOCK)
+    words = ("pytest", "--python", project.python, "--report-dir", project.reports)
+    with begin(*words, cwd=project.directory) as process:
+        assert select.select([reader], [], [], LIMIT_S)[0], "the test did not begin"
+        os.close(reader)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=LIMIT_S)
+
+    assert process.returncode == 143
+    assert project.report["verdict"] is None
+    assert "SIGTERM" in project.report["error"]["message"]
+    assert project.report["facts"]["counts"]["pass"] == 1

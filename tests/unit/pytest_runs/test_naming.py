@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Node ids in other forms."""
+
+from pathlib import Path
+
+import pytest
+
+from ci_doctor.pytest_runs.naming import command_of, group_and_name
+
+
+@pytest.mark.parametrize(
+    ("test", "group", "name"),
+    [
+        ("tests/test_a.py::test_b", "tests.test_a", "test_b"),
+        ("test_a.py::TestC::test_b[x::y]", "test_a.TestC", "test_b[x::y]"),
+        ("doc.rst::doc.rst", "doc.rst", "doc.rst"),
+        ("test_a.py", "test_a", "test_a.py"),
+    ],
+)
+def test_a_node_id_has_a_group_and_a_name(test: str, group: str, name: str) -> None:
+    assert group_and_name(test) == (group, name)
+
+
+def test_the_command_works_below_the_root_of_the_tests() -> None:
+    command = command_of(Path("py"), "tests/a.py::t[a b]", "/r", Path("/r/sub"))
+
+    assert command == "py -m pytest '../tests/a.py::t[a b]'"

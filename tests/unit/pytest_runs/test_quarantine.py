@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which tests a quarantine holds."""
+
+import datetime as dt
+from pathlib import Path
+
+import pytest
+
+from ci_doctor.errors import ConfigError
+from ci_doctor.pytest_runs.quarantine import QuarantineEntry, quarantine, read_quarantine
+
+TODAY = dt.date(2026, 11, 23)
+
+
+def entry(test: str, until: dt.date = TODAY) -> QuarantineEntry:
+    return QuarantineEntry(test=test, reason="r", owner="o", until=until)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "held"),
+    [
+        ("t.py::a[1]", True),
+        ("t.py::a[*", True),
+        ("t.py::*", True),
+        ("t.py::a", False),
+        ("t.py", False),
+        # No set of characters.
+        ("t.py::[ab][1]*", False),
+    ],
+)
+def test_an_entry_holds_its_test_and_stars_hold_many(pattern: str, held: bool) -> None:
+    found = quarantine([entry(pattern)], ["t.py::a[1]"], TODAY)
+
+    assert (list(found.held) == ["t.py::a[1]"]) is held
+    assert (len(found.unused) == 0) is held
+
+
+def test_an_entry_holds_through_its_last_day_and_no_longer() -> None:
+    yesterday = TODAY - dt.timedelta(days=1)
+
+    found = quarantine([entry("a"), entry("b", yesterday)], ["a", "b"], TODAY)
+
+    assert list(found.held) == ["a"]
+    assert [each.test for each in found.over] == ["b"]
+
+
+def test_no_file_is_no_quarantine(tmp_path: Path) -> None:
+    assert read_quarantine(tmp_path / "none.toml") == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "quarantine = 1",
+        "[[quarantine]]\ntest = 'a'",
+        "[[quarantine]]\ntest='a'\nreason='r'\nowner='o'\nuntil='soon'",
+        "[[other]]\n",
+        "\x00",
+    ],
+)
+def test_what_is_no_quarantine_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "quarantine.toml"
+    path.write_text(text)
+
+    with pytest.raises(ConfigError, match=r"quarantine\.toml"):
+        read_quarantine(path)

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From records to attempts."""
+
+import json
+from typing import Any
+
+import pytest
+
+from ci_doctor.pytest_runs.attempt import RunKind
+from ci_doctor.pytest_runs.recorded import PytestEnd, session_of
+from ci_doctor.pytest_runs.records import read_records
+
+PROCESS: dict[str, Any] = {
+    "k": "process", "p": 7, "worker": None, "is_controller": False, "pytest": "9", "python": "3", "root": "/r",
+    "plugins": [], "maxfail": 0, "seed": None, "hash_seed": "1", "path": [],
+}  # fmt: skip
+
+
+def start(name: str, n: int, pid: int = 7) -> dict[str, Any]:
+    return {"k": "start", "p": pid, "id": name, "n": n, "t": float(n)}
+
+
+def end(name: str, n: int, *phases: tuple[str, str, float], pid: int = 7) -> dict[str, Any]:
+    return {"k": "test", "p": pid, "id": name, "n": n, "t": n + 0.5, "at": 1.0, "phases": phases}
+
+
+def outcomes(lines: list[dict[str, Any]], ending: PytestEnd) -> list[tuple[str, str]]:
+    data = "".join(json.dumps(line) + "\n" for line in lines).encode()
+    session = session_of(RunKind.SUITE, read_records(data), ending, collected=None)
+    return [(attempt.test, str(attempt.outcome)) for attempt in session.attempts]
+
+
+@pytest.mark.parametrize(
+    ("phases", "outcome"),
+    [
+        (
+            [("setup", "passed", 0.1), ("call", "passed", 0.1), ("teardown", "passed", 0.1)],
+            "passed",
+        ),
+        ([("setup", "failed", 0.1), ("teardown", "passed", 0.1)], "error"),
+        (
+            [("setup", "passed", 0.1), ("call", "failed", 0.1), ("teardown", "failed", 0.1)],
+            "failed",
+        ),
+        ([("setup", "passed", 0.1), ("call", "passed", 0.1), ("teardown", "failed", 0.1)], "error"),
+        ([("setup", "skipped", 0.1), ("teardown", "passed", 0.1)], "skipped"),
+        (
+            [("setup", "passed", 0.1), ("call", "xfailed", 0.1), ("teardown", "passed", 0.1)],
+            "xfailed",
+        ),
+        ([("setup", "passed", 0.1), ("call", "rerun", 0.1), ("teardown", "passed", 0.1)], "failed"),
+        # A subtest that failed beside its test that passed.
+        ([("call", "failed", 0.1), ("call", "passed", 0.1)], "failed"),
+        # No pass without a call, and none by a word that nobody knows.
+        ([("setup", "passed", 0.1)], "lost"),
+        ([("setup", "passed", 0.1), ("call", "perhaps", 0.1)], "lost"),
+    ],
+)
+def test_the_phases_decide_the_outcome(phases: list[tuple[str, str, float]], outcome: str) -> None:
+    lines = [PROCESS, start("a", 1), end("a", 1, *phases)]
+
+    assert outcomes(lines, PytestEnd(returncode=0)) == [("a", outcome)]
+
+
+@pytest.mark.parametrize(
+    ("ending", "outcome"),
+    [
+        (PytestEnd(returncode=-11), "crashed"),
+        (PytestEnd(returncode=0), "lost"),
+        (PytestEnd(returncode=None), "lost"),
+        (PytestEnd(returncode=-9, timed_out={"b": 2.0}), "timeout"),
+    ],
+)
+def test_a_test_without_an_end_is_named_by_how_its_process_ended(
+    ending: PytestEnd, outcome: str
+) -> None:
+    lines = [PROCESS, start("a", 1), end("a", 1, ("call", "passed", 0.1)), start("b", 2)]
+
+    assert outcomes(lines, ending) == [("b", outcome), ("a", "passed")]
+
+
+def test_a_test_that_outlasts_the_limit_and_ends_is_a_timeout() -> None:
+    lines = [PROCESS, start("a", 1), end("a", 1, ("call", "passed", 3.0))]
+
+    assert outcomes(lines, PytestEnd(returncode=0, limit_s=2.0)) == [("a", "timeout")]
+
+
+def test_a_crash_of_a_worker_is_told_by_xdist_alone_too() -> None:
+    crash = {"k": "crash", "id": "a", "worker": "gw0", "text": "worker 'gw0' crashed"}
+
+    assert outcomes([PROCESS, crash], PytestEnd(returncode=1)) == [("a", "crashed")]
+
+
+def test_a_line_that_is_cut_off_is_dropped_and_a_damaged_one_is_counted() -> None:
+    data = json.dumps(PROCESS).encode() + b'\n{"k":"sta\x00\n{"k":"start","p":7'
+
+    read = read_records(data)
+
+    assert (len(read.records), read.damaged) == (1, 1)
+
+
+def test_the_order_is_that_of_the_starts_in_each_process() -> None:
+    lines = [start("a", 1), start("x", 1, pid=8), start("b", 2), start("b", 3)]
+    data = "".join(json.dumps(line) + "\n" for line in lines).encode()
+
+    session = session_of(RunKind.SUITE, read_records(data), PytestEnd(returncode=0), collected=None)
+
+    assert session.order == {7: ("a", "b"), 8: ("x",)}

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether the suite as a whole is evidence."""
+
+from typing import Any
+
+import pytest
+
+from ci_doctor.pytest_runs.attempt import AttemptOutcome, PytestSession, RunKind, TestAttempt
+from ci_doctor.pytest_runs.whole import not_run_tests, run_problems
+
+
+def attempt(name: str, outcome: str = "passed") -> TestAttempt:
+    return TestAttempt(test=name, outcome=AttemptOutcome(outcome), index=1)
+
+
+def session(**changes: Any) -> PytestSession:
+    usual: dict[str, Any] = {
+        "kind": RunKind.SUITE,
+        "collected": ("a",),
+        "attempts": (attempt("a"),),
+        "exit_code": 0,
+        "finished": 0,
+    }
+    return PytestSession(**(usual | changes))
+
+
+def test_a_run_that_ends_as_its_tests_do_has_no_problem() -> None:
+    failed = session(attempts=(attempt("a", "failed"),), exit_code=1, finished=1)
+
+    assert run_problems([session()]) == ()
+    assert run_problems([failed]) == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_failure"),
+    [
+        ({"collected": None}, False),
+        ({"collected": (), "exit_code": 5, "finished": 5}, False),
+        ({"collected": ("a", "b")}, False),
+        ({"collect_errors": {"b.py": "ImportError"}, "exit_code": 2, "finished": 2}, False),
+        ({"internal_errors": ("x",), "exit_code": 3, "finished": 3}, False),
+        ({"damaged": 1}, False),
+        ({"other_failures": 1, "exit_code": 1, "finished": 1}, True),
+        ({"exit_code": 1, "finished": 1}, True),
+        ({"exit_code": None, "signal": "SIGSEGV"}, True),
+        ({"finished": None}, True),
+    ],
+)
+def test_what_the_tests_do_not_explain_is_a_problem(
+    changes: dict[str, Any], is_failure: bool
+) -> None:
+    problems = run_problems([session(**changes)])
+
+    assert [problem.is_failure for problem in problems] == [is_failure]
+
+
+def test_tests_behind_a_failure_were_not_to_run() -> None:
+    stopped = session(
+        collected=("a", "b"),
+        attempts=(attempt("a", "failed"),),
+        exit_code=1,
+        finished=1,
+        stopped="1",
+    )
+
+    assert not_run_tests([stopped]) == ("b",)
+    assert run_problems([stopped]) == ()
+
+
+def test_a_stop_without_a_failure_leaves_results_missing() -> None:
+    stopped = session(collected=("a", "b"), stopped="pytest.exit")
+
+    assert not_run_tests([stopped]) == ()
+    assert len(run_problems([stopped])) == 1
