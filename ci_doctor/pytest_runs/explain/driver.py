@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the clock: makes the trials of a plan until it concludes, or until its time is over."""
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from msgspec import Struct
+
+from ci_doctor.pytest_runs.explain.explanation import Explanation
+from ci_doctor.pytest_runs.explain.plan import BudgetSpent, explain
+from ci_doctor.pytest_runs.explain.suspect import Suspect
+from ci_doctor.pytest_runs.explain.trial import FlakyTrial, TrialResult
+from ci_doctor.system import clock
+
+# The rest of the time is for plain runs: if nothing is found, they tell how often it fails.
+_SEARCH_SHARE: Final = 0.75
+
+
+class MakesTrials(Protocol):
+    """Makes a trial; a failure by another exception class than `error` is not the suspect's."""
+
+    def run(self, trial: FlakyTrial, error: str | None) -> TrialResult:
+        """The result of `trial`."""
+        ...
+
+
+class Explained(Struct, frozen=True, kw_only=True):
+    """An explanation, the number of trials behind it, and their time in seconds."""
+
+    explanation: Explanation
+    trials: int
+    duration_s: float
+
+
+def explained(
+    suspect: Suspect,
+    runner: MakesTrials,
+    budget_s: float,
+    say: Callable[[FlakyTrial, int], None] = lambda _trial, _number: None,
+) -> Explained:
+    """Explain `suspect` in about `budget_s` seconds: the trial that runs at the end is finished.
+
+    `say` is told of each trial and its number, before it begins.
+    """
+    began = clock.now()
+    plan = explain(suspect)
+    deadlines = [began + _SEARCH_SHARE * budget_s, began + budget_s]
+    trials = 0
+    trial = next(plan)
+    while True:
+        try:
+            if deadlines and clock.now() >= deadlines[0]:
+                del deadlines[0]
+                trial = plan.throw(BudgetSpent())
+                continue
+            trials += 1
+            say(trial, trials)
+            result = runner.run(trial, suspect.error)
+            trial = plan.send(result)
+        except StopIteration as stop:
+            explanation: Explanation = stop.value
+            seconds = clock.now() - began
+            return Explained(explanation=explanation, trials=trials, duration_s=seconds)

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The conditions that are changed one at a time, the likely and cheap ones first. Pure.
+
+The imitation of load follows Silva, Teixeira & d'Amorim, "Shake it! Detecting flaky tests caused by
+concurrency with Shaker" (ICSME 2020, doi:10.1109/ICSME46990.2020.00037), with pauses of the whole
+process group in place of stressor tasks.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+from msgspec import Struct
+
+from ci_doctor.pytest_runs.explain.kinds import FlakyKind
+from ci_doctor.pytest_runs.explain.trial import Boundary, FlakyTrial, TrialResult
+
+FIRST_SEEDS = 6
+MORE_SEEDS = 24
+# Both ends of the world, a zone with half an hour, one with summer time. At any moment the date of
+# one of the first two is not the date in UTC.
+ZONES = ("Etc/GMT+12", "Etc/GMT-14", "Asia/Kolkata", "America/New_York")
+# Milliseconds to run and to stand still: a fifth, and a twentieth, of the speed.
+PACES = ((10.0, 40.0), (5.0, 95.0))
+# What a test may take at that speed, so that a long one does not use up the budget.
+_LONGEST_SLOW_S = 30.0
+
+
+class Condition(Struct, frozen=True, kw_only=True):
+    """A trial that differs from the control in one condition.
+
+    culprit: the condition in words. usual: that of the control, which is the culprit if the test
+    fails without the condition. is_certain: whether it decides the ending for certain, so that a
+    single trial that ends otherwise speaks against it.
+    """
+
+    kind: FlakyKind
+    trial: FlakyTrial
+    culprit: str
+    usual: str
+    is_certain: bool = True
+
+
+def conditions(control: FlakyTrial, result: TrialResult) -> Iterator[Condition]:
+    """Every condition that may flip the outcome; `result` is what a control trial showed."""
+    yield Condition(
+        kind=FlakyKind.EARLIER_RUN,
+        trial=msgspec.structs.replace(control, earlier=(control.target,)),
+        culprit=control.target,
+        usual="the first run in a clean directory",
+    )
+    yield from _hash_seeds(control, range(1, FIRST_SEEDS + 1))
+    yield from _seeds(control, range(1, FIRST_SEEDS + 1))
+    yield from _zones(control)
+    yield from _refused(control, result)
+    yield from _timing(control, result)
+    yield from _seeds(control, range(FIRST_SEEDS + 1, MORE_SEEDS + 1))
+    yield from _hash_seeds(control, range(FIRST_SEEDS + 1, MORE_SEEDS + 1))
+
+
+def _hash_seeds(control: FlakyTrial, seeds: range) -> Iterator[Condition]:
+    for seed in seeds:
+        if seed != control.hash_seed:
+            yield Condition(
+                kind=FlakyKind.HASH_SEED,
+                trial=msgspec.structs.replace(control, hash_seed=seed),
+                culprit=f"PYTHONHASHSEED={seed}",
+                usual=f"PYTHONHASHSEED={control.hash_seed}",
+            )
+
+
+def _seeds(control: FlakyTrial, seeds: range) -> Iterator[Condition]:
+    for seed in seeds:
+        if seed != control.seed:
+            yield Condition(
+                kind=FlakyKind.RANDOM_SEED,
+                trial=msgspec.structs.replace(control, seed=seed),
+                culprit=f"seed {seed}",
+                usual=f"seed {control.seed}",
+            )
+
+
+def _zones(control: FlakyTrial) -> Iterator[Condition]:
+    for zone in ZONES:
+        yield Condition(
+            kind=FlakyKind.TIME_ZONE,
+            trial=msgspec.structs.replace(control, zone=zone),
+            culprit=f"TZ={zone}",
+            usual="the time zone of this machine",
+        )
+
+
+def _refused(control: FlakyTrial, result: TrialResult) -> Iterator[Condition]:
+    """What the target uses and may not get: fixed ports, services outside."""
+    own = [each for each in result.bound if each.test == control.target]
+    for host, port in dict.fromkeys((each.host, each.port) for each in own):
+        yield Condition(
+            kind=FlakyKind.PORT,
+            trial=msgspec.structs.replace(control, occupy=((host, port),)),
+            culprit=f"port {port}",
+            usual=f"port {port}, if it is free",
+        )
+    if result.connected:
+        hosts = ", ".join(dict.fromkeys(result.connected))
+        yield Condition(
+            kind=FlakyKind.NETWORK,
+            trial=msgspec.structs.replace(control, is_offline=True),
+            culprit=hosts,
+            usual=hosts,
+            is_certain=False,
+        )
+
+
+def _timing(control: FlakyTrial, result: TrialResult) -> Iterator[Condition]:
+    boundaries: tuple[tuple[Boundary, str], ...] = (
+        ("second", "a new second"),
+        ("midnight", "midnight"),
+    )
+    for boundary, name in boundaries:
+        trial = msgspec.structs.replace(control, boundary=boundary, lead_s=result.duration_s / 2)
+        yield Condition(
+            kind=FlakyKind.CLOCK,
+            trial=trial,
+            culprit=name,
+            usual=f"no {name.removeprefix('a ')}",
+            is_certain=False,
+        )
+    for pace in PACES:
+        slowdown = sum(pace) / pace[0]
+        if result.duration_s * slowdown <= _LONGEST_SLOW_S:
+            yield Condition(
+                kind=FlakyKind.LOAD,
+                trial=msgspec.structs.replace(control, slow=pace),
+                culprit=f"a machine {slowdown:.0f} times slower",
+                usual="a machine at its usual speed",
+                is_certain=False,
+            )
