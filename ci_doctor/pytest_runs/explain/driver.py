@@ -36,11 +36,12 @@ def explained(
     suspect: Suspect,
     runner: MakesTrials,
     budget_s: float,
-    say: Callable[[FlakyTrial, int], None] = lambda _trial, _number: None,
+    say: Callable[[int], None] = lambda _number: None,
+    is_over: Callable[[], bool] = lambda: False,
 ) -> Explained:
     """Explain `suspect` in about `budget_s` seconds: the trial that runs at the end is finished.
 
-    `say` is told of each trial and its number, before it begins.
+    `say` gets the number of each trial before it begins. No trial begins once `is_over` is true.
     """
     began = clock.now()
     plan = explain(suspect)
@@ -49,12 +50,12 @@ def explained(
     trial = next(plan)
     while True:
         try:
-            if deadlines and clock.now() >= deadlines[0]:
+            if deadlines and (is_over() or clock.now() >= deadlines[0]):
                 del deadlines[0]
                 trial = plan.throw(BudgetSpent())
                 continue
             trials += 1
-            say(trial, trials)
+            say(trials)
             result = runner.run(trial, suspect.error)
             trial = plan.send(result)
         except StopIteration as stop:

@@ -60,6 +60,8 @@ def _searched(suspect: Suspect) -> PartOfPlan:
                 return found
         if alone.ending is in_order.ending is Ending.OTHER:
             return Explanation(test=suspect.test, reason=_reason(suspect, alone))
+    if suspect.always_failed:
+        return Explanation(test=suspect.test, reason="it failed in each attempt")
     return (yield from _flipped(control, alone))
 
 

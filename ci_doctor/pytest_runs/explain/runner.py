@@ -18,6 +18,7 @@ from ci_doctor.pytest_runs.explain.command_line import PLUGIN, PLUGIN_FOLDER, pl
 from ci_doctor.pytest_runs.explain.reading import result_of
 from ci_doctor.pytest_runs.explain.trial import FlakyTrial, TrialResult
 from ci_doctor.pytest_runs.explain.undo import undo
+from ci_doctor.pytest_runs.plan import with_options
 
 # Runs a command with an environment; the exit code, None if a time limit ended it.
 Execute = Callable[[Sequence[str], Mapping[str, str]], int | None]
@@ -66,7 +67,7 @@ class TrialRunner:
     def _once(self, trial: FlakyTrial, record: Path, temporary: Path) -> int | None:
         record.parent.mkdir()
         options = ("-o", f"cache_dir={record.parent / 'cache'}", "-p", PLUGIN)
-        command = (self._python, "-m", "pytest", *self._arguments, *options)
+        command = (self._python, "-m", "pytest", *with_options(self._arguments, *options))
         return self._execute(command, self._environment(trial, record, temporary))
 
     def _environment(self, trial: FlakyTrial, record: Path, temporary: Path) -> dict[str, str]:

@@ -34,3 +34,17 @@ def test_no_time_at_all_makes_no_trial() -> None:
 
     assert found.trials == 0
     assert found.explanation.kind is None
+
+
+def test_after_an_interruption_no_trial_begins() -> None:
+    numbers: list[int] = []
+
+    explained(
+        Suspect(test="t"),
+        Runner(Ending.FAILED),
+        1000,
+        numbers.append,
+        is_over=lambda: len(numbers) >= 3,
+    )
+
+    assert numbers == [1, 2, 3]
