@@ -12,15 +12,16 @@ import msgspec
 from msgspec import Struct
 
 from ci_doctor.pytest_runs.explain.kinds import FlakyKind
-from ci_doctor.pytest_runs.explain.trial import Boundary, FlakyTrial, TrialResult
+from ci_doctor.pytest_runs.explain.trial import FlakyTrial, TrialResult
 
 FIRST_SEEDS = 6
 MORE_SEEDS = 24
 # Both ends of the world, a zone with half an hour, one with summer time. At any moment the date of
 # one of the first two is not the date in UTC.
 ZONES = ("Etc/GMT+12", "Etc/GMT-14", "Asia/Kolkata", "America/New_York")
-# Milliseconds to run and to stand still: a fifth, and a twentieth, of the speed.
-PACES = ((10.0, 40.0), (5.0, 95.0))
+# Milliseconds to run and to stand still: a tenth, and a fortieth, of the speed. Short turns, so that
+# no thread gets far in one of them.
+PACES = ((2.0, 18.0), (1.0, 39.0))
 # What a test may take at that speed, so that a long one does not use up the budget.
 _LONGEST_SLOW_S = 30.0
 
@@ -30,7 +31,8 @@ class Condition(Struct, frozen=True, kw_only=True):
 
     culprit: the condition in words. usual: that of the control, which is the culprit if the test
     fails without the condition. is_certain: whether it decides the ending for certain, so that a
-    single trial that ends otherwise speaks against it.
+    single trial that ends otherwise speaks against it. control: what it is confirmed against, None
+    for the common control.
     """
 
     kind: FlakyKind
@@ -38,6 +40,7 @@ class Condition(Struct, frozen=True, kw_only=True):
     culprit: str
     usual: str
     is_certain: bool = True
+    control: FlakyTrial | None = None
 
 
 def conditions(control: FlakyTrial, result: TrialResult) -> Iterator[Condition]:
@@ -111,17 +114,24 @@ def _refused(control: FlakyTrial, result: TrialResult) -> Iterator[Condition]:
 
 
 def _timing(control: FlakyTrial, result: TrialResult) -> Iterator[Condition]:
-    boundaries: tuple[tuple[Boundary, str], ...] = (
-        ("second", "a new second"),
-        ("midnight", "midnight"),
-    )
-    for boundary, name in boundaries:
-        trial = msgspec.structs.replace(control, boundary=boundary, lead_s=result.duration_s / 2)
+    # The clock is read somewhere in the test: the boundary comes in its middle, or nearer its begin.
+    for part in (2, 6, 3):
+        lead_s = result.duration_s / part
+        second = msgspec.structs.replace(control, boundary="second", lead_s=lead_s)
         yield Condition(
             kind=FlakyKind.CLOCK,
-            trial=trial,
-            culprit=name,
-            usual=f"no {name.removeprefix('a ')}",
+            trial=second,
+            culprit="a new second",
+            usual="no new second",
+            is_certain=False,
+        )
+        yield Condition(
+            kind=FlakyKind.CLOCK,
+            trial=msgspec.structs.replace(control, boundary="midnight", lead_s=lead_s),
+            # A second begins at midnight, too.
+            control=second,
+            culprit="midnight",
+            usual="no midnight",
             is_certain=False,
         )
     for pace in PACES:

@@ -13,6 +13,7 @@ import msgspec
 
 from ci_doctor.pytest_runs.explain.confirmation import mostly, strictly
 from ci_doctor.pytest_runs.explain.explanation import Explanation
+from ci_doctor.pytest_runs.explain.kinds import FlakyKind
 from ci_doctor.pytest_runs.explain.levels import Condition, conditions
 from ci_doctor.pytest_runs.explain.order import order_plan
 from ci_doctor.pytest_runs.explain.statistics import MOST_CONFIRMATIONS
@@ -40,9 +41,38 @@ def explain(suspect: Suspect) -> Plan:
         found = yield from _searched(suspect)
     except BudgetSpent:
         found = None
-    if found is not None:
+    if found is None:
+        return (yield from _plain(suspect))
+    try:
+        return (yield from _simplified(found))
+    except BudgetSpent:
         return found
-    return (yield from _plain(suspect))
+
+
+def _simplified(found: Explanation) -> Plan:
+    """`found` with trials that leave out the seeds, if these show the same.
+
+    They are what a person runs to see the test fail, and need less on the command line.
+    """
+    if found.cause is None or found.control is None:
+        return found
+    keeps_seed = found.kind is FlakyKind.RANDOM_SEED
+    keeps_hash_seed = found.kind is FlakyKind.HASH_SEED
+
+    def simpler(trial: FlakyTrial) -> FlakyTrial:
+        return msgspec.structs.replace(
+            trial,
+            seed=trial.seed if keeps_seed else None,
+            hash_seed=trial.hash_seed if keeps_hash_seed else None,
+        )
+
+    cause = yield simpler(found.cause)
+    control = yield simpler(found.control)
+    if (cause.ending, control.ending) != (found.expected, found.expected.opposite):
+        return found
+    return msgspec.structs.replace(
+        found, cause=simpler(found.cause), control=simpler(found.control)
+    )
 
 
 def _searched(suspect: Suspect) -> PartOfPlan:
@@ -74,16 +104,23 @@ def _reason(suspect: Suspect, result: TrialResult) -> str:
 
 
 def _flipped(control: FlakyTrial, alone: TrialResult) -> PartOfPlan:
-    """The first condition that changes the ending of `control`, and does so again and again."""
+    """The first condition that changes the usual ending, and does so again and again."""
+    again = yield control
+    # A first run that failed by chance would make each condition look like a change.
+    usual = again if again.ending is alone.ending else (yield control)
+    # The shortest run was disturbed least.
+    duration_s = min(alone.duration_s, again.duration_s, usual.duration_s)
+    usual = msgspec.structs.replace(usual, duration_s=duration_s)
     left = MOST_CONFIRMATIONS
-    for condition in conditions(control, alone):
+    for condition in conditions(control, usual):
         result = yield condition.trial
-        if result.ending is not alone.ending.opposite:
+        if result.ending is not usual.ending.opposite:
             continue
         confirm = strictly if condition.is_certain else mostly
-        is_confirmed = yield from confirm(condition.trial, control, result.ending)
+        other = condition.control or control
+        is_confirmed = yield from confirm(condition.trial, other, result.ending)
         if is_confirmed:
-            return _explanation(condition, control, result.ending)
+            return _explanation(condition, other, result.ending)
         left -= 1
         # More confirmations would make a chance finding likely.
         if left == 0:

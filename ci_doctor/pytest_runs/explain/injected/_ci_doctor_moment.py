@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 _PULSES = """
 import os, select, signal, sys
 group, run_ms, stop_ms = int(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3])
+try:
+    os.nice(-15)
+except OSError:
+    pass
 end = select.poll()
 end.register(0, select.POLLIN | select.POLLHUP)
 print("ready", flush=True)

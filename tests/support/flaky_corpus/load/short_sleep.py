@@ -8,7 +8,10 @@ def test_thread_is_done() -> None:
     done: list[int] = []
 
     def work() -> None:
-        done.append(sum(range(400_000)))
+        total = 0
+        for number in range(250_000):
+            total += number
+        done.append(total)
 
     threading.Thread(target=work).start()
     time.sleep(0.1)

@@ -22,7 +22,7 @@ def test_every_trial_is_announced_and_counted() -> None:
         Suspect(test="t"),
         Runner(Ending.FAILED),
         1000,
-        lambda _trial, number: numbers.append(number),
+        numbers.append,
     )
 
     assert found.explanation.kind is FlakyKind.TIME_ZONE
