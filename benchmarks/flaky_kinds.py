@@ -26,7 +26,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from startup import RESULTS
 
-from ci_doctor.pytest_runs.explain.driver import Explained, explained
+from ci_doctor.pytest_runs.explain.driver import explained
+from ci_doctor.pytest_runs.explain.explanation import ExplainedSuspect
 from ci_doctor.pytest_runs.explain.runner import TrialRunner
 from ci_doctor.pytest_runs.explain.suspect import Suspect
 from ci_doctor.system.processes.limited_run import run_limited
@@ -59,7 +60,9 @@ def service() -> Iterator[int]:
         thread.join()
 
 
-def explained_program(label: Labelled, folder: Path, served: int, budget_s: float) -> Explained:
+def explained_program(
+    label: Labelled, folder: Path, served: int, budget_s: float
+) -> ExplainedSuspect:
     """Set up the program and explain its flaky test."""
     placed = place(label, folder / "project", served=served)
 
@@ -82,7 +85,7 @@ def explained_program(label: Labelled, folder: Path, served: int, budget_s: floa
     return explained(suspect, runner, budget_s)
 
 
-def is_right(label: Labelled, found: Explained) -> tuple[bool, bool]:
+def is_right(label: Labelled, found: ExplainedSuspect) -> tuple[bool, bool]:
     """Whether the kind and the culprit are those of the label."""
     kind = str(found.explanation.kind or "none")
     return kind == label.kind, kind == label.kind and label.culprit in found.explanation.culprit

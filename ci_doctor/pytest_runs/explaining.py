@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from ci_doctor.pytest_runs.attempt import AttemptOutcome, PytestSession, RunKind
 from ci_doctor.pytest_runs.explain.command_line import shell_command
-from ci_doctor.pytest_runs.explain.driver import Explained, explained
+from ci_doctor.pytest_runs.explain.driver import explained
+from ci_doctor.pytest_runs.explain.explanation import ExplainedSuspect
 from ci_doctor.pytest_runs.explain.reading import CRASHED, TIMED_OUT
 from ci_doctor.pytest_runs.explain.report import explained_finding, explanation_facts
 from ci_doctor.pytest_runs.explain.runner import TrialRunner
@@ -121,7 +122,7 @@ class Explainer:
         self._scratch = scratch / "trials"
         self._tell = tell
 
-    def explain(self, suspects: Sequence[Suspect], budget_s: float) -> tuple[Explained, ...]:
+    def explain(self, suspects: Sequence[Suspect], budget_s: float) -> tuple[ExplainedSuspect, ...]:
         """An explanation for each suspect. What one of them leaves of its time, the others share."""
         end = clock.now() + budget_s
         found = []
@@ -134,7 +135,7 @@ class Explainer:
             found.append(self._explained(suspect, index, share_s))
         return tuple(found)
 
-    def _explained(self, suspect: Suspect, index: int, budget_s: float) -> Explained:
+    def _explained(self, suspect: Suspect, index: int, budget_s: float) -> ExplainedSuspect:
         scratch = self._scratch / f"suspect-{index}"
         scratch.mkdir(parents=True)
         trials = TrialRunner(

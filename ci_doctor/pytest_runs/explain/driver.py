@@ -4,9 +4,7 @@
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from msgspec import Struct
-
-from ci_doctor.pytest_runs.explain.explanation import Explanation
+from ci_doctor.pytest_runs.explain.explanation import ExplainedSuspect, Explanation
 from ci_doctor.pytest_runs.explain.plan import BudgetSpent, explain
 from ci_doctor.pytest_runs.explain.suspect import Suspect
 from ci_doctor.pytest_runs.explain.trial import FlakyTrial, TrialResult
@@ -24,21 +22,13 @@ class MakesTrials(Protocol):
         ...
 
 
-class Explained(Struct, frozen=True, kw_only=True):
-    """An explanation, the number of trials behind it, and their time in seconds."""
-
-    explanation: Explanation
-    trials: int
-    duration_s: float
-
-
 def explained(
     suspect: Suspect,
     runner: MakesTrials,
     budget_s: float,
     say: Callable[[int], None] = lambda _number: None,
     is_over: Callable[[], bool] = lambda: False,
-) -> Explained:
+) -> ExplainedSuspect:
     """Explain `suspect` in about `budget_s` seconds: the trial that runs at the end is finished.
 
     `say` gets the number of each trial before it begins. No trial begins once `is_over` is true.
@@ -61,4 +51,4 @@ def explained(
         except StopIteration as stop:
             explanation: Explanation = stop.value
             seconds = clock.now() - began
-            return Explained(explanation=explanation, trials=trials, duration_s=seconds)
+            return ExplainedSuspect(explanation=explanation, trials=trials, duration_s=seconds)

@@ -26,3 +26,11 @@ class Explanation(Struct, frozen=True, kw_only=True):
     plain_runs: int = 0
     plain_failures: int = 0
     reason: str | None = None
+
+
+class ExplainedSuspect(Struct, frozen=True, kw_only=True):
+    """An explanation, the number of trials behind it, and their time in seconds."""
+
+    explanation: Explanation
+    trials: int
+    duration_s: float

@@ -14,9 +14,9 @@ import msgspec
 from ci_doctor.pytest_runs.explain.confirmation import mostly, strictly
 from ci_doctor.pytest_runs.explain.explanation import Explanation
 from ci_doctor.pytest_runs.explain.kinds import FlakyKind
-from ci_doctor.pytest_runs.explain.levels import Condition, conditions
+from ci_doctor.pytest_runs.explain.levels import ChangedCondition, conditions
 from ci_doctor.pytest_runs.explain.order import order_plan
-from ci_doctor.pytest_runs.explain.statistics import MOST_CONFIRMATIONS
+from ci_doctor.pytest_runs.explain.statistics import MOST_CONFIRMATIONS, OF_ORDER
 from ci_doctor.pytest_runs.explain.suspect import Suspect
 from ci_doctor.pytest_runs.explain.trial import Ending, FlakyTrial, TrialResult
 
@@ -111,7 +111,7 @@ def _flipped(control: FlakyTrial, alone: TrialResult) -> PartOfPlan:
     # The shortest run was disturbed least.
     duration_s = min(alone.duration_s, again.duration_s, usual.duration_s)
     usual = msgspec.structs.replace(usual, duration_s=duration_s)
-    left = MOST_CONFIRMATIONS
+    left = MOST_CONFIRMATIONS - OF_ORDER
     for condition in conditions(control, usual):
         result = yield condition.trial
         if result.ending is not usual.ending.opposite:
@@ -128,7 +128,7 @@ def _flipped(control: FlakyTrial, alone: TrialResult) -> PartOfPlan:
     return None
 
 
-def _explanation(condition: Condition, control: FlakyTrial, ending: Ending) -> Explanation:
+def _explanation(condition: ChangedCondition, control: FlakyTrial, ending: Ending) -> Explanation:
     cause, other, culprit = condition.trial, control, condition.culprit
     if ending is Ending.PASSED:
         cause, other, culprit = control, condition.trial, condition.usual

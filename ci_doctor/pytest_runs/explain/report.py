@@ -7,8 +7,7 @@ from ci_doctor.model.binomial import lower_limit, upper_limit
 from ci_doctor.model.facts.pytest import ExplanationFacts
 from ci_doctor.model.finding import Evidence, Finding, ShellCommand
 from ci_doctor.pytest_runs.explain import rules
-from ci_doctor.pytest_runs.explain.driver import Explained
-from ci_doctor.pytest_runs.explain.explanation import Explanation
+from ci_doctor.pytest_runs.explain.explanation import ExplainedSuspect, Explanation
 from ci_doctor.pytest_runs.explain.kinds import MEANINGS, FlakyKind
 from ci_doctor.pytest_runs.explain.trial import Ending, FlakyTrial
 
@@ -28,7 +27,7 @@ _VICTIMS = frozenset(
 )
 
 
-def explained_finding(explained: Explained, command_of: CommandOf) -> Finding:
+def explained_finding(explained: ExplainedSuspect, command_of: CommandOf) -> Finding:
     """The finding about one test; `command_of` gives the shell command of a trial."""
     found = explained.explanation
     after = f"{explained.trials} runs in {explained.duration_s:.0f} s"
@@ -50,7 +49,7 @@ def explained_finding(explained: Explained, command_of: CommandOf) -> Finding:
     )
 
 
-def explanation_facts(explained: Explained, command_of: CommandOf) -> ExplanationFacts:
+def explanation_facts(explained: ExplainedSuspect, command_of: CommandOf) -> ExplanationFacts:
     """The same for programs."""
     found = explained.explanation
     return ExplanationFacts(

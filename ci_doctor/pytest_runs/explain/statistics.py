@@ -5,11 +5,12 @@ import math
 
 # The chance that a test failing at random, at whatever rate, is given a wrong kind: a strict
 # confirmation is p^5 (1-p)^5 <= 2^-10 for any rate p, a lenient one adds its own level, and there
-# are at most 16 of both: 16 * (2^-10 + 0.0005) = 0.024.
+# are at most 16 of both: 16 * (2^-10 + 0.0005) = 0.024. The order takes up to three of them.
 PAIRS = 5
 MORE_PAIRS = 12
 LEVEL = 0.0005
 MOST_CONFIRMATIONS = 16
+OF_ORDER = 3
 WRONG_KIND_AT_MOST = MOST_CONFIRMATIONS * (2.0 ** (-2 * PAIRS) + LEVEL)
 
 

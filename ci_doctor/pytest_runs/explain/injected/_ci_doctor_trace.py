@@ -19,8 +19,15 @@ if TYPE_CHECKING:
 
 _LARGEST = 1 << 20
 _WRITES = os.O_WRONLY | os.O_RDWR
-_SKIPPED = ("/dev/", "/proc/", "/sys/")
-_SKIPPED_PARTS = ("__pycache__", ".pytest_cache", "pytest-of-")
+# pytest makes its own folder for `tmp_path` anew in each run, and caches are no traces of a test.
+_SKIPPED = (
+    "/dev/",
+    "/proc/",
+    "/sys/",
+    os.path.join(os.environ.get("TMPDIR", "/tmp"), "pytest-of-"),
+    os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"),
+)
+_SKIPPED_PARTS = ("__pycache__", ".pytest_cache")
 
 
 class Trace:
@@ -58,6 +65,8 @@ class Trace:
         """Note a path that is about to be made, changed or removed."""
         name = _absolute(path)
         if name is None or name in self.made or name in self.changed:
+            return
+        if self.folder is not None and name.startswith(self.folder + os.sep):
             return
         try:
             status = os.lstat(name)

@@ -227,6 +227,8 @@ def _occupied(host: str, port: int) -> "Optional[socket.socket]":
     """A socket that holds the port, or None if something else holds it already."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     holder = socket.socket(family, socket.SOCK_STREAM)
+    # Connections of earlier trials may still be in TIME_WAIT.
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         holder.bind((host, port))
         holder.listen()
