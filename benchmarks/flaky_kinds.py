@@ -3,6 +3,7 @@
 
     python benchmarks/flaky_kinds.py               prints a row for each program, and the shares
     python benchmarks/flaky_kinds.py --only port   those whose kind or name holds this word
+    python benchmarks/flaky_kinds.py --only state --before 1000   a long order before the flaky test
     python benchmarks/flaky_kinds.py --record      also appends the shares to benchmarks/RESULTS.md
 
 Each program is a real suite in a directory of its own, run by real processes. The label gives what a recorder would know:
@@ -61,10 +62,10 @@ def service() -> Iterator[int]:
 
 
 def explained_program(
-    label: Labelled, folder: Path, served: int, budget_s: float
+    label: Labelled, folder: Path, served: int, budget_s: float, before: int
 ) -> ExplainedSuspect:
     """Set up the program and explain its flaky test."""
-    placed = place(label, folder / "project", served=served)
+    placed = place(label, folder / "project", served=served, fillers=before)
 
     def execute(command: Sequence[str], environ: Mapping[str, str]) -> int | None:
         tree = OwnTree()
@@ -95,6 +96,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="programs whose kind or name holds this word")
     parser.add_argument("--budget", type=float, default=BUDGET_S, help="seconds for a program")
+    parser.add_argument(
+        "--before", type=int, default=12, help="harmless tests before the program's"
+    )
     parser.add_argument("--record", action="store_true", help="append the shares to RESULTS.md")
     arguments = parser.parse_args()
     become_subreaper()
@@ -104,7 +108,9 @@ def main() -> int:
         if arguments.only not in f"{label.kind}/{label.name}":
             continue
         with service() as served, tempfile.TemporaryDirectory(prefix="flaky-") as folder:
-            found = explained_program(label, Path(folder), served, arguments.budget)
+            found = explained_program(
+                label, Path(folder), served, arguments.budget, arguments.before
+            )
         kind, culprit = is_right(label, found)
         count += 1
         kinds += kind

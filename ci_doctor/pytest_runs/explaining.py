@@ -92,8 +92,11 @@ def explain_failures(
     def command_of(trial: FlakyTrial) -> str:
         return trial_command(trial, plan, root, plan.directory)
 
+    suspects = suspects_of(failures, sessions)
+    if not suspects:
+        explainer.tell("no failed test is known to pass at times: there is no flaky one to explain")
     tests = []
-    for found in explainer.explain(suspects_of(failures, sessions), budget_s):
+    for found in explainer.explain(suspects, budget_s):
         test = ExplainedTest(
             test=found.explanation.test,
             finding=explained_finding(found, command_of),
@@ -120,7 +123,7 @@ class Explainer:
         self.plan = plan
         self._runner = runner
         self._scratch = scratch / "trials"
-        self._tell = tell
+        self.tell = tell
 
     def explain(self, suspects: Sequence[Suspect], budget_s: float) -> tuple[ExplainedSuspect, ...]:
         """An explanation for each suspect. What one of them leaves of its time, the others share."""
@@ -131,7 +134,7 @@ class Explainer:
                 break
             left_s = max(0.0, end - clock.now())
             share_s = left_s / (len(suspects) - index)
-            self._tell(f"explaining {suspect.test}, for at most {share_s:.0f} s")
+            self.tell(f"explaining {suspect.test}, for at most {share_s:.0f} s")
             found.append(self._explained(suspect, index, share_s))
         return tuple(found)
 
@@ -143,6 +146,7 @@ class Explainer:
             arguments=self.plan.args,
             environ=self.plan.environ,
             scratch=scratch,
+            own=self._scratch.parent,
             execute=self._execute,
         )
         return explained(
@@ -155,7 +159,7 @@ class Explainer:
 
     def _say(self, suspect: Suspect, number: int) -> None:
         if number % 10 == 0:
-            self._tell(f"explaining {suspect.test}: run {number}")
+            self.tell(f"explaining {suspect.test}: run {number}")
 
     def _execute(self, command: Sequence[str], environ: Mapping[str, str]) -> int | None:
         """Make a trial below the guardian, so that nothing of it is left."""

@@ -35,13 +35,18 @@ class TrialRunner:
         environ: Mapping[str, str],
         scratch: Path,
         execute: Execute,
+        own: Path | None = None,
     ) -> None:
-        """`scratch` is a directory for this runner alone; `arguments` are the user's for pytest."""
+        """A runner with `scratch`, an empty directory, for itself alone.
+
+        arguments: the user's, for pytest. own: a directory around `scratch` in which no test writes.
+        """
         self._python = python
         self._arguments = tuple(arguments)
         self._environ = dict(environ)
         self._scratch = scratch
         self._execute = execute
+        self._own = own or scratch
         self._numbers = itertools.count(1)
 
     def run(self, trial: FlakyTrial, error: str | None) -> TrialResult:
@@ -77,7 +82,7 @@ class TrialRunner:
         environ["TMPDIR"] = str(temporary)
         # The user's own coverage stays as it is.
         environ["COVERAGE_FILE"] = str(record.parent / "coverage")
-        environ["CI_DOCTOR_TRIAL"] = plugin_form(trial, result=str(record))
+        environ["CI_DOCTOR_TRIAL"] = plugin_form(trial, result=str(record), own=str(self._own))
         environ["CI_DOCTOR_TRIAL_ID"] = uuid.uuid4().hex
         if trial.hash_seed is not None:
             environ["PYTHONHASHSEED"] = str(trial.hash_seed)

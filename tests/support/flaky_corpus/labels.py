@@ -92,11 +92,15 @@ class Placed:
     before: tuple[str, ...]
 
 
-def place(label: Labelled, directory: Path, *, served: int) -> Placed:
-    """Copy a program to `directory`; `served` is the port on which a service listens."""
+def place(label: Labelled, directory: Path, *, served: int, fillers: int = 12) -> Placed:
+    """Copy a program to `directory`; `served` is the port on which a service listens.
+
+    fillers: the number of tests before those of the program that neither break nor need anything.
+    """
     copytree(HERE / "shop", directory / "shop")
     (directory / "pytest.ini").write_text("[pytest]\naddopts = -p no:cacheprovider\n")
-    (directory / "test_a_fillers.py").write_text((HERE / "fillers.py").read_text())
+    text = (HERE / "fillers.py").read_text().replace("range(12)", f"range({fillers})")
+    (directory / "test_a_fillers.py").write_text(text)
     source = HERE / label.kind / label.name
     files = {}
     if source.is_dir():
@@ -107,8 +111,8 @@ def place(label: Labelled, directory: Path, *, served: int) -> Placed:
     for name, text in files.items():
         (directory / name).write_text(text.replace(BOUND, bound).replace(SERVED, str(served)))
     own = f"test_{label.name}.py"
-    fillers = [f"test_a_fillers.py::test_arithmetic[{number}]" for number in range(12)]
-    before = [*fillers, *(_node(own, name) for name in label.before)]
+    harmless = [f"test_a_fillers.py::test_arithmetic[{number}]" for number in range(fillers)]
+    before = [*harmless, *(_node(own, name) for name in label.before)]
     return Placed(directory=directory, test=_node(own, label.test), before=tuple(before))
 
 

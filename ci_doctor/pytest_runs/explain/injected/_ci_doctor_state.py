@@ -8,6 +8,7 @@ can be asked to put back one of them alone.
 import functools
 import locale
 import os
+import re
 import signal
 import socket
 import sys
@@ -18,10 +19,11 @@ from _ci_doctor_cells import HIDDEN, OURS, Cell, Walk, brief, own_module  # type
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Dict, List, Set, Tuple
+    from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
     Change = Tuple[str, str, Callable[[], object]]
 
+_SECRET = re.compile("TOKEN|SECRET|PASS|KEY|CREDENTIAL|AUTH", re.IGNORECASE)
 # Read once: a test may clear the environment.
 _MARK = ("CI_DOCTOR_TRIAL_ID=" + os.environ.get("CI_DOCTOR_TRIAL_ID", "")).encode()
 
@@ -42,6 +44,13 @@ def _set_loop(before: "Tuple[Any, Any, Dict[str, Any]]") -> None:
         local = before[0]._local
         vars(local).clear()
         vars(local).update(before[2])
+
+
+def _shown(name: str, value: "Optional[str]") -> str:
+    """The value of a variable, as far as a report may hold it."""
+    if value is None:
+        return "unset"
+    return "set" if _SECRET.search(name) else brief(value)
 
 
 def _signals() -> "Dict[int, Any]":
@@ -129,8 +138,8 @@ class Snapshot:
             before, after = self.environ.get(name), os.environ.get(name)
             if before == after or name in HIDDEN:
                 continue
-            was = "unset" if before is None else repr(before)
-            now = "unset" if after is None else repr(after)
+            was = _shown(name, before)
+            now = _shown(name, after)
             found.append(
                 ("environ:" + name, "%s was %s, is %s" % (name, was, now), self._env(name))
             )

@@ -19,12 +19,14 @@ if TYPE_CHECKING:
 
 _LARGEST = 1 << 20
 _WRITES = os.O_WRONLY | os.O_RDWR
+# Read once: a test may change it.
+_TEMPORARY = os.environ.get("TMPDIR", "/tmp")
 # pytest makes its own folder for `tmp_path` anew in each run, and caches are no traces of a test.
 _SKIPPED = (
     "/dev/",
     "/proc/",
     "/sys/",
-    os.path.join(os.environ.get("TMPDIR", "/tmp"), "pytest-of-"),
+    os.path.join(_TEMPORARY, "pytest-of-"),
     os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"),
 )
 _SKIPPED_PARTS = ("__pycache__", ".pytest_cache")
@@ -33,8 +35,10 @@ _SKIPPED_PARTS = ("__pycache__", ".pytest_cache")
 class Trace:
     """What the tests of a run opened for writing, bound and connected to."""
 
-    def __init__(self, folder: "Optional[str]") -> None:
+    def __init__(self, folder: "Optional[str]", own: "Optional[str]") -> None:
         self.folder = folder
+        # In ours no test writes, but in its temporary directory, which lies there.
+        self.own = None if own is None else own + os.sep
         self.test = ""
         self.is_paused = False
         self.is_refusing = False
@@ -66,7 +70,8 @@ class Trace:
         name = _absolute(path)
         if name is None or name in self.made or name in self.changed:
             return
-        if self.folder is not None and name.startswith(self.folder + os.sep):
+        is_ours = self.own is not None and name.startswith(self.own)
+        if is_ours and not name.startswith(_TEMPORARY + os.sep):
             return
         try:
             status = os.lstat(name)
@@ -242,8 +247,8 @@ _HANDLERS = {
 }
 
 
-def started(folder: "Optional[str]") -> Trace:
+def started(folder: "Optional[str]", own: "Optional[str]") -> Trace:
     """A trace that records from now on."""
-    trace = Trace(folder)
+    trace = Trace(folder, own)
     sys.addaudithook(trace)
     return trace

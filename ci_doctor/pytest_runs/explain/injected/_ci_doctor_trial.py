@@ -51,7 +51,8 @@ class Plugin:
         self.root = ""
         self.before: "Optional[Any]" = None
         # A trial that a person runs by hand has no result, and nobody undoes it.
-        self.trace = traces.started(os.path.dirname(trial["result"]) if "result" in trial else None)
+        folder = os.path.dirname(trial["result"]) if "result" in trial else None
+        self.trace = traces.started(folder, trial.get("own"))
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_cmdline_main(self, config: "Any") -> "Iterator[None]":
