@@ -9,7 +9,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from ci_doctor.pytest_runs.attempt import AttemptOutcome, PytestSession, RunKind
-from ci_doctor.pytest_runs.explain.command_line import shell_command
+from ci_doctor.pytest_runs.explain.command_line import options_for_tests, shell_command
 from ci_doctor.pytest_runs.explain.driver import explained
 from ci_doctor.pytest_runs.explain.explanation import ExplainedSuspect
 from ci_doctor.pytest_runs.explain.reading import CRASHED, TIMED_OUT
@@ -181,12 +181,11 @@ class Explainer:
 
 def trial_command(trial: FlakyTrial, plan: PytestPlan, root: str | None, directory: Path) -> str:
     """The shell command of a trial, for a shell in `directory`. Reads which words are paths."""
-    options = []
-    for word in plan.args:
-        path = directory / word.partition("::")[0]
-        # The tests to run are those of the trial.
-        if word != "--" and (word.startswith("-") or not path.exists()):
-            options.append(word)
+
+    def is_path(word: str) -> bool:
+        return not word.startswith("-") and (directory / word.partition("::")[0]).exists()
+
+    options = options_for_tests(plan.args, is_path)
     line = shell_command(trial, str(plan.python), options)
     if root is not None and Path(root) != directory:
         return f"cd {shlex.quote(root)} && {line}"

@@ -3,7 +3,12 @@
 import json
 import shlex
 
-from ci_doctor.pytest_runs.explain.command_line import PLUGIN, PLUGIN_FOLDER, shell_command
+from ci_doctor.pytest_runs.explain.command_line import (
+    PLUGIN,
+    PLUGIN_FOLDER,
+    options_for_tests,
+    shell_command,
+)
 from ci_doctor.pytest_runs.explain.trial import FlakyTrial
 
 
@@ -33,3 +38,13 @@ def test_a_condition_of_the_plugin_brings_the_plugin() -> None:
         "tests": ["a.py::t"],
     }
     assert words[3:] == ["python", "-m", "pytest", "-p", PLUGIN, "-m", "not slow", "a.py"]
+
+
+def test_options_of_a_suite_and_its_paths_are_left_out() -> None:
+    words = shlex.split(
+        "-p my -n 2 --dist=loadfile tests/a.py -x --junitxml r.xml --cov=src -m 'not slow' -n0"
+    )
+
+    kept = options_for_tests(words, lambda word: word.startswith("tests/"))
+
+    assert kept == ("-p", "my", "-m", "not slow", "-n0")
