@@ -37,6 +37,7 @@ class ExplanationFacts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: None if no condition decides how it ends. culprit: the test or the condition. left: what the
     culprit leaves, in sentences. reproduce, control: shell commands, the second one of which ends in
     the opposite way. plain_runs: runs alone with nothing controlled, plain_failures of which failed.
+    is_searched: false if the time was over before all conditions were tried.
     """
 
     runs: int
@@ -48,6 +49,7 @@ class ExplanationFacts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     control: str | None = None
     plain_runs: int = 0
     plain_failures: int = 0
+    is_searched: bool = True
     reason: str | None = None
 
 

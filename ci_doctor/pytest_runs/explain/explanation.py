@@ -13,7 +13,8 @@ class Explanation(Struct, frozen=True, kw_only=True):
     kind: None if no condition decides how it ends. culprit: the test, the condition or the address
     that decides it. left: a sentence for each thing that the culprit leaves and that matters.
     cause ends as `expected`, and control in the opposite way. plain_runs: trials alone, with
-    nothing controlled; plain_failures of them failed. reason: why nothing could be tried.
+    nothing controlled; plain_failures of them failed. is_searched: each condition was tried; otherwise the time was over
+    before. reason: why nothing could be tried.
     """
 
     test: str
@@ -25,6 +26,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
     expected: Ending = Ending.FAILED
     plain_runs: int = 0
     plain_failures: int = 0
+    is_searched: bool = True
     reason: str | None = None
 
 

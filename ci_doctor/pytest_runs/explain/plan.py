@@ -37,12 +37,14 @@ def explain(suspect: Suspect) -> Plan:
     First alone and in the order of the suite, then one changed condition after the other, and at
     the end plain runs. A condition is named only if it decides the ending in repeated runs.
     """
+    is_searched = True
     try:
         found = yield from _searched(suspect)
     except BudgetSpent:
-        found = None
+        found, is_searched = None, False
     if found is None:
-        return (yield from _plain(suspect))
+        plain = yield from _plain(suspect)
+        return msgspec.structs.replace(plain, is_searched=is_searched)
     try:
         return (yield from _simplified(found))
     except BudgetSpent:

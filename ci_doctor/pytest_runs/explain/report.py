@@ -62,6 +62,7 @@ def explanation_facts(explained: ExplainedSuspect, command_of: CommandOf) -> Exp
         duration_s=round(explained.duration_s, 3),
         plain_runs=found.plain_runs,
         plain_failures=found.plain_failures,
+        is_searched=found.is_searched,
         reason=found.reason,
     )
 
@@ -81,23 +82,30 @@ def _word(ending: Ending) -> str:
 
 
 def nothing_found(found: Explanation) -> str:
-    """What the plain runs show if no condition decides the ending."""
+    """What is known if no condition decides the ending: how far the search came, and the rate."""
     if found.reason is not None:
         return f"not explained: {found.reason}"
-    runs, failures = found.plain_runs, found.plain_failures
+    searched = "no condition decides how it ends"
+    if not found.is_searched:
+        searched = "the time was over before all conditions were tried, and none so far decides"
+    return f"{searched}; {_rate(found.plain_failures, found.plain_runs)}"
+
+
+def _rate(failures: int, runs: int) -> str:
+    """The failure rate that the runs alone, with nothing controlled, leave possible."""
     if not runs:
-        return "no condition tried decides how it ends; no time was left to count failures"
+        return "no time was left to count failures"
     if failures == runs:
         return f"it failed in all of {runs} runs alone: here it is not flaky"
-    upper = upper_limit(failures, runs, 1 - CONFIDENCE)
     if not failures:
+        upper = upper_limit(0, runs, 1 - CONFIDENCE)
         return (
-            f"no condition decides how it ends; it passed in all of {runs} runs alone, which "
-            f"excludes a failure rate above {upper:.1%} ({CONFIDENCE:.0%} confidence)"
+            f"it passed in all of {runs} runs alone, which excludes a failure rate above {upper:.1%} "
+            f"({CONFIDENCE:.0%} confidence)"
         )
     lower = lower_limit(failures, runs, (1 - CONFIDENCE) / 2)
     upper = upper_limit(failures, runs, (1 - CONFIDENCE) / 2)
     return (
-        f"it fails by chance, and no condition decides when: {failures} of {runs} runs alone, a "
-        f"rate from {lower:.1%} to {upper:.1%} ({CONFIDENCE:.0%} confidence)"
+        f"it failed in {failures} of {runs} runs alone, a rate from {lower:.1%} to {upper:.1%} "
+        f"({CONFIDENCE:.0%} confidence)"
     )

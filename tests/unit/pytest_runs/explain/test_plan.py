@@ -155,6 +155,7 @@ def test_at_the_end_of_the_time_the_plain_runs_so_far_count() -> None:
         play_out(plan)
 
     assert stop.value.value.plain_runs == 3
+    assert not stop.value.value.is_searched
 
 
 def play_out(plan: object) -> None:

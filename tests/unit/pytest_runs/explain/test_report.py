@@ -46,7 +46,8 @@ def test_each_kind_has_a_sentence_a_command_and_a_mend(kind: FlakyKind) -> None:
             "10 of 50 runs alone, a rate from 10.0% to 33.7%",
         ),
         ({"plain_runs": 5, "plain_failures": 5}, "failed in all of 5 runs alone"),
-        ({}, "no time was left"),
+        ({}, "no condition decides how it ends; no time was left"),
+        ({"is_searched": False}, "the time was over before all conditions were tried"),
         ({"reason": "it was not collected"}, "not explained: it was not collected"),
     ],
 )
