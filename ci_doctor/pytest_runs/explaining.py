@@ -20,7 +20,7 @@ from ci_doctor.pytest_runs.explain.trial import FlakyTrial
 from ci_doctor.pytest_runs.explained_test import ExplainedTest
 from ci_doctor.pytest_runs.plan import PytestPlan
 from ci_doctor.pytest_runs.process import PytestRunner
-from ci_doctor.pytest_runs.reruns import SuiteFailure, has_passed
+from ci_doctor.pytest_runs.reruns import SuiteFailure
 from ci_doctor.system import clock
 
 # Of one test in a trial, if the user gives no limit: a condition may make it hang.
@@ -46,7 +46,7 @@ def suspects_of(
 
 
 def _suspect(failure: SuiteFailure, sessions: Sequence[PytestSession]) -> Suspect:
-    has_ever_passed = any(has_passed(session, failure.test) for session in sessions)
+    has_ever_passed = any(_passes_in(session, failure.test) for session in sessions)
     reruns = [each for each in sessions if not each.kind.is_of_suite]
     before = failure.before
     if not has_ever_passed and reruns:
@@ -59,6 +59,11 @@ def _suspect(failure: SuiteFailure, sessions: Sequence[PytestSession]) -> Suspec
         seed=sessions[0].seed,
         always_failed=not has_ever_passed and bool(reruns),
     )
+
+
+def _passes_in(session: PytestSession, test: str) -> bool:
+    """Whether an attempt passed, be it after others that failed."""
+    return any(attempt.is_green for attempt in session.attempts_of(test))
 
 
 def _collected_before(test: str, session: PytestSession) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ from ci_doctor.pytest_runs.reruns import (
     repeat_orders,
     rerun_alone,
     rerun_plan,
+    retried_failures,
     suite_failures,
 )
 from ci_doctor.pytest_runs.result import BaselineShown, PytestResult
@@ -141,14 +142,16 @@ class TestStages:
     def _explain(self) -> None:
         """Name the kinds of flaky tests, if that was asked for."""
         budget_s = self._request.explain_s
-        if budget_s is None or not self._failures or self._runner.is_interrupted:
+        suite = [each for each in self.sessions if each.kind.is_of_suite]
+        failures = {each.test: each for each in (*self._failures, *retried_failures(suite))}
+        if budget_s is None or not failures or self._runner.is_interrupted:
             return
         # A run without it needs none of this.
         from ci_doctor.pytest_runs.explaining import Explainer, explain_failures
 
         self._explained = explain_failures(
             Explainer(self._again, self._runner, self._scratch, self._tell),
-            self._failures,
+            tuple(failures.values()),
             self.sessions,
             budget_s,
         )

@@ -10,7 +10,7 @@ from ci_doctor.pytest_runs.explain.suspect import Suspect
 from ci_doctor.pytest_runs.explain.trial import FlakyTrial
 from ci_doctor.pytest_runs.explaining import suspects_of, trial_command
 from ci_doctor.pytest_runs.plan import PytestPlan
-from ci_doctor.pytest_runs.reruns import SuiteFailure
+from ci_doctor.pytest_runs.reruns import SuiteFailure, retried_failures
 
 COLLECTED = ("a.py::s", "a.py::p", "a.py::t")
 
@@ -93,3 +93,16 @@ def test_the_command_is_for_a_shell_where_the_user_stands(tmp_path: Path) -> Non
     line = "/venv/bin/python -m pytest -p no:randomly -m fast tests/a.py::t"
     assert trial_command(trial, plan, str(tmp_path), tmp_path) == line
     assert trial_command(trial, plan, "/other", tmp_path) == f"cd /other && {line}"
+
+
+def test_a_test_that_a_plugin_ran_again_until_it_passed_is_a_failure_to_explain() -> None:
+    retried = PytestSession(
+        kind=RunKind.SUITE,
+        attempts=(attempt(AttemptOutcome.FAILED), attempt(AttemptOutcome.PASSED)),
+        collected=COLLECTED,
+    )
+
+    [failure] = retried_failures([retried])
+    [suspect] = suspects_of([failure], [retried])
+
+    assert (suspect.test, suspect.error, suspect.always_failed) == ("a.py::t", "KeyError", False)
