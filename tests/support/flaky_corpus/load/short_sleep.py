@@ -9,10 +9,10 @@ def test_thread_is_done() -> None:
 
     def work() -> None:
         total = 0
-        for number in range(250_000):
+        for number in range(500_000):
             total += number
         done.append(total)
 
     threading.Thread(target=work).start()
-    time.sleep(0.1)
+    time.sleep(0.2)
     assert done
