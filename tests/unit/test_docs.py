@@ -198,6 +198,8 @@ it changed or removed. It knows them from Python's audit events (PEP 578): what 
 - Two tests in two workers of pytest-xdist that meet at the same time. A fixed port or a file in common is found, the other test is not.
 - The random numbers of the kernel (`os.urandom`, `secrets`, `uuid4`) and generators that a test seeds by itself.
 - A test that failed in each attempt is explained only by another order: if the suite ran in the order of its files, it is a failure.
+- Two Python threads that race for the interpreter's lock: pauses seldom change who wins. A thread that waits, or works outside the
+  lock, is found.
 - A service that answers differently: `network` says that the test needs it.
 
 The words victim, brittle, polluter and state-setter are those of iFixFlakies (Shi et al., ESEC/FSE 2019), the search for a minimal set is

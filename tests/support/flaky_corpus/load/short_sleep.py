@@ -1,17 +1,15 @@
 """A test sleeps instead of waiting for a thread."""
 
+import hashlib
 import threading
 import time
 
 
 def test_thread_is_done() -> None:
-    done: list[int] = []
+    done: list[str] = []
 
     def work() -> None:
-        total = 0
-        for number in range(500_000):
-            total += number
-        done.append(total)
+        done.append(hashlib.sha256(bytes(20_000_000)).hexdigest())
 
     threading.Thread(target=work).start()
     time.sleep(0.2)
