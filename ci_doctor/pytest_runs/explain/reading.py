@@ -23,12 +23,10 @@ class WrittenResult(Struct, frozen=True, kw_only=True):
     outcome: str | None = None
     began: bool = False
     types: tuple[str, ...] = ()
-    text: str = ""
     duration_s: float = 0.0
     left: tuple[LeftItem, ...] = ()
     bound: tuple[BoundAddress, ...] = ()
     connected: tuple[tuple[str, str], ...] = ()
-    left_files: tuple[tuple[str, str], ...] = ()
     absent: tuple[str, ...] = ()
 
 
@@ -51,12 +49,10 @@ def result_of(
     return TrialResult(
         ending=_ending(outcome, types, error),
         types=types,
-        text=raw.text,
         duration_s=raw.duration_s,
         left=raw.left,
         bound=raw.bound,
         connected=tuple(host for test, host in raw.connected if test == trial.target),
-        files=tuple(path for path, test in raw.left_files if test == trial.target),
         absent=raw.absent,
     )
 

@@ -87,10 +87,8 @@ class TrialResult(Struct, frozen=True, kw_only=True):
 
     ending: Ending
     types: tuple[str, ...] = ()
-    text: str = ""
     duration_s: float = 0.0
     left: tuple[LeftItem, ...] = ()
     bound: tuple[BoundAddress, ...] = ()
     connected: tuple[str, ...] = ()
-    files: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()

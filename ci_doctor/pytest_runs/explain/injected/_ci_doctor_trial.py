@@ -180,16 +180,15 @@ class Plugin:
         result = self.result
         if report.outcome in {"failed", "rerun"} and result["outcome"] != "failed":
             result["outcome"] = "failed"
-            self._error(call.excinfo, report)
+            self._error(call.excinfo)
         elif report.when == "call" and result["outcome"] is None:
             is_expected = report.outcome == "skipped" and hasattr(report, "wasxfail")
             result["outcome"] = "passed" if is_expected else report.outcome
         elif report.outcome == "skipped" and result["outcome"] is None:
             result["outcome"] = "skipped"
 
-    def _error(self, excinfo: "Any", report: "Any") -> None:
+    def _error(self, excinfo: "Any") -> None:
         result = self.result
-        result["message"] = str(getattr(report, "longreprtext", ""))[-4000:]
         if excinfo is None:  # an unexpected pass of a strict xfail
             result["types"] = ["XPASS"]
             return
@@ -200,15 +199,11 @@ class Plugin:
             types += [each.__name__ for each in type(cause).__mro__ if each is not object]
             cause = cause.__cause__ or cause.__context__
         result["types"] = types
-        result["text"] = str(error)[:500]
 
     def _write(self) -> None:
         result = dict(self.result)
         result["bound"] = [list(each) for each in self.trace.bound]
         result["connected"] = [list(each) for each in self.trace.connected]
-        # Outside our own folders a file outlives the run, and the next one finds it.
-        result["left_files"] = [[path, test] for path, test in self.trace.left().items()]
-        result["changed_files"] = [[path, pair[0]] for path, pair in self.trace.changed.items()]
         path = self.trial.get("result")
         if path is None:
             return
