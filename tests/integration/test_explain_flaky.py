@@ -174,6 +174,20 @@ def test_what_a_trial_writes_is_taken_back_and_an_earlier_run_keeps_it(suite: Ma
     assert not (trials.root / "project" / "made").exists()
 
 
+def test_a_file_whose_name_is_not_utf_8_is_put_back_and_taken_back(suite: MakeSuite) -> None:
+    trials = suite(
+        "import os\n"
+        "def test_first():\n    open(b'caf\\xe9', 'w').close()\n"
+        "def test_it():\n    assert not os.path.exists(b'caf\\xe9')\n"
+    )
+
+    polluted = trials.trial(before=("test_first",), restore=())
+    ids = tuple(each.id for each in polluted.left if each.id.startswith("file:"))
+    assert len(ids) == 1
+    assert trials.trial(before=("test_first",), restore=ids).ending is Ending.PASSED
+    assert trials.trial().ending is Ending.PASSED
+
+
 def test_options_of_the_user_change_neither_the_tests_nor_the_reports(suite: MakeSuite) -> None:
     trials = suite(
         "import os\n"

@@ -5,6 +5,7 @@ Only what did not exist before the trial is removed. The plugin kept a copy of w
 """
 
 import contextlib
+import json
 import shutil
 from pathlib import Path
 
@@ -25,7 +26,8 @@ def undo(record: Path) -> None:
     What cannot be removed or written is left as it is.
     """
     try:
-        written = msgspec.json.decode(record.read_bytes(), type=WrittenUndo)
+        # Not by msgspec: a name that is not UTF-8 stands there with lone surrogates.
+        written = msgspec.convert(json.loads(record.read_bytes()), WrittenUndo)
     except FileNotFoundError:
         return
     for name in written.made:

@@ -121,7 +121,7 @@ class Plugin:
         changes += [self._file(path, "changed") for path in self.trace.changed]
         self.result["left"] = [[name, what] for name, what, _ in changes]
         for name, _, put_back in changes:
-            if name in wanted or "*" in wanted:
+            if _clean(name).decode() in wanted or "*" in wanted:
                 try:
                     put_back()
                 except Exception as error:  # noqa: BLE001 - the trial shows that it was not put back
@@ -207,8 +207,8 @@ class Plugin:
         path = self.trial.get("result")
         if path is None:
             return
-        with open(path + ".new", "w") as file:
-            json.dump(result, file)
+        with open(path + ".new", "wb") as file:
+            file.write(_clean(json.dumps(result, ensure_ascii=False)))
         os.replace(path + ".new", path)
 
     @pytest.hookimpl(hookwrapper=True, trylast=True)
@@ -217,6 +217,11 @@ class Plugin:
         self._write()
         if "result" in self.trial:
             self.trace.write_undo(self.trial["result"] + ".undo")
+
+
+def _clean(text: str) -> bytes:
+    """`text` as UTF-8; a name that is not UTF-8 comes from Python as lone surrogates."""
+    return text.encode("utf-8", "replace")
 
 
 def _occupied(host: str, port: int) -> "Optional[socket.socket]":
