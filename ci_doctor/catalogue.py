@@ -12,6 +12,7 @@ from ci_doctor.imports import rules as imports
 from ci_doctor.model.rule import Rule
 from ci_doctor.preload import rules as preload
 from ci_doctor.pytest_runs import rules as pytest_runs
+from ci_doctor.pytest_runs.explain import rules as explain
 from ci_doctor.restart import rules as restart
 from ci_doctor.services import rules as services
 from ci_doctor.session import rules as session
@@ -26,6 +27,7 @@ _ROOMS: tuple[tuple[Rule, ...], ...] = (
     correctness.RULES,
     imports.RULES,
     pytest_runs.RULES,
+    explain.RULES,
     diagnosis.RULES,
     finished_job.RULES,
     build.RULES,

@@ -34,6 +34,16 @@ if TYPE_CHECKING:
 )
 @click.option("--fail-on-flaky", is_flag=True, help="End with 7 if a test is flaky.")
 @click.option(
+    "--explain-flaky", is_flag=True, help="Find out why a failed test is flaky, by further runs."
+)
+@click.option(
+    "--explain-budget",
+    metavar="S",
+    default="120s",
+    show_default=True,
+    help="The time for these runs, for all tests together.",
+)
+@click.option(
     "--timeout", metavar="S", help="End a test that runs longer, also in C code. [default: none]"
 )
 @click.option(
@@ -72,6 +82,8 @@ def pytest(
     reruns: int,
     rerun_in: str,
     fail_on_flaky: bool,
+    explain_flaky: bool,
+    explain_budget: str,
     timeout: str | None,
     baseline: str | None,
     new_tests: int,
@@ -117,6 +129,7 @@ def pytest(
         baseline=baseline,
         new_tests=new_tests,
         timeout_s=None if timeout is None else seconds_above_zero(timeout, "--timeout"),
+        explain_s=seconds_above_zero(explain_budget, "--explain-budget") if explain_flaky else None,
         # With --json our own stdout holds nothing but the report.
         on_stderr=session.as_json,
     )

@@ -42,7 +42,7 @@ class RunKind(StrEnum):
 
     `rest`: the tests that one before it did not come to. `alone`: a test by itself. `order`: the tests
     before a failure, in their order, up to it. `new`: new tests once more. `baseline`: failed tests at
-    the base. The values stand in reports.
+    the base. `trial`: a controlled run that explains a flaky test, and no evidence. The values stand in reports.
     """
 
     SUITE = "suite"
@@ -51,6 +51,7 @@ class RunKind(StrEnum):
     ORDER = "order"
     NEW = "new"
     BASELINE = "baseline"
+    TRIAL = "trial"
 
     @property
     def is_of_suite(self) -> bool:

@@ -33,6 +33,7 @@ def facts_of(result: PytestResult, directory: Path | None) -> PytestFacts:
 
 
 def _test_facts(judged: TestJudgement, result: PytestResult, directory: Path | None) -> TestFacts:
+    explanations = {each.test: each.facts for each in result.explained}
     return TestFacts(
         test=judged.test,
         verdict=judged.verdict,
@@ -43,6 +44,7 @@ def _test_facts(judged: TestJudgement, result: PytestResult, directory: Path | N
         is_new=judged.is_new,
         quarantined=judged.test in result.quarantined,
         cause=judged.cause,
+        explanation=explanations.get(judged.test),
     )
 
 

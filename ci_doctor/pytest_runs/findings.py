@@ -120,6 +120,8 @@ def _of_problems(result: PytestResult) -> Iterator[Finding]:
 
 def _asides(result: PytestResult) -> Iterator[Finding]:
     yield from _of_quarantine(result)
+    for each in result.explained:
+        yield each.finding
     if result.base is not None and result.base.problem is not None:
         yield rules.BASELINE.finding(
             f"the base {result.base.commit[:12]} shows nothing: {result.base.problem}"

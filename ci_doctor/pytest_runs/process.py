@@ -67,10 +67,18 @@ class PytestRunner:
         """Whether a signal to ci-doctor has arrived."""
         return self._interruption.received is not None
 
-    def run(self, plan: PytestPlan, *, is_shown: bool = False) -> PytestSession:
+    @property
+    def interrupted_by(self) -> str | None:
+        """The name of the signal to ci-doctor that has arrived."""
+        received = self._interruption.received
+        return None if received is None else received.name
+
+    def run(
+        self, plan: PytestPlan, *, is_shown: bool = False, logs: Path | None = None
+    ) -> PytestSession:
         """Run pytest to its end; no process is left after it.
 
-        is_shown: its output goes to our own streams too. Raises OSError if it cannot be started,
+        is_shown: its output goes to our own streams too. logs: another folder for its log. Raises OSError if it cannot be started,
         InfraError as `Guardian.start` does.
         """
         self._count += 1
@@ -80,7 +88,7 @@ class PytestRunner:
         record = self._scratch / f"{self._count}.jsonl"
         wishes = self._scratch / f"{self._count}.plan.json"
         wishes.write_bytes(plan.wishes())
-        log = self._logs / f"{self._count}-{plan.kind}.log"
+        log = (logs or self._logs) / f"{self._count}-{plan.kind}.log"
         run = _OneRun(plan, self._guardian, record, wishes)
         with asyncio.Runner() as runner:
             runner.run(run.to_the_end(self._output(log, is_shown=is_shown), self._interruption))

@@ -25,7 +25,8 @@ class PytestRequest(Struct, frozen=True, kw_only=True):
 
     environ: the environment of pytest. reruns: of a test that fails, at most. timeout_s: of one test.
     new_tests: how often a test runs that the base does not have. baseline: a commit of git. on_stderr:
-    what pytest writes goes to stderr. rules: a repository's own about log lines.
+    what pytest writes goes to stderr. rules: a repository's own about log lines. explain_s: how long
+    flaky tests may be explained for, None for not at all.
     """
 
     args: tuple[str, ...]
@@ -39,3 +40,4 @@ class PytestRequest(Struct, frozen=True, kw_only=True):
     baseline: str | None = None
     on_stderr: bool = False
     rules: tuple[Path, ...] = ()
+    explain_s: float | None = None

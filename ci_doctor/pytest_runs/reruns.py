@@ -39,6 +39,19 @@ def suite_failures(sessions: Sequence[PytestSession]) -> tuple[SuiteFailure, ...
     return tuple(failures.values())
 
 
+def retried_failures(sessions: Sequence[PytestSession]) -> tuple[SuiteFailure, ...]:
+    """The tests that failed in the suite and passed when a plugin ran them again. Pure."""
+    retried: dict[str, SuiteFailure] = {}
+    failed: dict[str, SuiteFailure] = {}
+    for session in sessions:
+        for attempt in session.attempts:
+            if not attempt.is_green:
+                failed.setdefault(attempt.test, _failure(session, attempt))
+            elif attempt.test in failed:
+                retried[attempt.test] = failed[attempt.test]
+    return tuple(retried.values())
+
+
 def _failure(session: PytestSession, attempt: TestAttempt) -> SuiteFailure:
     order = session.order.get(attempt.pid or -1, ())
     if attempt.test not in order:

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.pytest_runs.attempt import PytestSession
+from ci_doctor.pytest_runs.explained_test import ExplainedTest
 from ci_doctor.pytest_runs.judging import TestJudgement
 from ci_doctor.pytest_runs.quarantine import QuarantineEntry
 from ci_doctor.pytest_runs.whole import RunProblem
@@ -24,7 +25,8 @@ class PytestResult(Struct, frozen=True, kw_only=True):
 
     quarantined: by node id, the entry that holds for a test. over, unused: entries that hold no longer,
     and entries of no test. too_many: so many tests failed that none was run again. not_run: tests that
-    pytest stopped before, after a failure. interrupted: the signal to ci-doctor. diagnosis_problem: a sentence if causes could not be looked for.
+    pytest stopped before, after a failure. interrupted: the signal to ci-doctor. diagnosis_problem: a
+    sentence if causes could not be looked for. explained: the kinds of flaky tests.
     """
 
     python: Path
@@ -41,6 +43,7 @@ class PytestResult(Struct, frozen=True, kw_only=True):
     not_run: int = 0
     interrupted: str | None = None
     diagnosis_problem: str | None = None
+    explained: tuple[ExplainedTest, ...] = ()
 
     @property
     def suite(self) -> tuple[PytestSession, ...]:

@@ -24,6 +24,7 @@ from ci_doctor.pytest_runs.reruns import (
     repeat_orders,
     rerun_alone,
     rerun_plan,
+    retried_failures,
     suite_failures,
 )
 from ci_doctor.pytest_runs.result import BaselineShown, PytestResult
@@ -33,6 +34,7 @@ from ci_doctor.pytest_runs.whole import RunProblem, is_usage_error, not_run_test
 if TYPE_CHECKING:
     from ci_doctor.pytest_runs.attempt import PytestSession
     from ci_doctor.pytest_runs.causes import TestCauses
+    from ci_doctor.pytest_runs.explained_test import ExplainedTest
 
 
 class TestStages:
@@ -63,6 +65,7 @@ class TestStages:
         self._known = Circumstances()
         self._shown: BaselineShown | None = None
         self._problems: tuple[RunProblem, ...] = ()
+        self._explained: tuple[ExplainedTest, ...] = ()
 
     def run(self, base: BaseCommit | None) -> None:
         """Run all stages, or as far as a signal lets us."""
@@ -80,6 +83,8 @@ class TestStages:
         if base is not None and wants_base and not self._runner.is_interrupted:
             with base_checkout(base, self._scratch) as checkout:
                 self._compare(checkout)
+        if not self._has_too_many:
+            self._explain()
 
     @property
     def _has_too_many(self) -> bool:
@@ -134,6 +139,23 @@ class TestStages:
     def _judged(self) -> tuple[TestJudgement, ...]:
         return judge_tests(self.sessions, self._known)
 
+    def _explain(self) -> None:
+        """Name the kinds of flaky tests, if that was asked for."""
+        budget_s = self._request.explain_s
+        suite = [each for each in self.sessions if each.kind.is_of_suite]
+        failures = {each.test: each for each in (*self._failures, *retried_failures(suite))}
+        if budget_s is None or not failures or self._runner.is_interrupted:
+            return
+        # A run without it needs none of this.
+        from ci_doctor.pytest_runs.explaining import Explainer, explain_failures
+
+        self._explained = explain_failures(
+            Explainer(self._again, self._runner, self._scratch, self._tell),
+            tuple(failures.values()),
+            self.sessions,
+            budget_s,
+        )
+
     def result(self, entries: Sequence[QuarantineEntry], today: dt.date) -> PytestResult:
         """What the runs show; `entries` are those of the quarantine."""
         causes = self._causes()
@@ -155,7 +177,8 @@ class TestStages:
             base=self._shown,
             new=tuple(self._known.new),
             not_run=len(self._known.not_run),
-            interrupted=self.sessions[-1].interrupted,
+            explained=self._explained,
+            interrupted=self._runner.interrupted_by,
             diagnosis_problem=None if causes is None else causes.problem,
         )
 

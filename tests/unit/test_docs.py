@@ -17,6 +17,9 @@ from ci_doctor.diagnosis.failure_class import POLICIES
 from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.meanings import EXIT_CODES, VERDICTS
 from ci_doctor.model.verdict import Verdict
+from ci_doctor.pytest_runs.explain.kinds import MEANINGS
+from ci_doctor.pytest_runs.explain.plan import PLAIN_RUNS
+from ci_doctor.pytest_runs.explain.statistics import LEVEL, MOST_CONFIRMATIONS, WRONG_KIND_AT_MOST
 
 ROOT = Path(__file__).parents[2]
 RULES = all_rules()
@@ -137,9 +140,78 @@ def log_rules_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def flaky_kinds_page() -> str:
+    lines = [
+        "# Why a test is flaky",
+        "",
+        "`ci-doctor pytest --explain-flaky -- ARGS` runs the failed tests of a suite again and again, and changes one condition at a",
+        "time: the tests before it, what they leave, seeds, the time zone, the clock, load, ports, the network, an earlier run. The",
+        "finding names the **kind**, the **culprit**, a command that shows the failure, one that does not, and how to mend it.",
+        "`--explain-budget 5m` is the time for all tests together (default 120s). The verdict does not change.",
+        "",
+        "## The kinds",
+        "",
+        "| kind | what it is | what shows it | the command | how to mend it |",
+        "|---|---|---|---|---|",
+        *(
+            f"| `{kind}` | {text.meaning} | {text.shown_by} | `{text.command}` | {text.mend} |"
+            for kind, text in MEANINGS.items()
+        ),
+        "",
+        "`PLUGIN` is `PYTHONPATH=… CI_DOCTOR_TRIAL='{…}'` and `-p _ci_doctor_trial`: conditions that no environment makes. The",
+        "finding holds the whole line. This table is made from `ci_doctor/pytest_runs/explain/kinds.py`; a test holds both together.",
+        "",
+        FLAKY_KINDS_TEXT.strip(),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+FLAKY_KINDS_TEXT = f"""
+## How it is found
+
+1. The test runs alone, and once more after the tests that ran before it in its process, in their order, both with fixed seeds.
+2. If these two end in opposite ways, a bisection over the tests before it finds the culprit: about log2(n) runs, 10 for 1,000 tests.
+   Ten more runs confirm it. If no single test is enough, delta debugging finds a small set of tests. Then what the culprit leaves
+   (variables, attributes, caches, files, threads, processes, the event loop) is put back item by item, until the test ends the other
+   way: that item is named.
+3. Otherwise each other condition is tried alone. One that changes the ending is confirmed.
+4. If none does, the test runs up to {PLAIN_RUNS} times alone with nothing controlled. The finding says how often it failed, and which
+   failure rate that excludes with 95 % confidence (Clopper & Pearson's exact limit): {PLAIN_RUNS} passes exclude 5 %.
+
+**A kind is named only if it is confirmed.** With the condition the test must fail in five runs of five, and without it pass in five of
+five, in mixed order. Load, the clock and the network make a failure likely, not certain: they may instead show it in twelve runs of
+each by Fisher's exact test, with p <= {LEVEL}. At most {MOST_CONFIRMATIONS} conditions are confirmed for a test. So a test that fails by chance, at
+whatever rate, is given a wrong kind with a probability of at most {WRONG_KIND_AT_MOST:.1%}. This needs runs that do not depend on each other.
+
+## What a run does to the machine
+
+A trial runs in the project's directory with a `TMPDIR` of its own, in one process, without the reports that ARGS ask for. Afterwards
+ci-doctor ends the processes that it left, removes the files that it made outside `TMPDIR`, and writes back files of up to 1 MiB that
+it changed or removed. It knows them from Python's audit events (PEP 578): what other programs or C code write is not taken back.
+`~/.cache` is left alone. Under `load` the process group of the trial is stopped and continued, so that no other process is slower for it.
+
+## What it does not see
+
+- State that Python cannot read or put back: memory of C extensions, open descriptors, rows in a database. The polluter is named all the
+  same, as `state` without an item.
+- The date: the time zone moves it by a day at most. A test that fails on 29 February only is not explained.
+- Two tests in two workers of pytest-xdist that meet at the same time. A fixed port or a file in common is found, the other test is not.
+- The random numbers of the kernel (`os.urandom`, `secrets`, `uuid4`) and generators that a test seeds by itself.
+- A test that failed in each attempt is explained only by another order: if the suite ran in the order of its files, it is a failure.
+- Two Python threads that race for the interpreter's lock: pauses seldom change who wins. A thread that waits, or works outside the
+  lock, is found.
+- A service that answers differently: `network` says that the test needs it.
+
+The words victim, brittle, polluter and state-setter are those of iFixFlakies (Shi et al., ESEC/FSE 2019), the search for a minimal set is
+that of Zeller & Hildebrandt (IEEE TSE 2002), the other kinds follow Luo et al. (FSE 2014).
+`python benchmarks/flaky_kinds.py` measures the shares of right kinds and culprits ([RESULTS.md](../benchmarks/RESULTS.md)).
+"""
+
+
 @pytest.mark.parametrize(
     ("name", "page"),
     [
+        ("flaky-kinds.md", flaky_kinds_page()),
         ("findings.md", findings_page()),
         ("exit-codes.md", exit_codes_page()),
         ("diagnose-rules.md", log_rules_page()),

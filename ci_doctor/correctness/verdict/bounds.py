@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a green verdict excludes on each request, whatever the noise and however early a run ends. Pure."""
 
-import math
 from collections.abc import Collection, Sequence
 from functools import lru_cache
 
 from ci_doctor.correctness.verdict.decision import RequestBound
 from ci_doctor.correctness.verdict.patterns import MISSING, Pattern, Patterns
+from ci_doctor.model import binomial
 
 # The confidence with which a bound excludes a fault.
 CONFIDENCE = 0.95
-_STEPS = 60
 
 
 def request_bounds(
@@ -47,23 +46,5 @@ def upper_limit(differed: int, starts: int) -> float:
     never falls while an experiment goes on. So for each number the first moment at which the limit
     would be untrue is the only one that counts, and the limit holds at whatever moment it ends.
     """
-    if differed >= starts:
-        return 1.0
     error = (1 - CONFIDENCE) / 2 ** (differed + 1)
-    low, high = 0.0, 1.0
-    for _ in range(_STEPS):
-        middle = (low + high) / 2
-        if _at_most(differed, starts, middle) > error:
-            low = middle
-        else:
-            high = middle
-    return high
-
-
-def _at_most(events: int, trials: int, share: float) -> float:
-    """The probability of `events` or fewer in `trials`, each with probability `share`."""
-    terms = []
-    for count in range(events + 1):
-        ways = math.comb(trials, count)
-        terms.append(ways * share**count * (1 - share) ** (trials - count))
-    return math.fsum(terms)
+    return binomial.upper_limit(differed, starts, error)

@@ -31,6 +31,28 @@ class AttemptFacts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     log: str | None = None
 
 
+class ExplanationFacts(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Why a test is flaky, by `--explain-flaky`.
+
+    kind: None if no condition decides how it ends. culprit: the test or the condition. left: what the
+    culprit leaves, in sentences. reproduce, control: shell commands, the second one of which ends in
+    the opposite way. plain_runs: runs alone with nothing controlled, plain_failures of which failed.
+    is_searched: false if the time was over before all conditions were tried.
+    """
+
+    runs: int
+    duration_s: float
+    kind: str | None = None
+    culprit: str | None = None
+    left: tuple[str, ...] = ()
+    reproduce: str | None = None
+    control: str | None = None
+    plain_runs: int = 0
+    plain_failures: int = 0
+    is_searched: bool = True
+    reason: str | None = None
+
+
 class TestFacts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A test that did not simply pass.
 
@@ -48,6 +70,7 @@ class TestFacts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     is_new: bool = False
     quarantined: bool = False
     cause: str | None = None
+    explanation: ExplanationFacts | None = None
 
 
 class SessionFacts(Struct, frozen=True, kw_only=True, omit_defaults=True):

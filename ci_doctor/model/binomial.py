@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exact limits of a rate, from a number of events in independent trials. Pure.
+
+The limits are Clopper & Pearson's (1934, doi:10.1093/biomet/26.4.404).
+"""
+
+import math
+
+_STEPS = 60
+
+
+def upper_limit(events: int, trials: int, error: float) -> float:
+    """The rate, from 0 to 1, above which `events` or fewer in `trials` have a chance below `error`.
+
+    1 if each trial was an event, or if there was none.
+    """
+    if events >= trials:
+        return 1.0
+    low, high = 0.0, 1.0
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        if _at_most(events, trials, middle) > error:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def lower_limit(events: int, trials: int, error: float) -> float:
+    """The rate below which `events` or more in `trials` have a chance below `error`."""
+    return 1.0 - upper_limit(trials - events, trials, error)
+
+
+def _at_most(events: int, trials: int, rate: float) -> float:
+    """The probability of `events` or fewer in `trials`, each with probability `rate`."""
+    terms = []
+    for count in range(events + 1):
+        ways = math.comb(trials, count)
+        terms.append(ways * rate**count * (1 - rate) ** (trials - count))
+    return math.fsum(terms)

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on other interpreters: what a test leaves in its process, and how to put it back.
+
+A state is a dictionary of items. The id of an item is stable from run to run, so that a later run
+can be asked to put back one of them alone.
+"""
+
+import functools
+import locale
+import os
+import re
+import signal
+import socket
+import sys
+import threading
+import time
+
+from _ci_doctor_cells import HIDDEN, OURS, Cell, Walk, brief, own_module  # type: ignore[import-not-found]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Dict, List, Optional, Set, Tuple
+
+    Change = Tuple[str, str, Callable[[], object]]
+
+_SECRET = re.compile("TOKEN|SECRET|PASS|KEY|CREDENTIAL|AUTH", re.IGNORECASE)
+# Read once: a test may clear the environment.
+_MARK = ("CI_DOCTOR_TRIAL_ID=" + os.environ.get("CI_DOCTOR_TRIAL_ID", "")).encode()
+
+
+def _loop() -> "Tuple[Any, Any, Dict[str, Any]]":
+    """The policy of asyncio, the main thread's event loop, and all that the policy knows of it."""
+    events = sys.modules.get("asyncio.events")
+    policy = getattr(events, "_event_loop_policy", None)
+    local = getattr(policy, "_local", None)
+    names = {} if local is None else dict(vars(local))
+    return policy, getattr(local, "_loop", None), names
+
+
+def _set_loop(before: "Tuple[Any, Any, Dict[str, Any]]") -> None:
+    events: Any = sys.modules["asyncio.events"]
+    events._event_loop_policy = before[0]
+    if before[0] is not None:
+        local = before[0]._local
+        vars(local).clear()
+        vars(local).update(before[2])
+
+
+def _shown(name: str, value: "Optional[str]") -> str:
+    """The value of a variable, as far as a report may hold it."""
+    if value is None:
+        return "unset"
+    return "set" if _SECRET.search(name) else brief(value)
+
+
+def _signals() -> "Dict[int, Any]":
+    return {number: signal.getsignal(number) for number in sorted(signal.valid_signals())}
+
+
+def _put_signals(handlers: "Dict[int, Any]") -> None:
+    for number, handler in handlers.items():
+        if handler is not None and signal.getsignal(number) is not handler:
+            signal.signal(number, handler)
+
+
+def _umask() -> int:
+    mask = os.umask(0o22)
+    os.umask(mask)
+    return mask
+
+
+def _set_locale(value: str) -> None:
+    locale.setlocale(locale.LC_ALL, value)
+
+
+_SETTINGS = {
+    "the umask": (_umask, os.umask),
+    "the locale": (lambda: locale.setlocale(locale.LC_ALL), _set_locale),
+    "sys.path": (lambda: list(sys.path), lambda value: sys.path.__setitem__(slice(None), value)),
+    "the default timeout of sockets": (socket.getdefaulttimeout, socket.setdefaulttimeout),
+    "the recursion limit": (sys.getrecursionlimit, sys.setrecursionlimit),
+    "the signal handlers": (_signals, _put_signals),
+}  # type: Dict[str, Tuple[Callable[[], Any], Callable[[Any], object]]]
+
+
+def processes() -> "Set[int]":
+    """The processes that this trial started, also those that left its session."""
+    pids = set()
+    for name in os.listdir("/proc"):
+        if not name.isdigit() or int(name) == os.getpid():
+            continue
+        try:
+            with open("/proc/%s/environ" % name, "rb") as file:
+                is_ours = _MARK in file.read().split(b"\0")
+            with open("/proc/%s/stat" % name, "rb") as file:
+                is_dead = file.read().rpartition(b")")[2].split()[0] == b"Z"
+        except OSError:
+            continue
+        if is_ours and not is_dead:
+            pids.add(int(name))
+    return pids
+
+
+class Snapshot:
+    """The state of this process at a moment."""
+
+    def __init__(self, root: str) -> None:
+        self.environ = dict(os.environ)
+        self.cwd = os.getcwd()
+        self.settings = {name: pair[0]() for name, pair in _SETTINGS.items()}
+        self.modules = dict(sys.modules)
+        self.threads = set(threading.enumerate())
+        self.processes = processes()
+        self.loop = _loop()
+        self.walk = Walk(own_module(root))
+        for name, module in list(sys.modules.items()):
+            if isinstance(module, type(sys)) and not name.startswith(OURS):
+                self.walk.module(name, module)
+        logging = sys.modules.get("logging")
+        if logging is not None:
+            self.walk.cells.append(Cell("@logging.root", logging.root, dict(vars(logging.root))))
+            manager = logging.root.manager
+            self.walk.cells.append(Cell("@logging.root.manager", manager, dict(vars(manager))))
+
+    def changes(self) -> "List[Change]":
+        """What differs now: the id of the item, a sentence, and how to put it back."""
+        found = self._environ() + self._settings() + self._modules() + self._running()
+        for cell in self.walk.cells:
+            try:
+                found += cell.changes()
+            except Exception:  # noqa: BLE001 - a container of the project may raise anything
+                continue
+        return found
+
+    def _environ(self) -> "List[Change]":
+        found = []
+        for name in sorted(set(self.environ) | set(os.environ)):
+            before, after = self.environ.get(name), os.environ.get(name)
+            if before == after or name in HIDDEN:
+                continue
+            was = _shown(name, before)
+            now = _shown(name, after)
+            found.append(
+                ("environ:" + name, "%s was %s, is %s" % (name, was, now), self._env(name))
+            )
+        return found
+
+    def _env(self, name: str) -> "Callable[[], object]":
+        def put_back() -> None:
+            if name in self.environ:
+                os.environ[name] = self.environ[name]
+            else:
+                os.environ.pop(name, None)
+            if name == "TZ":
+                time.tzset()
+
+        return put_back
+
+    def _settings(self) -> "List[Change]":
+        found: "List[Change]" = []
+        for name, (read, write) in _SETTINGS.items():
+            before, after = self.settings[name], read()
+            if before != after:
+                what = "%s was %s, is %s" % (name, brief(before), brief(after))
+                found.append(("state:" + name, what, functools.partial(write, before)))
+        try:
+            cwd = os.getcwd()
+        except OSError:
+            cwd = "a removed directory"
+        if cwd != self.cwd:
+            what = "the working directory was %s, is %s" % (self.cwd, cwd)
+            found.append(("directory:cwd", what, lambda: os.chdir(self.cwd)))
+        return found
+
+    def _modules(self) -> "List[Change]":
+        found: "List[Change]" = []
+        for name in sorted(set(self.modules) | set(sys.modules)):
+            before, after = self.modules.get(name), sys.modules.get(name)
+            is_plain_import = before is None and getattr(after, "__spec__", None) is not None
+            if before is after or is_plain_import or name.startswith(OURS):
+                continue
+            what = "sys.modules[%r] was replaced" % name
+            found.append(("state:sys.modules." + name, what, self._module(name)))
+        return found
+
+    def _module(self, name: str) -> "Callable[[], object]":
+        def put_back() -> None:
+            if name in self.modules:
+                sys.modules[name] = self.modules[name]
+            else:
+                sys.modules.pop(name, None)
+
+        return put_back
+
+    def _running(self) -> "List[Change]":
+        found: "List[Change]" = []
+        for thread in threading.enumerate():
+            if thread not in self.threads:
+                what = "the thread %s still runs" % thread.name
+                # A thread cannot be ended from outside: another run does not start it at all.
+                found.append(("thread:thread", what, lambda: None))
+        if _loop()[1] is not self.loop[1]:
+            what = "the event loop of the main thread was replaced"
+            found.append(("thread:loop", what, lambda: _set_loop(self.loop)))
+        for pid in sorted(processes() - self.processes):
+            what = "the process %s still runs" % _command(pid)
+            found.append(("process:" + _command(pid), what, functools.partial(_end, pid)))
+        return found
+
+
+def _command(pid: int) -> str:
+    try:
+        with open("/proc/%d/cmdline" % pid, "rb") as file:
+            words = file.read().split(b"\0")
+    except OSError:
+        return "?"
+    return b" ".join(words).decode("utf-8", "replace").strip()[:80]
+
+
+def _end(pid: int) -> None:
+    """End a process that this trial started, and wait until it is gone."""
+    try:
+        descriptor = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
+        os.kill(pid, signal.SIGKILL)
+    except OSError:
+        return
+    if descriptor is not None:
+        import select
+
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        poll.poll(5000)
+        os.close(descriptor)

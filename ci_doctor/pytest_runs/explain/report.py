@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From explanations to findings and facts. Pure."""
+
+from collections.abc import Callable
+
+from ci_doctor.model.binomial import lower_limit, upper_limit
+from ci_doctor.model.facts.pytest import ExplanationFacts
+from ci_doctor.model.finding import Evidence, Finding, ShellCommand
+from ci_doctor.pytest_runs.explain import rules
+from ci_doctor.pytest_runs.explain.explanation import ExplainedSuspect, Explanation
+from ci_doctor.pytest_runs.explain.kinds import MEANINGS, FlakyKind
+from ci_doctor.pytest_runs.explain.trial import Ending, FlakyTrial
+
+CONFIDENCE = 0.95
+CommandOf = Callable[[FlakyTrial], str]
+
+_VICTIMS = frozenset(
+    {
+        FlakyKind.STATE,
+        FlakyKind.ENVIRONMENT,
+        FlakyKind.DIRECTORY,
+        FlakyKind.CONCURRENCY,
+        FlakyKind.PROCESS,
+        FlakyKind.FILE,
+        FlakyKind.IMPORT,
+    }
+)
+
+
+def explained_finding(explained: ExplainedSuspect, command_of: CommandOf) -> Finding:
+    """The finding about one test; `command_of` gives the shell command of a trial."""
+    found = explained.explanation
+    after = f"{explained.trials} runs in {explained.duration_s:.0f} s"
+    if found.kind is None or found.cause is None:
+        return rules.NO_KIND.finding(
+            f"{found.test}: {nothing_found(found)}", evidence=(Evidence(excerpt=after),)
+        )
+    meaning = MEANINGS[found.kind]
+    evidence = [Evidence(excerpt=meaning.meaning), *(Evidence(excerpt=each) for each in found.left)]
+    control = "" if found.control is None else command_of(found.control)
+    if control:
+        evidence.append(Evidence(excerpt=f"it {_word(found.expected.opposite)} by: {control}"))
+    evidence.append(Evidence(excerpt=f"mend: {meaning.mend}"))
+    evidence.append(Evidence(excerpt=after))
+    return rules.KIND.finding(
+        f"{found.test}: {_sentence(found, found.kind)}",
+        evidence=tuple(evidence),
+        remedy=ShellCommand(command_of(found.cause)),
+    )
+
+
+def explanation_facts(explained: ExplainedSuspect, command_of: CommandOf) -> ExplanationFacts:
+    """The same for programs."""
+    found = explained.explanation
+    return ExplanationFacts(
+        kind=found.kind,
+        culprit=found.culprit or None,
+        left=found.left,
+        reproduce=None if found.cause is None else command_of(found.cause),
+        control=None if found.control is None else command_of(found.control),
+        runs=explained.trials,
+        duration_s=round(explained.duration_s, 3),
+        plain_runs=found.plain_runs,
+        plain_failures=found.plain_failures,
+        is_searched=found.is_searched,
+        reason=found.reason,
+    )
+
+
+def _sentence(found: Explanation, kind: FlakyKind) -> str:
+    if kind is FlakyKind.BRITTLE:
+        return f"{kind}: it passes after {found.culprit}, and not without it"
+    if kind is FlakyKind.EARLIER_RUN:
+        return f"{kind}: it depends on what an earlier run of itself left"
+    if kind in _VICTIMS:
+        return f"{kind}: it fails after {found.culprit}, and not without it"
+    return f"{kind}: it fails with {found.culprit}, and not otherwise"
+
+
+def _word(ending: Ending) -> str:
+    return "passes" if ending is Ending.PASSED else "fails"
+
+
+def nothing_found(found: Explanation) -> str:
+    """What is known if no condition decides the ending: how far the search came, and the rate."""
+    if found.reason is not None:
+        return f"not explained: {found.reason}"
+    searched = "no condition decides how it ends"
+    if not found.is_searched:
+        searched = "the time was over before all conditions were tried, and none so far decides"
+    return f"{searched}; {_rate(found.plain_failures, found.plain_runs)}"
+
+
+def _rate(failures: int, runs: int) -> str:
+    """The failure rate that the runs alone, with nothing controlled, leave possible."""
+    if not runs:
+        return "no time was left to count failures"
+    if failures == runs:
+        return f"it failed in all of {runs} runs alone: here it is not flaky"
+    if not failures:
+        upper = upper_limit(0, runs, 1 - CONFIDENCE)
+        return (
+            f"it passed in all of {runs} runs alone, which excludes a failure rate above {upper:.1%} "
+            f"({CONFIDENCE:.0%} confidence)"
+        )
+    lower = lower_limit(failures, runs, (1 - CONFIDENCE) / 2)
+    upper = upper_limit(failures, runs, (1 - CONFIDENCE) / 2)
+    return (
+        f"it failed in {failures} of {runs} runs alone, a rate from {lower:.1%} to {upper:.1%} "
+        f"({CONFIDENCE:.0%} confidence)"
+    )

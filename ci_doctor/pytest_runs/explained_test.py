@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the report says of why a test is flaky. Pure."""
+
+from msgspec import Struct
+
+from ci_doctor.model.facts.pytest import ExplanationFacts
+from ci_doctor.model.finding import Finding
+
+
+class ExplainedTest(Struct, frozen=True, kw_only=True):
+    """A test by its node id, with its finding and its facts."""
+
+    test: str
+    finding: Finding
+    facts: ExplanationFacts

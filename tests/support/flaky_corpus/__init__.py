@@ -1,0 +1,1 @@
+"""Small programs with a flaky test each, of every kind, and what is wrong with them."""

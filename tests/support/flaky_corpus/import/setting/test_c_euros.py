@@ -1,0 +1,7 @@
+"""And this one relies on the setting."""
+
+from shop import settings
+
+
+def test_euros() -> None:
+    assert settings.CURRENCY == "EUR"

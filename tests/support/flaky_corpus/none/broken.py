@@ -1,0 +1,5 @@
+"""A test that always fails."""
+
+
+def test_broken() -> None:
+    assert sum(range(5)) == 11

@@ -1,0 +1,1 @@
+"""The program whose tests are flaky."""

@@ -1,0 +1,50 @@
+"""The command that makes a trial again."""
+
+import json
+import shlex
+
+from ci_doctor.pytest_runs.explain.command_line import (
+    PLUGIN,
+    PLUGIN_FOLDER,
+    options_for_tests,
+    shell_command,
+)
+from ci_doctor.pytest_runs.explain.trial import FlakyTrial
+
+
+def test_an_order_needs_nothing_of_ours() -> None:
+    trial = FlakyTrial(target="a.py::t[x y]", before=("a.py::p",), hash_seed=0)
+
+    line = shell_command(trial, "python")
+
+    assert line == "PYTHONHASHSEED=0 python -m pytest -p no:randomly a.py::p 'a.py::t[x y]'"
+
+
+def test_an_earlier_run_is_a_command_of_its_own() -> None:
+    trial = FlakyTrial(target="a.py::t", earlier=("a.py::t",), zone="UTC")
+
+    command = "TZ=UTC python -m pytest -p no:randomly a.py::t"
+    assert shell_command(trial, "python") == f"{command}; {command}"
+
+
+def test_a_condition_of_the_plugin_brings_the_plugin() -> None:
+    trial = FlakyTrial(target="a.py::t", seed=3, hash_seed=1)
+
+    words = shlex.split(shell_command(trial, "python", ["-m", "not slow"]))
+
+    assert words[:2] == ["PYTHONHASHSEED=1", f"PYTHONPATH={PLUGIN_FOLDER}"]
+    assert json.loads(words[2].removeprefix("CI_DOCTOR_TRIAL=")) == {
+        "seed": 3,
+        "tests": ["a.py::t"],
+    }
+    assert words[3:] == ["python", "-m", "pytest", "-p", PLUGIN, "-m", "not slow", "a.py"]
+
+
+def test_options_of_a_suite_and_its_paths_are_left_out() -> None:
+    words = shlex.split(
+        "-p my -n 2 --dist=loadfile tests/a.py -x --junitxml r.xml --cov=src -m 'not slow' -n0"
+    )
+
+    kept = options_for_tests(words, lambda word: word.startswith("tests/"))
+
+    assert kept == ("-p", "my", "-m", "not slow", "-n0")
