@@ -10,10 +10,11 @@ import msgspec
 from msgspec import Struct
 
 from ci_doctor.errors import ConfigError
+from ci_doctor.pytest_runs.naming import group_and_name
 
 
 class QuarantineEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """test: a node id; `*` stands for any characters. until: the last day on which it holds."""
+    """test: a node id, or a name as in JUnit files; `*` stands for any characters. until: the last day on which it holds."""
 
     test: str
     reason: str
@@ -78,7 +79,12 @@ def quarantine(
 def matches(entry: QuarantineEntry, test: str) -> bool:
     """Whether `entry` is about the test with this node id.
 
-    Brackets are no sets of characters: they stand in the ids of parametrised tests.
+    The entry may name it as JUnit files do, and so `history quarantine suggest`:
+    `tests.test_a.TestX::test_y`. Brackets are no sets of characters: they stand in the ids of
+    parametrised tests.
     """
     pattern = entry.test.replace("[", "[[]")
-    return entry.test == test or ("*" in pattern and fnmatchcase(test, pattern))
+    names = (test, "::".join(group_and_name(test)))
+    return entry.test in names or (
+        "*" in pattern and any(fnmatchcase(name, pattern) for name in names)
+    )

@@ -35,6 +35,13 @@ def test_an_entry_holds_its_test_and_stars_hold_many(pattern: str, held: bool) -
     assert (len(found.unused) == 0) is held
 
 
+def test_an_entry_may_name_the_test_as_the_history_suggests_it() -> None:
+    test = "tests/api/test_serve.py::TestStream::test_first[a::b]"
+    for name in ("tests.api.test_serve.TestStream::test_first[a::b]", "tests.api.test_serve.*"):
+        assert list(quarantine([entry(name)], [test], TODAY).held) == [test]
+    assert not quarantine([entry("tests.api.test_serve::test_first")], [test], TODAY).held
+
+
 def test_an_entry_holds_through_its_last_day_and_no_longer() -> None:
     yesterday = TODAY - dt.timedelta(days=1)
 
