@@ -7,7 +7,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 
-class AttemptOutcome(StrEnum):
+class PytestOutcome(StrEnum):
     """How one attempt of a test ended.
 
     `error`: its setup or teardown failed. `crashed`: the process died by a signal while it ran.
@@ -29,10 +29,10 @@ class AttemptOutcome(StrEnum):
 # What pytest itself counts as no failure.
 GREEN = frozenset(
     {
-        AttemptOutcome.PASSED,
-        AttemptOutcome.SKIPPED,
-        AttemptOutcome.XFAILED,
-        AttemptOutcome.XPASSED,
+        PytestOutcome.PASSED,
+        PytestOutcome.SKIPPED,
+        PytestOutcome.XFAILED,
+        PytestOutcome.XPASSED,
     }
 )
 
@@ -71,7 +71,7 @@ class TestAttempt(Struct, frozen=True, kw_only=True):
     __test__ = False  # no class of tests, whatever its name
 
     test: str
-    outcome: AttemptOutcome
+    outcome: PytestOutcome
     pid: int | None = None
     index: int | None = None
     worker: str | None = None

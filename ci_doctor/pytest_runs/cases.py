@@ -3,7 +3,7 @@
 
 from ci_doctor.model.outcome import Case, CaseAttempt, CaseOutcome
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.pytest_runs.attempt import AttemptOutcome, RunKind, TestAttempt
+from ci_doctor.pytest_runs.attempt import PytestOutcome, RunKind, TestAttempt
 from ci_doctor.pytest_runs.judging import RunAttempt, TestJudgement
 from ci_doctor.pytest_runs.naming import group_and_name
 from ci_doctor.pytest_runs.result import PytestResult
@@ -69,11 +69,11 @@ def _case_attempt(run: RunAttempt) -> CaseAttempt:
 
 
 def _outcome_of(attempt: TestAttempt) -> CaseOutcome:
-    if attempt.outcome is AttemptOutcome.SKIPPED:
+    if attempt.outcome is PytestOutcome.SKIPPED:
         return CaseOutcome.SKIPPED
     if attempt.is_green:
         return CaseOutcome.PASSED
-    if attempt.outcome is AttemptOutcome.FAILED:
+    if attempt.outcome is PytestOutcome.FAILED:
         return CaseOutcome.FAILED
     return CaseOutcome.ERROR
 

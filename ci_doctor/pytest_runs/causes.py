@@ -11,7 +11,7 @@ from ci_doctor.diagnosis.diagnosis import diagnose, load_rules
 from ci_doctor.diagnosis.exit_status import may_be_retried
 from ci_doctor.diagnosis.wording import title
 from ci_doctor.errors import CiDoctorError
-from ci_doctor.pytest_runs.attempt import AttemptOutcome, TestAttempt
+from ci_doctor.pytest_runs.attempt import PytestOutcome, TestAttempt
 
 # Tests that are looked at: the others rarely say something else.
 _MOST: Final = 20
@@ -68,7 +68,7 @@ def _text(failed: FailedRun) -> str:
     attempt = failed.attempt
     parts = [attempt.output or "", _errors_in(attempt.traceback or ""), attempt.message or ""]
     # What a process printed before it died is in its log alone.
-    if attempt.outcome in {AttemptOutcome.CRASHED, AttemptOutcome.LOST} and failed.log:
+    if attempt.outcome in {PytestOutcome.CRASHED, PytestOutcome.LOST} and failed.log:
         parts.insert(0, _end_of(Path(failed.log)))
     return "\n".join(part for part in parts if part) + "\n"
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from ci_doctor.pytest_runs.attempt import AttemptOutcome, PytestSession, RunKind
+from ci_doctor.pytest_runs.attempt import PytestOutcome, PytestSession, RunKind
 from ci_doctor.pytest_runs.explain.command_line import options_for_tests, shell_command
 from ci_doctor.pytest_runs.explain.driver import explained
 from ci_doctor.pytest_runs.explain.explanation import ExplainedSuspect
@@ -73,9 +73,9 @@ def _collected_before(test: str, session: PytestSession) -> tuple[str, ...]:
 
 
 def _error(failure: SuiteFailure) -> str | None:
-    if failure.attempt.outcome is AttemptOutcome.TIMEOUT:
+    if failure.attempt.outcome is PytestOutcome.TIMEOUT:
         return TIMED_OUT
-    if failure.attempt.outcome in {AttemptOutcome.CRASHED, AttemptOutcome.LOST}:
+    if failure.attempt.outcome in {PytestOutcome.CRASHED, PytestOutcome.LOST}:
         return CRASHED
     return error_class(failure.attempt.message)
 
@@ -179,7 +179,7 @@ class Explainer:
             timeout_s=self.plan.timeout_s or _TEST_LIMIT_S,
         )
         session = self._runner.run(plan, logs=self._scratch)
-        if any(each.outcome is AttemptOutcome.TIMEOUT for each in session.attempts):
+        if any(each.outcome is PytestOutcome.TIMEOUT for each in session.attempts):
             return None
         return session.exit_code if session.exit_code is not None else -1
 

@@ -9,7 +9,7 @@ from ci_doctor.model.finding import Evidence, Finding, ShellCommand
 from ci_doctor.model.rule import Rule
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.pytest_runs import rules
-from ci_doctor.pytest_runs.attempt import AttemptOutcome, TestAttempt
+from ci_doctor.pytest_runs.attempt import PytestOutcome, TestAttempt
 from ci_doctor.pytest_runs.judging import TestJudgement
 from ci_doctor.pytest_runs.naming import command_of
 from ci_doctor.pytest_runs.result import PytestResult
@@ -94,7 +94,7 @@ def _excerpt(attempt: TestAttempt) -> str:
     text = attempt.traceback or attempt.message or ""
     if len(text) <= _EXCERPT:
         return text
-    if attempt.outcome is AttemptOutcome.TIMEOUT:
+    if attempt.outcome is PytestOutcome.TIMEOUT:
         return f"{text[:_EXCERPT]}…"
     return f"…{text[-_EXCERPT:]}"
 
@@ -152,4 +152,4 @@ def _of_quarantine(result: PytestResult) -> Iterator[Finding]:
 
 def _all_skipped(result: PytestResult) -> bool:
     attempts = [attempt for session in result.suite for attempt in session.attempts]
-    return bool(attempts) and all(attempt.outcome is AttemptOutcome.SKIPPED for attempt in attempts)
+    return bool(attempts) and all(attempt.outcome is PytestOutcome.SKIPPED for attempt in attempts)

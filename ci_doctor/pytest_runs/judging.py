@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from msgspec import Struct
 
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.pytest_runs.attempt import AttemptOutcome, PytestSession, RunKind, TestAttempt
+from ci_doctor.pytest_runs.attempt import PytestOutcome, PytestSession, RunKind, TestAttempt
 
 _IN_SUITE = frozenset({RunKind.SUITE, RunKind.REST})
 # Outcomes of a phase by which a plugin announces that it runs the test again.
@@ -161,7 +161,7 @@ def _final(suite: Sequence[TestAttempt]) -> tuple[TestAttempt, ...]:
         is_last = index == len(suite) - 1
         was_retried = any(outcome in _RETRIED for _, outcome, _ in attempt.phases)
         # After a crash pytest-rerunfailures has another worker run the test.
-        was_retried = was_retried or attempt.outcome is AttemptOutcome.CRASHED
+        was_retried = was_retried or attempt.outcome is PytestOutcome.CRASHED
         if is_last or not was_retried:
             final.append(attempt)
     return tuple(final)
@@ -208,7 +208,7 @@ def _of_failures(
 ) -> tuple[Verdict, str]:
     count = len(failures)
     times = "its attempt" if count == 1 else f"each of {count} attempts"
-    if all(attempt.outcome is AttemptOutcome.LOST for attempt in failures):
+    if all(attempt.outcome is PytestOutcome.LOST for attempt in failures):
         return Verdict.VOID, f"{times} ended without a result"
     cause = known.causes.get(test)
     if test in known.outside and cause is not None:

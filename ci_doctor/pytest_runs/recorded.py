@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.pytest_runs.attempt import AttemptOutcome, PytestSession, RunKind, TestAttempt
+from ci_doctor.pytest_runs.attempt import PytestOutcome, PytestSession, RunKind, TestAttempt
 from ci_doctor.pytest_runs.records import (
     CollectErrorRecord,
     CrashRecord,
@@ -153,7 +153,7 @@ def _attempts(read: ReadRecords, end: PytestEnd) -> tuple[TestAttempt, ...]:
     # A worker may die before the start of a test is written: pytest-xdist names it all the same.
     for name, text in texts.items():
         if name not in known:
-            lost.append(TestAttempt(test=name, outcome=AttemptOutcome.CRASHED, message=text))
+            lost.append(TestAttempt(test=name, outcome=PytestOutcome.CRASHED, message=text))
     # Of one test, an attempt that crashed comes before those that ended: it was tried again.
     return (*lost, *ended)
 
@@ -194,23 +194,23 @@ def _within(attempt: TestAttempt, limit_s: float | None) -> TestAttempt:
     if limit_s is None or seconds <= limit_s:
         return attempt
     message = f"ran for {seconds:g} s, longer than {limit_s:g} s"
-    return replace(attempt, outcome=AttemptOutcome.TIMEOUT, message=message)
+    return replace(attempt, outcome=PytestOutcome.TIMEOUT, message=message)
 
 
-def _outcome(phases: Sequence[tuple[str, str, float]]) -> AttemptOutcome:
+def _outcome(phases: Sequence[tuple[str, str, float]]) -> PytestOutcome:
     """The worst of all phases: a subtest that failed is a phase of its own."""
     outcomes = {outcome for _, outcome, _ in phases}
     if any(outcome in _FAILED for when, outcome, _ in phases if when == "call"):
-        return AttemptOutcome.FAILED
+        return PytestOutcome.FAILED
     if outcomes & _FAILED:
-        return AttemptOutcome.ERROR
-    for outcome in (AttemptOutcome.XFAILED, AttemptOutcome.XPASSED, AttemptOutcome.SKIPPED):
+        return PytestOutcome.ERROR
+    for outcome in (PytestOutcome.XFAILED, PytestOutcome.XPASSED, PytestOutcome.SKIPPED):
         if outcome in outcomes:
             return outcome
     # A test is no pass without its call, nor with an outcome that nobody knows.
     if outcomes == {"passed"} and any(when == "call" for when, _, _ in phases):
-        return AttemptOutcome.PASSED
-    return AttemptOutcome.LOST
+        return PytestOutcome.PASSED
+    return PytestOutcome.LOST
 
 
 def _without_end(
@@ -219,7 +219,7 @@ def _without_end(
     """The attempt that was running when its process ended."""
     attempt = TestAttempt(
         test=start.id,
-        outcome=AttemptOutcome.LOST,
+        outcome=PytestOutcome.LOST,
         pid=start.p,
         index=start.n,
         worker=worker,
@@ -229,7 +229,7 @@ def _without_end(
         seconds = end.timed_out[start.id]
         return replace(
             attempt,
-            outcome=AttemptOutcome.TIMEOUT,
+            outcome=PytestOutcome.TIMEOUT,
             duration_s=seconds,
             message=f"ran longer than {seconds:g} s; ci-doctor ended its process",
             traceback=end.stacks.get(start.id),
@@ -237,10 +237,10 @@ def _without_end(
     # The status of a worker is pytest-xdist's to know.
     if worker is not None:
         message = text or "its worker ended without a result"
-        return replace(attempt, outcome=AttemptOutcome.CRASHED, message=message)
+        return replace(attempt, outcome=PytestOutcome.CRASHED, message=message)
     if end.returncode is None:
         return replace(attempt, message="its process ended in an unknown way")
     how = describe_exit(end.returncode)
     if end.returncode < 0:
-        return replace(attempt, outcome=AttemptOutcome.CRASHED, message=f"its process was {how}")
+        return replace(attempt, outcome=PytestOutcome.CRASHED, message=f"its process was {how}")
     return replace(attempt, message=f"its process ended with {how}, without a result")

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.pytest_runs.attempt import AttemptOutcome, RunKind
+from ci_doctor.pytest_runs.attempt import PytestOutcome, RunKind
 from ci_doctor.pytest_runs.judging import TestJudgement
 from ci_doctor.pytest_runs.result import PytestResult
 
@@ -32,7 +32,7 @@ def is_skipped(judged: TestJudgement) -> bool:
     return (
         judged.verdict is Verdict.PASS
         and last is not None
-        and last.outcome is AttemptOutcome.SKIPPED
+        and last.outcome is PytestOutcome.SKIPPED
     )
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.pytest_runs.attempt import AttemptOutcome, PytestSession, RunKind, TestAttempt
+from ci_doctor.pytest_runs.attempt import PytestOutcome, PytestSession, RunKind, TestAttempt
 from ci_doctor.pytest_runs.explain.reading import CRASHED, TIMED_OUT
 from ci_doctor.pytest_runs.explain.suspect import Suspect
 from ci_doctor.pytest_runs.explain.trial import FlakyTrial
@@ -15,33 +15,33 @@ from ci_doctor.pytest_runs.reruns import SuiteFailure, retried_failures
 COLLECTED = ("a.py::s", "a.py::p", "a.py::t")
 
 
-def attempt(outcome: AttemptOutcome, message: str | None = "KeyError: 'x'") -> TestAttempt:
+def attempt(outcome: PytestOutcome, message: str | None = "KeyError: 'x'") -> TestAttempt:
     return TestAttempt(test="a.py::t", outcome=outcome, message=message)
 
 
-def session(kind: RunKind, outcome: AttemptOutcome) -> PytestSession:
+def session(kind: RunKind, outcome: PytestOutcome) -> PytestSession:
     return PytestSession(
         kind=kind, attempts=(attempt(outcome),), collected=COLLECTED, hash_seed="7", seed=3
     )
 
 
 def suspects(
-    alone: AttemptOutcome | None,
+    alone: PytestOutcome | None,
     *,
     before: tuple[str, ...] = ("a.py::p",),
     failed: TestAttempt | None = None,
 ) -> tuple[Suspect, ...]:
-    sessions = [session(RunKind.SUITE, AttemptOutcome.FAILED)]
+    sessions = [session(RunKind.SUITE, PytestOutcome.FAILED)]
     if alone is not None:
         sessions.append(session(RunKind.ALONE, alone))
     failure = SuiteFailure(
-        attempt=failed or attempt(AttemptOutcome.FAILED), before=before, is_order_known=True
+        attempt=failed or attempt(PytestOutcome.FAILED), before=before, is_order_known=True
     )
     return suspects_of([failure], sessions)
 
 
 def test_a_test_that_passes_alone_is_a_suspect_with_the_circumstances_of_the_suite() -> None:
-    [suspect] = suspects(AttemptOutcome.PASSED)
+    [suspect] = suspects(PytestOutcome.PASSED)
 
     assert suspect == Suspect(
         test="a.py::t", before=("a.py::p",), error="KeyError", hash_seed=7, seed=3
@@ -49,11 +49,11 @@ def test_a_test_that_passes_alone_is_a_suspect_with_the_circumstances_of_the_sui
 
 
 def test_a_test_that_always_failed_in_the_order_of_the_files_is_none() -> None:
-    assert suspects(AttemptOutcome.FAILED, before=("a.py::s", "a.py::p")) == ()
+    assert suspects(PytestOutcome.FAILED, before=("a.py::s", "a.py::p")) == ()
 
 
 def test_a_test_that_always_failed_in_another_order_may_need_a_test_before_it() -> None:
-    [suspect] = suspects(AttemptOutcome.FAILED, before=())
+    [suspect] = suspects(PytestOutcome.FAILED, before=())
 
     assert suspect.always_failed
     assert suspect.before == ("a.py::s", "a.py::p")
@@ -68,13 +68,13 @@ def test_without_reruns_every_failed_test_is_a_suspect() -> None:
 @pytest.mark.parametrize(
     ("outcome", "error"),
     [
-        (AttemptOutcome.TIMEOUT, TIMED_OUT),
-        (AttemptOutcome.CRASHED, CRASHED),
-        (AttemptOutcome.LOST, CRASHED),
+        (PytestOutcome.TIMEOUT, TIMED_OUT),
+        (PytestOutcome.CRASHED, CRASHED),
+        (PytestOutcome.LOST, CRASHED),
     ],
 )
-def test_a_test_that_did_not_end_is_known_by_how(outcome: AttemptOutcome, error: str) -> None:
-    [suspect] = suspects(AttemptOutcome.PASSED, failed=attempt(outcome, None))
+def test_a_test_that_did_not_end_is_known_by_how(outcome: PytestOutcome, error: str) -> None:
+    [suspect] = suspects(PytestOutcome.PASSED, failed=attempt(outcome, None))
 
     assert suspect.error == error
 
@@ -98,7 +98,7 @@ def test_the_command_is_for_a_shell_where_the_user_stands(tmp_path: Path) -> Non
 def test_a_test_that_a_plugin_ran_again_until_it_passed_is_a_failure_to_explain() -> None:
     retried = PytestSession(
         kind=RunKind.SUITE,
-        attempts=(attempt(AttemptOutcome.FAILED), attempt(AttemptOutcome.PASSED)),
+        attempts=(attempt(PytestOutcome.FAILED), attempt(PytestOutcome.PASSED)),
         collected=COLLECTED,
     )
 

@@ -4,7 +4,7 @@
 import pytest
 
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.pytest_runs.attempt import AttemptOutcome, PytestSession, RunKind, TestAttempt
+from ci_doctor.pytest_runs.attempt import PytestOutcome, PytestSession, RunKind, TestAttempt
 from ci_doctor.pytest_runs.judging import Circumstances, RunAttempt, judge, judge_tests
 
 TEST = "test_a.py::test_a"
@@ -14,7 +14,7 @@ NEW, BASELINE = RunKind.NEW, RunKind.BASELINE
 
 def runs(*tried: tuple[RunKind, str]) -> tuple[RunAttempt, ...]:
     return tuple(
-        RunAttempt(kind=kind, attempt=TestAttempt(test=TEST, outcome=AttemptOutcome(outcome)))
+        RunAttempt(kind=kind, attempt=TestAttempt(test=TEST, outcome=PytestOutcome(outcome)))
         for kind, outcome in tried
     )
 

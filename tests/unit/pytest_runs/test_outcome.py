@@ -10,7 +10,7 @@ import pytest
 from ci_doctor.model.facts.pytest import PytestFacts
 from ci_doctor.model.outcome import CaseOutcome
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.pytest_runs.attempt import AttemptOutcome, PytestSession, RunKind, TestAttempt
+from ci_doctor.pytest_runs.attempt import PytestOutcome, PytestSession, RunKind, TestAttempt
 from ci_doctor.pytest_runs.judging import RunAttempt, TestJudgement
 from ci_doctor.pytest_runs.outcome import interrupted_outcome, outcome_of
 from ci_doctor.pytest_runs.quarantine import QuarantineEntry
@@ -24,7 +24,7 @@ def judged(name: str, verdict: Verdict, *outcomes: str) -> TestJudgement:
     runs = tuple(
         RunAttempt(
             kind=RunKind.ALONE if index else RunKind.SUITE,
-            attempt=TestAttempt(test=name, outcome=AttemptOutcome(outcome), message="it broke"),
+            attempt=TestAttempt(test=name, outcome=PytestOutcome(outcome), message="it broke"),
         )
         for index, outcome in enumerate(outcomes)
     )

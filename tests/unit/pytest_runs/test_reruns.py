@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is run again after a failure."""
 
-from ci_doctor.pytest_runs.attempt import AttemptOutcome, PytestSession, RunKind, TestAttempt
+from ci_doctor.pytest_runs.attempt import PytestOutcome, PytestSession, RunKind, TestAttempt
 from ci_doctor.pytest_runs.reruns import has_passed, orders_to_repeat, suite_failures
 
 
 def attempt(name: str, outcome: str, pid: int | None = 7) -> TestAttempt:
-    return TestAttempt(test=name, outcome=AttemptOutcome(outcome), pid=pid)
+    return TestAttempt(test=name, outcome=PytestOutcome(outcome), pid=pid)
 
 
 def session(*attempts: TestAttempt, **order: tuple[str, ...]) -> PytestSession:

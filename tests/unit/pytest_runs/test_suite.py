@@ -3,14 +3,14 @@
 
 from typing import Any
 
-from ci_doctor.pytest_runs.attempt import AttemptOutcome, PytestSession, RunKind, TestAttempt
+from ci_doctor.pytest_runs.attempt import PytestOutcome, PytestSession, RunKind, TestAttempt
 from ci_doctor.pytest_runs.suite import rest_after
 
 
 def crashed(**changes: Any) -> PytestSession:
     attempts = (
-        TestAttempt(test="a", outcome=AttemptOutcome.PASSED),
-        TestAttempt(test="b", outcome=AttemptOutcome.CRASHED),
+        TestAttempt(test="a", outcome=PytestOutcome.PASSED),
+        TestAttempt(test="b", outcome=PytestOutcome.CRASHED),
     )
     usual: dict[str, Any] = {
         "kind": RunKind.SUITE,

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from ci_doctor.pytest_runs.attempt import AttemptOutcome, PytestSession, RunKind, TestAttempt
+from ci_doctor.pytest_runs.attempt import PytestOutcome, PytestSession, RunKind, TestAttempt
 from ci_doctor.pytest_runs.whole import not_run_tests, run_problems
 
 
 def attempt(name: str, outcome: str = "passed") -> TestAttempt:
-    return TestAttempt(test=name, outcome=AttemptOutcome(outcome), index=1)
+    return TestAttempt(test=name, outcome=PytestOutcome(outcome), index=1)
 
 
 def session(**changes: Any) -> PytestSession:
