@@ -31,6 +31,8 @@ _CHILDREN: Final = {**_RED, **_EARLIER, **_LATER, "skipped": AttemptOutcome.SKIP
 _ROOTS: Final = frozenset({"testsuites", "testsuite"})
 _TEARDOWN: Final = "failed on teardown"  # pytest's words for an error after the test has ended
 _PYTEST: Final = frozenset({"pytest", "pytest tests"})  # its suite, and its root since pytest 8.3
+# Of gtest for disabled tests (docs/advanced.md, "Generating an XML Report"), and of ctest.
+_NOT_RUN: Final = frozenset({"notrun", "disabled"})
 _FORM: Final = "junit"
 
 
@@ -55,11 +57,14 @@ class _Document:
         self.duration_ms = 0
         self._depth = 0
         self._suites: list[int | None] = []
-        self._suite_name = ""
+        self._names: list[str] = []
+        self._suite_number = 0
         self._case: dict[str, str] = {}
         self._children: list[_Child] = []
         self._child: _Child | None = None
         self._counts: dict[tuple[str, str], int] = {}
+        # Of each attempt: the number of its suite in the file.
+        self._places: list[int] = []
         self._last: dict[tuple[str, str], AttemptOutcome] = {}
         self._is_pytest = False
 
@@ -88,6 +93,7 @@ class _Document:
         self._depth -= 1
         if tag == "testsuite":
             self._suites.pop()
+            self._names.pop()
         elif tag == "testcase":
             self._end_case()
         elif self._child is not None and tag == self._child.tag:
@@ -101,17 +107,20 @@ class _Document:
             self.duration_ms += milliseconds(attributes.get("time")) or 0
         if own is not None and (self.started_ms is None or own < self.started_ms):
             self.started_ms = own
-        self._suite_name = attributes.get("name", "")
+        self._names.append(attributes.get("name", ""))
+        self._suite_number += 1
         self._suites.append(above if own is None else own)
 
     def _end_case(self) -> None:
-        suite = self._case.get("classname") or self._suite_name
+        suite = self._case.get("classname") or (self._names[-1] if self._names else "")
         name = self._case.get("name", "")
         if self._children:
             self._end_remarkable_case(suite, name)
         else:
-            # Nearly all of them: a test case without a child has passed.
-            self._add(suite, name, AttemptOutcome.PASSED, None, self._case.get("time"))
+            # Nearly all of them: a test case without a child has passed, if it ran.
+            did_run = self._case.get("status") not in _NOT_RUN
+            outcome = AttemptOutcome.PASSED if did_run else AttemptOutcome.SKIPPED
+            self._add(suite, name, outcome, None, self._case.get("time"))
 
     def _end_remarkable_case(self, suite: str, name: str) -> None:
         last = self._last_child()
@@ -148,6 +157,7 @@ class _Document:
         number = self._counts.get((suite, name), 0) + 1
         self._counts[suite, name] = number
         self._last[suite, name] = outcome
+        self._places.append(self._suite_number)
         own = moment_ms(self._case.get("timestamp"))
         started = own if own is not None else self._suites[-1] if self._suites else None
         self.attempts.append(
@@ -165,13 +175,18 @@ class _Document:
     def all_attempts(self) -> tuple[AttemptEvidence, ...]:
         """The attempts; of pytest's those that were run again have failed.
 
-        pytest-rerunfailures writes their test cases without a child, as if they had passed.
+        pytest-rerunfailures writes their test cases without a child, as if they had passed. Only
+        in one suite: a file merged from several runs has a suite of pytest for each.
         """
         if not self._is_pytest or len(self._counts) == len(self.attempts):
             return tuple(self.attempts)
         attempts = []
-        for each in self.attempts:
-            was_run_again = each.number < self._counts[each.suite, each.name]
+        last = {
+            (place, each.suite, each.name): each.number
+            for place, each in zip(self._places, self.attempts, strict=True)
+        }
+        for place, each in zip(self._places, self.attempts, strict=True):
+            was_run_again = each.number < last[place, each.suite, each.name]
             if was_run_again and each.outcome is AttemptOutcome.PASSED:
                 attempts.append(replace(each, outcome=AttemptOutcome.FAILED))
             else:
@@ -203,6 +218,8 @@ def read_junit(content: bytes) -> ParsedEvidence:
         parser.Parse(content, True)
     except expat.ExpatError as error:
         raise UsageError(f"it is not well-formed XML: {error}") from error
+    except LookupError as error:
+        raise UsageError(f"it is not XML that can be read: {error}") from error
     job = JobEvidence(started_ms=document.started_ms, duration_ms=document.duration_ms or None)
     return ParsedEvidence(form=_FORM, job=job, attempts=document.all_attempts())
 
