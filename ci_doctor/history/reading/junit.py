@@ -33,6 +33,8 @@ _TEARDOWN: Final = "failed on teardown"  # pytest's words for an error after the
 _PYTEST: Final = frozenset({"pytest", "pytest tests"})  # its suite, and its root since pytest 8.3
 # Of gtest for disabled tests (docs/advanced.md, "Generating an XML Report"), and of ctest.
 _NOT_RUN: Final = frozenset({"notrun", "disabled"})
+_OWN: Final = "ci-doctor."  # begins the classname of what is about our own run
+_VERDICT: Final = "verdict"
 _FORM: Final = "junit"
 
 
@@ -114,6 +116,9 @@ class _Document:
     def _end_case(self) -> None:
         suite = self._case.get("classname") or (self._names[-1] if self._names else "")
         name = self._case.get("name", "")
+        if name == _VERDICT and suite.startswith(_OWN):
+            # What we said of a whole run, and no test.
+            return
         if self._children:
             self._end_remarkable_case(suite, name)
         else:

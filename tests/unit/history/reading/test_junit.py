@@ -171,3 +171,7 @@ def test_a_comma_before_decimals_is_no_group_of_thousands() -> None:
 def test_an_unknown_encoding_is_refused() -> None:
     with pytest.raises(UsageError, match="unknown encoding"):
         attempts('<?xml version="1.0" encoding="no-such"?><testsuite/>')
+
+
+def test_the_verdict_of_a_run_of_ours_is_no_test() -> None:
+    assert attempts(case(FAILURE, 'classname="ci-doctor.diagnose" name="verdict"')) == []
