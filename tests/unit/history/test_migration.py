@@ -118,3 +118,14 @@ def test_a_file_that_was_cut_off_is_named_as_damaged(file: Path) -> None:
 
     with pytest.raises(InfraError, match="damaged"):
         open_database(DatabaseAddress(file=file), busy_s=1)
+
+
+def test_a_file_that_cannot_be_written_asks_for_no_other_try(file: Path) -> None:
+    engine = open_database(DatabaseAddress(file=file), busy_s=1)
+    with reading(engine) as connection:
+        connection.exec_driver_sql("PRAGMA query_only = 1")
+
+    with pytest.raises(UsageError, match="cannot be written"), writing(engine) as connection:
+        connection.exec_driver_sql("DELETE FROM test")
+
+    engine.dispose()
