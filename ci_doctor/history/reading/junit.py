@@ -57,6 +57,7 @@ class _Document:
         self.attempts: list[AttemptEvidence] = []
         self.started_ms: int | None = None
         self.duration_ms = 0
+        self.has_verdict = False
         self._depth = 0
         self._suites: list[int | None] = []
         self._names: list[str] = []
@@ -118,6 +119,7 @@ class _Document:
         name = self._case.get("name", "")
         if name == _VERDICT and suite.startswith(_OWN):
             # What we said of a whole run, and no test.
+            self.has_verdict = True
             return
         if self._children:
             self._end_remarkable_case(suite, name)
@@ -205,8 +207,8 @@ def _cause(outcome: AttemptOutcome, child: _Child) -> EvidenceCause | None:
     return cause_of_message(child.message or child.text, child.kind)
 
 
-def read_junit(content: bytes) -> ParsedEvidence:
-    """The attempts of a JUnit file.
+def read_junit(content: bytes) -> ParsedEvidence | None:
+    """The attempts of a JUnit file; None for one of ours that holds the verdict of a run alone.
 
     Several test cases of one classname and name are attempts in their order (pytest-rerunfailures,
     our attempts.xml); so are Surefire's `flakyFailure` and `rerunFailure`. Raises UsageError if it
@@ -225,6 +227,8 @@ def read_junit(content: bytes) -> ParsedEvidence:
         raise UsageError(f"it is not well-formed XML: {error}") from error
     except LookupError as error:
         raise UsageError(f"it is not XML that can be read: {error}") from error
+    if document.has_verdict and not document.attempts:
+        return None
     job = JobEvidence(started_ms=document.started_ms, duration_ms=document.duration_ms or None)
     return ParsedEvidence(form=_FORM, job=job, attempts=document.all_attempts())
 
