@@ -11,6 +11,8 @@ from ci_doctor.errors import UsageError
 
 DEFAULT_FILE: Final = "ci-doctor-history.sqlite"
 _POSTGRES: Final = frozenset({"postgresql", "postgres"})
+# To SQLite they are databases in memory, which end with the command.
+_NO_FILES: Final = frozenset({"", ":memory:"})
 _HINT: Final = "give a file, or postgresql://user@host/database"
 
 
@@ -31,7 +33,9 @@ class DatabaseAddress(Struct, frozen=True, kw_only=True):
 
 
 def database_address(text: str) -> DatabaseAddress:
-    """The database that `text` names. Raises UsageError for a URL of another kind."""
+    """The database that `text` names. Raises UsageError for a URL of another kind, or no name."""
+    if text in _NO_FILES:
+        raise UsageError(f"--database: `{text}` names no file", hint=_HINT)
     scheme, separator, rest = text.partition("://")
     if not separator:
         return DatabaseAddress(file=Path(text))

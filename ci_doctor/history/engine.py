@@ -96,6 +96,12 @@ def _readable(engine: sa.Engine, error: sa.exc.DBAPIError) -> CiDoctorError | No
     name = engine.url.render_as_string(hide_password=True)
     if isinstance(error.orig, sqlite3.DatabaseError) and "not a database" in text:
         return UsageError(f"{name}: it is not a SQLite database", hint="name another --database")
+    if isinstance(error.orig, sqlite3.DatabaseError) and "malformed" in text:
+        hint = "move the file away, and ingest the evidence files into a new one"
+        return InfraError(f"{name}: the file is damaged ({text})", hint=hint)
+    if isinstance(error.orig, sqlite3.OperationalError) and "readonly" in text:
+        hint = "SQLite writes beside the file even to read it: copy it into a folder of yours"
+        return UsageError(f"{name}: the file or its folder cannot be written", hint=hint)
     if isinstance(error, sa.exc.OperationalError):
         hint = "the evidence files are still there: ingest them again later"
         return InfraError(f"{name}: {text}", hint=hint)

@@ -2,14 +2,20 @@
 """Reads a database: which tests are flaky, from the sums that each write keeps."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 import sqlalchemy as sa
 from msgspec import Struct
 
 from ci_doctor.history.branches import branch_number
-from ci_doctor.history.infra_columns import column_facts, columns_of, failures_in
+from ci_doctor.history.infra_columns import (
+    ColumnFailures,
+    column_facts,
+    columns_of,
+    failures_in,
+    infra_jobs,
+)
 from ci_doctor.history.rates import rate_facts
 from ci_doctor.history.reading.moments import utc_text
 from ci_doctor.history.schema import ALL_BRANCHES, ATTEMPT, JOB, TEST, TEST_COMMIT, TEST_DAY
@@ -52,7 +58,8 @@ def flaky_facts(connection: sa.Connection, window: HistoryWindow) -> FlakyFacts:
     candidates = [each for each in sums if each.failed and each.passed]
     candidates.sort(key=lambda each: (-mixed[each.test], -each.failed, each.test))
     chosen = candidates[:_MOST_CANDIDATES]
-    orders = _orders(connection, window, branch, [each.test for each in chosen])
+    numbers = [each.test for each in chosen]
+    orders = _orders(connection, window, branch, numbers, infra_jobs(columns))
     names = names_of(connection, [each.test for each in chosen])
     flaky = [_facts(each, names[each.test], mixed[each.test], orders[each.test]) for each in chosen]
     return FlakyFacts(
@@ -69,12 +76,13 @@ def sums_of(
     connection: sa.Connection,
     window: HistoryWindow,
     branch: int,
-    in_columns: Mapping[tuple[int, int | None], int],
+    in_columns: ColumnFailures,
 ) -> list[WindowSums]:
     """The sums of each test that ran; failures in columns count as infrastructure."""
     outside: Counter[int] = Counter()
-    for (test, _), count in in_columns.items():
-        outside[test] += count
+    for (test, _, of), count in in_columns.items():
+        if branch in (ALL_BRANCHES, of):
+            outside[test] += count
     columns = [TEST_DAY.c.passed, TEST_DAY.c.failed, TEST_DAY.c.infra]
     query = sa.select(TEST_DAY.c.test_id, *(sa.func.sum(column) for column in columns)).where(
         TEST_DAY.c.branch_id == branch,
@@ -91,7 +99,7 @@ def mixed_commits(
     connection: sa.Connection,
     window: HistoryWindow,
     branch: int,
-    in_columns: Mapping[tuple[int, int | None], int],
+    in_columns: ColumnFailures,
 ) -> Counter[int]:
     """On how many commits each test passed and failed, failures in columns apart."""
     # The condition of the index, word by word: only then it is used.
@@ -102,9 +110,13 @@ def mixed_commits(
     if branch != ALL_BRANCHES:
         of_branch = sa.select(JOB.c.commit_id).where(JOB.c.branch_id == branch)
         query = query.where(TEST_COMMIT.c.commit_id.in_(of_branch))
+    # The sums of a commit are those of all its branches.
+    outside: Counter[tuple[int, int | None]] = Counter()
+    for (test, commit, _), count in in_columns.items():
+        outside[test, commit] += count
     counts: Counter[int] = Counter()
     for test, commit, failed in connection.execute(query):
-        if failed > in_columns.get((test, commit), 0):
+        if failed > outside[test, commit]:
             counts[test] += 1
     return counts
 
@@ -127,8 +139,13 @@ def _sums(row: tuple[int, int, int, int], outside: int) -> WindowSums:
 
 
 def _orders(
-    connection: sa.Connection, window: HistoryWindow, branch: int, tests: Sequence[int]
+    connection: sa.Connection,
+    window: HistoryWindow,
+    branch: int,
+    tests: Sequence[int],
+    outside: Sequence[int],
 ) -> dict[int, _Order]:
+    """The order of each test, without its failures in the jobs `outside`."""
     passed = (ATTEMPT.c.outcome == 0).label("passed")
     before = sa.func.lag(ATTEMPT.c.outcome == 0).over(
         partition_by=ATTEMPT.c.test_id,
@@ -141,6 +158,12 @@ def _orders(
         ATTEMPT.c.started_ms.between(window.since_ms, window.until_ms),
         ATTEMPT.c.outcome.in_((0, 1, 2)),
     )
+    if outside:
+        # As numbers in the text: there may be more than a statement has parameters.
+        jobs: sa.BindParameter[Any] = sa.bindparam(
+            "jobs", list(outside), expanding=True, literal_execute=True
+        )
+        query = query.where(sa.or_(ATTEMPT.c.outcome == 0, ATTEMPT.c.job_id.not_in(jobs)))
     if branch != ALL_BRANCHES:
         query = query.join(JOB, JOB.c.id == ATTEMPT.c.job_id).where(JOB.c.branch_id == branch)
     each = query.subquery()

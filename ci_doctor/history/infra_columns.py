@@ -5,9 +5,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 import sqlalchemy as sa
+from msgspec.structs import replace
 
 from ci_doctor.history.reading.moments import utc_text
-from ci_doctor.history.schema import ATTEMPT, JOB
+from ci_doctor.history.schema import ATTEMPT, JOB, TEST_COMMIT
 from ci_doctor.history.statistics.columns import (
     HOUR_MS,
     FailureColumn,
@@ -18,6 +19,10 @@ from ci_doctor.history.window import HistoryWindow
 from ci_doctor.model.facts.history import ColumnFacts
 
 _CHUNK = 5_000
+# The condition of the index on failures, word by word: only then it is used. 4 is out again.
+_FAILED = sa.and_(sa.text("attempt.outcome IN (1, 2, 4)"), ATTEMPT.c.outcome != 4)
+# How often each test failed in columns, by test, commit and branch.
+ColumnFailures = Counter[tuple[int, int | None, int | None]]
 
 
 def columns_of(connection: sa.Connection, window: HistoryWindow) -> tuple[FailureColumn, ...]:
@@ -29,30 +34,60 @@ def columns_of(connection: sa.Connection, window: HistoryWindow) -> tuple[Failur
         JobResult(job=job, agent=agent, commit=commit, started_ms=started, passed=passed, red=red)
         for job, agent, commit, started, passed, red in connection.execute(query)
     ]
-    return failure_columns(jobs)
+    columns = failure_columns(jobs)
+    blamed = _blamed_on_the_change(connection, infra_jobs(columns))
+    return tuple(
+        replace(column, is_infra=column.is_infra and blamed.isdisjoint(column.jobs))
+        for column in columns
+    )
 
 
-def failures_in(
-    connection: sa.Connection, columns: Iterable[FailureColumn]
-) -> Counter[tuple[int, int | None]]:
-    """How often each test failed on each commit in the columns of infrastructure."""
-    counts: Counter[tuple[int, int | None]] = Counter()
-    jobs = [job for column in columns if column.is_infra for job in column.jobs]
+def infra_jobs(columns: Iterable[FailureColumn]) -> list[int]:
+    """The numbers of the jobs in columns of infrastructure."""
+    return [job for column in columns if column.is_infra for job in column.jobs]
+
+
+def failures_in(connection: sa.Connection, columns: Iterable[FailureColumn]) -> ColumnFailures:
+    """How often each test failed in the columns of infrastructure."""
+    counts: ColumnFailures = Counter()
+    place = (ATTEMPT.c.test_id, JOB.c.commit_id, JOB.c.branch_id)
+    for chunk in _chunks(infra_jobs(columns)):
+        query = (
+            sa.select(*place, sa.func.count())
+            .join(JOB, JOB.c.id == ATTEMPT.c.job_id)
+            .where(ATTEMPT.c.job_id.in_(chunk), _FAILED)
+            .group_by(*place)
+        )
+        for test, commit, branch, count in connection.execute(query):
+            counts[test, commit, branch] += count
+    return counts
+
+
+def _blamed_on_the_change(connection: sa.Connection, jobs: list[int]) -> set[int]:
+    """Those of `jobs` of whose failed tests less than half passed anywhere on the same commit.
+
+    Other tests of the commit that pass elsewhere are no witness: a change may break one step.
+    """
+    blamed = set()
+    is_of_commit = sa.and_(
+        TEST_COMMIT.c.commit_id == JOB.c.commit_id, TEST_COMMIT.c.test_id == ATTEMPT.c.test_id
+    )
+    test = ATTEMPT.c.test_id
+    passed = sa.case((TEST_COMMIT.c.passed > 0, test))
     for chunk in _chunks(jobs):
         query = (
-            sa.select(ATTEMPT.c.test_id, JOB.c.commit_id, sa.func.count())
+            sa.select(ATTEMPT.c.job_id, _different(test), _different(passed))
             .join(JOB, JOB.c.id == ATTEMPT.c.job_id)
-            # `IN (1, 2, 4)` as in the index on failures, and 4 is out again.
-            .where(
-                ATTEMPT.c.job_id.in_(chunk),
-                sa.text("attempt.outcome IN (1, 2, 4)"),
-                ATTEMPT.c.outcome != 4,
-            )
-            .group_by(ATTEMPT.c.test_id, JOB.c.commit_id)
+            .outerjoin(TEST_COMMIT, is_of_commit)
+            .where(ATTEMPT.c.job_id.in_(chunk), _FAILED)
+            .group_by(ATTEMPT.c.job_id)
         )
-        for test, commit, count in connection.execute(query):
-            counts[test, commit] += count
-    return counts
+        blamed |= {job for job, tests, good in connection.execute(query) if 2 * good < tests}
+    return blamed
+
+
+def _different(column: sa.ColumnElement[int]) -> sa.ColumnElement[int]:
+    return sa.func.count(sa.distinct(column))
 
 
 def column_facts(columns: Iterable[FailureColumn]) -> tuple[ColumnFacts, ...]:

@@ -3,7 +3,10 @@
 
 import sqlalchemy as sa
 from msgspec import Struct
+from msgspec.structs import replace
 
+from ci_doctor.history.evidence import AttemptOutcome
+from ci_doctor.history.infra_columns import columns_of, infra_jobs
 from ci_doctor.history.schema import ALL_BRANCHES, ATTEMPT, BRANCH, CAUSE, COMMITS, JOB
 from ci_doctor.history.window import HistoryWindow
 
@@ -25,7 +28,11 @@ class KeptAttempt(Struct, frozen=True):
 def attempts_of(
     connection: sa.Connection, test: int, window: HistoryWindow, branch: int
 ) -> list[KeptAttempt]:
-    """The attempts of `test` in the window, in the order of time."""
+    """The attempts of `test` in the window, in the order of time.
+
+    A failure in a column of infrastructure is one of infrastructure, as in the list of flaky tests.
+    """
+    outside = frozenset(infra_jobs(columns_of(connection, window)))
     query = (
         sa.select(
             ATTEMPT.c.started_ms,
@@ -37,6 +44,7 @@ def attempts_of(
             JOB.c.build,
             JOB.c.agent,
             CAUSE.c.title,
+            JOB.c.id,
         )
         .select_from(ATTEMPT)
         .join(JOB, JOB.c.id == ATTEMPT.c.job_id)
@@ -51,4 +59,10 @@ def attempts_of(
     )
     if branch != ALL_BRANCHES:
         query = query.where(JOB.c.branch_id == branch)
-    return [KeptAttempt(*row) for row in connection.execute(query)]
+    return [_kept(KeptAttempt(*row), job in outside) for *row, job in connection.execute(query)]
+
+
+def _kept(attempt: KeptAttempt, is_outside: bool) -> KeptAttempt:
+    if is_outside and attempt.outcome in (AttemptOutcome.FAILED, AttemptOutcome.ERROR):
+        return replace(attempt, outcome=int(AttemptOutcome.INFRA))
+    return attempt

@@ -12,6 +12,7 @@ from ci_doctor.history.reading.own_report import job_of
 from ci_doctor.model.about import About
 from ci_doctor.model.suggestion import did_you_mean
 
+_MOST_DIGITS: Final = 18  # of an integer of the databases
 _FIELDS: Final = {
     "pipeline": "pipeline",
     "build": "build",
@@ -48,4 +49,6 @@ def known_job(words: Sequence[str], about: About) -> JobEvidence:
 def _number(text: str) -> int:
     if not (text.isascii() and text.isdigit()):
         raise UsageError(f"--about build={text}: it is no number", hint="such as build=812")
+    if len(text) > _MOST_DIGITS:
+        raise UsageError(f"--about build={text}: it is too large", hint="such as build=812")
     return int(text)

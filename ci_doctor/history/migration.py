@@ -82,6 +82,8 @@ def upgrade(address: DatabaseAddress, *, busy_s: float) -> SchemaChange:
 
 def _prepare_file(address: DatabaseAddress, busy_s: float) -> SchemaChange:
     assert address.file is not None  # noqa: S101 - the caller looked
+    if address.file.is_dir():
+        raise UsageError(f"{address.file} is a folder", hint="name a file as --database")
     engine = make_engine(address, busy_s)
     try:
         if address.file.exists() and address.file.stat().st_size:
@@ -115,10 +117,13 @@ def _version(connection: sa.Connection, address: DatabaseAddress) -> str | None:
     """The schema's version; None for an empty database. Raises UsageError."""
     version = MigrationContext.configure(connection).get_current_revision()
     if version is None:
-        foreign = sorted(set(sa.inspect(connection).get_table_names()) & set(METADATA.tables))
+        foreign = set(sa.inspect(connection).get_table_names())
+        if address.file is None:
+            # A database of PostgreSQL may well hold what others need.
+            foreign &= set(METADATA.tables)
         if foreign:
             raise UsageError(
-                f"{address.label}: it holds a table `{foreign[0]}` that is not ours",
+                f"{address.label}: it holds a table `{min(foreign)}` that is not ours",
                 hint="name another --database",
             )
         return None

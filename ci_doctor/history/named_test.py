@@ -5,6 +5,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 
 from ci_doctor.errors import UsageError
+from ci_doctor.history.reading.stored_text import stored_text
 from ci_doctor.history.reading.test_names import junit_identity
 from ci_doctor.history.schema import TEST
 
@@ -25,12 +26,13 @@ def named_test(connection: sa.Connection, text: str) -> NamedTest:
     That is `suite::name`, a pytest node id, a name, or a part of either that only one test has.
     Raises UsageError if there is none, or several.
     """
-    suite, name = junit_identity(text)
-    parent, _, last = text.rpartition("::")
+    # As they are stored: a very long name is cut there.
+    suite, name = map(stored_text, junit_identity(text))
+    parent, last = map(stored_text, text.rpartition("::")[::2])
     exact = sa.or_(
         sa.and_(TEST.c.suite == suite, TEST.c.name == name),
         sa.and_(TEST.c.suite == parent, TEST.c.name == last),
-        TEST.c.name == text,
+        TEST.c.name == stored_text(text),
     )
     tests = _tests(connection, exact)
     if not tests:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. The bytes of a file -> what it says, whichever form it has."""
 
+import codecs
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -22,7 +24,11 @@ from ci_doctor.history.reading.pytest_json import (
 from ci_doctor.history.reading.test_engine_json import is_test_engine, read_test_engine
 
 _LOG_TYPE: Final = b'"$report_type"'
-_BOM: Final = b"\xef\xbb\xbf"
+_BOM: Final = codecs.BOM_UTF8
+_UTF_16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_HEAD: Final = (
+    65_536  # bytes in which the root of an XML file begins: a licence may stand before it
+)
 
 
 def parsed(content: bytes) -> ParsedEvidence | None:
@@ -30,6 +36,8 @@ def parsed(content: bytes) -> ParsedEvidence | None:
 
     Raises UsageError if it is empty, damaged, or refused for what it holds.
     """
+    if content.startswith(_UTF_16):
+        return _xml(content)
     start = content.removeprefix(_BOM).lstrip()[:1]
     if not start:
         raise UsageError("it is empty")
@@ -41,7 +49,9 @@ def parsed(content: bytes) -> ParsedEvidence | None:
 
 
 def _xml(content: bytes) -> ParsedEvidence | None:
-    head = content[:4096]
+    head = content[:_HEAD]
+    if head.startswith(_UTF_16):
+        head = head.decode("utf-16", "ignore").encode()
     if b"<testsuite" not in head and b"<!DOCTYPE" not in head:
         return None
     return read_junit(content)
@@ -50,7 +60,7 @@ def _xml(content: bytes) -> ParsedEvidence | None:
 def _json(content: bytes) -> ParsedEvidence | None:
     first_line, _, _ = content.partition(b"\n")
     if _LOG_TYPE in first_line:
-        return _report_log(content)
+        return _of_strangers(_report_log, content)
     raw = _decoded(content.removeprefix(_BOM))
     schema = raw.get("schema") if isinstance(raw, dict) else None
     if isinstance(schema, str) and schema.startswith(REPORT_SCHEMAS):
@@ -58,10 +68,18 @@ def _json(content: bytes) -> ParsedEvidence | None:
     if isinstance(schema, str) and schema.startswith(RECORD_SCHEMAS):
         return read_record(raw)
     if is_json_report(raw):
-        return read_json_report(raw)
+        return _of_strangers(read_json_report, raw)
     if is_test_engine(raw):
-        return read_test_engine(raw)
+        return _of_strangers(read_test_engine, raw)
     return None
+
+
+def _of_strangers(read: Callable[[Any], ParsedEvidence], raw: Any) -> ParsedEvidence:
+    """What `read` makes of `raw`. No schema has proven the types of its values."""
+    try:
+        return read(raw)
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
+        raise UsageError(f"it is not of the form that it begins with: {error}") from error
 
 
 def _report_log(content: bytes) -> ParsedEvidence:

@@ -31,6 +31,10 @@ _CHILDREN: Final = {**_RED, **_EARLIER, **_LATER, "skipped": AttemptOutcome.SKIP
 _ROOTS: Final = frozenset({"testsuites", "testsuite"})
 _TEARDOWN: Final = "failed on teardown"  # pytest's words for an error after the test has ended
 _PYTEST: Final = frozenset({"pytest", "pytest tests"})  # its suite, and its root since pytest 8.3
+# Of gtest for disabled tests (docs/advanced.md, "Generating an XML Report"), and of ctest.
+_NOT_RUN: Final = frozenset({"notrun", "disabled"})
+_OWN: Final = "ci-doctor."  # begins the classname of what is about our own run
+_VERDICT: Final = "verdict"
 _FORM: Final = "junit"
 
 
@@ -53,13 +57,17 @@ class _Document:
         self.attempts: list[AttemptEvidence] = []
         self.started_ms: int | None = None
         self.duration_ms = 0
+        self.has_verdict = False
         self._depth = 0
         self._suites: list[int | None] = []
-        self._suite_name = ""
+        self._names: list[str] = []
+        self._suite_number = 0
         self._case: dict[str, str] = {}
         self._children: list[_Child] = []
         self._child: _Child | None = None
         self._counts: dict[tuple[str, str], int] = {}
+        # Of each attempt: the number of its suite in the file.
+        self._places: list[int] = []
         self._last: dict[tuple[str, str], AttemptOutcome] = {}
         self._is_pytest = False
 
@@ -88,6 +96,7 @@ class _Document:
         self._depth -= 1
         if tag == "testsuite":
             self._suites.pop()
+            self._names.pop()
         elif tag == "testcase":
             self._end_case()
         elif self._child is not None and tag == self._child.tag:
@@ -101,17 +110,24 @@ class _Document:
             self.duration_ms += milliseconds(attributes.get("time")) or 0
         if own is not None and (self.started_ms is None or own < self.started_ms):
             self.started_ms = own
-        self._suite_name = attributes.get("name", "")
+        self._names.append(attributes.get("name", ""))
+        self._suite_number += 1
         self._suites.append(above if own is None else own)
 
     def _end_case(self) -> None:
-        suite = self._case.get("classname") or self._suite_name
+        suite = self._case.get("classname") or (self._names[-1] if self._names else "")
         name = self._case.get("name", "")
+        if name == _VERDICT and suite.startswith(_OWN):
+            # What we said of a whole run, and no test.
+            self.has_verdict = True
+            return
         if self._children:
             self._end_remarkable_case(suite, name)
         else:
-            # Nearly all of them: a test case without a child has passed.
-            self._add(suite, name, AttemptOutcome.PASSED, None, self._case.get("time"))
+            # Nearly all of them: a test case without a child has passed, if it ran.
+            did_run = self._case.get("status") not in _NOT_RUN
+            outcome = AttemptOutcome.PASSED if did_run else AttemptOutcome.SKIPPED
+            self._add(suite, name, outcome, None, self._case.get("time"))
 
     def _end_remarkable_case(self, suite: str, name: str) -> None:
         last = self._last_child()
@@ -148,6 +164,7 @@ class _Document:
         number = self._counts.get((suite, name), 0) + 1
         self._counts[suite, name] = number
         self._last[suite, name] = outcome
+        self._places.append(self._suite_number)
         own = moment_ms(self._case.get("timestamp"))
         started = own if own is not None else self._suites[-1] if self._suites else None
         self.attempts.append(
@@ -165,13 +182,18 @@ class _Document:
     def all_attempts(self) -> tuple[AttemptEvidence, ...]:
         """The attempts; of pytest's those that were run again have failed.
 
-        pytest-rerunfailures writes their test cases without a child, as if they had passed.
+        pytest-rerunfailures writes their test cases without a child, as if they had passed. Only
+        in one suite: a file merged from several runs has a suite of pytest for each.
         """
         if not self._is_pytest or len(self._counts) == len(self.attempts):
             return tuple(self.attempts)
         attempts = []
-        for each in self.attempts:
-            was_run_again = each.number < self._counts[each.suite, each.name]
+        last = {
+            (place, each.suite, each.name): each.number
+            for place, each in zip(self._places, self.attempts, strict=True)
+        }
+        for place, each in zip(self._places, self.attempts, strict=True):
+            was_run_again = each.number < last[place, each.suite, each.name]
             if was_run_again and each.outcome is AttemptOutcome.PASSED:
                 attempts.append(replace(each, outcome=AttemptOutcome.FAILED))
             else:
@@ -185,8 +207,8 @@ def _cause(outcome: AttemptOutcome, child: _Child) -> EvidenceCause | None:
     return cause_of_message(child.message or child.text, child.kind)
 
 
-def read_junit(content: bytes) -> ParsedEvidence:
-    """The attempts of a JUnit file.
+def read_junit(content: bytes) -> ParsedEvidence | None:
+    """The attempts of a JUnit file; None for one of ours that holds the verdict of a run alone.
 
     Several test cases of one classname and name are attempts in their order (pytest-rerunfailures,
     our attempts.xml); so are Surefire's `flakyFailure` and `rerunFailure`. Raises UsageError if it
@@ -203,6 +225,10 @@ def read_junit(content: bytes) -> ParsedEvidence:
         parser.Parse(content, True)
     except expat.ExpatError as error:
         raise UsageError(f"it is not well-formed XML: {error}") from error
+    except LookupError as error:
+        raise UsageError(f"it is not XML that can be read: {error}") from error
+    if document.has_verdict and not document.attempts:
+        return None
     job = JobEvidence(started_ms=document.started_ms, duration_ms=document.duration_ms or None)
     return ParsedEvidence(form=_FORM, job=job, attempts=document.all_attempts())
 

@@ -32,7 +32,8 @@ def epoch_ms(seconds: object) -> int | None:
     """The moment of a number of seconds since 1970; None if it is no number, or none of a date."""
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
         return None
-    if not math.isfinite(seconds) or not 0 <= seconds < 1e11:
+    # In this order: a very large integer is no float.
+    if not 0 <= seconds < 1e11 or not math.isfinite(seconds):
         return None
     return round(seconds * _SECOND)
 
@@ -41,17 +42,22 @@ def epoch_ms(seconds: object) -> int | None:
 def milliseconds(seconds: str | float | None) -> int | None:
     """A duration in seconds, as a number or a text; None if it is none.
 
-    `1,234.5` is a duration too: Surefire groups digits.
+    `1,234.5` is a duration too, because Surefire groups digits; a group never begins with 0, so the
+    comma of `0,123` is a decimal one, as tools write it on German or French machines.
     """
     if seconds is None or isinstance(seconds, bool):
         return None
     try:
-        value = float(seconds.replace(",", "")) if isinstance(seconds, str) else float(seconds)
-    except ValueError:
+        value = float(_point(seconds) if isinstance(seconds, str) else seconds)
+    except (TypeError, ValueError, OverflowError):
         return None
     if not math.isfinite(value) or value < 0:
         return None
     return min(round(value * _SECOND), _MOST_MS)
+
+
+def _point(text: str) -> str:
+    return text.replace(",", "." if text.strip().startswith("0,") else "")
 
 
 def utc_text(moment: int) -> str:

@@ -30,6 +30,7 @@ from ci_doctor.render.json import parse
 
 REPORT_SCHEMAS: Final = "ci-doctor/report/"
 RECORD_SCHEMAS: Final = "ci-doctor/job/"
+_TOO_LARGE: Final = 2**63  # for an integer of the databases
 _MERGED: Final = "build_steps"
 _OUTCOMES: Final = {
     CaseOutcome.PASSED: AttemptOutcome.PASSED,
@@ -60,8 +61,13 @@ def evidence_of(report: Report) -> ParsedEvidence:
     if _MERGED in report.facts:
         return ParsedEvidence(form="merged report")
     attempts: list[AttemptEvidence] = []
+    counts: dict[tuple[str, str], int] = {}
     for case in report.cases:
-        attempts += [_outside(each, report.verdict) for each in _attempts(case, started_ms)]
+        # Cases of one group and name are attempts in their order, as in a JUnit file.
+        before = counts.get((case.group, case.name), 0)
+        of_case = list(_attempts(case, started_ms, before))
+        counts[case.group, case.name] = before + len(of_case)
+        attempts += [_outside(each, report.verdict) for each in of_case]
     return ParsedEvidence(form="report", key=report_key(report), job=job, attempts=tuple(attempts))
 
 
@@ -105,7 +111,7 @@ def job_of(about: About) -> JobEvidence:
     return JobEvidence(
         key=about.job,
         pipeline=about.pipeline,
-        build=about.build,
+        build=about.build if about.build is not None and about.build < _TOO_LARGE else None,
         step=about.step,
         branch=about.branch,
         commit=about.commit,
@@ -141,11 +147,11 @@ def _title(title: str, line: str | None) -> str:
     return f"{title}: {quoted_line(line)}" if line else title
 
 
-def _attempts(case: Case, started_ms: int | None) -> Iterator[AttemptEvidence]:
+def _attempts(case: Case, started_ms: int | None, before: int) -> Iterator[AttemptEvidence]:
     if not case.attempts:
-        yield _attempt(case, case.outcome, case.message, started_ms, case.duration_s, 1)
+        yield _attempt(case, case.outcome, case.message, started_ms, case.duration_s, before + 1)
         return
-    for number, each in enumerate(case.attempts, start=1):
+    for number, each in enumerate(case.attempts, start=before + 1):
         began = moment_ms(each.started_at)
         began = started_ms if began is None else began
         yield _attempt(case, each.outcome, each.message, began, each.duration_s, number)

@@ -43,8 +43,8 @@ class PlacedFile(Struct, frozen=True, kw_only=True):
 class FileSurroundings(Struct, frozen=True, kw_only=True):
     """What stands around a file.
 
-    places: all paths that are read. reports: those of reports that could be read. records: from a
-    folder to the job of its record. jobs: the keys of jobs with a report.
+    places: all paths that are read. reports: those of reports with attempts. records: from a
+    folder to the job of its record. jobs: the keys of jobs with such a report.
     """
 
     places: frozenset[str]
@@ -60,7 +60,8 @@ def is_own(place: str) -> bool:
 
 def surroundings(places: Iterable[str], own: Sequence[PlacedFile]) -> FileSurroundings:
     """What `own`, the files for which `is_own` is true, say about all others."""
-    reports = [file for file in own if file.parsed.form == "report"]
+    # One without an attempt says nothing of the tests beside it: `diagnose` writes such reports.
+    reports = [file for file in own if file.parsed.form == "report" and file.parsed.attempts]
     return FileSurroundings(
         places=frozenset(places),
         reports=frozenset(file.place for file in reports),

@@ -22,3 +22,9 @@ def test_a_path_and_a_url_of_sqlite_are_files() -> None:
 def test_another_database_is_an_error() -> None:
     with pytest.raises(UsageError, match="mysql://"):
         database_address("mysql://db/history")
+
+
+@pytest.mark.parametrize("text", ["", ":memory:"])
+def test_a_database_that_would_be_lost_at_once_is_an_error(text: str) -> None:
+    with pytest.raises(UsageError, match="names no file"):
+        database_address(text)

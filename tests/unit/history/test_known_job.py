@@ -17,7 +17,7 @@ def test_a_job_of_buildkite_is_known_and_a_checkout_alone_is_not() -> None:
     assert known_job((), About(commit="abc")) == JobEvidence()
 
 
-@pytest.mark.parametrize("word", ["commit", "commit=", "comit=abc", "build=x"])
+@pytest.mark.parametrize("word", ["commit", "commit=", "comit=abc", "build=x", f"build={10**20}"])
 def test_other_words_are_errors(word: str) -> None:
     with pytest.raises(UsageError, match="--about"):
         known_job([word], About())

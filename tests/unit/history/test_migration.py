@@ -8,7 +8,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.operations import Operations
 
-from ci_doctor.errors import UsageError
+from ci_doctor.errors import InfraError, UsageError
 from ci_doctor.history.address import DatabaseAddress
 from ci_doctor.history.engine import make_engine, reading, writing
 from ci_doctor.history.migration import newest, open_database, upgrade
@@ -94,3 +94,38 @@ def test_a_file_that_is_no_database_is_refused_and_left_alone(file: Path) -> Non
         open_database(DatabaseAddress(file=file), busy_s=10)
 
     assert file.read_text().startswith("my notes")
+
+
+def test_a_sqlite_file_of_another_program_gets_no_table_of_ours(file: Path) -> None:
+    with closing(sqlite3.connect(file)) as other:
+        other.execute("CREATE TABLE users (name TEXT)")
+    before = file.read_bytes()
+
+    with pytest.raises(UsageError, match="`users`"):
+        open_database(DatabaseAddress(file=file), busy_s=1)
+
+    assert file.read_bytes() == before
+
+
+def test_a_folder_is_no_database(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is a folder"):
+        open_database(DatabaseAddress(file=tmp_path), busy_s=1)
+
+
+def test_a_file_that_was_cut_off_is_named_as_damaged(file: Path) -> None:
+    open_database(DatabaseAddress(file=file), busy_s=1).dispose()
+    file.write_bytes(file.read_bytes()[:8192])
+
+    with pytest.raises(InfraError, match="damaged"):
+        open_database(DatabaseAddress(file=file), busy_s=1)
+
+
+def test_a_file_that_cannot_be_written_asks_for_no_other_try(file: Path) -> None:
+    engine = open_database(DatabaseAddress(file=file), busy_s=1)
+    with reading(engine) as connection:
+        connection.exec_driver_sql("PRAGMA query_only = 1")
+
+    with pytest.raises(UsageError, match="cannot be written"), writing(engine) as connection:
+        connection.exec_driver_sql("DELETE FROM test")
+
+    engine.dispose()

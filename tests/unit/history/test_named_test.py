@@ -4,6 +4,7 @@ import pytest
 
 from ci_doctor.errors import UsageError
 from ci_doctor.history.named_test import named_test
+from ci_doctor.history.reading.stored_text import stored_text
 from tests.support.histories import P, history, run
 
 RUNS = [run([("test_reuse[8]", P), ("test_reuse[16]", P), ("test_100%", P)], at=1)]
@@ -43,3 +44,11 @@ def test_a_percent_sign_is_no_pattern(tmp_path: Path) -> None:
         pytest.raises(UsageError, match="no test"),
     ):
         named_test(connection, "%%")
+
+
+def test_a_very_long_name_is_found_by_its_whole_text(tmp_path: Path) -> None:
+    name = "test_" + "x" * 5_000
+    stored = run([(stored_text(name), P)], at=1)
+
+    with history(tmp_path / "h.sqlite", [stored]) as connection:
+        assert named_test(connection, f"tests/test_a.py::{name}").name == stored_text(name)

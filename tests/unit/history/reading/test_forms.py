@@ -123,3 +123,38 @@ def test_a_file_of_something_else_is_no_evidence(content: bytes) -> None:
 def test_a_damaged_file_is_an_error(content: bytes) -> None:
     with pytest.raises(UsageError):
         parsed(content)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"exitcode": 1, "summary": {}, "tests": [1]}',
+        '{"exitcode": 1, "summary": {}, "tests": 5}',
+        '{"exitcode": 1, "summary": {}, "tests": [{"outcome": []}]}',
+        '{"exitcode": 1, "summary": {}, "duration": [1], "tests": []}',
+        '[{"name": "x", "history": {"duration": []}}]',
+    ],
+)
+def test_json_of_a_known_form_with_other_values_is_refused_with_a_sentence(text: str) -> None:
+    with pytest.raises(UsageError, match="it is not"):
+        parsed(text.encode())
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
+def test_junit_in_another_encoding_is_read(encoding: str) -> None:
+    declared = "utf-16" if encoding == "utf-16" else "utf-8"
+    text = f'<?xml version="1.0" encoding="{declared}"?><testsuite><testcase name="é"/></testsuite>'
+
+    evidence = parsed(text.encode(encoding))
+
+    assert evidence is not None
+    assert [each.name for each in evidence.attempts] == ["é"]
+
+
+def test_junit_is_recognised_after_a_long_comment() -> None:
+    text = f'<!--{"x" * 10_000}--><testsuite><testcase name="x"/></testsuite>'
+
+    evidence = parsed(text.encode())
+
+    assert evidence is not None
+    assert len(evidence.attempts) == 1

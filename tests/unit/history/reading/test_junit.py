@@ -9,7 +9,9 @@ PASSED, FAILED, ERROR = AttemptOutcome.PASSED, AttemptOutcome.FAILED, AttemptOut
 
 
 def attempts(text: str) -> list[AttemptEvidence]:
-    return list(read_junit(text.encode()).attempts)
+    evidence = read_junit(text.encode())
+    assert evidence is not None
+    return list(evidence.attempts)
 
 
 def case(children: str, attributes: str = 'classname="a" name="b" time="1"') -> str:
@@ -136,3 +138,44 @@ def test_equal_failures_of_two_runs_have_one_fingerprint() -> None:
     assert first[0].cause is not None
     assert second[0].cause is not None
     assert first[0].cause.fingerprint == second[0].cause.fingerprint
+
+
+def test_files_of_two_runs_of_pytest_merged_into_one_are_no_reruns() -> None:
+    suite = '<testsuite name="pytest"><testcase classname="a" name="b"/></testsuite>'
+
+    read = attempts(f"<testsuites>{suite}{suite}</testsuites>")
+
+    assert [(each.number, each.outcome) for each in read] == [(1, PASSED), (2, PASSED)]
+
+
+def test_a_test_that_gtest_did_not_run_has_not_passed() -> None:
+    disabled = 'name="DISABLED_B" status="notrun" result="suppressed" time="0." classname="S"'
+
+    (one,) = attempts(case("", disabled))
+
+    assert one.outcome is AttemptOutcome.SKIPPED
+
+
+def test_a_suite_in_a_suite_does_not_lend_its_name_to_what_follows() -> None:
+    inner = '<testsuite name="inner"><testcase name="x"/></testsuite>'
+
+    read = attempts(f'<testsuite name="outer">{inner}<testcase name="y"/></testsuite>')
+
+    assert [(each.suite, each.name) for each in read] == [("inner", "x"), ("outer", "y")]
+
+
+def test_a_comma_before_decimals_is_no_group_of_thousands() -> None:
+    (one,) = attempts(case("", 'name="x" time="0,123"'))
+
+    assert one.duration_ms == 123
+
+
+def test_an_unknown_encoding_is_refused() -> None:
+    with pytest.raises(UsageError, match="unknown encoding"):
+        attempts('<?xml version="1.0" encoding="no-such"?><testsuite/>')
+
+
+def test_the_verdict_of_a_run_of_ours_is_no_test() -> None:
+    verdict = case(FAILURE, 'classname="ci-doctor.diagnose" name="verdict"')
+
+    assert read_junit(verdict.encode()) is None

@@ -28,7 +28,8 @@ def junit(place: str) -> PlacedFile:
 
 
 def report(place: str, job: str | None = None) -> PlacedFile:
-    return placed(place, ParsedEvidence(form="report", job=JobEvidence(key=job)))
+    parsed = ParsedEvidence(form="report", job=JobEvidence(key=job), attempts=(FAILED,))
+    return placed(place, parsed)
 
 
 def evidence_files(
@@ -82,3 +83,13 @@ def test_failures_of_a_job_with_a_cause_outside_are_infrastructure() -> None:
     assert outcomes == {AttemptOutcome.INFRA}
     # The record counts its cause, and the other files of the job do not count it again.
     assert [each.job.cause for each in evidence] == [cause, None]
+
+
+def test_a_report_without_attempts_stands_for_no_tests() -> None:
+    diagnosis = placed("a/report.json", ParsedEvidence(form="report", job=JobEvidence(key="7")))
+    files = [diagnosis, junit("a/junit.xml"), junit("b/junit-7.xml")]
+
+    evidence, left_out = evidence_files(files, JobEvidence())
+
+    assert [len(each.attempts) for each in evidence] == [0, 1, 1]
+    assert left_out == []

@@ -1,0 +1,26 @@
+from msgspec.structs import replace
+
+from ci_doctor.history.evidence import AttemptOutcome
+from ci_doctor.history.reading.own_report import evidence_of
+from ci_doctor.model.about import About
+from ci_doctor.model.outcome import Case, CaseOutcome
+from ci_doctor.model.verdict import Verdict
+from tests.support.builders import a_report
+
+
+def test_cases_of_one_name_are_attempts_in_their_order() -> None:
+    case = Case(name="n", group="g", outcome=CaseOutcome.FAILED)
+    again = replace(case, outcome=CaseOutcome.PASSED)
+
+    attempts = evidence_of(a_report(Verdict.FAILED, cases=(case, again))).attempts
+
+    assert [(each.number, each.outcome) for each in attempts] == [
+        (1, AttemptOutcome.FAILED),
+        (2, AttemptOutcome.PASSED),
+    ]
+
+
+def test_a_build_with_a_number_that_no_database_holds_is_unknown() -> None:
+    report = a_report(Verdict.PASS, about=About(job="7", build=2**63))
+
+    assert evidence_of(report).job.build is None
