@@ -46,6 +46,7 @@ from ci_doctor.history.schema import ATTEMPT
 from ci_doctor.history.strip import strip_facts
 from ci_doctor.history.trend import trend_facts
 from ci_doctor.history.window import last_days
+from ci_doctor.system.secrets.redaction import Redactor
 from tests.support.postgres import PROGRAMS, postgres
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
@@ -119,7 +120,9 @@ def rounds(database: str) -> dict[str, list[Cost]]:
         with tempfile.TemporaryDirectory() as folder:
             junit_folder(Path(folder), seed)
             costs["ours"].append(
-                cost_of(partial(ingest, engine, [folder], JobEvidence(commit="c")))
+                cost_of(
+                    partial(ingest, engine, [folder], JobEvidence(commit="c"), Redactor([]).text)
+                )
             )
         rows = plain_rows(seed)
         costs["plain"].append(cost_of(partial(plain, rows)))

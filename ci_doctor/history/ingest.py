@@ -5,10 +5,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 import sqlalchemy as sa
+from msgspec.structs import replace
 
 from ci_doctor.history.batch_write import EvidenceWriter
 from ci_doctor.history.collecting import NamedFile, named_files, read_file
 from ci_doctor.history.evidence import EvidenceFile, JobEvidence
+from ci_doctor.history.reading.hidden_secrets import Hide, without_secrets
 from ci_doctor.history.reading.placed_evidence import (
     PlacedFile,
     evidence_of_file,
@@ -26,13 +28,19 @@ Tell = Callable[[str], None]
 
 
 def ingest(
-    engine: sa.Engine, paths: Sequence[str], known: JobEvidence, tell: Tell = lambda _: None
+    engine: sa.Engine,
+    paths: Sequence[str],
+    known: JobEvidence,
+    hide: Hide,
+    tell: Tell = lambda _: None,
 ) -> Ingested:
     """Write the evidence at `paths`. known: what is known of jobs whose files do not say it.
 
+    hide: takes the secrets out of a text.
+
     Raises UsageError for a path that leads to nothing.
     """
-    reader = _Reader(named_files(paths), known, tell)
+    reader = _Reader(named_files(paths), known, hide, tell)
     writer = EvidenceWriter(engine)
     now_ms = round(clock.epoch() * 1000)
     files = attempts = known_files = 0
@@ -53,11 +61,14 @@ def ingest(
 class _Reader:
     """Reads files one after another; those that say what stands around the others first."""
 
-    def __init__(self, files: Sequence[NamedFile], known: JobEvidence, tell: Tell) -> None:
+    def __init__(
+        self, files: Sequence[NamedFile], known: JobEvidence, hide: Hide, tell: Tell
+    ) -> None:
         self.left_out: list[str] = []
         self.unreadable: list[UnreadableEvidence] = []
         self._files = files
         self._known = known
+        self._hide = hide
         self._tell = tell
         self._count = 0
 
@@ -85,7 +96,7 @@ class _Reader:
             self._count += 1
             self._tell(f"read {self._count:,} of {len(self._files):,} files")
             if isinstance(read, PlacedFile):
-                yield read
+                yield replace(read, parsed=without_secrets(read.parsed, self._hide))
             elif read is not None:
                 self.unreadable.append(read)
 

@@ -50,6 +50,18 @@ def test_evidence_goes_in_once_and_a_flaky_test_comes_out(tmp_path: Path, eviden
     assert (test["name"], test["is_proven"], test["mixed_commits"]) == ("test_x", True, 1)
 
 
+def test_a_secret_in_the_name_of_a_test_never_reaches_the_database(tmp_path: Path) -> None:
+    secret = "hunter2-of-the-build"
+    (tmp_path / "one.xml").write_text(junit_of([(f"test_x[{secret}]", False)]))
+
+    ran = history("ingest", "one.xml", cwd=tmp_path, env={"DEPLOY_TOKEN": secret})
+
+    assert ran.code == 0, ran
+    content = (tmp_path / "ci-doctor-history.sqlite").read_bytes()
+    assert b"test_x[[redacted]]" in content
+    assert secret.encode() not in content
+
+
 def test_a_folder_without_evidence_is_void(tmp_path: Path) -> None:
     (tmp_path / "cut.xml").write_text(junit_of([("test_x", True)])[:-20])
 

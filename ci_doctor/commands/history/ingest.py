@@ -47,5 +47,5 @@ def ingest(
 
     known = known_job(about, session.about)
     with opened(address) as engine, LateTeller() as tell:
-        result = ingested(engine, paths, known, tell)
+        result = ingested(engine, paths, known, session.redactor.text, tell)
     return session.finish(ingest_outcome(result, address.label), on_stdout=True)

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""No secret of a test's name or message reaches the database."""
+
+import msgspec
+
+from ci_doctor.history.evidence import (
+    AttemptEvidence,
+    AttemptOutcome,
+    EvidenceCause,
+    JobEvidence,
+    ParsedEvidence,
+)
+from ci_doctor.history.reading.hidden_secrets import without_secrets
+from ci_doctor.system.secrets.redaction import Redactor
+
+SECRET = "hunter2-of-the-build"
+CAUSE = EvidenceCause(fingerprint="f", title=f"login with {SECRET} failed")
+
+
+def evidence(name: str, cause: EvidenceCause | None = None) -> ParsedEvidence:
+    attempt = AttemptEvidence(
+        suite="tests.a", name=name, outcome=AttemptOutcome.FAILED, cause=cause
+    )
+    return ParsedEvidence(form="junit", job=JobEvidence(cause=cause), attempts=(attempt,))
+
+
+def test_a_secret_in_a_name_or_a_title_is_hidden_and_nothing_else_changes() -> None:
+    hide = Redactor([SECRET]).text
+    kept = without_secrets(evidence(f"test[{SECRET}]", CAUSE), hide)
+
+    assert SECRET not in msgspec.json.encode(kept).decode()
+    (attempt,) = kept.attempts
+    assert (attempt.suite, attempt.name) == ("tests.a", "test[[redacted]]")
+    assert kept.job.cause == attempt.cause
+    assert attempt.cause is not None
+    assert (attempt.cause.fingerprint, attempt.cause.title) == ("f", "login with [redacted] failed")
+
+
+def test_evidence_without_a_secret_is_the_same_object() -> None:
+    parsed = evidence("test_a")
+    assert without_secrets(parsed, Redactor([SECRET]).text) is parsed
