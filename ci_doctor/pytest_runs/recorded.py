@@ -136,8 +136,13 @@ def _order(read: ReadRecords) -> dict[int, tuple[str, ...]]:
 def _attempts(read: ReadRecords, end: PytestEnd) -> tuple[TestAttempt, ...]:
     """All attempts, those without a result too, in the order of their ends."""
     workers = {each.p: each.worker for each in read.records if isinstance(each, ProcessRecord)}
+    starts = {
+        (each.p, each.n, each.id): each.t
+        for each in read.records
+        if isinstance(each, TestStartRecord)
+    }
     ended = [
-        _within(_ended(each, workers.get(each.p)), end.limit_s)
+        _within(_ended(each, workers.get(each.p), starts), end.limit_s)
         for each in read.records
         if isinstance(each, TestRecord)
     ]
@@ -169,15 +174,16 @@ def _without_result(read: ReadRecords) -> list[TestStartRecord]:
     return list(open_starts.values())
 
 
-def _ended(record: TestRecord, worker: str | None) -> TestAttempt:
-    seconds = sum(phase[2] for phase in record.phases)
+def _ended(
+    record: TestRecord, worker: str | None, starts: Mapping[tuple[int, int, str], float]
+) -> TestAttempt:
     return TestAttempt(
         test=record.id,
         outcome=_outcome(record.phases),
         pid=record.p,
         index=record.n,
         worker=worker,
-        duration_s=round(seconds, 6),
+        duration_s=round(_seconds(record, starts), 6),
         started_at=record.at,
         phases=record.phases,
         message=record.message,
@@ -186,6 +192,14 @@ def _ended(record: TestRecord, worker: str | None) -> TestAttempt:
         traceback=record.traceback,
         output=record.output,
     )
+
+
+def _seconds(record: TestRecord, starts: Mapping[tuple[int, int, str], float]) -> float:
+    """How long it ran, by the recorder's clock: pytest's own stands still while a test freezes the time."""
+    begun = starts.get((record.p, record.n, record.id))
+    if begun is None:
+        return sum(phase[2] for phase in record.phases)
+    return record.t - begun
 
 
 def _within(attempt: TestAttempt, limit_s: float | None) -> TestAttempt:
@@ -204,6 +218,9 @@ def _outcome(phases: Sequence[tuple[str, str, float]]) -> AttemptOutcome:
         return AttemptOutcome.FAILED
     if outcomes & _FAILED:
         return AttemptOutcome.ERROR
+    # `pytest.exit` in a teardown leaves it out.
+    if not any(when == "teardown" for when, _, _ in phases):
+        return AttemptOutcome.LOST
     for outcome in (AttemptOutcome.XFAILED, AttemptOutcome.XPASSED, AttemptOutcome.SKIPPED):
         if outcome in outcomes:
             return outcome

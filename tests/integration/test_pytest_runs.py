@@ -214,6 +214,39 @@ def test_a_test_that_hangs_in_c_is_ended_and_its_stack_is_shown(project: TestPro
     assert project.report["facts"]["counts"] == {"pass": 1, "failed": 1}
 
 
+def test_fixtures_that_freeze_the_time_and_replace_writing_hide_nothing(
+    project: TestProject,
+) -> None:
+    project.put(
+        "conftest.py",
+        """
+        import os, time, pytest
+
+        @pytest.fixture(scope="session", autouse=True)
+        def frozen():
+            with pytest.MonkeyPatch.context() as patch:
+                for name in ("time", "monotonic"):
+                    patch.setattr(time, name, lambda: 1.0e12)
+                patch.setattr(os, "write", None)
+                yield
+        """,
+    )
+    project.put(
+        "test_frozen.py",
+        """
+        import collections, itertools
+        def test_ok(): pass
+        def test_hang(): collections.deque(itertools.repeat(0), maxlen=0)
+        """,
+    )
+
+    ran = project.doctor("--timeout", "1", "--reruns", "0", "--", "-p", "no:cacheprovider")
+
+    assert ran.code == 1, ran
+    assert project.attempts("test_frozen.py::test_hang") == ["suite timeout"]
+    assert project.report["facts"]["counts"] == {"pass": 1, "failed": 1}
+
+
 def test_a_killed_worker_of_xdist_names_its_test(project_with_plugins: TestProject) -> None:
     project = project_with_plugins
     project.put(
@@ -265,6 +298,7 @@ def test_a_refused_command_line_is_a_usage_error(project: TestProject) -> None:
         ("def pytest_sessionfinish(session): session.testsfailed += 1; session.exitstatus = 1", 1),
         ("import atexit, os\natexit.register(os.abort)", 1),
         ("import pytest\ndef pytest_runtest_setup(item): pytest.exit('enough', returncode=0)", 86),
+        ("import pytest\ndef pytest_runtest_teardown(item): pytest.exit('x', returncode=0)", 86),
     ],
 )
 def test_an_end_that_no_test_explains_is_not_green(
