@@ -147,18 +147,19 @@ def _attempts(read: ReadRecords, end: PytestEnd) -> tuple[TestAttempt, ...]:
         if isinstance(each, TestRecord)
     ]
     finished = {each.p for each in read.records if isinstance(each, FinishRecord)}
-    texts = {each.id: each.text for each in read.records if isinstance(each, CrashRecord)}
+    crashes = {each.id: each for each in read.records if isinstance(each, CrashRecord)}
     lost = []
     for start in _without_result(read):
         if start.p in finished:
             continue
-        attempt = _without_end(start, workers.get(start.p), end, texts.get(start.id))
+        attempt = _without_end(start, workers.get(start.p), end, crashes.get(start.id))
         lost.append(attempt)
     known = {attempt.test for attempt in lost}
     # A worker may die before the start of a test is written: pytest-xdist names it all the same.
-    for name, text in texts.items():
+    for name, crash in crashes.items():
         if name not in known:
-            lost.append(TestAttempt(test=name, outcome=AttemptOutcome.CRASHED, message=text))
+            attempt = TestAttempt(test=name, outcome=AttemptOutcome.CRASHED, message=crash.text)
+            lost.append(replace(attempt, phases=_phases_of(crash)))
     # Of one test, an attempt that crashed comes before those that ended: it was tried again.
     return (*lost, *ended)
 
@@ -231,7 +232,7 @@ def _outcome(phases: Sequence[tuple[str, str, float]]) -> AttemptOutcome:
 
 
 def _without_end(
-    start: TestStartRecord, worker: str | None, end: PytestEnd, text: str | None
+    start: TestStartRecord, worker: str | None, end: PytestEnd, crash: CrashRecord | None
 ) -> TestAttempt:
     """The attempt that was running when its process ended."""
     attempt = TestAttempt(
@@ -240,7 +241,8 @@ def _without_end(
         pid=start.p,
         index=start.n,
         worker=worker,
-        message=text,
+        phases=_phases_of(crash),
+        message=None if crash is None else crash.text,
     )
     if start.id in end.timed_out:
         seconds = end.timed_out[start.id]
@@ -253,7 +255,7 @@ def _without_end(
         )
     # The status of a worker is pytest-xdist's to know.
     if worker is not None:
-        message = text or "its worker ended without a result"
+        message = attempt.message or "its worker ended without a result"
         return replace(attempt, outcome=AttemptOutcome.CRASHED, message=message)
     if end.returncode is None:
         return replace(attempt, message="its process ended in an unknown way")
@@ -261,3 +263,10 @@ def _without_end(
     if end.returncode < 0:
         return replace(attempt, outcome=AttemptOutcome.CRASHED, message=f"its process was {how}")
     return replace(attempt, message=f"its process ended with {how}, without a result")
+
+
+def _phases_of(crash: CrashRecord | None) -> tuple[tuple[str, str, float], ...]:
+    """A phase that says that the test is run again, if it is."""
+    if crash is None or not crash.is_retried:
+        return ()
+    return (("crash", "rerun", 0.0),)

@@ -269,6 +269,39 @@ def test_a_killed_worker_of_xdist_names_its_test(project_with_plugins: TestProje
 
 
 @pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        # Each worker runs all tests: what passes in the other one excuses no crash.
+        (("-n2", "--dist=each"), 1),
+        # The plugin has the other worker run the test again.
+        (("-n2", "--reruns=1"), 7),
+    ],
+)
+def test_a_worker_that_crashes_once_is_flaky_only_if_a_plugin_ran_its_test_again(
+    project_with_plugins: TestProject, options: tuple[str, ...], code: int
+) -> None:
+    project = project_with_plugins
+    project.put(
+        "test_kill.py",
+        """
+        import os, signal
+        from pathlib import Path
+
+        def test_kill():
+            try:
+                Path(__file__).with_name("mark").mkdir()
+            except FileExistsError:
+                return
+            os.kill(os.getpid(), signal.SIGKILL)
+        """,
+    )
+
+    ran = project.doctor("--reruns", "0", "--fail-on-flaky", "--", *options)
+
+    assert ran.code == code, ran
+
+
+@pytest.mark.parametrize(
     ("name", "text", "word"),
     [
         ("test_broken.py", "import nothing_of_that_name\n", "cannot be collected"),

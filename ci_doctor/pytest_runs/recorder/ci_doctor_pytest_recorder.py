@@ -155,6 +155,8 @@ class CrashRecorder:
                     "k": "crash",
                     "id": clean(report.nodeid),
                     "worker": getattr(gateway, "id", None),
+                    # By pytest-rerunfailures, on another worker.
+                    "is_retried": report.outcome == "rerun",
                     "text": bounded(str(report.longrepr)),
                 }
             )

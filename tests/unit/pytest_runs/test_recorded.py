@@ -107,6 +107,15 @@ def test_a_crash_of_a_worker_is_told_by_xdist_alone_too() -> None:
     assert outcomes([PROCESS, crash], PytestEnd(returncode=1)) == [("a", "crashed")]
 
 
+@pytest.mark.parametrize("before", [[], [start("a", 1)]])
+def test_a_crash_that_a_plugin_runs_again_says_so(before: list[dict[str, Any]]) -> None:
+    crash = {"k": "crash", "id": "a", "worker": "gw0", "text": "crashed", "is_retried": True}
+
+    tried = attempts([PROCESS, *before, crash], PytestEnd(returncode=1))
+
+    assert [attempt.phases for attempt in tried] == [(("crash", "rerun", 0.0),)]
+
+
 def test_a_line_that_is_cut_off_is_dropped_and_a_damaged_one_is_counted() -> None:
     data = json.dumps(PROCESS).encode() + b'\n{"k":"sta\x00\n{"k":"start","p":7'
 
