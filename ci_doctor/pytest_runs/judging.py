@@ -76,7 +76,8 @@ def judge_tests(
     """A judgement of each test that was collected or tried in the suite, in that order."""
     judged = []
     for name, runs in _runs_by_test(sessions).items():
-        if name not in known.not_run:
+        was_tried = any(run.kind.is_of_suite for run in runs)
+        if was_tried or name not in known.not_run:
             judged.append(judge(name, tuple(runs), known))
     return tuple(judged)
 

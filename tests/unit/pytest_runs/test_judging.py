@@ -56,6 +56,15 @@ def test_the_attempts_decide(tried: list[tuple[RunKind, str]], verdict: Verdict)
     assert judge(TEST, runs(*tried), Circumstances()).verdict is verdict
 
 
+def test_a_failure_counts_although_another_test_of_its_node_id_was_not_to_run() -> None:
+    failed = TestAttempt(test="a", outcome=AttemptOutcome.FAILED)
+    session = PytestSession(kind=SUITE, collected=("a", "a"), attempts=(failed,))
+
+    judged = judge_tests([session], Circumstances(not_run={"a"}))
+
+    assert [each.verdict for each in judged] == [Verdict.FAILED]
+
+
 def test_one_worker_of_two_that_fails_is_counted() -> None:
     judged = judge(TEST, runs((SUITE, "failed"), (SUITE, "passed")), Circumstances())
 
