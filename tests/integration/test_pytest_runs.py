@@ -313,11 +313,14 @@ def test_what_cannot_be_collected_is_void(
     project: TestProject, name: str, text: str, word: str
 ) -> None:
     project.put(name, text)
+    if name == "test_broken.py":
+        project.put("test_ok.py", "def test_ok(): pass\n")
 
     ran = project.doctor()
 
     assert ran.code == 86, ran
     assert word in project.report["summary"]
+    assert word in project.report["findings"][0]["summary"]
 
 
 def test_a_refused_command_line_is_a_usage_error(project: TestProject) -> None:
