@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One attempt of a test, and one process of pytest with all of its attempts. Pure."""
 
+from collections import Counter
 from collections.abc import Sequence
 from enum import StrEnum
 
@@ -150,8 +151,12 @@ class PytestSession(Struct, frozen=True, kw_only=True):
 
 
 def missing_tests(sessions: Sequence[PytestSession]) -> tuple[str, ...]:
-    """Tests that the first of `sessions` collected, and of which none has an attempt."""
-    tried: set[str] = set()
+    """Tests that the first of `sessions` collected, and that have fewer attempts than there are such tests.
+
+    Several tests have one node id if files of the same name lie outside of pytest's root directory.
+    """
+    tried: Counter[str] = Counter()
     for session in sessions:
         tried.update(attempt.test for attempt in session.attempts)
-    return tuple(name for name in sessions[0].collected or () if name not in tried)
+    collected = Counter(sessions[0].collected or ())
+    return tuple(name for name, count in collected.items() if tried[name] < count)

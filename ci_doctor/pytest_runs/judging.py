@@ -76,7 +76,8 @@ def judge_tests(
     """A judgement of each test that was collected or tried in the suite, in that order."""
     judged = []
     for name, runs in _runs_by_test(sessions).items():
-        if name not in known.not_run:
+        was_tried = any(run.kind.is_of_suite for run in runs)
+        if was_tried or name not in known.not_run:
             judged.append(judge(name, tuple(runs), known))
     return tuple(judged)
 
@@ -160,8 +161,6 @@ def _final(suite: Sequence[TestAttempt]) -> tuple[TestAttempt, ...]:
     for index, attempt in enumerate(suite):
         is_last = index == len(suite) - 1
         was_retried = any(outcome in _RETRIED for _, outcome, _ in attempt.phases)
-        # After a crash pytest-rerunfailures has another worker run the test.
-        was_retried = was_retried or attempt.outcome is PytestOutcome.CRASHED
         if is_last or not was_retried:
             final.append(attempt)
     return tuple(final)
@@ -207,7 +206,10 @@ def _of_failures(
     test: str, failures: Sequence[TestAttempt], known: Circumstances
 ) -> tuple[Verdict, str]:
     count = len(failures)
-    times = "its attempt" if count == 1 else f"each of {count} attempts"
+    failed = sum(not attempt.is_green for attempt in failures)
+    times = f"each of {count} attempts" if failed == count else f"{failed} of {count} attempts"
+    if count == 1:
+        times = "its attempt"
     if all(attempt.outcome is PytestOutcome.LOST for attempt in failures):
         return Verdict.VOID, f"{times} ended without a result"
     cause = known.causes.get(test)

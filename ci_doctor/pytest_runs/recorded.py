@@ -136,24 +136,30 @@ def _order(read: ReadRecords) -> dict[int, tuple[str, ...]]:
 def _attempts(read: ReadRecords, end: PytestEnd) -> tuple[TestAttempt, ...]:
     """All attempts, those without a result too, in the order of their ends."""
     workers = {each.p: each.worker for each in read.records if isinstance(each, ProcessRecord)}
+    starts = {
+        (each.p, each.n, each.id): each.t
+        for each in read.records
+        if isinstance(each, TestStartRecord)
+    }
     ended = [
-        _within(_ended(each, workers.get(each.p)), end.limit_s)
+        _within(_ended(each, workers.get(each.p), starts), end.limit_s)
         for each in read.records
         if isinstance(each, TestRecord)
     ]
     finished = {each.p for each in read.records if isinstance(each, FinishRecord)}
-    texts = {each.id: each.text for each in read.records if isinstance(each, CrashRecord)}
+    crashes = {each.id: each for each in read.records if isinstance(each, CrashRecord)}
     lost = []
     for start in _without_result(read):
         if start.p in finished:
             continue
-        attempt = _without_end(start, workers.get(start.p), end, texts.get(start.id))
+        attempt = _without_end(start, workers.get(start.p), end, crashes.get(start.id))
         lost.append(attempt)
     known = {attempt.test for attempt in lost}
     # A worker may die before the start of a test is written: pytest-xdist names it all the same.
-    for name, text in texts.items():
+    for name, crash in crashes.items():
         if name not in known:
-            lost.append(TestAttempt(test=name, outcome=PytestOutcome.CRASHED, message=text))
+            attempt = TestAttempt(test=name, outcome=PytestOutcome.CRASHED, message=crash.text)
+            lost.append(replace(attempt, phases=_phases_of(crash)))
     # Of one test, an attempt that crashed comes before those that ended: it was tried again.
     return (*lost, *ended)
 
@@ -169,15 +175,16 @@ def _without_result(read: ReadRecords) -> list[TestStartRecord]:
     return list(open_starts.values())
 
 
-def _ended(record: TestRecord, worker: str | None) -> TestAttempt:
-    seconds = sum(phase[2] for phase in record.phases)
+def _ended(
+    record: TestRecord, worker: str | None, starts: Mapping[tuple[int, int, str], float]
+) -> TestAttempt:
     return TestAttempt(
         test=record.id,
         outcome=_outcome(record.phases),
         pid=record.p,
         index=record.n,
         worker=worker,
-        duration_s=round(seconds, 6),
+        duration_s=round(_seconds(record, starts), 6),
         started_at=record.at,
         phases=record.phases,
         message=record.message,
@@ -186,6 +193,14 @@ def _ended(record: TestRecord, worker: str | None) -> TestAttempt:
         traceback=record.traceback,
         output=record.output,
     )
+
+
+def _seconds(record: TestRecord, starts: Mapping[tuple[int, int, str], float]) -> float:
+    """How long it ran, by the recorder's clock: pytest's own stands still while a test freezes the time."""
+    begun = starts.get((record.p, record.n, record.id))
+    if begun is None:
+        return sum(phase[2] for phase in record.phases)
+    return record.t - begun
 
 
 def _within(attempt: TestAttempt, limit_s: float | None) -> TestAttempt:
@@ -204,6 +219,9 @@ def _outcome(phases: Sequence[tuple[str, str, float]]) -> PytestOutcome:
         return PytestOutcome.FAILED
     if outcomes & _FAILED:
         return PytestOutcome.ERROR
+    # `pytest.exit` in a teardown leaves it out.
+    if not any(when == "teardown" for when, _, _ in phases):
+        return PytestOutcome.LOST
     for outcome in (PytestOutcome.XFAILED, PytestOutcome.XPASSED, PytestOutcome.SKIPPED):
         if outcome in outcomes:
             return outcome
@@ -214,7 +232,7 @@ def _outcome(phases: Sequence[tuple[str, str, float]]) -> PytestOutcome:
 
 
 def _without_end(
-    start: TestStartRecord, worker: str | None, end: PytestEnd, text: str | None
+    start: TestStartRecord, worker: str | None, end: PytestEnd, crash: CrashRecord | None
 ) -> TestAttempt:
     """The attempt that was running when its process ended."""
     attempt = TestAttempt(
@@ -223,7 +241,8 @@ def _without_end(
         pid=start.p,
         index=start.n,
         worker=worker,
-        message=text,
+        phases=_phases_of(crash),
+        message=None if crash is None else crash.text,
     )
     if start.id in end.timed_out:
         seconds = end.timed_out[start.id]
@@ -236,7 +255,7 @@ def _without_end(
         )
     # The status of a worker is pytest-xdist's to know.
     if worker is not None:
-        message = text or "its worker ended without a result"
+        message = attempt.message or "its worker ended without a result"
         return replace(attempt, outcome=PytestOutcome.CRASHED, message=message)
     if end.returncode is None:
         return replace(attempt, message="its process ended in an unknown way")
@@ -244,3 +263,10 @@ def _without_end(
     if end.returncode < 0:
         return replace(attempt, outcome=PytestOutcome.CRASHED, message=f"its process was {how}")
     return replace(attempt, message=f"its process ended with {how}, without a result")
+
+
+def _phases_of(crash: CrashRecord | None) -> tuple[tuple[str, str, float], ...]:
+    """A phase that says that the test is run again, if it is."""
+    if crash is None or not crash.is_retried:
+        return ()
+    return (("crash", "rerun", 0.0),)

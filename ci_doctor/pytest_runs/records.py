@@ -55,11 +55,15 @@ class TestRecord(Struct, frozen=True, kw_only=True, tag_field="k", tag="test"):
 
 
 class CrashRecord(Struct, frozen=True, kw_only=True, tag_field="k", tag="crash"):
-    """pytest-xdist reports that a worker ended while it ran the test."""
+    """pytest-xdist reports that a worker ended while it ran the test.
+
+    is_retried: a plugin has another worker run the test again.
+    """
 
     id: str
     worker: str | None
     text: str
+    is_retried: bool = False
 
 
 class CollectErrorRecord(Struct, frozen=True, kw_only=True, tag_field="k", tag="collect-error"):

@@ -214,6 +214,39 @@ def test_a_test_that_hangs_in_c_is_ended_and_its_stack_is_shown(project: TestPro
     assert project.report["facts"]["counts"] == {"pass": 1, "failed": 1}
 
 
+def test_fixtures_that_freeze_the_time_and_replace_writing_hide_nothing(
+    project: TestProject,
+) -> None:
+    project.put(
+        "conftest.py",
+        """
+        import os, time, pytest
+
+        @pytest.fixture(scope="session", autouse=True)
+        def frozen():
+            with pytest.MonkeyPatch.context() as patch:
+                for name in ("time", "monotonic"):
+                    patch.setattr(time, name, lambda: 1.0e12)
+                patch.setattr(os, "write", None)
+                yield
+        """,
+    )
+    project.put(
+        "test_frozen.py",
+        """
+        import collections, itertools
+        def test_ok(): pass
+        def test_hang(): collections.deque(itertools.repeat(0), maxlen=0)
+        """,
+    )
+
+    ran = project.doctor("--timeout", "1", "--reruns", "0", "--", "-p", "no:cacheprovider")
+
+    assert ran.code == 1, ran
+    assert project.attempts("test_frozen.py::test_hang") == ["suite timeout"]
+    assert project.report["facts"]["counts"] == {"pass": 1, "failed": 1}
+
+
 def test_a_killed_worker_of_xdist_names_its_test(project_with_plugins: TestProject) -> None:
     project = project_with_plugins
     project.put(
@@ -236,6 +269,39 @@ def test_a_killed_worker_of_xdist_names_its_test(project_with_plugins: TestProje
 
 
 @pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        # Each worker runs all tests: what passes in the other one excuses no crash.
+        (("-n2", "--dist=each"), 1),
+        # The plugin has the other worker run the test again.
+        (("-n2", "--reruns=1"), 7),
+    ],
+)
+def test_a_worker_that_crashes_once_is_flaky_only_if_a_plugin_ran_its_test_again(
+    project_with_plugins: TestProject, options: tuple[str, ...], code: int
+) -> None:
+    project = project_with_plugins
+    project.put(
+        "test_kill.py",
+        """
+        import os, signal
+        from pathlib import Path
+
+        def test_kill():
+            try:
+                Path(__file__).with_name("mark").mkdir()
+            except FileExistsError:
+                return
+            os.kill(os.getpid(), signal.SIGKILL)
+        """,
+    )
+
+    ran = project.doctor("--reruns", "0", "--fail-on-flaky", "--", *options)
+
+    assert ran.code == code, ran
+
+
+@pytest.mark.parametrize(
     ("name", "text", "word"),
     [
         ("test_broken.py", "import nothing_of_that_name\n", "cannot be collected"),
@@ -247,11 +313,14 @@ def test_what_cannot_be_collected_is_void(
     project: TestProject, name: str, text: str, word: str
 ) -> None:
     project.put(name, text)
+    if name == "test_broken.py":
+        project.put("test_ok.py", "def test_ok(): pass\n")
 
     ran = project.doctor()
 
     assert ran.code == 86, ran
     assert word in project.report["summary"]
+    assert word in project.report["findings"][0]["summary"]
 
 
 def test_a_refused_command_line_is_a_usage_error(project: TestProject) -> None:
@@ -265,6 +334,7 @@ def test_a_refused_command_line_is_a_usage_error(project: TestProject) -> None:
         ("def pytest_sessionfinish(session): session.testsfailed += 1; session.exitstatus = 1", 1),
         ("import atexit, os\natexit.register(os.abort)", 1),
         ("import pytest\ndef pytest_runtest_setup(item): pytest.exit('enough', returncode=0)", 86),
+        ("import pytest\ndef pytest_runtest_teardown(item): pytest.exit('x', returncode=0)", 86),
     ],
 )
 def test_an_end_that_no_test_explains_is_not_green(

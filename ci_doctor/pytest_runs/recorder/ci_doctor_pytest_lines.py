@@ -21,6 +21,11 @@ _HEAD = 4096  # of them, how many from the beginning
 class RecordFile:
     """Appends lines to a file, whatever a test does to our descriptor."""
 
+    # Held in a class: fixtures that replace functions in modules (mocks, fake file systems) leave them.
+    _write = staticmethod(os.write)
+    _open = staticmethod(os.open)
+    _fstat = staticmethod(os.fstat)
+
     def __init__(self, path: str) -> None:
         self.path = path
         self._descriptor = -1
@@ -31,7 +36,7 @@ class RecordFile:
 
     def append(self, line: str) -> None:
         try:
-            os.write(self._opened(), line.encode("ascii"))
+            self._write(self._opened(), line.encode("ascii"))
         except OSError:
             pass
 
@@ -39,14 +44,14 @@ class RecordFile:
         # A test may close every descriptor, and then open a file of its own with this number.
         if self._descriptor >= 0:
             try:
-                status = os.fstat(self._descriptor)
+                status = self._fstat(self._descriptor)
                 if (status.st_dev, status.st_ino) == self._identity:
                     return self._descriptor
             except OSError:
                 pass
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-        self._descriptor = os.open(self.path, flags, 0o600)
-        status = os.fstat(self._descriptor)
+        self._descriptor = self._open(self.path, flags, 0o600)
+        status = self._fstat(self._descriptor)
         self._identity = (status.st_dev, status.st_ino)
         return self._descriptor
 

@@ -50,6 +50,10 @@ _PHASES = ("setup", "call", "teardown")
 class Recorder:
     """Records the tests that this process runs. failed: how many reports of failures it got."""
 
+    # Held in a class: a fixture that freezes the time replaces these functions in modules.
+    _epoch = staticmethod(time.time)
+    _monotonic = staticmethod(time.monotonic)
+
     def __init__(self, file: RecordFile, keeps_output: bool) -> None:
         self.failed = 0
         self._file = file
@@ -94,17 +98,17 @@ class Recorder:
     def _begin(self, name: str) -> None:
         self._count += 1
         text = quoted(name)
-        self._begun[name] = (text, self._count, time.time())
+        self._begun[name] = (text, self._count, self._epoch())
         self._file.append(
             '{"k":"start","p":%d,"id":%s,"n":%d,"t":%.6f}\n'
-            % (self._pid, text, self._count, time.monotonic())
+            % (self._pid, text, self._count, self._monotonic())
         )
 
     def _end(self, name: str) -> None:
         reports = self._reports.pop(name, None)
         if not reports:
             return
-        begun = self._begun.get(name) or (quoted(name), self._count, time.time())
+        begun = self._begun.get(name) or (quoted(name), self._count, self._epoch())
         details = ""
         told = telling(reports)
         if told is not None or self._keeps_output:
@@ -114,7 +118,7 @@ class Recorder:
             % (
                 os.getpid(),
                 *begun,
-                time.monotonic(),
+                self._monotonic(),
                 ",".join([phase(report) for report in reports]),
                 details,
             )
@@ -151,6 +155,8 @@ class CrashRecorder:
                     "k": "crash",
                     "id": clean(report.nodeid),
                     "worker": getattr(gateway, "id", None),
+                    # By pytest-rerunfailures, on another worker.
+                    "is_retried": report.outcome == "rerun",
                     "text": bounded(str(report.longrepr)),
                 }
             )

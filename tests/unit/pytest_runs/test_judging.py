@@ -47,14 +47,37 @@ def runs(*tried: tuple[RunKind, str]) -> tuple[RunAttempt, ...]:
         ),
         ([(SUITE, "passed"), (NEW, "passed"), (NEW, "failed")], Verdict.FLAKY),
         ([(SUITE, "passed"), (ORDER, "failed")], Verdict.FLAKY),
-        # pytest-rerunfailures with pytest-xdist runs a test again whose worker crashed.
-        ([(SUITE, "crashed"), (SUITE, "passed")], Verdict.FLAKY),
         # --dist=each: two workers, and one of them fails.
         ([(SUITE, "failed"), (SUITE, "passed")], Verdict.FAILED),
+        ([(SUITE, "crashed"), (SUITE, "passed")], Verdict.FAILED),
     ],
 )
 def test_the_attempts_decide(tried: list[tuple[RunKind, str]], verdict: Verdict) -> None:
     assert judge(TEST, runs(*tried), Circumstances()).verdict is verdict
+
+
+def test_a_failure_counts_although_another_test_of_its_node_id_was_not_to_run() -> None:
+    failed = TestAttempt(test="a", outcome=PytestOutcome.FAILED)
+    session = PytestSession(kind=SUITE, collected=("a", "a"), attempts=(failed,))
+
+    judged = judge_tests([session], Circumstances(not_run={"a"}))
+
+    assert [each.verdict for each in judged] == [Verdict.FAILED]
+
+
+def test_one_worker_of_two_that_fails_is_counted() -> None:
+    judged = judge(TEST, runs((SUITE, "failed"), (SUITE, "passed")), Circumstances())
+
+    assert judged.why == "1 of 2 attempts failed"
+
+
+def test_a_crash_that_a_plugin_made_good_for_is_flaky() -> None:
+    crashed = TestAttempt(
+        test=TEST, outcome=PytestOutcome.CRASHED, phases=(("crash", "rerun", 0.0),)
+    )
+    tried = (RunAttempt(kind=SUITE, attempt=crashed), *runs((SUITE, "passed")))
+
+    assert judge(TEST, tried, Circumstances()).verdict is Verdict.FLAKY
 
 
 def test_the_first_test_of_a_process_has_no_order_to_blame() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ci_doctor.pytest_runs.attempt import RunKind
+from ci_doctor.pytest_runs.attempt import RunKind, TestAttempt
 from ci_doctor.pytest_runs.recorded import PytestEnd, session_of
 from ci_doctor.pytest_runs.records import read_records
 
@@ -14,6 +14,8 @@ PROCESS: dict[str, Any] = {
     "k": "process", "p": 7, "worker": None, "is_controller": False, "pytest": "9", "python": "3", "root": "/r",
     "plugins": [], "maxfail": 0, "seed": None, "hash_seed": "1", "path": [],
 }  # fmt: skip
+
+PASSED = (("setup", "passed", 0.1), ("call", "passed", 0.1), ("teardown", "passed", 0.1))
 
 
 def start(name: str, n: int, pid: int = 7) -> dict[str, Any]:
@@ -24,10 +26,13 @@ def end(name: str, n: int, *phases: tuple[str, str, float], pid: int = 7) -> dic
     return {"k": "test", "p": pid, "id": name, "n": n, "t": n + 0.5, "at": 1.0, "phases": phases}
 
 
-def outcomes(lines: list[dict[str, Any]], ending: PytestEnd) -> list[tuple[str, str]]:
+def attempts(lines: list[dict[str, Any]], ending: PytestEnd) -> tuple[TestAttempt, ...]:
     data = "".join(json.dumps(line) + "\n" for line in lines).encode()
-    session = session_of(RunKind.SUITE, read_records(data), ending, collected=None)
-    return [(attempt.test, str(attempt.outcome)) for attempt in session.attempts]
+    return session_of(RunKind.SUITE, read_records(data), ending, collected=None).attempts
+
+
+def outcomes(lines: list[dict[str, Any]], ending: PytestEnd) -> list[tuple[str, str]]:
+    return [(attempt.test, str(attempt.outcome)) for attempt in attempts(lines, ending)]
 
 
 @pytest.mark.parametrize(
@@ -51,6 +56,9 @@ def outcomes(lines: list[dict[str, Any]], ending: PytestEnd) -> list[tuple[str, 
         ([("setup", "passed", 0.1), ("call", "rerun", 0.1), ("teardown", "passed", 0.1)], "failed"),
         # A subtest that failed beside its test that passed.
         ([("call", "failed", 0.1), ("call", "passed", 0.1)], "failed"),
+        # No pass without its teardown, which pytest.exit leaves out.
+        ([("setup", "passed", 0.1), ("call", "passed", 0.1)], "lost"),
+        ([("setup", "passed", 0.1), ("call", "xfailed", 0.1)], "lost"),
         # No pass without a call, and none by a word that nobody knows.
         ([("setup", "passed", 0.1)], "lost"),
         ([("setup", "passed", 0.1), ("call", "perhaps", 0.1)], "lost"),
@@ -74,21 +82,38 @@ def test_the_phases_decide_the_outcome(phases: list[tuple[str, str, float]], out
 def test_a_test_without_an_end_is_named_by_how_its_process_ended(
     ending: PytestEnd, outcome: str
 ) -> None:
-    lines = [PROCESS, start("a", 1), end("a", 1, ("call", "passed", 0.1)), start("b", 2)]
+    lines = [PROCESS, start("a", 1), end("a", 1, *PASSED), start("b", 2)]
 
     assert outcomes(lines, ending) == [("b", outcome), ("a", "passed")]
 
 
 def test_a_test_that_outlasts_the_limit_and_ends_is_a_timeout() -> None:
-    lines = [PROCESS, start("a", 1), end("a", 1, ("call", "passed", 3.0))]
+    lines = [PROCESS, start("a", 1), end("a", 1, *PASSED)]
 
-    assert outcomes(lines, PytestEnd(returncode=0, limit_s=2.0)) == [("a", "timeout")]
+    assert outcomes(lines, PytestEnd(returncode=0, limit_s=0.4)) == [("a", "timeout")]
+
+
+def test_a_clock_that_the_test_froze_makes_no_timeout() -> None:
+    frozen = [("setup", "passed", 1.6e9), ("call", "passed", 0.0), ("teardown", "passed", -1.6e9)]
+    lines = [PROCESS, start("a", 1), end("a", 1, *frozen)]
+
+    assert attempts(lines, PytestEnd(returncode=0, limit_s=2.0))[0].duration_s == 0.5
+    assert outcomes(lines, PytestEnd(returncode=0, limit_s=2.0)) == [("a", "passed")]
 
 
 def test_a_crash_of_a_worker_is_told_by_xdist_alone_too() -> None:
     crash = {"k": "crash", "id": "a", "worker": "gw0", "text": "worker 'gw0' crashed"}
 
     assert outcomes([PROCESS, crash], PytestEnd(returncode=1)) == [("a", "crashed")]
+
+
+@pytest.mark.parametrize("before", [[], [start("a", 1)]])
+def test_a_crash_that_a_plugin_runs_again_says_so(before: list[dict[str, Any]]) -> None:
+    crash = {"k": "crash", "id": "a", "worker": "gw0", "text": "crashed", "is_retried": True}
+
+    tried = attempts([PROCESS, *before, crash], PytestEnd(returncode=1))
+
+    assert [attempt.phases for attempt in tried] == [(("crash", "rerun", 0.0),)]
 
 
 def test_a_line_that_is_cut_off_is_dropped_and_a_damaged_one_is_counted() -> None:

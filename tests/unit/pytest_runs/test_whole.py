@@ -37,6 +37,8 @@ def test_a_run_that_ends_as_its_tests_do_has_no_problem() -> None:
         ({"collected": None}, False),
         ({"collected": (), "exit_code": 5, "finished": 5}, False),
         ({"collected": ("a", "b")}, False),
+        # Two tests of one node id, and one attempt.
+        ({"collected": ("a", "a")}, False),
         ({"collect_errors": {"b.py": "ImportError"}, "exit_code": 2, "finished": 2}, False),
         ({"internal_errors": ("x",), "exit_code": 3, "finished": 3}, False),
         ({"damaged": 1}, False),
