@@ -82,6 +82,28 @@ def test_a_green_suite_passes_and_its_output_is_pytests_own(project: TestProject
     assert names[0] == "test_odd[a::b]"
 
 
+def test_a_forked_child_that_falls_back_into_pytest_is_no_attempt(project: TestProject) -> None:
+    project.put(
+        "test_fork.py",
+        """
+        import os, sys
+
+        def test_forks():
+            child = os.fork()
+            if not child:
+                sys.exit(3)
+            assert os.waitpid(child, 0)[0] == child
+
+        def test_after(): pass
+        """,
+    )
+
+    ran = project.doctor("--", "-q")
+
+    assert ran.code == 0, ran
+    assert project.report["facts"]["counts"] == {"pass": 2}
+
+
 def test_a_failure_of_every_attempt_is_failed_and_all_attempts_are_kept(
     project: TestProject,
 ) -> None:

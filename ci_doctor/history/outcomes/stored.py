@@ -41,7 +41,7 @@ def _summary(ingested: Ingested, database: str, *, is_empty: bool) -> str:
     came = f"{amount(ingested.attempts, 'attempt')} of {amount(ingested.files, 'new file')}"
     known = ""
     if ingested.known_files:
-        known = f"; {amount(ingested.known_files, 'file')} were there already"
+        known = f"; already known: {amount(ingested.known_files, 'file')}"
     return f"wrote {came} to {database}{known}"
 
 
