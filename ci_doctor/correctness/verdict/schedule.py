@@ -109,7 +109,9 @@ def _next_in_order(
 ) -> Arm | None:
     places = places_of(usable, rules)
     needed = frozenset(Arm)
-    if places.candidate and places.all_baseline:
+    # Beside an archive the baseline would be pulled forward many times in a row, and a machine whose
+    # modes last for a while would then look like a change.
+    if places.candidate and places.baseline and not places.builds:
         needed = needed_arms(patterns(usable, requests), places)
     return next_in_order(plan_of(starts, rules), made, rules.seed, needed)
 

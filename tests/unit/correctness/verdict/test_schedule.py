@@ -136,6 +136,20 @@ def test_an_archive_never_makes_a_regression_by_itself() -> None:
     assert count(made_by({A: "x", B: "z"}, archived="6*x")) == (4, 6)
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_beside_an_archive_the_order_is_the_drawn_one_whatever_is_answered(seed: int) -> None:
+    rules = replace(RULES, seed=seed, least_candidates=2)
+    given = [replace(each, archived=True, build=each.name) for each in starts("6*x")]
+    # The candidate has given the archive's answer and one of its own: if the baseline gave that one
+    # too, the run would end green.
+    answers = {A: iter("xxxx"), B: iter("xzxzxzxz")}
+    order = sequence(rules, archived=True)
+    for number, expected in enumerate(order[:7]):
+        arm = next_arm(given, ["r0"], rules)
+        assert arm is expected
+        given.append(start(arm, next(answers[arm]), number))
+
+
 def test_a_candidate_that_never_works_is_blamed_after_eight_starts() -> None:
     assert count(made_by({A: "x", B: "-!"})) == (5, 3)
 
