@@ -5,16 +5,21 @@ from pathlib import Path
 
 from ci_doctor.model.facts.history import HistoryReportFacts
 from ci_doctor.model.outcome import Outcome
+from ci_doctor.model.table import text_table
 from ci_doctor.render.formatting import amount
 
 
 def report_outcome(facts: HistoryReportFacts, directory: Path) -> Outcome:
     """Where the page is, or that there is nothing to draw; it judges nothing."""
-    tests = amount(facts.tests, "test")
+    since = facts.since[:10]
     if not facts.history_strip:
-        summary = f"nothing failed since {facts.since[:10]} in {tests}: there is no page to draw"
-    else:
-        shown = amount(len(facts.history_strip), "test")
-        page = directory / "report.html"
-        summary = f"{shown} of {facts.tests:,} failed since {facts.since[:10]}; the page is {page}"
-    return Outcome(verdict=None, summary=summary, facts=facts)
+        tests = amount(facts.tests, "test")
+        summary = f"nothing failed since {since} in {tests}: there is no page to draw"
+        return Outcome(verdict=None, summary=summary, facts=facts)
+    failed = sum(row.failed > 0 for row in facts.history_strip)
+    summary = f"{failed:,} of {amount(facts.tests, 'test')} failed since {since}"
+    outside = len(facts.history_strip) - failed
+    if outside:
+        summary += f", and {outside:,} only for a reason outside the change"
+    page = text_table("Page", (str(directory / "report.html"),))
+    return Outcome(verdict=None, summary=summary, tables=(page,), facts=facts)

@@ -27,7 +27,7 @@ def render(report: Report) -> str | None:
         return None
     shown = cleaned(replace(report, facts={}))
     values = {
-        "subject": "history of tests",
+        "subject": "History of tests",
         "findings": worst_first(shown),
         "view": view,
         "branch": part(facts, "branch", str),
