@@ -51,6 +51,8 @@ defaultBranch = main
 [safe]
 directory = *
 """
+# Programs with flaky tests, which their own tests run.
+collect_ignore = ["support/flaky_corpus"]
 _CHANGING = {"PYTEST_CURRENT_TEST"}
 
 

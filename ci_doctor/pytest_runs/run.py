@@ -18,6 +18,7 @@ from ci_doctor.pytest_runs.quarantine import read_quarantine
 from ci_doctor.pytest_runs.request import QUARANTINE_FILE, PytestRequest, RerunPlace
 from ci_doctor.pytest_runs.stages import TestStages
 from ci_doctor.pytest_runs.whole import is_usage_error
+from ci_doctor.system.files.directories import make_directory
 from ci_doctor.system.files.own_directory import own_directory
 from ci_doctor.system.files.streams import open_closed_streams
 from ci_doctor.system.processes.interruption import Interruption
@@ -54,7 +55,7 @@ def run(
     with own_directory("pytest") as folder:
         scratch = Path(folder)
         logs = scratch if directory is None else directory.absolute() / LOGS
-        logs.mkdir(exist_ok=True)
+        make_directory(logs)
         runner = PytestRunner(scratch, logs, interruption, on_stderr=request.on_stderr)
         stages = TestStages(request, plan, runner, scratch, tell)
         try:

@@ -291,16 +291,17 @@ def test_a_killed_worker_of_xdist_names_its_test(project_with_plugins: TestProje
 
 
 @pytest.mark.parametrize(
-    ("options", "code"),
+    ("options", "codes"),
     [
         # Each worker runs all tests: what passes in the other one excuses no crash.
-        (("-n2", "--dist=each"), 1),
-        # The plugin has the other worker run the test again.
-        (("-n2", "--reruns=1"), 7),
+        (("-n2", "--dist=each"), {1: 1}),
+        # The plugin has the other worker run the test again. On a busy machine it sometimes does not:
+        # then pytest itself ends with 1.
+        (("-n2", "--reruns=1"), {0: 7, 1: 1}),
     ],
 )
 def test_a_worker_that_crashes_once_is_flaky_only_if_a_plugin_ran_its_test_again(
-    project_with_plugins: TestProject, options: tuple[str, ...], code: int
+    project_with_plugins: TestProject, options: tuple[str, ...], codes: dict[int, int]
 ) -> None:
     project = project_with_plugins
     project.put(
@@ -320,7 +321,9 @@ def test_a_worker_that_crashes_once_is_flaky_only_if_a_plugin_ran_its_test_again
 
     ran = project.doctor("--reruns", "0", "--fail-on-flaky", "--", *options)
 
-    assert ran.code == code, ran
+    (suite,) = project.report["attempts"]
+    own_code = int(suite["outcome"].removeprefix("exit code "))
+    assert ran.code == codes[own_code], ran
 
 
 @pytest.mark.parametrize(
