@@ -73,6 +73,8 @@ def report(
         r"\n(?:\x1b\[[0-9;]*m)*(?:Attempts|reproduce:)", text.render(found, width=84, colour=True)
     )[0]
     shown = shown.replace(f"{sys.prefix}/", ".venv/").replace(f"{example}/", "")
+    # Where Python lies is this machine's matter.
+    shown = shown.replace(f"{sys.base_prefix}/", "/usr/")
     return re.sub(rf"(\.\./)*{folder.lstrip('/')}|{folder}", "ci-doctor-report", shown)
 
 
