@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """From the records of a run and the end of its process to the attempts of its tests. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -136,32 +136,51 @@ def _order(read: ReadRecords) -> dict[int, tuple[str, ...]]:
 def _attempts(read: ReadRecords, end: PytestEnd) -> tuple[TestAttempt, ...]:
     """All attempts, those without a result too, in the order of their ends."""
     workers = {each.p: each.worker for each in read.records if isinstance(each, ProcessRecord)}
-    starts = {
-        (each.p, each.n, each.id): each.t
-        for each in read.records
-        if isinstance(each, TestStartRecord)
-    }
-    ended = [
-        _within(_ended(each, workers.get(each.p), starts), end.limit_s)
-        for each in read.records
-        if isinstance(each, TestRecord)
-    ]
-    finished = {each.p for each in read.records if isinstance(each, FinishRecord)}
-    crashes = {each.id: each for each in read.records if isinstance(each, CrashRecord)}
-    lost = []
-    for start in _without_result(read):
-        if start.p in finished:
-            continue
-        attempt = _without_end(start, workers.get(start.p), end, crashes.get(start.id))
-        lost.append(attempt)
-    known = {attempt.test for attempt in lost}
-    # A worker may die before the start of a test is written: pytest-xdist names it all the same.
-    for name, crash in crashes.items():
-        if name not in known:
-            attempt = TestAttempt(test=name, outcome=PytestOutcome.CRASHED, message=crash.text)
-            lost.append(replace(attempt, phases=_phases_of(crash)))
+    lost = [*_unfinished(read, end, workers)]
+    lost += _crashed_before_their_start(read, {attempt.test for attempt in lost})
     # Of one test, an attempt that crashed comes before those that ended: it was tried again.
-    return (*lost, *ended)
+    return (*lost, *_with_result(read, end, workers))
+
+
+def _with_result(
+    read: ReadRecords, end: PytestEnd, workers: Mapping[int, str | None]
+) -> Iterator[TestAttempt]:
+    starts = {}
+    for record in read.records:
+        if isinstance(record, TestStartRecord):
+            starts[record.p, record.n, record.id] = record.t
+    for record in read.records:
+        if isinstance(record, TestRecord):
+            attempt = _ended(record, workers.get(record.p), starts)
+            yield _within(attempt, end.limit_s)
+
+
+def _unfinished(
+    read: ReadRecords, end: PytestEnd, workers: Mapping[int, str | None]
+) -> Iterator[TestAttempt]:
+    """Attempts that began, of processes that did not finish."""
+    finished = {each.p for each in read.records if isinstance(each, FinishRecord)}
+    crashes = _crashes(read)
+    for start in _without_result(read):
+        if start.p not in finished:
+            yield _without_end(start, workers.get(start.p), end, crashes.get(start.id))
+
+
+def _crashed_before_their_start(read: ReadRecords, known: Collection[str]) -> Iterator[TestAttempt]:
+    """A worker may die before the start is written: pytest-xdist names the test all the same."""
+    for name, crash in _crashes(read).items():
+        if name not in known:
+            yield TestAttempt(
+                test=name,
+                outcome=PytestOutcome.CRASHED,
+                message=crash.text,
+                phases=_phases_of(crash),
+            )
+
+
+def _crashes(read: ReadRecords) -> dict[str, CrashRecord]:
+    """By node id."""
+    return {each.id: each for each in read.records if isinstance(each, CrashRecord)}
 
 
 def _without_result(read: ReadRecords) -> list[TestStartRecord]:
