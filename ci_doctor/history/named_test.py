@@ -6,8 +6,8 @@ from msgspec import Struct
 
 from ci_doctor.errors import UsageError
 from ci_doctor.history.reading.stored_text import stored_text
-from ci_doctor.history.reading.test_names import junit_identity
 from ci_doctor.history.schema import TEST
+from ci_doctor.model.junit_identity import junit_identity
 
 _MOST_SHOWN = 5
 

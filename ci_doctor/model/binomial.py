@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exact limits of a rate, from a number of events in independent trials. Pure.
+"""Independent trials: the tail of the binomial distribution, and exact limits of a rate. Pure.
 
 The limits are Clopper & Pearson's (1934, doi:10.1093/biomet/26.4.404).
 """
@@ -38,3 +38,26 @@ def _at_most(events: int, trials: int, rate: float) -> float:
         ways = math.comb(trials, count)
         terms.append(ways * rate**count * (1 - rate) ** (trials - count))
     return math.fsum(terms)
+
+
+def upper_tail(hits: int, trials: int, rate: float) -> float:
+    """The probability of at least `hits` of `trials`, if each hits with `rate` (0 to 1)."""
+    if hits <= 0:
+        return 1.0
+    if rate <= 0 or hits > trials:
+        return 0.0
+    if rate >= 1:
+        return 1.0
+    total = 0.0
+    for count in range(hits, trials + 1):
+        term = _probability(count, trials, rate)
+        total += term
+        # Beyond the mean the terms fall ever faster: what is left is less than this one.
+        if count > trials * rate and term < total * 1e-12:
+            break
+    return min(1.0, total)
+
+
+def _probability(count: int, trials: int, rate: float) -> float:
+    ways = math.lgamma(trials + 1) - math.lgamma(count + 1) - math.lgamma(trials - count + 1)
+    return math.exp(ways + count * math.log(rate) + (trials - count) * math.log1p(-rate))

@@ -5,19 +5,16 @@ import os
 import shlex
 from pathlib import Path
 
+from ci_doctor.model.junit_identity import dotted, junit_identity
+
 
 def group_and_name(test: str) -> tuple[str, str]:
     """The class name and the name of a test case, as pytest's own JUnit file has them.
 
-    `tests/test_a.py::TestX::test_y[a::b]` gives `tests.test_a.TestX` and `test_y[a::b]`.
+    A file that could not be collected has its own name as class name.
     """
-    # A parameter may hold the separator.
-    head, bracket, parameters = test.partition("[")
-    file, *names = head.split("::")
-    group = file.removesuffix(".py").replace("/", ".")
-    if not names:
-        return group, f"{head}{bracket}{parameters}"
-    return ".".join([group, *names[:-1]]), f"{names[-1]}{bracket}{parameters}"
+    group, name = junit_identity(test)
+    return group or dotted(test), name
 
 
 def command_of(python: Path, test: str, root: str | None, directory: Path) -> str:

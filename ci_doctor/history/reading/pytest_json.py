@@ -12,7 +12,7 @@ from ci_doctor.history.evidence import (
 )
 from ci_doctor.history.reading.failure_cause import cause_of_message
 from ci_doctor.history.reading.moments import epoch_ms, milliseconds
-from ci_doctor.history.reading.test_names import junit_identity
+from ci_doctor.model.junit_identity import junit_identity
 
 _PHASES: Final = ("setup", "call", "teardown")
 _OUTCOMES: Final = {

@@ -15,7 +15,8 @@ from ci_doctor.history.evidence import (
 )
 from ci_doctor.history.reading.failure_cause import cause_of_message
 from ci_doctor.history.reading.moments import epoch_ms, milliseconds, moment_ms
-from ci_doctor.history.reading.test_names import junit_identity, suite_of
+from ci_doctor.history.reading.test_scopes import suite_of
+from ci_doctor.model.junit_identity import junit_identity
 
 _OUTCOMES: Final = {
     "passed": AttemptOutcome.PASSED,

@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from ci_doctor.history.statistics.binomial import upper_tail
+from ci_doctor.model.binomial import upper_tail
 
 HOUR_MS: Final = 3_600_000
 # A column with this probability among all columns is no chance.

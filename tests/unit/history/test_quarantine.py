@@ -1,8 +1,11 @@
+import datetime as dt
 import tomllib
+from pathlib import Path
 
 from ci_doctor.history.quarantine import quarantine_facts
 from ci_doctor.history.rates import rate_facts
 from ci_doctor.model.facts.history import FlakyTestFacts
+from ci_doctor.pytest_runs.quarantine import quarantine, read_quarantine
 
 
 def flaky(name: str, commits: int) -> FlakyTestFacts:
@@ -27,3 +30,16 @@ def test_tests_proven_by_two_commits_get_an_entry_that_ends() -> None:
     assert entry["test"] == 'tests.test_a::x["\\é\x7f]'
     assert entry["reason"] == "passed and failed on 2 commits; fails in 10 %"
     assert str(entry["until"]) == "1970-01-15"
+
+
+def test_what_is_suggested_is_an_entry_that_ci_doctor_pytest_reads_and_holds(
+    tmp_path: Path,
+) -> None:
+    facts = quarantine_facts([flaky("test_x[1]", 2)], now_ms=0, days=14)
+    file = tmp_path / "ci-doctor-quarantine.toml"
+    file.write_text(facts.toml)
+
+    entries = read_quarantine(file)
+
+    test = "tests/test_a.py::test_x[1]"
+    assert list(quarantine(entries, [test], dt.date(1970, 1, 15)).held) == [test]

@@ -1,8 +1,10 @@
-"""Exact limits of a rate."""
+"""Exact limits of a rate, and the tail of the distribution."""
+
+from math import comb
 
 import pytest
 
-from ci_doctor.model.binomial import lower_limit, upper_limit
+from ci_doctor.model.binomial import lower_limit, upper_limit, upper_tail
 
 
 @pytest.mark.parametrize("trials", [1, 20, 59, 1000])
@@ -20,3 +22,20 @@ def test_nothing_is_excluded_without_a_trial_that_speaks_for_it() -> None:
     assert upper_limit(0, 0, 0.05) == 1.0
     assert upper_limit(3, 3, 0.05) == 1.0
     assert lower_limit(0, 3, 0.05) == 0.0
+
+
+@pytest.mark.parametrize(("hits", "trials", "rate"), [(3, 10, 0.1), (10, 10, 0.5), (1, 40, 0.01)])
+def test_the_upper_tail_is_the_sum_of_the_terms(hits: int, trials: int, rate: float) -> None:
+    exact = sum(
+        comb(trials, each) * rate**each * (1 - rate) ** (trials - each)
+        for each in range(hits, trials + 1)
+    )
+
+    assert upper_tail(hits, trials, rate) == pytest.approx(exact)
+
+
+def test_the_ends_of_the_upper_tail_are_certain() -> None:
+    assert upper_tail(0, 5, 0.5) == 1
+    assert upper_tail(6, 5, 0.5) == 0
+    assert upper_tail(1, 5, 0) == 0
+    assert upper_tail(5, 5, 1) == 1
