@@ -23,12 +23,13 @@ _PLACE: Final = {
 
 
 class FileNumbers(Struct, frozen=True, kw_only=True):
-    """The numbers that all attempts of a file share. branch: UNKNOWN_BRANCH if it is not known."""
+    """The numbers that all attempts of a file share. branch, step: UNKNOWN_… if not known."""
 
     source: int
     job: int
     branch: int
     commit: int | None
+    step: str
 
 
 class BatchSums:
@@ -37,7 +38,7 @@ class BatchSums:
     def __init__(self) -> None:
         self.attempts: list[Row] = []
         self._days: dict[tuple[int, int, int], list[int]] = {}
-        self._commits: dict[tuple[int, int], list[int]] = {}
+        self._commits: dict[tuple[int, int, str], list[int]] = {}
 
     def add(
         self, numbers: FileNumbers, test: int, cause: int | None, attempt: AttemptEvidence
@@ -65,7 +66,7 @@ class BatchSums:
             day[place] += 1
             day[3] += attempt.duration_ms or 0
         if numbers.commit is not None:
-            commit = self._commits.setdefault((numbers.commit, test), [0, 0, 0, 0])
+            commit = self._commits.setdefault((numbers.commit, test, numbers.step), [0, 0, 0, 0])
             commit[place] += 1
             commit[3] = max(commit[3], started)
 
@@ -94,12 +95,13 @@ class BatchSums:
             {
                 "commit_id": commit,
                 "test_id": test,
+                "step": step,
                 "passed": sums[_PASSED],
                 "failed": sums[_FAILED],
                 "infra": sums[_INFRA],
                 "last_ms": sums[3],
             }
-            for (commit, test), sums in sorted(self._commits.items())
+            for (commit, test, step), sums in sorted(self._commits.items())
         ]
 
 

@@ -26,6 +26,7 @@ from ci_doctor.history.schema import (
     TEST_COMMIT,
     TEST_DAY,
     UNKNOWN_BRANCH,
+    UNKNOWN_STEP,
 )
 from ci_doctor.history.upsert import adding, insert_into, insert_rows
 
@@ -96,6 +97,7 @@ class EvidenceWriter:
             job=job["id"],
             branch=job["branch_id"] or UNKNOWN_BRANCH,
             commit=job["commit_id"],
+            step=job["step"] or UNKNOWN_STEP,
         )
 
     def _cause_ids(
@@ -209,7 +211,7 @@ def _job_upsert(connection: sa.Connection) -> Any:
     longer = sa.or_(JOB.c.duration_ms.is_(None), new.duration_ms > JOB.c.duration_ms)
     values["duration_ms"] = sa.case((longer, new.duration_ms), else_=JOB.c.duration_ms)
     statement = statement.on_conflict_do_update(index_elements=[JOB.c.key], set_=values)
-    return statement.returning(JOB.c.id, JOB.c.key, JOB.c.branch_id, JOB.c.commit_id)
+    return statement.returning(JOB.c.id, JOB.c.key, JOB.c.branch_id, JOB.c.commit_id, JOB.c.step)
 
 
 def _insert_sums(connection: sa.Connection, sums: BatchSums) -> None:

@@ -6,6 +6,7 @@ BEGIN a transaction that reads first and then writes fails at once if another on
 https://www.sqlite.org/isolation.html
 """
 
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +21,8 @@ BUSY_S: Final = 60.0
 _CACHE_KIB: Final = 65_536
 _LOG_LIMIT: Final = 64 * 1024 * 1024
 _BEGIN: Final = "ci_doctor_begin"
+# PostgreSQL says it before there is a connection, so without an SQLSTATE.
+_NO_DATABASE: Final = re.compile(r'FATAL: +database ".*" does not exist')
 
 
 def make_engine(address: DatabaseAddress, busy_s: float = BUSY_S) -> sa.Engine:
@@ -102,6 +105,9 @@ def _readable(engine: sa.Engine, error: sa.exc.DBAPIError) -> CiDoctorError | No
     if isinstance(error.orig, sqlite3.OperationalError) and "readonly" in text:
         hint = "SQLite writes beside the file even to read it: copy it into a folder of yours"
         return UsageError(f"{name}: the file or its folder cannot be written", hint=hint)
+    if _NO_DATABASE.search(text):
+        hint = "createdb NAME makes it, then `ci-doctor history upgrade` its tables"
+        return UsageError(f"{name}: there is no such database", hint=hint)
     if isinstance(error, sa.exc.OperationalError):
         hint = "the evidence files are still there: ingest them again later"
         return InfraError(f"{name}: {text}", hint=hint)

@@ -46,7 +46,7 @@ class _Order(Struct, frozen=True, kw_only=True):
 
 
 def flaky_facts(connection: sa.Connection, window: HistoryWindow) -> FlakyFacts:
-    """Every test that passed and failed on one commit, or changed its result three times.
+    """Every test that passed and failed in one step of a commit, or changed its result three times.
 
     Failures in columns of infrastructure do not count. Raises UsageError for an unknown branch.
     """
@@ -80,7 +80,7 @@ def sums_of(
 ) -> list[WindowSums]:
     """The sums of each test that ran; failures in columns count as infrastructure."""
     outside: Counter[int] = Counter()
-    for (test, _, of), count in in_columns.items():
+    for (test, _, _, of), count in in_columns.items():
         if branch in (ALL_BRANCHES, of):
             outside[test] += count
     columns = [TEST_DAY.c.passed, TEST_DAY.c.failed, TEST_DAY.c.infra]
@@ -101,9 +101,14 @@ def mixed_commits(
     branch: int,
     in_columns: ColumnFailures,
 ) -> Counter[int]:
-    """On how many commits each test passed and failed, failures in columns apart."""
+    """On how many commits each test passed and failed in one step, failures in columns apart.
+
+    A test that fails in one step of a matrix and passes in another need not be flaky.
+    """
     # The condition of the index, word by word: only then it is used.
-    query = sa.select(TEST_COMMIT.c.test_id, TEST_COMMIT.c.commit_id, TEST_COMMIT.c.failed).where(
+    query = sa.select(
+        TEST_COMMIT.c.test_id, TEST_COMMIT.c.commit_id, TEST_COMMIT.c.step, TEST_COMMIT.c.failed
+    ).where(
         sa.text("test_commit.passed > 0 AND test_commit.failed > 0"),
         TEST_COMMIT.c.last_ms >= window.since_ms,
     )
@@ -111,14 +116,15 @@ def mixed_commits(
         of_branch = sa.select(JOB.c.commit_id).where(JOB.c.branch_id == branch)
         query = query.where(TEST_COMMIT.c.commit_id.in_(of_branch))
     # The sums of a commit are those of all its branches.
-    outside: Counter[tuple[int, int | None]] = Counter()
-    for (test, commit, _), count in in_columns.items():
-        outside[test, commit] += count
-    counts: Counter[int] = Counter()
-    for test, commit, failed in connection.execute(query):
-        if failed > outside[test, commit]:
-            counts[test] += 1
-    return counts
+    outside: Counter[tuple[int, int | None, str]] = Counter()
+    for (test, commit, step, _), count in in_columns.items():
+        outside[test, commit, step] += count
+    mixed = {
+        (test, commit)
+        for test, commit, step, failed in connection.execute(query)
+        if failed > outside[test, commit, step]
+    }
+    return Counter(test for test, _ in mixed)
 
 
 def names_of(connection: sa.Connection, tests: Sequence[int]) -> dict[int, tuple[str, str]]:

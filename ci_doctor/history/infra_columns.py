@@ -21,8 +21,8 @@ from ci_doctor.model.facts.history import ColumnFacts
 _CHUNK = 5_000
 # The condition of the index on failures, word by word: only then it is used. 4 is out again.
 _FAILED = sa.and_(sa.text("attempt.outcome IN (1, 2, 4)"), ATTEMPT.c.outcome != 4)
-# How often each test failed in columns, by test, commit and branch.
-ColumnFailures = Counter[tuple[int, int | None, int | None]]
+# How often each test failed in columns, by test, commit, step and branch.
+ColumnFailures = Counter[tuple[int, int | None, str, int | None]]
 
 
 def columns_of(connection: sa.Connection, window: HistoryWindow) -> tuple[FailureColumn, ...]:
@@ -50,7 +50,8 @@ def infra_jobs(columns: Iterable[FailureColumn]) -> list[int]:
 def failures_in(connection: sa.Connection, columns: Iterable[FailureColumn]) -> ColumnFailures:
     """How often each test failed in the columns of infrastructure."""
     counts: ColumnFailures = Counter()
-    place = (ATTEMPT.c.test_id, JOB.c.commit_id, JOB.c.branch_id)
+    step = sa.func.coalesce(JOB.c.step, sa.literal_column("''"))
+    place = (ATTEMPT.c.test_id, JOB.c.commit_id, step, JOB.c.branch_id)
     for chunk in _chunks(infra_jobs(columns)):
         query = (
             sa.select(*place, sa.func.count())
@@ -58,8 +59,8 @@ def failures_in(connection: sa.Connection, columns: Iterable[FailureColumn]) -> 
             .where(ATTEMPT.c.job_id.in_(chunk), _FAILED)
             .group_by(*place)
         )
-        for test, commit, branch, count in connection.execute(query):
-            counts[test, commit, branch] += count
+        for test, commit, step_name, branch, count in connection.execute(query):
+            counts[test, commit, step_name, branch] += count
     return counts
 
 

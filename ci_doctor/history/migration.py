@@ -11,33 +11,31 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import sqlalchemy as sa
-from alembic.operations import Operations
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 
 from ci_doctor.errors import UsageError
 from ci_doctor.history.address import DatabaseAddress
 from ci_doctor.history.engine import make_engine, reading, writing
 from ci_doctor.history.results import SchemaChange
-from ci_doctor.history.schema import METADATA
+from ci_doctor.history.schema import METADATA, NEWEST
 
-_SCRIPTS: Final = ScriptDirectory(
-    str(Path(__file__).with_name("migrations")),
-    version_locations=[str(Path(__file__).parent / "migrations" / "versions")],
-)
+if TYPE_CHECKING:
+    from alembic.script import ScriptDirectory
+
+_VERSION_TABLE: Final = "alembic_version"
 _UPDATE: Final = "update ci-doctor: a newer one has written to this database"
 # Any number of ours: PostgreSQL's advisory locks have no names.
 _ADVISORY_LOCK: Final = 0x6369_646F_6374_6F72
 
 
-def newest() -> str:
-    """The version of the schema that this ci-doctor writes."""
-    head = _SCRIPTS.get_current_head()
-    assert head is not None  # noqa: S101 - there are migrations
-    return head
+def scripts() -> "ScriptDirectory":
+    """All migrations. Only a database of another version needs them, and they cost 0.2 s."""
+    from alembic.script import ScriptDirectory
+
+    folder = Path(__file__).with_name("migrations")
+    return ScriptDirectory(str(folder), version_locations=[str(folder / "versions")])
 
 
 def open_database(address: DatabaseAddress, *, busy_s: float) -> sa.Engine:
@@ -56,10 +54,10 @@ def open_database(address: DatabaseAddress, *, busy_s: float) -> sa.Engine:
     except BaseException:
         engine.dispose()
         raise
-    if before != newest():
+    if before != NEWEST:
         engine.dispose()
         raise UsageError(
-            f"{address.label}: its schema is {before or 'not made yet'}; this ci-doctor needs {newest()}",
+            f"{address.label}: its schema is {before or 'not made yet'}; this ci-doctor needs {NEWEST}",
             hint="ci-doctor history upgrade --database URL",
         )
     return engine
@@ -77,7 +75,7 @@ def upgrade(address: DatabaseAddress, *, busy_s: float) -> SchemaChange:
             _migrate(connection, before)
     finally:
         engine.dispose()
-    return SchemaChange(before=before, after=newest())
+    return SchemaChange(before=before, after=NEWEST)
 
 
 def _prepare_file(address: DatabaseAddress, busy_s: float) -> SchemaChange:
@@ -89,7 +87,7 @@ def _prepare_file(address: DatabaseAddress, busy_s: float) -> SchemaChange:
         if address.file.exists() and address.file.stat().st_size:
             with reading(engine) as connection:
                 before = _version(connection, address)
-            if before == newest():
+            if before == NEWEST:
                 return SchemaChange(before=before, after=before)
     finally:
         engine.dispose()
@@ -103,21 +101,26 @@ def _migrated_file(address: DatabaseAddress, engine: sa.Engine) -> SchemaChange:
     try:
         with reading(engine) as connection:
             before = _version(connection, address)
-        copy = None if before in (None, newest()) else _copy(address.file, before)
+        copy = None if before in (None, NEWEST) else _copy(address.file, before)
         if before is None:
             _make_wal(address.file)
         with writing(engine, exclusive=True) as connection:
             _migrate(connection, before)
     finally:
         engine.dispose()
-    return SchemaChange(before=before, after=newest(), copy=copy)
+    return SchemaChange(before=before, after=NEWEST, copy=copy)
 
 
 def _version(connection: sa.Connection, address: DatabaseAddress) -> str | None:
     """The schema's version; None for an empty database. Raises UsageError."""
-    version = MigrationContext.configure(connection).get_current_revision()
+    tables = set(sa.inspect(connection).get_table_names())
+    version: str | None = None
+    if _VERSION_TABLE in tables:
+        version = connection.scalar(sa.text(f"SELECT version_num FROM {_VERSION_TABLE}"))  # noqa: S608 - a constant
+    if version == NEWEST:
+        return NEWEST
     if version is None:
-        foreign = set(sa.inspect(connection).get_table_names())
+        foreign = tables - {_VERSION_TABLE}
         if address.file is None:
             # A database of PostgreSQL may well hold what others need.
             foreign &= set(METADATA.tables)
@@ -127,24 +130,28 @@ def _version(connection: sa.Connection, address: DatabaseAddress) -> str | None:
                 hint="name another --database",
             )
         return None
-    known = {script.revision for script in _SCRIPTS.walk_revisions()}
+    known = {script.revision for script in scripts().walk_revisions()}
     if version not in known:
         raise UsageError(
-            f"{address.label}: its schema is {version}; this ci-doctor knows {newest()} at most",
+            f"{address.label}: its schema is {version}; this ci-doctor knows {NEWEST} at most",
             hint=_UPDATE,
         )
     return version
 
 
 def _migrate(connection: sa.Connection, before: str | None) -> None:
-    if before == newest():
+    if before == NEWEST:
         return
+    from alembic.operations import Operations
+    from alembic.runtime.migration import MigrationContext
+
+    directory = scripts()
     context = MigrationContext.configure(connection)
-    steps = list(_SCRIPTS.iterate_revisions(newest(), before or "base"))
+    steps = list(directory.iterate_revisions(NEWEST, before or "base"))
     with Operations.context(context):
         for step in reversed(steps):
             step.module.upgrade()
-    context.stamp(_SCRIPTS, newest())
+    context.stamp(directory, NEWEST)
 
 
 @contextmanager

@@ -4,14 +4,20 @@
 The hashes of their files stay: a folder that is ingested again must not bring them back.
 """
 
+import sqlite3
+
 import sqlalchemy as sa
 
+from ci_doctor.errors import InfraError
 from ci_doctor.history.engine import writing
 from ci_doctor.history.schema import ATTEMPT, DAY_MS, JOB, TEST_COMMIT, TEST_DAY
 
 
 def prune(engine: sa.Engine, first_day: int) -> int:
-    """Remove all attempts before `first_day` (days since 1970); how many there were."""
+    """Remove all attempts before `first_day` (days since 1970); how many there were.
+
+    Raises InfraError also if they are removed and a SQLite file could not be made smaller.
+    """
     before_ms = first_day * DAY_MS
     with writing(engine) as connection:
         old_jobs = sa.select(JOB.c.id).where(JOB.c.started_ms < before_ms)
@@ -40,10 +46,12 @@ def _sum_commits_again(connection: sa.Connection, before_ms: int) -> None:
         JOB.c.started_ms < before_ms, JOB.c.commit_id.is_not(None)
     )
     connection.execute(sa.delete(TEST_COMMIT).where(TEST_COMMIT.c.commit_id.in_(commits)))
+    step = sa.func.coalesce(JOB.c.step, sa.literal_column("''"))
     left = (
         sa.select(
             JOB.c.commit_id,
             ATTEMPT.c.test_id,
+            step,
             _count(0),
             _count(1, 2),
             _count(4),
@@ -51,9 +59,9 @@ def _sum_commits_again(connection: sa.Connection, before_ms: int) -> None:
         )
         .join(ATTEMPT, ATTEMPT.c.job_id == JOB.c.id)
         .where(JOB.c.commit_id.in_(commits), ATTEMPT.c.outcome != 3)
-        .group_by(JOB.c.commit_id, ATTEMPT.c.test_id)
+        .group_by(JOB.c.commit_id, ATTEMPT.c.test_id, step)
     )
-    names = ["commit_id", "test_id", "passed", "failed", "infra", "last_ms"]
+    names = ["commit_id", "test_id", "step", "passed", "failed", "infra", "last_ms"]
     connection.execute(sa.insert(TEST_COMMIT).from_select(names, left))
 
 
@@ -72,5 +80,11 @@ def _give_back_space(engine: sa.Engine) -> None:
     raw = engine.raw_connection()
     try:
         raw.cursor().execute("VACUUM")
+    except sqlite3.Error as error:
+        name = engine.url.render_as_string(hide_password=True)
+        raise InfraError(
+            f"{name}: the attempts are removed, but the file is as large as before ({error})",
+            hint="ci-doctor history prune again, if nobody writes and the disk has room for a copy",
+        ) from error
     finally:
         raw.close()

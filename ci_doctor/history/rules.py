@@ -17,7 +17,7 @@ PROVEN_FLAKY = Rule(
     id="history/proven-flaky",
     severity=Severity.WARNING,
     meaning=(
-        "A test passed and failed on the same commit, and its failures do not lie in a column of "
+        "A test passed and failed in the same step of a commit, and its failures do not lie in a column of "
         "infrastructure. The change did not decide its result."
     ),
     remedy=(

@@ -9,6 +9,8 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
+# The last migration; a constant, so that a current database is known without loading Alembic.
+NEWEST: Final = "0003"
 METADATA: Final = sa.MetaData()
 _INT64: Final = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 # One B-tree by primary key, and no second one by row number: half the size.
@@ -130,6 +132,8 @@ TEST_COMMIT: Final = sa.Table(
     METADATA,
     sa.Column("commit_id", _INT64, primary_key=True, autoincrement=False),
     sa.Column("test_id", _INT64, primary_key=True, autoincrement=False),
+    # An empty text stands for an unknown step.
+    sa.Column("step", sa.Text, primary_key=True),
     *_sums(),
     sa.Column("last_ms", _INT64, nullable=False),
     **_CLUSTERED,
@@ -145,3 +149,4 @@ sa.Index(
 DAY_MS: Final = 86_400_000
 UNKNOWN_BRANCH: Final = 0
 ALL_BRANCHES: Final = -1
+UNKNOWN_STEP: Final = ""

@@ -64,6 +64,8 @@ def strip_facts(connection: sa.Connection, window: HistoryWindow) -> HistoryRepo
         begins=tuple(utc_text(grid.begin_ms + at * grid.width_ms) for at in range(grid.count)),
         infra=_infra_places(columns, grid),
         columns=column_facts(columns),
+        failing_tests=len(failing),
+        outside_tests=sum(not each.failed for each in failing),
         tests=len(sums),
         attempts=sum(each.passed + each.failed + each.infra for each in sums),
     )

@@ -177,3 +177,16 @@ def test_no_other_command_pays_for_the_libraries_of_a_history(tmp_path: Path) ->
     )
 
     assert ran.stdout == "set()\n"
+
+
+@NEEDS_POSTGRES
+def test_a_database_that_does_not_exist_is_a_usage_error(tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="pg", ignore_cleanup_errors=True) as folder:
+        Path(folder).chmod(0o755)
+        with postgres(Path(folder) / "s") as url:
+            missing = url.replace("/postgres?", "/nobody?")
+            ran = history("flaky", "--database", missing, cwd=tmp_path)
+
+    assert ran.code == 2, ran
+    assert "there is no such database" in " ".join(ran.err.split())
+    assert "createdb" in ran.err

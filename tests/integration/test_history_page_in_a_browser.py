@@ -44,6 +44,8 @@ def history_report() -> Report:
                 agent="gpu-7", hour="2026-11-03T13:00:00.000Z", passed=1, failed=40, is_infra=True
             ),
         ),
+        failing_tests=2,
+        outside_tests=0,
         tests=20,
         attempts=2_000,
     )

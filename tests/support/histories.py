@@ -37,6 +37,7 @@ def run(
     branch: str | None = "main",
     cause: EvidenceCause | None = None,
     gpus: int | None = None,
+    step: str | None = None,
 ) -> EvidenceFile:
     """The evidence of one job, `at` hours after the beginning; it took ten minutes."""
     started = BEGIN_MS + at * HOUR_MS
@@ -58,11 +59,12 @@ def run(
                 cause=failure,
             )
         )
-    key = f"{at}/{agent}/{commit}/{branch}"
+    key = f"{at}/{agent}/{commit}/{branch}" + (f"/{step}" if step else "")
     job = JobEvidence(
         key=key,
         pipeline="serving",
         build=at,
+        step=step,
         branch=branch,
         commit=commit,
         agent=agent,

@@ -16,10 +16,12 @@ def report_outcome(facts: HistoryReportFacts, directory: Path) -> Outcome:
         tests = amount(facts.tests, "test")
         summary = f"nothing failed since {since} in {tests}: there is no page to draw"
         return Outcome(verdict=None, summary=summary, facts=facts)
-    failed = sum(row.failed > 0 for row in facts.history_strip)
+    failed = facts.failing_tests - facts.outside_tests
     summary = f"{failed:,} of {amount(facts.tests, 'test')} failed since {since}"
-    outside = len(facts.history_strip) - failed
-    if outside:
-        summary += f", and {outside:,} only for a reason outside the change"
+    if facts.outside_tests:
+        summary += f", and {facts.outside_tests:,} only for a reason outside the change"
+    shown = len(facts.history_strip)
+    if shown < facts.failing_tests:
+        summary += f"; the page shows the {shown:,} likeliest flaky ones"
     page = text_table("Page", (str(directory / "report.html"),))
     return Outcome(verdict=None, summary=summary, tables=(page,), facts=facts)

@@ -37,8 +37,8 @@ class FlakyTestFacts(Struct, frozen=True, kw_only=True):
 
     passed, failed: attempts, without those in columns of infrastructure. infra: failures whose
     cause lies outside, and those in such columns. mixed_commits: commits on which it passed and
-    failed. transitions: how often a pass followed a failure, or a failure a pass, in the order of
-    time. is_proven: it passed and failed on one commit.
+    failed in one step. transitions: how often a pass followed a failure, or a failure a pass, in the order of
+    time. is_proven: it passed and failed in one step of a commit.
     """
 
     suite: str
@@ -234,7 +234,11 @@ class StripRow(Struct, frozen=True, kw_only=True):
 
 
 class HistoryReportFacts(Facts, frozen=True, kw_only=True):
-    """The page of the history. begins: of each column of the strip; infra: those of a column."""
+    """The page of the history. begins: of each column of the strip; infra: those of a column.
+
+    failing_tests: that failed at all; outside_tests: those of them that failed only for a reason
+    outside the change. The strip has the likeliest flaky ones, 200 at most.
+    """
 
     since: str
     until: str
@@ -244,5 +248,7 @@ class HistoryReportFacts(Facts, frozen=True, kw_only=True):
     begins: tuple[str, ...]
     infra: tuple[int, ...]
     columns: tuple[ColumnFacts, ...]
+    failing_tests: int
+    outside_tests: int
     tests: int
     attempts: int

@@ -5,12 +5,13 @@ import sqlalchemy as sa
 from ci_doctor.history.batch_write import EvidenceWriter
 from ci_doctor.history.engine import reading
 from ci_doctor.history.migrations.versions.v0002_sums import fill_statements
+from ci_doctor.history.migrations.versions.v0003_steps import FILL_COMMITS
 from ci_doctor.history.schema import ATTEMPT, JOB, TEST_COMMIT, TEST_DAY
 from tests.support.histories import E, F, I, P, S, engine_of, run
 
 RUNS = [
     run([("x", P), ("y", F), ("y", P)], at=1, commit="a"),
-    run([("x", F), ("y", S), ("z", I)], at=30, commit="a", agent="gpu-2"),
+    run([("x", F), ("y", S), ("z", I)], at=30, commit="a", agent="gpu-2", step="cuda"),
     run([("x", E)], at=31, commit=None, branch=None),
 ]
 
@@ -41,13 +42,13 @@ def test_the_sums_kept_by_writes_are_those_of_the_attempts(tmp_path: Path) -> No
         with engine.begin() as connection:
             for table in (TEST_DAY, TEST_COMMIT):
                 connection.execute(sa.delete(table))
-            for statement in fill_statements():
+            for statement in (*fill_statements()[:2], FILL_COMMITS):
                 connection.execute(sa.text(statement))
             made = (rows(connection, TEST_DAY), rows(connection, TEST_COMMIT))
 
     assert kept == made
     assert len(kept[0]) == 9
-    assert len(kept[1]) == 3
+    assert len(kept[1]) == 4
 
 
 def test_the_files_of_one_job_are_one_job(tmp_path: Path) -> None:

@@ -129,3 +129,28 @@ def test_the_failures_of_broken_machines_are_no_changes_of_a_test(tmp_path: Path
     assert [column.is_infra for column in facts.columns] == [True, True]
     # One break and its repair.
     assert facts.flaky == ()
+
+
+def test_a_test_that_fails_in_one_step_of_a_matrix_is_not_proven_flaky(tmp_path: Path) -> None:
+    runs = [
+        run([("x", F), *GREEN], at=1, commit="a", step="cuda-13"),
+        run([("x", P), *GREEN], at=1, commit="a", step="cuda-12"),
+    ]
+
+    with history(tmp_path / "h.sqlite", runs) as connection:
+        assert flaky_facts(connection, WHOLE).flaky == ()
+
+
+def test_a_retry_of_one_step_that_passes_proves_a_flake_beside_the_other_steps(
+    tmp_path: Path,
+) -> None:
+    runs = [
+        run([("x", F), *GREEN], at=1, commit="a", step="cuda-13"),
+        run([("x", P), *GREEN], at=2, commit="a", step="cuda-13"),
+        run([("x", P), *GREEN], at=1, commit="a", step="cuda-12"),
+    ]
+
+    with history(tmp_path / "h.sqlite", runs) as connection:
+        (flaky,) = flaky_facts(connection, WHOLE).flaky
+
+    assert (flaky.is_proven, flaky.mixed_commits) == (True, 1)

@@ -1,4 +1,6 @@
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -11,9 +13,9 @@ from alembic.operations import Operations
 from ci_doctor.errors import InfraError, UsageError
 from ci_doctor.history.address import DatabaseAddress
 from ci_doctor.history.engine import make_engine, reading, writing
-from ci_doctor.history.migration import newest, open_database, upgrade
+from ci_doctor.history.migration import open_database, scripts, upgrade
 from ci_doctor.history.migrations.versions import v0001_evidence
-from ci_doctor.history.schema import METADATA, TEST_DAY
+from ci_doctor.history.schema import METADATA, NEWEST, TEST_DAY
 
 
 @pytest.fixture
@@ -29,6 +31,27 @@ def test_the_migrations_make_the_tables_of_the_schema(file: Path) -> None:
     engine.dispose()
 
     assert differences == []
+
+
+def test_the_newest_version_is_that_of_the_last_migration() -> None:
+    assert scripts().get_current_head() == NEWEST
+
+
+def test_a_current_file_is_opened_without_the_migrations(file: Path) -> None:
+    open_database(DatabaseAddress(file=file), busy_s=10).dispose()
+    program = (
+        "import sys; from pathlib import Path\n"
+        "from ci_doctor.history.address import DatabaseAddress\n"
+        "from ci_doctor.history.migration import open_database\n"
+        "open_database(DatabaseAddress(file=Path(sys.argv[1])), busy_s=10).dispose()\n"
+        "print('alembic' in sys.modules)\n"
+    )
+
+    ran = subprocess.run(
+        [sys.executable, "-c", program, file], capture_output=True, text=True, check=True
+    )
+
+    assert ran.stdout == "False\n"
 
 
 def make_first_version(file: Path) -> None:
@@ -55,7 +78,7 @@ def test_an_older_file_is_copied_and_migrated_by_whoever_opens_it(file: Path) ->
 
     change = upgrade(DatabaseAddress(file=file), busy_s=10)
 
-    assert (change.before, change.after) == ("0001", newest())
+    assert (change.before, change.after) == ("0001", NEWEST)
     assert change.copy is not None
     with closing(sqlite3.connect(change.copy)) as copy:
         assert copy.execute("SELECT version_num FROM alembic_version").fetchall() == [("0001",)]

@@ -1,9 +1,15 @@
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
+import pytest
 import sqlalchemy as sa
 
+from ci_doctor.errors import InfraError
+from ci_doctor.history.address import DatabaseAddress
 from ci_doctor.history.batch_write import EvidenceWriter
 from ci_doctor.history.engine import reading
+from ci_doctor.history.migration import open_database
 from ci_doctor.history.prune import prune
 from ci_doctor.history.schema import ATTEMPT, JOB, SOURCE, TEST_COMMIT, TEST_DAY
 from tests.support.histories import BEGIN_MS, DAY_MS, F, P, engine_of, run
@@ -46,3 +52,22 @@ def test_a_pruned_file_does_not_come_back(tmp_path: Path) -> None:
         written = EvidenceWriter(engine).write([OLD], 0)
 
         assert (written.attempts, counts(engine)[0]) == (0, 0)
+
+
+def test_a_file_that_cannot_be_made_smaller_says_that_the_attempts_are_gone(tmp_path: Path) -> None:
+    file = tmp_path / "h.sqlite"
+    with engine_of(file) as engine:
+        EvidenceWriter(engine).write([OLD, NEW], 0)
+    engine = open_database(DatabaseAddress(file=file), busy_s=0)
+    other = sqlite3.connect(file, isolation_level=None)
+
+    def write_next(*_: object) -> None:
+        other.execute("BEGIN IMMEDIATE")
+
+    sa.event.listen(engine, "checkin", write_next, once=True)
+
+    with closing(other), pytest.raises(InfraError, match="attempts are removed"):
+        prune(engine, FIRST_DAY)
+
+    assert counts(engine)[0] == 1
+    engine.dispose()

@@ -1,5 +1,6 @@
 from pathlib import Path
 
+from ci_doctor.history.outcomes.report import report_outcome
 from ci_doctor.history.strip import strip_facts
 from tests.support.histories import WHOLE, F, I, P, S, history, run
 
@@ -29,3 +30,14 @@ def test_a_long_time_has_wider_columns(tmp_path: Path) -> None:
     assert len(facts.begins) <= 100
     (row,) = facts.history_strip
     assert (row.cells[0], row.cells[-1]) == ("0", "9")
+
+
+def test_a_page_of_the_likeliest_tests_says_how_many_failed(tmp_path: Path) -> None:
+    outcomes = [(f"t{number}", F) for number in range(201)]
+
+    with history(tmp_path / "h.sqlite", [run(outcomes, at=1)]) as connection:
+        facts = strip_facts(connection, WHOLE)
+
+    summary = report_outcome(facts, tmp_path).summary
+    assert "201 of 201 tests failed" in summary
+    assert summary.endswith("; the page shows the 200 likeliest flaky ones")

@@ -30,6 +30,8 @@ FACTS = HistoryReportFacts(
             agent="gpu-7", hour="2026-11-01T05:00:00.000Z", passed=1, failed=40, is_infra=True
         ),
     ),
+    failing_tests=2,
+    outside_tests=0,
     tests=2,
     attempts=20,
 )
