@@ -3,16 +3,23 @@
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from msgspec.structs import replace
 
 from ci_doctor.config.decoding import decode_section, path_in
 from ci_doctor.config.loading import Config
+from ci_doctor.errors import CiDoctorError
 from ci_doctor.history.address import DatabaseAddress, database_address
 from ci_doctor.history.settings import HistorySettings
-from ci_doctor.model.outcome import Outcome
+from ci_doctor.model.facts.history import HISTORY_TITLE
+from ci_doctor.model.outcome import ErrorKind, Outcome
+from ci_doctor.model.table import text_table
 from ci_doctor.session.session import Session
+
+_SIGNALS: Final = frozenset(
+    {ErrorKind.SIGINT, ErrorKind.SIGTERM, ErrorKind.SIGHUP, ErrorKind.SIGQUIT}
+)
 
 
 def configured_history(
@@ -33,10 +40,16 @@ def configured_history(
 def with_history(session: Session, loaded: Config, outcome: Outcome) -> Outcome:
     """`outcome`, with how often its cause was seen before; the run goes into the history.
 
-    Without `[history] database` nothing happens. What goes wrong is a line of the report: it changes
-    neither verdict nor exit code.
+    Without `[history] database` nothing happens, nor after a signal: nobody waits for a database
+    then. What goes wrong is a line of the report: it changes neither verdict nor exit code.
     """
-    _, address = configured_history(loaded, {})
+    if outcome.error is not None and outcome.error.kind in _SIGNALS:
+        return outcome
+    try:
+        _, address = configured_history(loaded, {})
+    except CiDoctorError as error:
+        line = text_table(HISTORY_TITLE, (f"not written: {error.message}",))
+        return replace(outcome, tables=(*outcome.tables, line))
     if address is None:
         return outcome
     from ci_doctor.history.recording import record

@@ -23,7 +23,7 @@ from ci_doctor.commands.telling.services import ServiceSource
 from ci_doctor.commands.telling.teller import Teller
 from ci_doctor.config.decoding import seconds_above_zero
 from ci_doctor.config.exit_codes import read_exit_codes
-from ci_doctor.config.loading import load_config
+from ci_doctor.config.loading import Config, load_config
 from ci_doctor.environment.expected_preparation import missing_preparation
 from ci_doctor.services.configured import service_specs
 from ci_doctor.services.launch.options import choose, with_leaks
@@ -144,10 +144,10 @@ def launch(
         return session.finish(would_do(plan))
     session.observe(*missing_preparation(loaded, os.environ))
     record_environment(session, config_path)
-    return _perform(plan, session, follow=follow)
+    return _perform(plan, session, loaded, follow=follow)
 
 
-def _perform(plan: LaunchPlan, session: Session, *, follow: bool) -> int:
+def _perform(plan: LaunchPlan, session: Session, loaded: Config, *, follow: bool) -> int:
     """Launch, and deliver the report."""
     interruption = Interruption()
     warm_up = WarmUp(load_record if session.directory else None)
@@ -178,7 +178,9 @@ def _perform(plan: LaunchPlan, session: Session, *, follow: bool) -> int:
             if outcome.command_status:
                 open_last_group()  # the client's output, which tells why it failed
         warm_up.wait()
-        return session.finish(outcome)
+        from ci_doctor.commands.history_database import with_history
+
+        return session.finish(with_history(session, loaded, outcome))
 
 
 def _tell_ready(

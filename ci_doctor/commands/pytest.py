@@ -14,6 +14,7 @@ from ci_doctor.errors import UsageError
 from ci_doctor.session.session import Session
 
 if TYPE_CHECKING:
+    from ci_doctor.config.loading import Config
     from ci_doctor.pytest_runs.request import PytestRequest
 
 
@@ -133,10 +134,11 @@ def pytest(
         # With --json our own stdout holds nothing but the report.
         on_stderr=session.as_json,
     )
-    return _run(session, request)
+    return _run(session, request, loaded)
 
 
-def _run(session: Session, request: "PytestRequest") -> int:
+def _run(session: Session, request: "PytestRequest", loaded: "Config") -> int:
+    from ci_doctor.commands.history_database import with_history
     from ci_doctor.commands.telling.line import LineKind
     from ci_doctor.commands.telling.steps import StepSource
     from ci_doctor.commands.telling.teller import Teller
@@ -154,4 +156,4 @@ def _run(session: Session, request: "PytestRequest") -> int:
                 interruption=interruption,
                 tell=tell,
             )
-        return session.finish(outcome)
+        return session.finish(with_history(session, loaded, outcome))

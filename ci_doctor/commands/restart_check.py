@@ -108,7 +108,7 @@ def restart_check(
     plan = _prepare(session, loaded, flags)
     session.observe(*missing_preparation(loaded, os.environ))
     record_environment(session, config_path)
-    return _perform(plan, session)
+    return _perform(plan, session, loaded)
 
 
 def _prepare(session: Session, loaded: Config, flags: Mapping[str, Any]) -> RestartPlan:
@@ -142,7 +142,7 @@ def _prepare(session: Session, loaded: Config, flags: Mapping[str, Any]) -> Rest
     return plan
 
 
-def _perform(plan: RestartPlan, session: Session) -> int:
+def _perform(plan: RestartPlan, session: Session, loaded: Config) -> int:
     """Check, and deliver the report."""
     interruption = Interruption()
     warm_up = WarmUp(load_record if session.directory else None)
@@ -165,4 +165,6 @@ def _perform(plan: RestartPlan, session: Session) -> int:
                 on_warning=tell.warn,
             )
         warm_up.wait()
-        return session.finish(outcome, on_stdout=True)
+        from ci_doctor.commands.history_database import with_history
+
+        return session.finish(with_history(session, loaded, outcome), on_stdout=True)

@@ -109,7 +109,9 @@ def wait(
 
             outcome = run(request, interruption=interruption, on_progress=on_progress)
         warm_up.wait()
-        return session.finish(outcome)
+        from ci_doctor.commands.history_database import with_history
+
+        return session.finish(with_history(session, loaded, outcome))
 
 
 def _probe(ready: str) -> ReadinessProbe:

@@ -134,6 +134,26 @@ def test_a_history_that_cannot_be_written_changes_no_result(tmp_path: Path) -> N
     assert "TypeError" in ran.out
 
 
+@pytest.mark.parametrize(
+    ("database", "line"),
+    [
+        ("h.sqlite", "not seen before in this history"),
+        ("mysql://db/x", "not written: --database: no database is reached by mysql"),
+    ],
+)
+def test_pytest_writes_its_attempts_and_keeps_its_exit_code(
+    tmp_path: Path, database: str, line: str
+) -> None:
+    (tmp_path / "test_one.py").write_text("def test_red(): assert False\n")
+    words = ("pytest", "--python", sys.executable, "--reruns=0", "--", "-p", "no:cacheprovider")
+
+    ran = doctor(*words, cwd=tmp_path, env={"CI_DOCTOR_HISTORY_DATABASE": database})
+
+    assert ran.code == 1, ran
+    assert line in ran.err
+    assert (tmp_path / "h.sqlite").exists() == (database == "h.sqlite")
+
+
 @NEEDS_POSTGRES
 def test_a_shared_database_is_made_by_upgrade_alone(tmp_path: Path, evidence: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="pg", ignore_cleanup_errors=True) as folder:
@@ -164,6 +184,7 @@ def test_no_other_command_pays_for_the_libraries_of_a_history(tmp_path: Path) ->
         "import sys\n"
         "import ci_doctor.cli, ci_doctor.commands.diagnose, ci_doctor.commands.history.flaky\n"
         "import ci_doctor.commands.correctness.experiment, ci_doctor.commands.config\n"
+        "import ci_doctor.commands.launch, ci_doctor.commands.wait, ci_doctor.commands.restart_check\n"
         "print({each.partition('.')[0] for each in sys.modules} & {'sqlalchemy', 'alembic'})\n"
     )
 
