@@ -5,6 +5,7 @@ import datetime as dt
 from collections.abc import Collection, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 from msgspec import Struct
@@ -18,7 +19,8 @@ class QuarantineEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     test: str
     reason: str
-    owner: str
+    # `history quarantine suggest` leaves it empty: whoever takes the entry over names somebody.
+    owner: Annotated[str, msgspec.Meta(min_length=1)]
     until: dt.date
 
 

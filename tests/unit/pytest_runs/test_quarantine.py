@@ -61,6 +61,7 @@ def test_no_file_is_no_quarantine(tmp_path: Path) -> None:
         "quarantine = 1",
         "[[quarantine]]\ntest = 'a'",
         "[[quarantine]]\ntest='a'\nreason='r'\nowner='o'\nuntil='soon'",
+        "[[quarantine]]\ntest='a'\nreason='r'\nowner=''\nuntil=2026-12-31",
         "[[other]]\n",
         "\x00",
     ],
