@@ -11,7 +11,7 @@ from ci_doctor.model.verdict import Verdict
 from ci_doctor.pytest_runs import rules
 from ci_doctor.pytest_runs.attempt import PytestOutcome, TestAttempt
 from ci_doctor.pytest_runs.judging import TestJudgement
-from ci_doctor.pytest_runs.naming import command_of
+from ci_doctor.pytest_runs.naming import command_of, shaping_options
 from ci_doctor.pytest_runs.result import PytestResult
 
 # Of each verdict; the facts hold all of them.
@@ -38,7 +38,9 @@ def findings_of(result: PytestResult, directory: Path) -> tuple[Finding, ...]:
 
 def _of_tests(result: PytestResult, directory: Path) -> Iterator[Finding]:
     for verdict in _RULES:
-        for judged in result.with_verdict(verdict)[:_MOST]:
+        # Tests that never began are one problem of the run, which counts them.
+        tried = [each for each in result.with_verdict(verdict) if each.runs]
+        for judged in tried[:_MOST]:
             yield _of_test(judged, result, directory)
     for judged in result.judged:
         entry = result.quarantined.get(judged.test)
@@ -56,7 +58,8 @@ def _of_test(judged: TestJudgement, result: PytestResult, directory: Path) -> Fi
     if message:
         summary = f"{summary}: {message}"
     root = result.suite[0].root
-    command = command_of(result.python, judged.test, root, directory)
+    options = shaping_options(result.args)
+    command = command_of(result.python, judged.test, root, directory, options)
     return rule.finding(summary, evidence=_evidence(judged), remedy=ShellCommand(command))
 
 

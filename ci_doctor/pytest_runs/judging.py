@@ -22,6 +22,11 @@ class RunAttempt(Struct, frozen=True, kw_only=True):
     hash_seed: str | None = None
     log: str | None = None
 
+    @property
+    def is_plain_pass(self) -> bool:
+        """Whether it passed in the suite."""
+        return self.kind in _IN_SUITE and self.attempt.outcome is PytestOutcome.PASSED
+
 
 class TestJudgement(Struct, frozen=True, kw_only=True):
     """What the attempts of `test` prove. why: one clause. runs: all of its attempts, in their order.
@@ -49,6 +54,8 @@ class TestJudgement(Struct, frozen=True, kw_only=True):
     @property
     def last(self) -> TestAttempt | None:
         """The attempt that speaks for the test: the last in the suite, else the first of all."""
+        if len(self.runs) == 1:
+            return self.runs[0].attempt
         attempts = self.of(*_IN_SUITE) or self.of(*RunKind)
         return attempts[-1] if attempts else None
 
@@ -108,6 +115,9 @@ def _run_attempt(session: PytestSession, attempt: TestAttempt) -> RunAttempt:
 
 def judge(test: str, runs: tuple[RunAttempt, ...], known: Circumstances) -> TestJudgement:
     """What these runs prove of `test`."""
+    if len(runs) == 1 and test not in known.new and runs[0].is_plain_pass:
+        # By far the most of them.
+        return TestJudgement(test=test, verdict=Verdict.PASS, why="passed", runs=runs)
     verdict, why, order_dependent = _verdict(test, runs, known)
     base = _attempts(runs, RunKind.BASELINE)
     passes_at_base = _all_green(base) if base else None

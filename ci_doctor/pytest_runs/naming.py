@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Node ids of pytest in the forms that reports and shells need. Pure."""
 
+import itertools
 import os
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from ci_doctor.model.junit_identity import dotted, junit_identity
 
@@ -17,10 +20,41 @@ def group_and_name(test: str) -> tuple[str, str]:
     return group or dotted(test), name
 
 
-def command_of(python: Path, test: str, root: str | None, directory: Path) -> str:
+# Options of pytest with a value that decide what a test is and how it is loaded.
+_SHAPING: Final = (
+    "-c",
+    "-o",
+    "-p",
+    "--config-file",
+    "--confcutdir",
+    "--import-mode",
+    "--override-ini",
+    "--rootdir",
+)
+# With the value in the same word: `-pno:x`, `--rootdir=x`.
+_JOINED: Final = tuple(name if len(name) == 2 else f"{name}=" for name in _SHAPING)
+
+
+def shaping_options(args: Sequence[str]) -> tuple[str, ...]:
+    """Those of `args`, the arguments of pytest, without which a test is another one or is not there."""
+    kept: list[str] = []
+    words = iter(args)
+    for word in words:
+        if word == "--":
+            break
+        if word in _SHAPING:
+            kept += [word, *itertools.islice(words, 1)]
+        elif word.startswith(_JOINED):
+            kept.append(word)
+    return tuple(kept)
+
+
+def command_of(
+    python: Path, test: str, root: str | None, directory: Path, options: Sequence[str] = ()
+) -> str:
     """A shell command that runs the test alone, in `directory`; node ids are relative to `root`."""
     name = test
     if root is not None and Path(root) != directory:
         prefix = os.path.relpath(root, directory)
         name = os.path.join(prefix, test)  # noqa: PTH118 - the rest is no path
-    return shlex.join([str(python), "-m", "pytest", name])
+    return shlex.join([str(python), "-m", "pytest", *options, name])

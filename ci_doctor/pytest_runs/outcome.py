@@ -54,6 +54,16 @@ def refused_outcome() -> Outcome:
     return Outcome(verdict=None, summary=message, error=error)
 
 
+def answered_outcome(question: str, session: PytestSession) -> Outcome:
+    """The outcome if pytest was asked for no test: no verdict, and the status of pytest."""
+    summary = f"{question}: pytest ran no test, and ended with {session.how_it_ended}"
+    code = session.exit_code
+    if code is None:
+        error = Failure(message=summary, kind=ErrorKind.INFRA)
+        return Outcome(verdict=None, summary=summary, error=error)
+    return Outcome(verdict=None, summary=summary, command_status=code)
+
+
 def interrupted_outcome(outcome: Outcome, name: str) -> Outcome:
     """`outcome` after a signal to ci-doctor: what is known so far, and no verdict."""
     message = f"interrupted by {name}; {outcome.summary} before that"

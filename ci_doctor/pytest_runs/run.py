@@ -11,13 +11,18 @@ from ci_doctor.model.outcome import Outcome
 from ci_doctor.pytest_runs.attempt import RunKind
 from ci_doctor.pytest_runs.baseline import base_commit
 from ci_doctor.pytest_runs.interpreter import TestInterpreter, find_interpreter
-from ci_doctor.pytest_runs.outcome import interrupted_outcome, outcome_of, refused_outcome
+from ci_doctor.pytest_runs.outcome import (
+    answered_outcome,
+    interrupted_outcome,
+    outcome_of,
+    refused_outcome,
+)
 from ci_doctor.pytest_runs.plan import PytestPlan, with_options
 from ci_doctor.pytest_runs.process import PytestRunner
 from ci_doctor.pytest_runs.quarantine import read_quarantine
 from ci_doctor.pytest_runs.request import QUARANTINE_FILE, PytestRequest, RerunPlace
 from ci_doctor.pytest_runs.stages import TestStages
-from ci_doctor.pytest_runs.whole import is_usage_error
+from ci_doctor.pytest_runs.whole import is_usage_error, question_of
 from ci_doctor.system.files.directories import make_directory
 from ci_doctor.system.files.own_directory import own_directory
 from ci_doctor.system.files.streams import open_closed_streams
@@ -63,6 +68,9 @@ def run(
             first = stages.sessions[0]
             if is_usage_error(first):
                 return refused_outcome()
+            question = question_of(request.args, first)
+            if question is not None and not runner.is_interrupted:
+                return answered_outcome(question, first)
             # The machine's own day: a date in a file of the repository has no time zone.
             result = stages.result(entries, dt.date.today())  # noqa: DTZ011
         finally:

@@ -29,7 +29,13 @@ from ci_doctor.pytest_runs.reruns import (
 )
 from ci_doctor.pytest_runs.result import BaselineShown, PytestResult
 from ci_doctor.pytest_runs.suite import run_suite
-from ci_doctor.pytest_runs.whole import RunProblem, is_usage_error, not_run_tests, run_problems
+from ci_doctor.pytest_runs.whole import (
+    RunProblem,
+    is_usage_error,
+    not_run_tests,
+    question_of,
+    run_problems,
+)
 
 if TYPE_CHECKING:
     from ci_doctor.pytest_runs.attempt import PytestSession
@@ -71,7 +77,7 @@ class TestStages:
         """Run all stages, or as far as a signal lets us."""
         suite = run_suite(self._runner, self._plan)
         self.sessions += suite
-        if is_usage_error(suite[0]):
+        if is_usage_error(suite[0]) or question_of(self._request.args, suite[0]) is not None:
             return
         self._again = rerun_plan(self._plan, suite[0])
         self._failures = suite_failures(suite)

@@ -7,8 +7,30 @@ from msgspec import Struct
 
 from ci_doctor.pytest_runs.attempt import PytestSession, missing_tests
 
+_INTERRUPTED = 2
 _USAGE = 4
 _NOTHING_COLLECTED = 5
+_NAMED = 5  # tests without a result that a sentence names
+# Options by which pytest answers a question and runs no test.
+_QUESTIONS = frozenset(
+    {
+        "--co",
+        "--collect-only",
+        "--collectonly",
+        "--fixtures",
+        "--fixtures-per-test",
+        "--funcargs",
+        "--help",
+        "-h",
+        "--markers",
+        "--setup-only",
+        "--setup-plan",
+        "--setuponly",
+        "--setupplan",
+        "--version",
+        "-V",
+    }
+)
 
 
 class RunProblem(Struct, frozen=True, kw_only=True):
@@ -22,6 +44,19 @@ class RunProblem(Struct, frozen=True, kw_only=True):
 def is_usage_error(session: PytestSession) -> bool:
     """Whether pytest refused its command line, before any test."""
     return session.exit_code == _USAGE and not session.attempts
+
+
+def question_of(args: Sequence[str], session: PytestSession) -> str | None:
+    """The option in `args` for which pytest ran no test; None if it was to run tests, or ran one."""
+    called = any(when == "call" for each in session.attempts for when, _, _ in each.phases)
+    if called:
+        return None
+    for word in args:
+        if word == "--":
+            break
+        if word in _QUESTIONS:
+            return word
+    return None
 
 
 def run_problems(suite: Sequence[PytestSession]) -> tuple[RunProblem, ...]:
@@ -72,13 +107,22 @@ def _stopped_by_a_failure(suite: Sequence[PytestSession]) -> bool:
 
 def _missing(suite: Sequence[PytestSession]) -> RunProblem:
     missing = missing_tests(suite)
-    names = "\n".join(missing[:20])
+    names = list(missing[:_NAMED])
+    if len(missing) > _NAMED:
+        names.append(f"and {len(missing) - _NAMED} more")
     of_all = len(suite[0].collected or ())
-    stopped = suite[-1].stopped
-    why = f"; pytest stopped: {stopped}" if stopped else ""
-    return RunProblem(
-        text=f"{len(missing)} of {of_all} collected tests have no result{why}", detail=names
-    )
+    text = f"{len(missing)} of {of_all} collected tests have no result{_why_missing(suite[-1])}"
+    return RunProblem(text=text, detail="\n".join(names))
+
+
+def _why_missing(last: PytestSession) -> str:
+    if last.interrupted is not None:
+        return f"; {last.interrupted} interrupted the run"
+    if last.stopped:
+        return f"; pytest stopped: {last.stopped}"
+    if last.exit_code == _INTERRUPTED:
+        return "; pytest was interrupted"
+    return ""
 
 
 def _unexplained_end(suite: Sequence[PytestSession]) -> Iterator[RunProblem]:

@@ -5,6 +5,7 @@ import json
 import os
 import select
 import signal
+import subprocess
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -528,3 +529,45 @@ def test_an_interrupted_run_reports_what_it_knows(project: TestProject) -> None:
     assert project.report["verdict"] is None
     assert "SIGTERM" in project.report["error"]["message"]
     assert project.report["facts"]["counts"]["pass"] == 1
+
+
+@pytest.mark.parametrize("question", ["--collect-only", "--version", "--setup-plan"])
+def test_a_question_to_pytest_has_its_answer_its_status_and_no_verdict(
+    project: TestProject, question: str
+) -> None:
+    project.put("test_a.py", "def test_a(): pass\n")
+
+    ran = project.doctor("--", question)
+
+    assert ran.code == 0
+    assert project.report["verdict"] is None
+    assert question in project.report["summary"]
+    assert project.report["findings"] == []
+
+
+def test_a_question_that_pytest_cannot_answer_ends_with_its_status(project: TestProject) -> None:
+    project.put("test_a.py", "import nothing_of_this_name\n")
+
+    ran = project.doctor("--", "--collect-only")
+
+    assert ran.code == 2
+    assert project.report["verdict"] is None
+
+
+def test_the_command_of_a_finding_fails_as_the_test_did(project: TestProject) -> None:
+    # Not collected but by this file, and not failing but by this plugin.
+    project.put("other dir/own.ini", "[pytest]\npython_files = check_*.py\n")
+    project.put("other dir/check_a.py", "import breaking\ndef test_a(): assert not breaking.SET\n")
+    project.put("breaking.py", "SET = True\n")
+
+    ran = project.doctor(
+        "--reruns", "0", "--", "-c", "other dir/own.ini", "-p", "breaking", "other dir"
+    )
+    command = project.report["findings"][0]["remedy"]
+    again = subprocess.run(
+        command, shell=True, cwd=project.directory, capture_output=True, text=True, check=False
+    )
+
+    assert ran.code == 1
+    assert again.returncode == 1, again.stdout + again.stderr
+    assert "assert not True" in again.stdout

@@ -26,6 +26,10 @@ _COLOUR = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")  # ECMA-48 CSI
 _VARIABLE = re.compile(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b")
 
 
+# Types of values that hold no text.
+_WITHOUT_TEXT = frozenset({type(None), bool, int, float})
+
+
 class Redactor:
     """Holds the values of some secrets, and the names under which others would stand.
 
@@ -111,14 +115,24 @@ class Redactor:
             case Row():
                 return self._row(value)
             case Struct():
-                changed = {name: self.value(field) for name, field in asdict(value).items()}
-                return replace(value, **changed)
+                return self._struct(value)
             case dict():
                 return self._mapping(value)
             case tuple() | list():
                 return type(value)(self._items(value))
             case _:
                 return value
+
+    def _struct(self, value: Struct) -> Struct:
+        changed = {}
+        for name, field in asdict(value).items():
+            # By far the most of them: a report has a case for each test.
+            if type(field) in _WITHOUT_TEXT or field == ():
+                continue
+            new = self.value(field)
+            if new is not field:
+                changed[name] = new
+        return replace(value, **changed) if changed else value
 
     def without_values(self, text: str) -> str:
         """Return `text` without the values of known secrets, and without tokens of known forms.

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.pytest_runs.naming import command_of, group_and_name
+from ci_doctor.pytest_runs.naming import command_of, group_and_name, shaping_options
 
 
 @pytest.mark.parametrize(
@@ -25,3 +25,18 @@ def test_the_command_works_below_the_root_of_the_tests() -> None:
     command = command_of(Path("py"), "tests/a.py::t[a b]", "/r", Path("/r/sub"))
 
     assert command == "py -m pytest '../tests/a.py::t[a b]'"
+
+
+@pytest.mark.parametrize(
+    ("args", "kept"),
+    [
+        (("-q", "-x", "tests"), ()),
+        (("-c", "a b.ini", "-pno:x", "-k", "y"), ("-c", "a b.ini", "-pno:x")),
+        (("--rootdir=r", "-o", "a=b", "--", "-p", "x"), ("--rootdir=r", "-o", "a=b")),
+        (("--import-mode=importlib", "-p"), ("--import-mode=importlib", "-p")),
+    ],
+)
+def test_options_that_decide_what_a_test_is_are_kept(
+    args: tuple[str, ...], kept: tuple[str, ...]
+) -> None:
+    assert shaping_options(args) == kept

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ci_doctor.pytest_runs.attempt import PytestOutcome, PytestSession, RunKind, TestAttempt
-from ci_doctor.pytest_runs.whole import not_run_tests, run_problems
+from ci_doctor.pytest_runs.whole import not_run_tests, question_of, run_problems
 
 
 def attempt(name: str, outcome: str = "passed") -> TestAttempt:
@@ -74,3 +74,33 @@ def test_a_stop_without_a_failure_leaves_results_missing() -> None:
 
     assert not_run_tests([stopped]) == ()
     assert len(run_problems([stopped])) == 1
+
+
+def test_an_interruption_is_one_sentence_with_a_count_and_a_few_names() -> None:
+    names = tuple(f"t{number}" for number in range(40))
+    stopped = session(
+        collected=("a", *names), interrupted="SIGINT", exit_code=2, finished=2, stopped="x"
+    )
+
+    problem = run_problems([stopped])[0]
+
+    assert problem.text == "40 of 41 collected tests have no result; SIGINT interrupted the run"
+    assert problem.detail.splitlines() == ["t0", "t1", "t2", "t3", "t4", "and 35 more"]
+
+
+@pytest.mark.parametrize(
+    ("args", "question"),
+    [
+        (("tests", "--co"), "--co"),
+        (("tests",), None),
+        (("--", "--help"), None),
+    ],
+)
+def test_a_question_to_pytest_is_no_run(args: tuple[str, ...], question: str | None) -> None:
+    assert question_of(args, session(attempts=(), collected=None)) == question
+
+
+def test_a_test_that_was_called_makes_it_a_run() -> None:
+    called = TestAttempt(test="a", outcome=PytestOutcome.PASSED, phases=(("call", "passed", 0.0),))
+
+    assert question_of(("--help",), session(attempts=(called,))) is None
