@@ -48,7 +48,7 @@ def strip_facts(connection: sa.Connection, window: HistoryWindow) -> HistoryRepo
     mixed = mixed_commits(connection, window, branch, in_columns)
     sums = sums_of(connection, window, branch, in_columns)
     failing = [each for each in sums if each.failed or each.infra]
-    failing.sort(key=lambda each: (-mixed[each.test], -each.failed, -each.infra, each.test))
+    failing.sort(key=lambda each: _flakiness(each, mixed[each.test]))
     chosen = failing[:_MOST_ROWS]
     grid = _grid(connection, window)
     cells = _cells(connection, window, branch, grid, [each.test for each in chosen])
@@ -69,6 +69,11 @@ def strip_facts(connection: sa.Connection, window: HistoryWindow) -> HistoryRepo
         tests=len(sums),
         attempts=sum(each.passed + each.failed + each.infra for each in sums),
     )
+
+
+def _flakiness(sums: WindowSums, mixed: int) -> tuple[int, bool, int, int, int]:
+    """The order of rows. A test that never passed in the window is broken, and no flake."""
+    return -mixed, not sums.passed, -sums.failed, -sums.infra, sums.test
 
 
 def _grid(connection: sa.Connection, window: HistoryWindow) -> _Grid:

@@ -154,7 +154,10 @@ def _verdict(
     alone = _attempts(runs, RunKind.ALONE)
     if any(attempt.is_green for attempt in alone):
         return _after_a_pass_alone(test, runs, known)
-    verdict, why = _of_failures(test, (*suite, *alone), known)
+    again = _attempts(runs, RunKind.ORDER)
+    if any(attempt.is_green for attempt in again):
+        return Verdict.FLAKY, "failed, and passed when the same order ran again", False
+    verdict, why = _of_failures(test, (*suite, *alone, *again), known)
     return verdict, why, False
 
 

@@ -116,5 +116,5 @@ def _attachments(
     for session in sessions:
         path = relative_log(session.log, directory)
         if path is not None:
-            attachments.append(Attachment(path=path, title=f"what the run `{session.kind}` wrote"))
+            attachments.append(Attachment(path=path, title=f"the output of the run {session.kind}"))
     return tuple(attachments)

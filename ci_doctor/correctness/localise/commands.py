@@ -9,7 +9,7 @@ from ci_doctor.correctness.localise.localisation import Localisation
 
 
 def smallest_command(
-    found: Localisation, condition: ReducedCondition, argv: Sequence[str], run: str
+    localisation: Localisation, condition: ReducedCondition, argv: Sequence[str], run: str
 ) -> str:
     """The command line of a whole run under `condition`, whose verdict rests on its own starts.
 
@@ -18,8 +18,8 @@ def smallest_command(
     """
     more: list[str] = []
     without: list[str] = []
-    if condition.prefix is not None and found.requests_file is not None:
-        more += ["--requests", f"{run}/{found.requests_file}"]
+    if condition.prefix is not None and localisation.requests_file is not None:
+        more += ["--requests", f"{run}/{localisation.requests_file}"]
         without.append("--only")
     elif condition.request is not None:
         more += ["--only", condition.request]

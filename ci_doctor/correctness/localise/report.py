@@ -33,7 +33,7 @@ _COLUMNS = ("result", "differing", "pairs")
 
 
 def with_localisation(
-    outcome: Outcome, found: Localisation, argv: Sequence[str], run: str, directory: Path
+    outcome: Outcome, localisation: Localisation, argv: Sequence[str], run: str, directory: Path
 ) -> Outcome:
     """The outcome of an experiment with what localising its difference showed.
 
@@ -42,21 +42,21 @@ def with_localisation(
     """
     facts = outcome.facts
     if isinstance(facts, CorrectnessFacts):
-        localised = localisation_facts(found, argv, run, directory)
+        localised = localisation_facts(localisation, argv, run, directory)
         facts = replace(facts, localisation=localised)
-    finding = localisation_finding(found, argv, run)
+    finding = localisation_finding(localisation, argv, run)
     return replace(
         outcome,
-        tables=(*outcome.tables, localisation_table(found)),
+        tables=(*outcome.tables, localisation_table(localisation)),
         # Next to that of the verdict, which comes first.
         findings=(*outcome.findings[:1], finding, *outcome.findings[1:]),
-        attachments=(*outcome.attachments, *_attachments(found)),
+        attachments=(*outcome.attachments, *_attachments(localisation)),
         facts=facts,
     )
 
 
-def _attachments(found: Localisation) -> Iterator[Attachment]:
-    if found.starts:
+def _attachments(localisation: Localisation) -> Iterator[Attachment]:
+    if localisation.starts:
         yield Attachment(
             path=f"{LOCALISE}/{SAMPLES}",
             title="samples of where it differs",
@@ -64,21 +64,21 @@ def _attachments(found: Localisation) -> Iterator[Attachment]:
         )
 
 
-def localisation_table(found: Localisation) -> Table:
+def localisation_table(localisation: Localisation) -> Table:
     """A row for each condition, then what qualifies them."""
-    rows = [_row(each, found.subject) for each in _shown(found)]
-    rows += [Row(label=note) for note in _remarks(found)]
+    rows = [_row(each, localisation.subject) for each in _shown(localisation)]
+    rows += [Row(label=note) for note in _remarks(localisation)]
     return Table(title=TITLE, columns=_COLUMNS, rows=tuple(rows))
 
 
-def _shown(found: Localisation) -> Iterator[ReducedResult]:
+def _shown(localisation: Localisation) -> Iterator[ReducedResult]:
     """The results up to the smallest that differs, and those of the experiment.
 
     Of the lengths of a prompt, those at the border.
     """
-    smallest = found.smallest
+    smallest = localisation.smallest
     results = []
-    for each in found.results:
+    for each in localisation.results:
         if each.pairs == 0 or smallest is None or _order(each) <= _order(smallest):
             results.append(each)  # noqa: PERF401 - one thought a line
     ordered = sorted(results, key=_order)
@@ -119,72 +119,78 @@ def _row(result: ReducedResult, subject: LocalisedDifference) -> Row:
     return row(label, standing, count, result.pairs or subject.pairs)
 
 
-def _remarks(found: Localisation) -> Iterator[str]:
+def _remarks(localisation: Localisation) -> Iterator[str]:
     """What a reader must know beside the results."""
-    subject = found.subject
+    subject = localisation.subject
     if not subject.always_differs:
         yield (
             f"in the experiment {subject.request.id} differs in {subject.differing_pairs} of "
             f"{subject.pairs} pairs of starts: `equal` in one pair may be chance"
         )
-    if found.stopped:
-        yield f"the search ended early: {found.stopped}"
-    yield from found.notes
+    if localisation.stopped:
+        yield f"the search ended early: {localisation.stopped}"
+    yield from localisation.notes
 
 
-def localisation_finding(found: Localisation, argv: Sequence[str], run: str) -> Finding:
+def localisation_finding(localisation: Localisation, argv: Sequence[str], run: str) -> Finding:
     """The smallest condition that still differs, with the command that makes it again."""
-    lines = [*_equal(found), *_remarks(found)]
+    lines = [*_equal(localisation), *_remarks(localisation)]
     evidence = (Evidence(excerpt="\n".join(lines)),) if lines else ()
     # If nothing was tried, a person can try the smallest condition of all.
-    command = _command(found, argv, run) or smallest_command(found, found.subject.alone, argv, run)
-    return rules.LOCALISED.finding(_summary(found), evidence=evidence, remedy=ShellCommand(command))
+    command = _command(localisation, argv, run) or smallest_command(
+        localisation, localisation.subject.alone, argv, run
+    )
+    return rules.LOCALISED.finding(
+        _summary(localisation), evidence=evidence, remedy=ShellCommand(command)
+    )
 
 
-def _command(found: Localisation, argv: Sequence[str], run: str) -> str | None:
+def _command(localisation: Localisation, argv: Sequence[str], run: str) -> str | None:
     """The command for the smallest condition; None if nothing was tried."""
-    if found.smallest is None or not found.has_tried:
+    if localisation.smallest is None or not localisation.has_tried:
         return None
-    return smallest_command(found, found.smallest.condition, argv, run)
+    return smallest_command(localisation, localisation.smallest.condition, argv, run)
 
 
-def _summary(found: Localisation) -> str:
-    subject, smallest = found.subject, found.smallest
-    if smallest is None or not found.has_tried:
-        return f"where {subject.request.id} differs is not known: {found.stopped}"
+def _summary(localisation: Localisation) -> str:
+    subject, smallest = localisation.subject, localisation.smallest
+    if smallest is None or not localisation.has_tried:
+        return f"where {subject.request.id} differs is not known: {localisation.stopped}"
     if smallest.pairs == 0 and not subject.always_differs:
         return "no smaller condition differs in one pair of starts, which may be chance"
     unconfirmed = "" if smallest.fresh else " (not confirmed in a fresh start)"
     words = subject.words(smallest.condition)
     # What was not tried may be smaller.
-    which = "of what was tried, the smallest" if found.stopped else "the smallest"
+    which = "of what was tried, the smallest" if localisation.stopped else "the smallest"
     return f"{which} condition that still differs: {words}{unconfirmed}"
 
 
-def _equal(found: Localisation) -> Iterator[str]:
+def _equal(localisation: Localisation) -> Iterator[str]:
     """The conditions that make the difference vanish."""
-    for result in _shown(found):
+    for result in _shown(localisation):
         if result.standing is ReducedStanding.EQUAL:
-            yield f"{result.standing}: {found.subject.words(result.condition)}"
+            yield f"{result.standing}: {localisation.subject.words(result.condition)}"
 
 
 def localisation_facts(
-    found: Localisation, argv: Sequence[str], run: str, directory: Path
+    localisation: Localisation, argv: Sequence[str], run: str, directory: Path
 ) -> LocalisationFacts:
     """The same for programs, every length of the prompt included; logs are below `directory`."""
-    smallest = found.smallest
-    subject = found.subject
+    smallest = localisation.smallest
+    subject = localisation.subject
     return LocalisationFacts(
         request=subject.request.id,
         pairs=subject.pairs,
         differing_pairs=subject.differing_pairs,
-        conditions=tuple(_condition(each, subject) for each in sorted(found.results, key=_order)),
+        conditions=tuple(
+            _condition(each, subject) for each in sorted(localisation.results, key=_order)
+        ),
         smallest=subject.words(smallest.condition) if smallest else None,
         confirmed=smallest is not None and smallest.fresh,
-        command=_command(found, argv, run),
-        starts=tuple(_start(each, directory) for each in found.starts),
-        stopped=found.stopped or None,
-        notes=found.notes,
+        command=_command(localisation, argv, run),
+        starts=tuple(_start(each, directory) for each in localisation.starts),
+        stopped=localisation.stopped or None,
+        notes=localisation.notes,
     )
 
 

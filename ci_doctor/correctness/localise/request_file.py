@@ -18,25 +18,27 @@ from ci_doctor.system.secrets.redaction import Redactor
 _WHOLE = "the command sends the whole prompt"
 
 
-def with_request_file(found: Localisation, directory: Path, redactor: Redactor) -> Localisation:
-    """`found`, with a requests file in `directory` if the smallest condition shortens a prompt.
+def with_request_file(
+    localisation: Localisation, directory: Path, redactor: Redactor
+) -> Localisation:
+    """`localisation`, with a requests file in `directory` if the smallest condition shortens a prompt.
 
     A prompt with a secret is not written, and neither is one that the disk refuses: a note says so.
     """
-    smallest = found.smallest
+    smallest = localisation.smallest
     if smallest is None or smallest.condition.prefix is None:
-        return found
-    (request,) = requests_of(found.subject, smallest.condition)
+        return localisation
+    (request,) = requests_of(localisation.subject, smallest.condition)
     line = _line(request)
     if redactor.without_values(line) != line:
         note = f"the shortened prompt holds a secret and is not written: {_WHOLE}"
-        return replace(found, notes=(*found.notes, note))
+        return replace(localisation, notes=(*localisation.notes, note))
     try:
         write_atomically(directory / SMALLEST, f"{line}\n".encode("ascii"))
     except UsageError as error:
         note = f"{error.message}: {_WHOLE}"
-        return replace(found, notes=(*found.notes, note))
-    return replace(found, requests_file=f"{directory.name}/{SMALLEST}")
+        return replace(localisation, notes=(*localisation.notes, note))
+    return replace(localisation, requests_file=f"{directory.name}/{SMALLEST}")
 
 
 def _line(request: Request) -> str:

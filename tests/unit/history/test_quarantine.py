@@ -2,6 +2,9 @@ import datetime as dt
 import tomllib
 from pathlib import Path
 
+import pytest
+
+from ci_doctor.errors import ConfigError
 from ci_doctor.history.quarantine import quarantine_facts
 from ci_doctor.history.rates import rate_facts
 from ci_doctor.model.facts.history import FlakyTestFacts
@@ -32,13 +35,14 @@ def test_tests_proven_by_two_commits_get_an_entry_that_ends() -> None:
     assert str(entry["until"]) == "1970-01-15"
 
 
-def test_what_is_suggested_is_an_entry_that_ci_doctor_pytest_reads_and_holds(
-    tmp_path: Path,
-) -> None:
+def test_what_is_suggested_holds_once_somebody_owns_it(tmp_path: Path) -> None:
     facts = quarantine_facts([flaky("test_x[1]", 2)], now_ms=0, days=14)
     file = tmp_path / "ci-doctor-quarantine.toml"
     file.write_text(facts.toml)
 
+    with pytest.raises(ConfigError, match="owner"):
+        read_quarantine(file)
+    file.write_text(facts.toml.replace('owner = ""', 'owner = "serving"'))
     entries = read_quarantine(file)
 
     test = "tests/test_a.py::test_x[1]"

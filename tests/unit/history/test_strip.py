@@ -41,3 +41,12 @@ def test_a_page_of_the_likeliest_tests_says_how_many_failed(tmp_path: Path) -> N
     summary = report_outcome(facts, tmp_path).summary
     assert "201 of 201 tests failed" in summary
     assert summary.endswith("; the page shows the 200 likeliest flaky ones")
+
+
+def test_a_test_that_never_passed_stands_below_those_that_did(tmp_path: Path) -> None:
+    runs = [run([("broken", F), ("flaky", P)], at=0), run([("broken", F), ("flaky", F)], at=1)]
+
+    with history(tmp_path / "h.sqlite", runs) as connection:
+        facts = strip_facts(connection, WHOLE)
+
+    assert [row.name for row in facts.history_strip] == ["flaky", "broken"]

@@ -37,6 +37,8 @@ def runs(*tried: tuple[RunKind, str]) -> tuple[RunAttempt, ...]:
             Verdict.FLAKY,
         ),
         ([(SUITE, "failed"), (ALONE, "passed"), (ORDER, "failed")], Verdict.FAILED),
+        # It fails alone, because it needs those before it, and passes where they ran again.
+        ([(SUITE, "failed"), (ALONE, "failed"), (ORDER, "passed")], Verdict.FLAKY),
         # The order could not be run again: not proven flaky.
         ([(SUITE, "failed"), (ALONE, "passed")], Verdict.FAILED),
         ([(SUITE, "failed"), (BASELINE, "passed")], Verdict.REGRESSION),
@@ -84,6 +86,12 @@ def test_the_first_test_of_a_process_has_no_order_to_blame() -> None:
     tried = runs((SUITE, "failed"), (ALONE, "passed"))
 
     assert judge(TEST, tried, Circumstances(first={TEST})).verdict is Verdict.FLAKY
+
+
+def test_the_attempts_in_the_same_order_count() -> None:
+    tried = runs((SUITE, "failed"), (ALONE, "failed"), (ORDER, "failed"))
+
+    assert judge(TEST, tried, Circumstances()).why == "each of 3 attempts failed"
 
 
 def test_an_order_that_breaks_it_each_time_is_named() -> None:
