@@ -19,7 +19,16 @@ _OF_SUITES = (
     "-n", "--numprocesses", "--dist", "--maxprocesses", "--maxfail", "--durations", "--junitxml",
     "--junit-xml", "--html", "--report-log", "--cov", "--cov-report", "--cov-config", "--cov-fail-under",
 )  # fmt: skip
-_FLAGS_OF_SUITES = frozenset({"-x", "--exitfirst", "--lf", "--last-failed", "--ff", "--nf", "--sw"})
+_FLAGS_OF_SUITES = frozenset({
+    "-x", "--exitfirst", "--lf", "--last-failed", "--ff", "--failed-first", "--nf", "--new-first",
+    "--sw", "--stepwise", "--sw-skip", "--stepwise-skip",
+})  # fmt: skip
+# Options of pytest whose value is the next word. A file or a folder may have the name of the value.
+_WITH_VALUE = frozenset({
+    "-c", "-k", "-m", "-o", "-p", "-r", "-W", "--basetemp", "--capture", "--config-file",
+    "--confcutdir", "--deselect", "--ignore", "--ignore-glob", "--import-mode", "--log-file",
+    "--override-ini", "--pythonwarnings", "--rootdir", "--tb",
+})  # fmt: skip
 _NO_WORKERS = "-n0"
 
 
@@ -29,15 +38,27 @@ def options_for_tests(arguments: Sequence[str], is_path: Callable[[str], bool]) 
     Left out are the paths, and what belongs to a whole suite. `is_path` tells whether a word is one.
     """
     kept: list[str] = []
-    is_value = False
+    before = ""
     for word in arguments:
-        was_value, is_value = is_value, word in _OF_SUITES
-        if is_value or was_value or word == "--" or word in _FLAGS_OF_SUITES:
-            continue
-        is_of_suite = word.partition("=")[0] in _OF_SUITES or word.startswith("-n")
-        if word == _NO_WORKERS or not (is_of_suite or is_path(word)):
+        option, before = before, word
+        if option in _WITH_VALUE:
+            kept.append(word)
+            # The value is no option, even if it looks like one.
+            before = ""
+        elif not _is_of_suite(word, option) and not is_path(word):
             kept.append(word)
     return tuple(kept)
+
+
+def _is_of_suite(word: str, option: str) -> bool:
+    """Whether `word`, which follows `option`, belongs to a run of a whole suite alone."""
+    if word == _NO_WORKERS:
+        return False
+    # The value may be missing, as in `--cov -q`.
+    if option in _OF_SUITES and not word.startswith("-"):
+        return True
+    is_option = word.partition("=")[0] in _OF_SUITES or word.startswith("-n")
+    return is_option or word == "--" or word in _FLAGS_OF_SUITES
 
 
 def plugin_form(trial: FlakyTrial, **more: object) -> str:

@@ -48,3 +48,20 @@ def test_options_of_a_suite_and_its_paths_are_left_out() -> None:
     kept = options_for_tests(words, lambda word: word.startswith("tests/"))
 
     assert kept == ("-p", "my", "-m", "not slow", "-n0")
+
+
+def test_a_value_with_the_name_of_a_file_stays_with_its_option() -> None:
+    words = shlex.split("-c tox.ini -k gpu -m tests --rootdir . --ignore tests/old tests gpu")
+    files = {"tox.ini", "gpu", "tests", ".", "tests/old"}
+
+    kept = options_for_tests(words, files.__contains__)
+
+    assert kept == ("-c", "tox.ini", "-k", "gpu", "-m", "tests", "--rootdir", ".", "--ignore", "tests/old")  # fmt: skip
+
+
+def test_a_value_that_looks_like_an_option_of_a_suite_stays() -> None:
+    assert options_for_tests(["-k", "-n", "-q"], lambda _: False) == ("-k", "-n", "-q")
+
+
+def test_an_option_of_a_suite_without_a_value_takes_no_other_option_away() -> None:
+    assert options_for_tests(["--cov", "-k", "x", "--stepwise"], lambda _: False) == ("-k", "x")
