@@ -6,6 +6,7 @@ to the end of the last one, without pauses: it is less than what the job has wai
 """
 
 from collections.abc import Iterable
+from itertools import pairwise
 
 from ci_doctor.store.manifest import ColdCost
 
@@ -19,7 +20,7 @@ def span_s(times_ns: Iterable[int]) -> float:
     """Seconds between files that were written within half a minute of each other, summed."""
     ordered = sorted(times_ns)
     total = 0.0
-    for earlier, later in zip(ordered, ordered[1:], strict=False):
+    for earlier, later in pairwise(ordered):
         gap = (later - earlier) / 1e9
         if gap <= _PAUSE_S:
             total += gap
