@@ -18,7 +18,9 @@ _SHA256: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 # A component that is empty, "." or "..", and characters that no file of a cache has: they deceive a
 # reader of a message, or end a name early.
 _BAD_PATH: Final = re.compile(r"(?:^|/)\.{0,2}(?:/|$)|[\x00-\x1f\x7f\\]")
-_MOST_NS: Final = 2**63 - 1
+_MOST_NS: Final = 2**62  # in the year 2116
+# What zstd makes of 4 MiB of noise (ZSTD_compressBound), generously.
+MOST_FRAME_BYTES: Final = FRAME_BYTES + FRAME_BYTES // 128
 
 
 def is_segment(text: str) -> bool:
@@ -71,6 +73,8 @@ def _check_frame(frame: Frame, manifest: Manifest) -> None:
         raise DamagedError("a frame has no place in its pack")
     if frame.offset + frame.bytes > manifest.packs[frame.pack].bytes:
         raise DamagedError("a frame ends after its pack")
+    if frame.bytes > MOST_FRAME_BYTES:
+        raise LimitError(f"a frame of {frame.bytes} stored bytes, more than {MOST_FRAME_BYTES}")
     if not 0 < frame.raw_bytes <= FRAME_BYTES:
         raise LimitError(f"a frame of {frame.raw_bytes} bytes, more than {FRAME_BYTES}")
 
@@ -78,7 +82,7 @@ def _check_frame(frame: Frame, manifest: Manifest) -> None:
 def _check_entry(entry: FileEntry, frames: tuple[Frame, ...], limits: StoreLimits) -> None:
     if entry.bytes > limits.file_bytes:
         raise LimitError(f"{entry.path} has {entry.bytes} bytes, more than {limits.file_bytes}")
-    if not -_MOST_NS <= entry.mtime_ns <= _MOST_NS or _SHA256.fullmatch(entry.sha256) is None:
+    if not 0 <= entry.mtime_ns <= _MOST_NS or _SHA256.fullmatch(entry.sha256) is None:
         raise DamagedError(f"{entry.path} has no proper time or digest")
     whole = len(entry.pieces) > 1
     content = 0

@@ -153,9 +153,7 @@ class _Version(msgspec.Struct, frozen=True):
 
 def encode(manifest: Manifest) -> bytes:
     """The bytes to store: what is signed, and what a name's SHA-256 is of."""
-    import zstandard
-
-    return zstandard.ZstdCompressor(level=_LEVEL).compress(msgspec.json.encode(manifest))
+    return compress(msgspec.json.encode(manifest))
 
 
 def decode(content: bytes, limits: StoreLimits) -> Manifest:
@@ -178,6 +176,13 @@ def decode(content: bytes, limits: StoreLimits) -> Manifest:
         return msgspec.json.decode(raw, type=Manifest)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DamagedError(f"the manifest cannot be read: {error}") from error
+
+
+def compress(content: bytes) -> bytes:
+    """One zstd frame that declares the size of its content."""
+    import zstandard
+
+    return zstandard.ZstdCompressor(level=_LEVEL).compress(content)
 
 
 def decompress(frame: bytes | memoryview, most_bytes: int) -> bytes:

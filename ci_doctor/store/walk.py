@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the regular files of a directory tree, without following a link anywhere in it."""
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from ci_doctor.store.check_manifest import path_fault
+from ci_doctor.store.limits import StoreLimits
+from ci_doctor.system.files.own_directory import is_own_name
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class TreeFile(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A regular file as lstat(2) describes it; `path` is relative to the tree."""
+
+    path: str
+    bytes: int
+    mode: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+
+    @classmethod
+    def of(cls, path: str, status: os.stat_result) -> "TreeFile":
+        """The file at `path` with this status; its mode is 0755 if its owner may run it, else 0644."""
+        return cls(
+            path=path,
+            bytes=status.st_size,
+            mode=0o755 if status.st_mode & stat.S_IXUSR else 0o644,
+            mtime_ns=status.st_mtime_ns,
+            ctime_ns=status.st_ctime_ns,
+            inode=status.st_ino,
+        )
+
+
+class Tree(msgspec.Struct, frozen=True, kw_only=True):
+    """The files of a tree in order of their paths, and what is no file that can be kept, with reasons."""
+
+    files: tuple[TreeFile, ...]
+    skipped: tuple[tuple[str, str], ...]
+
+
+def walk(root: int, exclude: Callable[[str], bool], limits: StoreLimits) -> Tree:
+    """The tree below the open directory `root`, without what `exclude` matches by relative path.
+
+    Raises OSError if `root` itself cannot be read.
+    """
+    files: list[TreeFile] = []
+    skipped: list[tuple[str, str]] = []
+    fault = path_fault(limits)
+    for path, status in sorted(_entries(root, "", exclude), key=lambda pair: pair[0]):
+        reason = status if isinstance(status, str) else _reason(status, limits) or fault(path)
+        if reason is not None:
+            skipped.append((os.fsencode(path).decode(errors="replace"), reason))
+        elif not isinstance(status, str):
+            files.append(TreeFile.of(path, status))
+    return Tree(files=tuple(files), skipped=tuple(skipped))
+
+
+def _entries(
+    folder: int, prefix: str, exclude: Callable[[str], bool]
+) -> Iterator[tuple[str, os.stat_result | str]]:
+    """Each entry that is no directory with its status, or the reason why it cannot be read."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            path = prefix + entry.name
+            if exclude(path) or is_own_name(entry.name):
+                continue
+            try:
+                if entry.is_dir(follow_symlinks=False):
+                    yield from _below(entry.name, folder, path, exclude)
+                else:
+                    yield path, entry.stat(follow_symlinks=False)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                yield path, f"cannot be read: {error.strerror}"
+
+
+def _below(
+    name: str, folder: int, path: str, exclude: Callable[[str], bool]
+) -> Iterator[tuple[str, os.stat_result | str]]:
+    descriptor = os.open(name, _DIRECTORY, dir_fd=folder)
+    try:
+        yield from _entries(descriptor, f"{path}/", exclude)
+    finally:
+        os.close(descriptor)
+
+
+def _reason(status: os.stat_result, limits: StoreLimits) -> str | None:
+    if stat.S_ISLNK(status.st_mode):
+        return "is a symbolic link"
+    if not stat.S_ISREG(status.st_mode):
+        return "is no regular file"
+    if status.st_size > limits.file_bytes:
+        return f"has {status.st_size} bytes, more than {limits.file_bytes}"
+    return None
