@@ -21,13 +21,13 @@ _TAKEN: Final = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.EBUSY)
 
 def install_files(
     stage: int, target: int, entries: Iterable[FileEntry], markers: Callable[[str], bool]
-) -> int:
-    """Link staged files into the open directory `target`, `markers` last; how many found their path taken.
+) -> list[FileEntry]:
+    """Link staged files into the open directory `target`, `markers` last; those whose path was free.
 
     Raises StoreError if a link or a file stands where a directory is needed, or if the file system
     has no hard links; OSError if the kernel refuses.
     """
-    taken = 0
+    installed = []
     ordered = sorted(entries, key=lambda entry: (markers(entry.path), entry.path))
     with contextlib.ExitStack() as opened:
         last: str | None = None
@@ -38,8 +38,9 @@ def install_files(
                 opened.close()
                 folder = opened.enter_context(_folder(target, above))
                 last = above
-            taken += not _link(entry.path, stage, name, folder)
-    return taken
+            if _link(entry.path, stage, name, folder):
+                installed.append(entry)
+    return installed
 
 
 def install_directory(stage: int, target: int, path: str) -> bool:

@@ -6,6 +6,7 @@ The stage is a directory of our own. A restore that is killed leaves it, and the
 
 import contextlib
 import enum
+import errno
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -99,8 +100,8 @@ def _restore_new(
     with _staged(store, manifest, manifest.files, parent, rules) as (stage, fetched):
         try:
             stage.path.rename(target)
-        except (FileExistsError, NotADirectoryError, OSError):
-            if not target.is_dir():
+        except OSError as error:
+            if error.errno not in {errno.ENOTEMPTY, errno.EEXIST}:
                 raise
         else:
             return _result(manifest.files, fetched, 0, Installation.RENAME)
@@ -124,15 +125,12 @@ def _restore_into(
 def _merge(
     stage: Stage, root: int, plan: MergePlan, rules: RestoreRules, fetched: int
 ) -> RestoredTree:
-    taken = 0
     done: list[FileEntry] = []
     for path, members in plan.directories.items():
         if install_directory(stage.descriptor, root, path):
             done += members
-        else:
-            taken += len(members)
-    taken += install_files(stage.descriptor, root, plan.files, rules.markers)
-    done += plan.files
+    done += install_files(stage.descriptor, root, plan.files, rules.markers)
+    taken = len(plan.entries()) - len(done)
     return _result(done, fetched, plan.kept_existing + taken, Installation.MERGE)
 
 
