@@ -147,8 +147,8 @@ CCACHE = Family(
     default="$XDG_CACHE_HOME/ccache",
     environment=("CCACHE_BASEDIR", "CCACHE_COMPILERCHECK"),
     hard=(*HOST, "compiler"),
-    path=("job.directory",),
-    soft=("job.pipeline", "job.step", "job.branch"),
+    # Whether another checkout hits depends on CCACHE_BASEDIR and the options of the compiler.
+    soft=("job.directory", "job.pipeline", "job.step", "job.branch"),
     exclude=(*LOCKS, "tmp/*", "*/tmp/*", "*stats*"),
     compiled=("*R", "*.o"),
 )
