@@ -8,6 +8,8 @@ v1/<scope>/manifests/<family>/<hard>/<created ms, 13 digits>-<sha256>.json.zst, 
 import re
 from typing import Final
 
+import msgspec
+
 from ci_doctor.store.errors import DamagedError
 from ci_doctor.store.manifest import Manifest
 
@@ -17,11 +19,53 @@ _MANIFEST: Final = re.compile(
     r"/(?P<created>[0-9]{13})-(?P<sha256>[0-9a-f]{64})\.json\.zst",
     re.ASCII,
 )
+_PACK: Final = re.compile(
+    r"v1/(?P<scope>[^/]+)/packs/[0-9a-f]{2}/(?P<sha256>[0-9a-f]{64})\.pack", re.ASCII
+)
+
+
+class ManifestName(msgspec.Struct, frozen=True, kw_only=True):
+    """What the name of a manifest says."""
+
+    scope: str
+    family: str
+    hard: str
+    created_ms: int
+    sha256: str
+
+
+def parse_manifest_name(name: str) -> ManifestName | None:
+    """What `name` says; None if it is not the name of a manifest."""
+    match = _MANIFEST.fullmatch(name)
+    if match is None:
+        return None
+    return ManifestName(
+        scope=match["scope"],
+        family=match["family"],
+        hard=match["hard"],
+        created_ms=int(match["created"]),
+        sha256=match["sha256"],
+    )
 
 
 def pack_name(scope: str, sha256: str) -> str:
     """The name of the pack whose bytes have this SHA-256 (hex)."""
     return f"{VERSION}/{scope}/packs/{sha256[:2]}/{sha256}.pack"
+
+
+class PackName(msgspec.Struct, frozen=True, kw_only=True):
+    """What the name of a pack says."""
+
+    scope: str
+    sha256: str
+
+
+def parse_pack_name(name: str) -> PackName | None:
+    """What `name` says; None if it is not the name of a pack."""
+    match = _PACK.fullmatch(name)
+    if match is None:
+        return None
+    return PackName(scope=match["scope"], sha256=match["sha256"])
 
 
 def manifests_prefix(scope: str, family: str, hard: str) -> str:
@@ -45,10 +89,9 @@ def check_name(name: str, manifest: Manifest, sha256: str) -> str:
 
     Raises DamagedError otherwise: a manifest copied under another name is no answer to a request.
     """
-    match = _MANIFEST.fullmatch(name)
-    if match is None:
+    parsed = parse_manifest_name(name)
+    if parsed is None:
         raise DamagedError(f"{name} is not the name of a manifest")
-    scope = match["scope"]
-    if manifest_name(scope, manifest, sha256) != name:
+    if manifest_name(parsed.scope, manifest, sha256) != name:
         raise DamagedError(f"{name} holds a manifest that belongs under another name")
-    return scope
+    return parsed.scope

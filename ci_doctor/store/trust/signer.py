@@ -5,10 +5,10 @@ The private key belongs only into the jobs that are trusted to fill a cache for 
 """
 
 import hashlib
+import importlib.util
 import os
 import stat
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
 from ci_doctor.errors import UsageError
@@ -23,29 +23,31 @@ _MOST_KEY_BYTES: Final = 16 * 1024
 
 
 class Signer:
-    """Signs with one private key."""
+    """Signs with one private key, for one namespace (see scopes.py)."""
 
-    def __init__(self, key: "Ed25519PrivateKey") -> None:
+    def __init__(self, key: "Ed25519PrivateKey", namespace: str) -> None:
+        self.namespace = namespace
         self._key = key
         self._blob = string(ALGORITHM) + string(key.public_key().public_bytes_raw())
 
-    def sign(self, message: bytes, namespace: str) -> str:
-        """The armored signature over `message`, for `namespace` alone."""
+    def sign(self, message: bytes) -> str:
+        """The armored signature over `message`."""
+        namespace = self.namespace.encode()
         digest = hashlib.sha512(message).digest()
-        signed = signed_bytes(namespace.encode(), _HASH, digest)
+        signed = signed_bytes(namespace, _HASH, digest)
         signature = string(ALGORITHM) + string(self._key.sign(signed))
         return armor(
             SshSignature(
                 public_key=self._blob,
-                namespace=namespace.encode(),
+                namespace=namespace,
                 hash_algorithm=_HASH,
                 signature=signature,
             )
         )
 
 
-def load_signer(path: Path) -> Signer:
-    """The signer with the private key in `path`. Raises UsageError if it cannot be used.
+def load_signer(path: Path, namespace: str) -> Signer:
+    """The signer for `namespace` with the private key in `path`. Raises UsageError if it cannot be used.
 
     As ssh does, it refuses a key that others can read.
     """
@@ -60,16 +62,17 @@ def load_signer(path: Path) -> Signer:
         ) from error
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise UsageError(f"others can read the key {path}", hint=f"chmod 600 {path}")
-    return _signer(content, str(path))
+    return Signer(_key(content, str(path)), namespace)
 
 
-def signer_from_text(text: str, source: str) -> Signer:
-    """The signer with the private key in `text`, which stood in `source` (a variable's name).
+def signer_from_text(text: str, source: str, namespace: str) -> Signer:
+    """The signer for `namespace` with the private key in `text`, which stood in `source` (a variable's name).
 
     Secret stores cut the last line's end, and some write line ends of their own. Raises UsageError.
     """
     lines = [line.strip() for line in text.strip().splitlines()]
-    return _signer("\n".join([*lines, ""]).encode(), source)
+    content = "\n".join([*lines, ""]).encode()
+    return Signer(_key(content, source), namespace)
 
 
 def generate_key(path: Path, comment: str = "ci-doctor-cache") -> str:
@@ -77,10 +80,11 @@ def generate_key(path: Path, comment: str = "ci-doctor-cache") -> str:
 
     Returns the line with the public key. Raises UsageError if either file exists or cannot be made.
     """
+    _need_cryptography()
     from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    ed25519 = _ed25519()
-    key = ed25519.Ed25519PrivateKey.generate()
+    key = Ed25519PrivateKey.generate()
     private = key.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.OpenSSH,
@@ -114,10 +118,11 @@ def _write_new(path: Path, content: bytes, mode: int) -> None:
         ) from error
 
 
-def _signer(content: bytes, source: str) -> Signer:
-    ed25519 = _ed25519()
+def _key(content: bytes, source: str) -> "Ed25519PrivateKey":
+    _need_cryptography()
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     hint = "use an Ed25519 key without a passphrase, as `ci-doctor cache keygen` makes it"
     try:
@@ -127,16 +132,12 @@ def _signer(content: bytes, source: str) -> Signer:
     except (ValueError, UnsupportedAlgorithm):
         # Not `from error`: its text may repeat a part of the key.
         raise UsageError(f"{source} holds no private key in OpenSSH's format", hint=hint) from None
-    if not isinstance(key, ed25519.Ed25519PrivateKey):
+    if not isinstance(key, Ed25519PrivateKey):
         raise UsageError(f"the key in {source} is no Ed25519 key", hint=hint)
-    return Signer(key)
+    return key
 
 
-def _ed25519() -> ModuleType:
-    try:
-        from cryptography.hazmat.primitives.asymmetric import ed25519
-    except ImportError as error:
-        raise UsageError(
-            "signatures need the library cryptography", hint=install_extra("cache")
-        ) from error
-    return ed25519
+def _need_cryptography() -> None:
+    """Raise UsageError if the extra is not installed."""
+    if importlib.util.find_spec("cryptography") is None:
+        raise UsageError("signatures need the library cryptography", hint=install_extra("cache"))
