@@ -15,7 +15,7 @@ class Rewrite(enum.StrEnum):
     TRITON_GROUPS = "triton-groups"
 
 
-class LineKind(enum.StrEnum):
+class CacheLineKind(enum.StrEnum):
     """What a line in a log says about a cache.
 
     `directory`: the library uses this directory. `loaded`: it loaded something compiled earlier.
@@ -36,7 +36,7 @@ class CacheLine(Struct, frozen=True, kw_only=True):
     Its groups, if it has them: `directory` (a path), `seconds`, `name` (a kernel or graph).
     """
 
-    kind: LineKind
+    kind: CacheLineKind
     literal: str
     pattern: str
 

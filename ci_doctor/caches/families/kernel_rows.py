@@ -4,7 +4,7 @@
 All of this is read in sources and issues; the rebuilds by ninja are measured.
 """
 
-from ci_doctor.caches.families.family import CacheLine, Family, LineKind
+from ci_doctor.caches.families.family import CacheLine, CacheLineKind, Family
 from ci_doctor.caches.families.torch_rows import GPU, HOST, LOCKS, SOFT
 from ci_doctor.store.merge import Merge
 
@@ -12,7 +12,7 @@ _NVCC_ENVIRONMENT = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "TORCH_CUDA_ARCH
 _DG_ENVIRONMENT = (*_NVCC_ENVIRONMENT, "DG_JIT_USE_NVRTC", "DG_JIT_NVCC_COMPILER")
 _SGLANG_LINES = (
     CacheLine(
-        kind=LineKind.COMPILED,
+        kind=CacheLineKind.COMPILED,
         literal="DeepGEMM JIT Compiling for",
         pattern=r"Try DeepGEMM JIT Compiling for <(?P<name>[^>]+)>",
     ),
@@ -111,7 +111,7 @@ TILELANG = Family(
     compiled=("*.so", "*.cubin"),
     lines=(
         CacheLine(
-            kind=LineKind.COMPILED,
+            kind=CacheLineKind.COMPILED,
             literal="TileLang completes to compile kernel",
             pattern=r"TileLang completes to compile kernel `(?P<name>[^`]+)`",
         ),

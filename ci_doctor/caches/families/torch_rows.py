@@ -5,7 +5,7 @@ Of GPU families, everything is read in sources and issues. Triton without a GPU 
 on a CPU are measured (benchmarks/caches).
 """
 
-from ci_doctor.caches.families.family import CacheLine, Family, LineKind, Rewrite
+from ci_doctor.caches.families.family import CacheLine, CacheLineKind, Family, Rewrite
 from ci_doctor.store.merge import Merge
 
 HOST = ("os.architecture", "glibc")
@@ -107,27 +107,27 @@ INDUCTOR_HEADERS = Family(
 
 _VLLM_LINES = (
     CacheLine(
-        kind=LineKind.DIRECTORY,
+        kind=CacheLineKind.DIRECTORY,
         literal="Using cache directory: ",
         pattern=r"Using cache directory: (?P<directory>.+?) for vLLM's torch\.compile",
     ),
     CacheLine(
-        kind=LineKind.LOADED,
+        kind=CacheLineKind.LOADED,
         literal="Directly load the compiled graph",
         pattern=r"Directly load the compiled graph.* took (?P<seconds>[\d.]+) s",
     ),
     CacheLine(
-        kind=LineKind.COMPILED,
+        kind=CacheLineKind.COMPILED,
         literal="Compiling a graph for ",
         pattern=r"Compiling a graph for (?P<name>.+?) takes (?P<seconds>[\d.]+) s",
     ),
     CacheLine(
-        kind=LineKind.TOTAL,
+        kind=CacheLineKind.TOTAL,
         literal="torch.compile t",
         pattern=r"torch\.compile (?:takes|took) (?P<seconds>[\d.]+) s in total",
     ),
     CacheLine(
-        kind=LineKind.DISABLED,
+        kind=CacheLineKind.DISABLED,
         literal="torch.compile cache is disabled",
         pattern=r"vLLM's torch\.compile cache is disabled",
     ),
@@ -172,12 +172,12 @@ VLLM_AOT = Family(
     compiled=("model", "__grp__*.json", "*.so"),
     lines=(
         CacheLine(
-            kind=LineKind.LOADED,
+            kind=CacheLineKind.LOADED,
             literal="Directly load AOT compilation",
             pattern=r"Directly load AOT compilation from path (?P<directory>\S+)",
         ),
         CacheLine(
-            kind=LineKind.COMPILED,
+            kind=CacheLineKind.COMPILED,
             literal="saved AOT compiled function",
             pattern=r"saved AOT compiled function to (?P<directory>\S+)",
         ),
