@@ -13,6 +13,7 @@ from ci_doctor.store.limits import StoreLimits
 from ci_doctor.store.manifest import FRAME_BYTES, PACK_BYTES, FileEntry, Frame, Manifest
 
 _COMPONENT_BYTES: Final = 255
+MOST_COMPONENTS: Final = 128
 _SEGMENT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
 _SHA256: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 # A component that is empty, "." or "..", and characters that no file of a cache has: they deceive a
@@ -71,6 +72,8 @@ def _check_frame(frame: Frame, manifest: Manifest) -> None:
         raise DamagedError("a frame lies in no pack")
     if frame.offset < 0 or frame.bytes <= 0:
         raise DamagedError("a frame has no place in its pack")
+    if _SHA256.fullmatch(frame.sha256) is None:
+        raise DamagedError("a frame has no digest")
     if frame.offset + frame.bytes > manifest.packs[frame.pack].bytes:
         raise DamagedError("a frame ends after its pack")
     if frame.bytes > MOST_FRAME_BYTES:
@@ -137,6 +140,8 @@ def path_fault(limits: StoreLimits) -> Callable[[str], str | None]:
 def _form_fault(path: str, name: str, limits: StoreLimits) -> str | None:
     if _BAD_PATH.search(path) is not None:
         return "is no plain relative path"
+    if path.count("/") >= MOST_COMPONENTS:
+        return f"has more than {MOST_COMPONENTS} components"
     try:
         encoded = len(path) if path.isascii() else len(path.encode())
         component = len(name) if name.isascii() else len(name.encode())

@@ -24,9 +24,9 @@ class PlacedFile(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class RawFrame(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of a frame, the files that lie in it whole, and those that changed meanwhile."""
+    """The size of a frame's content, the files that lie in it whole, and those that changed meanwhile."""
 
-    content: bytes
+    bytes: int
     placed: tuple[PlacedFile, ...] = ()
     changed: tuple[str, ...] = ()
 
@@ -38,7 +38,7 @@ def batches(files: Iterable[TreeFile]) -> Iterator[list[TreeFile]]:
     """
     batch: list[TreeFile] = []
     size = 0
-    for file in sorted(files, key=lambda file: (_extension(file.path), file.path)):
+    for file in sorted(files, key=_similarity):
         if batch and size + file.bytes > FRAME_BYTES:
             yield batch
             batch, size = [], 0
@@ -48,22 +48,20 @@ def batches(files: Iterable[TreeFile]) -> Iterator[list[TreeFile]]:
         yield batch
 
 
-def read_batch(root: int, batch: Sequence[TreeFile]) -> RawFrame:
-    """One frame with the files of `batch`, read below the open directory `root`."""
-    parts: list[bytes] = []
+def read_batch(root: int, batch: Sequence[TreeFile], buffer: memoryview) -> RawFrame:
+    """Read the files of `batch` below the open directory `root` into `buffer`, one after another."""
     placed: list[PlacedFile] = []
     changed: list[str] = []
     offset = 0
     for file in batch:
-        content = _read_whole(root, file)
-        if content is None:
+        view = buffer[offset : offset + file.bytes]
+        if not _read_whole(root, file, view):
             changed.append(file.path)
             continue
-        digest = hashlib.sha256(content).hexdigest()
+        digest = hashlib.sha256(view).hexdigest()
         placed.append(PlacedFile(file=file, sha256=digest, offset=offset))
-        parts.append(content)
-        offset += len(content)
-    return RawFrame(content=b"".join(parts), placed=tuple(placed), changed=tuple(changed))
+        offset += file.bytes
+    return RawFrame(bytes=offset, placed=tuple(placed), changed=tuple(changed))
 
 
 def read_large(root: int, file: TreeFile, add: Callable[[bytes], None]) -> str | None:
@@ -90,20 +88,21 @@ def read_large(root: int, file: TreeFile, add: Callable[[bytes], None]) -> str |
     return digest.hexdigest() if same else None
 
 
-def _read_whole(root: int, file: TreeFile) -> bytes | None:
-    """The content, or None if the file is not what it was at the walk."""
+def _read_whole(root: int, file: TreeFile, view: memoryview) -> bool:
+    """Fill `view`; False if the file is not what it was at the walk."""
     try:
         descriptor = os.open(file.path, _READ, dir_fd=root)
     except OSError:
-        return None
+        return False
     try:
-        content = _read(descriptor, file.bytes)
-        same = TreeFile.of(file.path, os.fstat(descriptor)) == file
+        left = view
+        while left and (count := os.readv(descriptor, [left])):
+            left = left[count:]
+        return not left and TreeFile.of(file.path, os.fstat(descriptor)) == file
     except OSError:
-        return None
+        return False
     finally:
         os.close(descriptor)
-    return content if same and len(content) == file.bytes else None
 
 
 def _read(descriptor: int, length: int) -> bytes:
@@ -119,6 +118,6 @@ def _read(descriptor: int, length: int) -> bytes:
     return b"".join(parts)
 
 
-def _extension(path: str) -> str:
-    name = path.rpartition("/")[2]
-    return name.rpartition(".")[2] if "." in name else ""
+def _similarity(file: TreeFile) -> tuple[str, str]:
+    name = file.path.rpartition("/")[2]
+    return (name.rpartition(".")[2] if "." in name else "", file.path)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acts on a store: packs files into frames, read and compressed by two threads at a time."""
 
+import hashlib
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -19,6 +21,7 @@ from ci_doctor.store.walk import TreeFile
 
 _THREADS: Final = 2
 _AHEAD: Final = 4
+_OF_THREAD: Final = threading.local()
 
 
 class PackedTree(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,6 +35,7 @@ class PackedTree(msgspec.Struct, frozen=True, kw_only=True):
 class _CompressedFrame(msgspec.Struct, frozen=True, kw_only=True):
     content: bytes
     raw_bytes: int
+    sha256: str
     raw: RawFrame | None = None
 
 
@@ -73,7 +77,7 @@ class _Packing:
         pieces: list[Piece] = []
 
         def place(frame: _CompressedFrame) -> None:
-            index = self._writer.add(frame.content, frame.raw_bytes)
+            index = self._writer.add(frame.content, frame.raw_bytes, frame.sha256)
             pieces.append(Piece(frame=index, offset=0, bytes=frame.raw_bytes))
 
         def add(part: bytes) -> None:
@@ -111,7 +115,9 @@ class _Packing:
         if frame.raw is None:
             return
         self._changed.update(frame.raw.changed)
-        index = self._writer.add(frame.content, frame.raw_bytes) if frame.raw_bytes else -1
+        index = -1
+        if frame.raw_bytes:
+            index = self._writer.add(frame.content, frame.raw_bytes, frame.sha256)
         for each in frame.raw.placed:
             piece = Piece(frame=index, offset=each.offset, bytes=each.file.bytes)
             pieces = (piece,) if each.file.bytes else ()
@@ -119,15 +125,17 @@ class _Packing:
 
 
 def _read_and_compress(root: int, batch: list[TreeFile]) -> _CompressedFrame:
-    raw = read_batch(root, batch)
-    # The content itself is not kept: several frames wait for their turn.
-    rest = msgspec.structs.replace(raw, content=b"")
-    content = compress(raw.content) if raw.content else b""
-    return _CompressedFrame(content=content, raw_bytes=len(raw.content), raw=rest)
+    buffer = getattr(_OF_THREAD, "buffer", None)
+    if buffer is None:
+        buffer = _OF_THREAD.buffer = memoryview(bytearray(FRAME_BYTES))
+    raw = read_batch(root, batch, buffer)
+    return msgspec.structs.replace(_compress_part(buffer[: raw.bytes]), raw=raw)
 
 
-def _compress_part(part: bytes) -> _CompressedFrame:
-    return _CompressedFrame(content=compress(part), raw_bytes=len(part))
+def _compress_part(part: bytes | memoryview) -> _CompressedFrame:
+    content = compress(part) if part else b""
+    sha256 = hashlib.sha256(content).hexdigest()
+    return _CompressedFrame(content=content, raw_bytes=len(part), sha256=sha256)
 
 
 def _entry(file: TreeFile, sha256: str, pieces: tuple[Piece, ...]) -> FileEntry:

@@ -3,10 +3,14 @@
 
 import hashlib
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Final
 
 from ci_doctor.store.layout import pack_name
 from ci_doctor.store.manifest import PACK_BYTES, Frame, PackReference
 from ci_doctor.store.objects import ObjectStore
+
+# Three of them are in memory at times: one that grows, one that is joined, and its parts.
+_WRITTEN_BYTES: Final = PACK_BYTES // 2
 
 
 class PackWriter:
@@ -24,11 +28,17 @@ class PackWriter:
         self._count = 0
         self._pending: Future[tuple[PackReference, bool]] | None = None
 
-    def add(self, frame: bytes, raw_bytes: int) -> int:
-        """Append a compressed frame; its index. Raises StoreError if an earlier pack failed."""
-        if self._size + len(frame) > PACK_BYTES:
+    def add(self, frame: bytes, raw_bytes: int, sha256: str) -> int:
+        """Append a compressed frame and its digest; its index. StoreError if an earlier pack failed."""
+        if self._size + len(frame) > _WRITTEN_BYTES:
             self._flush()
-        place = Frame(pack=self._count, offset=self._size, bytes=len(frame), raw_bytes=raw_bytes)
+        place = Frame(
+            pack=self._count,
+            offset=self._size,
+            bytes=len(frame),
+            raw_bytes=raw_bytes,
+            sha256=sha256,
+        )
         self.frames.append(place)
         self._parts.append(frame)
         self._size += len(frame)

@@ -97,11 +97,12 @@ def _save(store: ObjectStore, root: int, header: ManifestHeader, rules: SaveRule
         return walk(root, rules.exclude, rules.limits)
 
     tree, busy = settled(look, rules.deadline)
+    rules.deadline.check("saving")
     files = [file for file in tree.files if file.path not in busy]
     kept = reusable(files, rules.parent, rules.scope)
     to_read = [file for file in files if file.path not in kept]
     result = pack_files(store, rules.scope, root, to_read, rules.deadline)
-    late = busy | result.changed | changed(files, look())
+    late = busy | result.changed | changed(root, files)
     left_out = _with_groups(late, (file.path for file in tree.files), rules.group)
     new = [entry for entry in result.packed.files if entry.path not in left_out]
     modes = {file.path: file.mode for file in files}

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acts on nothing: waits until a tree has not changed for a moment, and compares two looks at it."""
 
+import os
 import time
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -29,10 +30,17 @@ def settled(look: Callable[[], Tree], deadline: Deadline) -> tuple[Tree, frozens
     return tree, frozenset(file.path for file in young)
 
 
-def changed(before: Iterable[TreeFile], after: Tree) -> frozenset[str]:
-    """The paths of the files of `before` that are others, or gone, in `after`."""
-    present = {file.path: file for file in after.files}
-    return frozenset(file.path for file in before if present.get(file.path) != file)
+def changed(root: int, files: Iterable[TreeFile]) -> frozenset[str]:
+    """The paths of those `files` that are others by now, or gone, below the open directory `root`."""
+    return frozenset(file.path for file in files if not _is_same(root, file))
+
+
+def _is_same(root: int, file: TreeFile) -> bool:
+    try:
+        status = os.stat(file.path, dir_fd=root, follow_symlinks=False)
+    except OSError:
+        return False
+    return TreeFile.of(file.path, status) == file
 
 
 def _young(files: Iterable[TreeFile]) -> list[TreeFile]:

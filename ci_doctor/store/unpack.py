@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on a stage: fetches frames from a store, verifies each file by its SHA-256, and writes it."""
+"""Acts on a stage: fetches frames from a store, verifies each by its SHA-256, and writes their files.
+
+What is verified is the frame as it is stored: the decompressor never gets a byte that the manifest
+did not promise. A file's own SHA-256 is for looking at what was installed, later.
+"""
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import as_completed
 from typing import Final
 
@@ -38,12 +42,12 @@ class Unpacking:
     def all(self, plan: FetchPlan) -> int:
         """Write all files of `plan`; the bytes that were fetched.
 
-        Raises StoreError from the store or if time is up, DamagedError if a file is not what its
+        Raises StoreError from the store or if time is up, DamagedError if a frame is not what the
         manifest says, OSError if it cannot be written. A file of several frames is not rewritten.
         """
         with few_threads(_THREADS) as workers:
             for entry in plan.empty:
-                self._write_verified(entry, b"")
+                self._write(entry, b"")
             futures = [workers.submit(self._large, entry) for entry in plan.large]
             futures += [workers.submit(self._run, run, plan.by_frame) for run in plan.runs]
             return sum(future.result() for future in as_completed(futures))
@@ -57,30 +61,16 @@ class Unpacking:
             raw = memoryview(self._content(frame, fetched[start : start + frame.bytes]))
             for entry in by_frame[index]:
                 piece = entry.pieces[0]
-                self._write_verified(entry, raw[piece.offset : piece.offset + piece.bytes])
+                self._write(entry, raw[piece.offset : piece.offset + piece.bytes])
         return len(fetched)
 
     def _large(self, entry: FileEntry) -> int:
-        digest = hashlib.sha256()
-        fetched = 0
+        frames = [self._manifest.frames[piece.frame] for piece in entry.pieces]
+        parts = (self._content(frame, self._fetch_frame(frame)) for frame in frames)
+        self._stage.write(entry, parts, own_time=False)
+        return sum(frame.bytes for frame in frames)
 
-        def parts() -> Iterator[bytes]:
-            nonlocal fetched
-            for piece in entry.pieces:
-                self._deadline.check("restoring")
-                frame = self._manifest.frames[piece.frame]
-                stored = self._fetch(frame.pack, frame.offset, frame.bytes)
-                fetched += len(stored)
-                content = self._content(frame, stored)
-                digest.update(content)
-                yield content
-
-        self._stage.write(entry, parts(), own_time=False)
-        _check_digest(entry, digest.hexdigest())
-        return fetched
-
-    def _write_verified(self, entry: FileEntry, content: bytes | memoryview) -> None:
-        _check_digest(entry, hashlib.sha256(content).hexdigest())
+    def _write(self, entry: FileEntry, content: bytes | memoryview) -> None:
         if self._rewrite is None:
             self._stage.write(entry, (content,), own_time=False)
             return
@@ -89,21 +79,27 @@ class Unpacking:
         # Another content with the same time and, maybe, the same size would pass for the saved one.
         self._stage.write(entry, (new,), own_time=new != old)
 
+    def _fetch_frame(self, frame: Frame) -> bytes:
+        self._deadline.check("restoring")
+        return self._fetch(frame.pack, frame.offset, frame.bytes)
+
     def _fetch(self, pack: int, offset: int, length: int) -> bytes:
-        reference = self._manifest.packs[pack]
-        name = pack_name(reference.scope, reference.sha256)
+        name = self._name(pack)
         content = self._store.read_range(name, offset, length)
         if len(content) != length:
             raise DamagedError(f"{name} ends before byte {offset + length}")
         return content
 
     def _content(self, frame: Frame, stored: bytes | memoryview) -> bytes:
+        if hashlib.sha256(stored).hexdigest() != frame.sha256:
+            raise DamagedError(
+                f"{self._name(frame.pack)} is damaged: a frame has another SHA-256 than in the manifest"
+            )
         raw = decompress(stored, frame.raw_bytes)
         if len(raw) != frame.raw_bytes:
             raise DamagedError(f"a frame holds {len(raw)} bytes instead of {frame.raw_bytes}")
         return raw
 
-
-def _check_digest(entry: FileEntry, sha256: str) -> None:
-    if sha256 != entry.sha256:
-        raise DamagedError(f"{entry.path} is damaged: its SHA-256 is another than in the manifest")
+    def _name(self, pack: int) -> str:
+        reference = self._manifest.packs[pack]
+        return pack_name(reference.scope, reference.sha256)

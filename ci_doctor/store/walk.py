@@ -3,11 +3,11 @@
 
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import msgspec
 
-from ci_doctor.store.check_manifest import path_fault
+from ci_doctor.store.check_manifest import MOST_COMPONENTS, path_fault
 from ci_doctor.store.limits import StoreLimits
 from ci_doctor.system.files.own_directory import is_own_name
 
@@ -52,7 +52,9 @@ def walk(root: int, exclude: Callable[[str], bool], limits: StoreLimits) -> Tree
     files: list[TreeFile] = []
     skipped: list[tuple[str, str]] = []
     fault = path_fault(limits)
-    for path, status in sorted(_entries(root, "", exclude), key=lambda pair: pair[0]):
+    found: list[tuple[str, os.stat_result | str]] = []
+    _gather(root, "", exclude, found)
+    for path, status in sorted(found, key=lambda pair: pair[0]):
         reason = status if isinstance(status, str) else _reason(status, limits) or fault(path)
         if reason is not None:
             skipped.append((os.fsencode(path).decode(errors="replace"), reason))
@@ -61,32 +63,41 @@ def walk(root: int, exclude: Callable[[str], bool], limits: StoreLimits) -> Tree
     return Tree(files=tuple(files), skipped=tuple(skipped))
 
 
-def _entries(
-    folder: int, prefix: str, exclude: Callable[[str], bool]
-) -> Iterator[tuple[str, os.stat_result | str]]:
-    """Each entry that is no directory with its status, or the reason why it cannot be read."""
+def _gather(
+    folder: int,
+    prefix: str,
+    exclude: Callable[[str], bool],
+    found: list[tuple[str, os.stat_result | str]],
+) -> None:
+    """Add each entry that is no directory with its status, or the reason why it cannot be read."""
     with os.scandir(folder) as entries:
         for entry in entries:
             path = prefix + entry.name
             if exclude(path) or is_own_name(entry.name):
                 continue
             try:
-                if entry.is_dir(follow_symlinks=False):
-                    yield from _below(entry.name, folder, path, exclude)
+                if not entry.is_dir(follow_symlinks=False):
+                    found.append((path, entry.stat(follow_symlinks=False)))
+                elif path.count("/") >= MOST_COMPONENTS:
+                    found.append((path, f"lies below more than {MOST_COMPONENTS} directories"))
                 else:
-                    yield path, entry.stat(follow_symlinks=False)
+                    _gather_below(entry.name, folder, path, exclude, found)
             except FileNotFoundError:
                 continue
             except OSError as error:
-                yield path, f"cannot be read: {error.strerror}"
+                found.append((path, f"cannot be read: {error.strerror}"))
 
 
-def _below(
-    name: str, folder: int, path: str, exclude: Callable[[str], bool]
-) -> Iterator[tuple[str, os.stat_result | str]]:
+def _gather_below(
+    name: str,
+    folder: int,
+    path: str,
+    exclude: Callable[[str], bool],
+    found: list[tuple[str, os.stat_result | str]],
+) -> None:
     descriptor = os.open(name, _DIRECTORY, dir_fd=folder)
     try:
-        yield from _entries(descriptor, f"{path}/", exclude)
+        _gather(descriptor, f"{path}/", exclude, found)
     finally:
         os.close(descriptor)
 
