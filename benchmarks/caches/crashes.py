@@ -10,7 +10,6 @@ ptrace is forbidden here.
 """
 
 import argparse
-import os
 import random
 import shutil
 import sys
@@ -25,7 +24,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks.caches.corpus import make_corpus
 from benchmarks.caches.killing import PtraceForbiddenError, killed_after, killed_at_call
 from ci_doctor.store.deadline import Deadline
-from ci_doctor.store.manifest import Manifest
+from ci_doctor.store.limits import StoreLimits
+from ci_doctor.store.manifest import Manifest, decode
 from ci_doctor.store.restore import RestoreRules, restore_tree
 from ci_doctor.store.save import SaveRules, save_tree
 from ci_doctor.system.files.own_directory import is_own_name
@@ -82,7 +82,11 @@ def changed_tree(scene: Scene) -> None:
 
 def check_new(scene: Scene, *, finished: bool) -> str | None:
     target = scene.trial / "cache"
-    others = [name for name in os.listdir(scene.trial) if name != "cache" and not is_own_name(name)]
+    others = [
+        path.name
+        for path in scene.trial.iterdir()
+        if path.name != "cache" and not is_own_name(path.name)
+    ]
     if others:
         return f"{others} is left"
     if not target.exists():
@@ -130,9 +134,6 @@ def check_saved(scene: Scene, *, finished: bool) -> str | None:
 
 
 def manifest_by_name(store: DirectoryStore, name: str) -> Manifest:
-    from ci_doctor.store.limits import StoreLimits
-    from ci_doctor.store.manifest import decode
-
     content = store.read(name, 1 << 30)
     if content is None:
         raise RuntimeError(f"{name} is gone")

@@ -18,7 +18,7 @@ _LIBC.ptrace.restype = ctypes.c_long
 
 
 class PtraceForbiddenError(Exception):
-    """This container does not let a process trace its own child."""
+    """A process may not trace its own child here."""
 
 
 def killed_at_call(work: Callable[[], object], number: int) -> bool:
@@ -78,7 +78,7 @@ def _traced(work: Callable[[], object]) -> None:
 def _run(work: Callable[[], object]) -> None:
     try:
         work()
-    except BaseException:
+    except BaseException:  # noqa: BLE001  the status is all that a parent learns
         os._exit(1)
     os._exit(0)
 
