@@ -161,7 +161,8 @@ def open_remote(parts: SplitResult, environ: Mapping[str, str], deadline: Deadli
         hint = install_extra("cache")
         raise StoreError(StoreFailure.REFUSED, message, hint=hint) from error
     options = remote_options(parts, environ)
-    seconds = timedelta(seconds=max(deadline.seconds, 1))
+    # Later than the deadline, which is to be the one that ends a call.
+    seconds = timedelta(seconds=deadline.seconds + 60)
     kind = {"s3": kinds.S3Store, "gs": kinds.GCSStore, "az": kinds.AzureStore}[parts.scheme]
     location = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
     try:
