@@ -15,7 +15,7 @@ from ci_doctor.caches.families.gpu_facts import GpuFacts
 from ci_doctor.caches.families.unknown_fact import UnknownFactError
 from ci_doctor.caches.families.vector_isa import UnknownIsaError, vector_isa
 from ci_doctor.identity.hardware import PROC, first_cpu, hardware
-from ci_doctor.identity.interpreter import Interpreter
+from ci_doctor.identity.interpreter import Interpreter, read_venv_keys
 
 
 class FactReader:
@@ -76,7 +76,7 @@ class FactReader:
             "os.architecture": lambda: f"linux {os.uname().machine}",
             "glibc": _glibc,
             "python.abi": self._python_abi,
-            "python.base": lambda: str(self._base),
+            "python.base": self._python_base,
             "cpu.isa": self._cpu_isa,
             "cpu.threads": self._cpu_threads,
             "gpu.names": self._gpus.names,
@@ -105,6 +105,12 @@ class FactReader:
     @cached_property
     def _base(self) -> Path:
         return self.interpreter.python.resolve().parent.parent
+
+    def _python_base(self) -> str:
+        """Where the headers of Python lie: what a venv names as its home, else what is linked to."""
+        python = self.interpreter.python.absolute()
+        home = (read_venv_keys(python.parent.parent) or {}).get("home")
+        return str(Path(home).parent) if home else str(self._base)
 
     def _python_abi(self) -> str:
         """The tag of extension modules, from one of the standard library's own."""

@@ -48,7 +48,8 @@ class Family(Struct, frozen=True, kw_only=True):
     directory is `default` alone. subdirectory: below that directory.
     distributions: whose version and files are facts of the hard tier.
     environment: variables that change what is compiled, facts of the hard tier if they are set.
-    hard, soft: names of facts (`facts.py`). path: facts that are baked into the cache, which is
+    needs_gpu: without a GPU, the family is another one's, and its identity is unknown.
+    hard, soft: names of facts (`fact_names.py`). path: facts that are baked into the cache, which is
     inert if one of them differs. rewrite: what makes it usable in another directory; without it and
     without `cache.root` in `path`, its directory means nothing.
     merge, group: how it joins a directory that exists; a group of files that belong together is
@@ -67,6 +68,7 @@ class Family(Struct, frozen=True, kw_only=True):
     subdirectory: str = ""
     distributions: tuple[str, ...] = ()
     environment: tuple[str, ...] = ()
+    needs_gpu: bool = False
     hard: tuple[str, ...] = ()
     path: tuple[str, ...] = ()
     soft: tuple[str, ...] = ()

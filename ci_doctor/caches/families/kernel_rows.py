@@ -133,6 +133,7 @@ CUDA = Family(
     library="CUDA's compute cache",
     source="CUDA C++ Programming Guide, environment variables",
     variable="CUDA_CACHE_PATH",
+    needs_gpu=True,
     hard=(*HOST, "gpu.names", "gpu.capability", "driver"),
     soft=SOFT,
     # The driver keeps an index beside its entries, so entries of two caches are never mixed.

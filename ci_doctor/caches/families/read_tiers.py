@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the machine: the identity of a cache in three tiers."""
 
+import hashlib
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from ci_doctor.identity.identity import Identity
 
 # Counts up if a family's facts get another meaning: caches of before are refused then.
 SCHEMA = "1"
+_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL")
 
 
 def read_tiers(
@@ -29,8 +32,12 @@ def read_tiers(
     hard = {name: _of_reader(reader, name) for name in family.hard}
     for number, name in enumerate(family.distributions):
         hard[f"package.{name}"] = _package(reader, name, is_required=number == 0)
+    if family.needs_gpu:
+        hard["gpu.names"] = lambda: _present_gpus(reader)
     variables = {
-        f"env.{name}": reader.environ[name] for name in family.environment if name in reader.environ
+        f"env.{name}": _setting(name, reader.environ[name])
+        for name in family.environment
+        if name in reader.environ
     }
     path = {name: _path_fact(name, family, reader, directory) for name in family.path}
     # Relocation needs to know where from, even if the directory decides nothing.
@@ -45,6 +52,20 @@ def read_tiers(
 
 def _of_reader(reader: FactReader, name: str) -> Callable[[], str]:
     return lambda: reader.read(name)
+
+
+def _setting(name: str, value: str) -> str:
+    """A variable's value; of one that may be a secret, a digest: a manifest is read by many."""
+    if _SECRET.search(name):
+        return f"sha256 {hashlib.sha256(value.encode(errors='surrogateescape')).hexdigest()[:16]}"
+    return value
+
+
+def _present_gpus(reader: FactReader) -> str:
+    names = reader.read("gpu.names")
+    if names == "none":
+        raise UnknownFactError("this is a cache of kernels for a GPU, and the job sees none")
+    return names
 
 
 def _package(reader: FactReader, name: str, *, is_required: bool) -> Callable[[], str]:

@@ -65,6 +65,7 @@ INDUCTOR = Family(
     variable="TORCHINDUCTOR_CACHE_DIR",
     distributions=("torch", "triton"),
     environment=(*_INDUCTOR_ENVIRONMENT, *_TRITON_ENVIRONMENT),
+    needs_gpu=True,
     # The CPU's instructions too: a graph on a GPU may have parts on the CPU, whose code lies here,
     # and the key does not name them.
     hard=(*HOST, "python.abi", *GPU, *_TORCH_BUILD, "cpu.isa"),

@@ -10,9 +10,10 @@ from ci_doctor.caches.families.fact_names import is_fact_name
 from ci_doctor.caches.families.fact_reader import FactReader
 from ci_doctor.caches.families.judge import Inert, RefusedCache, Relocate, Usable, usable
 from ci_doctor.caches.families.kernel_rows import FLASHINFER
+from ci_doctor.caches.families.own import OwnFamily, own_family
 from ci_doctor.caches.families.read_tiers import read_tiers
 from ci_doctor.caches.families.table import all_families
-from ci_doctor.caches.families.torch_rows import INDUCTOR_CPU, TRITON
+from ci_doctor.caches.families.torch_rows import INDUCTOR, INDUCTOR_CPU, TRITON
 from ci_doctor.identity.interpreter import Interpreter
 
 CPU = "processor : 0\nsiblings : 4\ncpu cores : 2\nflags : fma avx2 avx512f avx512vl avx512bw avx512dq\n"
@@ -98,6 +99,15 @@ def test_the_same_environment_at_another_path_is_inert_for_a_cpu_and_not_for_tri
     assert usable(TRITON, saved, here) == Relocate(old_root=str(old), new_root=str(new))
 
 
+def test_the_python_of_a_venv_is_the_one_that_it_names(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    (machine.venv / "pyvenv.cfg").write_text("home = /opt/python-3.11/bin\n")
+
+    path = read_tiers(INDUCTOR_CPU, machine.reader(), tmp_path).path
+
+    assert path.facts["python.base"] == "/opt/python-3.11"
+
+
 def test_ninjas_caches_need_the_times_of_the_installation(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     folder = machine.install("flashinfer_python", "0.6.0", "flashinfer/a.py,sha256=a,1\n")
@@ -157,3 +167,24 @@ def test_what_chooses_among_candidates_can_be_added(tmp_path: Path) -> None:
     assert soft.facts["job.branch"] == "main"
     assert soft.facts["model"] == "qwen"
     assert soft.unknown["job.step"] == "BUILDKITE_STEP_KEY is not set"
+
+
+def test_without_a_gpu_the_directory_of_inductor_is_that_of_the_cpu_family_alone(
+    tmp_path: Path,
+) -> None:
+    reader = Machine(tmp_path).reader()
+
+    assert "the job sees none" in read_tiers(INDUCTOR, reader, tmp_path).hard.unknown["gpu.names"]
+    assert read_tiers(INDUCTOR_CPU, reader, tmp_path).hard.unknown == {}
+
+
+def test_a_variable_that_may_be_a_secret_is_a_fact_by_its_digest(tmp_path: Path) -> None:
+    family = own_family("mine", OwnFamily(environment=("MODE", "HUB_TOKEN", "ABSENT")))
+    reader = Machine(tmp_path).reader(MODE="fast", HUB_TOKEN="hunter2")
+
+    facts = read_tiers(family, reader, tmp_path).hard.facts
+
+    assert facts["env.MODE"] == "fast"
+    assert facts["env.HUB_TOKEN"].startswith("sha256 ")
+    assert "hunter2" not in str(facts)
+    assert "env.ABSENT" not in facts
