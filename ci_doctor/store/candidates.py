@@ -23,7 +23,7 @@ from ci_doctor.store.trust.ssh_wire import MOST_ARMORED_BYTES
 from ci_doctor.store.trust.untrusted import Distrust, UntrustedError
 
 
-class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+class CandidateManifest(msgspec.Struct, frozen=True, kw_only=True):
     """A manifest that may be used, where it lies, and who vouches for it."""
 
     name: str
@@ -49,7 +49,7 @@ def manifests(store: ObjectStore, scopes: Iterable[str], family: str, hard: str)
 
 def read_manifest(
     store: ObjectStore, name: str, rules: TrustRules, limits: StoreLimits
-) -> Candidate:
+) -> CandidateManifest:
     """The manifest of this name, if it may be used.
 
     The signature is checked before anything is decompressed or parsed. Raises UntrustedError if
@@ -72,7 +72,7 @@ def read_manifest(
     check_manifest(manifest, limits)
     _check_place(name, digest, manifest)
     _check_expiry(manifest, rules.now_ms)
-    return Candidate(name=name, scope=parsed.scope, manifest=manifest, vouched=vouched)
+    return CandidateManifest(name=name, scope=parsed.scope, manifest=manifest, vouched=vouched)
 
 
 def _check_place(name: str, digest: str, manifest: Manifest) -> None:
