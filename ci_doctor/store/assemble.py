@@ -7,11 +7,11 @@ import msgspec
 
 from ci_doctor.store.manifest import (
     FileEntry,
-    Frame,
+    FilePiece,
     Manifest,
     ManifestHeader,
     PackReference,
-    Piece,
+    StoredFrame,
 )
 
 
@@ -19,14 +19,14 @@ class PackedFiles(msgspec.Struct, frozen=True, kw_only=True):
     """Entries, and the frames and packs that their pieces refer to."""
 
     files: Sequence[FileEntry]
-    frames: Sequence[Frame]
+    frames: Sequence[StoredFrame]
     packs: Sequence[PackReference]
 
 
 def assemble(header: ManifestHeader, parts: Iterable[PackedFiles]) -> Manifest:
     """The manifest with the files of all `parts`, and only the frames and packs that they use."""
     packs: dict[PackReference, int] = {}
-    frames: dict[Frame, int] = {}
+    frames: dict[StoredFrame, int] = {}
     files: list[FileEntry] = []
     for part in parts:
         renumbered: dict[int, int] = {}
@@ -44,7 +44,7 @@ def _frame_index(
     old: int,
     part: PackedFiles,
     renumbered: dict[int, int],
-    frames: dict[Frame, int],
+    frames: dict[StoredFrame, int],
     packs: dict[PackReference, int],
 ) -> int:
     index = renumbered.get(old)
@@ -56,5 +56,5 @@ def _frame_index(
     return index
 
 
-def _moved(piece: Piece, frame: int) -> Piece:
-    return Piece(frame=frame, offset=piece.offset, bytes=piece.bytes)
+def _moved(piece: FilePiece, frame: int) -> FilePiece:
+    return FilePiece(frame=frame, offset=piece.offset, bytes=piece.bytes)

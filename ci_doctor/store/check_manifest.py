@@ -10,15 +10,15 @@ from typing import Final
 
 from ci_doctor.store.errors import DamagedError, LimitError
 from ci_doctor.store.limits import StoreLimits
-from ci_doctor.store.manifest import FRAME_BYTES, PACK_BYTES, FileEntry, Frame, Manifest
+from ci_doctor.store.manifest import FRAME_BYTES, PACK_BYTES, FileEntry, Manifest, StoredFrame
 
 _COMPONENT_BYTES: Final = 255
 MOST_COMPONENTS: Final = 128
 _SEGMENT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
 _SHA256: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
-# A component that is empty, "." or "..", and characters that no file of a cache has: they deceive a
-# reader of a message, or end a name early.
-_BAD_PATH: Final = re.compile(r"(?:^|/)\.{0,2}(?:/|$)|[\x00-\x1f\x7f\\]")
+_NO_NAMES: Final = frozenset({"", ".", ".."})
+# No file of a cache has these: they deceive a reader of a message, or end a name early.
+_BAD_CHARACTER: Final = re.compile(r"[\x00-\x1f\x7f\\]")
 _MOST_NS: Final = 2**62  # in the year 2116
 # What zstd makes of 4 MiB of noise (ZSTD_compressBound), generously.
 MOST_FRAME_BYTES: Final = FRAME_BYTES + FRAME_BYTES // 128
@@ -67,7 +67,7 @@ def _check_packs(manifest: Manifest) -> None:
             raise LimitError(f"a pack of {pack.bytes} bytes, more than {PACK_BYTES}")
 
 
-def _check_frame(frame: Frame, manifest: Manifest) -> None:
+def _check_frame(frame: StoredFrame, manifest: Manifest) -> None:
     if not 0 <= frame.pack < len(manifest.packs):
         raise DamagedError("a frame lies in no pack")
     if frame.offset < 0 or frame.bytes <= 0:
@@ -82,7 +82,7 @@ def _check_frame(frame: Frame, manifest: Manifest) -> None:
         raise LimitError(f"a frame of {frame.raw_bytes} bytes, more than {FRAME_BYTES}")
 
 
-def _check_entry(entry: FileEntry, frames: tuple[Frame, ...], limits: StoreLimits) -> None:
+def _check_entry(entry: FileEntry, frames: tuple[StoredFrame, ...], limits: StoreLimits) -> None:
     if entry.bytes > limits.file_bytes:
         raise LimitError(f"{entry.path} has {entry.bytes} bytes, more than {limits.file_bytes}")
     if not 0 <= entry.mtime_ns <= _MOST_NS or _SHA256.fullmatch(entry.sha256) is None:
@@ -138,7 +138,7 @@ def path_fault(limits: StoreLimits) -> Callable[[str], str | None]:
 
 
 def _form_fault(path: str, name: str, limits: StoreLimits) -> str | None:
-    if _BAD_PATH.search(path) is not None:
+    if name in _NO_NAMES or path[0] == "/" or _BAD_CHARACTER.search(path) is not None:
         return "is no plain relative path"
     if path.count("/") >= MOST_COMPONENTS:
         return f"has more than {MOST_COMPONENTS} components"
@@ -164,6 +164,8 @@ def _add_folder(folder: str, files: set[str], folders: dict[str, str]) -> str | 
     if folded in files:
         return "lies below another file"
     above, _, name = folder.rpartition("/")
+    if name in _NO_NAMES:
+        return "is no plain relative path"
     if len(name.encode()) > _COMPONENT_BYTES:
         return f"has a component of more than {_COMPONENT_BYTES} bytes"
     reason = _add_folder(above, files, folders)

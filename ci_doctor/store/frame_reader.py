@@ -15,7 +15,7 @@ from ci_doctor.store.walk import TreeFile
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-class PlacedFile(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class FrameFile(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A file that was read: its SHA-256 (hex), and where its bytes begin in its frame."""
 
     file: TreeFile
@@ -27,7 +27,7 @@ class RawFrame(msgspec.Struct, frozen=True, kw_only=True):
     """The size of a frame's content, the files that lie in it whole, and those that changed meanwhile."""
 
     bytes: int
-    placed: tuple[PlacedFile, ...] = ()
+    placed: tuple[FrameFile, ...] = ()
     changed: tuple[str, ...] = ()
 
 
@@ -50,7 +50,7 @@ def batches(files: Iterable[TreeFile]) -> Iterator[list[TreeFile]]:
 
 def read_batch(root: int, batch: Sequence[TreeFile], buffer: memoryview) -> RawFrame:
     """Read the files of `batch` below the open directory `root` into `buffer`, one after another."""
-    placed: list[PlacedFile] = []
+    placed: list[FrameFile] = []
     changed: list[str] = []
     offset = 0
     for file in batch:
@@ -59,7 +59,7 @@ def read_batch(root: int, batch: Sequence[TreeFile], buffer: memoryview) -> RawF
             changed.append(file.path)
             continue
         digest = hashlib.sha256(view).hexdigest()
-        placed.append(PlacedFile(file=file, sha256=digest, offset=offset))
+        placed.append(FrameFile(file=file, sha256=digest, offset=offset))
         offset += file.bytes
     return RawFrame(bytes=offset, placed=tuple(placed), changed=tuple(changed))
 

@@ -20,7 +20,7 @@ _LEVEL: Final = 2
 _WINDOW_LOG: Final = 22  # 4 MiB
 
 
-class Frame(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
+class StoredFrame(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
     """A zstd frame in a pack; it declares `raw_bytes` (at most 4 MiB) in its own header too.
 
     `sha256` (hex) is of the frame as it is stored, so that nothing is decompressed unverified.
@@ -41,7 +41,7 @@ class PackReference(msgspec.Struct, frozen=True, kw_only=True, array_like=True, 
     bytes: int
 
 
-class Piece(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
+class FilePiece(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
     """A part of a file: `bytes` from `offset` of a frame's content."""
 
     frame: int
@@ -60,7 +60,7 @@ class FileEntry(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     mode: int
     mtime_ns: int
     sha256: str
-    pieces: tuple[Piece, ...]
+    pieces: tuple[FilePiece, ...]
 
 
 class IdentityTier(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,7 +129,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     origin: Origin
     cold: ColdCost | None
     packs: tuple[PackReference, ...]
-    frames: tuple[Frame, ...]
+    frames: tuple[StoredFrame, ...]
     files: tuple[FileEntry, ...]
 
     @classmethod
@@ -138,7 +138,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         header: ManifestHeader,
         *,
         packs: Iterable[PackReference],
-        frames: Iterable[Frame],
+        frames: Iterable[StoredFrame],
         files: Iterable[FileEntry],
     ) -> Self:
         """The manifest of a header and what was saved."""

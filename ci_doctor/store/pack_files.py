@@ -13,7 +13,7 @@ import msgspec
 from ci_doctor.store.assemble import PackedFiles
 from ci_doctor.store.deadline import Deadline
 from ci_doctor.store.frame_reader import RawFrame, batches, read_batch, read_large
-from ci_doctor.store.manifest import FRAME_BYTES, FileEntry, Piece, compress
+from ci_doctor.store.manifest import FRAME_BYTES, FileEntry, FilePiece, compress
 from ci_doctor.store.objects import ObjectStore
 from ci_doctor.store.pack_writer import PackWriter
 from ci_doctor.store.threads import few_threads
@@ -74,11 +74,11 @@ class _Packing:
         self._begin(future, self._place)
 
     def add_large(self, file: TreeFile) -> None:
-        pieces: list[Piece] = []
+        pieces: list[FilePiece] = []
 
         def place(frame: _CompressedFrame) -> None:
             index = self._writer.add(frame.content, frame.raw_bytes, frame.sha256)
-            pieces.append(Piece(frame=index, offset=0, bytes=frame.raw_bytes))
+            pieces.append(FilePiece(frame=index, offset=0, bytes=frame.raw_bytes))
 
         def add(part: bytes) -> None:
             self._begin(self._workers.submit(_compress_part, part), place)
@@ -119,7 +119,7 @@ class _Packing:
         if frame.raw_bytes:
             index = self._writer.add(frame.content, frame.raw_bytes, frame.sha256)
         for each in frame.raw.placed:
-            piece = Piece(frame=index, offset=each.offset, bytes=each.file.bytes)
+            piece = FilePiece(frame=index, offset=each.offset, bytes=each.file.bytes)
             pieces = (piece,) if each.file.bytes else ()
             self._entries.append(_entry(each.file, each.sha256, pieces))
 
@@ -138,7 +138,7 @@ def _compress_part(part: bytes | memoryview) -> _CompressedFrame:
     return _CompressedFrame(content=content, raw_bytes=len(part), sha256=sha256)
 
 
-def _entry(file: TreeFile, sha256: str, pieces: tuple[Piece, ...]) -> FileEntry:
+def _entry(file: TreeFile, sha256: str, pieces: tuple[FilePiece, ...]) -> FileEntry:
     return FileEntry(
         path=file.path,
         bytes=file.bytes,

@@ -6,7 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
 from ci_doctor.store.layout import pack_name
-from ci_doctor.store.manifest import PACK_BYTES, Frame, PackReference
+from ci_doctor.store.manifest import PACK_BYTES, PackReference, StoredFrame
 from ci_doctor.store.objects import ObjectStore
 
 # Three of them are in memory at times: one that grows, one that is joined, and its parts.
@@ -17,7 +17,7 @@ class PackWriter:
     """Packs of one scope. At most two are in memory: the one that is gathered, the one on its way."""
 
     def __init__(self, store: ObjectStore, scope: str, upload: ThreadPoolExecutor) -> None:
-        self.frames: list[Frame] = []
+        self.frames: list[StoredFrame] = []
         self.packs: list[PackReference] = []
         self.new_bytes = 0
         self._store = store
@@ -32,7 +32,7 @@ class PackWriter:
         """Append a compressed frame and its digest; its index. StoreError if an earlier pack failed."""
         if self._size + len(frame) > _WRITTEN_BYTES:
             self._flush()
-        place = Frame(
+        place = StoredFrame(
             pack=self._count,
             offset=self._size,
             bytes=len(frame),

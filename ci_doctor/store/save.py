@@ -24,7 +24,7 @@ from ci_doctor.store.objects import ObjectStore
 from ci_doctor.store.pack_files import pack_files
 from ci_doctor.store.reuse import reusable
 from ci_doctor.store.settle import changed, settled
-from ci_doctor.store.walk import Tree, walk
+from ci_doctor.store.walk import WalkedTree, walk
 
 _CHANGED: Final = "changed while it was saved"
 
@@ -93,7 +93,7 @@ def save_tree(
 
 
 def _save(store: ObjectStore, root: int, header: ManifestHeader, rules: SaveRules) -> SavedTree:
-    def look() -> Tree:
+    def look() -> WalkedTree:
         return walk(root, rules.exclude, rules.limits)
 
     tree, busy = settled(look, rules.deadline)

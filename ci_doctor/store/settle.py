@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from ci_doctor.store.deadline import Deadline
-from ci_doctor.store.walk import Tree, TreeFile
+from ci_doctor.store.walk import TreeFile, WalkedTree
 
 # Well above the steps of a file system's times (10 ms at most on local ones): a file that is older
 # when it is read cannot be written later without another time.
@@ -15,7 +15,9 @@ QUIET_NS: Final = 250_000_000
 _MOST_S: Final = 3.0
 
 
-def settled(look: Callable[[], Tree], deadline: Deadline) -> tuple[Tree, frozenset[str]]:
+def settled(
+    look: Callable[[], WalkedTree], deadline: Deadline
+) -> tuple[WalkedTree, frozenset[str]]:
     """A look at the tree, and the paths of files that were being written even at the end of a wait.
 
     It waits for as long as the newest change is younger than 0.25 s, and 3 s at most.

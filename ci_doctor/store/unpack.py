@@ -14,7 +14,7 @@ from ci_doctor.store.deadline import Deadline
 from ci_doctor.store.errors import DamagedError
 from ci_doctor.store.fetch_plan import FetchPlan, Run
 from ci_doctor.store.layout import pack_name
-from ci_doctor.store.manifest import FileEntry, Frame, Manifest, decompress
+from ci_doctor.store.manifest import FileEntry, Manifest, StoredFrame, decompress
 from ci_doctor.store.objects import ObjectStore
 from ci_doctor.store.staging import Stage
 from ci_doctor.store.threads import few_threads
@@ -79,7 +79,7 @@ class Unpacking:
         # Another content with the same time and, maybe, the same size would pass for the saved one.
         self._stage.write(entry, (new,), own_time=new != old)
 
-    def _fetch_frame(self, frame: Frame) -> bytes:
+    def _fetch_frame(self, frame: StoredFrame) -> bytes:
         self._deadline.check("restoring")
         return self._fetch(frame.pack, frame.offset, frame.bytes)
 
@@ -90,7 +90,7 @@ class Unpacking:
             raise DamagedError(f"{name} ends before byte {offset + length}")
         return content
 
-    def _content(self, frame: Frame, stored: bytes | memoryview) -> bytes:
+    def _content(self, frame: StoredFrame, stored: bytes | memoryview) -> bytes:
         if hashlib.sha256(stored).hexdigest() != frame.sha256:
             raise DamagedError(
                 f"{self._name(frame.pack)} is damaged: a frame has another SHA-256 than in the manifest"

@@ -37,14 +37,14 @@ class TreeFile(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         )
 
 
-class Tree(msgspec.Struct, frozen=True, kw_only=True):
+class WalkedTree(msgspec.Struct, frozen=True, kw_only=True):
     """The files of a tree in order of their paths, and what is no file that can be kept, with reasons."""
 
     files: tuple[TreeFile, ...]
     skipped: tuple[tuple[str, str], ...]
 
 
-def walk(root: int, exclude: Callable[[str], bool], limits: StoreLimits) -> Tree:
+def walk(root: int, exclude: Callable[[str], bool], limits: StoreLimits) -> WalkedTree:
     """The tree below the open directory `root`, without what `exclude` matches by relative path.
 
     Raises OSError if `root` itself cannot be read.
@@ -60,7 +60,7 @@ def walk(root: int, exclude: Callable[[str], bool], limits: StoreLimits) -> Tree
             skipped.append((os.fsencode(path).decode(errors="replace"), reason))
         elif not isinstance(status, str):
             files.append(TreeFile.of(path, status))
-    return Tree(files=tuple(files), skipped=tuple(skipped))
+    return WalkedTree(files=tuple(files), skipped=tuple(skipped))
 
 
 def _gather(

@@ -9,11 +9,11 @@ from ci_doctor.store.limits import StoreLimits
 from ci_doctor.store.manifest import (
     SCHEMA,
     FileEntry,
-    Frame,
+    FilePiece,
     Manifest,
     Origin,
     PackReference,
-    Piece,
+    StoredFrame,
 )
 from tests.support.saved_trees import TIER
 
@@ -24,9 +24,9 @@ ENTRY = FileEntry(
     mode=0o644,
     mtime_ns=1,
     sha256=DIGEST,
-    pieces=(Piece(frame=0, offset=0, bytes=10),),
+    pieces=(FilePiece(frame=0, offset=0, bytes=10),),
 )
-FRAME = Frame(pack=0, offset=0, bytes=100, raw_bytes=10, sha256=DIGEST)
+FRAME = StoredFrame(pack=0, offset=0, bytes=100, raw_bytes=10, sha256=DIGEST)
 PACK = PackReference(scope="local", sha256=DIGEST, bytes=100)
 MANIFEST = Manifest(
     schema=SCHEMA,
@@ -123,7 +123,7 @@ def test_more_than_a_limit_is_refused(limits: StoreLimits, cause: str) -> None:
         check_manifest(MANIFEST, limits)
 
 
-def large(*pieces: Piece) -> FileEntry:
+def large(*pieces: FilePiece) -> FileEntry:
     return replace(ENTRY, bytes=sum(piece.bytes for piece in pieces), pieces=pieces)
 
 
@@ -151,11 +151,11 @@ def large(*pieces: Piece) -> FileEntry:
         replace(MANIFEST, files=(replace(ENTRY, mtime_ns=-1),)),
         replace(MANIFEST, files=(replace(ENTRY, mtime_ns=2**63),)),
         replace(MANIFEST, files=(replace(ENTRY, sha256="x"),)),
-        replace(MANIFEST, files=(large(Piece(frame=1, offset=0, bytes=10)),)),
-        replace(MANIFEST, files=(large(Piece(frame=-1, offset=0, bytes=10)),)),
-        replace(MANIFEST, files=(large(Piece(frame=0, offset=1, bytes=10)),)),
-        replace(MANIFEST, files=(large(Piece(frame=0, offset=-1, bytes=10)),)),
-        replace(MANIFEST, files=(large(*[Piece(frame=0, offset=0, bytes=1)] * 10),)),
+        replace(MANIFEST, files=(large(FilePiece(frame=1, offset=0, bytes=10)),)),
+        replace(MANIFEST, files=(large(FilePiece(frame=-1, offset=0, bytes=10)),)),
+        replace(MANIFEST, files=(large(FilePiece(frame=0, offset=1, bytes=10)),)),
+        replace(MANIFEST, files=(large(FilePiece(frame=0, offset=-1, bytes=10)),)),
+        replace(MANIFEST, files=(large(*[FilePiece(frame=0, offset=0, bytes=1)] * 10),)),
     ],
 )
 def test_a_manifest_that_contradicts_itself_is_refused(manifest: Manifest) -> None:
