@@ -1,5 +1,6 @@
 """A store in a directory: objects whole or absent, and who else can write to it."""
 
+import errno
 import os
 import threading
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.store.directory_store import DirectoryStore
-from ci_doctor.store.errors import DamagedError, StoreError, TooLargeError
+from ci_doctor.store.errors import DamagedError, StoreError, StoreFailure, TooLargeError
 from ci_doctor.store.object_names import TEMPORARY
 
 NAME = "v1/local/packs/ab/abcd.pack"
@@ -184,3 +185,18 @@ def test_folders_have_the_permissions_of_the_store_whatever_the_umask(folder: Pa
         os.umask(former)
 
     assert (folder / "v1/local").stat().st_mode & 0o777 == 0o770
+
+
+def test_a_full_disk_leaves_no_object_and_nothing_unfinished(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+
+    with pytest.raises(StoreError, match="No space left") as raised:
+        DirectoryStore(folder).create(NAME, b"content")
+
+    assert raised.value.reason is StoreFailure.FULL
+    assert list(DirectoryStore(folder).names("")) == []
