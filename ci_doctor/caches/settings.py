@@ -5,6 +5,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from ci_doctor.caches.families.own import OwnFamily
+
 DEFAULT_BUDGET = "60s"
 
 
@@ -24,7 +26,8 @@ class CacheSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """What a person writes (docs/cache.md).
 
     store: a directory, or file://, s3://, gs://, az://. families: names, each with `=DIR` for a
-    directory other than the library's own. key: a private key; with one, what is saved is signed.
+    directory other than the library's own. own: a table for each family that the library does not
+    know. key: a private key; with one, what is saved is signed.
     allowed_signers: a file in the format of ssh-keygen(1). budget: the most that one command takes.
     strict: a problem with a cache decides the exit code. expires: how long what is saved may be
     restored. keep: of each family and identity, how many saved caches `gc` leaves.
@@ -32,6 +35,7 @@ class CacheSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     store: str | None = None
     families: tuple[str, ...] = ()
+    own: dict[str, OwnFamily] = {}
     trust: Trust = Trust.SIGNED
     key: str | None = None
     allowed_signers: str | None = None
