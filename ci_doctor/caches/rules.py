@@ -26,6 +26,12 @@ REFUSED = Rule(
         "docs/cache.md describes who may sign."
     ),
 )
+TRUSTED_ANYWAY = Rule(
+    id="cache/trusted-anyway",
+    severity=Severity.WARNING,
+    meaning="A cache was restored that nobody vouches for, or its receipt could not be kept.",
+    remedy="Sign what is saved (`--key`), and name the signers with `--allowed-signers`.",
+)
 NONE_FITS = Rule(
     id="cache/none-fits",
     severity=Severity.NOTE,
@@ -92,6 +98,7 @@ DAMAGED_STORE = Rule(
 RULES = (
     UNAVAILABLE,
     REFUSED,
+    TRUSTED_ANYWAY,
     NONE_FITS,
     WOULD_BE_INERT,
     NOT_SAVED,
