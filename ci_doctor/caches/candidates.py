@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads a store: the saved caches that a family may take, with those that are not trusted."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
@@ -37,10 +37,15 @@ class Candidates(Struct, frozen=True, kw_only=True):
 
 def read_candidates(source: TrustedStore, cache: IdentifiedCache) -> Candidates:
     """The trusted manifests of a family and a hard identity. Raises StoreError."""
+    return read_names(source, source.names(cache.family.name, cache.hard)[:_MOST])
+
+
+def read_names(source: TrustedStore, names: Iterable[str]) -> Candidates:
+    """The trusted manifests among `names`. Raises StoreError."""
     manifests: dict[str, Manifest] = {}
     warnings: dict[str, str] = {}
     refused: list[str] = []
-    for name in source.names(cache.family.name, cache.hard)[:_MOST]:
+    for name in names:
         try:
             candidate = source.read(name)
         except (UntrustedError, DamagedError) as error:

@@ -10,8 +10,9 @@ from msgspec import Struct
 from ci_doctor.caches.families.fact_reader import FactReader
 from ci_doctor.caches.families.family import Family
 from ci_doctor.caches.families.own import OwnFamily, own_family
+from ci_doctor.caches.families.read_tiers import read_tiers
 from ci_doctor.caches.families.table import FAMILIES, all_families, directory_of
-from ci_doctor.caches.families.tiers import Tiers, read_tiers
+from ci_doctor.caches.families.tiers import Tiers
 from ci_doctor.errors import UsageError
 from ci_doctor.identity.identity import Identity
 from ci_doctor.identity.interpreter import Interpreter, UnknownInterpreterError, interpreter_of

@@ -4,11 +4,10 @@
 from msgspec import Struct
 
 from ci_doctor.store.candidates import Candidate, manifests, read_manifest
+from ci_doctor.store.layout import VERSION, parse_manifest_name
 from ci_doctor.store.limits import StoreLimits
 from ci_doctor.store.objects import ObjectStore
 from ci_doctor.store.trust.policy import TrustRules
-from ci_doctor.store.trust.scopes import namespace_of
-from ci_doctor.store.trust.signer import Signer
 
 
 class TrustedStore(Struct, frozen=True, kw_only=True):
@@ -22,18 +21,16 @@ class TrustedStore(Struct, frozen=True, kw_only=True):
         """The manifests of a family and a hard identity, the newest first. Raises StoreError."""
         return manifests(self.store, self.scopes, family, hard)
 
+    def all_names(self, family: str) -> list[str]:
+        """The manifests of a family of any identity, the newest first. Raises StoreError."""
+        found = []
+        for scope in self.scopes:
+            for entry in self.store.names(f"{VERSION}/{scope}/manifests/{family}/"):
+                parsed = parse_manifest_name(entry.name)
+                if parsed is not None:
+                    found.append((-parsed.created_ms, entry.name))
+        return [name for _, name in sorted(found)]
+
     def read(self, name: str) -> Candidate:
         """The manifest `name`. Raises UntrustedError, DamagedError, StoreError."""
         return read_manifest(self.store, name, self.rules, StoreLimits())
-
-
-class ScopeSigner:
-    """Signs manifests of one scope: in another one the signature is worth nothing."""
-
-    def __init__(self, signer: Signer, scope: str) -> None:
-        self._signer = signer
-        self._namespace = namespace_of(scope)
-
-    def sign(self, message: bytes) -> str:
-        """An armored SSHSIG over `message`."""
-        return self._signer.sign(message, self._namespace)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. Families of a repository's own: `NAME=DIR`, and `[cache.families.NAME]`."""
+"""Pure. Families of a repository's own: `NAME=DIR`, and `[cache.own.NAME]`."""
 
 import re
 
@@ -15,7 +15,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 
 
 class OwnFamily(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[cache.families.NAME]`: the fields of a family (`family.py`).
+    """`[cache.own.NAME]`: the fields of a family (`family.py`).
 
     Nobody has said what decides validity of an unknown cache, so by default everything does: the
     machine, its compiler and its GPUs, the Python environment, and the directory.
@@ -49,7 +49,7 @@ class OwnFamily(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 def own_family(name: str, settings: OwnFamily | None = None) -> Family:
     """A family of one's own. Raises UsageError for what no family can be."""
     settings = settings or OwnFamily()
-    key = f"[cache.families.{name}]"
+    key = f"[cache.own.{name}]"
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"{name!r} cannot be the name of a cache family",
