@@ -34,7 +34,7 @@ def status_row(cache: IdentifiedCache, state: Path, source: TrustedStore | None)
         directory=str(cache.directory),
         files=len(files),
         bytes=sum(file.bytes for file in files),
-        restored=origin_at(receipt.origin, restored_ms) if receipt is not None else None,
+        restored=origin_at(receipt.origin, receipt.created_ms) if receipt is not None else None,
         restored_at=moment(restored_ms) if receipt is not None else None,
         would=would_restore(cache, read_candidates(source, cache)) if source is not None else None,
     )

@@ -24,7 +24,7 @@ class InstalledFile(msgspec.Struct, frozen=True, kw_only=True, array_like=True, 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     """What was restored. Times are since the epoch.
 
-    installed_ns: when the last file was in place. `bytes` are those of the files, fetched_bytes those
+    created_ms: when it was saved. installed_ns: when the last file was in place. `bytes` are those of the files, fetched_bytes those
     that came from the store. hard, path and soft are the identity of this machine, and saved_* that of
     the manifest. job: the Buildkite job that restored it.
     """
@@ -34,6 +34,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     root: str
     store: str
     manifest: str
+    created_ms: int
     installed_ns: int
     bytes: int
     fetched_bytes: int

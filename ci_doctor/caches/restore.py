@@ -99,6 +99,7 @@ def _installed(
         root=str(cache.directory),
         store=work.source.store.location,
         manifest=name,
+        created_ms=manifest.created_ms,
         installed_ns=time.time_ns(),
         bytes=tree.bytes,
         fetched_bytes=tree.fetched_bytes,

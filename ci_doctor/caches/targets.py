@@ -2,6 +2,7 @@
 """Reads the machine: which cache directories a job has, and the identity of each."""
 
 import shutil
+import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -18,6 +19,9 @@ from ci_doctor.identity.identity import Identity
 from ci_doctor.identity.interpreter import Interpreter, UnknownInterpreterError, interpreter_of
 from ci_doctor.model.suggestion import did_you_mean
 from ci_doctor.store.manifest import IdentityTier, Manifest
+
+# A start of Python takes a tenth of a second; on a network file system, some.
+_ASK_S = 10.0
 
 
 class CacheTarget(Struct, frozen=True, kw_only=True):
@@ -62,7 +66,7 @@ def identify(
 ) -> tuple[IdentifiedCache, ...]:
     """The targets with their identities. `python` is the job's interpreter, a path or a name.
 
-    None stands for `python3` on PATH. An interpreter that cannot be read makes facts unknown.
+    None stands for that of the active virtual environment, else `python3` on PATH. An interpreter that cannot be read makes facts unknown.
     """
     reader = FactReader(environ, _interpreter(python, environ))
     return tuple(
@@ -91,7 +95,7 @@ def tiers_in(manifest: Manifest) -> Tiers:
 
 def identity_of(tier: IdentityTier) -> Identity:
     """A tier as an identity; why a fact is unknown was not kept."""
-    return Identity.of(tier.facts, dict.fromkeys(tier.unknown, "not known to the job that saved"))
+    return Identity.of(tier.facts, dict.fromkeys(tier.unknown, "to the job that saved it"))
 
 
 def _target(word: str, own: Mapping[str, OwnFamily], environ: Mapping[str, str]) -> CacheTarget:
@@ -130,8 +134,32 @@ def _all(own: Mapping[str, OwnFamily], environ: Mapping[str, str]) -> tuple[Cach
 
 
 def _interpreter(python: str | None, environ: Mapping[str, str]) -> Interpreter | None:
-    found = python or shutil.which("python3", path=environ.get("PATH")) or "python3"
+    found = python or _first_python(environ)
     try:
         return interpreter_of([found], environ, Path.cwd())
     except UnknownInterpreterError:
+        real = _asked(found, environ)
+    try:
+        return interpreter_of([real], environ, Path.cwd()) if real else None
+    except UnknownInterpreterError:
         return None
+
+
+def _first_python(environ: Mapping[str, str]) -> str:
+    """That of the active virtual environment, else the first on PATH."""
+    active = environ.get("VIRTUAL_ENV")
+    if active and Path(active, "bin", "python").exists():
+        return str(Path(active, "bin", "python"))
+    return shutil.which("python3", path=environ.get("PATH")) or "python3"
+
+
+def _asked(python: str, environ: Mapping[str, str]) -> str | None:
+    """The interpreter behind a script such as pyenv's, by its own word."""
+    words = [python, "-Ic", "import sys; print(sys.executable)"]
+    try:
+        ended = subprocess.run(
+            words, env=dict(environ), capture_output=True, text=True, timeout=_ASK_S, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return ended.stdout.strip() or None

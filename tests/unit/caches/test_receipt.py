@@ -21,6 +21,7 @@ def receipt(root: str, installed_ns: int = 5) -> Receipt:
         root=root,
         store="/store",
         manifest="v1/local/manifests/triton/x",
+        created_ms=1,
         installed_ns=installed_ns,
         bytes=3,
         fetched_bytes=2,
