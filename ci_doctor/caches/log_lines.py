@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 from msgspec import Struct
 
-from ci_doctor.caches.families.family import Family, LineKind
+from ci_doctor.caches.families.family import CacheLineKind, Family
 
 
 class LogWords(Struct, frozen=True, kw_only=True):
@@ -41,7 +41,7 @@ def read_lines(lines: Iterable[str], family: Family) -> LogWords:
     """What `lines` say about this family's cache."""
     patterns = [(line.kind, line.literal, re.compile(line.pattern)) for line in family.lines]
     directories: dict[str, None] = {}
-    counts = dict.fromkeys(LineKind, 0)
+    counts = dict.fromkeys(CacheLineKind, 0)
     seconds: list[float] = []
     total = None
     for line in lines:
@@ -54,17 +54,17 @@ def read_lines(lines: Iterable[str], family: Family) -> LogWords:
             spent = _number(groups.get("seconds"))
             if groups.get("directory"):
                 directories[groups["directory"]] = None
-            if kind is LineKind.TOTAL:
+            if kind is CacheLineKind.TOTAL:
                 total = spent if spent is not None else total
-            elif kind is LineKind.COMPILED and spent is not None:
+            elif kind is CacheLineKind.COMPILED and spent is not None:
                 seconds.append(spent)
     return LogWords(
         directories=tuple(directories),
-        loaded=counts[LineKind.LOADED],
-        compiled=counts[LineKind.COMPILED],
+        loaded=counts[CacheLineKind.LOADED],
+        compiled=counts[CacheLineKind.COMPILED],
         seconds=tuple(seconds),
         total_s=total,
-        is_disabled=counts[LineKind.DISABLED] > 0,
+        is_disabled=counts[CacheLineKind.DISABLED] > 0,
     )
 
 

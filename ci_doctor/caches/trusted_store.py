@@ -3,7 +3,7 @@
 
 from msgspec import Struct
 
-from ci_doctor.store.candidates import Candidate, manifests, read_manifest
+from ci_doctor.store.candidates import CandidateManifest, manifests, read_manifest
 from ci_doctor.store.layout import VERSION, parse_manifest_name
 from ci_doctor.store.limits import StoreLimits
 from ci_doctor.store.objects import ObjectStore
@@ -31,6 +31,6 @@ class TrustedStore(Struct, frozen=True, kw_only=True):
                     found.append((-parsed.created_ms, entry.name))
         return [name for _, name in sorted(found)]
 
-    def read(self, name: str) -> Candidate:
+    def read(self, name: str) -> CandidateManifest:
         """The manifest `name`. Raises UntrustedError, DamagedError, StoreError."""
         return read_manifest(self.store, name, self.rules, StoreLimits())
