@@ -12,7 +12,7 @@ from msgspec import Struct
 from ci_doctor.store.manifest import ColdCost
 
 
-class Effect(StrEnum):
+class RestoreEffect(StrEnum):
     """What a restored cache was worth; `unproven` if nothing shows that it was used."""
 
     PAID = "paid"
@@ -52,7 +52,7 @@ class FamilyEffect(Struct, frozen=True, kw_only=True):
     Both are differences of two times of the same source, and never negative.
     """
 
-    effect: Effect
+    effect: RestoreEffect
     reason: str
     saved_s: float | None = None
     saved_gpu_s: float | None = None
@@ -61,31 +61,31 @@ class FamilyEffect(Struct, frozen=True, kw_only=True):
 def judge(use: Use, cold: ColdCost | None) -> FamilyEffect:
     """The effect of a restored cache, given what it cost to make it; None if nobody knows that."""
     if use.chosen is not None:
-        return FamilyEffect(effect=Effect.INERT, reason=f"the library used {use.chosen} instead")
+        return FamilyEffect(effect=RestoreEffect.INERT, reason=f"the library used {use.chosen} instead")
     if use.compiled == 0:
         return _nothing_compiled(use, cold)
     before = cold.compiled if cold is not None else use.restored
     share = use.compiled / before if before else 1.0
     effect = _worse(_by_share(share, _PAID_SHARE, _INERT_SHARE), _by_time(use.warm, cold))
     reason = f"{use.compiled} compiled again, of {before}"
-    if effect is Effect.INERT or cold is None:
+    if effect is RestoreEffect.INERT or cold is None:
         return FamilyEffect(effect=effect, reason=reason)
     return _with_saving(effect, reason, use.warm, cold)
 
 
 def _nothing_compiled(use: Use, cold: ColdCost | None) -> FamilyEffect:
     if use.read == 0 and not use.used:
-        return FamilyEffect(effect=Effect.INERT, reason="not one restored file was read")
+        return FamilyEffect(effect=RestoreEffect.INERT, reason="not one restored file was read")
     if use.read is None and not use.used:
         reason = "nothing was compiled, and nothing shows that the cache was read"
-        return FamilyEffect(effect=Effect.UNPROVEN, reason=reason)
+        return FamilyEffect(effect=RestoreEffect.UNPROVEN, reason=reason)
     if cold is None:
-        return FamilyEffect(effect=Effect.PAID, reason="nothing was compiled again")
-    return _with_saving(Effect.PAID, "nothing was compiled again", None, cold)
+        return FamilyEffect(effect=RestoreEffect.PAID, reason="nothing was compiled again")
+    return _with_saving(RestoreEffect.PAID, "nothing was compiled again", None, cold)
 
 
 def _with_saving(
-    effect: Effect, reason: str, warm: ColdCost | None, cold: ColdCost
+    effect: RestoreEffect, reason: str, warm: ColdCost | None, cold: ColdCost
 ) -> FamilyEffect:
     """With the seconds saved, if both times come from the same source."""
     if warm is not None and warm.source != cold.source:
@@ -96,18 +96,18 @@ def _with_saving(
     return FamilyEffect(effect=effect, reason=reason, saved_s=saved, saved_gpu_s=gpu)
 
 
-def _by_time(warm: ColdCost | None, cold: ColdCost | None) -> Effect:
+def _by_time(warm: ColdCost | None, cold: ColdCost | None) -> RestoreEffect:
     if warm is None or cold is None or warm.source != cold.source or cold.seconds <= 0:
-        return Effect.PAID  # it says nothing, and the count decides
+        return RestoreEffect.PAID  # it says nothing, and the count decides
     return _by_share(warm.seconds / cold.seconds, _PAID_TIME, _INERT_TIME)
 
 
-def _by_share(share: float, paid: float, inert: float) -> Effect:
+def _by_share(share: float, paid: float, inert: float) -> RestoreEffect:
     if share <= paid:
-        return Effect.PAID
-    return Effect.PARTLY if share < inert else Effect.INERT
+        return RestoreEffect.PAID
+    return RestoreEffect.PARTLY if share < inert else RestoreEffect.INERT
 
 
-def _worse(one: Effect, other: Effect) -> Effect:
-    order = (Effect.PAID, Effect.PARTLY, Effect.INERT)
+def _worse(one: RestoreEffect, other: RestoreEffect) -> RestoreEffect:
+    order = (RestoreEffect.PAID, RestoreEffect.PARTLY, RestoreEffect.INERT)
     return max(one, other, key=order.index)

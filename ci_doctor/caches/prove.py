@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ci_doctor.caches.cold_cost import cost_of
-from ci_doctor.caches.effect import Effect, FamilyEffect, Use, judge
+from ci_doctor.caches.effect import RestoreEffect, FamilyEffect, Use, judge
 from ci_doctor.caches.families.family import Family
 from ci_doctor.caches.log_lines import LogWords, compile_seconds
 from ci_doctor.caches.receipt import Receipt, receipts_of
@@ -95,7 +95,7 @@ def _fact(receipt: Receipt, use: Use, effect: FamilyEffect) -> CacheEffect:
         directory=receipt.root,
         effect=effect.effect.value,
         reason=effect.reason,
-        causes=_causes(receipt) if effect.effect in {Effect.INERT, Effect.PARTLY} else (),
+        causes=_causes(receipt) if effect.effect in {RestoreEffect.INERT, RestoreEffect.PARTLY} else (),
         compiled=use.compiled,
         read=use.read,
         restored_bytes=receipt.bytes,

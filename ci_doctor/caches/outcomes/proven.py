@@ -2,7 +2,7 @@
 """Pure. From the effects of restored caches to an outcome."""
 
 from ci_doctor.caches import rules
-from ci_doctor.caches.effect import Effect
+from ci_doctor.caches.effect import RestoreEffect
 from ci_doctor.caches.outcomes.strictness import verdict_of, worst_of
 from ci_doctor.model.facts.cache import CacheEffect, CacheEffectFacts
 from ci_doctor.model.finding import Evidence, Finding
@@ -11,11 +11,11 @@ from ci_doctor.model.table import Table, row, seconds, size
 from ci_doctor.model.verdict import Verdict
 
 _RULES = {
-    Effect.INERT: rules.INERT,
-    Effect.PARTLY: rules.PARTLY,
-    Effect.UNPROVEN: rules.UNPROVEN,
+    RestoreEffect.INERT: rules.INERT,
+    RestoreEffect.PARTLY: rules.PARTLY,
+    RestoreEffect.UNPROVEN: rules.UNPROVEN,
 }
-_VERDICTS = {Effect.INERT: Verdict.FAILED, Effect.UNPROVEN: Verdict.VOID}
+_VERDICTS = {RestoreEffect.INERT: Verdict.FAILED, RestoreEffect.UNPROVEN: Verdict.VOID}
 
 
 def effect_facts(caches: tuple[CacheEffect, ...]) -> CacheEffectFacts:
@@ -31,7 +31,7 @@ def effect_facts(caches: tuple[CacheEffect, ...]) -> CacheEffectFacts:
 def effect_outcome(facts: CacheEffectFacts, *, strict: bool) -> Outcome:
     """The outcome. With `strict`, an inert cache is `failed`, and one without proof `void`."""
     findings = tuple(_findings(facts))
-    verdicts = [_VERDICTS.get(Effect(each.effect)) for each in facts.caches]
+    verdicts = [_VERDICTS.get(RestoreEffect(each.effect)) for each in facts.caches]
     verdict = verdict_of(findings, worst_of(verdicts) or Verdict.PASS, strict=strict)
     if strict and not facts.caches:
         verdict = Verdict.VOID
@@ -56,7 +56,7 @@ def _summary(facts: CacheEffectFacts) -> str:
 def _findings(facts: CacheEffectFacts) -> list[Finding]:
     findings = []
     for each in facts.caches:
-        rule = _RULES.get(Effect(each.effect))
+        rule = _RULES.get(RestoreEffect(each.effect))
         if rule is not None:
             evidence = tuple(Evidence(excerpt=cause) for cause in each.causes)
             findings.append(rule.finding(f"{each.family}: {each.reason}", evidence=evidence))

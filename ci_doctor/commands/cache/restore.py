@@ -26,14 +26,9 @@ def restore(
     session: Session,
     /,
     *,
-    store: str | None,
-    budget: str | None,
-    strict: bool | None,
-    trust: str | None,
-    allowed_signers: str | None,
-    families: tuple[str, ...],
     python: str | None,
     config_path: Path | None,
+    **flags: object,
 ) -> int:
     """Restore the caches that earlier jobs saved, if they are valid on this machine.
 
@@ -51,14 +46,6 @@ def restore(
     from ci_doctor.model.facts.cache import RestoreCacheFacts
     from ci_doctor.store.errors import StoreError
 
-    flags = {
-        "store": store,
-        "budget": budget,
-        "strict": strict,
-        "trust": trust,
-        "allowed_signers": allowed_signers,
-        "families": families,
-    }
     setting = cache_setting(config_path, flags)
     settings = setting.settings
     targets = targets_of(settings.families, settings.own, os.environ)

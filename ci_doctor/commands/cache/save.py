@@ -31,15 +31,10 @@ def save(
     session: Session,
     /,
     *,
-    store: str | None,
-    budget: str | None,
-    strict: bool | None,
-    key: str | None,
-    allowed_signers: str | None,
     log: Path | None,
-    families: tuple[str, ...],
     python: str | None,
     config_path: Path | None,
+    **flags: object,
 ) -> int:
     """Save what this job has compiled, for later jobs with the same identity.
 
@@ -59,14 +54,6 @@ def save(
     from ci_doctor.model.facts.cache import SaveCacheFacts
     from ci_doctor.store.errors import StoreError
 
-    flags = {
-        "store": store,
-        "budget": budget,
-        "strict": strict,
-        "key": key,
-        "allowed_signers": allowed_signers,
-        "families": families,
-    }
     setting = cache_setting(config_path, flags)
     settings = setting.settings
     targets = targets_of(settings.families, settings.own, os.environ)

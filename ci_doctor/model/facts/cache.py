@@ -125,7 +125,7 @@ class VerifyCacheFacts(Facts, frozen=True, kw_only=True):
 
 
 class CacheEffect(Struct, frozen=True, kw_only=True):
-    """Whether a restored cache has paid: effect.Effect's value, with its reason and causes.
+    """Whether a restored cache has paid: effect.RestoreEffect's value, with its reason and causes.
 
     compiled: files compiled after the restore. cold_s and warm_s are seconds of compiling, by
     `source`. saved_s and saved_gpu_s are None if they were not measured.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ci_doctor.caches.effect import Effect, Use, judge
+from ci_doctor.caches.effect import RestoreEffect, Use, judge
 from ci_doctor.store.manifest import ColdCost
 
 COLD = ColdCost(seconds=20.0, compiled=22, gpus=8, source="file times")
@@ -20,26 +20,26 @@ def use(compiled: int, seconds: float = 0.0, *, read: int | None = 22) -> Use:
 def test_a_job_that_compiles_nothing_and_reads_the_cache_has_saved_the_cold_time() -> None:
     effect = judge(use(0), COLD)
 
-    assert (effect.effect, effect.saved_s, effect.saved_gpu_s) == (Effect.PAID, 20.0, 160.0)
+    assert (effect.effect, effect.saved_s, effect.saved_gpu_s) == (RestoreEffect.PAID, 20.0, 160.0)
 
 
 def test_the_compilers_probe_at_a_start_does_not_count_against_a_cache() -> None:
     effect = judge(use(1), COLD)
 
-    assert effect.effect is Effect.PAID
+    assert effect.effect is RestoreEffect.PAID
 
 
 @pytest.mark.parametrize(
     ("compiled", "seconds", "expected"),
     [
-        (3, 2.0, Effect.PARTLY),  # a few kernels again
-        (12, 7.0, Effect.INERT),  # more than half, whatever a counter of hits says
-        (2, 18.0, Effect.INERT),  # two, which took as long as all of them
-        (2, 8.0, Effect.PARTLY),
+        (3, 2.0, RestoreEffect.PARTLY),  # a few kernels again
+        (12, 7.0, RestoreEffect.INERT),  # more than half, whatever a counter of hits says
+        (2, 18.0, RestoreEffect.INERT),  # two, which took as long as all of them
+        (2, 8.0, RestoreEffect.PARTLY),
     ],
 )
 def test_what_was_compiled_again_and_how_long_it_took_decide_together(
-    compiled: int, seconds: float, expected: Effect
+    compiled: int, seconds: float, expected: RestoreEffect
 ) -> None:
     assert judge(use(compiled, seconds), COLD).effect is expected
 
@@ -60,7 +60,7 @@ def test_a_saving_is_the_difference_of_two_times_of_one_source_alone() -> None:
 def test_no_saving_is_claimed_without_a_cold_cost() -> None:
     effect = judge(use(0), None)
 
-    assert (effect.effect, effect.saved_s) == (Effect.PAID, None)
+    assert (effect.effect, effect.saved_s) == (RestoreEffect.PAID, None)
 
 
 def test_a_library_that_used_another_directory_makes_a_cache_inert() -> None:
@@ -68,21 +68,21 @@ def test_a_library_that_used_another_directory_makes_a_cache_inert() -> None:
 
     effect = judge(other, COLD)
 
-    assert effect.effect is Effect.INERT
+    assert effect.effect is RestoreEffect.INERT
     assert "/root/.cache/vllm" in effect.reason
 
 
 def test_a_tree_of_which_no_file_was_read_is_inert() -> None:
-    assert judge(use(0, read=0), COLD).effect is Effect.INERT
+    assert judge(use(0, read=0), COLD).effect is RestoreEffect.INERT
 
 
 def test_without_any_sign_of_use_nothing_is_proven() -> None:
     effect = judge(use(0, read=None), COLD)
 
-    assert (effect.effect, effect.saved_s) == (Effect.UNPROVEN, None)
+    assert (effect.effect, effect.saved_s) == (RestoreEffect.UNPROVEN, None)
 
 
 def test_a_line_of_the_log_is_a_sign_of_use() -> None:
     effect = judge(Use(restored=22, compiled=0, warm=None, read=None, used=True), COLD)
 
-    assert effect.effect is Effect.PAID
+    assert effect.effect is RestoreEffect.PAID
