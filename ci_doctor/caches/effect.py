@@ -61,7 +61,9 @@ class FamilyEffect(Struct, frozen=True, kw_only=True):
 def judge(use: Use, cold: ColdCost | None) -> FamilyEffect:
     """The effect of a restored cache, given what it cost to make it; None if nobody knows that."""
     if use.chosen is not None:
-        return FamilyEffect(effect=RestoreEffect.INERT, reason=f"the library used {use.chosen} instead")
+        return FamilyEffect(
+            effect=RestoreEffect.INERT, reason=f"the library used {use.chosen} instead"
+        )
     if use.compiled == 0:
         return _nothing_compiled(use, cold)
     before = cold.compiled if cold is not None else use.restored

@@ -10,7 +10,7 @@ from ci_doctor.caches.cold_cost import cost_of
 from ci_doctor.caches.effect import RestoreEffect, FamilyEffect, Use, judge
 from ci_doctor.caches.families.family import Family
 from ci_doctor.caches.log_lines import LogWords, compile_seconds
-from ci_doctor.caches.receipt import Receipt, receipts_of
+from ci_doctor.caches.receipt import Receipt, read_receipt, receipts_of
 from ci_doctor.caches.scan import ScannedFile, compiled_files, keeps_read_times, scan
 from ci_doctor.caches.targets import CacheTarget, identity_of
 from ci_doctor.identity.identity import differences
@@ -21,10 +21,11 @@ _SILENT = LogWords()
 
 
 class ProofWork(Struct, frozen=True, kw_only=True):
-    """What is judged: the targets of the job, its receipts, and what its log says of each family."""
+    """What is judged: the targets of the job, its receipts and its id, and what its log says of each family."""
 
     targets: tuple[CacheTarget, ...]
     state: Path
+    job: str | None
     logs: Mapping[str, LogWords]
 
 
@@ -32,10 +33,19 @@ def prove_all(work: ProofWork) -> tuple[CacheEffect, ...]:
     """The effect of each target that has a receipt."""
     effects = []
     for target in work.targets:
-        receipts = receipts_of(work.state, target.family.name)
-        if receipts:
-            effects.append(_prove(work, target, receipts[0]))
+        receipt = _receipt(work, target)
+        if receipt is not None:
+            effects.append(_prove(work, target, receipt))
     return tuple(effects)
+
+
+def _receipt(work: ProofWork, target: CacheTarget) -> Receipt | None:
+    """That of the target's directory, else the newest of this job: its library chose another."""
+    receipt = read_receipt(work.state, target.family.name, target.directory)
+    if receipt is not None:
+        return receipt
+    receipts = receipts_of(work.state, target.family.name)
+    return next((each for each in receipts if each.job == work.job), None)
 
 
 def _prove(work: ProofWork, target: CacheTarget, receipt: Receipt) -> CacheEffect:
@@ -95,7 +105,9 @@ def _fact(receipt: Receipt, use: Use, effect: FamilyEffect) -> CacheEffect:
         directory=receipt.root,
         effect=effect.effect.value,
         reason=effect.reason,
-        causes=_causes(receipt) if effect.effect in {RestoreEffect.INERT, RestoreEffect.PARTLY} else (),
+        causes=_causes(receipt)
+        if effect.effect in {RestoreEffect.INERT, RestoreEffect.PARTLY}
+        else (),
         compiled=use.compiled,
         read=use.read,
         restored_bytes=receipt.bytes,

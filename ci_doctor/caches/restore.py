@@ -12,7 +12,7 @@ from ci_doctor.caches.candidates import Candidates, read_candidates
 from ci_doctor.caches.families.family import Family
 from ci_doctor.caches.families.judge import Inert, Relocate, choose, nearest
 from ci_doctor.caches.families.relocate import relocate
-from ci_doctor.caches.receipt import InstalledFile, Receipt, keep_receipt
+from ci_doctor.caches.receipt import InstalledFile, Receipt, forget_receipt, keep_receipt
 from ci_doctor.caches.targets import IdentifiedCache, tier_of
 from ci_doctor.caches.trusted_store import TrustedStore
 from ci_doctor.caches.wording import differences_in_words, saved_from
@@ -43,6 +43,8 @@ def restore_all(work: RestoreWork, tell: Tell) -> tuple[RestoredCache, ...]:
     results = []
     for cache in work.caches:
         tell(f"restoring {cache.family.name}")
+        # One of an earlier job would be judged by what this one does.
+        forget_receipt(work.state, cache.family.name, cache.directory)
         try:
             results.append(_restore(work, cache))
         except StoreError as error:

@@ -46,7 +46,7 @@ def effect_outcome(facts: CacheEffectFacts, *, strict: bool) -> Outcome:
 
 def _summary(facts: CacheEffectFacts) -> str:
     if not facts.caches:
-        return "nothing to judge: no receipt of a restored cache"
+        return "nothing to judge: no cache was restored"
     words = [f"{each.family} {each.effect}" for each in facts.caches]
     saved = f"; {facts.saved_s:.1f} s of compiling saved" if facts.saved_s is not None else ""
     gpu = f", {facts.saved_gpu_s / 60:.1f} GPU minutes" if facts.saved_gpu_s is not None else ""

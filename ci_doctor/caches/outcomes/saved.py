@@ -26,6 +26,9 @@ def _summary(facts: SaveCacheFacts) -> str:
     if facts.problem is not None:
         return f"no cache was saved: {facts.problem}"
     saved = [each for each in facts.caches if each.result == "saved"]
+    failed = [each.family for each in facts.caches if each.result == "failed"]
+    if not saved and failed:
+        return f"no cache was saved; {', '.join(failed)} failed"
     if not saved:
         return "no cache was saved: nothing is new"
     names = ", ".join(each.family for each in saved)

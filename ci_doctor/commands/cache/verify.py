@@ -63,7 +63,12 @@ def verify(
     targets = targets_of(settings.families, settings.own, os.environ)
     state = machine_directory(os.environ)
     if effect:
-        work = ProofWork(targets=targets, state=state, logs=logs_of(log, targets))
+        work = ProofWork(
+            targets=targets,
+            state=state,
+            job=os.environ.get("BUILDKITE_JOB_ID"),
+            logs=logs_of(log, targets),
+        )
         facts = effect_facts(prove_all(work))
         return session.finish(effect_outcome(facts, strict=settings.strict), on_stdout=True)
     verified = VerifyCacheFacts(store=settings.store, caches=verify_installed(targets, state))
