@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ci_doctor.caches.cold_cost import cost_of
-from ci_doctor.caches.effect import RestoreEffect, FamilyEffect, Use, judge
+from ci_doctor.caches.effect import FamilyEffect, RestoreEffect, Use, judge
 from ci_doctor.caches.families.family import Family
 from ci_doctor.caches.log_lines import LogWords, compile_seconds
 from ci_doctor.caches.receipt import Receipt, read_receipt, receipts_of
