@@ -52,14 +52,14 @@ def walk(root: int, exclude: Callable[[str], bool], limits: StoreLimits) -> Walk
     files: list[TreeFile] = []
     skipped: list[tuple[str, str]] = []
     fault = path_fault(limits)
-    found: list[tuple[str, os.stat_result | str]] = []
+    found: list[tuple[str, TreeFile | str]] = []
     _gather(root, "", exclude, found)
-    for path, status in sorted(found, key=lambda pair: pair[0]):
-        reason = status if isinstance(status, str) else _reason(status, limits) or fault(path)
+    for path, file in sorted(found, key=lambda pair: pair[0]):
+        reason = file if isinstance(file, str) else _too_large(file, limits) or fault(path)
         if reason is not None:
             skipped.append((os.fsencode(path).decode(errors="replace"), reason))
-        elif not isinstance(status, str):
-            files.append(TreeFile.of(path, status))
+        elif not isinstance(file, str):
+            files.append(file)
     return WalkedTree(files=tuple(files), skipped=tuple(skipped))
 
 
@@ -67,9 +67,9 @@ def _gather(
     folder: int,
     prefix: str,
     exclude: Callable[[str], bool],
-    found: list[tuple[str, os.stat_result | str]],
+    found: list[tuple[str, TreeFile | str]],
 ) -> None:
-    """Add each entry that is no directory with its status, or the reason why it cannot be read."""
+    """Add each entry that is no directory with itself as a file, or the reason why it cannot be saved."""
     with os.scandir(folder) as entries:
         for entry in entries:
             path = prefix + entry.name
@@ -77,7 +77,7 @@ def _gather(
                 continue
             try:
                 if not entry.is_dir(follow_symlinks=False):
-                    found.append((path, entry.stat(follow_symlinks=False)))
+                    found.append((path, _file(path, entry.stat(follow_symlinks=False))))
                 elif path.count("/") >= MOST_COMPONENTS:
                     found.append((path, f"lies below more than {MOST_COMPONENTS} directories"))
                 else:
@@ -93,7 +93,7 @@ def _gather_below(
     folder: int,
     path: str,
     exclude: Callable[[str], bool],
-    found: list[tuple[str, os.stat_result | str]],
+    found: list[tuple[str, TreeFile | str]],
 ) -> None:
     descriptor = os.open(name, _DIRECTORY, dir_fd=folder)
     try:
@@ -102,11 +102,16 @@ def _gather_below(
         os.close(descriptor)
 
 
-def _reason(status: os.stat_result, limits: StoreLimits) -> str | None:
+def _file(path: str, status: os.stat_result) -> TreeFile | str:
+    """The file, or why it is none. A status itself would take 400 bytes of memory for each file."""
     if stat.S_ISLNK(status.st_mode):
         return "is a symbolic link"
     if not stat.S_ISREG(status.st_mode):
         return "is no regular file"
-    if status.st_size > limits.file_bytes:
-        return f"has {status.st_size} bytes, more than {limits.file_bytes}"
+    return TreeFile.of(path, status)
+
+
+def _too_large(file: TreeFile, limits: StoreLimits) -> str | None:
+    if file.bytes > limits.file_bytes:
+        return f"has {file.bytes} bytes, more than {limits.file_bytes}"
     return None
