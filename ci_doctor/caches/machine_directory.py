@@ -17,8 +17,8 @@ _FALLBACK = "/tmp"  # noqa: S108 - the directory in it is checked below
 STATE_VARIABLE = "CI_DOCTOR_STATE_DIR"
 
 
-def machine_directory(environ: Mapping[str, str]) -> Path:
-    """The directory of mode 0700 that belongs to this user; made if it is missing.
+def machine_directory(environ: Mapping[str, str], *, make: bool = True) -> Path:
+    """The directory of mode 0700 that belongs to this user; made if it is missing and `make`.
 
     `$CI_DOCTOR_STATE_DIR`, else `$XDG_RUNTIME_DIR/ci-doctor`, else `/tmp/ci-doctor-UID`. Raises
     StoreError if it is a link, belongs to somebody else, or cannot be made.
@@ -33,7 +33,8 @@ def machine_directory(environ: Mapping[str, str]) -> Path:
     else:
         path = Path(_FALLBACK, f"ci-doctor-{user}")
     try:
-        path.mkdir(mode=0o700, exist_ok=True)
+        if make:
+            path.mkdir(mode=0o700, exist_ok=True)
         status = path.lstat()
     except OSError as error:
         raise _refused(f"cannot use {path}: {error.strerror}") from error

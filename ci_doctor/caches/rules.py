@@ -79,6 +79,20 @@ UNPROVEN = Rule(
     ),
     remedy="Name the job's log with `--log`.",
 )
+IGNORED = Rule(
+    id="cache/ignored",
+    severity=Severity.NOTE,
+    meaning=(
+        "A cache was restored, and `ci-doctor correctness` starts its servers without it: with "
+        "fresh caches no start depends on what another job compiled."
+    ),
+    remedy='`caches = "restored"` in [correctness] gives each start a copy.',
+)
+NOT_COPIED = Rule(
+    id="cache/not-copied",
+    severity=Severity.NOTE,
+    meaning="A start of `ci-doctor correctness` has no copy of a restored cache, and compiles.",
+)
 CHANGED = Rule(
     id="cache/changed",
     severity=Severity.WARNING,
@@ -105,6 +119,8 @@ RULES = (
     INERT,
     PARTLY,
     UNPROVEN,
+    IGNORED,
+    NOT_COPIED,
     CHANGED,
     DAMAGED_STORE,
 )
