@@ -40,7 +40,8 @@ def run_restore(
         leaders.mkdir(mode=0o700, exist_ok=True)
         agreed = once(leaders, _key(work), deadline.left(), transfer, _is_current)
     except StoreError as error:
-        return _problem(location, error)
+        # It has only waited.
+        return msgspec.structs.replace(_problem(location, error), is_shared=True)
     facts = msgspec.json.decode(agreed.content, type=RestoreCacheFacts)
     return msgspec.structs.replace(facts, is_shared=agreed.is_shared)
 

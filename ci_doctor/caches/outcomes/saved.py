@@ -29,6 +29,8 @@ def _summary(facts: SaveCacheFacts) -> str:
     failed = [each.family for each in facts.caches if each.result == "failed"]
     if not saved and failed:
         return f"no cache was saved; {', '.join(failed)} failed"
+    if all(each.result == "empty" for each in facts.caches):
+        return "no cache was saved: the job has none"
     if not saved:
         return "no cache was saved: nothing is new"
     names = ", ".join(each.family for each in saved)

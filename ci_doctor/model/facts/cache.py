@@ -38,7 +38,7 @@ class RestoredCache(Struct, frozen=True, kw_only=True):
 
 
 class RestoreCacheFacts(Facts, frozen=True, kw_only=True):
-    """What was restored from where. is_shared: another process of this machine did it for all.
+    """What was restored from where. is_shared: this process left the transfer to another one.
 
     problem: what kept all of it from being restored; failure its kind (`timeout`, `unreachable`, …).
     """
