@@ -10,7 +10,7 @@ from msgspec import Struct
 Rewrite = Callable[[str, bytes], bytes]
 
 
-class RestoredTree(Struct, frozen=True, kw_only=True):
+class CopiedCache(Struct, frozen=True, kw_only=True):
     """A restored cache: its tree, and below which variable's directory a start looks for it.
 
     rewrite: from the new root to what changes a file's content for it (path below the root and
@@ -23,7 +23,7 @@ class RestoredTree(Struct, frozen=True, kw_only=True):
     rewrite: Callable[[str], Rewrite | None]
 
 
-def copy_restored(trees: Iterable[RestoredTree], variables: Mapping[str, str]) -> None:
+def copy_restored(trees: Iterable[CopiedCache], variables: Mapping[str, str]) -> None:
     """Copy each tree to where `variables` put its cache. Times stay. Raises OSError."""
     for each in trees:
         root = Path(variables[each.variable], each.subdirectory)

@@ -9,7 +9,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from ci_doctor.correctness.comparison import AnswerLevel, Comparison
-from ci_doctor.correctness.restored_caches import RestoredTree
+from ci_doctor.correctness.restored_caches import CopiedCache
 from ci_doctor.load.requests import Request
 from ci_doctor.services.spec import ServiceSpec
 
@@ -222,7 +222,7 @@ class ExperimentPlan(Struct, frozen=True, kw_only=True):
     services_directory: Path
     environment: Mapping[str, str]
     control: bool = True
-    restored: tuple[RestoredTree, ...] = ()
+    restored: tuple[CopiedCache, ...] = ()
 
     @property
     def ids(self) -> tuple[str, ...]:

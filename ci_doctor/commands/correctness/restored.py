@@ -12,13 +12,13 @@ from ci_doctor.caches.families.table import all_families
 from ci_doctor.caches.machine_directory import machine_directory
 from ci_doctor.caches.receipt import Receipt, receipts_of
 from ci_doctor.caches.rules import IGNORED, NOT_COPIED
-from ci_doctor.correctness.restored_caches import RestoredTree
+from ci_doctor.correctness.restored_caches import CopiedCache
 from ci_doctor.correctness.settings import Caches
 from ci_doctor.model.finding import Finding
 from ci_doctor.store.errors import StoreError
 
 
-def restored_trees(caches: Caches) -> tuple[tuple[RestoredTree, ...], tuple[Finding, ...]]:
+def restored_trees(caches: Caches) -> tuple[tuple[CopiedCache, ...], tuple[Finding, ...]]:
     """The trees to copy for each start, and what is to be said of others.
 
     With `fresh`, a restored cache is not used, which is a finding. Nothing of it raises.
@@ -45,8 +45,8 @@ def restored_trees(caches: Caches) -> tuple[tuple[RestoredTree, ...], tuple[Find
     return tuple(trees), tuple(findings)
 
 
-def _tree(family: Family, variable: str, receipt: Receipt) -> RestoredTree:
-    return RestoredTree(
+def _tree(family: Family, variable: str, receipt: Receipt) -> CopiedCache:
+    return CopiedCache(
         variable=variable,
         subdirectory=family.subdirectory,
         tree=Path(receipt.root),

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from ci_doctor.correctness.restored_caches import RestoredTree, copy_restored
+from ci_doctor.correctness.restored_caches import CopiedCache, copy_restored
 
 
 def test_a_start_gets_a_copy_with_its_times_whose_paths_lead_into_it(tmp_path: Path) -> None:
@@ -12,7 +12,7 @@ def test_a_start_gets_a_copy_with_its_times_whose_paths_lead_into_it(tmp_path: P
     (tree / "k" / "__grp__k.json").write_text(str(tree))
     (tree / "k" / "k.cubin").write_bytes(b"code")
     os.utime(tree / "k" / "k.cubin", ns=(5, 7))
-    copied = RestoredTree(
+    copied = CopiedCache(
         variable="TRITON_CACHE_DIR",
         subdirectory="",
         tree=tree,
