@@ -2,6 +2,7 @@
 """All rooms' rules in one table, for `explain` and the docs alone. Pure."""
 
 from ci_doctor.build import rules as build
+from ci_doctor.caches import rules as caches
 from ci_doctor.checks import rules as checks
 from ci_doctor.correctness import rules as correctness
 from ci_doctor.diagnosis import rules as diagnosis
@@ -32,6 +33,7 @@ _ROOMS: tuple[tuple[Rule, ...], ...] = (
     finished_job.RULES,
     build.RULES,
     history.RULES,
+    caches.RULES,
     session.RULES,
 )
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from ci_doctor.buildkite.cache_option import CacheOption, cache_option, nested
 from ci_doctor.buildkite.job import JobEnvironment
 from ci_doctor.buildkite.step_plugins import our_configurations
 from ci_doctor.errors import UsageError
@@ -40,6 +41,7 @@ class PluginOptions(Struct, frozen=True, kw_only=True):
     install_dir: str | None = None
     diagnose: tuple[str, ...] = ()
     exit_codes: bool = False
+    cache: CacheOption | None = None
 
 
 def read_plugin_options(environ: Mapping[str, str]) -> PluginOptions:
@@ -222,6 +224,7 @@ _OPTIONS: Mapping[str, Callable[[str, object], object]] = {
     "install-dir": _text,
     "diagnose": _texts,
     "exit-codes": _switch,
+    "cache": cache_option,
 }
 
 
@@ -252,7 +255,7 @@ def _from_flat_variables(environ: Mapping[str, str]) -> dict[str, object]:
             values[name] = value
     for name, items in lists.items():
         values[name] = [items[index] for index in sorted(items)]
-    return values
+    return nested(values)
 
 
 def _refuse_dropped_configuration(environ: Mapping[str, str]) -> None:

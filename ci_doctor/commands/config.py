@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 from msgspec import Struct, to_builtins
 
+from ci_doctor.caches.settings import CacheSettings
 from ci_doctor.checks.settings import DoctorSettings
 from ci_doctor.commands.group import Group
 from ci_doctor.commands.options import config_option, output_options, pass_session
@@ -34,6 +35,7 @@ TYPED: dict[str, type[Struct]] = {
     "diagnose": DiagnoseSettings,
     "doctor": DoctorSettings,
     "history": HistorySettings,
+    "cache": CacheSettings,
 }
 
 

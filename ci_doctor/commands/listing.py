@@ -33,6 +33,7 @@ COMMANDS = {
         "Run",
         "Kill a service under load, start it again, and check its promises.",
     ),
+    "cache": ("Run", "Move JIT caches between jobs, and prove whether that has paid."),
     "diagnose": (
         "Explain",
         "Name the root cause of a failed job in its logs, and what to do.",

@@ -18,6 +18,7 @@ from ci_doctor.model.suggestion import did_you_mean
 
 _PROJECT_PREFIX = ("tool", "ci-doctor")
 SECTIONS = (
+    "cache",
     "correctness",
     "diagnose",
     "doctor",

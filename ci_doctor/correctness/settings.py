@@ -9,6 +9,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from ci_doctor.correctness.comparison import AnswerLevel, Comparison
+from ci_doctor.correctness.restored_caches import CopiedCache
 from ci_doctor.load.requests import Request
 from ci_doctor.services.spec import ServiceSpec
 
@@ -44,6 +45,8 @@ class Caches(StrEnum):
     FRESH = "fresh"
     # What one start left that does not count; all starts share them.
     WARM_UP = "warm-up"
+    # A copy of what `ci-doctor cache restore` has restored, for each start.
+    RESTORED = "restored"
     # Whatever the machine holds.
     AS_IS = "as-is"
 
@@ -201,6 +204,7 @@ class ExperimentPlan(Struct, frozen=True, kw_only=True):
     `started` and `deadline` are monotonic times: the run began, and the last start is stopped.
     `grace_s` is what its processes then have to end by themselves. `directory` receives samples and
     logs. `control`: the first working start of each arm gets a request with a changed prompt.
+    `restored`: the caches of which each start gets a copy.
     """
 
     arms: Mapping[Arm, ArmPlan]
@@ -218,6 +222,7 @@ class ExperimentPlan(Struct, frozen=True, kw_only=True):
     services_directory: Path
     environment: Mapping[str, str]
     control: bool = True
+    restored: tuple[CopiedCache, ...] = ()
 
     @property
     def ids(self) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from ci_doctor.correctness.attempt import ExperimentProgress, StartTools
 from ci_doctor.correctness.caches import cache_places, fresh_caches
 from ci_doctor.correctness.evidence.samples import Sample
+from ci_doctor.correctness.restored_caches import copy_restored
 from ci_doctor.correctness.settings import Caches, ExperimentPlan
 from ci_doctor.errors import InfraError
 
@@ -29,6 +30,7 @@ def start_tools(
         return StartTools(keep=keep, tell=tell, cache_places=cache_places(environment))
     try:
         variables = fresh_caches(caches, environment)
+        copy_restored(plan.restored, variables)
     except OSError as error:
         raise InfraError(
             f"cannot make {caches}: {error.strerror}", hint="free some disk space"

@@ -41,7 +41,7 @@ def _cpu(proc: Path) -> Identity:
         "cpu.cores": str(len(os.sched_getaffinity(0))),
     }
     unknown = {}
-    block = _first_cpu(proc / "cpuinfo")
+    block = first_cpu(proc / "cpuinfo")
     model = block.get("model name") or _arm_model(block)
     if model:
         facts["cpu.model"] = model
@@ -61,7 +61,7 @@ def _arm_model(block: Mapping[str, str]) -> str:
     return " ".join(block[key] for key in ("CPU implementer", "CPU part") if key in block)
 
 
-def _first_cpu(path: Path) -> dict[str, str]:
+def first_cpu(path: Path) -> dict[str, str]:
     """The first CPU's lines: a large machine writes hundreds of kilobytes, all alike."""
     block: dict[str, str] = {}
     try:

@@ -6,7 +6,7 @@ Nothing is imported.
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +28,10 @@ class Installed(Struct, frozen=True, kw_only=True):
     folder: Path
 
 
-def installed(directories: Iterable[Path]) -> Iterator[Installed]:
-    """Every distribution that matters, in the order of Python's own search."""
+def installed(
+    directories: Iterable[Path], wanted: Callable[[str], bool] = matters
+) -> Iterator[Installed]:
+    """Every distribution whose normal name is `wanted`, in the order of Python's own search."""
     for directory in directories:
         try:
             names = sorted(path.name for path in directory.iterdir())
@@ -37,7 +39,7 @@ def installed(directories: Iterable[Path]) -> Iterator[Installed]:
             continue
         for name in names:
             stem, _, kind = name.rpartition(".")
-            if kind in {"dist-info", "egg-info"} and matters(normal(stem.partition("-")[0])):
+            if kind in {"dist-info", "egg-info"} and wanted(normal(stem.partition("-")[0])):
                 yield _read(directory / name, stem)
 
 
@@ -97,7 +99,7 @@ def _version(distribution: Installed, origin: Mapping[str, Any]) -> str:
         return f"{version}, commit {commit[:12]}"
     if _is_released(version) and not origin:
         return version
-    digest = _files(distribution.folder / "RECORD")
+    digest = record_digest(distribution.folder / "RECORD")
     return f"{version}, files {digest}" if digest else version
 
 
@@ -106,8 +108,8 @@ def _is_released(version: str) -> bool:
     return "+" not in version and "dev" not in version
 
 
-def _files(record: Path) -> str | None:
-    """A digest over RECORD's lines; None if there are none."""
+def record_digest(record: Path) -> str | None:
+    """A digest over RECORD's lines that say the same wherever the wheel is; None if there are none."""
     lines = [line for line in _text(record, _LIMIT).splitlines() if _is_portable(line)]
     if not lines:
         return None

@@ -17,7 +17,7 @@ from ci_doctor.preload.shim_files import (
     OWNER,
     OWNER_LINE,
     RULES_BEGIN,
-    Manifest,
+    ShimManifest,
     recover_rules,
     shim_files,
 )
@@ -36,7 +36,7 @@ def names_us(content: bytes) -> bool:
     return OWNER_LINE.encode() in content.splitlines()[:2]
 
 
-def damaged_files(contents: Mapping[str, bytes], manifest: Manifest | None) -> frozenset[str]:
+def damaged_files(contents: Mapping[str, bytes], manifest: ShimManifest | None) -> frozenset[str]:
     """The names of those files whose content is what is left of ours.
 
     `contents` are the regular files by name. `manifest` is None if it is damaged or missing.
@@ -57,7 +57,7 @@ def damaged_files(contents: Mapping[str, bytes], manifest: Manifest | None) -> f
 
 
 def known_rules(
-    contents: Mapping[str, bytes], manifest: Manifest | None
+    contents: Mapping[str, bytes], manifest: ShimManifest | None
 ) -> tuple[PreloadRule, ...] | None:
     """The rules by the manifest, else by an unchanged finder; None if neither is there."""
     if manifest is not None:
@@ -65,7 +65,7 @@ def known_rules(
     return recover_rules(contents.get(FINDER, b""))
 
 
-def _is_proven(left: Mapping[str, bytes], manifest: Manifest | None) -> bool:
+def _is_proven(left: Mapping[str, bytes], manifest: ShimManifest | None) -> bool:
     """Whether any of the files shows that a shim of ours is here, or was being written."""
     if manifest is not None:
         return True
@@ -92,7 +92,7 @@ def _is_rest(
     content: bytes,
     left: bytes,
     rules: tuple[PreloadRule, ...] | None,
-    manifest: Manifest | None,
+    manifest: ShimManifest | None,
 ) -> bool:
     expected = shim_files(rules or ())[name]
     if name == FINDER and rules is None:

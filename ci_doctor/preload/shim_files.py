@@ -34,7 +34,7 @@ RULES_BEGIN = "# ci-doctor rules: begin\n"
 RULES_END = "# ci-doctor rules: end\n"
 
 
-class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ShimManifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What ci-doctor has put into a site directory.
 
     `rules` are in `parse_rule` form. `sha256` has, by file name, the digests that a file of ours
@@ -70,10 +70,10 @@ def make_manifest(
     rules: Iterable[PreloadRule],
     files: Mapping[str, bytes],
     previous: Mapping[str, bytes],
-    before: Manifest | None,
+    before: ShimManifest | None,
     *,
     made_cache: bool = True,
-) -> Manifest:
+) -> ShimManifest:
     """The manifest for `files`, if our files hold `previous` now and `before` describes them."""
     digests: dict[str, tuple[str, ...]] = {}
     for name, content in files.items():
@@ -87,19 +87,19 @@ def make_manifest(
             digests[name] = recorded
         else:
             digests[name] = (current,)
-    return Manifest(rules=format_rules(rules), sha256=digests, made_cache=made_cache)
+    return ShimManifest(rules=format_rules(rules), sha256=digests, made_cache=made_cache)
 
 
-def encode_manifest(manifest: Manifest) -> bytes:
+def encode_manifest(manifest: ShimManifest) -> bytes:
     """Indented JSON with a final newline."""
     compact = msgspec.json.encode(manifest, order="sorted")
     return msgspec.json.format(compact, indent=2) + b"\n"
 
 
-def decode_manifest(content: bytes) -> Manifest | None:
+def decode_manifest(content: bytes) -> ShimManifest | None:
     """The manifest in `content`, or None if it is not one of ours."""
     try:
-        manifest = msgspec.json.decode(content, type=Manifest)
+        manifest = msgspec.json.decode(content, type=ShimManifest)
         for text in manifest.rules:
             parse_rule(text)
     except (msgspec.MsgspecError, UnicodeDecodeError, UsageError):

@@ -15,7 +15,7 @@ from ci_doctor.preload.preload_rule import PreloadRule
 from ci_doctor.preload.shim_files import (
     FILES,
     MANIFEST,
-    Manifest,
+    ShimManifest,
     decode_manifest,
     digest,
 )
@@ -39,7 +39,7 @@ class SiteState(Struct, frozen=True, kw_only=True):
     is a directory for bytecode; `shared_cache`: it holds files that are not ours, or nothing.
     """
 
-    manifest: Manifest | None
+    manifest: ShimManifest | None
     contents: dict[str, bytes]
     conditions: dict[str, FileCondition]
     compiled: tuple[Path, ...] = ()
@@ -134,7 +134,7 @@ def _is_regular(path: Path) -> bool:
     return path.is_file() and not path.is_symlink()
 
 
-def _condition(path: Path, content: bytes | None, manifest: Manifest | None) -> FileCondition:
+def _condition(path: Path, content: bytes | None, manifest: ShimManifest | None) -> FileCondition:
     if content is None:
         occupied = path.is_symlink() or path.exists()
         return FileCondition.NOT_A_FILE if occupied else FileCondition.ABSENT

@@ -44,6 +44,20 @@ ci_doctor_find() {
   return 2
 }
 
+# Saves the caches that the option `cache` names, and says whether the restored ones have paid. The agent hands a mapping
+# over as a variable for each of its keys.
+ci_doctor_save_caches() {
+  ci_doctor_was_cancelled && return
+  local prefix="BUILDKITE_PLUGIN_${BUILDKITE_PLUGIN_NAME:-CI_DOCTOR}_CACHE" name wanted=""
+  while read -r name; do
+    [[ "$name" == "$prefix" || "$name" == "${prefix}_"* ]] && wanted=yes
+  done < <(compgen -e)
+  [[ -n "$wanted" && "$(ci_doctor_option CACHE)" != false ]] && ci_doctor_find 2>/dev/null || return 0
+  echo "~~~ :stethoscope: ci-doctor: saving caches" >&2
+  ci_doctor_bounded "${CI_DOCTOR_CACHE_SECONDS:-300}" "${CI_DOCTOR[@]}" plugin post-command >&2 ||
+    echo "ci-doctor: the caches are not saved (status $?)" >&2
+}
+
 # Whether the process $1 runs. One that has ended and that nobody waits for is there all the same, in a container whose
 # first process reaps no orphans.
 ci_doctor_lives() {
@@ -53,7 +67,8 @@ ci_doctor_lives() {
   [[ "$status" != *") Z "* ]]
 }
 
-# Whether the job was cancelled. Who cancelled it knows why it ended; one that ran out of time is no such job.
+# Whether the job was cancelled: the agent's grace period is for publishing then. Who cancelled it knows why it ended;
+# one that ran out of time is no such job.
 ci_doctor_was_cancelled() {
   [[ "${BUILDKITE_JOB_CANCELLED:-}" == true && "${BUILDKITE_JOB_TIMED_OUT:-}" != true ]]
 }

@@ -5,6 +5,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
+from ci_doctor.commands.correctness.restored import restored_trees
 from ci_doctor.commands.environment_record import record_environment
 from ci_doctor.commands.history_database import with_history
 from ci_doctor.commands.telling.experiment import ExperimentSource
@@ -56,6 +59,9 @@ def run_experiment(
         return session.finish(preview(request, directory=directory), on_stdout=True)
     session.observe(*missing_preparation(loaded, os.environ))
     prepared = prepare(request, directory, os.environ)
+    trees, findings = restored_trees(prepared.plan.caches)
+    session.observe(*findings)
+    prepared = replace(prepared, plan=replace(prepared.plan, restored=trees))
     if resume is not None:
         _hold_resumed(session, prepared, directory)
     session.hide(*prepared.service_environments())

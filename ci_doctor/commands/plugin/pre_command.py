@@ -49,6 +49,12 @@ def pre_command(context: click.Context, session: Session, /) -> int:
         # The failing statement is on stdout already; an export after it would hide its status.
         if code:
             return code
+    if options.cache is not None:
+        from ci_doctor.commands.plugin.job_caches import restore_caches
+
+        code = restore_caches(context, session, options.cache, options.config)
+        if code:
+            return code
     exports = _of_the_job(root, _exported(context))
     write_exports(render(exports, ExportFormat.SHELL))
     return 0

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import msgspec
 
+from ci_doctor.correctness.archive.build_words import build_of
 from ci_doctor.correctness.archive.outcomes import revoke_outcome
 from ci_doctor.correctness.archive.revocation import Revocation
 from ci_doctor.correctness.archive.revocation_target import revocation_target
 from ci_doctor.correctness.archive.revocations import marker
 from ci_doctor.correctness.archive.survey import survey
-from ci_doctor.correctness.archive.trust import build_of
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.system import clock
 from ci_doctor.system.files.atomic import write_atomically

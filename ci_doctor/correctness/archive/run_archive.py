@@ -7,14 +7,15 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ci_doctor.buildkite.default_branch import is_default_branch_build
 from ci_doctor.correctness import rules
 from ci_doctor.correctness.archive.archive import Archive, unfit
 from ci_doctor.correctness.archive.build_origin import BuildOrigin
+from ci_doctor.correctness.archive.build_words import build_of
 from ci_doctor.correctness.archive.facts import schedule_facts
 from ci_doctor.correctness.archive.matches import ArchiveMatches
 from ci_doctor.correctness.archive.near_misses import explain_near_miss
 from ci_doctor.correctness.archive.revocations import read_revocations
-from ci_doctor.correctness.archive.trust import build_of, trusted
 from ci_doctor.correctness.evidence.outputs import Outputs
 from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.settings import ArchiveWrite, Arm, ArmPlan, ExperimentPlan, Rules
@@ -203,7 +204,7 @@ def _kept(
 def _may_write(write: ArchiveWrite, environ: Mapping[str, str]) -> tuple[bool, str]:
     """Whether this build writes; if not, and nobody chose that, the reason."""
     if write is ArchiveWrite.AUTO:
-        return trusted(environ)
+        return is_default_branch_build(environ)
     return write is ArchiveWrite.ALWAYS, ""
 
 

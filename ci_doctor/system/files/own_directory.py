@@ -25,17 +25,25 @@ _NAME: Final = re.compile(r"ci-doctor-tmp\.(?:[a-z-]+\.)?[a-z0-9_]{8}")
 
 
 @contextlib.contextmanager
-def own_directory(purpose: str = "") -> Iterator[str]:
-    """A temporary directory, locked until it is removed. `purpose` stands in its name."""
+def own_directory(purpose: str = "", folder: Path | None = None) -> Iterator[str]:
+    """A temporary directory, locked until it is removed. `purpose` stands in its name.
+
+    It is made in `folder`, else where temporary files belong.
+    """
     prefix = f"{_PREFIX}{purpose}." if purpose else _PREFIX
     with (
-        tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as name,
+        tempfile.TemporaryDirectory(prefix=prefix, dir=folder, ignore_cleanup_errors=True) as name,
         _opened(name) as descriptor,
     ):
         # Without locks nobody can tell that it is in use, nor that it is not: it is never removed.
         with contextlib.suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_SH)
         yield name
+
+
+def is_own_name(name: str) -> bool:
+    """Whether a temporary directory of ours is called like this."""
+    return _NAME.fullmatch(name) is not None
 
 
 def abandoned_directories(folder: Path, now: float, least_age_s: float) -> list[Path]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ci_doctor.buildkite.cache_option import CacheOption
 from ci_doctor.buildkite.plugin import (
     PluginOptions,
     read_plugin_options,
@@ -32,6 +33,7 @@ FULL: dict[str, object] = {
     "install-dir": "/var/cache/ci",
     "diagnose": ["build_*.log", "logs/**/*.log"],
     "exit-codes": True,
+    "cache": {"store": "s3://bucket/caches", "families": ["triton", "mine=/c"], "save": False},
 }
 READ = PluginOptions(
     projects=(".", "it's $HOME"),
@@ -49,6 +51,7 @@ READ = PluginOptions(
     install_dir="/var/cache/ci",
     diagnose=("build_*.log", "logs/**/*.log"),
     exit_codes=True,
+    cache=CacheOption(store="s3://bucket/caches", families=("triton", "mine=/c"), save=False),
 )
 JOB = {"BUILDKITE": "true", "BUILDKITE_JOB_ID": "j1", "BUILDKITE_BUILD_CHECKOUT_PATH": "/b/co"}
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from pathlib import Path
 
-from ci_doctor.correctness.caches import TABLE, added, cache_places, count_files, fresh_caches
+from ci_doctor.correctness.caches import added, cache_places, count_files, fresh_caches
+from ci_doctor.environment.cache_table import TABLE
 
 
 def test_every_cache_gets_an_empty_directory_of_its_own(tmp_path: Path) -> None:
@@ -33,7 +34,13 @@ def test_the_caches_of_an_environment_are_found(tmp_path: Path) -> None:
         places
     )
     assert tmp_path / ".triton/cache" not in places
-    assert cache_places({}) == ()
+
+
+def test_without_a_home_directory_only_what_lies_in_the_temporary_one_is_counted() -> None:
+    assert set(cache_places({"TMPDIR": "/t", "USER": "ci"})) == {
+        Path("/t/torchinductor_ci"),
+        Path("/t/ci/cutlass_python_cache"),
+    }
 
 
 def test_files_are_counted_at_every_depth_once_and_without_locks(tmp_path: Path) -> None:

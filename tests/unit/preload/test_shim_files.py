@@ -13,7 +13,7 @@ from ci_doctor.preload.shim_files import (
     MODULES,
     OWNER_LINE,
     PATH_FILE,
-    Manifest,
+    ShimManifest,
     decode_manifest,
     digest,
     encode_manifest,
@@ -97,18 +97,18 @@ def test_manifest_knows_also_the_files_that_it_replaces() -> None:
     "content",
     [
         pytest.param(
-            encode_manifest(Manifest(schema="ci-doctor/preload/99", rules=(), sha256={})),
+            encode_manifest(ShimManifest(schema="ci-doctor/preload/99", rules=(), sha256={})),
             id="newer",
         ),
         pytest.param(b"", id="empty"),
         pytest.param(b"\xff", id="not-utf-8"),
         pytest.param(b"{}", id="no-fields"),
         pytest.param(
-            encode_manifest(Manifest(rules=(), sha256={}, managed_by="another tool")),
+            encode_manifest(ShimManifest(rules=(), sha256={}, managed_by="another tool")),
             id="of-another-tool",
         ),
         pytest.param(
-            encode_manifest(Manifest(rules=("a=b;import os",), sha256={})), id="with-a-bad-rule"
+            encode_manifest(ShimManifest(rules=("a=b;import os",), sha256={})), id="with-a-bad-rule"
         ),
     ],
 )

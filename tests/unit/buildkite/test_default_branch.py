@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Which builds may write what others trust."""
+
 import pytest
 
-from ci_doctor.correctness.archive.trust import build_of, trusted
+from ci_doctor.buildkite.default_branch import is_default_branch_build
 
 MAIN = {
     "BUILDKITE": "true",
@@ -15,8 +17,8 @@ MAIN = {
 }
 
 
-def test_a_build_of_the_default_branch_is_trusted() -> None:
-    assert trusted(MAIN) == (True, "this is a build of the default branch main")
+def test_a_build_of_the_default_branch_is_is_default_branch_build() -> None:
+    assert is_default_branch_build(MAIN) == (True, "this is a build of the default branch main")
 
 
 @pytest.mark.parametrize(
@@ -33,12 +35,7 @@ def test_a_build_of_the_default_branch_is_trusted() -> None:
     ],
 )
 def test_nothing_else_is(change: dict[str, str], why: str) -> None:
-    answer, reason = trusted({**MAIN, **change})
+    answer, reason = is_default_branch_build({**MAIN, **change})
 
     assert not answer
     assert why in reason
-
-
-def test_a_build_is_named_so_that_a_person_finds_it() -> None:
-    assert build_of(MAIN) == "build 42 of main at 0123456789ab, https://buildkite.com/o/p/builds/42"
-    assert build_of({}) == "a local run"

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads a store: the saved caches that a family may take, with those that are not trusted."""
+
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct
+
+from ci_doctor.caches.families.judge import CacheCandidate
+from ci_doctor.caches.targets import IdentifiedCache, tiers_in
+from ci_doctor.caches.trusted_store import TrustedStore
+from ci_doctor.store.errors import DamagedError
+from ci_doctor.store.manifest import Manifest
+from ci_doctor.store.trust.untrusted import UntrustedError
+
+# The newest first: an older one rarely differs in more than its branch.
+_MOST = 8
+
+
+class Candidates(Struct, frozen=True, kw_only=True):
+    """Manifests by their names, the newest first, and why others were refused.
+
+    warnings: of those that are used although nobody vouches for them.
+    """
+
+    manifests: dict[str, Manifest]
+    refused: tuple[str, ...]
+    warnings: dict[str, str]
+
+    @staticmethod
+    def compared(manifests: Mapping[str, Manifest]) -> list[CacheCandidate]:
+        """As the families compare them."""
+        return [
+            CacheCandidate(name=name, created_ms=manifest.created_ms, tiers=tiers_in(manifest))
+            for name, manifest in manifests.items()
+        ]
+
+
+def read_candidates(source: TrustedStore, cache: IdentifiedCache) -> Candidates:
+    """The trusted manifests of a family and a hard identity. Raises StoreError."""
+    return read_names(source, source.names(cache.family.name, cache.hard)[:_MOST])
+
+
+def read_names(source: TrustedStore, names: Iterable[str]) -> Candidates:
+    """The trusted manifests among `names`. Raises StoreError."""
+    manifests: dict[str, Manifest] = {}
+    warnings: dict[str, str] = {}
+    refused: list[str] = []
+    for name in names:
+        try:
+            candidate = source.read(name)
+        except (UntrustedError, DamagedError) as error:
+            refused.append(error.message)
+        else:
+            manifests[name] = candidate.manifest
+            if candidate.vouched.warning is not None:
+                warnings[name] = candidate.vouched.warning
+    return Candidates(manifests=manifests, refused=tuple(refused), warnings=warnings)

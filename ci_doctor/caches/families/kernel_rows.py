@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. The rows of libraries that compile single kernels, of the CUDA driver, and of ccache.
+
+All of this is read in sources and issues; the rebuilds by ninja are measured.
+"""
+
+from ci_doctor.caches.families.family import CacheLine, CacheLineKind, Family
+from ci_doctor.caches.families.torch_rows import GPU, HOST, LOCKS, SOFT
+from ci_doctor.store.merge import Merge
+
+_NVCC_ENVIRONMENT = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "TORCH_CUDA_ARCH_LIST")
+_DG_ENVIRONMENT = (*_NVCC_ENVIRONMENT, "DG_JIT_USE_NVRTC", "DG_JIT_NVCC_COMPILER")
+_SGLANG_LINES = (
+    CacheLine(
+        kind=CacheLineKind.COMPILED,
+        literal="DeepGEMM JIT Compiling for",
+        pattern=r"Try DeepGEMM JIT Compiling for <(?P<name>[^>]+)>",
+    ),
+)
+
+
+def _deep_gemm(
+    name: str,
+    variable: str,
+    distributions: tuple[str, ...],
+    subdirectory: str = "",
+    lines: tuple[CacheLine, ...] = (),
+) -> Family:
+    """DeepGEMM's own directory, or that of an engine that brings its own copy."""
+    return Family(
+        name=name,
+        library="DeepGEMM",
+        source="DeepGEMM csrc/jit/compiler.hpp; vllm#48190",
+        variable=variable,
+        subdirectory=subdirectory,
+        distributions=distributions,
+        environment=_DG_ENVIRONMENT,
+        hard=(*HOST, *GPU, "nvcc"),
+        # The flags of the compiler are part of the key, with -I…/deep_gemm/include.
+        path=("python.environment", "cuda.home"),
+        soft=SOFT,
+        merge=Merge.WHOLE_DIRECTORIES,
+        group=2,
+        markers=("kernel.cubin",),
+        exclude=(*LOCKS, "tmp/*"),
+        compiled=("kernel.cubin",),
+        lines=lines,
+    )
+
+
+DEEP_GEMM = _deep_gemm("deep-gemm", "DG_JIT_CACHE_DIR", ("deep-gemm", "torch"))
+VLLM_DEEP_GEMM = _deep_gemm("vllm-deep-gemm", "VLLM_CACHE_ROOT", ("vllm", "torch"), "deep_gemm")
+SGLANG_DEEP_GEMM = _deep_gemm(
+    "sglang-deep-gemm", "SGLANG_DG_CACHE_DIR", ("sglang", "torch"), lines=_SGLANG_LINES
+)
+TRTLLM_DEEP_GEMM = _deep_gemm(
+    "trtllm-deep-gemm", "TRTLLM_DG_CACHE_DIR", ("tensorrt-llm", "flashinfer-python", "torch")
+)
+
+# ninja decides by modification times and by absolute paths in build.ninja, .ninja_log and
+# .ninja_deps. The headers of the package are newer after each installation, so a cache serves only
+# an environment that is not installed anew, such as that of an image.
+_NINJA_PATH = ("python.environment", "cuda.home", "cache.root", "package.times")
+FLASHINFER = Family(
+    name="flashinfer",
+    library="FlashInfer",
+    source="flashinfer/jit/env.py, jit/core.py",
+    variable="FLASHINFER_WORKSPACE_BASE",
+    distributions=("flashinfer-python", "torch"),
+    environment=(*_NVCC_ENVIRONMENT, "FLASHINFER_CUDA_ARCH_LIST", "FLASHINFER_EXTRA_CUDAFLAGS"),
+    hard=(*HOST, "python.abi", *GPU, "nvcc", "compiler", "torch.cuda"),
+    path=_NINJA_PATH,
+    soft=SOFT,
+    merge=Merge.WHOLE_DIRECTORIES,
+    group=4,
+    markers=(".ninja_log", ".ninja_deps"),
+    exclude=(*LOCKS, "cubins/*", "*.log"),
+    compiled=("*.so",),
+    # "Loading JIT ops" is logged whether or not something is built, so it proves nothing.
+)
+TVM_FFI = Family(
+    name="tvm-ffi",
+    library="TVM FFI",
+    source="tvm-ffi python/tvm_ffi/cpp/extension.py",
+    variable="TVM_FFI_CACHE_DIR",
+    distributions=("apache-tvm-ffi", "torch"),
+    environment=_NVCC_ENVIRONMENT,
+    # The key has no version of CUDA.
+    hard=(*HOST, "python.abi", *GPU, "nvcc", "compiler", "torch.cuda"),
+    path=_NINJA_PATH,
+    soft=SOFT,
+    merge=Merge.WHOLE_DIRECTORIES,
+    group=1,
+    markers=(".ninja_log", ".ninja_deps"),
+    exclude=LOCKS,
+    compiled=("*.so",),
+)
+TILELANG = Family(
+    name="tilelang",
+    library="TileLang",
+    source="tilelang/env.py, tilelang/cache/kernel_cache.py",
+    variable="TILELANG_CACHE_DIR",
+    distributions=("tilelang", "torch"),
+    environment=_NVCC_ENVIRONMENT,
+    hard=(*HOST, "python.abi", *GPU, "nvcc", "compiler"),
+    path=("python.environment", "cuda.home"),
+    soft=SOFT,
+    merge=Merge.WHOLE_DIRECTORIES,
+    group=1,
+    exclude=(*LOCKS, "tmp/*"),
+    compiled=("*.so", "*.cubin"),
+    lines=(
+        CacheLine(
+            kind=CacheLineKind.COMPILED,
+            literal="TileLang completes to compile kernel",
+            pattern=r"TileLang completes to compile kernel `(?P<name>[^`]+)`",
+        ),
+    ),
+)
+CUTE_DSL = Family(
+    name="cute-dsl",
+    library="CuTe DSL",
+    source="CUTLASS documentation, CuTe DSL JIT caching",
+    variable="CUTE_DSL_CACHE_DIR",
+    distributions=("nvidia-cutlass-dsl",),
+    environment=("CUTE_DSL_ARCH",),
+    hard=(*HOST, "python.abi", *GPU),
+    soft=SOFT,
+    exclude=LOCKS,
+)
+CUDA = Family(
+    name="cuda",
+    library="CUDA's compute cache",
+    source="CUDA C++ Programming Guide, environment variables",
+    variable="CUDA_CACHE_PATH",
+    needs_gpu=True,
+    hard=(*HOST, "gpu.names", "gpu.capability", "driver"),
+    soft=SOFT,
+    # The driver keeps an index beside its entries, so entries of two caches are never mixed.
+    merge=Merge.WHOLE_DIRECTORIES,
+    exclude=LOCKS,
+)
+CCACHE = Family(
+    name="ccache",
+    library="ccache",
+    source="ccache manual: the key is the preprocessed source, the compiler and its options",
+    variable="CCACHE_DIR",
+    default="$XDG_CACHE_HOME/ccache",
+    environment=("CCACHE_BASEDIR", "CCACHE_COMPILERCHECK"),
+    hard=(*HOST, "compiler"),
+    # Whether another checkout hits depends on CCACHE_BASEDIR and the options of the compiler.
+    soft=("job.directory", "job.pipeline", "job.step", "job.branch"),
+    exclude=(*LOCKS, "tmp/*", "*/tmp/*", "*stats*"),
+    compiled=("*R", "*.o"),
+)
+
+ROWS = (
+    DEEP_GEMM,
+    VLLM_DEEP_GEMM,
+    SGLANG_DEEP_GEMM,
+    TRTLLM_DEEP_GEMM,
+    FLASHINFER,
+    TVM_FFI,
+    TILELANG,
+    CUTE_DSL,
+    CUDA,
+    CCACHE,
+)

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on files: of all processes that ask for the same work, one does it, and all have its result.
+
+The lock is the kernel's (flock(2)): it ends with its process, so that the next one in line takes over
+at once from a leader that is killed. A result holds until it expires or the machine restarts, a
+failure as well: eight ranks wait for one time-out, not for eight.
+"""
+
+import contextlib
+import fcntl
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from ci_doctor.store.errors import StoreError, StoreFailure
+from ci_doctor.system.files.atomic import write_atomically
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+class SharedResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What the leader left: the kernel's boot id, the end by CLOCK_BOOTTIME (s), and the content."""
+
+    boot: str
+    expires_s: float
+    content: msgspec.Raw
+
+
+class Agreed(msgspec.Struct, frozen=True, kw_only=True):
+    """The work's result as JSON; `is_shared` if another process did the work."""
+
+    content: bytes
+    is_shared: bool
+
+
+class WorkResult(msgspec.Struct, frozen=True, kw_only=True):
+    """A result as JSON, and for how many seconds it holds for others."""
+
+    content: bytes
+    holds_s: float
+
+
+def once(
+    directory: Path,
+    key: str,
+    wait_s: float,
+    work: Callable[[], WorkResult],
+    is_current: Callable[[bytes], bool],
+) -> Agreed:
+    """Do `work`, or wait up to `wait_s` for the process that does it, and return the result.
+
+    `directory` is that of machine_directory(), `key` a file name that stands for the work.
+    `is_current`: whether an earlier result still holds, by what the caller sees. What `work` raises
+    is raised here and holds for nobody. Raises StoreError if the leader takes longer than `wait_s`.
+    """
+    result = directory / f"{key}.json"
+    earlier = _earlier(result, is_current)
+    if earlier is not None:
+        return Agreed(content=earlier, is_shared=True)
+    with _locked(directory / f"{key}.lock", wait_s):
+        # The one before us may have done it while we waited.
+        earlier = _earlier(result, is_current)
+        if earlier is not None:
+            return Agreed(content=earlier, is_shared=True)
+        done = work()
+        _keep(result, done)
+    return Agreed(content=done.content, is_shared=False)
+
+
+def forget(directory: Path) -> None:
+    """Remove all results: the store holds something new."""
+    for path in directory.glob("*.json"):
+        path.unlink(missing_ok=True)
+
+
+def _earlier(path: Path, is_current: Callable[[bytes], bool]) -> bytes | None:
+    try:
+        kept = msgspec.json.decode(path.read_bytes(), type=SharedResult)
+    except (OSError, msgspec.MsgspecError):
+        return None
+    if kept.boot != _boot() or kept.expires_s <= _uptime():
+        return None
+    content = bytes(kept.content)
+    return content if is_current(content) else None
+
+
+def _keep(path: Path, done: WorkResult) -> None:
+    expires_s = _uptime() + done.holds_s
+    kept = SharedResult(boot=_boot(), expires_s=expires_s, content=msgspec.Raw(done.content))
+    write_atomically(path, msgspec.json.encode(kept), mode=0o600)
+
+
+def _boot() -> str:
+    return _BOOT_ID.read_text(encoding="ascii").strip()
+
+
+def _uptime() -> float:
+    # The wall clock may be set in between; this one is the same for all processes of the machine.
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+@contextlib.contextmanager
+def _locked(path: Path, wait_s: float) -> Iterator[None]:
+    """Hold the lock on the file `path`, which stays. Raises StoreError after `wait_s` seconds."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        descriptor = os.open(path, flags, 0o600)
+    except OSError as error:
+        message = f"cannot lock {path}: {error.strerror}"
+        raise StoreError(StoreFailure.REFUSED, message) from error
+    waiting = _Waiting(descriptor)
+    if not waiting.taken_within(wait_s):
+        message = f"another process restores the same caches, for more than {wait_s:.0f} s"
+        raise StoreError(StoreFailure.TIMEOUT, message, hint="allow more with --budget")
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+class _Waiting:
+    """A thread that waits in flock(2): the kernel wakes it, and nobody has to ask again."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._error: OSError | None = None
+        self._guard = threading.Lock()
+        self._is_given_up = False
+        self._done = threading.Event()
+        thread = threading.Thread(target=self._wait, name="cache leader", daemon=True)
+        thread.start()
+
+    def taken_within(self, seconds: float) -> bool:
+        """Whether the lock is ours; if not, it is let go of as soon as it comes."""
+        # A signal interrupts this wait, and the lock ends with the process.
+        self._done.wait(seconds)
+        with self._guard:
+            self._is_given_up = not self._done.is_set()
+        if self._error is not None and not self._is_given_up:
+            os.close(self._descriptor)
+            message = f"cannot wait for other processes: {self._error.strerror}"
+            raise StoreError(StoreFailure.REFUSED, message)
+        return not self._is_given_up
+
+    def _wait(self) -> None:
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+        except OSError as error:
+            self._error = error
+        with self._guard:
+            if self._is_given_up:
+                os.close(self._descriptor)
+            self._done.set()

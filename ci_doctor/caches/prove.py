@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads receipts, cache directories and a log: whether what was restored has paid."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from ci_doctor.caches.cold_cost import cost_of
+from ci_doctor.caches.effect import FamilyEffect, RestoreEffect, Use, judge
+from ci_doctor.caches.families.family import Family
+from ci_doctor.caches.log_lines import LogWords, compile_seconds
+from ci_doctor.caches.receipt import Receipt, read_receipt, receipts_of
+from ci_doctor.caches.scan import ScannedFile, compiled_files, keeps_read_times, scan
+from ci_doctor.caches.targets import CacheTarget, identity_of
+from ci_doctor.identity.identity import differences
+from ci_doctor.model.facts.cache import CacheEffect
+from ci_doctor.store.manifest import ColdCost
+
+_SILENT = LogWords()
+
+
+class ProofWork(Struct, frozen=True, kw_only=True):
+    """What is judged: the targets of the job, its receipts and its id, and what its log says of each family."""
+
+    targets: tuple[CacheTarget, ...]
+    state: Path
+    job: str | None
+    logs: Mapping[str, LogWords]
+
+
+def prove_all(work: ProofWork) -> tuple[CacheEffect, ...]:
+    """The effect of each target that has a receipt."""
+    effects = []
+    for target in work.targets:
+        receipt = _receipt(work, target)
+        if receipt is not None:
+            effects.append(_prove(work, target, receipt))
+    return tuple(effects)
+
+
+def _receipt(work: ProofWork, target: CacheTarget) -> Receipt | None:
+    """That of the target's directory, else the newest of this job: its library chose another."""
+    receipt = read_receipt(work.state, target.family.name, target.directory)
+    if receipt is not None:
+        return receipt
+    receipts = receipts_of(work.state, target.family.name)
+    return next((each for each in receipts if each.job == work.job), None)
+
+
+def _prove(work: ProofWork, target: CacheTarget, receipt: Receipt) -> CacheEffect:
+    family = target.family
+    words = work.logs.get(family.name, _SILENT)
+    root = Path(receipt.root)
+    files = scan(root, family)
+    elsewhere = _compiled_elsewhere(target, receipt)
+    compiled = [*_compiled_after(files, family, receipt), *elsewhere]
+    gpus = receipt.cold.gpus if receipt.cold is not None else 0
+    warm = cost_of([file.mtime_ns for file in compiled], compile_seconds(words), gpus)
+    chosen = words.chose_other_than(receipt.root)
+    if chosen is None and elsewhere:
+        chosen = str(target.directory)
+    use = Use(
+        restored=sum(family.is_compiled(file.path) for file in receipt.files),
+        compiled=len(compiled),
+        warm=warm,
+        read=_read(files, receipt),
+        chosen=chosen,
+        used=words.uses(receipt.root),
+    )
+    return _fact(receipt, use, judge(use, receipt.cold))
+
+
+def _compiled_after(
+    files: tuple[ScannedFile, ...], family: Family, receipt: Receipt
+) -> list[ScannedFile]:
+    """Written after the restore, and not as it was restored."""
+    installed = {file.path: file.mtime_ns for file in receipt.files}
+    return [
+        file
+        for file in compiled_files(files, family)
+        if file.mtime_ns > receipt.installed_ns and installed.get(file.path) != file.mtime_ns
+    ]
+
+
+def _compiled_elsewhere(target: CacheTarget, receipt: Receipt) -> list[ScannedFile]:
+    """What the job wrote to the directory that its library would use now, if that is another."""
+    if target.directory == Path(receipt.root):
+        return []
+    files = scan(target.directory, target.family)
+    return _compiled_after(files, target.family, receipt)
+
+
+def _read(files: tuple[ScannedFile, ...], receipt: Receipt) -> int | None:
+    if not keeps_read_times(Path(receipt.root)):
+        return None
+    installed = {file.path for file in receipt.files}
+    return sum(file.atime_ns > receipt.installed_ns and file.path in installed for file in files)
+
+
+def _fact(receipt: Receipt, use: Use, effect: FamilyEffect) -> CacheEffect:
+    cold, warm = receipt.cold, use.warm
+    return CacheEffect(
+        family=receipt.family,
+        directory=receipt.root,
+        effect=effect.effect.value,
+        reason=effect.reason,
+        causes=_causes(receipt)
+        if effect.effect in {RestoreEffect.INERT, RestoreEffect.PARTLY}
+        else (),
+        compiled=use.compiled,
+        read=use.read,
+        restored_bytes=receipt.bytes,
+        fetched_bytes=receipt.fetched_bytes,
+        cold_s=cold.seconds if cold is not None else None,
+        warm_s=_warm_seconds(warm, cold),
+        source=cold.source if cold is not None else None,
+        saved_s=effect.saved_s,
+        saved_gpu_s=effect.saved_gpu_s,
+    )
+
+
+def _warm_seconds(warm: ColdCost | None, cold: ColdCost | None) -> float | None:
+    """Seconds of compiling after the restore, if they can be compared with the cold ones."""
+    if warm is None:
+        return 0.0
+    return warm.seconds if cold is None or warm.source == cold.source else None
+
+
+def _causes(receipt: Receipt) -> tuple[str, ...]:
+    """In what this job differs from the one that saved: paths first, they are in the keys."""
+    path = differences(identity_of(receipt.saved_path), identity_of(receipt.path))
+    soft = differences(identity_of(receipt.saved_soft), identity_of(receipt.soft))
+    return tuple(each.describe() for each in (*path, *soft))

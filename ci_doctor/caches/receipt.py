@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on files: what a restore has installed where, for `status` and `verify`."""
+
+import hashlib
+from pathlib import Path
+
+import msgspec
+
+from ci_doctor.store.manifest import ColdCost, IdentityTier, Origin
+from ci_doctor.system.files.atomic import write_atomically
+
+_SCHEMA = 1
+
+
+class InstalledFile(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
+    """A file as it was installed: its path below the root, its size, time and SHA-256 (hex)."""
+
+    path: str
+    bytes: int
+    mtime_ns: int
+    sha256: str
+
+
+class Receipt(msgspec.Struct, frozen=True, kw_only=True):
+    """What was restored. Times are since the epoch.
+
+    created_ms: when it was saved. installed_ns: when the last file was in place. `bytes` are those of the files, fetched_bytes those
+    that came from the store. hard, path and soft are the identity of this machine, and saved_* that of
+    the manifest. job: the Buildkite job that restored it.
+    """
+
+    schema: int = _SCHEMA
+    family: str
+    root: str
+    store: str
+    manifest: str
+    created_ms: int
+    installed_ns: int
+    bytes: int
+    fetched_bytes: int
+    seconds: float
+    origin: Origin
+    cold: ColdCost | None
+    path: IdentityTier
+    saved_path: IdentityTier
+    soft: IdentityTier
+    saved_soft: IdentityTier
+    job: str | None
+    files: tuple[InstalledFile, ...]
+
+
+def keep_receipt(state: Path, receipt: Receipt) -> None:
+    """Write the receipt into `state`, in place of an earlier one of the same family and root.
+
+    Raises UsageError if it cannot be written.
+    """
+    write_atomically(_path(state, receipt.family, receipt.root), msgspec.json.encode(receipt))
+
+
+def read_receipt(state: Path, family: str, root: Path) -> Receipt | None:
+    """The receipt of this family and directory; None if there is none that can be read."""
+    return _read(_path(state, family, str(root)))
+
+
+def receipts_of(state: Path, family: str) -> list[Receipt]:
+    """All receipts of a family, the newest first."""
+    receipts = []
+    for path in (state / "receipts").glob(f"{family}-*.json"):
+        receipt = _read(path)
+        if receipt is not None and receipt.family == family:
+            receipts.append(receipt)
+    return sorted(receipts, key=lambda receipt: -receipt.installed_ns)
+
+
+def forget_receipt(state: Path, family: str, root: Path) -> None:
+    """Remove the receipt: what lies there now was not restored."""
+    _path(state, family, str(root)).unlink(missing_ok=True)
+
+
+def _read(path: Path) -> Receipt | None:
+    try:
+        receipt = msgspec.json.decode(path.read_bytes(), type=Receipt)
+    except (OSError, msgspec.MsgspecError):
+        return None
+    return receipt if receipt.schema == _SCHEMA else None
+
+
+def _path(state: Path, family: str, root: str) -> Path:
+    digest = hashlib.sha256(root.encode("utf-8", "surrogateescape")).hexdigest()
+    return state / "receipts" / f"{family}-{digest[:16]}.json"

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on cache directories: the best saved cache of each family is restored, and a receipt kept."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ci_doctor.caches.candidates import Candidates, read_candidates
+from ci_doctor.caches.families.family import Family
+from ci_doctor.caches.families.judge import Inert, Relocate, choose, nearest
+from ci_doctor.caches.families.relocate import relocate
+from ci_doctor.caches.receipt import InstalledFile, Receipt, forget_receipt, keep_receipt
+from ci_doctor.caches.targets import IdentifiedCache, tier_of
+from ci_doctor.caches.trusted_store import TrustedStore
+from ci_doctor.caches.wording import differences_in_words, saved_from
+from ci_doctor.errors import UsageError
+from ci_doctor.model.facts.cache import RestoredCache
+from ci_doctor.store.deadline import Deadline
+from ci_doctor.store.errors import DamagedError, StoreError, StoreFailure
+from ci_doctor.store.manifest import Manifest
+from ci_doctor.store.restore import RestoredTree, RestoreRules, restore_tree
+
+Tell = Callable[[str], None]
+# These are of the store: the next family would fail in the same way.
+_OF_THE_STORE = (StoreFailure.UNREACHABLE, StoreFailure.TIMEOUT)
+
+
+class RestoreWork(Struct, frozen=True, kw_only=True):
+    """What is restored: from where, until when, with receipts in `state`; `job` is kept in them."""
+
+    caches: tuple[IdentifiedCache, ...]
+    source: TrustedStore
+    deadline: Deadline
+    state: Path
+    job: str | None
+
+
+def restore_all(work: RestoreWork, tell: Tell) -> tuple[RestoredCache, ...]:
+    """What came of each family. Raises StoreError if the store itself fails."""
+    results = []
+    for cache in work.caches:
+        tell(f"restoring {cache.family.name}")
+        # One of an earlier job would be judged by what this one does.
+        forget_receipt(work.state, cache.family.name, cache.directory)
+        try:
+            results.append(_restore(work, cache))
+        except StoreError as error:
+            if error.reason in _OF_THE_STORE:
+                raise
+            results.append(_failed(cache, error))
+    return tuple(results)
+
+
+def _restore(work: RestoreWork, cache: IdentifiedCache) -> RestoredCache:
+    if cache.tiers.hard.unknown:
+        unknown = "; ".join(f"{name}: {why}" for name, why in cache.tiers.hard.unknown.items())
+        return _without(cache, "none", f"the identity is uncertain: {unknown}")
+    candidates = read_candidates(work.source, cache)
+    refused = list(candidates.refused)
+    left = dict(candidates.manifests)
+    while left:
+        chosen = choose(cache.family, Candidates.compared(left), cache.tiers)
+        if chosen is None:
+            break
+        candidate, decision = chosen
+        manifest = left.pop(candidate.name)
+        try:
+            tree = _install(work, cache, manifest, is_moved=isinstance(decision, Relocate))
+        except DamagedError as error:
+            # An older one may be whole.
+            refused.append(error.message)
+            continue
+        restored = _installed(work, cache, candidate.name, manifest, tree)
+        warning = candidates.warnings.get(candidate.name)
+        return restored if warning is None else replace(restored, reason=warning)
+    return _nothing(cache, candidates, refused)
+
+
+def _install(
+    work: RestoreWork, cache: IdentifiedCache, manifest: Manifest, *, is_moved: bool
+) -> RestoredTree:
+    family = cache.family
+    rules = RestoreRules(
+        deadline=work.deadline,
+        rewrite=relocate(family, str(cache.directory)) if is_moved else None,
+        merge=family.merge,
+        markers=family.is_marker,
+        group=family.group_of,
+    )
+    return restore_tree(work.source.store, manifest, cache.directory, rules)
+
+
+def _installed(
+    work: RestoreWork, cache: IdentifiedCache, name: str, manifest: Manifest, tree: RestoredTree
+) -> RestoredCache:
+    receipt = Receipt(
+        family=cache.family.name,
+        root=str(cache.directory),
+        store=work.source.store.location,
+        manifest=name,
+        created_ms=manifest.created_ms,
+        installed_ns=time.time_ns(),
+        bytes=tree.bytes,
+        fetched_bytes=tree.fetched_bytes,
+        seconds=tree.seconds,
+        origin=manifest.origin,
+        cold=manifest.cold,
+        path=tier_of(cache.tiers.path),
+        saved_path=manifest.path,
+        soft=tier_of(cache.tiers.soft),
+        saved_soft=manifest.soft,
+        job=work.job,
+        files=_files(manifest, cache.family, cache.directory),
+    )
+    reason = None
+    try:
+        keep_receipt(work.state, receipt)
+    except UsageError as error:
+        reason = f"no receipt is kept: {error.message}"
+    return RestoredCache(
+        family=cache.family.name,
+        directory=str(cache.directory),
+        result="restored",
+        reason=reason,
+        origin=saved_from(manifest),
+        manifest=name,
+        files=tree.files,
+        bytes=tree.bytes,
+        fetched_bytes=tree.fetched_bytes,
+        kept=tree.kept_existing,
+        seconds=tree.seconds,
+    )
+
+
+def _files(manifest: Manifest, family: Family, root: Path) -> tuple[InstalledFile, ...]:
+    """As they are installed; a relocated one has other content than the manifest says."""
+    rewrite = relocate(family, str(root))
+    moved = rewrite is not None
+    return tuple(
+        InstalledFile(
+            path=entry.path,
+            bytes=entry.bytes,
+            mtime_ns=entry.mtime_ns,
+            # The content of a file that may be rewritten is not known before.
+            sha256="" if moved and family.is_marker(entry.path) else entry.sha256,
+        )
+        for entry in manifest.files
+    )
+
+
+def _nothing(cache: IdentifiedCache, candidates: Candidates, refused: list[str]) -> RestoredCache:
+    if refused:
+        return _without(cache, "refused", refused[0])
+    near = nearest(cache.family, candidates.compared(candidates.manifests), cache.tiers)
+    if near is not None and isinstance(near.decision, Inert):
+        words = differences_in_words(near.decision.differences)
+        return _without(cache, "inert", f"its keys hold other paths: {words}")
+    return _without(cache, "none", "nothing saved has this identity")
+
+
+def _failed(cache: IdentifiedCache, error: StoreError) -> RestoredCache:
+    result = "refused" if isinstance(error, DamagedError) else "failed"
+    return _without(cache, result, error.message)
+
+
+def _without(cache: IdentifiedCache, result: str, reason: str) -> RestoredCache:
+    return RestoredCache(
+        family=cache.family.name, directory=str(cache.directory), result=result, reason=reason
+    )

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on a store: the cache directories of a job that succeeded are saved for later jobs."""
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ci_doctor.caches.candidates import read_candidates
+from ci_doctor.caches.cold_cost import cost_of
+from ci_doctor.caches.log_lines import LogWords, compile_seconds
+from ci_doctor.caches.receipt import Receipt, read_receipt
+from ci_doctor.caches.scan import ScannedFile, compiled_files, scan
+from ci_doctor.caches.targets import IdentifiedCache, tier_of
+from ci_doctor.caches.trusted_store import TrustedStore
+from ci_doctor.model.facts.cache import SavedCache
+from ci_doctor.store.deadline import Deadline
+from ci_doctor.store.errors import StoreError, StoreFailure
+from ci_doctor.store.manifest import ColdCost, Manifest, ManifestHeader, Origin
+from ci_doctor.store.save import ManifestSigner, SaveRules, save_tree
+
+Tell = Callable[[str], None]
+_OF_THE_STORE = (StoreFailure.UNREACHABLE, StoreFailure.TIMEOUT)
+
+
+class SaveWork(Struct, frozen=True, kw_only=True):
+    """What is saved: to which scope, signed by whom, for how long (s), by which job.
+
+    logs: what the job's log says of each family, by its name. gpus: those that waited while the job
+    compiled, 0 if nobody knows.
+    """
+
+    caches: tuple[IdentifiedCache, ...]
+    target: TrustedStore
+    scope: str
+    signer: ManifestSigner | None
+    deadline: Deadline
+    state: Path
+    expires_s: float
+    origin: Origin
+    logs: Mapping[str, LogWords]
+    gpus: int
+
+
+def save_all(work: SaveWork, tell: Tell) -> tuple[SavedCache, ...]:
+    """What came of each family. Raises StoreError if the store itself fails."""
+    results = []
+    for cache in work.caches:
+        started = time.monotonic()
+        try:
+            result = _save(work, cache, tell)
+        except StoreError as error:
+            if error.reason in _OF_THE_STORE:
+                raise
+            result = _without(cache, "failed", error.message)
+        results.append(replace(result, seconds=time.monotonic() - started))
+    return tuple(results)
+
+
+def _save(work: SaveWork, cache: IdentifiedCache, tell: Tell) -> SavedCache:
+    files = scan(cache.directory, cache.family)
+    if not files:
+        return _without(cache, "empty", "the job has no such cache")
+    if cache.tiers.hard.unknown:
+        unknown = "; ".join(f"{name}: {why}" for name, why in cache.tiers.hard.unknown.items())
+        return _without(cache, "failed", f"nobody could restore it: {unknown}")
+    receipt = read_receipt(work.state, cache.family.name, cache.directory)
+    if receipt is not None and _is_unchanged(receipt, files):
+        return _without(cache, "unchanged", "it is as it was restored")
+    tell(f"saving {cache.family.name}")
+    parent = _parent(work, cache)
+    cold = _cold(work, cache, files, receipt)
+    rules = SaveRules(
+        scope=work.scope,
+        deadline=work.deadline,
+        parent=parent,
+        exclude=cache.family.excludes,
+        group=cache.family.group_of,
+        signer=work.signer,
+    )
+    saved = save_tree(work.target.store, cache.directory, _header(work, cache, cold), rules)
+    return SavedCache(
+        family=cache.family.name,
+        directory=str(cache.directory),
+        result="saved" if saved.created else "exists",
+        manifest=saved.manifest_name,
+        files=saved.files,
+        bytes=saved.bytes,
+        new_bytes=saved.new_bytes,
+        stored_bytes=saved.stored_bytes,
+        skipped=len(saved.skipped),
+        reason=_skipped(saved.skipped),
+        cold_s=cold.seconds if cold is not None else None,
+        cold_source=cold.source if cold is not None else None,
+    )
+
+
+def _header(work: SaveWork, cache: IdentifiedCache, cold: ColdCost | None) -> ManifestHeader:
+    now_ms = time.time_ns() // 1_000_000
+    return ManifestHeader(
+        family=cache.family.name,
+        hard=tier_of(cache.tiers.hard),
+        path=tier_of(cache.tiers.path),
+        soft=tier_of(cache.tiers.soft),
+        root=str(cache.directory),
+        created_ms=now_ms,
+        expires_ms=now_ms + round(work.expires_s * 1000),
+        origin=work.origin,
+        cold=cold,
+    )
+
+
+def _is_unchanged(receipt: Receipt, files: tuple[ScannedFile, ...]) -> bool:
+    """Whether no file is new, gone or of another time or size than it was installed with."""
+    installed = {file.path: file.mtime_ns for file in receipt.files}
+    return installed == {file.path: file.mtime_ns for file in files}
+
+
+def _parent(work: SaveWork, cache: IdentifiedCache) -> Manifest | None:
+    """The newest trusted manifest of this very directory: what it holds is not sent again."""
+    for manifest in read_candidates(work.target, cache).manifests.values():
+        if manifest.root == str(cache.directory):
+            return manifest
+    return None
+
+
+def _cold(
+    work: SaveWork,
+    cache: IdentifiedCache,
+    files: tuple[ScannedFile, ...],
+    receipt: Receipt | None,
+) -> ColdCost | None:
+    """What it has cost to compile all of the tree.
+
+    Of a restored tree, the restored part is not compiled here: its cost is the one that its manifest
+    names, and that of what this job added comes on top if both are of one source.
+    """
+    before = {file.path for file in receipt.files} if receipt is not None else set()
+    compiled = [file for file in compiled_files(files, cache.family) if file.path not in before]
+    words = work.logs.get(cache.family.name)
+    added = cost_of([file.mtime_ns for file in compiled], compile_seconds(words), work.gpus)
+    if receipt is None:
+        return added
+    if receipt.cold is None or added is None:
+        return receipt.cold
+    if added.source != receipt.cold.source:
+        return receipt.cold
+    return replace(
+        receipt.cold,
+        seconds=receipt.cold.seconds + added.seconds,
+        compiled=receipt.cold.compiled + added.compiled,
+    )
+
+
+def _skipped(skipped: tuple[tuple[str, str], ...]) -> str | None:
+    if not skipped:
+        return None
+    path, reason = skipped[0]
+    more = f", and {len(skipped) - 1} more" if len(skipped) > 1 else ""
+    return f"left out: {path} {reason}{more}"
+
+
+def _without(cache: IdentifiedCache, result: str, reason: str) -> SavedCache:
+    return SavedCache(
+        family=cache.family.name, directory=str(cache.directory), result=result, reason=reason
+    )

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the machine: which cache directories a job has, and the identity of each."""
+
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from ci_doctor.caches.families.fact_reader import FactReader
+from ci_doctor.caches.families.family import Family
+from ci_doctor.caches.families.own import OwnFamily, own_family
+from ci_doctor.caches.families.read_tiers import read_tiers
+from ci_doctor.caches.families.table import FAMILIES, all_families, directory_of
+from ci_doctor.caches.families.tiers import Tiers
+from ci_doctor.errors import UsageError
+from ci_doctor.identity.identity import Identity
+from ci_doctor.identity.interpreter import Interpreter, UnknownInterpreterError, interpreter_of
+from ci_doctor.model.suggestion import did_you_mean
+from ci_doctor.store.manifest import IdentityTier, Manifest
+
+# A start of Python takes a tenth of a second; on a network file system, some.
+_ASK_S = 10.0
+
+
+class CacheTarget(Struct, frozen=True, kw_only=True):
+    """A family and the directory in which the job has its cache; it need not exist."""
+
+    family: Family
+    directory: Path
+
+
+class IdentifiedCache(Struct, frozen=True, kw_only=True):
+    """A target, and the identity of what lies or would lie there."""
+
+    family: Family
+    directory: Path
+    tiers: Tiers
+
+    @property
+    def hard(self) -> str:
+        """The name of the hard tier in a store: 32 hex digits."""
+        return tier_of(self.tiers.hard).digest()[:32]
+
+
+def targets_of(
+    words: Iterable[str], own: Mapping[str, OwnFamily], environ: Mapping[str, str]
+) -> tuple[CacheTarget, ...]:
+    """The targets that `words` name, each `NAME` or `NAME=DIR`; without any, all that are known.
+
+    Raises UsageError for a name that is no family and has no directory, and for one whose directory
+    nothing tells.
+    """
+    named = tuple(dict.fromkeys(words))
+    if not named:
+        return _all(own, environ)
+    return tuple(_target(word, own, environ) for word in named)
+
+
+def identify(
+    targets: Iterable[CacheTarget],
+    environ: Mapping[str, str],
+    python: str | None,
+    soft: Mapping[str, str] | None = None,
+) -> tuple[IdentifiedCache, ...]:
+    """The targets with their identities. `python` is the job's interpreter, a path or a name.
+
+    None stands for that of the active virtual environment, else `python3` on PATH. An interpreter that cannot be read makes facts unknown.
+    """
+    reader = FactReader(environ, _interpreter(python, environ))
+    return tuple(
+        IdentifiedCache(
+            family=target.family,
+            directory=target.directory,
+            tiers=read_tiers(target.family, reader, target.directory, soft),
+        )
+        for target in targets
+    )
+
+
+def tier_of(identity: Identity) -> IdentityTier:
+    """An identity as a manifest keeps it."""
+    return IdentityTier(facts=dict(identity.facts), unknown=tuple(identity.unknown))
+
+
+def tiers_in(manifest: Manifest) -> Tiers:
+    """The identity that a manifest keeps."""
+    return Tiers(
+        hard=identity_of(manifest.hard),
+        path=identity_of(manifest.path),
+        soft=identity_of(manifest.soft),
+    )
+
+
+def identity_of(tier: IdentityTier) -> Identity:
+    """A tier as an identity; why a fact is unknown was not kept."""
+    return Identity.of(tier.facts, dict.fromkeys(tier.unknown, "to the job that saved it"))
+
+
+def _target(word: str, own: Mapping[str, OwnFamily], environ: Mapping[str, str]) -> CacheTarget:
+    name, separator, directory = word.partition("=")
+    family = _family(name, own, has_directory=bool(separator))
+    if separator and not directory:
+        raise UsageError(f"--family {word}: no directory behind `=`")
+    place = Path(directory) if separator else directory_of(family, environ)
+    if place is None:
+        raise UsageError(
+            f"--family {word}: nothing says where {family.library} has its cache",
+            hint=f"set {family.variable or 'HOME'}, or write {name}=DIR",
+        )
+    return CacheTarget(family=family, directory=place.absolute())
+
+
+def _family(name: str, own: Mapping[str, OwnFamily], *, has_directory: bool) -> Family:
+    if name in own:
+        return own_family(name, own[name])
+    if name in FAMILIES:
+        return FAMILIES[name]
+    if has_directory:
+        return own_family(name)
+    hint = did_you_mean(name, (*FAMILIES, *own)) or f"a family of your own: {name}=DIR"
+    raise UsageError(f"no cache family is called {name}", hint=hint)
+
+
+def _all(own: Mapping[str, OwnFamily], environ: Mapping[str, str]) -> tuple[CacheTarget, ...]:
+    families = (*all_families(), *(own_family(name, each) for name, each in own.items()))
+    targets = []
+    for family in families:
+        directory = directory_of(family, environ)
+        if directory is not None:
+            targets.append(CacheTarget(family=family, directory=directory.absolute()))
+    return tuple(targets)
+
+
+def _interpreter(python: str | None, environ: Mapping[str, str]) -> Interpreter | None:
+    found = python or _first_python(environ)
+    try:
+        return interpreter_of([found], environ, Path.cwd())
+    except UnknownInterpreterError:
+        real = _asked(found, environ)
+    try:
+        return interpreter_of([real], environ, Path.cwd()) if real else None
+    except UnknownInterpreterError:
+        return None
+
+
+def _first_python(environ: Mapping[str, str]) -> str:
+    """That of the active virtual environment, else the first on PATH."""
+    active = environ.get("VIRTUAL_ENV")
+    if active and Path(active, "bin", "python").exists():
+        return str(Path(active, "bin", "python"))
+    return shutil.which("python3", path=environ.get("PATH")) or "python3"
+
+
+def _asked(python: str, environ: Mapping[str, str]) -> str | None:
+    """The interpreter behind a script such as pyenv's, by its own word."""
+    words = [python, "-Ic", "import sys; print(sys.executable)"]
+    try:
+        ended = subprocess.run(
+            words, env=dict(environ), capture_output=True, text=True, timeout=_ASK_S, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return ended.stdout.strip() or None

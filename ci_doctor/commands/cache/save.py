@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ci-doctor cache save`."""
+
+import os
+from pathlib import Path
+
+import click
+
+from ci_doctor.commands.cache.options import (
+    LOG_OPTION,
+    SIGNERS_OPTION,
+    cache_options,
+    store_options,
+)
+from ci_doctor.commands.options import pass_session
+from ci_doctor.session.session import Session
+
+
+@click.command("save")
+@store_options
+@click.option(
+    "--key",
+    metavar="FILE",
+    help="The private key to sign with, for jobs of the default branch alone.",
+)
+@SIGNERS_OPTION
+@LOG_OPTION
+@cache_options
+@pass_session
+def save(
+    session: Session,
+    /,
+    *,
+    log: Path | None,
+    python: str | None,
+    config_path: Path | None,
+    **flags: object,
+) -> int:
+    """Save what this job has compiled, for later jobs with the same identity.
+
+    Only what changed is sent. Run it after a command that succeeded, and `cache verify --effect`
+    before it.
+    """
+    session.claim()
+    from ci_doctor.caches.machine_directory import machine_directory
+    from ci_doctor.caches.outcomes.saved import save_outcome
+    from ci_doctor.caches.run_save import run_save
+    from ci_doctor.caches.save import SaveWork
+    from ci_doctor.caches.targets import identify, targets_of
+    from ci_doctor.commands.cache.job_facts import gpus_of, logs_of, origin_of, signer_of
+    from ci_doctor.commands.cache.progress import TransferProgress
+    from ci_doctor.commands.cache.setting import cache_setting
+    from ci_doctor.config.decoding import seconds_above_zero
+    from ci_doctor.model.facts.cache import SaveCacheFacts
+    from ci_doctor.store.errors import StoreError
+
+    setting = cache_setting(config_path, flags)
+    settings = setting.settings
+    targets = targets_of(settings.families, settings.own, os.environ)
+    expires_s = seconds_above_zero(settings.expires, "expires")
+    try:
+        target = setting.trusted_store()
+        work = SaveWork(
+            caches=identify(targets, os.environ, python),
+            target=target,
+            scope=setting.scopes.write,
+            signer=signer_of(setting),
+            deadline=setting.deadline,
+            state=machine_directory(os.environ),
+            expires_s=expires_s,
+            origin=origin_of(session.about, os.environ),
+            logs=logs_of(log, targets),
+            gpus=gpus_of(session.about),
+        )
+        with TransferProgress(setting.deadline.left()) as progress:
+            facts = run_save(work, setting.deadline, progress)
+    except StoreError as error:
+        facts = SaveCacheFacts(
+            store=setting.address(),
+            scope=setting.scopes.write,
+            is_signed=setting.has_key,
+            caches=(),
+            problem=error.message,
+            failure=error.reason.value,
+        )
+    return session.finish(save_outcome(facts, strict=settings.strict))

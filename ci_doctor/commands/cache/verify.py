@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ci-doctor cache verify`."""
+
+import os
+from pathlib import Path
+
+import click
+
+from ci_doctor.commands.cache.options import (
+    LOG_OPTION,
+    SIGNERS_OPTION,
+    TRUST_OPTION,
+    cache_options,
+    store_options,
+)
+from ci_doctor.commands.options import pass_session
+from ci_doctor.session.session import Session
+
+
+@click.command("verify")
+@click.option(
+    "--effect",
+    is_flag=True,
+    help="Say whether what was restored has paid: paid, partly or inert. Run it after the job's "
+    "command, and before `cache save`.",
+)
+@LOG_OPTION
+@store_options
+@TRUST_OPTION
+@SIGNERS_OPTION
+@cache_options
+@pass_session
+def verify(
+    session: Session,
+    /,
+    *,
+    effect: bool,
+    log: Path | None,
+    python: str | None,
+    config_path: Path | None,
+    **flags: object,
+) -> int:
+    """Read restored caches against their receipts, and the store against its digests.
+
+    With --effect, from what was compiled after the restore, and how long that took.
+    """
+    session.claim()
+    from ci_doctor.caches.bounded import bounded
+    from ci_doctor.caches.machine_directory import machine_directory
+    from ci_doctor.caches.outcomes.looked import verify_outcome
+    from ci_doctor.caches.outcomes.proven import effect_facts, effect_outcome
+    from ci_doctor.caches.prove import ProofWork, prove_all
+    from ci_doctor.caches.targets import targets_of
+    from ci_doctor.caches.verify_installed import verify_installed
+    from ci_doctor.caches.verify_store import verify_store
+    from ci_doctor.commands.cache.job_facts import logs_of
+    from ci_doctor.commands.cache.setting import cache_setting
+    from ci_doctor.model.facts.cache import VerifyCacheFacts
+
+    del python  # the receipts have the identity
+    setting = cache_setting(config_path, flags)
+    settings = setting.settings
+    targets = targets_of(settings.families, settings.own, os.environ)
+    state = machine_directory(os.environ)
+    if effect:
+        work = ProofWork(
+            targets=targets,
+            state=state,
+            job=os.environ.get("BUILDKITE_JOB_ID"),
+            logs=logs_of(log, targets),
+        )
+        facts = effect_facts(prove_all(work))
+        return session.finish(effect_outcome(facts, strict=settings.strict), on_stdout=True)
+    verified = VerifyCacheFacts(store=settings.store, caches=verify_installed(targets, state))
+    if settings.store is not None:
+        source = setting.trusted_store()
+        names = tuple(target.family.name for target in targets)
+        whole = bounded(
+            lambda: verify_store(source, names, setting.deadline),
+            setting.deadline.left(),
+            "verifying the store",
+        )
+        verified = VerifyCacheFacts(
+            store=settings.store,
+            caches=verified.caches,
+            manifests=whole.manifests,
+            packs=whole.packs,
+            bytes=whole.bytes,
+            damaged=whole.damaged,
+        )
+    return session.finish(verify_outcome(verified), on_stdout=True)

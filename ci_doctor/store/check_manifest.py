@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. Whether a manifest may be restored at all: its limits, its paths, its references.
+
+A manifest of a shared store is the word of a stranger until all of this holds.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from ci_doctor.store.errors import DamagedError, LimitError
+from ci_doctor.store.limits import StoreLimits
+from ci_doctor.store.manifest import FRAME_BYTES, PACK_BYTES, FileEntry, Manifest, StoredFrame
+
+_COMPONENT_BYTES: Final = 255
+MOST_COMPONENTS: Final = 128
+_SEGMENT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
+_SHA256: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_NO_NAMES: Final = frozenset({"", ".", ".."})
+# No file of a cache has these: they deceive a reader of a message, or end a name early.
+_BAD_CHARACTER: Final = re.compile(r"[\x00-\x1f\x7f\\]")
+_MOST_NS: Final = 2**62  # in the year 2116
+# What zstd makes of 4 MiB of noise (ZSTD_compressBound), generously.
+MOST_FRAME_BYTES: Final = FRAME_BYTES + FRAME_BYTES // 128
+
+
+def is_segment(text: str) -> bool:
+    """Whether `text` can be one segment of an object's name, such as a scope or a family."""
+    return _SEGMENT.fullmatch(text) is not None
+
+
+def check_manifest(manifest: Manifest, limits: StoreLimits) -> None:
+    """Raise LimitError if `manifest` holds too much, DamagedError if it contradicts itself.
+
+    Nothing is read but the manifest. After it, each path is safe to join below a directory, and
+    each piece lies in a frame that lies in a pack.
+    """
+    _check_counts(manifest, limits)
+    _check_packs(manifest)
+    for frame in manifest.frames:
+        _check_frame(frame, manifest)
+    check_paths([entry.path for entry in manifest.files], limits)
+    frames = manifest.frames
+    for entry in manifest.files:
+        _check_entry(entry, frames, limits)
+
+
+def _check_counts(manifest: Manifest, limits: StoreLimits) -> None:
+    files = len(manifest.files)
+    content = manifest.bytes()
+    stored = sum(frame.bytes for frame in manifest.frames)
+    if not is_segment(manifest.family):
+        raise DamagedError("the manifest names no family")
+    if files > limits.files:
+        raise LimitError(f"the manifest has {files} files, more than {limits.files}")
+    if content > limits.bytes:
+        raise LimitError(f"the manifest has {content} bytes of files, more than {limits.bytes}")
+    if content > limits.ratio * max(stored, 1):
+        raise LimitError(f"{content} bytes of files for {stored} stored: above 1:{limits.ratio}")
+
+
+def _check_packs(manifest: Manifest) -> None:
+    for pack in manifest.packs:
+        if not is_segment(pack.scope) or _SHA256.fullmatch(pack.sha256) is None:
+            raise DamagedError("the manifest refers to a pack that has no proper name")
+        if not 0 < pack.bytes <= PACK_BYTES:
+            raise LimitError(f"a pack of {pack.bytes} bytes, more than {PACK_BYTES}")
+
+
+def _check_frame(frame: StoredFrame, manifest: Manifest) -> None:
+    if not 0 <= frame.pack < len(manifest.packs):
+        raise DamagedError("a frame lies in no pack")
+    if frame.offset < 0 or frame.bytes <= 0:
+        raise DamagedError("a frame has no place in its pack")
+    if _SHA256.fullmatch(frame.sha256) is None:
+        raise DamagedError("a frame has no digest")
+    if frame.offset + frame.bytes > manifest.packs[frame.pack].bytes:
+        raise DamagedError("a frame ends after its pack")
+    if frame.bytes > MOST_FRAME_BYTES:
+        raise LimitError(f"a frame of {frame.bytes} stored bytes, more than {MOST_FRAME_BYTES}")
+    if not 0 < frame.raw_bytes <= FRAME_BYTES:
+        raise LimitError(f"a frame of {frame.raw_bytes} bytes, more than {FRAME_BYTES}")
+
+
+def _check_entry(entry: FileEntry, frames: tuple[StoredFrame, ...], limits: StoreLimits) -> None:
+    if entry.bytes > limits.file_bytes:
+        raise LimitError(f"{entry.path} has {entry.bytes} bytes, more than {limits.file_bytes}")
+    if not 0 <= entry.mtime_ns <= _MOST_NS or _SHA256.fullmatch(entry.sha256) is None:
+        raise DamagedError(f"{entry.path} has no proper time or digest")
+    whole = len(entry.pieces) > 1
+    content = 0
+    for piece in entry.pieces:
+        raw_bytes = frames[piece.frame].raw_bytes if 0 <= piece.frame < len(frames) else -1
+        if piece.offset < 0 or piece.bytes <= 0 or piece.offset + piece.bytes > raw_bytes:
+            raise DamagedError(f"{entry.path} has a piece outside its frame")
+        # Else a frame could be asked for again and again, for a byte each time.
+        if whole and piece.bytes != raw_bytes:
+            raise DamagedError(f"{entry.path} has several pieces that are no whole frames")
+        content += piece.bytes
+    if content != entry.bytes:
+        raise DamagedError(f"{entry.path} has {entry.bytes} bytes and pieces of {content}")
+
+
+def check_paths(paths: list[str], limits: StoreLimits) -> None:
+    """Raise LimitError or DamagedError unless all `paths` can stand in one tree.
+
+    Two names that differ only in case are refused, because a file system may take them for one.
+    """
+    fault = path_fault(limits)
+    for path in paths:
+        reason = fault(path)
+        if reason is not None:
+            raise LimitError(f"{path[:200]!r} {reason}")
+
+
+def path_fault(limits: StoreLimits) -> Callable[[str], str | None]:
+    """A function that says what is wrong with a path, given those it saw before; None if nothing."""
+    files: set[str] = set()
+    folders: dict[str, str] = {"": ""}
+
+    def fault(path: str) -> str | None:
+        folder, _, name = path.rpartition("/")
+        reason = _form_fault(path, name, limits)
+        if reason is not None:
+            return reason
+        reason = _add_folder(folder, files, folders)
+        if reason is not None:
+            return reason
+        folded = path.casefold()
+        if folded in files:
+            return "is another file's path, or differs from it only in case"
+        if folded in folders:
+            return "is a directory of another file"
+        files.add(folded)
+        return None
+
+    return fault
+
+
+def _form_fault(path: str, name: str, limits: StoreLimits) -> str | None:
+    if name in _NO_NAMES or path[0] == "/" or _BAD_CHARACTER.search(path) is not None:
+        return "is no plain relative path"
+    if path.count("/") >= MOST_COMPONENTS:
+        return f"has more than {MOST_COMPONENTS} components"
+    try:
+        encoded = len(path) if path.isascii() else len(path.encode())
+        component = len(name) if name.isascii() else len(name.encode())
+    except UnicodeEncodeError:
+        return "is not valid UTF-8"
+    if encoded > limits.path_bytes:
+        return f"has {encoded} bytes, more than {limits.path_bytes}"
+    if component > _COMPONENT_BYTES:
+        return f"has a component of more than {_COMPONENT_BYTES} bytes"
+    return None
+
+
+def _add_folder(folder: str, files: set[str], folders: dict[str, str]) -> str | None:
+    """Enter `folder` and those above it under their folded names; what is wrong with it, if anything."""
+    folded = folder.casefold()
+    if folders.get(folded) == folder:
+        return None
+    if folded in folders:
+        return "lies in a directory whose name differs from another's only in case"
+    if folded in files:
+        return "lies below another file"
+    above, _, name = folder.rpartition("/")
+    if name in _NO_NAMES:
+        return "is no plain relative path"
+    if len(name.encode()) > _COMPONENT_BYTES:
+        return f"has a component of more than {_COMPONENT_BYTES} bytes"
+    reason = _add_folder(above, files, folders)
+    if reason is None:
+        folders[folded] = folder
+    return reason

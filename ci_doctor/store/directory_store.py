@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on a directory that holds the objects of a store, each in a file of its own.
+
+Many jobs may read and write at once, also over NFS. An object appears by one link(2), whole, or not
+at all. Its content is on disk before that: an empty file under the name of a pack would keep every
+later job from writing that pack. Where it lies (the directory's entry) is not synchronised: an
+object lost with the power is an object that is missing.
+"""
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from ci_doctor.store.errors import StoreError, StoreFailure, TooLargeError, file_system_error
+from ci_doctor.store.object_names import TEMPORARY, check_object_name
+from ci_doctor.store.objects import StoredObject
+
+# These say that the file system has no hard links (link(2)).
+_NO_LINKS: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+_OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
+# A planted FIFO would hold up open(2) for ever, and a planted link leads anywhere.
+_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+
+
+class DirectoryStore:
+    """The store in `directory`, which is made with the first object."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory.absolute()
+        self.location = str(self.directory)
+
+    @property
+    def shared(self) -> bool:
+        """Whether anyone but this user and root can write to it, or put another in its place.
+
+        A directory that does not exist yet is judged by those above it.
+        """
+        place = Path(os.path.realpath(self.directory))
+        folders = [place, *place.parents]
+        return any(_is_open_to_others(folder, own=folder == place) for folder in folders)
+
+    def read(self, name: str, limit: int) -> bytes | None:
+        """The content; None if there is no such object. TooLargeError above `limit` bytes."""
+        try:
+            descriptor = self._open(name)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise file_system_error("read", self._path(name), error) from error
+        with os.fdopen(descriptor, "rb") as file:
+            try:
+                # One more than allowed, because the file may be longer than its status says.
+                content = file.read(limit + 1)
+            except OSError as error:
+                raise file_system_error("read", self._path(name), error) from error
+        if len(content) > limit:
+            raise TooLargeError(f"{self._path(name)} has more than {limit} bytes")
+        return content
+
+    def read_range(self, name: str, offset: int, length: int) -> bytes:
+        """`length` bytes from `offset`. StoreError if the object is missing or shorter."""
+        try:
+            descriptor = self._open(name)
+            with os.fdopen(descriptor, "rb") as file:
+                file.seek(offset)
+                content = file.read(length)
+        except OSError as error:
+            raise file_system_error("read", self._path(name), error) from error
+        if len(content) != length:
+            message = f"{self._path(name)} ends before byte {offset + length}"
+            raise StoreError(StoreFailure.DAMAGED, message)
+        return content
+
+    def create(self, name: str, content: bytes) -> bool:
+        """Write the object whole or not at all. False if one of that name exists already.
+
+        One that exists is marked as used now, so that garbage collection leaves it.
+        """
+        path = self._path(name)
+        try:
+            self._make_folders(path.parent)
+            created = _create(path, content)
+            if not created:
+                # Another user's file cannot be marked; its age then decides.
+                with contextlib.suppress(OSError):
+                    os.utime(path)
+        except OSError as error:
+            raise file_system_error("write", path, error) from error
+        return created
+
+    def names(self, prefix: str) -> Iterator[StoredObject]:
+        """The objects whose names begin with `prefix`, in no promised order.
+
+        Unfinished writes are among them, under names that begin with TEMPORARY.
+        """
+        folder = self.directory / prefix.rpartition("/")[0]
+        try:
+            for found in _walk(folder):
+                name = str(Path(found.name).relative_to(self.directory))
+                if name.startswith(prefix):
+                    yield StoredObject(name=name, bytes=found.bytes, modified_ms=found.modified_ms)
+        except OSError as error:
+            raise file_system_error("list", folder, error) from error
+
+    def remove(self, name: str) -> None:
+        """Remove the object; nothing happens if it is gone already."""
+        path = self._path(name)
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise file_system_error("remove", path, error) from error
+
+    def _path(self, name: str) -> Path:
+        check_object_name(name)
+        return self.directory / name
+
+    def _open(self, name: str) -> int:
+        """A descriptor of the regular file; OSError if it is anything else."""
+        path = self._path(name)
+        descriptor = os.open(path, _READ)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise OSError(errno.EINVAL, "it is no regular file")
+        return descriptor
+
+    def _make_folders(self, folder: Path) -> None:
+        """Make `folder`, with the permissions that the store's own directory has."""
+        if folder.is_dir():
+            return
+        if folder == self.directory:
+            # Not by the umask: a group that may write makes a store shared.
+            folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+            return
+        self._make_folders(folder.parent)
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir()
+            # A group or everybody may share a store, whatever the umask of one writer.
+            folder.chmod(stat.S_IMODE(self.directory.stat().st_mode))
+
+
+def _is_open_to_others(folder: Path, *, own: bool) -> bool:
+    """Whether others can write to `folder`; `own` says that it is the store's own directory."""
+    try:
+        status = folder.stat()
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    if status.st_uid != os.geteuid() and (own or status.st_uid != 0):
+        return True
+    if not status.st_mode & _OTHERS_WRITE:
+        return False
+    # In /tmp and its like nobody can rename what is another's (sticky bit).
+    return own or not status.st_mode & stat.S_ISVTX
+
+
+def _create(path: Path, content: bytes) -> bool:
+    if path.exists():
+        return False
+    temporary = path.with_name(f"{TEMPORARY}{secrets.token_hex(8)}")
+    descriptor = os.open(temporary, _WRITE, 0o644)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        return _publish(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _publish(temporary: Path, path: Path) -> bool:
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        # Two writers may both believe to be the first. Their bytes are the same: a name holds a digest.
+        temporary.replace(path)
+    return True
+
+
+def _walk(folder: Path) -> Iterator[StoredObject]:
+    """The regular files below `folder`, named by their paths; what vanishes meanwhile is left out."""
+    try:
+        entries = list(os.scandir(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for entry in entries:
+        try:
+            if entry.is_dir(follow_symlinks=False):
+                yield from _walk(Path(entry.path))
+                continue
+            if not entry.is_file(follow_symlinks=False):
+                continue
+            status = entry.stat(follow_symlinks=False)
+        except FileNotFoundError:
+            continue
+        modified_ms = status.st_mtime_ns // 1_000_000
+        yield StoredObject(name=entry.path, bytes=status.st_size, modified_ms=modified_ms)

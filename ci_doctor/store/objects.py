@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. What a store of objects offers to those who save and restore."""
+
+from collections.abc import Iterator
+from typing import Protocol
+
+import msgspec
+
+
+class StoredObject(msgspec.Struct, frozen=True, kw_only=True):
+    """An object in a store: its name, its size, and when it was last written (ms since the epoch)."""
+
+    name: str
+    bytes: int
+    modified_ms: int
+
+
+class ObjectStore(Protocol):
+    """Immutable objects by name. Each method raises StoreError if the store fails."""
+
+    @property
+    def location(self) -> str:
+        """Where it is, for people, without secrets."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether anyone but this user can write to it."""
+
+    def read(self, name: str, limit: int) -> bytes | None:
+        """The content; None if there is no such object. TooLargeError above `limit` bytes."""
+
+    def read_range(self, name: str, offset: int, length: int) -> bytes:
+        """`length` bytes from `offset`. StoreError if the object is missing or shorter."""
+
+    def create(self, name: str, content: bytes) -> bool:
+        """Write the object whole or not at all. False if one of that name exists already."""
+
+    def names(self, prefix: str) -> Iterator[StoredObject]:
+        """The objects whose names begin with `prefix`, in no promised order."""
+
+    def remove(self, name: str) -> None:
+        """Remove the object; nothing happens if it is gone already."""

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on a stage: fetches frames from a store, verifies each by its SHA-256, and writes their files.
+
+What is verified is the frame as it is stored: the decompressor never gets a byte that the manifest
+did not promise. A file's own SHA-256 is for looking at what was installed, later.
+"""
+
+import hashlib
+from collections.abc import Callable
+from concurrent.futures import as_completed
+from typing import Final
+
+from ci_doctor.store.deadline import Deadline
+from ci_doctor.store.errors import DamagedError
+from ci_doctor.store.fetch_plan import FetchPlan, Run
+from ci_doctor.store.layout import pack_name
+from ci_doctor.store.manifest import FileEntry, Manifest, StoredFrame, decompress
+from ci_doctor.store.objects import ObjectStore
+from ci_doctor.store.staging import Stage
+from ci_doctor.store.threads import few_threads
+
+_THREADS: Final = 2
+
+
+class Unpacking:
+    """The files of one manifest on their way from a store into a stage."""
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        manifest: Manifest,
+        stage: Stage,
+        rewrite: Callable[[str, bytes], bytes] | None,
+        deadline: Deadline,
+    ) -> None:
+        self._store = store
+        self._manifest = manifest
+        self._stage = stage
+        self._rewrite = rewrite
+        self._deadline = deadline
+
+    def all(self, plan: FetchPlan) -> int:
+        """Write all files of `plan`; the bytes that were fetched.
+
+        Raises StoreError from the store or if time is up, DamagedError if a frame is not what the
+        manifest says, OSError if it cannot be written. A file of several frames is not rewritten.
+        """
+        with few_threads(_THREADS) as workers:
+            for entry in plan.empty:
+                self._write(entry, b"")
+            futures = [workers.submit(self._large, entry) for entry in plan.large]
+            futures += [workers.submit(self._run, run, plan.by_frame) for run in plan.runs]
+            return sum(future.result() for future in as_completed(futures))
+
+    def _run(self, run: Run, by_frame: dict[int, list[FileEntry]]) -> int:
+        self._deadline.check("restoring")
+        fetched = memoryview(self._fetch(run.pack, run.offset, run.bytes))
+        for index in run.frames:
+            frame = self._manifest.frames[index]
+            start = frame.offset - run.offset
+            raw = memoryview(self._content(frame, fetched[start : start + frame.bytes]))
+            for entry in by_frame[index]:
+                piece = entry.pieces[0]
+                self._write(entry, raw[piece.offset : piece.offset + piece.bytes])
+        return len(fetched)
+
+    def _large(self, entry: FileEntry) -> int:
+        frames = [self._manifest.frames[piece.frame] for piece in entry.pieces]
+        parts = (self._content(frame, self._fetch_frame(frame)) for frame in frames)
+        self._stage.write(entry, parts, own_time=False)
+        return sum(frame.bytes for frame in frames)
+
+    def _write(self, entry: FileEntry, content: bytes | memoryview) -> None:
+        if self._rewrite is None:
+            self._stage.write(entry, (content,), own_time=False)
+            return
+        old = bytes(content)
+        new = self._rewrite(entry.path, old)
+        # Another content with the same time and, maybe, the same size would pass for the saved one.
+        self._stage.write(entry, (new,), own_time=new != old)
+
+    def _fetch_frame(self, frame: StoredFrame) -> bytes:
+        self._deadline.check("restoring")
+        return self._fetch(frame.pack, frame.offset, frame.bytes)
+
+    def _fetch(self, pack: int, offset: int, length: int) -> bytes:
+        name = self._name(pack)
+        content = self._store.read_range(name, offset, length)
+        if len(content) != length:
+            raise DamagedError(f"{name} ends before byte {offset + length}")
+        return content
+
+    def _content(self, frame: StoredFrame, stored: bytes | memoryview) -> bytes:
+        if hashlib.sha256(stored).hexdigest() != frame.sha256:
+            raise DamagedError(
+                f"{self._name(frame.pack)} is damaged: a frame has another SHA-256 than in the manifest"
+            )
+        raw = decompress(stored, frame.raw_bytes)
+        if len(raw) != frame.raw_bytes:
+            raise DamagedError(f"a frame holds {len(raw)} bytes instead of {frame.raw_bytes}")
+        return raw
+
+    def _name(self, pack: int) -> str:
+        reference = self._manifest.packs[pack]
+        return pack_name(reference.scope, reference.sha256)

@@ -1,0 +1,284 @@
+"""`ci-doctor cache` as a job calls it, over a directory as the store."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.integration
+
+NOTHING: Mapping[str, str] = {}
+SECOND = 1_000_000_000
+
+
+class Workplace:
+    """A store, a cache of Triton's form, and an environment of our own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.store = folder / "store"
+        self.cache = folder / "caches" / "mine"
+        (folder / "run").mkdir(mode=0o700)
+        self.environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(folder),
+            "XDG_RUNTIME_DIR": str(folder / "run"),
+        }
+
+    def compile(self, *names: str, began: int = 1_000) -> None:
+        """Write a file per kernel, two seconds apart."""
+        self.cache.mkdir(parents=True, exist_ok=True)
+        for place, name in enumerate(names):
+            path = self.cache / name
+            path.write_bytes(os.urandom(300))
+            time = (began + 2 * place) * SECOND
+            os.utime(path, ns=(time, time))
+
+    def run(
+        self, *words: str, environment: Mapping[str, str] = NOTHING
+    ) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "ci_doctor", "cache", *words]
+        return subprocess.run(
+            command,
+            cwd=self.folder,
+            env={**self.environment, **environment},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    def facts(
+        self, *words: str, code: int = 0, environment: Mapping[str, str] = NOTHING
+    ) -> dict[str, Any]:
+        """The facts of a command with the store and the family."""
+        ended = self.run(*words, "--json", environment=environment)
+        assert ended.returncode == code, ended.stderr
+        facts: dict[str, Any] = json.loads(ended.stdout)["facts"]
+        return facts
+
+    @property
+    def family(self) -> tuple[str, str]:
+        return ("--family", f"mine={self.cache}")
+
+    def transfer(
+        self, name: str, *words: str, code: int = 0, environment: Mapping[str, str] = NOTHING
+    ) -> dict[str, Any]:
+        store = ("--store", str(self.store), "--python", sys.executable)
+        return self.facts(name, *store, *self.family, *words, code=code, environment=environment)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Workplace:
+    return Workplace(tmp_path)
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in directory.iterdir()}
+
+
+def test_what_one_job_saves_the_next_one_restores_and_both_say_so(place: Workplace) -> None:
+    place.compile("a.so", "b.so", "c.so")
+    before = contents(place.cache)
+    (saved,) = place.transfer("save")["caches"]
+    shutil.rmtree(place.cache)
+
+    (restored,) = place.transfer("restore")["caches"]
+
+    assert (saved["result"], saved["cold_s"], saved["cold_source"]) == ("saved", 4.0, "file times")
+    assert (restored["result"], restored["files"]) == ("restored", 3)
+    assert contents(place.cache) == before
+
+
+def test_a_restored_cache_that_is_read_has_paid_and_one_that_is_compiled_again_has_not(
+    place: Workplace,
+) -> None:
+    place.compile("a.so", "b.so", "c.so")
+    place.transfer("save")
+    shutil.rmtree(place.cache)
+    place.transfer("restore")
+
+    (unread,) = place.facts("verify", "--effect", *place.family)["caches"]
+    contents(place.cache)
+    (read,) = place.facts("verify", "--effect", *place.family)["caches"]
+    place.compile("x.so", "y.so", "z.so", began=4_000_000_000)
+    strict = place.facts("verify", "--effect", "--strict", *place.family, code=1)
+
+    assert (unread["effect"], unread["saved_s"]) == ("inert", None)
+    assert (read["effect"], read["compiled"], read["saved_s"]) == ("paid", 0, 4.0)
+    (inert,) = strict["caches"]
+    assert (inert["effect"], inert["compiled"], inert["saved_s"]) == ("inert", 3, None)
+
+
+def test_a_library_that_chose_another_directory_is_named(place: Workplace) -> None:
+    place.compile("a.so")
+    place.transfer("save")
+    shutil.rmtree(place.cache)
+    place.transfer("restore")
+    other = place.folder / "elsewhere"
+    place.cache = other
+    place.compile("a.so", began=4_000_000_000)
+
+    (effect,) = place.facts("verify", "--effect", "--family", f"mine={other}")["caches"]
+
+    assert effect["effect"] == "inert"
+    assert str(other) in effect["reason"]
+
+
+def test_only_what_changed_is_sent_again(place: Workplace) -> None:
+    place.compile("a.so", "b.so")
+    place.transfer("save")
+    place.compile("c.so", began=2_000)
+
+    (saved,) = place.transfer("save")["caches"]
+
+    assert (saved["files"], saved["bytes"], saved["new_bytes"]) == (3, 900, 300)
+
+
+def test_a_cache_that_nothing_was_added_to_is_not_saved_again(place: Workplace) -> None:
+    place.compile("a.so")
+    place.transfer("save")
+    shutil.rmtree(place.cache)
+    place.transfer("restore")
+
+    (saved,) = place.transfer("save")["caches"]
+
+    assert saved["result"] == "unchanged"
+
+
+def test_a_second_process_of_the_machine_has_the_first_ones_result(place: Workplace) -> None:
+    place.compile("a.so")
+    place.transfer("save")
+    shutil.rmtree(place.cache)
+
+    assert place.transfer("restore")["is_shared"] is False
+    assert place.transfer("restore")["is_shared"] is True
+    shutil.rmtree(place.cache)
+    assert place.transfer("restore")["is_shared"] is False  # the agent has cleaned up
+
+
+def test_what_another_job_saves_is_found_after_a_restore_of_nothing(place: Workplace) -> None:
+    assert place.transfer("restore")["caches"][0]["result"] == "none"
+    place.compile("a.so")
+    place.transfer("save")
+    shutil.rmtree(place.cache)
+
+    assert place.transfer("restore")["caches"][0]["result"] == "restored"
+
+
+@pytest.mark.parametrize(("words", "code"), [((), 0), (("--strict",), 86)])
+def test_nothing_to_restore_is_no_failure_unless_somebody_is_strict(
+    place: Workplace, words: tuple[str, ...], code: int
+) -> None:
+    facts = place.transfer("restore", *words, code=code)
+
+    assert facts["caches"][0]["result"] == "none"
+
+
+def test_a_damaged_store_is_refused_and_verify_names_the_object(place: Workplace) -> None:
+    place.compile("a.so")
+    place.transfer("save")
+    shutil.rmtree(place.cache)
+    (pack,) = place.store.rglob("*.pack")
+    pack.write_bytes(b"\0" * pack.stat().st_size)
+
+    facts = place.transfer("restore", "--strict", code=1)
+    verified = place.transfer("verify", code=1)
+
+    assert facts["caches"][0]["result"] == "refused"
+    assert pack.name in verified["damaged"][0]
+    assert not place.cache.exists()
+
+
+def test_a_store_that_hangs_takes_no_longer_than_the_budget(place: Workplace) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        words = ["restore", "--store", "s3://bucket/caches", "--budget", "1s", *place.family]
+        environment = {
+            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+            "AWS_ALLOW_HTTP": "true",
+            "AWS_ACCESS_KEY_ID": "a",
+            "AWS_SECRET_ACCESS_KEY": "b",
+            "AWS_REGION": "us-east-1",
+        }
+        first = place.facts(*words, environment=environment)
+        second = place.facts(*words, "--strict", code=75, environment=environment)
+
+    assert first["failure"] == "timeout"
+    assert (second["failure"], second["is_shared"]) == ("timeout", True)
+
+
+def test_an_address_of_another_kind_is_an_error_of_usage(place: Workplace) -> None:
+    ended = place.run("restore", "--store", "ftp://host/caches")
+
+    assert ended.returncode == 2
+    assert "ftp://" in ended.stderr
+
+
+def test_a_family_that_nobody_knows_is_an_error_of_usage(place: Workplace) -> None:
+    ended = place.run("restore", "--store", "caches", "--family", "tritn")
+
+    assert ended.returncode == 2
+    assert "triton" in ended.stderr
+
+
+def test_explain_names_the_fact_in_which_the_nearest_cache_differs(place: Workplace) -> None:
+    place.compile("a.so")
+    place.transfer("save")
+    saved_at = str(place.cache)
+    place.cache = place.folder / "caches" / "moved"
+
+    (explained,) = place.transfer("explain")["caches"]
+
+    assert "would be inert" in explained["would"]
+    different = {fact["name"]: fact["saved"] for fact in explained["facts"] if fact["differs"]}
+    assert different == {"cache.root": saved_at}
+
+
+def test_a_signed_cache_is_restored_by_who_knows_the_signer_alone(place: Workplace) -> None:
+    key = place.folder / "key"
+    line = place.facts("keygen", str(key))["allowed_signer"]
+    signers = place.folder / "signers"
+    signers.write_text(f"{line}\n")
+    main = {
+        "BUILDKITE": "true",
+        "BUILDKITE_JOB_ID": "j",
+        "BUILDKITE_BRANCH": "main",
+        "BUILDKITE_PIPELINE_DEFAULT_BRANCH": "main",
+        "BUILDKITE_PULL_REQUEST": "false",
+    }
+    request = {**main, "BUILDKITE_BRANCH": "fix", "BUILDKITE_PULL_REQUEST": "12"}
+    place.compile("a.so")
+    saved = place.transfer("save", "--key", str(key), environment=main)
+    shutil.rmtree(place.cache)
+    trust = ("--trust", "signed")
+
+    stranger = place.transfer("restore", *trust, environment=request)
+    known = place.transfer(
+        "restore", *trust, "--allowed-signers", str(signers), environment=request
+    )
+
+    assert (saved["scope"], saved["is_signed"]) == ("signed", True)
+    assert stranger["caches"][0]["result"] == "refused"
+    assert known["caches"][0]["result"] == "restored"
+
+
+def test_gc_keeps_the_newest(place: Workplace) -> None:
+    for name in ("a.so", "b.so", "c.so"):
+        place.compile(name)
+        place.transfer("save")
+
+    words = ["gc", "--store", str(place.store), "--keep", "2"]
+    planned = place.facts(*words, "--dry-run")
+    done = place.facts(*words)
+
+    assert planned["manifests"] == done["manifests"]
+    assert len(done["manifests"]) == 1
+    assert len(list(place.store.rglob("*.json.zst"))) == 2

@@ -1,0 +1,88 @@
+"""Whether a restored cache has paid."""
+
+import pytest
+
+from ci_doctor.caches.effect import RestoreEffect, Use, judge
+from ci_doctor.store.manifest import ColdCost
+
+COLD = ColdCost(seconds=20.0, compiled=22, gpus=8, source="file times")
+
+
+def cost(seconds: float, compiled: int, source: str = "file times") -> ColdCost:
+    return ColdCost(seconds=seconds, compiled=compiled, gpus=8, source=source)
+
+
+def use(compiled: int, seconds: float = 0.0, *, read: int | None = 22) -> Use:
+    warm = cost(seconds, compiled) if compiled else None
+    return Use(restored=22, compiled=compiled, warm=warm, read=read)
+
+
+def test_a_job_that_compiles_nothing_and_reads_the_cache_has_saved_the_cold_time() -> None:
+    effect = judge(use(0), COLD)
+
+    assert (effect.effect, effect.saved_s, effect.saved_gpu_s) == (RestoreEffect.PAID, 20.0, 160.0)
+
+
+def test_the_compilers_probe_at_a_start_does_not_count_against_a_cache() -> None:
+    effect = judge(use(1), COLD)
+
+    assert effect.effect is RestoreEffect.PAID
+
+
+@pytest.mark.parametrize(
+    ("compiled", "seconds", "expected"),
+    [
+        (3, 2.0, RestoreEffect.PARTLY),  # a few kernels again
+        (12, 7.0, RestoreEffect.INERT),  # more than half, whatever a counter of hits says
+        (2, 18.0, RestoreEffect.INERT),  # two, which took as long as all of them
+        (2, 8.0, RestoreEffect.PARTLY),
+    ],
+)
+def test_what_was_compiled_again_and_how_long_it_took_decide_together(
+    compiled: int, seconds: float, expected: RestoreEffect
+) -> None:
+    assert judge(use(compiled, seconds), COLD).effect is expected
+
+
+def test_an_inert_cache_has_saved_nothing() -> None:
+    effect = judge(use(12, 7.0), COLD)
+
+    assert (effect.saved_s, effect.saved_gpu_s) == (None, None)
+
+
+def test_a_saving_is_the_difference_of_two_times_of_one_source_alone() -> None:
+    logged = Use(restored=22, compiled=3, warm=cost(2.0, 3, "log"), read=22)
+
+    assert judge(use(3, 2.0), COLD).saved_s == 18.0
+    assert judge(logged, COLD).saved_s is None
+
+
+def test_no_saving_is_claimed_without_a_cold_cost() -> None:
+    effect = judge(use(0), None)
+
+    assert (effect.effect, effect.saved_s) == (RestoreEffect.PAID, None)
+
+
+def test_a_library_that_used_another_directory_makes_a_cache_inert() -> None:
+    other = Use(restored=22, compiled=0, warm=None, read=22, chosen="/root/.cache/vllm")
+
+    effect = judge(other, COLD)
+
+    assert effect.effect is RestoreEffect.INERT
+    assert "/root/.cache/vllm" in effect.reason
+
+
+def test_a_tree_of_which_no_file_was_read_is_inert() -> None:
+    assert judge(use(0, read=0), COLD).effect is RestoreEffect.INERT
+
+
+def test_without_any_sign_of_use_nothing_is_proven() -> None:
+    effect = judge(use(0, read=None), COLD)
+
+    assert (effect.effect, effect.saved_s) == (RestoreEffect.UNPROVEN, None)
+
+
+def test_a_line_of_the_log_is_a_sign_of_use() -> None:
+    effect = judge(Use(restored=22, compiled=0, warm=None, read=None, used=True), COLD)
+
+    assert effect.effect is RestoreEffect.PAID

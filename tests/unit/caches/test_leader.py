@@ -1,0 +1,84 @@
+"""One process does the work, and all have its result."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ci_doctor.caches.leader import Agreed, WorkResult, forget, once
+from ci_doctor.store.errors import StoreError
+
+
+def do(directory: Path, content: str = "1", *, holds_s: float = 60, current: bool = True) -> Agreed:
+    result = WorkResult(content=content.encode(), holds_s=holds_s)
+    return once(directory, "key", 60, lambda: result, lambda _: current)
+
+
+def test_a_result_holds_for_those_who_come_later(tmp_path: Path) -> None:
+    first = do(tmp_path)
+    second = do(tmp_path, "2")
+
+    assert (first.content, first.is_shared) == (b"1", False)
+    assert (second.content, second.is_shared) == (b"1", True)
+
+
+def test_an_expired_result_holds_for_nobody(tmp_path: Path) -> None:
+    do(tmp_path, holds_s=-1)
+
+    assert do(tmp_path, "2").content == b"2"
+
+
+def test_a_result_of_before_a_restart_holds_for_nobody(tmp_path: Path) -> None:
+    do(tmp_path)
+    path = tmp_path / "key.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "boot": "another"}))
+
+    assert do(tmp_path, "2").content == b"2"
+
+
+def test_a_result_that_its_reader_finds_outdated_is_made_again(tmp_path: Path) -> None:
+    do(tmp_path)
+
+    assert do(tmp_path, "2", current=False).content == b"2"
+
+
+def test_a_damaged_result_is_made_again(tmp_path: Path) -> None:
+    do(tmp_path)
+    (tmp_path / "key.json").write_text("{")
+
+    assert do(tmp_path, "2").content == b"2"
+
+
+def test_forgotten_results_are_made_again(tmp_path: Path) -> None:
+    do(tmp_path)
+    forget(tmp_path)
+
+    assert do(tmp_path, "2").content == b"2"
+
+
+def test_what_the_work_raises_leaves_the_lock_free(tmp_path: Path) -> None:
+    def fail() -> WorkResult:
+        raise ValueError("a bug")
+
+    with pytest.raises(ValueError, match="a bug"):
+        once(tmp_path, "key", 60, fail, lambda _: True)
+
+    assert do(tmp_path).is_shared is False
+
+
+def test_a_link_in_place_of_the_lock_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "key.lock").symlink_to(tmp_path / "elsewhere")
+
+    with pytest.raises(StoreError, match="cannot lock"):
+        do(tmp_path)
+
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_who_waits_too_long_is_told_so(tmp_path: Path) -> None:
+    def nested() -> WorkResult:
+        once(tmp_path, "key", 0.01, lambda: WorkResult(content=b"2", holds_s=1), lambda _: True)
+        return WorkResult(content=b"1", holds_s=1)
+
+    with pytest.raises(StoreError, match="another process restores the same caches"):
+        once(tmp_path, "key", 60, nested, lambda _: True)

@@ -1,0 +1,202 @@
+"""A store in a directory: objects whole or absent, and who else can write to it."""
+
+import errno
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from ci_doctor.store.directory_store import DirectoryStore
+from ci_doctor.store.errors import DamagedError, StoreError, StoreFailure, TooLargeError
+from ci_doctor.store.object_names import TEMPORARY
+
+NAME = "v1/local/packs/ab/abcd.pack"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "store"
+
+
+def test_the_first_write_of_a_name_wins(folder: Path) -> None:
+    store = DirectoryStore(folder)
+
+    created = [store.create(NAME, content) for content in (b"first", b"second")]
+
+    assert created == [True, False]
+    assert store.read(NAME, 100) == b"first"
+
+
+def test_two_writers_at_once_leave_one_whole_object(folder: Path) -> None:
+    contents = [bytes([number]) * 100_000 for number in range(8)]
+    barrier = threading.Barrier(len(contents))
+    created: list[bytes] = []
+
+    def write(content: bytes) -> None:
+        store = DirectoryStore(folder)
+        barrier.wait()
+        if store.create(NAME, content):
+            created.append(content)
+
+    threads = [threading.Thread(target=write, args=(content,)) for content in contents]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert [DirectoryStore(folder).read(NAME, 200_000)] == created
+    assert [entry.name for entry in DirectoryStore(folder).names("v1/")] == [NAME]
+
+
+def test_a_file_system_without_hard_links_has_whole_objects_too(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_links(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", no_links)
+    store = DirectoryStore(folder)
+
+    assert (store.create(NAME, b"first"), store.create(NAME, b"second")) == (True, False)
+    assert [entry.name for entry in store.names("")] == [NAME]
+
+
+def test_a_range_is_read_whole_or_not_at_all(folder: Path) -> None:
+    store = DirectoryStore(folder)
+    store.create(NAME, b"0123456789")
+
+    assert store.read_range(NAME, 3, 4) == b"3456"
+    with pytest.raises(StoreError, match="ends before byte 12"):
+        store.read_range(NAME, 8, 4)
+    with pytest.raises(StoreError, match="No such file"):
+        store.read_range("v1/none", 0, 1)
+
+
+def test_an_object_above_the_limit_is_refused_and_an_absent_one_is_none(folder: Path) -> None:
+    store = DirectoryStore(folder)
+    store.create(NAME, b"0123456789")
+
+    with pytest.raises(TooLargeError):
+        store.read(NAME, 9)
+    assert store.read(NAME, 10) == b"0123456789"
+    assert store.read("v1/none", 10) is None
+
+
+@pytest.mark.parametrize("name", ["../x", "v1/../x", "/etc/passwd", "v1//x", "v1/.x", "v1/x\0", ""])
+def test_no_name_leads_out_of_the_store(folder: Path, name: str) -> None:
+    store = DirectoryStore(folder)
+
+    for act in (
+        lambda: store.read(name, 9),
+        lambda: store.create(name, b""),
+        lambda: store.remove(name),
+    ):
+        with pytest.raises(DamagedError):
+            act()
+
+
+def test_a_planted_link_or_pipe_is_not_read(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret")
+    store = DirectoryStore(folder)
+    store.create(NAME, b"content")
+    (folder / "v1/local/link").symlink_to(tmp_path / "secret")
+    os.mkfifo(folder / "v1/local/pipe")
+
+    for name in ("v1/local/link", "v1/local/pipe"):
+        with pytest.raises(StoreError):
+            store.read(name, 100)
+    assert [entry.name for entry in store.names("v1/")] == [NAME]
+
+
+def test_names_are_those_with_the_prefix_and_none_where_nothing_is(folder: Path) -> None:
+    store = DirectoryStore(folder)
+    for name in ("v1/a/1", "v1/a/2", "v1/ab/3"):
+        store.create(name, b"12")
+
+    assert sorted(entry.name for entry in store.names("v1/a")) == ["v1/a/1", "v1/a/2", "v1/ab/3"]
+    assert sorted(entry.name for entry in store.names("v1/a/")) == ["v1/a/1", "v1/a/2"]
+    assert {entry.bytes for entry in store.names("v1/")} == {2}
+    assert list(store.names("v2/")) == []
+    store.remove("v1/a/1")
+    store.remove("v1/a/1")
+    assert sorted(entry.name for entry in store.names("v1/a/")) == ["v1/a/2"]
+
+
+def test_a_write_that_was_cut_off_has_a_name_of_its_own(folder: Path) -> None:
+    store = DirectoryStore(folder)
+    store.create(NAME, b"content")
+    leftover = folder / "v1/local/packs/ab" / f"{TEMPORARY}0123"
+    leftover.write_bytes(b"half")
+
+    names = sorted(entry.name for entry in store.names("v1/"))
+
+    assert names == [str(leftover.relative_to(folder)), NAME]
+    store.remove(names[0])
+    assert not leftover.exists()
+
+
+def test_an_object_that_exists_counts_as_used_now(folder: Path) -> None:
+    store = DirectoryStore(folder)
+    store.create(NAME, b"content")
+    os.utime(folder / NAME, (1_000, 1_000))
+
+    store.create(NAME, b"content")
+
+    assert [entry.modified_ms > 1_000_000 for entry in store.names("v1/")] == [True]
+
+
+@pytest.mark.parametrize(
+    ("mode", "shared"),
+    [(0o700, False), (0o755, False), (0o775, True), (0o757, True), (0o1777, True)],
+)
+def test_a_directory_is_shared_if_others_can_write_to_it(
+    folder: Path, mode: int, shared: bool
+) -> None:
+    folder.mkdir()
+    folder.chmod(mode)
+
+    assert DirectoryStore(folder).shared is shared
+
+
+def test_a_directory_is_shared_if_others_can_replace_it(folder: Path, tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+
+    assert DirectoryStore(folder).shared
+    tmp_path.chmod(0o1777)
+    assert not DirectoryStore(folder).shared
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_a_directory_of_another_user_is_shared(folder: Path) -> None:
+    folder.mkdir()
+    os.chown(folder, 65534, 65534)
+
+    assert DirectoryStore(folder).shared
+
+
+def test_folders_have_the_permissions_of_the_store_whatever_the_umask(folder: Path) -> None:
+    folder.mkdir()
+    folder.chmod(0o770)
+    former = os.umask(0o077)
+    try:
+        DirectoryStore(folder).create(NAME, b"content")
+    finally:
+        os.umask(former)
+
+    assert (folder / "v1/local").stat().st_mode & 0o777 == 0o770
+
+
+def test_a_full_disk_leaves_no_object_and_nothing_unfinished(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+
+    with pytest.raises(StoreError, match="No space left") as raised:
+        DirectoryStore(folder).create(NAME, b"content")
+
+    assert raised.value.reason is StoreFailure.FULL
+    assert list(DirectoryStore(folder).names("")) == []
