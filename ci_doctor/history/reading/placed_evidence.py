@@ -32,24 +32,30 @@ _RED: Final = frozenset({AttemptOutcome.FAILED, AttemptOutcome.ERROR})
 
 
 class PlacedFile(Struct, frozen=True, kw_only=True):
-    """A file that was read. modified_ms: when it was last written, for evidence without a time."""
+    """A file that was read. modified_ms: when it was last written, for evidence without a time.
+
+    known: what is known of its job beforehand; None for what is known of all files.
+    """
 
     place: str
     sha256: str
     modified_ms: int
     parsed: ParsedEvidence
+    known: JobEvidence | None = None
 
 
 class FileSurroundings(Struct, frozen=True, kw_only=True):
     """What stands around a file.
 
     places: all paths that are read. reports: those of reports with attempts. records: from a
-    folder to the job of its record. jobs: the keys of jobs with such a report.
+    folder to the job of its record. by_job: the same by the job's key. jobs: the keys of jobs with
+    such a report.
     """
 
     places: frozenset[str]
     reports: frozenset[str]
     records: Mapping[str, JobEvidence]
+    by_job: Mapping[str | None, JobEvidence]
     jobs: frozenset[str | None]
 
 
@@ -62,14 +68,12 @@ def surroundings(places: Iterable[str], own: Sequence[PlacedFile]) -> FileSurrou
     """What `own`, the files for which `is_own` is true, say about all others."""
     # One without an attempt says nothing of the tests beside it: `diagnose` writes such reports.
     reports = [file for file in own if file.parsed.form == "report" and file.parsed.attempts]
+    records = [file for file in own if PurePosixPath(file.place).name == JOB_FILE]
     return FileSurroundings(
         places=frozenset(places),
         reports=frozenset(file.place for file in reports),
-        records={
-            str(PurePosixPath(file.place).parent): file.parsed.job
-            for file in own
-            if PurePosixPath(file.place).name == JOB_FILE
-        },
+        records={str(PurePosixPath(file.place).parent): file.parsed.job for file in records},
+        by_job={file.parsed.job.key: file.parsed.job for file in records},
         jobs=frozenset(file.parsed.job.key for file in reports),
     )
 
@@ -92,10 +96,15 @@ def evidence_of_file(
 ) -> EvidenceFile:
     """The evidence of a file with its job.
 
-    That is its own, completed by the job record in the nearest folder above it, then by `known`.
+    That is its own, completed by the job record in the nearest folder above it, then by `known`. The
+    job of an artifact is known, so that its own record counts, wherever it lies.
     """
-    above = _record_above(file.place, around.records)
-    return _with_job(file, _completed(file.parsed.job, above, known))
+    if file.known is None:
+        above = _record_above(file.place, around.records)
+    else:
+        known = file.known
+        above = around.by_job.get(file.parsed.job.key or known.key, JobEvidence())
+    return _with_job(file, completed(file.parsed.job, above, known))
 
 
 def _record_above(place: str, records: Mapping[str, JobEvidence]) -> JobEvidence:
@@ -106,7 +115,7 @@ def _record_above(place: str, records: Mapping[str, JobEvidence]) -> JobEvidence
     return JobEvidence()
 
 
-def _completed(*jobs: JobEvidence) -> JobEvidence:
+def completed(*jobs: JobEvidence) -> JobEvidence:
     """The first job, with what it does not know from the next ones."""
     values: dict[str, object] = {}
     for job in jobs:

@@ -1,5 +1,7 @@
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from ci_doctor.history.evidence import (
     AttemptEvidence,
     AttemptOutcome,
@@ -93,3 +95,18 @@ def test_a_report_without_attempts_stands_for_no_tests() -> None:
 
     assert [len(each.attempts) for each in evidence] == [0, 1, 1]
     assert left_out == []
+
+
+def test_an_artifact_belongs_to_the_record_of_its_job_wherever_that_lies() -> None:
+    cause = EvidenceCause(fingerprint="f", title="no disk", is_outside=True)
+    record = ParsedEvidence(form="job record", job=JobEvidence(key="7", agent="a", cause=cause))
+    above = ParsedEvidence(form="job record", job=JobEvidence(key="8", agent="b"))
+    file = replace(junit("out/junit.xml"), known=JobEvidence(key="7", build=812))
+    files = [placed("7/job.json", record), placed("out/job.json", above), file]
+
+    evidence, _ = evidence_files(files, JobEvidence(step="the step of who ingests"))
+
+    (job,) = [each.job for each in evidence if each.form == "junit"]
+    assert (job.key, job.agent, job.build, job.step) == ("7", "a", 812, None)
+    (attempt,) = [attempt for each in evidence for attempt in each.attempts]
+    assert attempt.outcome is AttemptOutcome.INFRA
