@@ -49,16 +49,19 @@ def ingest(
     writer = EvidenceWriter(engine)
     now_ms = round(clock.epoch() * 1000)
     files = attempts = known_files = 0
+    late: list[str] = []
     for batch in batches(reader.evidence()):
         written = writer.write(batch, now_ms)
         files += written.files
         attempts += written.attempts
         known_files += written.known_files
+        late += written.late_jobs
     return Ingested(
         files=files,
         attempts=attempts,
         known_files=known_files,
         left_out=tuple(reader.left_out),
+        late_jobs=tuple(dict.fromkeys(late)),
         unreadable=(*of_builds.unreadable, *reader.unreadable),
     )
 

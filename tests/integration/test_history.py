@@ -91,6 +91,22 @@ def test_the_artifacts_of_builds_go_in_once_with_their_jobs(tmp_path: Path) -> N
     assert (test["passed"], test["failed"], test["is_proven"]) == (1, 1, True)
 
 
+def test_a_commit_that_comes_too_late_for_counted_attempts_is_said(tmp_path: Path) -> None:
+    (tmp_path / "one.xml").write_text(junit_of([("test_x", True)]))
+    (tmp_path / "two.xml").write_text(junit_of([("test_y", True)]))
+
+    history("ingest", "one.xml", "--about", "job=7", cwd=tmp_path)
+    ran = history(
+        "ingest", "two.xml", "--about", "job=7", "--about", "commit=a", "--json", cwd=tmp_path
+    )
+
+    report = json.loads(ran.out)
+    assert (ran.code, report["facts"]["late_jobs"]) == (0, ["7"])
+    (finding,) = report["findings"]
+    assert finding["rule"] == "history/late-context"
+    assert "earlier attempts of 1 job (7)" in finding["summary"]
+
+
 def test_nothing_to_ingest_is_a_usage_error(tmp_path: Path) -> None:
     ran = history("ingest", cwd=tmp_path)
 
