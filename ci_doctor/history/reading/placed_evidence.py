@@ -21,6 +21,7 @@ from ci_doctor.history.evidence import (
     JobEvidence,
     ParsedEvidence,
 )
+from ci_doctor.history.reading.local_time import shift_to_utc
 from ci_doctor.history.reading.stored_text import stored_name, stored_text
 from ci_doctor.model.job_record import JOB_FILE
 from ci_doctor.render import REPORT_FILE
@@ -104,7 +105,8 @@ def evidence_of_file(
     else:
         known = file.known
         above = around.by_job.get(file.parsed.job.key or known.key, JobEvidence())
-    return _with_job(file, completed(file.parsed.job, above, known))
+    around_it = completed(above, known)
+    return _with_job(_in_utc(file, around_it), around_it)
 
 
 def _record_above(place: str, records: Mapping[str, JobEvidence]) -> JobEvidence:
@@ -125,7 +127,30 @@ def completed(*jobs: JobEvidence) -> JobEvidence:
     return JobEvidence(**values)  # type: ignore[arg-type]
 
 
-def _with_job(file: PlacedFile, job: JobEvidence) -> EvidenceFile:
+def _in_utc(file: PlacedFile, job: JobEvidence) -> PlacedFile:
+    """`file` with its times moved, if they have no offset and cannot be UTC."""
+    parsed = file.parsed
+    if parsed.zoneless_end_ms is None or parsed.job.started_ms is None:
+        return file
+    run = (parsed.job.started_ms, parsed.zoneless_end_ms)
+    ended_ms = None
+    if job.started_ms is not None and job.duration_ms is not None:
+        ended_ms = job.started_ms + job.duration_ms
+    shift = shift_to_utc(
+        run, began_ms=job.started_ms, ended_ms=ended_ms, written_ms=file.modified_ms
+    )
+    if not shift:
+        return file
+    attempts = tuple(
+        each if each.started_ms is None else replace(each, started_ms=each.started_ms + shift)
+        for each in parsed.attempts
+    )
+    own = replace(parsed.job, started_ms=parsed.job.started_ms + shift)
+    return replace(file, parsed=replace(parsed, job=own, attempts=attempts))
+
+
+def _with_job(file: PlacedFile, around_it: JobEvidence) -> EvidenceFile:
+    job = completed(file.parsed.job, around_it)
     started_ms = file.modified_ms if job.started_ms is None else job.started_ms
     # Of its own file alone: the cause of a record is counted with the record.
     own_cause = file.parsed.job.cause
@@ -147,13 +172,21 @@ def _stored_job(job: JobEvidence) -> JobEvidence:
         job,
         key=stored_name(job.key),
         pipeline=stored_name(job.pipeline),
-        step=stored_name(job.step),
+        step=stored_name(_step(job)),
+        label=None,
         branch=stored_name(job.branch),
         commit=stored_name(job.commit),
         agent=stored_name(job.agent),
         queue=stored_name(job.queue),
         cause=_stored_cause(job.cause),
     )
+
+
+def _step(job: JobEvidence) -> str | None:
+    """The step with the label, which tells the jobs of a matrix apart."""
+    if job.label is None or job.step is None or job.label == job.step:
+        return job.label or job.step
+    return f"{job.step} ({job.label})"
 
 
 def _stored_cause(cause: EvidenceCause | None) -> EvidenceCause | None:
@@ -178,6 +211,7 @@ def _timed(attempt: AttemptEvidence, started_ms: int, *, is_outside: bool) -> At
 
 def _key(file: PlacedFile, job: JobEvidence) -> str:
     """A key for a job without an id: its place in the build, else the file itself."""
-    if job.pipeline is not None and job.build is not None and job.step is not None:
-        return f"{job.pipeline}/{job.build}/{job.step}"
+    step = _step(job)
+    if job.pipeline is not None and job.build is not None and step is not None:
+        return f"{job.pipeline}/{job.build}/{step}"
     return f"file:{(file.parsed.key or file.sha256)[:32]}"
