@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     "--about",
     multiple=True,
     metavar="KEY=VALUE",
-    help="What files do not say of their job: pipeline, build, step, job, commit, branch, agent, "
+    help="What files do not say of their job: pipeline, build, step, label, job, commit, branch, agent, "
     "queue. Repeatable. [default in a Buildkite job: that job]",
 )
 @click.option(
@@ -63,12 +63,13 @@ def ingest(
     session.claim()
     _, address = history_settings(config_path, database)
 
+    from ci_doctor.buildkite.job import step_label
     from ci_doctor.commands.telling.late import LateTeller
     from ci_doctor.history.ingest import ingest as ingested
     from ci_doctor.history.known_job import known_job
     from ci_doctor.history.outcomes.stored import ingest_outcome
 
-    known = known_job(about, session.about)
+    known = known_job(about, session.about, step_label(os.environ))
     with LateTeller() as tell, ExitStack() as stack:
         downloaded = _downloaded(builds, known_job(about, About()), stack, tell)
         engine = stack.enter_context(opened(address))
