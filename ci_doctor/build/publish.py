@@ -10,9 +10,9 @@ from pathlib import Path
 import msgspec
 
 from ci_doctor.build.build_metadata import CAUSES_KEY, VERDICT_KEY, causes_json, verdict_word
-from ci_doctor.build.download_plan import PUBLISHED_FOLDER
 from ci_doctor.build.rules import CAUSE
 from ci_doctor.buildkite.agent import Agent, AgentResult
+from ci_doctor.buildkite.download_plan import PUBLISHED_FOLDER
 from ci_doctor.model.facts.build import BuildFacts
 from ci_doctor.model.report import Report
 from ci_doctor.render import build_annotation, renderer

@@ -22,11 +22,12 @@ class BuildAgent(Agent):
     """The agent, for what concerns all jobs of the build."""
 
     def search_artifacts(
-        self, query: str, *, timeout_s: float | None = None
+        self, query: str, *, build: str | None = None, timeout_s: float | None = None
     ) -> tuple[tuple[Artifact, ...], AgentResult]:
         """The artifacts matching `query`, those of retried jobs too, and how the call ended.
 
         A `*` of the query stands for any characters, `/` too. Nothing that matches is no failure.
+        build: the id of another build than this job's.
         """
         help_ = self._help(("artifact", "search"), timeout_s)
         if not help_.has_ended:
@@ -37,6 +38,7 @@ class BuildAgent(Agent):
         arguments = ["artifact", "search", *self._of_all_attempts("search"), "--format", _FORMAT]
         if self._knows("artifact", "search", flag="allow-empty-results"):
             arguments.append("--allow-empty-results")
+        arguments += _of_build(build)
         call = self._run([*arguments, query], timeout_s=timeout_s)
         if call.problem is not None and _NOTHING.search(call.output):
             return (), AgentResult(ok=True, message=f"no artifact matches {query}")
@@ -48,16 +50,23 @@ class BuildAgent(Agent):
         return artifacts, self._result(arguments, call, done=done)
 
     def download_artifacts(
-        self, query: str, into: Path, *, job: str | None = None, timeout_s: float | None = None
+        self,
+        query: str,
+        into: Path,
+        *,
+        job: str | None = None,
+        build: str | None = None,
+        timeout_s: float | None = None,
     ) -> AgentResult:
         """Download what matches `query` below the directory `into`, under the artifacts' paths.
 
-        `job`: of this job alone. Of artifacts with the same path, any one is left. The agent drops
+        `job`: of this job alone. `build`: as above. Of artifacts with the same path, any one is left. The agent drops
         the last part of `into` if a path begins with it.
         """
         arguments = ["artifact", "download", *self._of_all_attempts("download")]
         if job is not None:
             arguments += ["--step", job]
+        arguments += _of_build(build)
         # "." in the working directory: a destination without any option in front of it.
         call = self._run([*arguments, query, "."], cwd=into, timeout_s=timeout_s)
         return self._result(arguments, call, done=f"downloaded {query}")
@@ -79,3 +88,7 @@ class BuildAgent(Agent):
         # Since 3.15.2; without it, the artifacts of retried jobs are left out.
         is_known = self._knows("artifact", command, flag="include-retried-jobs")
         return ["--include-retried-jobs"] if is_known else []
+
+
+def _of_build(build: str | None) -> list[str]:
+    return [] if build is None else ["--build", build]

@@ -118,6 +118,15 @@ class JobEnvironment(Struct, frozen=True, kw_only=True):
         return [step] if self.parallel_job is None else [step, str(self.parallel_job)]
 
 
+def step_label(environ: Mapping[str, str]) -> str | None:
+    """The label of this job's step; None outside a job, and for one of several parallel jobs.
+
+    The label of a matrix holds its values, and that of a parallel job may hold its number.
+    """
+    job = JobEnvironment.from_environ(environ)
+    return job.label if job is not None and job.parallel_job is None else None
+
+
 def _text(environ: Mapping[str, str], name: str) -> str | None:
     """The agent sets some variables to nothing."""
     return environ.get(name) or None

@@ -14,6 +14,7 @@ from msgspec import Struct
 from ci_doctor.history.batch_sums import BatchSums, FileNumbers, outcome_counts
 from ci_doctor.history.engine import writing
 from ci_doctor.history.evidence import EvidenceCause, EvidenceFile, JobEvidence
+from ci_doctor.history.job_context import contexts, late_jobs
 from ci_doctor.history.known_ids import KnownIds
 from ci_doctor.history.schema import (
     ATTEMPT,
@@ -46,11 +47,15 @@ Row = dict[str, Any]
 
 
 class WrittenBatch(Struct, frozen=True, kw_only=True):
-    """What came in: files that were not there, their attempts, and files that were."""
+    """What came in: files that were not there, their attempts, and files that were.
+
+    late_jobs: keys of jobs whose branch, commit or step came after attempts that are counted already.
+    """
 
     files: int
     attempts: int
     known_files: int
+    late_jobs: tuple[str, ...] = ()
 
 
 class EvidenceWriter:
@@ -68,17 +73,23 @@ class EvidenceWriter:
         with writing(self._engine) as connection:
             sources = _new_sources(connection, files, now_ms)
             new = [file for file in _unique(files) if file.sha256 in sources]
-            self._write_new(connection, new, sources)
+            late = self._write_new(connection, new, sources)
         attempts = sum(len(file.attempts) for file in new)
-        return WrittenBatch(files=len(new), attempts=attempts, known_files=len(files) - len(new))
+        return WrittenBatch(
+            files=len(new),
+            attempts=attempts,
+            known_files=len(files) - len(new),
+            late_jobs=late,
+        )
 
     def _write_new(
         self, connection: sa.Connection, files: Sequence[EvidenceFile], sources: dict[str, int]
-    ) -> None:
+    ) -> tuple[str, ...]:
         tests = self._tests.of(
             connection, {(each.suite, each.name) for file in files for each in file.attempts}
         )
         causes = self._cause_ids(connection, files)
+        before = contexts(connection, {file.job.key or "" for file in files})
         jobs = self._write_jobs(connection, files, causes)
         sums = BatchSums()
         for file in files:
@@ -89,6 +100,7 @@ class EvidenceWriter:
                     cause = causes[attempt.cause.fingerprint,]
                 sums.add(numbers, tests[attempt.suite, attempt.name], cause, attempt)
         _insert_sums(connection, sums)
+        return tuple(late_jobs(before, jobs))
 
     def _numbers(self, file: EvidenceFile, source: int, jobs: dict[str, Row]) -> FileNumbers:
         job = jobs[file.job.key or ""]

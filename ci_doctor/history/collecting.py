@@ -16,19 +16,31 @@ from typing import Final
 from msgspec import Struct
 
 from ci_doctor.errors import UsageError
+from ci_doctor.history.evidence import JobEvidence
 from ci_doctor.history.reading.forms import parsed
 from ci_doctor.history.reading.placed_evidence import PlacedFile
 from ci_doctor.history.results import UnreadableEvidence
 
 MOST_BYTES: Final = 256 * 1024 * 1024
-_ENDINGS: Final = (".xml", ".json", ".jsonl")
+ENDINGS: Final = (".xml", ".json", ".jsonl")
 
 
 class NamedFile(Struct, frozen=True, kw_only=True):
-    """A path to read. is_named: somebody named this very file, and did not mean a folder."""
+    """A path to read. is_named: somebody named this very file, and did not mean a folder.
+
+    place: what a reader calls it; None for the path. known: what is known of its job beforehand;
+    None for what is known of all files.
+    """
 
     path: Path
     is_named: bool
+    place: str | None = None
+    known: JobEvidence | None = None
+
+    @property
+    def at(self) -> str:
+        """Its place."""
+        return self.path.as_posix() if self.place is None else self.place
 
 
 def named_files(paths: Sequence[str]) -> tuple[NamedFile, ...]:
@@ -46,7 +58,7 @@ def named_files(paths: Sequence[str]) -> tuple[NamedFile, ...]:
 
 def read_file(file: NamedFile) -> PlacedFile | UnreadableEvidence | None:
     """What a file says; None if it is no evidence, and was not named itself."""
-    place = file.path.as_posix()
+    place = file.at
     try:
         content, modified_ms = _content(file.path)
         evidence = parsed(content)
@@ -54,7 +66,13 @@ def read_file(file: NamedFile) -> PlacedFile | UnreadableEvidence | None:
         return UnreadableEvidence(place=place, problem=_problem(error))
     if evidence is not None:
         digest = hashlib.sha256(content).hexdigest()
-        return PlacedFile(place=place, sha256=digest, modified_ms=modified_ms, parsed=evidence)
+        return PlacedFile(
+            place=place,
+            sha256=digest,
+            modified_ms=modified_ms,
+            parsed=evidence,
+            known=file.known,
+        )
     if file.is_named:
         return UnreadableEvidence(place=place, problem="it has none of the forms that are read")
     return None
@@ -80,7 +98,7 @@ def _at(path: Path) -> Iterator[NamedFile]:
         for name in sorted(names):
             file = Path(folder, name)
             # A link may lead anywhere on this machine, and the folder is an artifact of strangers.
-            if name.endswith(_ENDINGS) and not file.is_symlink():
+            if name.endswith(ENDINGS) and not file.is_symlink():
                 yield NamedFile(path=file, is_named=False)
 
 

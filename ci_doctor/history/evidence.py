@@ -51,7 +51,9 @@ class AttemptEvidence(Struct, frozen=True, kw_only=True):
 class JobEvidence(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The job in which the attempts ran. What is unknown is None.
 
-    key: identifies the job across files; None until it is known. step: its key. gpus: the number of
+    key: identifies the job across files; None until it is known. step: its key. label: of a job that is
+    not one of several parallel ones; the jobs of a matrix share a key, and their labels hold its values.
+    gpus: the number of
     GPUs on its machine. started_ms: as in AttemptEvidence; duration_ms: wall clock.
     """
 
@@ -59,6 +61,7 @@ class JobEvidence(Struct, frozen=True, kw_only=True, omit_defaults=True):
     pipeline: str | None = None
     build: int | None = None
     step: str | None = None
+    label: str | None = None
     branch: str | None = None
     commit: str | None = None
     agent: str | None = None
@@ -73,12 +76,14 @@ class ParsedEvidence(Struct, frozen=True, kw_only=True):
     """What one file says, without what stands around it.
 
     form: a word for its format. key: what it is known by; None for the hash of its bytes.
+    zoneless_end_ms: when the run ended, with its times read as UTC; None if they have an offset.
     """
 
     form: str
     key: str | None = None
     job: JobEvidence = JobEvidence()
     attempts: tuple[AttemptEvidence, ...] = ()
+    zoneless_end_ms: int | None = None
 
 
 class EvidenceFile(Struct, frozen=True, kw_only=True):

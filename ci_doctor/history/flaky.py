@@ -151,18 +151,24 @@ def _orders(
     tests: Sequence[int],
     outside: Sequence[int],
 ) -> dict[int, _Order]:
-    """The order of each test, without its failures in the jobs `outside`."""
+    """The order of each test in each of its steps, without its failures in the jobs `outside`.
+
+    A test that always fails in one step and passes in the next one does not change its result.
+    """
     passed = (ATTEMPT.c.outcome == 0).label("passed")
     before = sa.func.lag(ATTEMPT.c.outcome == 0).over(
-        partition_by=ATTEMPT.c.test_id,
+        partition_by=(ATTEMPT.c.test_id, JOB.c.step),
         order_by=(ATTEMPT.c.started_ms, ATTEMPT.c.source_id, ATTEMPT.c.number),
     )
-    query = sa.select(
-        ATTEMPT.c.test_id, ATTEMPT.c.started_ms, passed, before.label("before")
-    ).where(
-        ATTEMPT.c.test_id.in_(tests),
-        ATTEMPT.c.started_ms.between(window.since_ms, window.until_ms),
-        ATTEMPT.c.outcome.in_((0, 1, 2)),
+    query = (
+        sa.select(ATTEMPT.c.test_id, ATTEMPT.c.started_ms, passed, before.label("before"))
+        .select_from(ATTEMPT)
+        .join(JOB, JOB.c.id == ATTEMPT.c.job_id)
+        .where(
+            ATTEMPT.c.test_id.in_(tests),
+            ATTEMPT.c.started_ms.between(window.since_ms, window.until_ms),
+            ATTEMPT.c.outcome.in_((0, 1, 2)),
+        )
     )
     if outside:
         # As numbers in the text: there may be more than a statement has parameters.
@@ -171,7 +177,7 @@ def _orders(
         )
         query = query.where(sa.or_(ATTEMPT.c.outcome == 0, ATTEMPT.c.job_id.not_in(jobs)))
     if branch != ALL_BRANCHES:
-        query = query.join(JOB, JOB.c.id == ATTEMPT.c.job_id).where(JOB.c.branch_id == branch)
+        query = query.where(JOB.c.branch_id == branch)
     each = query.subquery()
     changed = sa.func.count(sa.case((each.c.passed != each.c.before, 1)))
     last_failed = sa.func.max(sa.case((sa.not_(each.c.passed), each.c.started_ms)))

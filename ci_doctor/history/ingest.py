@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from ci_doctor.history.batch_write import EvidenceWriter
+from ci_doctor.history.build_artifacts import BuildFiles
 from ci_doctor.history.collecting import NamedFile, named_files, read_file
 from ci_doctor.history.evidence import EvidenceFile, JobEvidence
 from ci_doctor.history.reading.hidden_secrets import Hide, without_secrets
@@ -33,28 +34,35 @@ def ingest(
     known: JobEvidence,
     hide: Hide,
     tell: Tell = lambda _: None,
+    *,
+    downloaded: BuildFiles | None = None,
 ) -> Ingested:
     """Write the evidence at `paths`. known: what is known of jobs whose files do not say it.
 
-    hide: takes the secrets out of a text.
+    hide: takes the secrets out of a text. downloaded: files of builds, which are read as well.
 
     Raises UsageError for a path that leads to nothing.
     """
-    reader = _Reader(named_files(paths), known, hide, tell)
+    of_builds = BuildFiles() if downloaded is None else downloaded
+    files_to_read = (*named_files(paths), *of_builds.files)
+    reader = _Reader(files_to_read, known, hide, tell)
     writer = EvidenceWriter(engine)
     now_ms = round(clock.epoch() * 1000)
     files = attempts = known_files = 0
+    late: list[str] = []
     for batch in batches(reader.evidence()):
         written = writer.write(batch, now_ms)
         files += written.files
         attempts += written.attempts
         known_files += written.known_files
+        late += written.late_jobs
     return Ingested(
         files=files,
         attempts=attempts,
         known_files=known_files,
         left_out=tuple(reader.left_out),
-        unreadable=tuple(reader.unreadable),
+        late_jobs=tuple(dict.fromkeys(late)),
+        unreadable=(*of_builds.unreadable, *reader.unreadable),
     )
 
 
@@ -73,14 +81,14 @@ class _Reader:
         self._count = 0
 
     def evidence(self) -> Iterator[EvidenceFile]:
-        places = [file.path.as_posix() for file in self._files]
-        own = list(self._read(file for file in self._files if is_own(file.path.as_posix())))
+        places = [file.at for file in self._files]
+        own = list(self._read(file for file in self._files if is_own(file.at)))
         around = surroundings(places, own)
         for placed in own:
             yield evidence_of_file(placed, around, self._known)
         others = []
         for file in self._files:
-            place = file.path.as_posix()
+            place = file.at
             if is_own(place):
                 continue
             if is_repeated(place, around):

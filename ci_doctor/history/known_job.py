@@ -17,6 +17,7 @@ _FIELDS: Final = {
     "pipeline": "pipeline",
     "build": "build",
     "step": "step",
+    "label": "label",
     "job": "key",
     "commit": "commit",
     "branch": "branch",
@@ -25,14 +26,14 @@ _FIELDS: Final = {
 }
 
 
-def known_job(words: Sequence[str], about: About) -> JobEvidence:
-    """The words of `--about`; without any, the Buildkite job of `about`.
+def known_job(words: Sequence[str], about: About, label: str | None = None) -> JobEvidence:
+    """The words of `--about`; without any, the Buildkite job of `about`, with the label of its step.
 
     Outside a job nothing is known: the commit of the folder in which somebody ingests downloaded
     files is not theirs. Raises UsageError for a word that is no KEY=VALUE.
     """
     if not words:
-        return job_of(about) if about.job is not None else JobEvidence()
+        return replace(job_of(about), label=label) if about.job is not None else JobEvidence()
     values: dict[str, Any] = {}
     for word in words:
         name, separator, value = word.partition("=")

@@ -4,8 +4,10 @@
 It waits two seconds for the database at most, and raises nothing: the report of the run comes first.
 """
 
+import os
 from typing import Final
 
+from ci_doctor.buildkite.job import step_label
 from ci_doctor.errors import CiDoctorError
 from ci_doctor.history.address import DatabaseAddress
 from ci_doctor.history.extra import require_extra
@@ -44,7 +46,9 @@ def _record(address: DatabaseAddress, report: Report) -> str:
     file = PlacedFile(
         place=report.command, sha256=parsed.key or "", modified_ms=now_ms, parsed=parsed
     )
-    evidence = evidence_of_file(file, surroundings([], []), JobEvidence())
+    # The report of a run has no label, and the record of its job will have the same one.
+    known = JobEvidence(label=step_label(os.environ) if report.about.job is not None else None)
+    evidence = evidence_of_file(file, surroundings([], []), known)
     engine = open_database(address, busy_s=_BUSY_S)
     try:
         line = f"this run is in {address.label}"

@@ -14,13 +14,17 @@ class UnreadableEvidence(Struct, frozen=True, kw_only=True):
 
 
 class Ingested(Struct, frozen=True, kw_only=True):
-    """What was done. left_out: places of files that say what another one says."""
+    """What was done. left_out: places of files that say what another one says.
+
+    late_jobs: keys of jobs whose branch, commit or step came after attempts that are counted already.
+    """
 
     files: int = 0
     attempts: int = 0
     known_files: int = 0
     left_out: tuple[str, ...] = ()
     unreadable: tuple[UnreadableEvidence, ...] = ()
+    late_jobs: tuple[str, ...] = ()
 
 
 class SchemaChange(Struct, frozen=True, kw_only=True):

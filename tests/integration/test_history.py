@@ -2,6 +2,7 @@
 """`ci-doctor history` as it is typed: real files, a real SQLite database, a real PostgreSQL."""
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import stand_in_agent
 from tests.support.cli import ROOT, Ran, doctor, environment
 from tests.support.junit_texts import junit_of
 from tests.support.postgres import NEEDS_POSTGRES, postgres
@@ -60,6 +62,56 @@ def test_a_secret_in_the_name_of_a_test_never_reaches_the_database(tmp_path: Pat
     content = (tmp_path / "ci-doctor-history.sqlite").read_bytes()
     assert b"test_x[[redacted]]" in content
     assert secret.encode() not in content
+
+
+def test_the_artifacts_of_builds_go_in_once_with_their_jobs(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    stand_in_agent.install(tmp_path / "bin", log)
+    for job in ("j1", "j2"):
+        text = junit_of([("test_x", job == "j1")])
+        stand_in_agent.put_artifact(log, job, "out/junit.xml", text.encode())
+    stand_in_agent.put_artifact(log, "j2", "notes.json", b"{}")
+    environ = {
+        "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
+        "BUILDKITE": "true",
+        "BUILDKITE_JOB_ID": "own",
+        "BUILDKITE_BUILD_NUMBER": "900",
+        "BUILDKITE_COMMIT": "abc",
+        "BUILDKITE_STEP_KEY": "the-step-of-who-ingests",
+    }
+
+    first = history("ingest", "--build", "current", cwd=tmp_path, env=environ)
+    again = history("ingest", "--build", "900", "--json", cwd=tmp_path, env=environ)
+    flaky = history("flaky", RECENT, "--json", cwd=tmp_path)
+
+    assert first.out.startswith("wrote 2 attempts of 2 new files"), first
+    facts = json.loads(again.out)["facts"]
+    assert (facts["files"], facts["known_files"]) == (0, 2)
+    (test,) = json.loads(flaky.out)["facts"]["flaky"]
+    assert (test["passed"], test["failed"], test["is_proven"]) == (1, 1, True)
+
+
+def test_a_commit_that_comes_too_late_for_counted_attempts_is_said(tmp_path: Path) -> None:
+    (tmp_path / "one.xml").write_text(junit_of([("test_x", True)]))
+    (tmp_path / "two.xml").write_text(junit_of([("test_y", True)]))
+
+    history("ingest", "one.xml", "--about", "job=7", cwd=tmp_path)
+    ran = history(
+        "ingest", "two.xml", "--about", "job=7", "--about", "commit=a", "--json", cwd=tmp_path
+    )
+
+    report = json.loads(ran.out)
+    assert (ran.code, report["facts"]["late_jobs"]) == (0, ["7"])
+    (finding,) = report["findings"]
+    assert finding["rule"] == "history/late-context"
+    assert "earlier attempts of 1 job (7)" in finding["summary"]
+
+
+def test_nothing_to_ingest_is_a_usage_error(tmp_path: Path) -> None:
+    ran = history("ingest", cwd=tmp_path)
+
+    assert ran.code == 2
+    assert "nothing is to be ingested" in ran.err
 
 
 def test_a_folder_without_evidence_is_void(tmp_path: Path) -> None:

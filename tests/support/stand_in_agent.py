@@ -205,14 +205,30 @@ def expanded(patterns: list[str]) -> list[str]:
 
 
 def put_artifact(
-    log: "Path", job: str, path: str, content: bytes, *, retried: bool = False
+    log: "Path",
+    job: str,
+    path: str,
+    content: bytes,
+    *,
+    retried: bool = False,
+    build: str | None = None,
 ) -> None:
-    """Keep an artifact as if `job` had uploaded it; `retried`: that job was retried since."""
+    """Keep an artifact as if `job` had uploaded it; `retried`: that job was retried since.
+
+    build: the id of another build than that of the caller.
+    """
     store = log.with_name(f"{log.name}.artifacts")
     store.mkdir(exist_ok=True)
     number = sum(1 for _ in store.glob("*.content"))
     (store / f"{number}.content").write_bytes(content)
-    entry = {"job": job, "path": path, "number": number, "size": len(content), "retried": retried}
+    entry = {
+        "job": job,
+        "path": path,
+        "number": number,
+        "size": len(content),
+        "retried": retried,
+        "build": build,
+    }
     with (store / "index.jsonl").open("a") as index:
         index.write(json.dumps(entry) + "\n")
 
@@ -248,6 +264,7 @@ def matching(flags: dict[str, str], query: str) -> list[dict[str, object]]:
         for each in artifacts(log_file())
         if pattern.fullmatch(str(each["path"]))
         and step in (None, each["job"])
+        and each["build"] == flags.get("--build")
         and (not each["retried"] or "--include-retried-jobs" in flags or step is not None)
     ]
 

@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 TOKEN = "bkua_0123456789abcdef"
+BUILD_ID = "0193a000-0000-4000-8000-000000000812"
 
 
 @dataclass
@@ -52,7 +53,8 @@ class StandInApi:
             return 401, {"message": "Authentication required."}
         everything = request.query.get("include_retried_jobs") == ["true"]
         jobs = [job for job in self.jobs if everything or not job.get("retried_in_job_id")]
-        return 200, {"number": 812, "state": "running", "jobs": jobs}
+        build = {"id": BUILD_ID, "commit": "4fe1a2b", "branch": "main"}
+        return 200, {**build, "number": 812, "state": "running", "jobs": jobs}
 
     def _upload(self, request: ApiRequest) -> tuple[int, object]:
         if request.headers.get("authorization") != f'Token token="{TOKEN}"':

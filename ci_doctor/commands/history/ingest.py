@@ -1,24 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
 """`ci-doctor history ingest`."""
 
+import os
+from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from ci_doctor.commands import completion_values as values
 from ci_doctor.commands.history.options import database_options, history_settings, opened
 from ci_doctor.commands.options import pass_session
+from ci_doctor.errors import UsageError
+from ci_doctor.model.about import About
 from ci_doctor.session.session import Session
+
+if TYPE_CHECKING:
+    from ci_doctor.history.build_artifacts import BuildFiles
+    from ci_doctor.history.evidence import JobEvidence
+    from ci_doctor.history.ingest import Tell
 
 
 @click.command("ingest")
-@click.argument("paths", nargs=-1, required=True, metavar="PATH…", shell_complete=values.files)
+@click.argument("paths", nargs=-1, metavar="[PATH]…", shell_complete=values.files)
 @click.option(
     "--about",
     multiple=True,
     metavar="KEY=VALUE",
-    help="What files do not say of their job: pipeline, build, step, job, commit, branch, agent, "
+    help="What files do not say of their job: pipeline, build, step, label, job, commit, branch, agent, "
     "queue. Repeatable. [default in a Buildkite job: that job]",
+)
+@click.option(
+    "--build",
+    "builds",
+    multiple=True,
+    metavar="BUILD",
+    help="The artifacts of a build, by buildkite-agent: `current`, a number of this pipeline, an "
+    "address or an id. Repeatable.",
 )
 @database_options
 @pass_session
@@ -28,6 +46,7 @@ def ingest(
     *,
     paths: tuple[str, ...],
     about: tuple[str, ...],
+    builds: tuple[str, ...],
     database: str | None,
     config_path: Path | None,
 ) -> int:
@@ -37,15 +56,38 @@ def ingest(
     pytest-json-report, pytest-reportlog and Buildkite Test Engine. Exit code 86 if no file holds
     evidence.
     """
+    if not paths and not builds:
+        raise UsageError(
+            "nothing is to be ingested", hint="name files, folders, or --build current"
+        )
     session.claim()
     _, address = history_settings(config_path, database)
 
+    from ci_doctor.buildkite.job import step_label
     from ci_doctor.commands.telling.late import LateTeller
     from ci_doctor.history.ingest import ingest as ingested
     from ci_doctor.history.known_job import known_job
     from ci_doctor.history.outcomes.stored import ingest_outcome
 
-    known = known_job(about, session.about)
-    with opened(address) as engine, LateTeller() as tell:
-        result = ingested(engine, paths, known, session.redactor.text, tell)
+    known = known_job(about, session.about, step_label(os.environ))
+    with LateTeller() as tell, ExitStack() as stack:
+        downloaded = _downloaded(builds, known_job(about, About()), stack, tell)
+        engine = stack.enter_context(opened(address))
+        result = ingested(engine, paths, known, session.redactor.text, tell, downloaded=downloaded)
     return session.finish(ingest_outcome(result, address.label), on_stdout=True)
+
+
+def _downloaded(
+    words: tuple[str, ...], asked: "JobEvidence", stack: ExitStack, tell: "Tell"
+) -> "BuildFiles":
+    """The files of the builds, in a folder that `stack` removes. Raises UsageError, InfraError."""
+    from ci_doctor.history.build_artifacts import BuildFiles, build_files
+
+    if not words:
+        return BuildFiles()
+    from ci_doctor.buildkite.named_build import named_build
+    from ci_doctor.system.files.own_directory import own_directory
+
+    builds = [named_build(word, os.environ) for word in words]
+    folder = Path(stack.enter_context(own_directory("history")))
+    return build_files(builds, os.environ, folder, asked, tell)

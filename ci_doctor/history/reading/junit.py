@@ -19,7 +19,7 @@ from ci_doctor.history.evidence import (
     ParsedEvidence,
 )
 from ci_doctor.history.reading.failure_cause import cause_of_message
-from ci_doctor.history.reading.moments import milliseconds, moment_ms
+from ci_doctor.history.reading.moments import has_offset, milliseconds, moment_ms
 
 _MOST_DEPTH: Final = 64
 _MOST_TEXT: Final = 2_000  # characters of a failure's text; its first line names the cause
@@ -57,6 +57,8 @@ class _Document:
         self.attempts: list[AttemptEvidence] = []
         self.started_ms: int | None = None
         self.duration_ms = 0
+        self.ended_ms: int | None = None
+        self.has_offset = False
         self.has_verdict = False
         self._depth = 0
         self._suites: list[int | None] = []
@@ -110,6 +112,10 @@ class _Document:
             self.duration_ms += milliseconds(attributes.get("time")) or 0
         if own is not None and (self.started_ms is None or own < self.started_ms):
             self.started_ms = own
+        if own is not None:
+            ended = own + (milliseconds(attributes.get("time")) or 0)
+            self.ended_ms = ended if self.ended_ms is None else max(self.ended_ms, ended)
+            self.has_offset = self.has_offset or has_offset(attributes["timestamp"])
         self._names.append(attributes.get("name", ""))
         self._suite_number += 1
         self._suites.append(above if own is None else own)
@@ -230,7 +236,12 @@ def read_junit(content: bytes) -> ParsedEvidence | None:
     if document.has_verdict and not document.attempts:
         return None
     job = JobEvidence(started_ms=document.started_ms, duration_ms=document.duration_ms or None)
-    return ParsedEvidence(form=_FORM, job=job, attempts=document.all_attempts())
+    return ParsedEvidence(
+        form=_FORM,
+        job=job,
+        attempts=document.all_attempts(),
+        zoneless_end_ms=None if document.has_offset else document.ended_ms,
+    )
 
 
 def _refuse(*_declaration: object) -> None:

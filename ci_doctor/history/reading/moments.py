@@ -15,7 +15,7 @@ _MOST_MS: Final = 366 * 86_400 * _SECOND
 def moment_ms(text: str | None) -> int | None:
     """The moment of an ISO 8601 text; None if it is none.
 
-    A time without an offset counts as UTC, as Surefire and older pytests mean or should mean it.
+    A time without an offset counts as UTC here; `local_time` moves it if it cannot be.
     """
     if not text:
         return None
@@ -26,6 +26,11 @@ def moment_ms(text: str | None) -> int | None:
         return round(parsed.timestamp() * _SECOND)
     except (ValueError, OverflowError):
         return None
+
+
+def has_offset(text: str) -> bool:
+    """Whether an ISO 8601 text, which is a moment, says how far from UTC it is."""
+    return datetime.fromisoformat(text).tzinfo is not None
 
 
 def epoch_ms(seconds: object) -> int | None:

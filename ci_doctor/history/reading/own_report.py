@@ -101,7 +101,11 @@ def read_record(raw: Any) -> ParsedEvidence:
             is_outside=record.cause.may_be_retried or record.verdict == Verdict.INFRA,
         )
     job = msgspec.structs.replace(
-        job_of(record.about), started_ms=began, duration_ms=duration_ms, cause=cause
+        job_of(record.about),
+        label=record.label if record.about.parallel_index is None else None,
+        started_ms=began,
+        duration_ms=duration_ms,
+        cause=cause,
     )
     return ParsedEvidence(form="job record", job=job)
 

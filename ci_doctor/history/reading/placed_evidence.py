@@ -21,6 +21,7 @@ from ci_doctor.history.evidence import (
     JobEvidence,
     ParsedEvidence,
 )
+from ci_doctor.history.reading.local_time import shift_to_utc
 from ci_doctor.history.reading.stored_text import stored_name, stored_text
 from ci_doctor.model.job_record import JOB_FILE
 from ci_doctor.render import REPORT_FILE
@@ -32,24 +33,30 @@ _RED: Final = frozenset({AttemptOutcome.FAILED, AttemptOutcome.ERROR})
 
 
 class PlacedFile(Struct, frozen=True, kw_only=True):
-    """A file that was read. modified_ms: when it was last written, for evidence without a time."""
+    """A file that was read. modified_ms: when it was last written, for evidence without a time.
+
+    known: what is known of its job beforehand; None for what is known of all files.
+    """
 
     place: str
     sha256: str
     modified_ms: int
     parsed: ParsedEvidence
+    known: JobEvidence | None = None
 
 
 class FileSurroundings(Struct, frozen=True, kw_only=True):
     """What stands around a file.
 
     places: all paths that are read. reports: those of reports with attempts. records: from a
-    folder to the job of its record. jobs: the keys of jobs with such a report.
+    folder to the job of its record. by_job: the same by the job's key. jobs: the keys of jobs with
+    such a report.
     """
 
     places: frozenset[str]
     reports: frozenset[str]
     records: Mapping[str, JobEvidence]
+    by_job: Mapping[str | None, JobEvidence]
     jobs: frozenset[str | None]
 
 
@@ -62,14 +69,12 @@ def surroundings(places: Iterable[str], own: Sequence[PlacedFile]) -> FileSurrou
     """What `own`, the files for which `is_own` is true, say about all others."""
     # One without an attempt says nothing of the tests beside it: `diagnose` writes such reports.
     reports = [file for file in own if file.parsed.form == "report" and file.parsed.attempts]
+    records = [file for file in own if PurePosixPath(file.place).name == JOB_FILE]
     return FileSurroundings(
         places=frozenset(places),
         reports=frozenset(file.place for file in reports),
-        records={
-            str(PurePosixPath(file.place).parent): file.parsed.job
-            for file in own
-            if PurePosixPath(file.place).name == JOB_FILE
-        },
+        records={str(PurePosixPath(file.place).parent): file.parsed.job for file in records},
+        by_job={file.parsed.job.key: file.parsed.job for file in records},
         jobs=frozenset(file.parsed.job.key for file in reports),
     )
 
@@ -92,10 +97,16 @@ def evidence_of_file(
 ) -> EvidenceFile:
     """The evidence of a file with its job.
 
-    That is its own, completed by the job record in the nearest folder above it, then by `known`.
+    That is its own, completed by the job record in the nearest folder above it, then by `known`. The
+    job of an artifact is known, so that its own record counts, wherever it lies.
     """
-    above = _record_above(file.place, around.records)
-    return _with_job(file, _completed(file.parsed.job, above, known))
+    if file.known is None:
+        above = _record_above(file.place, around.records)
+    else:
+        known = file.known
+        above = around.by_job.get(file.parsed.job.key or known.key, JobEvidence())
+    around_it = completed(above, known)
+    return _with_job(_in_utc(file, around_it), around_it)
 
 
 def _record_above(place: str, records: Mapping[str, JobEvidence]) -> JobEvidence:
@@ -106,7 +117,7 @@ def _record_above(place: str, records: Mapping[str, JobEvidence]) -> JobEvidence
     return JobEvidence()
 
 
-def _completed(*jobs: JobEvidence) -> JobEvidence:
+def completed(*jobs: JobEvidence) -> JobEvidence:
     """The first job, with what it does not know from the next ones."""
     values: dict[str, object] = {}
     for job in jobs:
@@ -116,7 +127,30 @@ def _completed(*jobs: JobEvidence) -> JobEvidence:
     return JobEvidence(**values)  # type: ignore[arg-type]
 
 
-def _with_job(file: PlacedFile, job: JobEvidence) -> EvidenceFile:
+def _in_utc(file: PlacedFile, job: JobEvidence) -> PlacedFile:
+    """`file` with its times moved, if they have no offset and cannot be UTC."""
+    parsed = file.parsed
+    if parsed.zoneless_end_ms is None or parsed.job.started_ms is None:
+        return file
+    run = (parsed.job.started_ms, parsed.zoneless_end_ms)
+    ended_ms = None
+    if job.started_ms is not None and job.duration_ms is not None:
+        ended_ms = job.started_ms + job.duration_ms
+    shift = shift_to_utc(
+        run, began_ms=job.started_ms, ended_ms=ended_ms, written_ms=file.modified_ms
+    )
+    if not shift:
+        return file
+    attempts = tuple(
+        each if each.started_ms is None else replace(each, started_ms=each.started_ms + shift)
+        for each in parsed.attempts
+    )
+    own = replace(parsed.job, started_ms=parsed.job.started_ms + shift)
+    return replace(file, parsed=replace(parsed, job=own, attempts=attempts))
+
+
+def _with_job(file: PlacedFile, around_it: JobEvidence) -> EvidenceFile:
+    job = completed(file.parsed.job, around_it)
     started_ms = file.modified_ms if job.started_ms is None else job.started_ms
     # Of its own file alone: the cause of a record is counted with the record.
     own_cause = file.parsed.job.cause
@@ -138,13 +172,21 @@ def _stored_job(job: JobEvidence) -> JobEvidence:
         job,
         key=stored_name(job.key),
         pipeline=stored_name(job.pipeline),
-        step=stored_name(job.step),
+        step=stored_name(_step(job)),
+        label=None,
         branch=stored_name(job.branch),
         commit=stored_name(job.commit),
         agent=stored_name(job.agent),
         queue=stored_name(job.queue),
         cause=_stored_cause(job.cause),
     )
+
+
+def _step(job: JobEvidence) -> str | None:
+    """The step with the label, which tells the jobs of a matrix apart."""
+    if job.label is None or job.step is None or job.label == job.step:
+        return job.label or job.step
+    return f"{job.step} ({job.label})"
 
 
 def _stored_cause(cause: EvidenceCause | None) -> EvidenceCause | None:
@@ -169,6 +211,7 @@ def _timed(attempt: AttemptEvidence, started_ms: int, *, is_outside: bool) -> At
 
 def _key(file: PlacedFile, job: JobEvidence) -> str:
     """A key for a job without an id: its place in the build, else the file itself."""
-    if job.pipeline is not None and job.build is not None and job.step is not None:
-        return f"{job.pipeline}/{job.build}/{job.step}"
+    step = _step(job)
+    if job.pipeline is not None and job.build is not None and step is not None:
+        return f"{job.pipeline}/{job.build}/{step}"
     return f"file:{(file.parsed.key or file.sha256)[:32]}"

@@ -13,7 +13,8 @@ class IngestFacts(Facts, frozen=True, kw_only=True):
     """What came into the database.
 
     files: new ones, with `attempts` in all. known_files: that were there already. left_out: files
-    that say what another file says. unreadable: from a path to what is wrong with it.
+    that say what another file says. unreadable: from a path to what is wrong with it. late_jobs: ids
+    of jobs whose branch, commit or step came after attempts that are counted already.
     """
 
     database: str
@@ -22,6 +23,7 @@ class IngestFacts(Facts, frozen=True, kw_only=True):
     known_files: int
     left_out: tuple[str, ...]
     unreadable: dict[str, str]
+    late_jobs: tuple[str, ...] = ()
 
 
 class RateFacts(Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ci_doctor.buildkite.job import CONTEXT_LIMIT, JobEnvironment
+from ci_doctor.buildkite.job import CONTEXT_LIMIT, JobEnvironment, step_label
 
 ENVIRON = {
     "BUILDKITE": "true",
@@ -151,3 +151,11 @@ def test_long_contexts_that_differ_at_their_end_stay_different() -> None:
     one, two = (JobEnvironment(job_id="j", step_key="k" * 120 + end).step_context() for end in "ab")
 
     assert one != two
+
+
+def test_a_label_belongs_to_a_step_unless_the_job_is_a_parallel_one() -> None:
+    environ = {"BUILDKITE": "true", "BUILDKITE_JOB_ID": "7", "BUILDKITE_LABEL": "cuda 12"}
+
+    assert step_label(environ) == "cuda 12"
+    assert step_label({**environ, "BUILDKITE_PARALLEL_JOB": "0"}) is None
+    assert step_label({"BUILDKITE_LABEL": "cuda 12"}) is None

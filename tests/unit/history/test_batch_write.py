@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import sqlalchemy as sa
+from msgspec.structs import replace
 
 from ci_doctor.history.batch_write import EvidenceWriter
 from ci_doctor.history.engine import reading
@@ -64,3 +65,19 @@ def test_the_files_of_one_job_are_one_job(tmp_path: Path) -> None:
             jobs = [tuple(row) for row in connection.execute(query)]
 
     assert jobs == [(1, 2, 600_000)]
+
+
+def test_a_job_whose_commit_comes_after_its_attempts_is_named(tmp_path: Path) -> None:
+    early = run([("x", F)], at=1, commit=None, branch=None)
+    late = run([("y", P)], at=1, commit="a", step="unit")
+    late = replace(late, job=replace(late.job, key=early.job.key))
+    other = run([("x", P)], at=2, commit="a")
+
+    with engine_of(tmp_path / "h.sqlite") as engine:
+        writer = EvidenceWriter(engine)
+        first = writer.write([early, other], 0)
+        second = writer.write([late, other], 0)
+        third = writer.write([replace(late, sha256="f" * 64)], 0)
+
+    assert (first.late_jobs, third.late_jobs) == ((), ())
+    assert second.late_jobs == (early.job.key,)

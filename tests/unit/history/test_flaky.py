@@ -154,3 +154,15 @@ def test_a_retry_of_one_step_that_passes_proves_a_flake_beside_the_other_steps(
         (flaky,) = flaky_facts(connection, WHOLE).flaky
 
     assert (flaky.is_proven, flaky.mixed_commits) == (True, 1)
+
+
+def test_a_test_that_always_fails_in_one_step_does_not_change_its_result(tmp_path: Path) -> None:
+    runs = []
+    for at in range(4):
+        runs.append(run([("test_x", F)], at=2 * at, commit=f"c{at}", step="cpu"))
+        runs.append(run([("test_x", P)], at=2 * at + 1, commit=f"c{at}", step="gpu"))
+
+    with history(tmp_path / "h.sqlite", runs) as connection:
+        facts = flaky_facts(connection, WHOLE)
+
+    assert facts.flaky == ()

@@ -14,7 +14,8 @@ def test_words_name_the_job() -> None:
 
 def test_a_job_of_buildkite_is_known_and_a_checkout_alone_is_not() -> None:
     assert known_job((), About(job="7", commit="abc")).commit == "abc"
-    assert known_job((), About(commit="abc")) == JobEvidence()
+    assert known_job((), About(job="7"), "cuda 12").label == "cuda 12"
+    assert known_job((), About(commit="abc"), "cuda 12") == JobEvidence()
 
 
 @pytest.mark.parametrize("word", ["commit", "commit=", "comit=abc", "build=x", f"build={10**20}"])

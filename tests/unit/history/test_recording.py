@@ -1,5 +1,6 @@
 from pathlib import Path
 
+import pytest
 import sqlalchemy as sa
 
 from ci_doctor.history.address import DatabaseAddress
@@ -38,3 +39,18 @@ def test_what_cannot_be_written_is_a_line(tmp_path: Path) -> None:
     (line,) = lines_of(record(address, failed("1")))
 
     assert line.startswith("not written: cannot open ")
+
+
+def test_a_run_in_a_job_of_a_matrix_has_its_label_in_its_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BUILDKITE", "true")
+    monkeypatch.setenv("BUILDKITE_JOB_ID", "1")
+    monkeypatch.setenv("BUILDKITE_LABEL", "cuda 12")
+    monkeypatch.delenv("BUILDKITE_PARALLEL_JOB", raising=False)
+    report = a_report(Verdict.PASS, about=About(job="1", step="unit"))
+
+    record(DatabaseAddress(file=tmp_path / "h.sqlite"), report)
+
+    with engine_of(tmp_path / "h.sqlite") as engine, reading(engine) as connection:
+        assert connection.scalar(sa.select(JOB.c.step)) == "unit (cuda 12)"

@@ -179,3 +179,15 @@ def test_the_verdict_of_a_run_of_ours_is_no_test() -> None:
     verdict = case(FAILURE, 'classname="ci-doctor.diagnose" name="verdict"')
 
     assert read_junit(verdict.encode()) is None
+
+
+@pytest.mark.parametrize(
+    ("at", "end"), [("2026-11-03T10:00:00", 1_793_700_002_500), ("2026-11-03T10:00:00Z", None)]
+)
+def test_a_file_without_offsets_says_when_it_ended_if_utc_is_meant(
+    at: str, end: int | None
+) -> None:
+    evidence = read_junit(junit_of([("test_x", True)], at).encode())
+
+    assert evidence is not None
+    assert evidence.zoneless_end_ms == end

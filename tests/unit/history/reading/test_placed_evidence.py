@@ -1,5 +1,7 @@
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from ci_doctor.history.evidence import (
     AttemptEvidence,
     AttemptOutcome,
@@ -93,3 +95,52 @@ def test_a_report_without_attempts_stands_for_no_tests() -> None:
 
     assert [len(each.attempts) for each in evidence] == [0, 1, 1]
     assert left_out == []
+
+
+def test_an_artifact_belongs_to_the_record_of_its_job_wherever_that_lies() -> None:
+    cause = EvidenceCause(fingerprint="f", title="no disk", is_outside=True)
+    record = ParsedEvidence(form="job record", job=JobEvidence(key="7", agent="a", cause=cause))
+    above = ParsedEvidence(form="job record", job=JobEvidence(key="8", agent="b"))
+    file = replace(junit("out/junit.xml"), known=JobEvidence(key="7", build=812))
+    files = [placed("7/job.json", record), placed("out/job.json", above), file]
+
+    evidence, _ = evidence_files(files, JobEvidence(step="the step of who ingests"))
+
+    (job,) = [each.job for each in evidence if each.form == "junit"]
+    assert (job.key, job.agent, job.build, job.step) == ("7", "a", 812, None)
+    (attempt,) = [attempt for each in evidence for attempt in each.attempts]
+    assert attempt.outcome is AttemptOutcome.INFRA
+
+
+def test_local_times_are_moved_into_their_job() -> None:
+    hour = 3_600_000
+    attempt = replace(FAILED, started_ms=2 * hour)
+    parsed = ParsedEvidence(
+        form="junit",
+        job=JobEvidence(started_ms=2 * hour),
+        attempts=(attempt,),
+        zoneless_end_ms=2 * hour + 5_000,
+    )
+    job = JobEvidence(key="7", started_ms=10 * hour, duration_ms=60_000)
+    record = placed("7/job.json", ParsedEvidence(form="job record", job=job))
+    file = replace(placed("7/junit.xml", parsed), modified_ms=10 * hour + 6_000)
+
+    evidence, _ = evidence_files([record, file], JobEvidence())
+
+    moved = evidence[1]
+    assert moved.job.started_ms == 10 * hour
+    assert [each.started_ms for each in moved.attempts] == [10 * hour]
+
+
+def test_the_jobs_of_a_matrix_are_steps_of_their_own() -> None:
+    files = []
+    for label in ("cuda 12", "cuda 13"):
+        job = JobEvidence(key=label, step="unit", label=label)
+        files.append(placed(f"{label}/job.json", ParsedEvidence(form="job record", job=job)))
+        # A report knows the key of its step, and no label.
+        own = ParsedEvidence(form="report", job=JobEvidence(key=label, step="unit"))
+        files.append(placed(f"{label}/report.json", own))
+
+    evidence, _ = evidence_files(files, JobEvidence())
+
+    assert [each.job.step for each in evidence] == ["unit (cuda 12)"] * 2 + ["unit (cuda 13)"] * 2

@@ -8,18 +8,17 @@ come from jobs that anybody's change may have written.
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
 from msgspec import Struct
 
 from ci_doctor.buildkite.artifact import Artifact
-from ci_doctor.model.job_record import JOB_FILE
 
 # Where `build publish` puts the report of the whole build.
 PUBLISHED_FOLDER = "ci-doctor-build"
 # It is no report of a job.
 _REPORT_OF_THE_BUILD = f"{PUBLISHED_FOLDER}/report.json"
-NAMES = (JOB_FILE, "report.json")
 _JOB = re.compile(r"[0-9A-Za-z-]{1,64}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _LONGEST_PATH = 1000
@@ -37,7 +36,7 @@ class DownloadLimits(Struct, frozen=True, kw_only=True):
 
 
 class DownloadPlan(Struct, frozen=True, kw_only=True):
-    """What to download of one file name.
+    """What to download of one file name, or of a pattern of names such as `*.xml`.
 
     whole: one call for what no other artifact's path is. by_itself: artifacts that need a call each.
     problems: sentences about what is left out.
@@ -51,7 +50,12 @@ class DownloadPlan(Struct, frozen=True, kw_only=True):
     @property
     def query(self) -> str:
         """What the agent is asked for; its `*` stands for folders too."""
-        return f"*/{self.name}"
+        return query_of(self.name)
+
+
+def query_of(name: str) -> str:
+    """The query of the agent for files called `name`, or those whose names match it."""
+    return name if name.startswith("*") else f"*/{name}"
 
 
 def plan_download(
@@ -80,7 +84,7 @@ def plan_download(
 def _concerns(artifact: Artifact, name: str, own_job: str | None) -> bool:
     if artifact.job == own_job or artifact.path == _REPORT_OF_THE_BUILD:
         return False
-    return PurePosixPath(artifact.path).name == name
+    return fnmatchcase(PurePosixPath(artifact.path).name, name)
 
 
 def is_safe(artifact: Artifact) -> bool:
