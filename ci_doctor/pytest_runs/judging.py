@@ -47,6 +47,12 @@ class TestJudgement(Struct, frozen=True, kw_only=True):
     is_new: bool = False
     cause: str | None = None
 
+    @property
+    def is_plain_pass(self) -> bool:
+        """Whether it did nothing but pass once in the suite."""
+        is_pass = self.verdict is Verdict.PASS and len(self.runs) == 1
+        return is_pass and self.runs[0].is_plain_pass
+
     def of(self, *kinds: RunKind) -> tuple[TestAttempt, ...]:
         """The attempts in runs of these kinds."""
         return tuple(run.attempt for run in self.runs if run.kind in kinds)
