@@ -103,8 +103,9 @@ def _runs_by_test(sessions: Sequence[PytestSession]) -> dict[str, list[RunAttemp
             for name in session.collected or ():
                 runs.setdefault(name, [])
     for session in sessions:
+        is_of_suite = session.kind.is_of_suite
         for attempt in session.attempts:
-            if session.kind.is_of_suite or attempt.test in runs:
+            if is_of_suite or attempt.test in runs:
                 runs.setdefault(attempt.test, []).append(_run_attempt(session, attempt))
     return runs
 
