@@ -23,6 +23,9 @@ def case_of(judged: TestJudgement, result: PytestResult) -> Case:
     """The case of one test, with all of its attempts if there were several."""
     group, name = group_and_name(judged.test)
     last = judged.last
+    if judged.is_plain_pass and last is not None:
+        # By far the most of them.
+        return Case(group=group, name=name, outcome=CaseOutcome.PASSED, duration_s=last.duration_s)
     outcome = _CASE_OUTCOMES[judged.verdict]
     message = None if judged.verdict is Verdict.PASS else judged.why
     if is_skipped(judged):

@@ -47,6 +47,12 @@ class TestJudgement(Struct, frozen=True, kw_only=True):
     is_new: bool = False
     cause: str | None = None
 
+    @property
+    def is_plain_pass(self) -> bool:
+        """Whether it did nothing but pass once in the suite."""
+        is_pass = self.verdict is Verdict.PASS and len(self.runs) == 1
+        return is_pass and self.runs[0].is_plain_pass
+
     def of(self, *kinds: RunKind) -> tuple[TestAttempt, ...]:
         """The attempts in runs of these kinds."""
         return tuple(run.attempt for run in self.runs if run.kind in kinds)
@@ -97,8 +103,9 @@ def _runs_by_test(sessions: Sequence[PytestSession]) -> dict[str, list[RunAttemp
             for name in session.collected or ():
                 runs.setdefault(name, [])
     for session in sessions:
+        is_of_suite = session.kind.is_of_suite
         for attempt in session.attempts:
-            if session.kind.is_of_suite or attempt.test in runs:
+            if is_of_suite or attempt.test in runs:
                 runs.setdefault(attempt.test, []).append(_run_attempt(session, attempt))
     return runs
 

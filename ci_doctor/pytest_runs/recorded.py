@@ -2,6 +2,7 @@
 """From the records of a run and the end of its process to the attempts of its tests. Pure."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -20,6 +21,8 @@ from ci_doctor.pytest_runs.records import (
 from ci_doctor.system.processes.process import describe_exit, signal_name
 
 _FAILED = frozenset({"failed", "rerun", "retried"})
+_OF_TESTS = (TestStartRecord, TestRecord)
+_COMBINATIONS = 1024  # of phases and their outcomes; a suite has a dozen
 
 
 class PytestEnd(Struct, frozen=True, kw_only=True):
@@ -51,10 +54,11 @@ def session_of(
 ) -> PytestSession:
     """The run of pytest that wrote these records and ended so."""
     code, signal = _status(end.returncode)
+    rare = _without_tests(read)
     session = PytestSession(
         kind=kind,
         chosen=chosen,
-        attempts=_attempts(read, end),
+        attempts=_attempts(read, rare, end),
         exit_code=code,
         signal=signal,
         collected=collected,
@@ -66,7 +70,13 @@ def session_of(
         left_over=end.left_over,
         damaged=read.damaged,
     )
-    return _with_circumstances(session, read)
+    return _with_circumstances(session, rare)
+
+
+def _without_tests(read: ReadRecords) -> ReadRecords:
+    """All but the starts and the ends of tests: a few, of a hundred thousand records."""
+    rare = [each for each in read.records if not isinstance(each, _OF_TESTS)]
+    return ReadRecords(records=tuple(rare), damaged=read.damaged)
 
 
 def _status(returncode: int | None) -> tuple[int | None, str | None]:
@@ -133,11 +143,11 @@ def _order(read: ReadRecords) -> dict[int, tuple[str, ...]]:
     return {pid: tuple(names) for pid, names in order.items()}
 
 
-def _attempts(read: ReadRecords, end: PytestEnd) -> tuple[TestAttempt, ...]:
+def _attempts(read: ReadRecords, rare: ReadRecords, end: PytestEnd) -> tuple[TestAttempt, ...]:
     """All attempts, those without a result too, in the order of their ends."""
-    workers = {each.p: each.worker for each in read.records if isinstance(each, ProcessRecord)}
-    lost = [*_unfinished(read, end, workers)]
-    lost += _crashed_before_their_start(read, {attempt.test for attempt in lost})
+    workers = {each.p: each.worker for each in rare.records if isinstance(each, ProcessRecord)}
+    lost = [*_unfinished(read, rare, end, workers)]
+    lost += _crashed_before_their_start(rare, {attempt.test for attempt in lost})
     # Of one test, an attempt that crashed comes before those that ended: it was tried again.
     return (*lost, *_with_result(read, end, workers))
 
@@ -156,11 +166,11 @@ def _with_result(
 
 
 def _unfinished(
-    read: ReadRecords, end: PytestEnd, workers: Mapping[int, str | None]
+    read: ReadRecords, rare: ReadRecords, end: PytestEnd, workers: Mapping[int, str | None]
 ) -> Iterator[TestAttempt]:
     """Attempts that began, of processes that did not finish."""
-    finished = {each.p for each in read.records if isinstance(each, FinishRecord)}
-    crashes = _crashes(read)
+    finished = {each.p for each in rare.records if isinstance(each, FinishRecord)}
+    crashes = _crashes(rare)
     for start in _without_result(read):
         if start.p not in finished:
             yield _without_end(start, workers.get(start.p), end, crashes.get(start.id))
@@ -199,7 +209,7 @@ def _ended(
 ) -> TestAttempt:
     return TestAttempt(
         test=record.id,
-        outcome=_outcome(record.phases),
+        outcome=_outcome(tuple([phase[:2] for phase in record.phases])),
         pid=record.p,
         index=record.n,
         worker=worker,
@@ -231,21 +241,22 @@ def _within(attempt: TestAttempt, limit_s: float | None) -> TestAttempt:
     return replace(attempt, outcome=PytestOutcome.TIMEOUT, message=message)
 
 
-def _outcome(phases: Sequence[tuple[str, str, float]]) -> PytestOutcome:
+@lru_cache(_COMBINATIONS)
+def _outcome(phases: tuple[tuple[str, str], ...]) -> PytestOutcome:
     """The worst of all phases: a subtest that failed is a phase of its own."""
-    outcomes = {outcome for _, outcome, _ in phases}
-    if any(outcome in _FAILED for when, outcome, _ in phases if when == "call"):
+    outcomes = {outcome for _, outcome in phases}
+    if any(outcome in _FAILED for when, outcome in phases if when == "call"):
         return PytestOutcome.FAILED
     if outcomes & _FAILED:
         return PytestOutcome.ERROR
     # `pytest.exit` in a teardown leaves it out.
-    if not any(when == "teardown" for when, _, _ in phases):
+    if not any(when == "teardown" for when, _ in phases):
         return PytestOutcome.LOST
     for outcome in (PytestOutcome.XFAILED, PytestOutcome.XPASSED, PytestOutcome.SKIPPED):
         if outcome in outcomes:
             return outcome
     # A test is no pass without its call, nor with an outcome that nobody knows.
-    if outcomes == {"passed"} and any(when == "call" for when, _, _ in phases):
+    if outcomes == {"passed"} and any(when == "call" for when, _ in phases):
         return PytestOutcome.PASSED
     return PytestOutcome.LOST
 

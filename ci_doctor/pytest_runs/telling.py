@@ -38,6 +38,8 @@ def is_skipped(judged: TestJudgement) -> bool:
 
 def is_worth_telling(judged: TestJudgement) -> bool:
     """Whether it did more than pass, in the suite and before another test in an order."""
+    if judged.is_plain_pass:
+        return False
     if judged.verdict is not Verdict.PASS:
         return True
     return any(not run.attempt.is_green or run.kind is RunKind.NEW for run in judged.runs)

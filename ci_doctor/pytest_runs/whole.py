@@ -120,6 +120,8 @@ def _why_missing(last: PytestSession) -> str:
         return f"; {last.interrupted} interrupted the run"
     if last.stopped:
         return f"; pytest stopped: {last.stopped}"
+    if last.collect_errors:
+        return "; pytest runs none if it cannot collect all"
     if last.exit_code == _INTERRUPTED:
         return "; pytest was interrupted"
     return ""

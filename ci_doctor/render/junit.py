@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import assert_never
 
+from msgspec.structs import replace
+
 from ci_doctor.model.finding import Finding
 from ci_doctor.model.outcome import CaseOutcome, Failure
 from ci_doctor.model.report import Report
@@ -44,15 +46,14 @@ def render(report: Report, *, form: JunitForm = JunitForm.VERDICT) -> str:
     case is red: the file is all green only if the command succeeds. If there are too many, failures
     are kept first and the verdict's `system-out` counts what was left out.
     """
-    report = cleaned(report)
-    results: list[JunitResult] = []
-    if form is JunitForm.REQUESTS:
-        results += [case_result(case) for case in report.cases]
-    # One place is the verdict's.
-    kept = kept_results([[result] for result in results], MOST_RESULTS - 1)
+    cases = report.cases if form is JunitForm.REQUESTS else ()
+    # One place is the verdict's. Before they are cleaned: there may be a hundred thousand.
+    shown = kept_results([[case] for case in cases], MOST_RESULTS - 1)
+    report = cleaned(replace(report, cases=tuple(shown)))
+    kept = [case_result(case) for case in report.cases]
     is_red = any(result.outcome in FAILURES for result in kept)
-    if not is_red or len(kept) < len(results):
-        note = "\n".join(_notes(report, len(results), len(kept)))
+    if not is_red or len(kept) < len(cases):
+        note = "\n".join(_notes(report, len(cases), len(kept)))
         verdict = _verdict(report, note, measured_s=_total_s(kept))
         kept.insert(0, verdict)
     return document(report, kept)

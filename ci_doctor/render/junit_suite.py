@@ -7,7 +7,7 @@ test case at most: bktec (internal/runner/junit_xml.go), the plugin junit-annota
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple, assert_never
+from typing import NamedTuple, TypeVar, assert_never
 from xml.etree import ElementTree as ET
 
 from ci_doctor.model.outcome import Case, CaseOutcome
@@ -34,6 +34,9 @@ class JunitResult(NamedTuple):
     file: str | None = None
     line: int | None = None
     note: str = ""
+
+
+_Result = TypeVar("_Result", JunitResult, Case)
 
 
 def document(report: Report, results: Sequence[JunitResult], note: str = "") -> str:
@@ -69,8 +72,8 @@ def case_result(case: Case, note: str = "") -> JunitResult:
     )
 
 
-def kept_results(groups: Sequence[Sequence[JunitResult]], most: int) -> list[JunitResult]:
-    """At most `most` results in their order; a group of them is kept whole or left out.
+def kept_results(groups: Sequence[Sequence[_Result]], most: int) -> list[_Result]:
+    """At most `most` results or cases in their order; a group of them is kept whole or left out.
 
     Groups with a failure are kept first, then earlier ones.
     """
@@ -82,13 +85,13 @@ def kept_results(groups: Sequence[Sequence[JunitResult]], most: int) -> list[Jun
         if len(groups[index]) <= room:
             room -= len(groups[index])
             chosen.add(index)
-    results: list[JunitResult] = []
+    results: list[_Result] = []
     for index in sorted(chosen):
         results += groups[index]
     return results
 
 
-def _has_failed(group: Sequence[JunitResult]) -> bool:
+def _has_failed(group: Sequence[JunitResult] | Sequence[Case]) -> bool:
     return any(result.outcome in FAILURES for result in group)
 
 

@@ -571,3 +571,16 @@ def test_the_command_of_a_finding_fails_as_the_test_did(project: TestProject) ->
     assert ran.code == 1
     assert again.returncode == 1, again.stdout + again.stderr
     assert "assert not True" in again.stdout
+
+
+def test_tests_that_never_began_are_one_finding_and_never_a_pass(project: TestProject) -> None:
+    project.put("conftest.py", "def pytest_runtestloop(session): return True\n")
+    project.put("test_a.py", "".join(f"def test_{number}(): pass\n" for number in range(60)))
+
+    ran = project.doctor()
+
+    assert ran.code == 86
+    assert project.report["verdict"] == "void"
+    assert project.report["facts"]["counts"] == {"void": 60}
+    assert [finding["rule"] for finding in project.report["findings"]] == ["test-run/not-whole"]
+    assert "60 of 60" in project.report["findings"][0]["summary"]

@@ -114,15 +114,25 @@ def hide_places(text: str, assignments: re.Pattern[str], *, more_names: bool) ->
 
     `more_names` says that `assignments` matches names beyond the built-in ones.
     """
-    # Most texts hold no root; to look for the roots first is ten times as fast as the patterns.
-    lowered = text.lower()
-    if more_names or any(root in lowered for root in _roots((*STEMS, *HEADERS))):
+    if more_names or may_name_secret(text):
         text = assignments.sub(_hidden_assignment, text)
         text = _HEADER.sub(_hidden_header, text)
     if "://" in text and "@" in text:
         text = _ADDRESS.sub(_hidden_address, text)
         text = _USER_AND_PASSWORD.sub(_hidden_address, text)
     return text
+
+
+def may_name_secret(text: str) -> bool:
+    """Whether a built-in name of a secret could stand in `text`.
+
+    Most texts hold no root; to look for the roots first is ten times as fast as the patterns.
+    """
+    lowered = text.lower()
+    for root in _roots((*STEMS, *HEADERS)):  # noqa: SIM110 - a loop takes half the time of `any`
+        if root in lowered:
+            return True
+    return False
 
 
 @cache

@@ -88,6 +88,14 @@ def test_an_interruption_is_one_sentence_with_a_count_and_a_few_names() -> None:
     assert problem.detail.splitlines() == ["t0", "t1", "t2", "t3", "t4", "and 35 more"]
 
 
+def test_tests_without_a_result_for_what_cannot_be_collected_were_not_interrupted() -> None:
+    stopped = session(attempts=(), exit_code=2, finished=2, collect_errors={"b.py": "x"})
+
+    problem = run_problems([stopped])[-1]
+
+    assert problem.text.endswith("no result; pytest runs none if it cannot collect all")
+
+
 @pytest.mark.parametrize(
     ("args", "question"),
     [

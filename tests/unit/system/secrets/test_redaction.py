@@ -8,9 +8,10 @@ from urllib.parse import quote
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from ci_doctor.model.finding import Evidence
-from ci_doctor.model.outcome import Attempt, Case, CaseOutcome
+from ci_doctor.model.outcome import Attempt, Case, CaseAttempt, CaseOutcome
 from ci_doctor.model.report import SCHEMA
 from ci_doctor.model.table import text_table
 from ci_doctor.render import json as report_json
@@ -241,3 +242,36 @@ def test_the_value_of_a_variable_that_ends_with_pass_is_a_secret() -> None:
     redactor = Redactor.from_environment({"DB_PASS": "xyzzy-4711"})
 
     assert redactor.text("got xyzzy-4711; tests_pass=12") == "got [redacted]; tests_pass=12"
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "hunter2-of-the-build",
+        "ghp_" + "a1B2" * 9,
+        "Authorization: Bearer aaaa",
+        "DB_PASSWORD=x1",
+        "https://user:word@host/",
+        "hunter2-\x1b[1mof-the-build",
+        "-----BEGIN RSA PRIVATE KEY-----\nAAAA",
+    ],
+)
+@pytest.mark.parametrize("field", ["group", "name", "message", "detail", "attempts"])
+def test_a_secret_in_one_of_many_cases_is_hidden_as_if_it_were_alone(
+    secret: str, field: str
+) -> None:
+    redactor = Redactor(["hunter2-of-the-build"])
+    plain = [
+        Case(group="g", name=f"t{number}", outcome=CaseOutcome.PASSED) for number in range(250)
+    ]
+    value = (
+        (CaseAttempt(outcome=CaseOutcome.FAILED, message=secret),)
+        if field == "attempts"
+        else secret
+    )
+    holding = replace(plain[0], **{field: value})
+
+    cases = redactor.report(replace(a_report(), cases=(*plain, holding, *plain))).cases
+
+    assert cases == (*plain, redactor.value(holding), *plain)
+    assert cases[250] != holding
