@@ -12,22 +12,21 @@ from msgspec.structs import asdict, replace
 from ci_doctor.model.outcome import Case
 from ci_doctor.model.report import Report
 from ci_doctor.model.table import Row
+from ci_doctor.system.secrets.case_batches import batches_of_cases, may_hold_secret
 from ci_doctor.system.secrets.patterns import (
     PLACEHOLDER,
     assignment,
     hide_places,
-    may_name_secret,
     name_pattern,
     secret_values,
 )
-from ci_doctor.system.secrets.tokens import LONGEST_TOKEN, Span, may_hold_token, token_spans
+from ci_doctor.system.secrets.tokens import LONGEST_TOKEN, Span, token_spans
 from ci_doctor.system.secrets.written_forms import COMMON, to_bytes, written_forms
 
 _COLOUR = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")  # ECMA-48 CSI
 # `HF_TOKEN of vllm`: a variable inside a label; a plain word such as `token` is none.
 _VARIABLE = re.compile(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b")
 
-_BATCH = 100  # cases
 # Types of values that hold no text.
 _WITHOUT_TEXT = frozenset({type(None), bool, int, float})
 
@@ -112,28 +111,12 @@ class Redactor:
     def _cases(self, cases: Sequence[Case]) -> tuple[Case, ...]:
         """Cases of a suite, of which there may be a hundred thousand, looked through by the batch."""
         hidden: list[Case] = []
-        for start in range(0, len(cases), _BATCH):
-            batch = cases[start : start + _BATCH]
-            if self._may_hold_secret(batch):
+        for batch in batches_of_cases(cases):
+            if self._more_names or may_hold_secret(batch, self._forms):
                 hidden += [self.value(case) for case in batch]
             else:
                 hidden += batch
         return tuple(hidden)
-
-    def _may_hold_secret(self, cases: Sequence[Case]) -> bool:
-        """Whether something in `cases` could have to go; never false if it has to.
-
-        A line of the batch is a text of a case: what no line holds the beginning of, none of them holds.
-        """
-        if self._more_names or any(case.attempts for case in cases):
-            return True
-        text = "\n".join(
-            f"{case.group}\n{case.name}\n{case.message}\n{case.detail}" for case in cases
-        )
-        if "\x1b" in text or "://" in text or may_name_secret(text):
-            return True
-        content = to_bytes(text)
-        return may_hold_token(content) or any(form in content for form in self._forms)
 
     def value(self, value: Any) -> Any:
         """Return a JSON value or a tree of structs without secrets in any of its strings."""
