@@ -2,12 +2,12 @@
 """From the records of a run and the end of its process to the attempts of its tests. Pure."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import lru_cache
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.pytest_runs.attempt import PytestOutcome, PytestSession, RunKind, TestAttempt
+from ci_doctor.pytest_runs.phase_outcomes import outcome_of
 from ci_doctor.pytest_runs.records import (
     CollectErrorRecord,
     CrashRecord,
@@ -20,9 +20,7 @@ from ci_doctor.pytest_runs.records import (
 )
 from ci_doctor.system.processes.process import describe_exit, signal_name
 
-_FAILED = frozenset({"failed", "rerun", "retried"})
 _OF_TESTS = (TestStartRecord, TestRecord)
-_COMBINATIONS = 1024  # of phases and their outcomes; a suite has a dozen
 
 
 class PytestEnd(Struct, frozen=True, kw_only=True):
@@ -209,7 +207,7 @@ def _ended(
 ) -> TestAttempt:
     return TestAttempt(
         test=record.id,
-        outcome=_outcome(tuple([phase[:2] for phase in record.phases])),
+        outcome=outcome_of(tuple([phase[:2] for phase in record.phases])),
         pid=record.p,
         index=record.n,
         worker=worker,
@@ -239,26 +237,6 @@ def _within(attempt: TestAttempt, limit_s: float | None) -> TestAttempt:
         return attempt
     message = f"ran for {seconds:g} s, longer than {limit_s:g} s"
     return replace(attempt, outcome=PytestOutcome.TIMEOUT, message=message)
-
-
-@lru_cache(_COMBINATIONS)
-def _outcome(phases: tuple[tuple[str, str], ...]) -> PytestOutcome:
-    """The worst of all phases: a subtest that failed is a phase of its own."""
-    outcomes = {outcome for _, outcome in phases}
-    if any(outcome in _FAILED for when, outcome in phases if when == "call"):
-        return PytestOutcome.FAILED
-    if outcomes & _FAILED:
-        return PytestOutcome.ERROR
-    # `pytest.exit` in a teardown leaves it out.
-    if not any(when == "teardown" for when, _ in phases):
-        return PytestOutcome.LOST
-    for outcome in (PytestOutcome.XFAILED, PytestOutcome.XPASSED, PytestOutcome.SKIPPED):
-        if outcome in outcomes:
-            return outcome
-    # A test is no pass without its call, nor with an outcome that nobody knows.
-    if outcomes == {"passed"} and any(when == "call" for when, _ in phases):
-        return PytestOutcome.PASSED
-    return PytestOutcome.LOST
 
 
 def _without_end(
