@@ -14,8 +14,10 @@ from ci_doctor.supervision.run import run
 from ci_doctor.system.relay.start import CommandRefusedError
 
 
-def run_supervised(session: Session, request: SupervisionRequest) -> int:
+def run_supervised(session: Session, request: SupervisionRequest, loaded: Config) -> int:
     """Run the command beside us, report how it ended, and end as it did.
+
+    A failure goes into the history, if there is one.
 
     Returns 126 or 127 if the system does not run it, as if we had become it.
     """
