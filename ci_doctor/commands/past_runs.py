@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the history of the configuration: what `ci-doctor pytest` asks about earlier runs."""
 
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from msgspec.structs import replace
+
+from ci_doctor.buildkite.job import step_label
 from ci_doctor.errors import CiDoctorError, InfraError
 from ci_doctor.history.address import DatabaseAddress
 from ci_doctor.model.about import About
@@ -33,12 +37,12 @@ class PastRuns:
     ) -> Mapping[str, Sequence[PastJob]]:
         """By node id, the jobs of `commits`. Raises CiDoctorError."""
         names = {test: _identity(test) for test in tests}
-        about = self._about
+        pipeline, step = _place(self._about)
 
         def ask(connection: "Connection") -> dict[str, list[PastJob]]:
             from ci_doctor.history.reading.moments import utc_text
 
-            kept = _commit_jobs(connection, commits, about.pipeline, about.step)
+            kept = _commit_jobs(connection, commits, pipeline, step)
             found = kept.of_tests(set(names.values()))
             distance = {commit: number for number, commit in enumerate(commits)}
             jobs: dict[str, list[PastJob]] = {}
@@ -118,6 +122,17 @@ def _commit_jobs(
     from ci_doctor.history.commit_jobs import CommitJobs
 
     return CommitJobs(connection, commits, pipeline=pipeline, step=step)
+
+
+def _place(about: About) -> tuple[str | None, str | None]:
+    """The pipeline and the step under which the history keeps a run here; None for an unknown one."""
+    from ci_doctor.history.reading.own_report import job_of
+    from ci_doctor.history.reading.placed_evidence import labelled_step
+    from ci_doctor.history.reading.stored_text import stored_name
+
+    label = step_label(os.environ) if about.job is not None else None
+    step = labelled_step(replace(job_of(about), label=label))
+    return stored_name(about.pipeline), stored_name(step)
 
 
 def _identity(test: str) -> tuple[str, str]:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.cli import doctor
 from tests.support.git_repository import commit, git, make_repository
-from tests.support.histories import BEGIN_MS, HOUR_MS, P, engine_of, history, run
+from tests.support.histories import BEGIN_MS, HOUR_MS, F, P, engine_of, history, run
 from tests.support.pytest_projects import TestProject, make_environment
 from tests.support.silent_server import LOGGED_IN, silent_server
 
@@ -47,14 +47,23 @@ def test_the_history_tells_a_regression_new_tests_and_an_entry_that_may_go(
     now = int((time.time() * 1000 - BEGIN_MS) / HOUR_MS)
     # Four jobs a day at the base, for twenty days.
     passed = [("test_value", P), ("test_held", P)]
-    runs = [run(passed, at=now - 6 * number, commit=base) for number in range(80)]
+    step = "unit (cuda 12)"
+    runs = [run(passed, at=now - 6 * number, commit=base, step=step) for number in range(80)]
+    runs.append(run([("test_value", F)], at=now, commit=base, step="unit (cuda 13)"))
     with history(tmp_path / "h.sqlite", runs):
         pass
 
     ran = project.doctor(
         "--new-tests=2",
         "--reruns=0",
-        env={"CI_DOCTOR_HISTORY_DATABASE": str(tmp_path / "h.sqlite")},
+        env={
+            "CI_DOCTOR_HISTORY_DATABASE": str(tmp_path / "h.sqlite"),
+            "BUILDKITE": "true",
+            "BUILDKITE_JOB_ID": "0190",
+            "BUILDKITE_PIPELINE_SLUG": "serving",
+            "BUILDKITE_STEP_KEY": "unit",
+            "BUILDKITE_LABEL": "cuda 12",
+        },
     )
 
     assert ran.code == 1, ran
