@@ -58,3 +58,9 @@ def with_history(session: Session, loaded: Config, outcome: Outcome) -> Outcome:
     report = make_report(outcome, (), session.invocation, about=session.about, policy=None)
     table = record(address, session.redactor.report(report))
     return replace(outcome, tables=(*outcome.tables, table))
+
+
+def history_lines(outcome: Outcome) -> tuple[str, ...]:
+    """What `with_history` has added, for a command that prints no tables. Pure."""
+    tables = [table for table in outcome.tables if table.title == HISTORY_TITLE]
+    return tuple(row.label for table in tables for row in table.rows)

@@ -15,6 +15,7 @@ from ci_doctor.session.session import Session
 
 if TYPE_CHECKING:
     from ci_doctor.config.loading import Config
+    from ci_doctor.pytest_runs.past import PastReader
     from ci_doctor.pytest_runs.request import PytestRequest
 
 
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
     type=click.IntRange(min=1),
     default=1,
     metavar="N",
-    help="Run tests that --baseline does not have N times. [default: 1]",
+    help="Run tests that --baseline or the history does not have N times. [default: 1]",
 )
 @click.option(
     "--python",
@@ -110,12 +111,14 @@ def pytest(
     from ci_doctor.pytest_runs.request import PytestRequest, RerunPlace
     from ci_doctor.session.exit_policy import ExitPolicy
 
-    if new_tests > 1 and baseline is None:
+    loaded = load_config(config_path, Path.cwd())
+    past = _past(session, loaded)
+    if new_tests > 1 and baseline is None and past is None:
         raise UsageError(
             "--new-tests needs to know which tests are new",
-            hint="name the commit to compare with: --baseline origin/main",
+            hint="name the commit to compare with, --baseline origin/main, or a history, "
+            "CI_DOCTOR_HISTORY_DATABASE",
         )
-    loaded = load_config(config_path, Path.cwd())
     codes, _ = read_exit_codes(loaded, os.environ)
     session.policy = ExitPolicy(codes=codes, fail_on_flaky=fail_on_flaky)
     session.observe(*missing_preparation(loaded, os.environ))
@@ -133,8 +136,22 @@ def pytest(
         explain_s=seconds_above_zero(explain_budget, "--explain-budget") if explain_flaky else None,
         # With --json our own stdout holds nothing but the report.
         on_stderr=session.as_json,
+        past=past,
     )
     return _run(session, request, loaded)
+
+
+def _past(session: Session, loaded: "Config") -> "PastReader | None":
+    """The history that the configuration names; a broken `[history]` section is named at the end."""
+    from ci_doctor.commands.history_database import configured_history
+    from ci_doctor.commands.past_runs import PastRuns
+    from ci_doctor.errors import CiDoctorError
+
+    try:
+        _, address = configured_history(loaded, {})
+    except CiDoctorError:
+        return None
+    return None if address is None else PastRuns(address, session.about)
 
 
 def _run(session: Session, request: "PytestRequest", loaded: "Config") -> int:

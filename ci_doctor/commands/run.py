@@ -88,22 +88,24 @@ def run(
     environ = {**environ, PREPARED: prepared}
     if diagnose and not dry_run:
         # Whoever becomes the command needs none of this.
-        from ci_doctor.commands.diagnose_settings import own_rule_files
+        from ci_doctor.commands.diagnose_settings import rule_files
         from ci_doctor.commands.environment_record import record_environment
         from ci_doctor.commands.supervised_run import run_supervised
+        from ci_doctor.config.loading import load_config
         from ci_doctor.supervision.request import SupervisionRequest
 
+        loaded = load_config(config_path, Path.cwd())
         request = SupervisionRequest(
             command=command,
             environ=environ,
             prepared=outcome(preparation),
             directory=session.directory,
             log_limit=limit,
-            rules=own_rule_files(config_path, os.environ),
+            rules=rule_files(loaded, os.environ),
             retry_status=_code_of_infra(session) if by_class else None,
         )
         record_environment(session, config_path)
-        return run_supervised(session, request)
+        return run_supervised(session, request, loaded)
     code = session.finish(outcome(preparation, dry_run=dry_run))
     if dry_run or code:
         return code

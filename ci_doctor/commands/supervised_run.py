@@ -6,6 +6,7 @@ import os
 import resource
 import signal
 import sys
+from typing import TYPE_CHECKING
 
 from ci_doctor.commands.refusal import refused
 from ci_doctor.session.session import Session
@@ -13,9 +14,14 @@ from ci_doctor.supervision.request import SupervisionRequest
 from ci_doctor.supervision.run import run
 from ci_doctor.system.relay.start import CommandRefusedError
 
+if TYPE_CHECKING:
+    from ci_doctor.config.loading import Config
 
-def run_supervised(session: Session, request: SupervisionRequest) -> int:
+
+def run_supervised(session: Session, request: SupervisionRequest, loaded: "Config") -> int:
     """Run the command beside us, report how it ended, and end as it did.
+
+    A failure goes into the history, if there is one.
 
     Returns 126 or 127 if the system does not run it, as if we had become it.
     """
@@ -26,7 +32,14 @@ def run_supervised(session: Session, request: SupervisionRequest) -> int:
     except CommandRefusedError as error:
         code = session.finish(request.prepared, text="")
         return code or refused(request.command[0], error.errno or 0)
-    code = session.finish(supervised.outcome, text=supervised.text)
+    outcome, text = supervised.outcome, supervised.text
+    if supervised.is_explained:
+        # Whoever succeeds needs none of this.
+        from ci_doctor.commands.history_database import history_lines, with_history
+
+        outcome = with_history(session, loaded, outcome)
+        text += "".join(f"history: {line}\n" for line in history_lines(outcome))
+    code = session.finish(outcome, text=text)
     if supervised.signal is not None:
         _end_by(supervised.signal)
     return code

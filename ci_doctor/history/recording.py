@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acts on a database: a run of another command goes into the history, at its end.
 
-It waits two seconds for the database at most, and raises nothing: the report of the run comes first.
+It waits two seconds for a lock or a connection and five for all, and raises nothing: the report of
+the run comes first.
 """
 
 import os
@@ -17,15 +18,26 @@ from ci_doctor.model.facts.history import HISTORY_TITLE
 from ci_doctor.model.report import Report
 from ci_doctor.model.table import Table, text_table
 from ci_doctor.system import clock
+from ci_doctor.system.begun_call import TimedOut, bounded
 
 _BUSY_S: Final = 2.0
+# A server that accepts and never answers holds a connection up without end, and with several hosts
+# `connect_timeout` holds for each.
+LIMIT_S: Final = 5.0
 
 
-def record(address: DatabaseAddress, report: Report) -> Table:
-    """Write `report`; a line that says how often its cause was seen before."""
+def record(address: DatabaseAddress, report: Report, limit_s: float = LIMIT_S) -> Table:
+    """Write `report`; a line that says how often its cause was seen before.
+
+    limit_s: of wall clock, for all that the database is asked.
+    """
     try:
         require_extra("history" if address.file is not None else "postgres")
-        line = _record(address, report)
+        import ci_doctor.history.batch_write  # noqa: F401 - its time is not the database's
+
+        line = bounded(lambda: _record(address, report), limit_s)
+    except TimedOut as error:
+        line = f"not written: {address.label}: {error}"
     except CiDoctorError as error:
         line = f"not written: {error.message}"
     except Exception as error:  # noqa: BLE001 - the report of the run comes first

@@ -34,6 +34,14 @@ def find_new_tests(
     return NewTests(names=tuple(name for name in first.collected or () if name not in known))
 
 
+def all_new_tests(sources: Sequence[NewTests]) -> NewTests:
+    """What at least one of `sources` calls new; a problem if none of them knows. Pure."""
+    known = [source for source in sources if source.problem is None]
+    if not known:
+        return NewTests(problem="; ".join(source.problem or "" for source in sources))
+    return NewTests(names=tuple(dict.fromkeys(name for each in known for name in each.names)))
+
+
 def run_new_tests(
     runner: PytestRunner,
     plan: PytestPlan,

@@ -89,6 +89,8 @@ def _evidence(judged: TestJudgement) -> tuple[Evidence, ...]:
         break
     if judged.cause is not None:
         evidence.append(Evidence(excerpt=f"root cause: {judged.cause}"))
+    if judged.past is not None:
+        evidence.append(Evidence(excerpt=f"history: {judged.past}"))
     evidence.append(Evidence(excerpt=attempts_line(judged)))
     return tuple(evidence)
 
@@ -126,10 +128,7 @@ def _asides(result: PytestResult) -> Iterator[Finding]:
     yield from _of_quarantine(result)
     for each in result.explained:
         yield each.finding
-    if result.base is not None and result.base.problem is not None:
-        yield rules.BASELINE.finding(
-            f"the base {result.base.commit[:12]} shows nothing: {result.base.problem}"
-        )
+    yield from _of_the_base(result)
     if result.too_many:
         yield rules.TOO_MANY_FAILURES.finding("too many tests failed to run them again")
     if result.new:
@@ -145,6 +144,15 @@ def _asides(result: PytestResult) -> Iterator[Finding]:
             yield rules.LEFT_PROCESSES.finding(f"the run `{session.kind}` left processes: {names}")
 
 
+def _of_the_base(result: PytestResult) -> Iterator[Finding]:
+    if result.base is not None and result.base.problem is not None:
+        yield rules.BASELINE.finding(
+            f"the base {result.base.commit[:12]} shows nothing: {result.base.problem}"
+        )
+    if result.past_problem is not None:
+        yield rules.HISTORY.finding(f"the history was not used: {result.past_problem}")
+
+
 def _of_quarantine(result: PytestResult) -> Iterator[Finding]:
     for entry in result.over:
         yield rules.QUARANTINE_OVER.finding(
@@ -152,6 +160,8 @@ def _of_quarantine(result: PytestResult) -> Iterator[Finding]:
         )
     for entry in result.unused:
         yield rules.QUARANTINE_UNUSED.finding(f"no test matches the entry {entry.test}")
+    for test, clause in result.long_green.items():
+        yield rules.QUARANTINE_GREEN.finding(f"the entry of {test} may go: {clause}")
 
 
 def _all_skipped(result: PytestResult) -> bool:

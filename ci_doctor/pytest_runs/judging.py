@@ -33,7 +33,7 @@ class TestJudgement(Struct, frozen=True, kw_only=True):
 
     order_dependent: it passes alone, and fails each time after the tests before it. passes_at_base:
     None if it was not run there. is_new: the base does not have it. cause: the root cause in what it
-    printed, in words.
+    printed, in words. past: what the history shows of it, as a clause.
     """
 
     __test__ = False  # no class of tests, whatever its name
@@ -46,6 +46,7 @@ class TestJudgement(Struct, frozen=True, kw_only=True):
     passes_at_base: bool | None = None
     is_new: bool = False
     cause: str | None = None
+    past: str | None = None
 
     @property
     def is_plain_pass(self) -> bool:

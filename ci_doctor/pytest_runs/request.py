@@ -7,6 +7,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from ci_doctor.pytest_runs.past import PastReader
+
 # Of tests that fail. 1 alone would call a test that fails half of the time `failed` in every second
 # run; each further one doubles the cost of a real failure.
 DEFAULT_RERUNS = 2
@@ -26,7 +28,7 @@ class PytestRequest(Struct, frozen=True, kw_only=True):
     environ: the environment of pytest. reruns: of a test that fails, at most. timeout_s: of one test.
     new_tests: how often a test runs that the base does not have. baseline: a commit of git. on_stderr:
     what pytest writes goes to stderr. rules: a repository's own about log lines. explain_s: how long
-    flaky tests may be explained for, None for not at all.
+    flaky tests may be explained for, None for not at all. past: the history, if there is one.
     """
 
     args: tuple[str, ...]
@@ -41,3 +43,4 @@ class PytestRequest(Struct, frozen=True, kw_only=True):
     on_stderr: bool = False
     rules: tuple[Path, ...] = ()
     explain_s: float | None = None
+    past: PastReader | None = None

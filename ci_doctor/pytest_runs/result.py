@@ -26,7 +26,9 @@ class PytestResult(Struct, frozen=True, kw_only=True):
     quarantined: by node id, the entry that holds for a test. over, unused: entries that hold no longer,
     and entries of no test. too_many: so many tests failed that none was run again. not_run: tests that
     pytest stopped before, after a failure. interrupted: the signal to ci-doctor. diagnosis_problem: a
-    sentence if causes could not be looked for. explained: the kinds of flaky tests.
+    sentence if causes could not be looked for. explained: the kinds of flaky tests. long_green:
+    by the name in its entry, how long the tests of an entry have been green. past_problem: why the
+    history gave no answer.
     """
 
     python: Path
@@ -44,6 +46,8 @@ class PytestResult(Struct, frozen=True, kw_only=True):
     interrupted: str | None = None
     diagnosis_problem: str | None = None
     explained: tuple[ExplainedTest, ...] = ()
+    long_green: dict[str, str] = {}
+    past_problem: str | None = None
 
     @property
     def suite(self) -> tuple[PytestSession, ...]:

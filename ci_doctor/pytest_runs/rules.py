@@ -15,7 +15,8 @@ FAILED: Final = Rule(
 REGRESSION: Final = Rule(
     id="test-run/regression",
     severity=Severity.ERROR,
-    meaning="A test fails each time with the change, and passes at the base (`--baseline`).",
+    meaning="A test fails each time with the change, and passes at the base: it ran there "
+    "(`--baseline`), or the history has enough runs of it.",
     remedy="The change between the two commits broke it. `git bisect` finds the commit.",
 )
 ORDER_DEPENDENT: Final = Rule(
@@ -107,10 +108,23 @@ BASELINE: Final = Rule(
     "an environment of its own with `--python`, or put the source folder on PYTHONPATH by a "
     "relative path.",
 )
+QUARANTINE_GREEN: Final = Rule(
+    id="test-run/quarantine-green",
+    severity=Severity.NOTE,
+    meaning="The tests of an entry of `ci-doctor-quarantine.toml` have been green for long: the history "
+    "has runs of 14 days or more, and at most 5 % of them fail (the upper end of a 95 % interval).",
+    remedy="Remove the entry, so that the test decides again.",
+)
+HISTORY: Final = Rule(
+    id="test-run/history",
+    severity=Severity.NOTE,
+    meaning="The history gave no answer about earlier runs, so the run was judged without it.",
+    remedy="`ci-doctor history flaky` shows whether the database can be read.",
+)
 NEW_TESTS: Final = Rule(
     id="test-run/new-tests",
     severity=Severity.NOTE,
-    meaning="The base does not have these tests. `--new-tests N` ran them N times.",
+    meaning="The base or the history does not have these tests. `--new-tests N` ran them N times.",
 )
 
 RULES: Final = (
@@ -128,6 +142,8 @@ RULES: Final = (
     QUARANTINED,
     QUARANTINE_OVER,
     QUARANTINE_UNUSED,
+    QUARANTINE_GREEN,
     BASELINE,
+    HISTORY,
     NEW_TESTS,
 )

@@ -10,11 +10,17 @@ from msgspec.structs import replace
 
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.pytest_runs.baseline import BaseCheckout, BaseCommit, base_checkout, base_problem
-from ci_doctor.pytest_runs.baseline_runs import find_new_tests, run_at_base, run_new_tests
+from ci_doctor.pytest_runs.baseline_runs import (
+    all_new_tests,
+    find_new_tests,
+    run_at_base,
+    run_new_tests,
+)
 from ci_doctor.pytest_runs.judging import Circumstances, TestJudgement, judge_tests
 from ci_doctor.pytest_runs.plan import PytestPlan
 from ci_doctor.pytest_runs.process import PytestRunner
 from ci_doctor.pytest_runs.quarantine import QuarantineEntry, quarantine
+from ci_doctor.pytest_runs.remembered import Remembered
 from ci_doctor.pytest_runs.request import PytestRequest, RerunPlace
 from ci_doctor.pytest_runs.reruns import (
     MOST_RERUN,
@@ -72,6 +78,7 @@ class TestStages:
         self._shown: BaselineShown | None = None
         self._problems: tuple[RunProblem, ...] = ()
         self._explained: tuple[ExplainedTest, ...] = ()
+        self._past = Remembered(request)
 
     def run(self, base: BaseCommit | None) -> None:
         """Run all stages, or as far as a signal lets us."""
@@ -89,6 +96,8 @@ class TestStages:
         if base is not None and wants_base and not self._runner.is_interrupted:
             with base_checkout(base, self._scratch) as checkout:
                 self._compare(checkout)
+        elif self._request.new_tests > 1 and not self._runner.is_interrupted:
+            self._prove_new_tests(None)
         if not self._has_too_many:
             self._explain()
 
@@ -125,10 +134,15 @@ class TestStages:
                 self._shown = replace(self._shown, problem=problem)
                 self.sessions.append(replace(session, attempts=()))
 
-    def _prove_new_tests(self, checkout: BaseCheckout) -> None:
+    def _prove_new_tests(self, checkout: BaseCheckout | None) -> None:
         first = self.sessions[0]
-        self._tell("collecting the tests of the base")
-        found = find_new_tests(self._runner, self._again, checkout, first)
+        sources = []
+        if checkout is not None:
+            self._tell("collecting the tests of the base")
+            sources.append(find_new_tests(self._runner, self._again, checkout, first))
+        if self._request.past is not None:
+            sources.append(self._past.new_tests(first.collected or ()))
+        found = all_new_tests(sources)
         if found.problem is not None:
             text = f"--new-tests: which tests are new is not known: {found.problem}"
             self._problems = (RunProblem(text=text),)
@@ -168,8 +182,13 @@ class TestStages:
         if causes is not None:
             self._known = replace(self._known, causes=causes.titles, outside=causes.outside)
         judged = self._judged()
+        if not self._has_too_many and not self._runner.is_interrupted:
+            judged = self._past.judged(judged)
         held = quarantine(entries, [each.test for each in judged], today)
         suite = [each for each in self.sessions if each.kind.is_of_suite]
+        long_green = {}
+        if not self._runner.is_interrupted:
+            long_green = self._past.long_green(held.held, judged)
         return PytestResult(
             python=self._plan.python,
             args=self._request.args,
@@ -185,6 +204,8 @@ class TestStages:
             not_run=len(self._known.not_run),
             explained=self._explained,
             interrupted=self._runner.interrupted_by,
+            long_green=long_green,
+            past_problem=self._past.problem,
             diagnosis_problem=None if causes is None else causes.problem,
         )
 

@@ -68,7 +68,10 @@ def conclude(request: SupervisionRequest, ended: Ended) -> Supervised:
         attachments=_attachments(ended.log),
         command_status=status,
     )
-    return Supervised(outcome=outcome, text=_text(summary, ended), signal=signal)
+    text = _text(summary, ended)
+    return Supervised(
+        outcome=outcome, text=text, signal=signal, is_explained=ended.cause is not None
+    )
 
 
 def _facts(request: SupervisionRequest, ended: Ended) -> SupervisedRunFacts:

@@ -29,9 +29,11 @@ class SupervisionRequest(Struct, frozen=True, kw_only=True):
 class Supervised(Struct, frozen=True, kw_only=True):
     """What became of it: the `outcome`, and the `text` for a person, empty after a success.
 
-    signal: the one to end by, as the command did; None to end with the outcome's status.
+    signal: the one to end by, as the command did; None to end with the outcome's status. is_explained:
+    the cause of a failure was looked for.
     """
 
     outcome: Outcome
     text: str
     signal: int | None
+    is_explained: bool = False

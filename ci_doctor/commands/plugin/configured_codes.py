@@ -3,16 +3,21 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from ci_doctor.errors import ConfigError
 
+if TYPE_CHECKING:
+    from ci_doctor.config.loading import Config
+
 
 class ConfiguredCodes(Struct, frozen=True, kw_only=True):
-    """`codes` by verdict, None if the configuration is broken: then `problem` says so."""
+    """`codes` by verdict and all that is `loaded`; None if it is broken: then `problem` says so."""
 
     codes: Mapping[str, int] | None = None
+    loaded: "Config | None" = None
     rules: tuple[Path, ...] = ()
     problem: str | None = None
 
@@ -32,4 +37,4 @@ def read_codes(config: str | None, environ: Mapping[str, str]) -> ConfiguredCode
         codes, _ = read_exit_codes(loaded, environ)
     except ConfigError as error:
         return ConfiguredCodes(problem=f"{error.message}; no status is changed")
-    return ConfiguredCodes(codes=codes, rules=rules)
+    return ConfiguredCodes(codes=codes, loaded=loaded, rules=rules)

@@ -128,12 +128,14 @@ def _explain(session: Session, job: _PluginJob, configured: ConfiguredCodes) -> 
     explained = explain_command(request)
     for note in explained.notes:
         say(note)
-    _report(session, job, explained)
+    _report(session, job, explained, configured)
     keep_diagnosed(job.root, job.words)
     return explained.root_cause
 
 
-def _report(session: Session, job: _PluginJob, explained: Explained) -> None:
+def _report(
+    session: Session, job: _PluginJob, explained: Explained, configured: ConfiguredCodes
+) -> None:
     if explained.outcome is None:
         return
     os.environ[REPORT_DIR_VARIABLE] = str(job.root)
@@ -149,6 +151,11 @@ def _report(session: Session, job: _PluginJob, explained: Explained) -> None:
         is_kept = keep_output(directory, explained.output, session.redactor)
     if not is_kept:
         outcome = replace(outcome, attachments=())
+    # A job that timed out has a few seconds left, and they belong to its report.
+    if configured.loaded is not None and not job.end.is_timed_out:
+        from ci_doctor.commands.history_database import with_history
+
+        outcome = with_history(session, configured.loaded, outcome)
     session.finish(outcome)
 
 

@@ -172,7 +172,7 @@ def _stored_job(job: JobEvidence) -> JobEvidence:
         job,
         key=stored_name(job.key),
         pipeline=stored_name(job.pipeline),
-        step=stored_name(_step(job)),
+        step=stored_name(labelled_step(job)),
         label=None,
         branch=stored_name(job.branch),
         commit=stored_name(job.commit),
@@ -182,7 +182,7 @@ def _stored_job(job: JobEvidence) -> JobEvidence:
     )
 
 
-def _step(job: JobEvidence) -> str | None:
+def labelled_step(job: JobEvidence) -> str | None:
     """The step with the label, which tells the jobs of a matrix apart."""
     if job.label is None or job.step is None or job.label == job.step:
         return job.label or job.step
@@ -211,7 +211,7 @@ def _timed(attempt: AttemptEvidence, started_ms: int, *, is_outside: bool) -> At
 
 def _key(file: PlacedFile, job: JobEvidence) -> str:
     """A key for a job without an id: its place in the build, else the file itself."""
-    step = _step(job)
+    step = labelled_step(job)
     if job.pipeline is not None and job.build is not None and step is not None:
         return f"{job.pipeline}/{job.build}/{step}"
     return f"file:{(file.parsed.key or file.sha256)[:32]}"

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from ci_doctor.history.address import DatabaseAddress
+from ci_doctor.history.address import DatabaseAddress, database_address
 from ci_doctor.history.engine import reading
 from ci_doctor.history.recording import record
 from ci_doctor.history.schema import JOB
@@ -12,6 +12,7 @@ from ci_doctor.model.report import Report
 from ci_doctor.model.verdict import Verdict
 from tests.support.builders import a_finding, a_report
 from tests.support.histories import engine_of
+from tests.support.silent_server import LOGGED_IN, silent_server
 from tests.support.tables import lines_of
 
 
@@ -54,3 +55,14 @@ def test_a_run_in_a_job_of_a_matrix_has_its_label_in_its_step(
 
     with engine_of(tmp_path / "h.sqlite") as engine, reading(engine) as connection:
         assert connection.scalar(sa.select(JOB.c.step)) == "unit (cuda 12)"
+
+
+@pytest.mark.parametrize("greeting", [b"", LOGGED_IN])
+def test_a_server_that_never_answers_is_waited_for_no_longer_than_the_limit(
+    greeting: bytes,
+) -> None:
+    with silent_server(greeting) as url:
+        address = database_address(f"{url}?sslmode=disable&gssencmode=disable")
+        (line,) = lines_of(record(address, failed("1"), limit_s=0.3))
+
+    assert line == "not written: postgresql 127.0.0.1/h: no answer within 0.3 s"

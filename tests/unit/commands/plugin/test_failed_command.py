@@ -322,3 +322,13 @@ def test_a_record_is_written_for_a_job_that_never_came_to_its_command(hooks: Hoo
     assert (kept["exit_status"], kept["verdict"]) == (4, "failed")
     assert kept["about"]["attempt"] == 1
     assert kept["summary"] == "a hook ended with status 4; no report names a cause"
+
+
+def test_a_failure_that_is_explained_goes_into_the_history(hooks: Hooks, tmp_path: Path) -> None:
+    hooks.set(CI_DOCTOR_HISTORY_DATABASE=str(tmp_path / "h.sqlite"))
+
+    out, err = hooks.after(1, build_a=FULL_DISK)
+
+    assert out == TO_75
+    assert "not seen before in this history" in err
+    assert (tmp_path / "h.sqlite").exists()
