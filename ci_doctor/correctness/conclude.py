@@ -156,8 +156,7 @@ def _levels(
 
 def _drift_findings(prepared: PreparedExperiment, experiment: Experiment) -> Iterator[Finding]:
     if prepared.archive:
-        directory = str(prepared.archive.archive.directory)
-        yield from drift_findings(experiment.starts, directory)
+        yield from drift_findings(experiment.starts, str(prepared.archive.archive.place))
 
 
 def _interruption(experiment: Experiment) -> Failure | None:

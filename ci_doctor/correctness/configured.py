@@ -32,7 +32,8 @@ def read_settings(
     changes: dict[str, ArmSettings | str] = {}
     for name in ("requests", "archive"):
         path = getattr(settings, name)
-        if path is not None:
+        # The address of an object store is no path.
+        if path is not None and "://" not in path:
             changes[name] = str(path_in(loaded, origins[name], path))
     for arm in Arm:
         chosen = settings.arm(arm)

@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.correctness.archive.archive import Archive
+from ci_doctor.correctness.archive.archive_store import archive_place
 from ci_doctor.correctness.archive.run_archive import RunArchive, identity_of
 from ci_doctor.correctness.budget import budget_of
 from ci_doctor.correctness.estimate import assumed, earlier
@@ -152,7 +153,8 @@ def _run_archive(
         limit = parse_size(settings.archive_limit)
     except ValueError as error:
         raise UsageError(f"archive_limit: {error}", hint='write archive_limit = "1GiB"') from error
-    archive = Archive(Path(settings.archive), days=settings.archive_days, limit=limit)
+    place = archive_place(settings.archive)
+    archive = Archive(place, days=settings.archive_days, limit=limit)
     matches = archive.find(identity, made.ids, made.passes)
     return RunArchive(
         archive=archive, identity=identity, matches=matches, write=settings.archive_write

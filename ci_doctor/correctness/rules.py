@@ -228,7 +228,8 @@ ARCHIVE_UNREADABLE = Rule(
     id="correctness/archive-unreadable",
     severity=Severity.WARNING,
     meaning="Files of the archive are damaged, or no archived baseline starts. They were not used.",
-    remedy="Remove the named files; later builds write new ones.",
+    remedy="Remove the named files; later builds write new ones. If a store did not answer, look at "
+    "its address and credentials.",
 )
 ARCHIVE_DRIFT = Rule(
     id="correctness/archive-drift",

@@ -30,7 +30,7 @@ def open_store(address: str, environ: Mapping[str, str], *, timeout_s: float) ->
     StoreError if the extra `cache` is not installed.
     """
     if not is_remote(address):
-        return DirectoryStore(_directory(address))
+        return DirectoryStore(directory_of(address))
     from ci_doctor.store.remote_store import open_remote
 
     return open_remote(_remote(address), environ, Deadline(timeout_s))
@@ -44,7 +44,8 @@ def is_remote(address: str) -> bool:
     return separator != "" and scheme != "file"
 
 
-def _directory(address: str) -> Path:
+def directory_of(address: str) -> Path:
+    """The directory that `address` names. Raises UsageError if it names none of this machine."""
     if not address.startswith("file://"):
         if not address:
             raise UsageError("the store has no address", hint=_HINT)

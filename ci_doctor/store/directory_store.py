@@ -25,6 +25,8 @@ _NO_LINKS: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 # A planted FIFO would hold up open(2) for ever, and a planted link leads anywhere.
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+# Each is lost only to a removal of a folder at that very moment.
+_ATTEMPTS: Final = 1000
 _WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
@@ -84,8 +86,7 @@ class DirectoryStore:
         """
         path = self._path(name)
         try:
-            self._make_folders(path.parent)
-            created = _create(path, content)
+            created = self._create(path, content)
             if not created:
                 # Another user's file cannot be marked; its age then decides.
                 with contextlib.suppress(OSError):
@@ -99,12 +100,14 @@ class DirectoryStore:
 
         Unfinished writes are among them, under names that begin with TEMPORARY.
         """
-        folder = self.directory / prefix.rpartition("/")[0]
+        above, _, beginning = prefix.rpartition("/")
+        folder = self.directory / above
         try:
-            for found in _walk(folder):
+            if self.directory.exists() and not self.directory.is_dir():
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+            for found in _walk(folder, beginning):
                 name = str(Path(found.name).relative_to(self.directory))
-                if name.startswith(prefix):
-                    yield StoredObject(name=name, bytes=found.bytes, modified_ms=found.modified_ms)
+                yield StoredObject(name=name, bytes=found.bytes, modified_ms=found.modified_ms)
         except OSError as error:
             raise file_system_error("list", folder, error) from error
 
@@ -128,6 +131,15 @@ class DirectoryStore:
             os.close(descriptor)
             raise OSError(errno.EINVAL, "it is no regular file")
         return descriptor
+
+    def _create(self, path: Path, content: bytes) -> bool:
+        """Write the file. Somebody may remove its folder while that is empty; then it is made again."""
+        for _ in range(_ATTEMPTS - 1):
+            with contextlib.suppress(FileNotFoundError):
+                self._make_folders(path.parent)
+                return _create(path, content)
+        self._make_folders(path.parent)
+        return _create(path, content)
 
     def _make_folders(self, folder: Path) -> None:
         """Make `folder`, with the permissions that the store's own directory has."""
@@ -167,6 +179,8 @@ def _create(path: Path, content: bytes) -> bool:
     descriptor = os.open(temporary, _WRITE, 0o644)
     try:
         with os.fdopen(descriptor, "wb") as file:
+            # Others read a shared store too, whatever the umask of this writer.
+            os.fchmod(descriptor, 0o644)
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -188,13 +202,18 @@ def _publish(temporary: Path, path: Path) -> bool:
     return True
 
 
-def _walk(folder: Path) -> Iterator[StoredObject]:
-    """The regular files below `folder`, named by their paths; what vanishes meanwhile is left out."""
+def _walk(folder: Path, beginning: str = "") -> Iterator[StoredObject]:
+    """The regular files below `folder`, named by their paths; what vanishes meanwhile is left out.
+
+    Only entries of `folder` itself whose names start with `beginning` are looked at.
+    """
     try:
         entries = list(os.scandir(folder))
     except (FileNotFoundError, NotADirectoryError):
         return
     for entry in entries:
+        if not entry.name.startswith(beginning):
+            continue
         try:
             if entry.is_dir(follow_symlinks=False):
                 yield from _walk(Path(entry.path))

@@ -75,8 +75,8 @@ class RemoteStore:
     def names(self, prefix: str) -> Iterator[StoredObject]:
         """The objects whose names begin with `prefix`, in no promised order."""
         # Stores are asked for whole components.
-        folder = prefix.rpartition("/")[0]
-        for meta in self._answer("list", folder or ".", self._list(folder)):
+        folder, _, beginning = prefix.rpartition("/")
+        for meta in self._answer("list", folder or ".", self._list(folder, beginning)):
             if meta["path"].startswith(prefix):
                 modified_ms = int(meta["last_modified"].timestamp() * 1000)
                 yield StoredObject(name=meta["path"], bytes=meta["size"], modified_ms=modified_ms)
@@ -139,9 +139,16 @@ class RemoteStore:
         # It begins when it is called, which needs the loop.
         await obstore.delete_async(self._client, name)
 
-    async def _list(self, folder: str) -> list["ObjectMeta"]:
+    async def _list(self, folder: str, beginning: str) -> list["ObjectMeta"]:
+        """What lies below `folder`; with a `beginning`, at least what starts with it there."""
         import obstore
 
+        if beginning:
+            # Of a large store one look at a single level is much less, and often it is enough.
+            level = await obstore.list_with_delimiter_async(self._client, folder or None)
+            start = f"{folder}/{beginning}" if folder else beginning
+            if not any(each.startswith(start) for each in level["common_prefixes"]):
+                return list(level["objects"])
         stream: ListStream[Sequence[ObjectMeta]] = obstore.list(self._client, folder or None)
         return [meta async for chunk in stream for meta in chunk]
 

@@ -15,7 +15,7 @@ from ci_doctor.session.session import Session
 _archive_option = click.option(
     "--archive",
     "directory",
-    metavar="DIR",
+    metavar="DIR|URL",
     shell_complete=values.directories,
     help="The archive. [default: that of [correctness]]",
 )
@@ -37,7 +37,7 @@ def list_builds(session: Session, directory: str | None, config_path: Path | Non
     from ci_doctor.correctness.archive.survey import survey
 
     session.claim()
-    found = survey(_directory(directory, config_path))
+    found = survey(_place(directory, config_path))
     return session.finish(list_outcome(found), on_stdout=True)
 
 
@@ -66,14 +66,16 @@ def revoke(
 
     session.claim()
     reason = session.redactor.text(reason) if reason else None
-    place = _directory(directory, config_path)
+    place = _place(directory, config_path)
     return session.finish(revoked(place, commit, reason), on_stdout=True)
 
 
-def _directory(named: str | None, config_path: Path | None) -> Path:
+def _place(named: str | None, config_path: Path | None) -> Path | str:
     """The archive that is named, else the configured one."""
+    from ci_doctor.correctness.archive.archive_store import archive_place
+
     if named:
-        return Path(named)
+        return archive_place(named)
     from ci_doctor.config.loading import load_config
     from ci_doctor.correctness.configured import read_settings
     from ci_doctor.correctness.settings import Arm
@@ -84,4 +86,4 @@ def _directory(named: str | None, config_path: Path | None) -> Path:
         raise UsageError(
             "no archive is named", hint='give --archive DIR, or archive = "…" in [correctness]'
         )
-    return Path(settings.archive)
+    return archive_place(settings.archive)

@@ -117,7 +117,7 @@ _OPTIONS = (
     ),
     click.option(
         "--archive",
-        metavar="DIR",
+        metavar="DIR|URL",
         shell_complete=values.directories,
         help="Keep baseline starts of trusted builds here, and use the matching ones.",
     ),

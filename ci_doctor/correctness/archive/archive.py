@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on a directory: baseline starts of earlier builds, kept by identity (docs/archive.md).
+"""Acts on a store: baseline starts of earlier builds, kept by identity (docs/archive.md).
 
-Many agents may read, write and evict at once, also over NFS. Every file is written under another
-name and renamed; none is ever changed; a reader goes on without a file that disappears. No lock is
-taken.
+Many agents may read, write and evict at once, also over NFS. Every object appears whole; none is
+ever changed; a reader goes on without one that disappears. No lock is taken.
 """
 
 import secrets
+import shutil
+import tempfile
+import weakref
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
+from ci_doctor.correctness.archive.archive_store import archive_store, archived_objects
 from ci_doctor.correctness.archive.archived_start import (
     ArchivedStart,
     NotAnArchiveError,
@@ -17,53 +20,63 @@ from ci_doctor.correctness.archive.archived_start import (
 )
 from ci_doctor.correctness.archive.build_origin import BuildOrigin
 from ci_doctor.correctness.archive.evict import ArchivedFile, archived_files, evict, stamp
-from ci_doctor.correctness.archive.identity_file import IDENTITY, describe, described
+from ci_doctor.correctness.archive.identity_file import describe, place_of
 from ci_doctor.correctness.archive.matches import ArchiveMatches, newest_usable
-from ci_doctor.correctness.archive.near_misses import NearMiss
+from ci_doctor.correctness.archive.nearest import nearest
 from ci_doctor.correctness.archive.read_start import read_start
-from ci_doctor.correctness.archive.revocations import read_revocations
-from ci_doctor.correctness.archive.write_start import write_start
+from ci_doctor.correctness.archive.remains import remove_remains
+from ci_doctor.correctness.archive.revocations import revocations_in
+from ci_doctor.correctness.archive.write_start import archived_bytes
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.errors import UsageError
-from ci_doctor.identity.identity import Identity, differences
+from ci_doctor.identity.identity import Identity
+from ci_doctor.store.errors import StoreError
+from ci_doctor.store.objects import ObjectStore, StoredObject
 from ci_doctor.system import clock
-from ci_doctor.system.files.directories import in_directory, make_directory
+from ci_doctor.system.files.directories import make_directory
 
 NEWEST = 20
-NEAREST = 3
 # Files are read beyond the number of wanted starts, because some are revoked or of one build.
 _READ_FACTOR = 3
-# Of directories, in the search for near misses: each costs a read, over NFS some milliseconds.
-_MOST_DIRECTORIES = 500
-_DAY_S = 86400
+# Of one start: it is held in memory to be written, and to be read from an object store.
+_MOST_BYTES = 1 << 30
 
 
 class Archive:
-    """The archive in `directory`.
+    """The archive at `place`: a directory, or the address of an object store.
 
     Starts older than `days` are not used, and `evict` keeps the archive below `limit` bytes.
     """
 
-    def __init__(self, directory: Path, *, days: float, limit: int) -> None:
-        self.directory = directory
+    def __init__(self, place: Path | str, *, days: float, limit: int) -> None:
+        self.place = place
         self.days = days
         self.limit = limit
+        # Of an object store, whose starts are read back from here. Removed with this object.
+        self._copies: Path | None = None
+
+    @property
+    def directory(self) -> Path:
+        """What its files are relative to: nothing but their names for an object store."""
+        return self.place if isinstance(self.place, Path) else Path()
 
     def find(
         self, identity: Identity, requests: Sequence[str], passes: int, newest: int = NEWEST
     ) -> ArchiveMatches:
         """The archived starts of `identity`, for these request ids and this number of passes.
 
-        Raises nothing. A directory that is absent or unreadable holds no starts; `skipped` says so.
+        A place that is absent or unreadable holds no starts; `skipped` says so. Raises UsageError
+        for an address that is not allowed.
         """
         skipped: list[str] = []
         try:
-            revocations = read_revocations(self.directory)
-        except OSError as error:
+            store = archive_store(self.place)
+            revocations = revocations_in(store)
+        except StoreError as error:
             # What is revoked is unknown, so nothing may be used.
-            return ArchiveMatches(skipped=(f"{self.directory}: {error.strerror}",))
-        matching = self._matching(identity, requests, passes, newest * _READ_FACTOR, skipped)
+            return ArchiveMatches(skipped=(error.message,))
+        matching = self._matching(store, identity, requests, passes, newest, skipped)
         starts, revoked = newest_usable(matching, revocations, newest)
         if starts:
             return ArchiveMatches(
@@ -72,7 +85,7 @@ class Archive:
                 skipped=tuple(skipped),
                 revoked=revoked,
             )
-        near = self._near(identity, skipped)
+        near = nearest(store, identity, self._all(store, skipped), skipped)
         return ArchiveMatches(near=near, skipped=tuple(skipped), revoked=revoked)
 
     def keep(
@@ -85,102 +98,130 @@ class Archive:
         origin: BuildOrigin | None = None,
         recorded_at: str | None = None,
     ) -> Path:
-        """Archive one baseline start. Returns its file.
+        """Archive one baseline start. Returns its file, relative to an object store.
 
         `lines` are those of the run's samples file, without secrets. `build` names the build in
         words, and `origin` identifies it; `recorded_at` is RFC 3339, now by default. Raises ValueError for an `unfit` start or
-        one with missing samples, and UsageError if the directory cannot be written.
+        one with missing samples, and UsageError if the archive cannot be written.
         """
         if reason := unfit(result):
             raise ValueError(reason)
         when = recorded_at or clock.timestamp()
+        place = place_of(identity)
         # Two agents may keep a start in the same millisecond.
-        path = self._place(identity) / f"start-{stamp(when)}-{secrets.token_hex(8)}.jsonl.gz"
+        name = f"{place}/start-{stamp(when)}-{secrets.token_hex(8)}.jsonl.gz"
         try:
-            make_directory(self.directory)
+            if isinstance(self.place, Path):
+                make_directory(self.place)
+            store = archive_store(self.place)
             header = header_of(identity, result, when, build, origin)
-            _move(write_start(self.directory, header, lines, result), path)
-        except OSError as error:
+            content = archived_bytes(header, lines, result)
+            if len(content) > _MOST_BYTES:
+                raise ValueError(f"{result.start.name} has {len(content)} bytes, too many to keep")
+            store.create(name, content)
+        except (StoreError, OSError) as error:
+            why = error.message if isinstance(error, StoreError) else error.strerror or error
             raise UsageError(
-                f"cannot write {path}: {error.strerror or error}",
-                hint="name a directory that this user can write",
+                f"cannot write {self.place}/{name}: {why}",
+                hint="name a place that this user can write",
             ) from error
         # After the start, because a description alone would look like an identity without starts.
-        describe(path.parent, identity)
-        return path
+        describe(store, place, identity)
+        return self.directory / name
 
     def evict(self) -> tuple[Path, ...]:
         """Remove expired starts, then the oldest until the archive is below its limit.
 
-        Returns the removed files. Only files of the archive itself are removed, by their names and
-        places. Raises nothing.
+        Returns the removed files, as keep() does. Only files of the archive itself are removed, by
+        their names and places. Raises StoreError if it cannot be listed.
         """
-        return evict(self.directory, days=self.days, limit=self.limit)
+        removed = evict(archive_store(self.place), self.place, days=self.days, limit=self.limit)
+        if isinstance(self.place, Path):
+            remove_remains(self.place)
+        return tuple(self.directory / name for name in removed)
 
-    def _place(self, identity: Identity) -> Path:
-        return self.directory / f"identity-{identity.digest()}"
-
-    def _listed(self, place: Path, skipped: list[str]) -> list[ArchivedFile]:
-        """The files in `place` that have not expired, newest first."""
+    def _all(self, store: ObjectStore, skipped: list[str]) -> list[ArchivedFile]:
+        """The files of all identities that have not expired, newest first."""
         try:
-            files = archived_files(place)
-        except FileNotFoundError:
+            objects = archived_objects(store, self.place, skipped)
+        except StoreError as error:
+            skipped.append(error.message)
             return []
-        except OSError as error:
-            skipped.append(f"{place}: {error.strerror}")
+        return self._recent(objects)
+
+    def _of(self, store: ObjectStore, identity: Identity, skipped: list[str]) -> list[ArchivedFile]:
+        """The files of one identity that have not expired, newest first."""
+        try:
+            objects = list(store.names(f"{place_of(identity)}/"))
+        except StoreError as error:
+            skipped.append(error.message)
             return []
-        return [file for file in reversed(files) if file.age_days() <= self.days]
+        return self._recent(objects)
+
+    def _recent(self, objects: Iterable[StoredObject]) -> list[ArchivedFile]:
+        files = reversed(archived_files(objects))
+        return [file for file in files if file.age_days() <= self.days]
 
     def _matching(
         self,
+        store: ObjectStore,
         identity: Identity,
         requests: Collection[str],
         passes: int,
-        most: int,
+        newest: int,
         skipped: list[str],
     ) -> Iterator[ArchivedStart]:
-        """The matching starts in the `most` newest files, newest first, with the number 0."""
-        for file in self._listed(self._place(identity), skipped)[:most]:
-            start = _read(file.path, identity, skipped)
+        """The matching starts in the newest files, newest first, with the number 0."""
+        files = self._of(store, identity, skipped)
+        for file in files[: newest * _READ_FACTOR]:
+            start = self._read(store, file.name, identity, skipped)
             if start is None:
                 continue
             if _answers(start, requests, passes):
                 yield start
             else:
-                skipped.append(f"{file.path}: it answers other requests, or in other passes")
+                where = f"{store.location}/{file.name}"
+                skipped.append(f"{where}: it answers other requests, or in other passes")
 
-    def _near(self, identity: Identity, skipped: list[str]) -> tuple[NearMiss, ...]:
-        """The nearest of the other identities, at most NEAREST."""
-        misses = list(self._misses(identity, skipped))
-        # Of two that are equally near the newer one: its machine is more likely to be around still.
-        misses.sort(key=lambda miss: (len(miss.differences), miss.age_s))
-        return tuple(misses[:NEAREST])
-
-    def _misses(self, identity: Identity, skipped: list[str]) -> Iterator[NearMiss]:
-        """Every other identity of the archive with usable starts."""
-        own = self._place(identity)
-        places = sorted(self.directory.glob("identity-*"))
-        for place in places[:_MOST_DIRECTORIES]:
-            if place.name == own.name:
-                continue
-            files = self._listed(place, skipped)
-            if not files:
-                continue
-            other = described(place)
-            # Another agent has not written it yet, or has evicted it meanwhile.
-            if other is None and not (place / IDENTITY).exists():
-                continue
-            # A description under a wrong name was copied or edited: it describes other starts.
-            if other is None or place != self._place(other):
-                skipped.append(f"{place}: its identity.json is not that of its name")
-                continue
-            newest = files[0]
-            yield NearMiss(
-                differences=differences(other, identity),
-                starts=len(files),
-                recorded_at=newest.recorded_at,
-                age_s=newest.age_days() * _DAY_S,
+    def _read(
+        self, store: ObjectStore, name: str, identity: Identity, skipped: list[str]
+    ) -> ArchivedStart | None:
+        """The start of this name, if it was made under `identity`."""
+        where = f"{store.location}/{name}"
+        try:
+            path = self._local(store, name)
+            own, start = read_start(path, 0)
+        except FileNotFoundError:  # evicted meanwhile
+            return None
+        except NotAnArchiveError as error:
+            skipped.append(f"{where}: {error}")
+            return None
+        except OSError as error:
+            skipped.append(f"{where}: {error.strerror}")
+            return None
+        except StoreError as error:
+            skipped.append(error.message)
+            return None
+        if own.digest() != identity.digest():
+            skipped.append(
+                f"{where}: it was made under another identity than that of its directory"
             )
+            return None
+        return start
+
+    def _local(self, store: ObjectStore, name: str) -> Path:
+        """A file with this object: its own in a directory, else a copy. FileNotFoundError without one."""
+        if isinstance(self.place, Path):
+            return self.place / name
+        content = store.read(name, _MOST_BYTES)
+        if content is None:
+            raise FileNotFoundError(name)
+        if self._copies is None:
+            self._copies = Path(tempfile.mkdtemp(prefix="ci-doctor-archive-"))
+            weakref.finalize(self, shutil.rmtree, self._copies, ignore_errors=True)
+        copy = self._copies / name.rpartition("/")[2]
+        copy.write_bytes(content)
+        return copy
 
 
 def unfit(result: StartResult) -> str | None:
@@ -208,37 +249,8 @@ def _ended_by_itself(result: StartResult) -> bool:
     return result.counts and result.failure is None
 
 
-def _read(path: Path, identity: Identity, skipped: list[str]) -> ArchivedStart | None:
-    """The start in `path`, if it was made under `identity`."""
-    try:
-        own, start = read_start(path, 0)
-    except NotAnArchiveError as error:
-        skipped.append(f"{path}: {error}")
-        return None
-    except FileNotFoundError:  # evicted meanwhile
-        return None
-    except OSError as error:
-        skipped.append(f"{path}: {error.strerror}")
-        return None
-    if own.digest() != identity.digest():
-        skipped.append(f"{path}: it was made under another identity than that of its directory")
-        return None
-    return start
-
-
 def _answers(start: ArchivedStart, requests: Collection[str], passes: int) -> bool:
     """Whether the start answered exactly these requests, in this number of passes."""
     if start.answers.keys() != set(requests):
         return False
     return all(len(by_pass) == passes for by_pass in start.digests.values())
-
-
-def _move(temporary: Path, path: Path) -> None:
-    """Move a file into its place.
-
-    Another agent may evict the directory at the same moment, so it may have to be made again.
-    """
-    try:
-        in_directory(path.parent, lambda: temporary.replace(path))
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on an archive's directory: lists its files by name, and removes what is too old or too much.
+"""Acts on an archive's store: tells its starts by their names, and removes the old and the many.
 
 Files of others are never touched.
 """
@@ -7,37 +7,52 @@ Files of others are never touched.
 import contextlib
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from msgspec import Struct
 
-from ci_doctor.correctness.archive.identity_file import IDENTITY
-from ci_doctor.correctness.archive.revocations import read_revocations
+from ci_doctor.correctness.archive.archive_store import archived_objects
+from ci_doctor.correctness.archive.identity_file import IDENTITY, MOST_BYTES
+from ci_doctor.correctness.archive.revocations import revocations_in
+from ci_doctor.store.errors import StoreError
+from ci_doctor.store.objects import ObjectStore, StoredObject
 from ci_doctor.system import clock
 
-_PLACE = re.compile(r"identity-[0-9a-f]{64}")
-_START = re.compile(r"start-(\d{8}T\d{9}Z)-[0-9a-f]{16}\.jsonl\.gz")
-# What a killed writer leaves behind. A writer that lives is done long before an hour.
-_TORN = re.compile(
-    r"\.(?:start-|identity\.json\.|revoked-[0-9a-f]{40,64}\.json\.)[A-Za-z0-9_]{8}(?:\.tmp)?"
-)
-_TORN_S = 3600.0
+_START = re.compile(r"(identity-[0-9a-f]{64})/start-(\d{8}T\d{9}Z)-[0-9a-f]{16}\.jsonl\.gz")
 
 
 class ArchivedFile(Struct, frozen=True, kw_only=True, order=True):
-    """The file of one archived start. Ordered by age, oldest first."""
+    """The file of one archived start, by its name in the store. Ordered by age, oldest first."""
 
     recorded_at: str
-    path: Path
+    name: str
     size: int
+
+    @property
+    def place(self) -> str:
+        """The directory of its identity."""
+        return self.name.partition("/")[0]
 
     def age_days(self) -> float:
         """Days since it was made; 0 if another machine's clock is ahead of ours."""
         made = datetime.fromisoformat(self.recorded_at).timestamp()
-        age_s = _now() - made
-        return max(0.0, age_s / 86400)
+        now = datetime.fromisoformat(clock.timestamp()).timestamp()
+        return max(0.0, (now - made) / 86400)
+
+
+def archived_files(objects: Iterable[StoredObject]) -> list[ArchivedFile]:
+    """The starts among `objects`, oldest first."""
+    files = []
+    for each in objects:
+        match = _START.fullmatch(each.name)
+        if match is None:
+            continue
+        recorded_at = _time(match[2])
+        if recorded_at is not None:
+            files.append(ArchivedFile(recorded_at=recorded_at, name=each.name, size=each.bytes))
+    return sorted(files)
 
 
 def stamp(recorded_at: str) -> str:
@@ -48,145 +63,74 @@ def stamp(recorded_at: str) -> str:
     return f"{when:%Y%m%dT%H%M%S}{milliseconds:03}Z"
 
 
-def archived_files(place: Path) -> list[ArchivedFile]:
-    """The starts in one identity's directory, oldest first. Raises OSError if it is unreadable."""
-    files = []
-    for path in place.iterdir():
-        match = _START.fullmatch(path.name)
-        if match is None:
-            continue
-        recorded_at = _time(match[1])
-        if recorded_at is None:
-            continue
-        with contextlib.suppress(OSError):  # evicted meanwhile
-            # A link may lead to a file of somebody else.
-            if path.is_file() and not path.is_symlink():
-                size = path.stat().st_size
-                files.append(ArchivedFile(recorded_at=recorded_at, path=path, size=size))
-    return sorted(files)
+def evict(store: ObjectStore, place: Path | str, *, days: float, limit: int) -> tuple[str, ...]:
+    """Remove starts at `place` older than `days`, then revoked ones, then the oldest.
 
-
-def evict(directory: Path, *, days: float, limit: int) -> tuple[Path, ...]:
-    """Remove starts older than `days`, then revoked ones, then the oldest.
-
-    It ends as soon as at most `limit` bytes are left. Returns the removed files. What revokes is
-    never removed: a build of that commit may run again.
+    It ends as soon as at most `limit` bytes are left. Returns the names of the removed ones. What
+    revokes is never removed: a build of that commit may run again. Raises StoreError if the archive
+    cannot be listed.
     """
-    files: list[ArchivedFile] = []
-    total = 0
-    revoked = _revoked(directory)
-    for place in identity_places(directory):
-        with contextlib.suppress(OSError):
-            files += archived_files(place)
-            total += _size(place / IDENTITY)
-        _remove_torn(place)
-    _remove_torn(directory)
+    revoked = revocations_in(store).files
+    # What cannot be listed cannot be removed either.
+    objects = archived_objects(store, place, [])
+    files = archived_files(objects)
     # Oldest first, but revoked ones before all others: nobody uses them.
-    files.sort()
-    files.sort(key=lambda file: file.path not in revoked)
-    removed = _remove_starts(files, total, days=days, limit=limit)
-    used = {file.path.parent for file in files}
-    for place in identity_places(directory):
-        if place not in used:
-            _close(place)
+    files.sort(key=lambda file: file.name not in revoked)
+    described = {}
+    for each in objects:
+        folder, _, name = each.name.partition("/")
+        if name == IDENTITY:
+            described[folder] = each.bytes
+    removed = _remove_starts(store, files, sum(described.values()), days=days, limit=limit)
+    for folder in described.keys() - {file.place for file in files}:
+        _close(store, folder)
     return tuple(removed)
 
 
-def _revoked(directory: Path) -> set[Path]:
-    """The files that were revoked."""
-    try:
-        revocations = read_revocations(directory)
-    except OSError:
-        return set()
-    return {directory / name for name in revocations.files}
-
-
 def _remove_starts(
-    files: list[ArchivedFile], other_bytes: int, *, days: float, limit: int
-) -> list[Path]:
-    """Remove files in this order; a directory goes with its last start."""
-    total = other_bytes
-    left: Counter[Path] = Counter()
-    for file in files:
-        total += file.size
-        left[file.path.parent] += 1
+    store: ObjectStore, files: Sequence[ArchivedFile], other_bytes: int, *, days: float, limit: int
+) -> list[str]:
+    """Remove files in this order; a description goes with its last start."""
+    total = other_bytes + sum(file.size for file in files)
+    left = Counter(file.place for file in files)
     removed = []
     for file in files:
         if total <= limit and file.age_days() <= days:
             continue
         # A file that cannot be removed is left, and its bytes still count.
-        with contextlib.suppress(OSError):
-            file.path.unlink(missing_ok=True)
-            removed.append(file.path)
+        with contextlib.suppress(StoreError):
+            store.remove(file.name)
+            removed.append(file.name)
             total -= file.size
-            place = file.path.parent
-            left[place] -= 1
-            if left[place] == 0:
-                total -= _close(place)
+            left[file.place] -= 1
+            if left[file.place] == 0:
+                total -= _close(store, file.place)
     return removed
 
 
-def identity_places(directory: Path) -> Iterator[Path]:
-    """The directories of an archive's identities, by name; none if it cannot be listed."""
-    try:
-        entries = sorted(directory.iterdir())
-    except OSError:
-        return
-    for path in entries:
-        with contextlib.suppress(OSError):
-            if _PLACE.fullmatch(path.name) and path.is_dir() and not path.is_symlink():
-                yield path
+def _close(store: ObjectStore, place: str) -> int:
+    """Remove the description of an identity without starts. Returns the bytes that this freed.
 
-
-def _close(place: Path) -> int:
-    """Remove an identity's directory without starts. Returns the bytes that this freed.
-
-    Another agent may be writing a start into it at this moment. Then the directory stays, and its
-    description with it.
+    Another agent may be writing a start at this moment. It describes the identity after that, so a
+    second look at what is there decides whether this description has to come back.
     """
-    description = place / IDENTITY
+    name = f"{place}/{IDENTITY}"
     try:
-        # A start, or a temporary file that becomes one.
-        if any(path.name != IDENTITY for path in place.iterdir()):
+        content = store.read(name, MOST_BYTES)
+        if content is None or not _is_alone(store, place):
             return 0
-        content = description.read_bytes()
-        description.unlink()
-    except FileNotFoundError:
-        content = b""
-    except OSError:
-        return 0
-    try:
-        # It fails if a start has arrived since: that is the lock.
-        place.rmdir()
-    except OSError:
-        _restore(description, content)
+        store.remove(name)
+        if not _is_alone(store, place):
+            store.create(name, content)
+            return 0
+    except StoreError:
         return 0
     return len(content)
 
 
-def _restore(description: Path, content: bytes) -> None:
-    """Write the description of an identity again, unless somebody else did."""
-    place = description.parent
-    with contextlib.suppress(OSError):
-        if content and place.is_dir() and not description.exists():
-            description.write_bytes(content)
-
-
-def _remove_torn(directory: Path) -> None:
-    """Remove temporary files of writers that were killed long ago."""
-    latest = _now() - _TORN_S
-    with contextlib.suppress(OSError):
-        for path in list(directory.iterdir()):
-            # `lstat`: the age of a link itself, and not that of the file it leads to.
-            if _TORN.fullmatch(path.name) and path.lstat().st_mtime < latest:
-                path.unlink(missing_ok=True)
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
+def _is_alone(store: ObjectStore, place: str) -> bool:
+    """Whether a place holds nothing but its description: no start, and none that is being written."""
+    return all(each.name == f"{place}/{IDENTITY}" for each in store.names(f"{place}/"))
 
 
 def _time(text: str) -> str | None:
@@ -201,7 +145,3 @@ def _time(text: str) -> str | None:
     except ValueError:
         return None
     return moment
-
-
-def _now() -> float:
-    return datetime.fromisoformat(clock.timestamp()).timestamp()

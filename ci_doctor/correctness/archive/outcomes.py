@@ -2,7 +2,6 @@
 """The outcomes of `ci-doctor correctness archive`: tables and facts. Pure."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from ci_doctor.correctness.archive.revocation import Revocation
 from ci_doctor.correctness.archive.revocation_target import RevocationTarget
@@ -34,13 +33,13 @@ def list_outcome(found: ArchiveSurvey) -> Outcome:
     if found.skipped:
         tables.append(text_table(title="Not readable", lines=found.skipped))
     starts = amount(len(found.starts), "archived start")
-    summary = f"{starts} of {amount(len(builds), 'independent build')} in {found.directory}"
+    summary = f"{starts} of {amount(len(builds), 'independent build')} in {found.location}"
     return Outcome(
         verdict=None,
         summary=summary,
         tables=tuple(tables),
         facts=ArchiveListFacts(
-            directory=str(found.directory), builds=tuple(builds), skipped=found.skipped
+            directory=found.location, builds=tuple(builds), skipped=found.skipped
         ),
     )
 
@@ -75,7 +74,7 @@ def _build(
 
 
 def revoke_outcome(
-    directory: Path, target: RevocationTarget, marker: Path, made: Revocation, *, was_revoked: bool
+    location: str, target: RevocationTarget, marker: str, made: Revocation, *, was_revoked: bool
 ) -> Outcome:
     """What is no longer used. `was_revoked`: `made` was there before."""
     starts = amount(len(target.starts), "archived start")
@@ -89,17 +88,17 @@ def revoke_outcome(
             text_table(title="Revocation", lines=_lines(marker, made)),
         ),
         facts=ArchiveRevokeFacts(
-            directory=str(directory),
+            directory=location,
             commit=target.commit,
             build=target.build,
             reason=made.reason,
             starts=tuple(start.file for start in target.starts),
-            marker=str(marker),
+            marker=marker,
             was_revoked=was_revoked,
         ),
     )
 
 
-def _lines(marker: Path, made: Revocation) -> tuple[str, ...]:
+def _lines(marker: str, made: Revocation) -> tuple[str, ...]:
     by = f" by {made.revoked_by}" if made.revoked_by else ""
     return (f"{made.explain()}{by}", f"to undo it, remove {marker}")

@@ -4,7 +4,7 @@
 import re
 import zlib
 from pathlib import Path
-from typing import IO
+from typing import Protocol
 
 import msgspec
 
@@ -23,6 +23,13 @@ from ci_doctor.identity.identity import Identity
 # zlib's number for "gzip framing, the largest window".
 _GZIP = 31
 _DIGEST = re.compile("[0-9a-f]{64}")
+
+
+class ByteSource(Protocol):
+    """A file, or whatever else is read from its beginning to its end."""
+
+    def read(self, size: int, /) -> bytes:
+        """The next bytes, at most `size`; empty at the end."""
 
 
 def read_start(path: Path, number: int) -> tuple[Identity, ArchivedStart]:
@@ -51,13 +58,12 @@ def read_start(path: Path, number: int) -> tuple[Identity, ArchivedStart]:
     return identity, start_of(header, path, number, len(line))
 
 
-def read_build(path: Path) -> ArchivedBuild:
+def read_build(file: ByteSource) -> ArchivedBuild:
     """The build that made a start, from its first line; whether the rest is whole stays unknown.
 
-    Raises NotAnArchiveError, and OSError.
+    Raises NotAnArchiveError, and what `file` raises.
     """
-    with path.open("rb") as file:
-        line, _ = _first_member(file)
+    line, _ = _first_member(file)
     try:
         made = msgspec.json.decode(line, type=ArchivedBuild)
     except (msgspec.DecodeError, RecursionError) as error:
@@ -95,7 +101,7 @@ def _check_digests(header: ArchiveHeader) -> None:
         raise NotAnArchiveError("what names its answers is no digest")
 
 
-def _first_member(file: IO[bytes]) -> tuple[bytes, bytes]:
+def _first_member(file: ByteSource) -> tuple[bytes, bytes]:
     """The content of the first gzip member, and the bytes that were read behind it."""
     unpack = zlib.decompressobj(_GZIP)
     parts: list[bytes] = []

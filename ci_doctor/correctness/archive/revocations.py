@@ -1,42 +1,49 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads an archive's directory: the markers of what was revoked (revocation.py)."""
+"""Reads an archive: the markers of what was revoked (revocation.py)."""
 
 import re
 from pathlib import Path
 
 import msgspec
 
+from ci_doctor.correctness.archive.archive_store import archive_store
 from ci_doctor.correctness.archive.revocation import Revocation, Revocations
+from ci_doctor.store.errors import StoreError
+from ci_doctor.store.objects import ObjectStore
 
+_PREFIX = "revoked-"
 _MARKER = re.compile(r"revoked-([0-9a-f]{40}|[0-9a-f]{64})\.json")
+# A marker names the starts of one commit, a hundred bytes for each.
+_MOST_BYTES = 16 << 20
 
 
 def marker(directory: Path, key: str) -> Path:
     """The file that revokes `key`."""
-    return directory / f"revoked-{key}.json"
+    return directory / f"{_PREFIX}{key}.json"
 
 
-def read_revocations(directory: Path) -> Revocations:
-    """The revocations of the archive in `directory`; none if it is absent.
+def read_revocations(place: Path | str) -> Revocations:
+    """The revocations of the archive at `place`; none if it is absent. Raises StoreError."""
+    return revocations_in(archive_store(place))
 
-    Raises OSError if the directory cannot be listed: then nobody knows what is revoked.
+
+def revocations_in(store: ObjectStore) -> Revocations:
+    """The revocations in `store`.
+
+    Raises StoreError if it cannot be listed: then nobody knows what is revoked.
     """
     found = {}
-    try:
-        entries = sorted(directory.iterdir())
-    except FileNotFoundError:
-        return Revocations()
-    for path in entries:
-        match = _MARKER.fullmatch(path.name)
+    for each in sorted(store.names(_PREFIX), key=lambda each: each.name):
+        match = _MARKER.fullmatch(each.name)
         if match is not None:
-            found[match[1]] = _read(path)
+            found[match[1]] = _read(store, each.name)
     return Revocations(by_key=found)
 
 
-def _read(path: Path) -> Revocation:
+def _read(store: ObjectStore, name: str) -> Revocation:
     """The content of a marker; an empty one if it is unreadable, because its name suffices."""
     try:
-        revocation = msgspec.json.decode(path.read_bytes(), type=Revocation)
-    except (OSError, msgspec.DecodeError, RecursionError):
+        content = store.read(name, _MOST_BYTES)
+        return msgspec.json.decode(content or b"", type=Revocation)
+    except (StoreError, msgspec.DecodeError, RecursionError):
         return Revocation()
-    return revocation

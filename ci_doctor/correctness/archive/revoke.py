@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on an archive's directory: revokes the starts of a commit or of a build."""
+"""Acts on an archive: revokes the starts of a commit or of a build."""
 
 import os
 from collections.abc import Mapping
@@ -7,19 +7,21 @@ from pathlib import Path
 
 import msgspec
 
+from ci_doctor.correctness.archive.archive_store import archive_store
 from ci_doctor.correctness.archive.build_words import build_of
 from ci_doctor.correctness.archive.outcomes import revoke_outcome
 from ci_doctor.correctness.archive.revocation import Revocation
 from ci_doctor.correctness.archive.revocation_target import revocation_target
-from ci_doctor.correctness.archive.revocations import marker
+from ci_doctor.correctness.archive.revocations import marker, read_revocations
 from ci_doctor.correctness.archive.survey import survey
+from ci_doctor.errors import UsageError
 from ci_doctor.model.outcome import Outcome
+from ci_doctor.store.errors import StoreError
 from ci_doctor.system import clock
-from ci_doctor.system.files.atomic import write_atomically
 
 
 def revoke(
-    directory: Path, word: str, reason: str | None, environ: Mapping[str, str] = os.environ
+    place: Path | str, word: str, reason: str | None, environ: Mapping[str, str] = os.environ
 ) -> Outcome:
     """Take all starts of the commit or build that `word` names out of use, for good.
 
@@ -27,12 +29,13 @@ def revoke(
     revoked before stays as it was, with its reason. Raises UsageError if `word` names nothing or
     several, or if the marker cannot be written.
     """
-    found = survey(directory)
+    found = survey(place)
     target = revocation_target(word, found.starts)
-    path = marker(directory, target.key)
+    name = marker(Path(), target.key).name
+    path = f"{place}/{name}"
     before = found.revocations.by_key.get(target.key)
     if before is not None:
-        return revoke_outcome(directory, target, path, before, was_revoked=True)
+        return revoke_outcome(str(place), target, path, before, was_revoked=True)
     made = Revocation(
         commit=target.commit,
         build=target.build,
@@ -41,5 +44,11 @@ def revoke(
         revoked_by=f"{build_of(environ)} on {os.uname().nodename}",
         starts=tuple(start.file for start in target.starts),
     )
-    write_atomically(path, msgspec.json.format(msgspec.json.encode(made)) + b"\n")
-    return revoke_outcome(directory, target, path, made, was_revoked=False)
+    content = msgspec.json.format(msgspec.json.encode(made)) + b"\n"
+    try:
+        # Of two at the same moment the first one stands.
+        created = archive_store(place).create(name, content)
+        stands = made if created else read_revocations(place).by_key.get(target.key, made)
+    except StoreError as error:
+        raise UsageError(f"cannot write {path}: {error.message}", hint=error.hint) from error
+    return revoke_outcome(str(place), target, path, stands, was_revoked=not created)

@@ -27,6 +27,7 @@ from ci_doctor.model.finding import Evidence, Finding
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render import formatting
 from ci_doctor.services.start_order import start_order
+from ci_doctor.store.errors import StoreError
 from ci_doctor.system.secrets.redaction import Redactor
 
 # Verdicts that rest on answers. Green runs alone would make the archive a biased sample.
@@ -68,7 +69,7 @@ class RunArchive(Struct, frozen=True, kw_only=True):
         elif matches.near:
             yield from explain_near_miss(matches.near)
         else:
-            yield f"no archived baseline in {self.archive.directory} yet"
+            yield f"no archived baseline in {self.archive.place} yet"
 
     def _matching_notes(self) -> Iterator[str]:
         matches = self.matches
@@ -163,19 +164,19 @@ def keep_baseline(
     fit = [result for result in experiment.results if unfit(result) is None]
     if verdict not in _VERDICTS_ON_ANSWERS or not fit:
         return ()
-    revoked = _why_revoked(run_archive.archive.directory, origin)
+    revoked = _why_revoked(run_archive.archive.place, origin)
     if revoked:
         return (f"nothing was archived: {revoked}",)
     build = build_of(environ)
     return (_kept(run_archive, fit, samples, build, origin),)
 
 
-def _why_revoked(directory: Path, origin: BuildOrigin | None) -> str | None:
+def _why_revoked(place: Path | str, origin: BuildOrigin | None) -> str | None:
     """Why starts of this build may not be archived; None if they may."""
     try:
-        revocation = read_revocations(directory).of(origin)
-    except OSError as error:
-        return f"{directory}: {error.strerror}"
+        revocation = read_revocations(place).of(origin)
+    except StoreError as error:
+        return error.message
     if revocation is None:
         return None
     return f"this build or its commit was {revocation.explain()}"
@@ -193,12 +194,16 @@ def _kept(
     try:
         for result in fit:
             archive.keep(identity, result, _lines(samples), build=build, origin=origin)
-        # Here alone: only a build that may write may remove what others wrote.
-        archive.evict()
     except (CiDoctorError, ValueError) as error:
         # The verdict stands, whether or not a later build profits from it.
         return f"the baseline could not be archived: {error}"
-    return f"{formatting.amount(len(fit), 'baseline start')} archived in {archive.directory}"
+    kept = ""
+    try:
+        # Here alone: only a build that may write may remove what others wrote.
+        archive.evict()
+    except StoreError as error:
+        kept = f"; old ones could not be removed: {error.message}"
+    return f"{formatting.amount(len(fit), 'baseline start')} archived in {archive.place}{kept}"
 
 
 def _may_write(write: ArchiveWrite, environ: Mapping[str, str]) -> tuple[bool, str]:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """An archive as a person sees it: which build made which start. Pure."""
 
-from pathlib import Path
-
 from msgspec import Struct
 
 from ci_doctor.correctness.archive.build_origin import BuildOrigin
@@ -29,7 +27,7 @@ class SurveyedStart(Struct, frozen=True, kw_only=True):
 class ArchiveSurvey(Struct, frozen=True, kw_only=True):
     """All starts of an archive, newest first. `skipped` holds a sentence for each unusable file."""
 
-    directory: Path
+    location: str
     starts: tuple[SurveyedStart, ...]
     skipped: tuple[str, ...]
     revocations: Revocations

@@ -1,19 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on files: writes one archived start (the format: archived_start.py)."""
+"""Pure. The content of the file of one archived start (the format: archived_start.py)."""
 
 import gzip
-import os
-import shutil
-import tempfile
+import io
 import zlib
 from collections.abc import Iterable
-from pathlib import Path
-from typing import IO
 
 import msgspec
 from msgspec.structs import replace
 
-from ci_doctor.correctness.archive.archived_start import CHUNK, ArchiveHeader
+from ci_doctor.correctness.archive.archived_start import ArchiveHeader
 from ci_doctor.correctness.evidence.samples import Sample, is_valid, read_line
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm
@@ -22,46 +18,29 @@ from ci_doctor.correctness.settings import Arm
 _LEVEL = 1
 
 
-def write_start(
-    directory: Path, header: ArchiveHeader, lines: Iterable[bytes], result: StartResult
-) -> Path:
-    """Write an archived start under a temporary name in `directory`, and return that path.
+def archived_bytes(header: ArchiveHeader, lines: Iterable[bytes], result: StartResult) -> bytes:
+    """The content of the file of an archived start.
 
     `lines` are those of a samples file; lines of other starts are ignored. Raises ValueError if a
-    sample of this start is missing, and OSError.
+    sample of this start is missing.
     """
-    # A file without a name: nothing of it stays behind when this process is killed.
-    with tempfile.TemporaryFile(dir=directory) as samples:
-        places = _pack(samples, lines, result)
-        size, crc = _measure(samples)
-        line = msgspec.json.encode(replace(header, places=places, bytes=size, crc=crc)) + b"\n"
-        handle, name = tempfile.mkstemp(dir=directory, prefix=".start-", suffix=".tmp")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(gzip.compress(line, _LEVEL, mtime=0))
-                shutil.copyfileobj(samples, file, CHUNK)
-            # mkstemp makes a file for its owner alone; other users' builds read the archive too.
-            Path(name).chmod(0o644)
-        except BaseException:  # a signal too
-            Path(name).unlink(missing_ok=True)
-            raise
-    return Path(name)
+    samples, places = _pack(lines, result)
+    size = len(samples)
+    complete = replace(header, places=places, bytes=size, crc=zlib.crc32(samples))
+    line = msgspec.json.encode(complete) + b"\n"
+    return gzip.compress(line, _LEVEL, mtime=0) + samples
 
 
-def _pack(
-    file: IO[bytes], lines: Iterable[bytes], result: StartResult
-) -> dict[str, tuple[int, int]]:
-    """Pack the samples of one start into a gzip member; returns the place of each output in it.
-
-    Leaves the file at its beginning.
-    """
+def _pack(lines: Iterable[bytes], result: StartResult) -> tuple[bytes, dict[str, tuple[int, int]]]:
+    """The samples of one start as a gzip member, and the place of each output in its content."""
     missing: set[tuple[str, int]] = set()
     for request, digests in result.digests.items():
         missing.update((request, number) for number in digests)
     places: dict[str, tuple[int, int]] = {}
     offset = 0
+    member = io.BytesIO()
     # No name and no time: the same samples give the same bytes.
-    with gzip.GzipFile("", fileobj=file, mode="wb", compresslevel=_LEVEL, mtime=0) as packed:
+    with gzip.GzipFile("", fileobj=member, mode="wb", compresslevel=_LEVEL, mtime=0) as packed:
         for line in lines:
             sample = read_line(line)
             key = (sample.id, sample.pass_)
@@ -74,8 +53,7 @@ def _pack(
         name = result.start.name
         first, _ = min(missing)
         raise ValueError(f"{len(missing)} samples of {name} are missing, among them {first}")
-    file.seek(0)
-    return places
+    return member.getvalue(), places
 
 
 def _is_of(sample: Sample, result: StartResult) -> bool:
@@ -85,13 +63,3 @@ def _is_of(sample: Sample, result: StartResult) -> bool:
     expected = result.digests[sample.id][sample.pass_]
     # The digest in the line may be right and the answer behind it damaged.
     return sample.digest == expected and is_valid(sample)
-
-
-def _measure(file: IO[bytes]) -> tuple[int, int]:
-    """Size in bytes, and CRC-32. Leaves the file at its beginning."""
-    size = crc = 0
-    while chunk := file.read(CHUNK):
-        size += len(chunk)
-        crc = zlib.crc32(chunk, crc)
-    file.seek(0)
-    return size, crc

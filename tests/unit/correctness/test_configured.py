@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
+from pathlib import Path
+
 import pytest
 
-from ci_doctor.correctness.configured import parse_arm_variables
+from ci_doctor.config.loading import load_config
+from ci_doctor.correctness.configured import parse_arm_variables, read_settings
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.errors import UsageError
 
@@ -26,3 +29,13 @@ def test_a_value_may_hold_anything() -> None:
         ["candidate:X=a=b:c", "candidate:Y=", "baseline:X=1", "baseline:X=2"]
     )
     assert parsed == {Arm.BASELINE: {"X": "2"}, Arm.CANDIDATE: {"X": "a=b:c", "Y": ""}}
+
+
+@pytest.mark.parametrize("address", ["s3://bucket/baselines", "file:///mnt/baselines"])
+def test_an_address_of_an_archive_is_not_taken_for_a_path(tmp_path: Path, address: str) -> None:
+    (tmp_path / "ci-doctor.toml").write_text(f'[correctness]\narchive = "{address}"\n')
+    loaded = load_config(tmp_path / "ci-doctor.toml", tmp_path)
+
+    settings = read_settings(loaded, {}, {}, {arm: {} for arm in Arm})
+
+    assert settings.archive == address

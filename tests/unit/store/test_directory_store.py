@@ -3,6 +3,7 @@
 import errno
 import os
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -185,6 +186,62 @@ def test_folders_have_the_permissions_of_the_store_whatever_the_umask(folder: Pa
         os.umask(former)
 
     assert (folder / "v1/local").stat().st_mode & 0o777 == 0o770
+
+
+def test_objects_can_be_read_by_others_whatever_the_umask(folder: Path) -> None:
+    former = os.umask(0o077)
+    try:
+        DirectoryStore(folder).create(NAME, b"content")
+    finally:
+        os.umask(former)
+
+    assert (folder / NAME).stat().st_mode & 0o777 == 0o644
+
+
+def test_a_folder_that_vanishes_while_it_is_empty_is_made_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = (folder / NAME).parent
+    mkdir = os.mkdir
+    vanished: list[str | Path] = []
+
+    def vanishing(path: str | Path, mode: int = 0o777) -> None:
+        mkdir(path, mode)
+        if Path(path) == place and len(vanished) < 3:
+            place.rmdir()
+            vanished.append(path)
+
+    monkeypatch.setattr(os, "mkdir", vanishing)
+
+    assert DirectoryStore(folder).create(NAME, b"content")
+    assert len(vanished) == 3
+    assert (folder / NAME).read_bytes() == b"content"
+
+
+def test_only_folders_that_may_hold_such_names_are_looked_into(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = DirectoryStore(folder)
+    for name in ("wanted-1/x", "wanted-2", "others/y"):
+        store.create(name, b"")
+    scandir = os.scandir
+    looked: list[str] = []
+
+    def noting(path: Path) -> Iterator[os.DirEntry[str]]:
+        looked.append(Path(path).name)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", noting)
+
+    assert sorted(each.name for each in store.names("wanted-")) == ["wanted-1/x", "wanted-2"]
+    assert looked == [folder.name, "wanted-1"]
+
+
+def test_a_file_in_the_place_of_a_store_is_no_empty_store(folder: Path) -> None:
+    folder.write_text("")
+
+    with pytest.raises(StoreError, match="Not a directory"):
+        list(DirectoryStore(folder).names(""))
 
 
 def test_a_full_disk_leaves_no_object_and_nothing_unfinished(

@@ -61,6 +61,10 @@ def test_objects_are_read_listed_and_removed(store: ObjectStore) -> None:
     assert store.read("v1/none", 10) is None
     assert sorted(entry.name for entry in store.names("v1/a")) == ["v1/a/1", "v1/a/2", "v1/ab/3"]
     assert sorted(entry.name for entry in store.names("v1/a/")) == ["v1/a/1", "v1/a/2"]
+    # Nothing but objects, beside others: one level is enough.
+    store.create("v1/b-4", b"0123456789")
+    assert [entry.name for entry in store.names("v1/b-")] == ["v1/b-4"]
+    assert [entry.name for entry in store.names("v")] == [each.name for each in store.names("")]
     assert {entry.bytes for entry in store.names("")} == {10}
     assert min(entry.modified_ms for entry in store.names("")) > 1_600_000_000_000
     assert list(store.names("v2/")) == []
