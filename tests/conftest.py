@@ -7,6 +7,7 @@ And how many examples hypothesis draws: few by default, all with `--hypothesis-p
 import gc
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -54,6 +55,13 @@ directory = *
 # Programs with flaky tests, which their own tests run.
 collect_ignore = ["support/flaky_corpus"]
 _CHANGING = {"PYTEST_CURRENT_TEST"}
+
+
+def pytest_sessionfinish() -> None:
+    # On a busy machine the end of a worker takes longer than the ten seconds after which pytest-xdist kills it.
+    measuring = sys.modules.get("measure_coverage")
+    if measuring is not None:
+        measuring.save_now()
 
 
 def pytest_configure() -> None:

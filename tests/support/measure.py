@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _SCRIPTS = {"ci-doctor", "pytest", "holds_a_guardian.py"}
 _MODULES = {"ci_doctor", "pytest"}
-_started: list[str] = []
+_started: list[Recorder] = []
 # Workers of xdist and of multiprocessing, and tests' own programs that use the library.
 _IN_PROGRAMS = ("sys.stdin.readline", "multiprocessing", "ci_doctor")
 
@@ -166,17 +166,23 @@ def _save_before(recorder: Recorder, name: str) -> None:
     setattr(os, name, leave)
 
 
+def save_now() -> None:
+    """Save what was recorded, of a Python that somebody may kill before its exit handlers have run."""
+    for recorder in _started:
+        recorder.save()
+
+
 def start() -> None:
     """Record what this Python runs from now on, if it is one that counts and MEASURE_COVERAGE names the checkout."""
     root = os.environ.get("MEASURE_COVERAGE")
     # A .pth file is run once for each time that its folder is named.
     if root is None or _started or not runs_ours(sys.orig_argv[1:]):
         return
-    _started.append(root)
     import atexit
     import threading
 
     recorder = Recorder(_library(), os.path.realpath(root))
+    _started.append(recorder)
     atexit.register(recorder.save)
     for name in ("_exit", "execv", "execve"):
         _save_before(recorder, name)
