@@ -92,7 +92,7 @@ def save_tree(
         os.close(root)
 
 
-class _Gathered(msgspec.Struct, frozen=True, kw_only=True):
+class _TreeContent(msgspec.Struct, frozen=True, kw_only=True):
     """What of a tree goes into a manifest, and what does not; sizes are in bytes."""
 
     parts: tuple[PackedFiles, ...]
@@ -116,7 +116,7 @@ def _save(store: ObjectStore, root: int, header: ManifestHeader, rules: SaveRule
     )
 
 
-def _gather(store: ObjectStore, root: int, rules: SaveRules) -> _Gathered:
+def _gather(store: ObjectStore, root: int, rules: SaveRules) -> _TreeContent:
     """Pack what is new. The walk's records end with this function, before a manifest is made of 200,000 files."""
 
     def look() -> WalkedTree:
@@ -139,7 +139,7 @@ def _gather(store: ObjectStore, root: int, rules: SaveRules) -> _Gathered:
             if file.path in kept and file.path not in left_out
         ]
         parts.append(_of_parent(old, rules.parent))
-    return _Gathered(
+    return _TreeContent(
         parts=tuple(parts),
         skipped={**dict(tree.skipped), **left_out},
         new_bytes=sum(entry.bytes for entry in new),
