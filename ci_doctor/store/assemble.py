@@ -31,30 +31,34 @@ def assemble(header: ManifestHeader, parts: Iterable[PackedFiles]) -> Manifest:
     for part in parts:
         renumbered: dict[int, int] = {}
         for entry in part.files:
-            pieces = tuple(
-                _moved(piece, _frame_index(piece.frame, part, renumbered, frames, packs))
-                for piece in entry.pieces
-            )
-            files.append(msgspec.structs.replace(entry, pieces=pieces))
+            for piece in entry.pieces:
+                _renumber(piece.frame, part, renumbered, frames, packs)
+            files.append(_moved(entry, renumbered))
     files.sort(key=lambda entry: entry.path)
     return Manifest.of(header, packs=packs, frames=frames, files=files)
 
 
-def _frame_index(
+def _renumber(
     old: int,
     part: PackedFiles,
     renumbered: dict[int, int],
     frames: dict[StoredFrame, int],
     packs: dict[PackReference, int],
-) -> int:
-    index = renumbered.get(old)
-    if index is None:
-        frame = part.frames[old]
-        pack = packs.setdefault(part.packs[frame.pack], len(packs))
-        place = msgspec.structs.replace(frame, pack=pack)
-        index = renumbered[old] = frames.setdefault(place, len(frames))
-    return index
+) -> None:
+    if old in renumbered:
+        return
+    frame = part.frames[old]
+    pack = packs.setdefault(part.packs[frame.pack], len(packs))
+    place = msgspec.structs.replace(frame, pack=pack)
+    renumbered[old] = frames.setdefault(place, len(frames))
 
 
-def _moved(piece: FilePiece, frame: int) -> FilePiece:
-    return FilePiece(frame=frame, offset=piece.offset, bytes=piece.bytes)
+def _moved(entry: FileEntry, renumbered: dict[int, int]) -> FileEntry:
+    """The entry with the new indices of its frames; itself if they are the old ones, as in a first save."""
+    if all(renumbered[piece.frame] == piece.frame for piece in entry.pieces):
+        return entry
+    pieces = tuple(
+        FilePiece(frame=renumbered[piece.frame], offset=piece.offset, bytes=piece.bytes)
+        for piece in entry.pieces
+    )
+    return msgspec.structs.replace(entry, pieces=pieces)

@@ -80,7 +80,7 @@ def read_large(root: int, file: TreeFile, add: Callable[[bytes], None]) -> str |
             left -= len(part)
             digest.update(part)
             add(part)
-        same = TreeFile.of(file.path, os.fstat(descriptor)) == file
+        same = file.is_same(os.fstat(descriptor))
     except OSError:
         return None
     finally:
@@ -98,7 +98,7 @@ def _read_whole(root: int, file: TreeFile, view: memoryview) -> bool:
         left = view
         while left and (count := os.readv(descriptor, [left])):
             left = left[count:]
-        return not left and TreeFile.of(file.path, os.fstat(descriptor)) == file
+        return not left and file.is_same(os.fstat(descriptor))
     except OSError:
         return False
     finally:

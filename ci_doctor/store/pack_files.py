@@ -2,7 +2,6 @@
 """Acts on a store: packs files into frames, read and compressed by two threads at a time."""
 
 import hashlib
-import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,12 +15,11 @@ from ci_doctor.store.frame_reader import RawFrame, batches, read_batch, read_lar
 from ci_doctor.store.manifest import FRAME_BYTES, FileEntry, FilePiece, compress
 from ci_doctor.store.objects import ObjectStore
 from ci_doctor.store.pack_writer import PackWriter
-from ci_doctor.store.threads import few_threads
+from ci_doctor.store.threads import few_threads, thread_buffer
 from ci_doctor.store.walk import TreeFile
 
 _THREADS: Final = 2
 _AHEAD: Final = 4
-_OF_THREAD: Final = threading.local()
 
 
 class PackedTree(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,9 +123,7 @@ class _Packing:
 
 
 def _read_and_compress(root: int, batch: list[TreeFile]) -> _CompressedFrame:
-    buffer = getattr(_OF_THREAD, "buffer", None)
-    if buffer is None:
-        buffer = _OF_THREAD.buffer = memoryview(bytearray(FRAME_BYTES))
+    buffer = thread_buffer(FRAME_BYTES)
     raw = read_batch(root, batch, buffer)
     return msgspec.structs.replace(_compress_part(buffer[: raw.bytes]), raw=raw)
 

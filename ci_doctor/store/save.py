@@ -92,7 +92,33 @@ def save_tree(
         os.close(root)
 
 
+class _TreeContent(msgspec.Struct, frozen=True, kw_only=True):
+    """What of a tree goes into a manifest, and what does not; sizes are in bytes."""
+
+    parts: tuple[PackedFiles, ...]
+    skipped: dict[str, str]
+    new_bytes: int
+    stored_bytes: int
+
+
 def _save(store: ObjectStore, root: int, header: ManifestHeader, rules: SaveRules) -> SavedTree:
+    gathered = _gather(store, root, rules)
+    manifest = assemble(header, gathered.parts)
+    name, stored, created = _publish(store, manifest, rules)
+    return SavedTree(
+        manifest_name=name,
+        files=len(manifest.files),
+        bytes=manifest.bytes(),
+        new_bytes=gathered.new_bytes,
+        stored_bytes=gathered.stored_bytes + stored,
+        skipped=tuple(sorted(gathered.skipped.items())),
+        created=created,
+    )
+
+
+def _gather(store: ObjectStore, root: int, rules: SaveRules) -> _TreeContent:
+    """Pack what is new. The walk's records end with this function, before a manifest is made of 200,000 files."""
+
     def look() -> WalkedTree:
         return walk(root, rules.exclude, rules.limits)
 
@@ -105,26 +131,24 @@ def _save(store: ObjectStore, root: int, header: ManifestHeader, rules: SaveRule
     late = busy | result.changed | changed(root, files)
     left_out = _with_groups(late, (file.path for file in tree.files), rules.group)
     new = [entry for entry in result.packed.files if entry.path not in left_out]
-    modes = {file.path: file.mode for file in files}
     parts = [msgspec.structs.replace(result.packed, files=new)]
     if rules.parent is not None:
         old = [
-            msgspec.structs.replace(entry, mode=modes[path])
-            for path, entry in kept.items()
-            if path not in left_out
+            _with_mode(kept[file.path], file.mode)
+            for file in files
+            if file.path in kept and file.path not in left_out
         ]
         parts.append(_of_parent(old, rules.parent))
-    manifest = assemble(header, parts)
-    name, stored, created = _publish(store, manifest, rules)
-    return SavedTree(
-        manifest_name=name,
-        files=len(manifest.files),
-        bytes=manifest.bytes(),
+    return _TreeContent(
+        parts=tuple(parts),
+        skipped={**dict(tree.skipped), **left_out},
         new_bytes=sum(entry.bytes for entry in new),
-        stored_bytes=result.new_bytes + stored,
-        skipped=tuple(sorted({**dict(tree.skipped), **left_out}.items())),
-        created=created,
+        stored_bytes=result.new_bytes,
     )
+
+
+def _with_mode(entry: FileEntry, mode: int) -> FileEntry:
+    return entry if entry.mode == mode else msgspec.structs.replace(entry, mode=mode)
 
 
 def _of_parent(entries: list[FileEntry], parent: Manifest) -> PackedFiles:

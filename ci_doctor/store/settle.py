@@ -42,7 +42,7 @@ def _is_same(root: int, file: TreeFile) -> bool:
         status = os.stat(file.path, dir_fd=root, follow_symlinks=False)
     except OSError:
         return False
-    return TreeFile.of(file.path, status) == file
+    return file.is_same(status)
 
 
 def _young(files: Iterable[TreeFile]) -> list[TreeFile]:

@@ -14,10 +14,10 @@ from ci_doctor.store.deadline import Deadline
 from ci_doctor.store.errors import DamagedError
 from ci_doctor.store.fetch_plan import FetchPlan, Run
 from ci_doctor.store.layout import pack_name
-from ci_doctor.store.manifest import FileEntry, Manifest, StoredFrame, decompress
+from ci_doctor.store.manifest import FRAME_BYTES, FileEntry, Manifest, StoredFrame, decompress_into
 from ci_doctor.store.objects import ObjectStore
 from ci_doctor.store.staging import Stage
-from ci_doctor.store.threads import few_threads
+from ci_doctor.store.threads import few_threads, thread_buffer
 
 _THREADS: Final = 2
 
@@ -58,7 +58,7 @@ class Unpacking:
         for index in run.frames:
             frame = self._manifest.frames[index]
             start = frame.offset - run.offset
-            raw = memoryview(self._content(frame, fetched[start : start + frame.bytes]))
+            raw = self._content(frame, fetched[start : start + frame.bytes])
             for entry in by_frame[index]:
                 piece = entry.pieces[0]
                 self._write(entry, raw[piece.offset : piece.offset + piece.bytes])
@@ -90,15 +90,17 @@ class Unpacking:
             raise DamagedError(f"{name} ends before byte {offset + length}")
         return content
 
-    def _content(self, frame: StoredFrame, stored: bytes | memoryview) -> bytes:
+    def _content(self, frame: StoredFrame, stored: bytes | memoryview) -> memoryview:
+        """What the frame holds, in a buffer that is this thread's until the next frame."""
         if hashlib.sha256(stored).hexdigest() != frame.sha256:
             raise DamagedError(
                 f"{self._name(frame.pack)} is damaged: a frame has another SHA-256 than in the manifest"
             )
-        raw = decompress(stored, frame.raw_bytes)
-        if len(raw) != frame.raw_bytes:
-            raise DamagedError(f"a frame holds {len(raw)} bytes instead of {frame.raw_bytes}")
-        return raw
+        buffer = thread_buffer(FRAME_BYTES)[: frame.raw_bytes]
+        size = decompress_into(stored, buffer)
+        if size != frame.raw_bytes:
+            raise DamagedError(f"a frame holds {size} bytes instead of {frame.raw_bytes}")
+        return buffer
 
     def _name(self, pack: int) -> str:
         reference = self._manifest.packs[pack]

@@ -4,6 +4,7 @@
 import os
 import stat
 from collections.abc import Callable
+from operator import itemgetter
 
 import msgspec
 
@@ -36,6 +37,15 @@ class TreeFile(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             inode=status.st_ino,
         )
 
+    def is_same(self, status: os.stat_result) -> bool:
+        """Whether `status` is of this file, unchanged: a change of its mode gives it another ctime."""
+        return (
+            status.st_ino == self.inode
+            and status.st_ctime_ns == self.ctime_ns
+            and status.st_mtime_ns == self.mtime_ns
+            and status.st_size == self.bytes
+        )
+
 
 class WalkedTree(msgspec.Struct, frozen=True, kw_only=True):
     """The files of a tree in order of their paths, and what is no file that can be kept, with reasons."""
@@ -54,7 +64,8 @@ def walk(root: int, exclude: Callable[[str], bool], limits: StoreLimits) -> Walk
     fault = path_fault(limits)
     found: list[tuple[str, TreeFile | str]] = []
     _gather(root, "", exclude, found)
-    for path, file in sorted(found, key=lambda pair: pair[0]):
+    found.sort(key=itemgetter(0))
+    for path, file in found:
         reason = file if isinstance(file, str) else _too_large(file, limits) or fault(path)
         if reason is not None:
             skipped.append((os.fsencode(path).decode(errors="replace"), reason))
