@@ -3,6 +3,7 @@
 
     python benchmarks/caches/crashes.py --directory /dev/shm                  20 files, every system call
     python benchmarks/caches/crashes.py --directory /dev/shm --moments 200    and 200 moments of 1,000 files (20 MB) each
+    python benchmarks/caches/crashes.py --directory /dev/shm --moments 200 --record    also appends them to RESULTS.md
 
 Ends with 1 if one tree was neither the old nor the new one, if a file of somebody else was lost or
 changed, if a marker stood before its group, or if the next run did not finish the work; with 77 if
@@ -10,12 +11,15 @@ ptrace is forbidden here.
 """
 
 import argparse
+import os
+import platform
 import random
 import shutil
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,6 +36,8 @@ from ci_doctor.store.save import SaveRules, save_tree
 from ci_doctor.system.files.own_directory import is_own_name
 from tests.support.saved_trees import content_of, header
 
+RESULTS = Path(__file__).parents[1] / "RESULTS.md"
+HEAD = "| killed at | kills | faults |\n|---|--:|--:|"
 OWN = {"own/kernel.cubin": b"compiled here"}
 
 
@@ -211,6 +217,37 @@ def make_scene(folder: Path, files: int, bytes_in_all: int) -> Scene:
     return Scene(tree, changed, store, manifest, content, folder / "trial")
 
 
+def run_cases(folder: Path, arguments: argparse.Namespace) -> tuple[list[str], list[str]]:
+    """A row of the table for each case and way to kill it, and the faults."""
+    cases = [case for case in CASES if arguments.case in {None, case.name}]
+    rows: list[str] = []
+    faults: list[str] = []
+
+    def add(title: str, kills: int, wrong: list[str]) -> None:
+        rows.append(f"| {title} | {kills} | {len(wrong)} |")
+        print(rows[-1], flush=True)
+        faults.extend(wrong)
+
+    small = make_scene(folder / "small", 20, 400_000)
+    for case in cases:
+        add(f"{case.name}, 20 files: system calls", *at_every_call(case, small, arguments.every))
+    if arguments.moments:
+        large = make_scene(folder / "large", 1_000, 20_000_000)
+        chance = random.Random(arguments.seed)
+        for case in cases:
+            kills, wrong = at_moments(case, large, arguments.moments, chance)
+            add(f"{case.name}, 1,000 files: random moments", kills, wrong)
+    return rows, faults
+
+
+def record(rows: list[str]) -> None:
+    load = os.getloadavg()[0]
+    where = f"Python {platform.python_version()}, {os.cpu_count()} CPUs, load {load:.1f}"
+    title = f"{datetime.now(UTC):%Y-%m-%d}: a save and a restore killed by -9"
+    with RESULTS.open("a", encoding="utf-8") as file:
+        file.write(f"\n## {title}\n\n{where}.\n\n{HEAD}\n" + "\n".join(rows) + "\n")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -225,29 +262,14 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=17)
     names = [case.name for case in CASES]
     parser.add_argument("--case", choices=names, help="this one alone; several can run at once")
+    parser.add_argument("--record", action="store_true", help="append the rows to RESULTS.md")
     arguments = parser.parse_args()
-    cases = [case for case in CASES if arguments.case in {None, case.name}]
-    faults: list[str] = []
+    print(HEAD)
     with tempfile.TemporaryDirectory(dir=arguments.directory, prefix="crashes-") as name:
-        small = make_scene(Path(name) / "small", 20, 400_000)
-        for case in cases:
-            kills, wrong = at_every_call(case, small, arguments.every)
-            print(
-                f"{case.name}, 20 files: {kills} kills at system calls, {len(wrong)} faults",
-                flush=True,
-            )
-            faults += wrong
-        if arguments.moments:
-            large = make_scene(Path(name) / "large", 1_000, 20_000_000)
-            chance = random.Random(arguments.seed)
-            for case in cases:
-                kills, wrong = at_moments(case, large, arguments.moments, chance)
-                print(
-                    f"{case.name}, 1,000 files: {kills} kills at random moments, {len(wrong)} faults",
-                    flush=True,
-                )
-                faults += wrong
+        rows, faults = run_cases(Path(name), arguments)
     print(*faults, sep="\n", file=sys.stderr)
+    if arguments.record:
+        record(rows)
     return 1 if faults else 0
 
 
