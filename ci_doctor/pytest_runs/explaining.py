@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acts on processes and files: explains the flaky tests of a suite, each by trials of its own."""
 
-import shlex
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -190,8 +190,9 @@ def trial_command(trial: FlakyTrial, plan: PytestPlan, root: str | None, directo
     def is_path(word: str) -> bool:
         return not word.startswith("-") and (directory / word.partition("::")[0]).exists()
 
+    # The suite ran here: its relative options and the files of its tests belong to this directory.
+    def path_of(file: str) -> str:
+        return os.path.relpath(Path(root or directory, file), directory)
+
     options = options_for_tests(plan.args, is_path)
-    line = shell_command(trial, str(plan.python), options)
-    if root is not None and Path(root) != directory:
-        return f"cd {shlex.quote(root)} && {line}"
-    return line
+    return shell_command(trial, str(plan.python), options, path_of)

@@ -70,8 +70,21 @@ def plugin_form(trial: FlakyTrial, **more: object) -> str:
     return msgspec.json.encode({**fields, **more}).decode()
 
 
-def shell_command(trial: FlakyTrial, python: str, arguments: Sequence[str] = ()) -> str:
-    """One line for a shell in the root of the tests; `arguments` are the user's own for pytest."""
+def shell_command(
+    trial: FlakyTrial,
+    python: str,
+    arguments: Sequence[str] = (),
+    path_of: Callable[[str], str] = str,
+) -> str:
+    """One line for a shell where the suite was started; `arguments` are the user's own for pytest.
+
+    path_of: turns a path in an id, which belongs to pytest's root directory, into one for that shell.
+    """
+
+    def here(test: str) -> str:
+        file, separator, name = test.partition("::")
+        return path_of(file) + separator + name
+
     assignments = []
     if trial.hash_seed is not None:
         assignments.append(f"PYTHONHASHSEED={trial.hash_seed}")
@@ -79,15 +92,15 @@ def shell_command(trial: FlakyTrial, python: str, arguments: Sequence[str] = ())
         assignments.append(f"TZ={shlex.quote(trial.zone)}")
     if not trial.needs_plugin:
         words = [python, "-m", "pytest", "-p", "no:randomly", *arguments]
-        line = " ".join([*assignments, shlex.join([*words, *trial.before, trial.target])])
+        words += [here(each) for each in (*trial.before, trial.target)]
     else:
         assignments.append(f"PYTHONPATH={shlex.quote(str(PLUGIN_FOLDER))}")
         assignments.append(f"CI_DOCTOR_TRIAL={shlex.quote(plugin_form(trial))}")
         files = [*trial.before, *trial.collect, trial.target]
-        paths = dict.fromkeys(each.partition("::")[0] for each in files)
+        paths = dict.fromkeys(path_of(each.partition("::")[0]) for each in files)
         words = [python, "-m", "pytest", "-p", PLUGIN, *arguments, *paths]
-        line = " ".join([*assignments, shlex.join(words)])
+    line = " ".join([*assignments, shlex.join(words)])
     for test in trial.earlier:
         earlier = msgspec.structs.replace(trial, target=test, before=(), earlier=())
-        line = f"{shell_command(earlier, python, arguments)}; {line}"
+        line = f"{shell_command(earlier, python, arguments, path_of)}; {line}"
     return line

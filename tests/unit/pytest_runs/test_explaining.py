@@ -92,7 +92,23 @@ def test_the_command_is_for_a_shell_where_the_user_stands(tmp_path: Path) -> Non
 
     line = "/venv/bin/python -m pytest -p no:randomly -m fast tests/a.py::t"
     assert trial_command(trial, plan, str(tmp_path), tmp_path) == line
-    assert trial_command(trial, plan, "/other", tmp_path) == f"cd /other && {line}"
+
+
+def test_the_command_finds_a_test_whose_root_is_elsewhere(tmp_path: Path) -> None:
+    here = tmp_path / "sub"
+    here.mkdir()
+    plan = PytestPlan(
+        kind=RunKind.SUITE,
+        python=Path("python"),
+        args=("-c", "own.ini"),
+        environ={},
+        directory=here,
+    )
+    trial = FlakyTrial(target="tests/a.py::t", before=("sub/b.py::t[a/../b::c]",))
+
+    options = "python -m pytest -p no:randomly -c own.ini"
+    tests = "'b.py::t[a/../b::c]' ../tests/a.py::t"
+    assert trial_command(trial, plan, str(tmp_path), here) == f"{options} {tests}"
 
 
 def test_a_test_that_a_plugin_ran_again_until_it_passed_is_a_failure_to_explain() -> None:
