@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.pytest_runs.attempt import PytestOutcome, PytestSession, RunKind, TestAttempt
+from ci_doctor.pytest_runs.explain.explanation import ExplainedSuspect, Explanation
 from ci_doctor.pytest_runs.explain.reading import CRASHED, TIMED_OUT
 from ci_doctor.pytest_runs.explain.suspect import Suspect
 from ci_doctor.pytest_runs.explain.trial import FlakyTrial
-from ci_doctor.pytest_runs.explaining import suspects_of, trial_command
+from ci_doctor.pytest_runs.explaining import culprits_of, share_of, suspects_of, trial_command
 from ci_doctor.pytest_runs.plan import PytestPlan
 from ci_doctor.pytest_runs.reruns import SuiteFailure, retried_failures
 
@@ -122,3 +123,27 @@ def test_a_test_that_a_plugin_ran_again_until_it_passed_is_a_failure_to_explain(
     [suspect] = suspects_of([failure], [retried])
 
     assert (suspect.test, suspect.error, suspect.always_failed) == ("a.py::t", "KeyError", False)
+
+
+@pytest.mark.parametrize(
+    ("left_s", "suspects", "share_s"),
+    [(120.0, 1, 120.0), (120.0, 2, 60.0), (120.0, 20, 30.0), (90.0, 19, 30.0), (10.0, 9, 10.0)],
+)
+def test_no_share_is_below_a_quarter_of_the_budget_while_it_lasts(
+    left_s: float, suspects: int, share_s: float
+) -> None:
+    assert share_of(left_s, 120.0, suspects) == share_s
+
+
+def test_the_culprits_of_explained_tests_are_likely_for_the_next() -> None:
+    causes = [("a.py::t", "a.py::u"), (), ("a.py::t",)]
+    found = [
+        Explanation(test="b.py::t", cause=FlakyTrial(target="b.py::t", before=before))
+        for before in causes
+    ]
+    explained = [
+        ExplainedSuspect(explanation=each, trials=1, duration_s=1.0)
+        for each in (*found, Explanation(test="b.py::u"))
+    ]
+
+    assert culprits_of(explained) == ("a.py::t", "a.py::u")

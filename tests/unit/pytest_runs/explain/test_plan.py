@@ -34,6 +34,30 @@ def test_the_polluter_among_1000_tests_takes_at_most_twice_log2_and_four_runs(
         assert len(until_confirmed) <= 2 * math.log2(count) + 4
 
 
+def test_a_polluter_that_broke_another_test_is_found_without_a_search() -> None:
+    before = names(1000)
+
+    played = play(
+        lambda trial: certain(before[300] in trial.before),
+        before=before,
+        likely=(before[300], "not before this test"),
+    )
+
+    assert played.explanation.culprit == before[300]
+    counts = {len(trial.before) for trial in played.trials}
+    assert counts == {0, 1, 1000}
+
+
+def test_a_polluter_of_another_test_is_not_blamed_for_what_it_does_not_break() -> None:
+    before = names(1000)
+
+    played = play(
+        lambda trial: certain(before[300] in trial.before), before=before, likely=before[400:402]
+    )
+
+    assert played.explanation.culprit == before[300]
+
+
 def test_a_pair_of_polluters_that_are_needed_together_is_found() -> None:
     before = names(16)
     needed = {before[2], before[11]}

@@ -34,13 +34,15 @@ def play(
     dice: random.Random | None = None,
     shown: TrialResult | None = None,
     most: int | None = None,
+    likely: tuple[str, ...] = (),
 ) -> Played:
     """Run the plan for TARGET; `chance` is the probability that a trial fails.
 
     shown: what else each trial shows. most: the number of trials after which the time is over.
+    likely: tests that decide how other suspects end.
     """
     dice = dice or random.Random(1)
-    plan = explain(Suspect(test=TARGET, before=before))
+    plan = explain(Suspect(test=TARGET, before=before, likely=likely))
     trials: list[FlakyTrial] = []
     trial = next(plan)
     while True:
