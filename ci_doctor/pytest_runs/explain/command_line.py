@@ -30,6 +30,12 @@ _WITH_VALUE = frozenset({
     "--override-ini", "--pythonwarnings", "--rootdir", "--tb",
 })  # fmt: skip
 _NO_WORKERS = "-n0"
+# Options of plugins that shuffle. Their values may be the next word.
+_SHUFFLING = ("--randomly-", "--random-order")
+_WITH_SHUFFLING_VALUE = frozenset({
+    "--randomly-seed", "--random-order-bucket", "--random-order-seed",
+})  # fmt: skip
+_SHUFFLERS = frozenset({"randomly", "pytest_randomly"})
 
 
 def options_for_tests(arguments: Sequence[str], is_path: Callable[[str], bool]) -> tuple[str, ...]:
@@ -59,6 +65,21 @@ def _is_of_suite(word: str, option: str) -> bool:
         return True
     is_option = word.partition("=")[0] in _OF_SUITES or word.startswith("-n")
     return is_option or word == "--" or word in _FLAGS_OF_SUITES
+
+
+def _unshuffled(arguments: Sequence[str]) -> tuple[str, ...]:
+    """`arguments` without what shuffles the tests, or belongs to a plugin that is switched off."""
+    kept: list[str] = []
+    before = ""
+    for word in arguments:
+        option, before = before, word
+        if option == "-p" and word in _SHUFFLERS:
+            kept.pop()
+        elif option in _WITH_SHUFFLING_VALUE or word.startswith(_SHUFFLING):
+            continue
+        elif not (word.startswith("-p") and word[2:] in _SHUFFLERS):
+            kept.append(word)
+    return tuple(kept)
 
 
 def plugin_form(trial: FlakyTrial, **more: object) -> str:
@@ -91,7 +112,7 @@ def shell_command(
     if trial.zone is not None:
         assignments.append(f"TZ={shlex.quote(trial.zone)}")
     if not trial.needs_plugin:
-        words = [python, "-m", "pytest", "-p", "no:randomly", *arguments]
+        words = [python, "-m", "pytest", "-p", "no:randomly", *_unshuffled(arguments)]
         words += [here(each) for each in (*trial.before, trial.target)]
     else:
         assignments.append(f"PYTHONPATH={shlex.quote(str(PLUGIN_FOLDER))}")
