@@ -15,7 +15,13 @@ from ci_doctor.pytest_runs.explain.confirmation import strictly
 from ci_doctor.pytest_runs.explain.explanation import Explanation
 from ci_doctor.pytest_runs.explain.kinds import FlakyKind
 from ci_doctor.pytest_runs.explain.suspect import Suspect
-from ci_doctor.pytest_runs.explain.trial import Ending, FlakyTrial, LeftItem, TrialResult
+from ci_doctor.pytest_runs.explain.trial import (
+    BudgetSpent,
+    Ending,
+    FlakyTrial,
+    LeftItem,
+    TrialResult,
+)
 
 Left = tuple[LeftItem, ...]
 
@@ -52,19 +58,24 @@ def order_plan(
         is_confirmed = yield from strictly(after(culprits), control, wanted)
     if not is_confirmed:
         return None
-    imported = yield from _imported(culprits, control, wanted)
-    if imported is not None:
-        return imported
-    left = yield from _left(after(culprits), wanted)
-    return Explanation(
+    found = Explanation(
         test=suspect.test,
-        kind=_kind(left, wanted),
+        kind=_kind((), wanted),
         culprit=", ".join(culprits),
-        left=tuple(each.sentence for each in left),
         cause=after(culprits),
         control=control,
         expected=wanted,
     )
+    try:
+        imported = yield from _imported(culprits, control, wanted)
+        if imported is not None:
+            return imported
+        left = yield from _left(after(culprits), wanted)
+    except BudgetSpent:
+        # The culprit is confirmed, whatever it leaves.
+        return msgspec.structs.replace(found, is_searched=False)
+    sentences = tuple(each.sentence for each in left)
+    return msgspec.structs.replace(found, kind=_kind(left, wanted), left=sentences)
 
 
 def _known(suspect: Suspect, after: TrialOf, wanted: Ending) -> Search:

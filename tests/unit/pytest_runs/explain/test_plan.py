@@ -9,7 +9,7 @@ from ci_doctor.pytest_runs.explain.kinds import FlakyKind
 from ci_doctor.pytest_runs.explain.plan import PLAIN_RUNS, explain
 from ci_doctor.pytest_runs.explain.statistics import WRONG_KIND_AT_MOST
 from ci_doctor.pytest_runs.explain.suspect import Suspect
-from ci_doctor.pytest_runs.explain.trial import Ending, FlakyTrial, TrialResult
+from ci_doctor.pytest_runs.explain.trial import Ending, FlakyTrial, LeftItem, TrialResult
 from tests.unit.pytest_runs.explain.world import TARGET, bound, names, play
 
 
@@ -56,6 +56,23 @@ def test_a_polluter_of_another_test_is_not_blamed_for_what_it_does_not_break() -
     )
 
     assert played.explanation.culprit == before[300]
+
+
+def test_a_confirmed_polluter_is_named_if_the_time_ends_while_its_items_are_tried() -> None:
+    before = names(8)
+    items = tuple(LeftItem(f"state:shop.{number}", "a sentence") for number in range(64))
+    shown = TrialResult(ending=Ending.PASSED, left=items)
+
+    def chance(trial: FlakyTrial) -> float:
+        return certain(before[3] in trial.before and items[9].id not in (trial.restore or ()))
+
+    full = play(chance, before=before, shown=shown)
+    first = next(index for index, trial in enumerate(full.trials) if trial.restore)
+    cut = play(chance, before=before, shown=shown, most=first + 2).explanation
+
+    assert full.explanation.left == ("a sentence",)
+    assert (cut.kind, cut.culprit, cut.left) == (FlakyKind.STATE, before[3], ())
+    assert not cut.is_searched
 
 
 def test_a_pair_of_polluters_that_are_needed_together_is_found() -> None:
@@ -183,7 +200,7 @@ def test_at_the_end_of_the_time_the_plain_runs_so_far_count() -> None:
 
 
 def play_out(plan: object) -> None:
-    from ci_doctor.pytest_runs.explain.plan import BudgetSpent
+    from ci_doctor.pytest_runs.explain.trial import BudgetSpent
 
     plan.throw(BudgetSpent())  # type: ignore[attr-defined]
     for _ in range(3):

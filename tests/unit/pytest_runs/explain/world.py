@@ -7,9 +7,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.pytest_runs.explain.explanation import Explanation
-from ci_doctor.pytest_runs.explain.plan import BudgetSpent, explain
+from ci_doctor.pytest_runs.explain.plan import explain
 from ci_doctor.pytest_runs.explain.suspect import Suspect
-from ci_doctor.pytest_runs.explain.trial import BoundAddress, Ending, FlakyTrial, TrialResult
+from ci_doctor.pytest_runs.explain.trial import (
+    BoundAddress,
+    BudgetSpent,
+    Ending,
+    FlakyTrial,
+    TrialResult,
+)
 
 Chance = Callable[[FlakyTrial], float]
 TARGET = "tests/test_z.py::test_target"
