@@ -206,7 +206,8 @@ it changed or removed. It knows them from Python's audit events (PEP 578): what 
 
 The words victim, brittle, polluter and state-setter are those of iFixFlakies (Shi et al., ESEC/FSE 2019), the search for a minimal set is
 that of Zeller & Hildebrandt (IEEE TSE 2002), the other kinds follow Luo et al. (FSE 2014).
-`python benchmarks/flaky_kinds.py` measures the shares of right kinds and culprits ([RESULTS.md](../benchmarks/RESULTS.md)).
+`python benchmarks/flaky_kinds.py` measures the shares of right kinds and culprits, `python benchmarks/public_flaky.py` does so on published
+suites whose tests depend on their order ([RESULTS.md](../benchmarks/RESULTS.md)).
 """
 
 
