@@ -6,11 +6,12 @@
     python benchmarks/public_flaky.py --sdists DIR   sdists that are there already are not downloaded
     python benchmarks/public_flaky.py --record       also appends the table to benchmarks/RESULTS.md
 
-Each suite runs from its unpacked sdist in the order of a seed of pytest-randomly. Its labels stand in
+Each suite runs from its unpacked sdist in the order of a seed of pytest-randomly or pytest-random-order. Its labels stand in
 `public_flaky_suites.py`. A person read the tests and wrote them: what breaks each test that fails in this order,
 and which tests fail in every order. Of each explanation both commands are run in a shell. It counts as
 
 - `right`: kind, culprit and item are those of the label, and the commands end as the finding says.
+- `no item`: kind, culprit and commands are right. What the culprit leaves was not named.
 - `WRONG`: one of them is not. A test that fails in every order, or that has no label, must have no kind.
 - `unexplained`: the time was over, or no condition decided.
 - `not shown`: it did not fail here. The order depends on the versions of Python and of the plugin.
@@ -20,6 +21,7 @@ The exit status is 1 if something is WRONG, if nothing is right, or if a suite c
 
 import argparse
 import collections
+import concurrent.futures
 import json
 import os
 import platform
@@ -40,7 +42,9 @@ from startup import RESULTS
 
 from ci_doctor.system.processes.limited_run import run_limited
 
-RIGHT, WRONG, UNEXPLAINED, NOT_SHOWN = "right", "WRONG", "unexplained", "not shown"
+RIGHT, NO_ITEM, WRONG, UNEXPLAINED, NOT_SHOWN = OUTCOMES = (
+    "right", "no item", "WRONG", "unexplained", "not shown",
+)  # fmt: skip
 # For the suite, its attempts and all explanations; and for one printed command.
 SUITE_LIMIT_S = 1200
 COMMAND_LIMIT_S = 120
@@ -107,7 +111,7 @@ def explained(suite: PublicSuite, root: Path, place: Path, budget: str) -> dict[
     command = [
         sys.executable, "-m", "ci_doctor", "pytest", "--explain-flaky", "--explain-budget", budget,
         "--reruns", "1", "--python", python, "--report-dir", str(reports), "--",
-        "-q", "-o", "addopts=", "-p", "no:cacheprovider", "-p", "pytest_randomly", *suite.arguments,
+        "-q", "-o", "addopts=", "-p", "no:cacheprovider", *suite.arguments,
     ]  # fmt: skip
     ran = run_limited(command, timeout_s=SUITE_LIMIT_S, cwd=root, environ=os.environ | BARE)
     path = reports / "report.json"
@@ -144,8 +148,10 @@ def row_of(test: str, label: VictimLabel, found: Mapping[str, Any] | None, root:
     runs, seconds = explanation.get("runs", 0), explanation.get("duration_s", 0.0)
     if not kind:
         return Row(test, UNEXPLAINED, runs=runs, seconds=seconds)
-    why = label.objection(kind, culprit, explanation["left"]) or endings(explanation, root)
-    return Row(test, WRONG if why else RIGHT, kind, culprit, runs, seconds, why)
+    left = explanation.get("left", [])
+    why = label.objection(kind, culprit, left) or endings(explanation, root)
+    outcome = WRONG if why else RIGHT if left else NO_ITEM
+    return Row(test, outcome, kind, culprit, runs, seconds, why)
 
 
 def endings(explanation: Mapping[str, Any], root: Path) -> str:
@@ -164,14 +170,14 @@ def endings(explanation: Mapping[str, Any], root: Path) -> str:
 
 def table(tried: Sequence[Tried]) -> list[str]:
     lines = [
-        "| sdist | arguments | tests | right | wrong | unexplained | not shown | culprits | runs a test | s |",
-        "|---|---|--:|--:|--:|--:|--:|---|--:|--:|",
+        f"| sdist | arguments | tests | {' | '.join(OUTCOMES)} | culprits | runs a test | s |",
+        "|---|---|--:|--:|--:|--:|--:|--:|---|--:|--:|",
     ]
     for each in tried:
         if each.error:
-            lines.append(f"| {each.suite.sdist} | not tried: {each.error} |" + " |" * 8)
+            lines.append(f"| {each.suite.sdist} | not tried: {each.error} |" + " |" * 9)
             continue
-        counts = [str(each.count(name)) for name in (RIGHT, WRONG, UNEXPLAINED, NOT_SHOWN)]
+        counts = [str(each.count(name)) for name in OUTCOMES]
         rows = [row for row in each.rows if row.runs]
         kinds = collections.Counter(
             f"{row.kind}: `{row.culprit.rpartition('::')[2]}`" for row in rows if row.kind
@@ -202,20 +208,28 @@ def main() -> int:
     parser.add_argument("suites", nargs="*", help=f"of {', '.join(names)}")
     parser.add_argument("--sdists", type=Path, default=Path(tempfile.gettempdir(), "public-sdists"))
     parser.add_argument("--budget", default="5m", help="the time to explain one suite's tests")
+    parser.add_argument("--jobs", type=int, default=2, help="suites at a time")
     parser.add_argument("--record", action="store_true", help="append the table to RESULTS.md")
     arguments = parser.parse_args()
     unknown = set(arguments.suites) - set(names)
     if unknown:
         parser.error(f"no such suite: {', '.join(sorted(unknown))}")
     arguments.sdists.mkdir(parents=True, exist_ok=True)
+    chosen = [
+        suite
+        for name, suite in zip(names, SUITES, strict=True)
+        if name in (arguments.suites or names)
+    ]
     tried = []
-    for name, suite in zip(names, SUITES, strict=True):
-        if arguments.suites and name not in arguments.suites:
-            continue
-        tried.append(try_suite(suite, arguments.sdists, arguments.budget))
-        for row in tried[-1].rows:
-            print(f"{row.outcome:11} {name} {row.test}: {row.kind} {row.culprit} {row.why}")
-        sys.stdout.flush()
+    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+        tries = [
+            pool.submit(try_suite, each, arguments.sdists, arguments.budget) for each in chosen
+        ]
+        for each in tries:
+            tried.append(each.result())
+            for row in tried[-1].rows:
+                print(f"{row.outcome:11} {row.test}: {row.kind} {row.culprit} {row.why}")
+            sys.stdout.flush()
     print(*table(tried), sep="\n")
     if arguments.record:
         record(tried, arguments.budget)

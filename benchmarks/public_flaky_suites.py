@@ -4,8 +4,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# The order of a seed is that of this plugin's version.
-PYTEST = ("pytest==7.4.4", "pytest-randomly==4.1.0")
+# The order of a seed is that of these versions.
+PYTEST = ("pytest==7.4.4", "pytest-randomly==4.1.0", "pytest-random-order==1.2.0")
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class VictimLabel:
             return f"the kind is {self.kind}"
         if culprit not in self.culprits:
             return f"the culprit is one of {', '.join(sorted(self.culprits))}"
-        if not any(self.item in each for each in left):
+        if left and not any(self.item in each for each in left):
             return f"{self.item} is missing in {list(left)}"
         return ""
 
@@ -53,7 +53,7 @@ SUITES = (
     PublicSuite(
         sdist="humanize==3.14.0",
         requires=("freezegun==1.5.5", "setuptools==65.5.0"),
-        arguments=("--randomly-seed=2", "tests/test_i18n.py"),
+        arguments=("-p", "pytest_randomly", "--randomly-seed=2", "tests/test_i18n.py"),
         victims=(
             VictimLabel(
                 tests=tuple(
@@ -87,7 +87,7 @@ SUITES = (
     PublicSuite(
         sdist="freezegun==1.0.0",
         requires=("setuptools==65.5.0",),
-        arguments=("--randomly-seed=2",),
+        arguments=("-p", "pytest_randomly", "--randomly-seed=2"),
         victims=(
             VictimLabel(
                 tests=(
@@ -108,9 +108,25 @@ SUITES = (
                 item="freezegun.api.",
             ),
         ),
-        # It has a static method as a decorator's target, which Python 3.10 made callable.
+        # It decorates what is callable; static methods are so since Python 3.10.
         always_failing=(
             "tests/test_datetimes.py::Tester::test_class_decorator_respects_staticmethod",
+        ),
+    ),
+    # A bar whose start fails stays among the listeners of the output; what is printed starts it again.
+    PublicSuite(
+        sdist="progressbar2==3.53.1",
+        requires=("freezegun==1.5.5", "setuptools==65.5.0", "dill==0.3.9"),
+        arguments=(
+            "-p", "random_order.plugin", "--random-order-bucket=global", "--random-order-seed=1",
+        ),
+        victims=(
+            VictimLabel(
+                tests=("tests/test_terminal.py::test_double_stdout_redirection",),
+                kind="state",
+                culprits=frozenset({"tests/test_failure.py::test_minus_max_value"}),
+                item="progressbar.utils.streams.listeners",
+            ),
         ),
     ),
 )  # fmt: skip
