@@ -12,7 +12,8 @@ PYTEST = ("pytest==7.4.4", "pytest-randomly==4.1.0", "pytest-random-order==1.2.0
 class VictimLabel:
     """Tests that break for the same reason: the kind, who breaks them, and what that leaves.
 
-    culprits: names of tests, any of which does it. item: a part of the sentence about what is left.
+    culprits: tests, any of which does it; several that are needed together are one text with commas.
+    item: a part of the sentence about what is left.
     """
 
     tests: Sequence[str]
@@ -46,7 +47,11 @@ class PublicSuite:
 
 
 _I18N = "tests/test_i18n.py::"
-_UTILS = "tests/test_utils.py::"
+_RELOADS = (
+    "tests/test_utils.py::test_should_not_skip_cpython",
+    "tests/test_utils.py::test_should_skip_non_cpython",
+)
+_MIN_AND_MAX = "tests/test_datetimes.py::test_min_and_max"
 
 SUITES = (
     # Four tests set a module's `__file__` to None or delete it, and leave it so.
@@ -83,28 +88,30 @@ SUITES = (
             ),
         ),
     ),
-    # Two tests reload the module, so that its classes and functions are not those that others imported.
+    # Two tests reload the module, so that its classes are not those that others imported. A test that
+    # fails for it leaves the clock frozen, which breaks more tests.
     PublicSuite(
         sdist="freezegun==1.0.0",
         requires=("setuptools==65.5.0",),
         arguments=("-p", "pytest_randomly", "--randomly-seed=2"),
         victims=(
             VictimLabel(
+                tests=(_MIN_AND_MAX, "tests/test_class_import.py::test_import_after_start"),
+                kind="state",
+                culprits=frozenset(_RELOADS),
+                item="freezegun.api.",
+            ),
+            VictimLabel(
                 tests=(
-                    "tests/test_datetimes.py::test_min_and_max",
                     "tests/test_datetimes.py::test_time_ns",
                     "tests/test_errors.py::test_ignore_errors_in_start[ImportError]",
                     "tests/test_errors.py::test_ignore_errors_in_start[TypeError]",
                     "tests/test_class_import.py::test_can_ignore_email_module",
                     "tests/test_class_import.py::test_fake_uses_real_when_ignored",
-                    "tests/test_class_import.py::test_import_after_start",
                     "tests/test_uuid.py::test_uuid1_future",
                 ),
                 kind="state",
-                culprits=frozenset({
-                    f"{_UTILS}test_should_not_skip_cpython",
-                    f"{_UTILS}test_should_skip_non_cpython",
-                }),
+                culprits=frozenset(f"{each}, {_MIN_AND_MAX}" for each in _RELOADS),
                 item="freezegun.api.",
             ),
         ),
