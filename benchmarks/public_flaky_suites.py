@@ -13,7 +13,7 @@ class VictimLabel:
     """Tests that break for the same reason: the kind, who breaks them, and what that leaves.
 
     culprits: tests, any of which does it; several that are needed together are one text with commas.
-    item: a part of the sentence about what is left.
+    item: a part of the sentence about what is left; empty if nobody read which it must be.
     """
 
     tests: Sequence[str]
@@ -112,7 +112,7 @@ SUITES = (
                 ),
                 kind="state",
                 culprits=frozenset(f"{each}, {_MIN_AND_MAX}" for each in _RELOADS),
-                item="freezegun.api.",
+                item="",
             ),
         ),
         # It decorates what is callable; static methods are so since Python 3.10.
