@@ -188,6 +188,21 @@ def test_a_file_whose_name_is_not_utf_8_is_put_back_and_taken_back(suite: MakeSu
     assert trials.trial().ending is Ending.PASSED
 
 
+def test_an_object_that_registers_itself_when_it_is_destroyed_is_put_back_too(
+    suite: MakeSuite,
+) -> None:
+    trials = suite(
+        "LISTENERS = set()\n"
+        "class Listener:\n    def __del__(self):\n        LISTENERS.add(self)\n"
+        "def test_first():\n    LISTENERS.add(Listener())\n"
+        "def test_it():\n    assert not LISTENERS\n"
+    )
+
+    item = ("state:test_it.LISTENERS",)
+    assert trials.trial(before=("test_first",)).ending is Ending.FAILED
+    assert trials.trial(before=("test_first",), restore=item).ending is Ending.PASSED
+
+
 def test_options_of_the_user_change_neither_the_tests_nor_the_reports(suite: MakeSuite) -> None:
     trials = suite(
         "import os\n"

@@ -147,7 +147,8 @@ def flaky_kinds_page() -> str:
         "`ci-doctor pytest --explain-flaky -- ARGS` runs the failed tests of a suite again and again, and changes one condition at a",
         "time: the tests before it, what they leave, seeds, the time zone, the clock, load, ports, the network, an earlier run. The",
         "finding names the **kind**, the **culprit**, a command that shows the failure, one that does not, and how to mend it.",
-        "`--explain-budget 5m` is the time for all tests together (default 120s). The verdict does not change.",
+        "`--explain-budget 5m` is the time for all tests together (default 120s): a quarter or more for each, until it is over.",
+        "The verdict does not change.",
         "",
         "## The kinds",
         "",
@@ -171,7 +172,8 @@ FLAKY_KINDS_TEXT = f"""
 
 1. The test runs alone, and once more after the tests that ran before it in its process, in their order, both with fixed seeds.
 2. If these two end in opposite ways, a bisection over the tests before it finds the culprit: about log2(n) runs, 10 for 1,000 tests.
-   Ten more runs confirm it. If no single test is enough, delta debugging finds a small set of tests. Then what the culprit leaves
+   The culprit of another test is tried before that. Ten more runs confirm it. If no single test is enough, delta debugging finds a
+   small set of tests. Then what the culprit leaves
    (variables, attributes, caches, files, threads, processes, the event loop) is put back item by item, until the test ends the other
    way: that item is named.
 3. Otherwise each other condition is tried alone. One that changes the ending is confirmed.
@@ -204,7 +206,8 @@ it changed or removed. It knows them from Python's audit events (PEP 578): what 
 
 The words victim, brittle, polluter and state-setter are those of iFixFlakies (Shi et al., ESEC/FSE 2019), the search for a minimal set is
 that of Zeller & Hildebrandt (IEEE TSE 2002), the other kinds follow Luo et al. (FSE 2014).
-`python benchmarks/flaky_kinds.py` measures the shares of right kinds and culprits ([RESULTS.md](../benchmarks/RESULTS.md)).
+`python benchmarks/flaky_kinds.py` measures the shares of right kinds and culprits, `python benchmarks/public_flaky.py` does so on published
+suites whose tests depend on their order ([RESULTS.md](../benchmarks/RESULTS.md)).
 """
 
 

@@ -35,9 +35,11 @@ def some_of(candidates: Sequence[str], trial_of: TrialOf, wanted: Ending) -> Sea
     input" (IEEE TSE 28(2), 2002, doi:10.1109/32.988498): O(n^2) trials at worst.
     """
     left = tuple(candidates)
+    # Smaller parts meet the same subsets again.
+    insufficient: set[Candidates] = set()
     parts = 2
     while len(left) > 1:
-        smaller = yield from _smaller(left, parts, trial_of, wanted)
+        smaller = yield from _smaller(left, parts, insufficient, trial_of, wanted)
         if smaller is not None:
             is_part = len(smaller) <= -(-len(left) // parts)
             left = smaller
@@ -50,16 +52,22 @@ def some_of(candidates: Sequence[str], trial_of: TrialOf, wanted: Ending) -> Sea
 
 
 def _smaller(
-    left: Candidates, parts: int, trial_of: TrialOf, wanted: Ending
+    left: Candidates, parts: int, insufficient: set[Candidates], trial_of: TrialOf, wanted: Ending
 ) -> Generator[FlakyTrial, TrialResult, Candidates | None]:
-    """One part of `left` that is enough, or all but one part; None if there is none."""
+    """One part of `left` that is enough, or all but one part; None if there is none.
+
+    Subsets in `insufficient` are not tried; those that turn out so are added.
+    """
     size = -(-len(left) // parts)
     chunks = [left[begin : begin + size] for begin in range(0, len(left), size)]
     rests = [left[:begin] + left[begin + size :] for begin in range(0, len(left), size)]
     # Of two parts each is the rest of the other.
     tries = [*reversed(chunks), *(rests if len(chunks) > 2 else [])]
     for subset in tries:
+        if subset in insufficient:
+            continue
         result = yield trial_of(subset)
         if result.ending is wanted:
             return subset
+        insufficient.add(subset)
     return None

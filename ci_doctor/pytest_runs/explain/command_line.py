@@ -30,6 +30,12 @@ _WITH_VALUE = frozenset({
     "--override-ini", "--pythonwarnings", "--rootdir", "--tb",
 })  # fmt: skip
 _NO_WORKERS = "-n0"
+# Options of plugins that shuffle. Their values may be the next word.
+_SHUFFLING = ("--randomly-", "--random-order")
+_WITH_SHUFFLING_VALUE = frozenset({
+    "--randomly-seed", "--random-order-bucket", "--random-order-seed",
+})  # fmt: skip
+_SHUFFLERS = frozenset({"randomly", "pytest_randomly"})
 
 
 def options_for_tests(arguments: Sequence[str], is_path: Callable[[str], bool]) -> tuple[str, ...]:
@@ -61,6 +67,21 @@ def _is_of_suite(word: str, option: str) -> bool:
     return is_option or word == "--" or word in _FLAGS_OF_SUITES
 
 
+def _unshuffled(arguments: Sequence[str]) -> tuple[str, ...]:
+    """`arguments` without what shuffles the tests, or belongs to a plugin that is switched off."""
+    kept: list[str] = []
+    before = ""
+    for word in arguments:
+        option, before = before, word
+        if option == "-p" and word in _SHUFFLERS:
+            kept.pop()
+        elif option in _WITH_SHUFFLING_VALUE or word.startswith(_SHUFFLING):
+            continue
+        elif not (word.startswith("-p") and word[2:] in _SHUFFLERS):
+            kept.append(word)
+    return tuple(kept)
+
+
 def plugin_form(trial: FlakyTrial, **more: object) -> str:
     """The value of CI_DOCTOR_TRIAL: the conditions that the plugin makes, as JSON."""
     fields = msgspec.to_builtins(trial)
@@ -70,24 +91,37 @@ def plugin_form(trial: FlakyTrial, **more: object) -> str:
     return msgspec.json.encode({**fields, **more}).decode()
 
 
-def shell_command(trial: FlakyTrial, python: str, arguments: Sequence[str] = ()) -> str:
-    """One line for a shell in the root of the tests; `arguments` are the user's own for pytest."""
+def shell_command(
+    trial: FlakyTrial,
+    python: str,
+    arguments: Sequence[str] = (),
+    path_of: Callable[[str], str] = str,
+) -> str:
+    """One line for a shell where the suite was started; `arguments` are the user's own for pytest.
+
+    path_of: turns a path in an id, which belongs to pytest's root directory, into one for that shell.
+    """
+
+    def here(test: str) -> str:
+        file, separator, name = test.partition("::")
+        return path_of(file) + separator + name
+
     assignments = []
     if trial.hash_seed is not None:
         assignments.append(f"PYTHONHASHSEED={trial.hash_seed}")
     if trial.zone is not None:
         assignments.append(f"TZ={shlex.quote(trial.zone)}")
     if not trial.needs_plugin:
-        words = [python, "-m", "pytest", "-p", "no:randomly", *arguments]
-        line = " ".join([*assignments, shlex.join([*words, *trial.before, trial.target])])
+        words = [python, "-m", "pytest", "-p", "no:randomly", *_unshuffled(arguments)]
+        words += [here(each) for each in (*trial.before, trial.target)]
     else:
         assignments.append(f"PYTHONPATH={shlex.quote(str(PLUGIN_FOLDER))}")
         assignments.append(f"CI_DOCTOR_TRIAL={shlex.quote(plugin_form(trial))}")
         files = [*trial.before, *trial.collect, trial.target]
-        paths = dict.fromkeys(each.partition("::")[0] for each in files)
+        paths = dict.fromkeys(path_of(each.partition("::")[0]) for each in files)
         words = [python, "-m", "pytest", "-p", PLUGIN, *arguments, *paths]
-        line = " ".join([*assignments, shlex.join(words)])
+    line = " ".join([*assignments, shlex.join(words)])
     for test in trial.earlier:
         earlier = msgspec.structs.replace(trial, target=test, before=(), earlier=())
-        line = f"{shell_command(earlier, python, arguments)}; {line}"
+        line = f"{shell_command(earlier, python, arguments, path_of)}; {line}"
     return line

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from ci_doctor.pytest_runs.explain.explanation import ExplainedSuspect, Explanation
-from ci_doctor.pytest_runs.explain.plan import BudgetSpent, explain
+from ci_doctor.pytest_runs.explain.plan import explain
 from ci_doctor.pytest_runs.explain.suspect import Suspect
-from ci_doctor.pytest_runs.explain.trial import FlakyTrial, TrialResult
+from ci_doctor.pytest_runs.explain.trial import BudgetSpent, FlakyTrial, TrialResult
 from ci_doctor.system import clock
 
 # The rest of the time is for plain runs: if nothing is found, they tell how often it fails.

@@ -13,8 +13,8 @@ class Explanation(Struct, frozen=True, kw_only=True):
     kind: None if no condition decides how it ends. culprit: the test, the condition or the address
     that decides it. left: a sentence for each thing that the culprit leaves and that matters.
     cause ends as `expected`, and control in the opposite way. plain_runs: trials alone, with
-    nothing controlled; plain_failures of them failed. is_searched: each condition was tried; otherwise the time was over
-    before. reason: why nothing could be tried.
+    nothing controlled; plain_failures of them failed. is_searched: each condition was tried, and each item that the
+    culprit leaves; otherwise the time was over before. reason: why nothing could be tried.
     """
 
     test: str

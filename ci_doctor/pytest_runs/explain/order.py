@@ -10,12 +10,18 @@ from collections.abc import Generator
 
 import msgspec
 
-from ci_doctor.pytest_runs.explain.bisection import Candidates, one_of, some_of
+from ci_doctor.pytest_runs.explain.bisection import Candidates, Search, TrialOf, one_of, some_of
 from ci_doctor.pytest_runs.explain.confirmation import strictly
 from ci_doctor.pytest_runs.explain.explanation import Explanation
 from ci_doctor.pytest_runs.explain.kinds import FlakyKind
 from ci_doctor.pytest_runs.explain.suspect import Suspect
-from ci_doctor.pytest_runs.explain.trial import Ending, FlakyTrial, LeftItem, TrialResult
+from ci_doctor.pytest_runs.explain.trial import (
+    BudgetSpent,
+    Ending,
+    FlakyTrial,
+    LeftItem,
+    TrialResult,
+)
 
 Left = tuple[LeftItem, ...]
 
@@ -44,26 +50,41 @@ def order_plan(
     def after(tests: Candidates) -> FlakyTrial:
         return msgspec.structs.replace(control, before=tests)
 
-    culprits = yield from one_of(suspect.before, after, wanted)
+    known = yield from _known(suspect, after, wanted)
+    culprits = yield from one_of(known or suspect.before, after, wanted)
     is_confirmed = yield from strictly(after(culprits), control, wanted)
     if not is_confirmed:
         culprits = yield from some_of(suspect.before, after, wanted)
         is_confirmed = yield from strictly(after(culprits), control, wanted)
     if not is_confirmed:
         return None
-    imported = yield from _imported(culprits, control, wanted)
-    if imported is not None:
-        return imported
-    left = yield from _left(after(culprits), wanted)
-    return Explanation(
+    found = Explanation(
         test=suspect.test,
-        kind=_kind(left, wanted),
+        kind=_kind((), wanted),
         culprit=", ".join(culprits),
-        left=tuple(each.sentence for each in left),
         cause=after(culprits),
         control=control,
         expected=wanted,
     )
+    try:
+        imported = yield from _imported(culprits, control, wanted)
+        if imported is not None:
+            return imported
+        left = yield from _left(after(culprits), wanted)
+    except BudgetSpent:
+        # The culprit is confirmed, whatever it leaves.
+        return msgspec.structs.replace(found, is_searched=False)
+    sentences = tuple(each.sentence for each in left)
+    return msgspec.structs.replace(found, kind=_kind(left, wanted), left=sentences)
+
+
+def _known(suspect: Suspect, after: TrialOf, wanted: Ending) -> Search:
+    """The culprits of other suspects, if they are enough for this one; one test breaks many at times."""
+    known = tuple(each for each in suspect.before if each in suspect.likely)
+    if not known:
+        return ()
+    result = yield after(known)
+    return known if result.ending is wanted else ()
 
 
 def _kind(left: Left, wanted: Ending) -> FlakyKind:

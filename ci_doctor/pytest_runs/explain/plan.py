@@ -18,17 +18,13 @@ from ci_doctor.pytest_runs.explain.levels import ChangedCondition, conditions
 from ci_doctor.pytest_runs.explain.order import order_plan
 from ci_doctor.pytest_runs.explain.statistics import MOST_CONFIRMATIONS, OF_ORDER
 from ci_doctor.pytest_runs.explain.suspect import Suspect
-from ci_doctor.pytest_runs.explain.trial import Ending, FlakyTrial, TrialResult
+from ci_doctor.pytest_runs.explain.trial import BudgetSpent, Ending, FlakyTrial, TrialResult
 
 Plan = Generator[FlakyTrial, TrialResult, Explanation]
 PartOfPlan = Generator[FlakyTrial, TrialResult, Explanation | None]
 
 # So many that pass exclude a failure rate of 5 % (0.95^59 < 0.05).
 PLAIN_RUNS: Final = 59
-
-
-class BudgetSpent(Exception):  # noqa: N818 - it is no error
-    """Thrown into a plan: the time for what it is doing is over."""
 
 
 def explain(suspect: Suspect) -> Plan:

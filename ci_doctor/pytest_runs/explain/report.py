@@ -12,6 +12,9 @@ from ci_doctor.pytest_runs.explain.kinds import MEANINGS, FlakyKind
 from ci_doctor.pytest_runs.explain.trial import Ending, FlakyTrial
 
 CONFIDENCE = 0.95
+UNSEARCHED = (
+    "the time was over before it was known what the culprit leaves, which may be of another kind"
+)
 CommandOf = Callable[[FlakyTrial], str]
 
 _VICTIMS = frozenset(
@@ -37,6 +40,8 @@ def explained_finding(explained: ExplainedSuspect, command_of: CommandOf) -> Fin
         )
     meaning = MEANINGS[found.kind]
     evidence = [Evidence(excerpt=meaning.meaning), *(Evidence(excerpt=each) for each in found.left)]
+    if not found.is_searched:
+        evidence.append(Evidence(excerpt=UNSEARCHED))
     control = "" if found.control is None else command_of(found.control)
     if control:
         evidence.append(Evidence(excerpt=f"it {_word(found.expected.opposite)} by: {control}"))

@@ -9,6 +9,10 @@ from msgspec import Struct
 Boundary = Literal["second", "midnight"]
 
 
+class BudgetSpent(Exception):  # noqa: N818 - it is no error
+    """Thrown into a plan that waits for a trial: the time for what it is doing is over."""
+
+
 class FlakyTrial(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One fresh process that runs `before` in this order and then `target`, and nothing else.
 

@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.pytest_runs.attempt import PytestOutcome, PytestSession, RunKind, TestAttempt
+from ci_doctor.pytest_runs.explain.explanation import ExplainedSuspect, Explanation
 from ci_doctor.pytest_runs.explain.reading import CRASHED, TIMED_OUT
 from ci_doctor.pytest_runs.explain.suspect import Suspect
 from ci_doctor.pytest_runs.explain.trial import FlakyTrial
-from ci_doctor.pytest_runs.explaining import suspects_of, trial_command
+from ci_doctor.pytest_runs.explaining import culprits_of, share_of, suspects_of, trial_command
 from ci_doctor.pytest_runs.plan import PytestPlan
 from ci_doctor.pytest_runs.reruns import SuiteFailure, retried_failures
 
@@ -92,7 +93,23 @@ def test_the_command_is_for_a_shell_where_the_user_stands(tmp_path: Path) -> Non
 
     line = "/venv/bin/python -m pytest -p no:randomly -m fast tests/a.py::t"
     assert trial_command(trial, plan, str(tmp_path), tmp_path) == line
-    assert trial_command(trial, plan, "/other", tmp_path) == f"cd /other && {line}"
+
+
+def test_the_command_finds_a_test_whose_root_is_elsewhere(tmp_path: Path) -> None:
+    here = tmp_path / "sub"
+    here.mkdir()
+    plan = PytestPlan(
+        kind=RunKind.SUITE,
+        python=Path("python"),
+        args=("-c", "own.ini"),
+        environ={},
+        directory=here,
+    )
+    trial = FlakyTrial(target="tests/a.py::t", before=("sub/b.py::t[a/../b::c]",))
+
+    options = "python -m pytest -p no:randomly -c own.ini"
+    tests = "'b.py::t[a/../b::c]' ../tests/a.py::t"
+    assert trial_command(trial, plan, str(tmp_path), here) == f"{options} {tests}"
 
 
 def test_a_test_that_a_plugin_ran_again_until_it_passed_is_a_failure_to_explain() -> None:
@@ -106,3 +123,27 @@ def test_a_test_that_a_plugin_ran_again_until_it_passed_is_a_failure_to_explain(
     [suspect] = suspects_of([failure], [retried])
 
     assert (suspect.test, suspect.error, suspect.always_failed) == ("a.py::t", "KeyError", False)
+
+
+@pytest.mark.parametrize(
+    ("left_s", "suspects", "share_s"),
+    [(120.0, 1, 120.0), (120.0, 2, 60.0), (120.0, 20, 30.0), (90.0, 19, 30.0), (10.0, 9, 10.0)],
+)
+def test_no_share_is_below_a_quarter_of_the_budget_while_it_lasts(
+    left_s: float, suspects: int, share_s: float
+) -> None:
+    assert share_of(left_s, 120.0, suspects) == share_s
+
+
+def test_the_culprits_of_explained_tests_are_likely_for_the_next() -> None:
+    causes = [("a.py::t", "a.py::u"), (), ("a.py::t",)]
+    found = [
+        Explanation(test="b.py::t", cause=FlakyTrial(target="b.py::t", before=before))
+        for before in causes
+    ]
+    explained = [
+        ExplainedSuspect(explanation=each, trials=1, duration_s=1.0)
+        for each in (*found, Explanation(test="b.py::u"))
+    ]
+
+    assert culprits_of(explained) == ("a.py::t", "a.py::u")

@@ -116,10 +116,18 @@ class Plugin:
         if self.before is None:
             return
         wanted = self.trial["restore"]
-        changes = list(self.before.changes())
-        changes += [self._file(path, "made") for path in self.trace.left()]
-        changes += [self._file(path, "changed") for path in self.trace.changed]
+        changes = self._changes()
         self.result["left"] = [[name, what] for name, what, _ in changes]
+        self._put_back(changes, wanted)
+        # What was put back may have destroyed objects, whose finalizers change it again, but once only.
+        self._put_back(self._changes(), wanted)
+
+    def _changes(self) -> "List[Any]":
+        changes = list(self.before.changes()) if self.before is not None else []
+        changes += [self._file(path, "made") for path in self.trace.left()]
+        return changes + [self._file(path, "changed") for path in self.trace.changed]
+
+    def _put_back(self, changes: "List[Any]", wanted: "List[str]") -> None:
         for name, _, put_back in changes:
             if _clean(name).decode() in wanted or "*" in wanted:
                 try:

@@ -16,12 +16,18 @@ def trial_of(candidates: tuple[str, ...]) -> FlakyTrial:
 
 
 def searched(search: Search, needed: set[str]) -> tuple[tuple[str, ...], int]:
-    """What the search finds if all of `needed` are needed, and after how many trials."""
+    """What the search finds if all of `needed` are needed, and after how many trials.
+
+    No candidates may be tried twice.
+    """
     trials = 0
+    tried: set[tuple[str, ...]] = set()
     try:
         trial = next(search)
         while True:
             trials += 1
+            assert trial.before not in tried
+            tried.add(trial.before)
             is_enough = needed <= set(trial.before)
             ending = Ending.FAILED if is_enough else Ending.PASSED
             trial = search.send(TrialResult(ending=ending))

@@ -2,6 +2,9 @@
 
 import json
 import shlex
+from collections.abc import Sequence
+
+import pytest
 
 from ci_doctor.pytest_runs.explain.command_line import (
     PLUGIN,
@@ -65,3 +68,19 @@ def test_a_value_that_looks_like_an_option_of_a_suite_stays() -> None:
 
 def test_an_option_of_a_suite_without_a_value_takes_no_other_option_away() -> None:
     assert options_for_tests(["--cov", "-k", "x", "--stepwise"], lambda _: False) == ("-k", "x")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("-q", "-p", "randomly", "--randomly-seed=2", "-k", "a"),
+        ("-prandomly", "-q", "--randomly-seed", "2", "-k", "a"),
+        ("-q", "--random-order", "--random-order-bucket", "global", "-k", "a"),
+        ("--random-order-seed=3", "-q", "--randomly-dont-reset-seed", "-k", "a"),
+    ],
+)
+def test_a_command_in_a_given_order_has_no_option_that_shuffles(arguments: Sequence[str]) -> None:
+    trial = FlakyTrial(target="a.py::t")
+
+    command = "python -m pytest -p no:randomly -q -k a a.py::t"
+    assert shell_command(trial, "python", arguments) == command

@@ -9,7 +9,7 @@ from ci_doctor.pytest_runs.explain.kinds import FlakyKind
 from ci_doctor.pytest_runs.explain.plan import PLAIN_RUNS, explain
 from ci_doctor.pytest_runs.explain.statistics import WRONG_KIND_AT_MOST
 from ci_doctor.pytest_runs.explain.suspect import Suspect
-from ci_doctor.pytest_runs.explain.trial import Ending, FlakyTrial, TrialResult
+from ci_doctor.pytest_runs.explain.trial import Ending, FlakyTrial, LeftItem, TrialResult
 from tests.unit.pytest_runs.explain.world import TARGET, bound, names, play
 
 
@@ -32,6 +32,47 @@ def test_the_polluter_among_1000_tests_takes_at_most_twice_log2_and_four_runs(
     until_confirmed = [trial for trial in played.trials if trial.restore is None][:-2]
     if count == 1000:
         assert len(until_confirmed) <= 2 * math.log2(count) + 4
+
+
+def test_a_polluter_that_broke_another_test_is_found_without_a_search() -> None:
+    before = names(1000)
+
+    played = play(
+        lambda trial: certain(before[300] in trial.before),
+        before=before,
+        likely=(before[300], "not before this test"),
+    )
+
+    assert played.explanation.culprit == before[300]
+    counts = {len(trial.before) for trial in played.trials}
+    assert counts == {0, 1, 1000}
+
+
+def test_a_polluter_of_another_test_is_not_blamed_for_what_it_does_not_break() -> None:
+    before = names(1000)
+
+    played = play(
+        lambda trial: certain(before[300] in trial.before), before=before, likely=before[400:402]
+    )
+
+    assert played.explanation.culprit == before[300]
+
+
+def test_a_confirmed_polluter_is_named_if_the_time_ends_while_its_items_are_tried() -> None:
+    before = names(8)
+    items = tuple(LeftItem(f"state:shop.{number}", "a sentence") for number in range(64))
+    shown = TrialResult(ending=Ending.PASSED, left=items)
+
+    def chance(trial: FlakyTrial) -> float:
+        return certain(before[3] in trial.before and items[9].id not in (trial.restore or ()))
+
+    full = play(chance, before=before, shown=shown)
+    first = next(index for index, trial in enumerate(full.trials) if trial.restore)
+    cut = play(chance, before=before, shown=shown, most=first + 2).explanation
+
+    assert full.explanation.left == ("a sentence",)
+    assert (cut.kind, cut.culprit, cut.left) == (FlakyKind.STATE, before[3], ())
+    assert not cut.is_searched
 
 
 def test_a_pair_of_polluters_that_are_needed_together_is_found() -> None:
@@ -159,7 +200,7 @@ def test_at_the_end_of_the_time_the_plain_runs_so_far_count() -> None:
 
 
 def play_out(plan: object) -> None:
-    from ci_doctor.pytest_runs.explain.plan import BudgetSpent
+    from ci_doctor.pytest_runs.explain.trial import BudgetSpent
 
     plan.throw(BudgetSpent())  # type: ignore[attr-defined]
     for _ in range(3):

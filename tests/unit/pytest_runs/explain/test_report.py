@@ -5,7 +5,7 @@ import pytest
 from ci_doctor.model.finding import RemedyKind
 from ci_doctor.pytest_runs.explain.explanation import ExplainedSuspect, Explanation
 from ci_doctor.pytest_runs.explain.kinds import MEANINGS, FlakyKind
-from ci_doctor.pytest_runs.explain.report import explained_finding, explanation_facts
+from ci_doctor.pytest_runs.explain.report import UNSEARCHED, explained_finding, explanation_facts
 from ci_doctor.pytest_runs.explain.trial import FlakyTrial
 
 CAUSE = FlakyTrial(target="t", before=("p",))
@@ -35,6 +35,17 @@ def test_each_kind_has_a_sentence_a_command_and_a_mend(kind: FlakyKind) -> None:
     assert f"mend: {MEANINGS[kind].mend}" in excerpts
     assert "X was 1" in excerpts
     assert "it passes by: pytest t" in excerpts
+
+
+@pytest.mark.parametrize("is_searched", [True, False])
+def test_a_finding_says_if_the_time_was_over_before_the_item_was_known(is_searched: bool) -> None:
+    found = explained(
+        kind=FlakyKind.STATE, culprit="p", cause=CAUSE, control=CONTROL, is_searched=is_searched
+    )
+
+    excerpts = [each.excerpt for each in explained_finding(found, command_of).evidence]
+
+    assert (UNSEARCHED in excerpts) is not is_searched
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.pytest_runs.explain.explanation import Explanation
-from ci_doctor.pytest_runs.explain.plan import BudgetSpent, explain
+from ci_doctor.pytest_runs.explain.plan import explain
 from ci_doctor.pytest_runs.explain.suspect import Suspect
-from ci_doctor.pytest_runs.explain.trial import BoundAddress, Ending, FlakyTrial, TrialResult
+from ci_doctor.pytest_runs.explain.trial import (
+    BoundAddress,
+    BudgetSpent,
+    Ending,
+    FlakyTrial,
+    TrialResult,
+)
 
 Chance = Callable[[FlakyTrial], float]
 TARGET = "tests/test_z.py::test_target"
@@ -34,13 +40,15 @@ def play(
     dice: random.Random | None = None,
     shown: TrialResult | None = None,
     most: int | None = None,
+    likely: tuple[str, ...] = (),
 ) -> Played:
     """Run the plan for TARGET; `chance` is the probability that a trial fails.
 
     shown: what else each trial shows. most: the number of trials after which the time is over.
+    likely: tests that decide how other suspects end.
     """
     dice = dice or random.Random(1)
-    plan = explain(Suspect(test=TARGET, before=before))
+    plan = explain(Suspect(test=TARGET, before=before, likely=likely))
     trials: list[FlakyTrial] = []
     trial = next(plan)
     while True:
