@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from ci_doctor.caches.cold_cost import LOG
 from ci_doctor.store.manifest import ColdCost
 
 
@@ -24,6 +25,9 @@ class RestoreEffect(StrEnum):
 # Shares of what the cold job compiled. The first covers a probe of a compiler at each start.
 _PAID_SHARE = 0.1
 _INERT_SHARE = 0.5
+# Without seconds of a log: 8 of torch's 18 files again took longer than all of them
+# (benchmarks/RESULTS.md, 2026-11-23), because the times of files leave out the first compile.
+_INERT_SHARE_UNTIMED = 1 / 3
 # Shares of the seconds that the cold job compiled.
 _PAID_TIME = 0.25
 _INERT_TIME = 0.75
@@ -34,22 +38,32 @@ class Use(Struct, frozen=True, kw_only=True):
 
     restored: its compiled files. compiled: those written after the restore, there or in the directory
     that the library chose instead. warm: what compiling them cost, None if nothing was compiled. read:
-    restored files that were read; None if the file system does not keep the times. chosen: another
-    directory that the library used. used: the log shows that the restored directory was used.
+    restored compiled files that this job read; None if nobody knows. installed: the share of the saved
+    files that the restore put there, 0 if all of them were there before. chosen: another directory that
+    the library used. used: the log shows that the restored directory was used.
     """
 
     restored: int
     compiled: int
     warm: ColdCost | None
     read: int | None
+    installed: float = 1.0
     chosen: str | None = None
     used: bool = False
+
+    @property
+    def share(self) -> float:
+        """The part of the cold cost, from 0 to 1, that can be saved at most: what was restored and read."""
+        if self.read is None or self.used or not self.restored:
+            return self.installed
+        return min(self.installed, self.read / self.restored)
 
 
 class FamilyEffect(Struct, frozen=True, kw_only=True):
     """The effect and its reason. saved_s and saved_gpu_s are None if they were not measured.
 
-    Both are differences of two times of the same source, and never negative.
+    Both are differences of two times of the same source, and never negative. They are no more than the
+    share of the cold time that stands for the files that were restored and read.
     """
 
     effect: RestoreEffect
@@ -64,36 +78,49 @@ def judge(use: Use, cold: ColdCost | None) -> FamilyEffect:
         return FamilyEffect(
             effect=RestoreEffect.INERT, reason=f"the library used {use.chosen} instead"
         )
-    if use.compiled == 0:
-        return _nothing_compiled(use, cold)
-    before = cold.compiled if cold is not None else use.restored
-    share = use.compiled / before if before else 1.0
-    effect = _worse(_by_share(share, _PAID_SHARE, _INERT_SHARE), _by_time(use.warm, cold))
-    reason = f"{use.compiled} compiled again, of {before}"
-    if effect is RestoreEffect.INERT or cold is None:
-        return FamilyEffect(effect=effect, reason=reason)
-    return _with_saving(effect, reason, use.warm, cold)
-
-
-def _nothing_compiled(use: Use, cold: ColdCost | None) -> FamilyEffect:
-    if use.read == 0 and not use.used:
-        return FamilyEffect(effect=RestoreEffect.INERT, reason="not one restored file was read")
-    if use.read is None and not use.used:
-        reason = "nothing was compiled, and nothing shows that the cache was read"
+    if use.installed == 0:
+        reason = "all of it was in the directory before the restore"
         return FamilyEffect(effect=RestoreEffect.UNPROVEN, reason=reason)
-    if cold is None:
-        return FamilyEffect(effect=RestoreEffect.PAID, reason="nothing was compiled again")
-    return _with_saving(RestoreEffect.PAID, "nothing was compiled again", None, cold)
+    before = cold.compiled if cold is not None else use.restored
+    compiled = (
+        f"{use.compiled} compiled again, of {before}" if use.compiled else "nothing was compiled"
+    )
+    if use.read == 0 and not use.used:
+        reason = f"{compiled}, and not one restored file was read"
+        return FamilyEffect(effect=RestoreEffect.INERT, reason=reason)
+    effect = _by_compiling(use, before, cold)
+    if effect is RestoreEffect.INERT:
+        return FamilyEffect(effect=effect, reason=compiled)
+    if use.read is None and not use.used:
+        reason = f"{compiled}, and nothing shows that this job read the cache"
+        return FamilyEffect(effect=RestoreEffect.UNPROVEN, reason=reason)
+    return _with_saving(effect, compiled if use.compiled else f"{compiled} again", use, cold)
+
+
+def _by_compiling(use: Use, before: int, cold: ColdCost | None) -> RestoreEffect:
+    if not use.compiled:
+        return RestoreEffect.PAID
+    share = use.compiled / before if before else 1.0
+    inert = (
+        _INERT_SHARE if use.warm is not None and use.warm.source == LOG else _INERT_SHARE_UNTIMED
+    )
+    return _worse(_by_share(share, _PAID_SHARE, inert), _by_time(use.warm, cold))
 
 
 def _with_saving(
-    effect: RestoreEffect, reason: str, warm: ColdCost | None, cold: ColdCost
+    effect: RestoreEffect, reason: str, use: Use, cold: ColdCost | None
 ) -> FamilyEffect:
-    """With the seconds saved, if both times come from the same source."""
-    if warm is not None and warm.source != cold.source:
+    """With the seconds saved, if both times come from the same source.
+
+    Of what was partly compiled again, the times of files say too little.
+    """
+    warm = use.warm
+    if cold is None or (warm is not None and warm.source != cold.source):
+        return FamilyEffect(effect=effect, reason=reason)
+    if effect is RestoreEffect.PARTLY and cold.source != LOG:
         return FamilyEffect(effect=effect, reason=reason)
     spent = warm.seconds if warm is not None else 0.0
-    saved = max(0.0, cold.seconds - spent)
+    saved = max(0.0, min(cold.seconds - spent, cold.seconds * use.share))
     gpu = saved * cold.gpus if cold.gpus else None
     return FamilyEffect(effect=effect, reason=reason, saved_s=saved, saved_gpu_s=gpu)
 

@@ -64,7 +64,8 @@ def _prove(work: ProofWork, target: CacheTarget, receipt: Receipt) -> CacheEffec
         restored=sum(family.is_compiled(file.path) for file in receipt.files),
         compiled=len(compiled),
         warm=warm,
-        read=_read(files, receipt),
+        read=_read(files, family, receipt) if receipt.job == work.job else None,
+        installed=receipt.installed / len(receipt.files) if receipt.files else 1.0,
         chosen=chosen,
         used=words.uses(receipt.root),
     )
@@ -91,11 +92,13 @@ def _compiled_elsewhere(target: CacheTarget, receipt: Receipt) -> list[ScannedFi
     return _compiled_after(files, target.family, receipt)
 
 
-def _read(files: tuple[ScannedFile, ...], receipt: Receipt) -> int | None:
+def _read(files: tuple[ScannedFile, ...], family: Family, receipt: Receipt) -> int | None:
+    """The restored compiled files that were read; None if the file system keeps no such times."""
     if not keeps_read_times(Path(receipt.root)):
         return None
-    installed = {file.path for file in receipt.files}
-    return sum(file.atime_ns > receipt.installed_ns and file.path in installed for file in files)
+    restored = {file.path for file in receipt.files}
+    compiled = (file for file in compiled_files(files, family) if file.path in restored)
+    return sum(file.atime_ns > receipt.installed_ns for file in compiled)
 
 
 def _fact(receipt: Receipt, use: Use, effect: FamilyEffect) -> CacheEffect:

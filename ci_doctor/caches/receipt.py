@@ -26,7 +26,8 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
 
     created_ms: when it was saved. installed_ns: when the last file was in place. `bytes` are those of the files, fetched_bytes those
     that came from the store. hard, path and soft are the identity of this machine, and saved_* that of
-    the manifest. job: the Buildkite job that restored it.
+    the manifest. job: the Buildkite job that restored it. installed: how many of the files the restore
+    put there; the others were there before.
     """
 
     schema: int = _SCHEMA
@@ -46,6 +47,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     soft: IdentityTier
     saved_soft: IdentityTier
     job: str | None
+    installed: int
     files: tuple[InstalledFile, ...]
 
 

@@ -4,6 +4,7 @@
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeGuard
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -12,10 +13,16 @@ from ci_doctor.caches.candidates import Candidates, read_candidates
 from ci_doctor.caches.families.family import Family
 from ci_doctor.caches.families.judge import Inert, Relocate, choose, nearest
 from ci_doctor.caches.families.relocate import relocate
-from ci_doctor.caches.receipt import InstalledFile, Receipt, forget_receipt, keep_receipt
+from ci_doctor.caches.receipt import (
+    InstalledFile,
+    Receipt,
+    forget_receipt,
+    keep_receipt,
+    read_receipt,
+)
 from ci_doctor.caches.targets import IdentifiedCache, tier_of
 from ci_doctor.caches.trusted_store import TrustedStore
-from ci_doctor.caches.wording import differences_in_words, saved_from
+from ci_doctor.caches.wording import differences_in_words, origin_at
 from ci_doctor.errors import UsageError
 from ci_doctor.model.facts.cache import RestoredCache
 from ci_doctor.store.deadline import Deadline
@@ -43,10 +50,11 @@ def restore_all(work: RestoreWork, tell: Tell) -> tuple[RestoredCache, ...]:
     results = []
     for cache in work.caches:
         tell(f"restoring {cache.family.name}")
+        earlier = read_receipt(work.state, cache.family.name, cache.directory)
         # One of an earlier job would be judged by what this one does.
         forget_receipt(work.state, cache.family.name, cache.directory)
         try:
-            results.append(_restore(work, cache))
+            results.append(_restore(work, cache, earlier))
         except StoreError as error:
             if error.reason in _OF_THE_STORE:
                 raise
@@ -54,7 +62,7 @@ def restore_all(work: RestoreWork, tell: Tell) -> tuple[RestoredCache, ...]:
     return tuple(results)
 
 
-def _restore(work: RestoreWork, cache: IdentifiedCache) -> RestoredCache:
+def _restore(work: RestoreWork, cache: IdentifiedCache, earlier: Receipt | None) -> RestoredCache:
     if cache.tiers.hard.unknown:
         unknown = "; ".join(f"{name}: {why}" for name, why in cache.tiers.hard.unknown.items())
         return _without(cache, "none", f"the identity is uncertain: {unknown}")
@@ -73,7 +81,10 @@ def _restore(work: RestoreWork, cache: IdentifiedCache) -> RestoredCache:
             # An older one may be whole.
             refused.append(error.message)
             continue
-        restored = _installed(work, cache, candidate.name, manifest, tree)
+        receipt = _receipt(work, cache, candidate.name, manifest, tree)
+        if not tree.files and _is_of_this(earlier, receipt):
+            receipt = earlier
+        restored = _installed(work, receipt, tree)
         warning = candidates.warnings.get(candidate.name)
         return restored if warning is None else replace(restored, reason=warning)
     return _nothing(cache, candidates, refused)
@@ -93,10 +104,17 @@ def _install(
     return restore_tree(work.source.store, manifest, cache.directory, rules)
 
 
-def _installed(
+def _is_of_this(earlier: Receipt | None, receipt: Receipt) -> TypeGuard[Receipt]:
+    """Whether this very job has restored the same before: then that receipt says what it was worth."""
+    if earlier is None:
+        return False
+    return (earlier.manifest, earlier.job) == (receipt.manifest, receipt.job)
+
+
+def _receipt(
     work: RestoreWork, cache: IdentifiedCache, name: str, manifest: Manifest, tree: RestoredTree
-) -> RestoredCache:
-    receipt = Receipt(
+) -> Receipt:
+    return Receipt(
         family=cache.family.name,
         root=str(cache.directory),
         store=work.source.store.location,
@@ -113,20 +131,24 @@ def _installed(
         soft=tier_of(cache.tiers.soft),
         saved_soft=manifest.soft,
         job=work.job,
+        installed=tree.files,
         files=_files(manifest, cache.family, cache.directory),
     )
+
+
+def _installed(work: RestoreWork, receipt: Receipt, tree: RestoredTree) -> RestoredCache:
     reason = None
     try:
         keep_receipt(work.state, receipt)
     except UsageError as error:
         reason = f"no receipt is kept: {error.message}"
     return RestoredCache(
-        family=cache.family.name,
-        directory=str(cache.directory),
+        family=receipt.family,
+        directory=receipt.root,
         result="restored",
         reason=reason,
-        origin=saved_from(manifest),
-        manifest=name,
+        origin=origin_at(receipt.origin, receipt.created_ms),
+        manifest=receipt.manifest,
         files=tree.files,
         bytes=tree.bytes,
         fetched_bytes=tree.fetched_bytes,

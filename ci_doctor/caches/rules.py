@@ -74,8 +74,9 @@ UNPROVEN = Rule(
     id="cache/unproven",
     severity=Severity.NOTE,
     meaning=(
-        "A cache was restored and nothing was compiled, but nothing shows that it was read: the "
-        "file system keeps no times of reading. No saving is claimed."
+        "A cache was restored, and nothing shows that this job used it: the file system keeps no "
+        "times of reading, another job of this machine restored it, or all of it was there before "
+        "the restore. No saving is claimed."
     ),
     remedy="Name the job's log with `--log`.",
 )

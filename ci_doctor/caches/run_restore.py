@@ -9,6 +9,7 @@ import msgspec
 
 from ci_doctor.caches.bounded import bounded
 from ci_doctor.caches.leader import WorkResult, once
+from ci_doctor.caches.receipt import read_receipt
 from ci_doctor.caches.restore import RestoreWork, restore_all
 from ci_doctor.caches.targets import tier_of
 from ci_doctor.model.facts.cache import RestoreCacheFacts
@@ -35,10 +36,13 @@ def run_restore(
         holds_s = _HOLDS_S if is_whole else _PROBLEM_HOLDS_S
         return WorkResult(content=msgspec.json.encode(facts), holds_s=holds_s)
 
+    def is_current(content: bytes) -> bool:
+        return _is_current(work.state, content)
+
     try:
         leaders = work.state / "leaders"
         leaders.mkdir(mode=0o700, exist_ok=True)
-        agreed = once(leaders, _key(work), deadline.left(), transfer, _is_current)
+        agreed = once(leaders, _key(work), deadline.left(), transfer, is_current)
     except StoreError as error:
         # It has only waited.
         return msgspec.structs.replace(_problem(location, error), is_shared=True)
@@ -83,11 +87,18 @@ def _key(work: RestoreWork) -> str:
     return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()
 
 
-def _is_current(content: bytes) -> bool:
+def _is_current(state: Path, content: bytes) -> bool:
     """Whether what was restored still lies there: an agent may clean up between two jobs."""
     facts = msgspec.json.decode(content, type=RestoreCacheFacts)
     return all(
-        Path(each.directory).is_dir()
+        _is_there(state, each.family, Path(each.directory))
         for each in facts.caches
         if each.result == "restored" and each.directory is not None
     )
+
+
+def _is_there(state: Path, family: str, directory: Path) -> bool:
+    receipt = read_receipt(state, family, directory)
+    if receipt is None:  # none could be kept
+        return directory.is_dir()
+    return all((directory / file.path).exists() for file in receipt.files)

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the machine: which cache directories a job has, and the identity of each."""
 
+import contextlib
+import os
+import pwd
 import shutil
 import subprocess
 from collections.abc import Iterable, Mapping
@@ -49,9 +52,10 @@ def targets_of(
 ) -> tuple[CacheTarget, ...]:
     """The targets that `words` name, each `NAME` or `NAME=DIR`; without any, all that are known.
 
-    Raises UsageError for a name that is no family and has no directory, and for one whose directory
-    nothing tells.
+    Raises UsageError for a name that is no family and has no directory, for one whose directory
+    nothing tells, and for a directory that holds the checkout or is the home.
     """
+    environ = _with_home(environ)
     named = tuple(dict.fromkeys(words))
     if not named:
         return _all(own, environ)
@@ -109,7 +113,27 @@ def _target(word: str, own: Mapping[str, OwnFamily], environ: Mapping[str, str])
             f"--family {word}: nothing says where {family.library} has its cache",
             hint=f"set {family.variable or 'HOME'}, or write {name}=DIR",
         )
+    if separator:
+        _check_place(word, place, environ)
     return CacheTarget(family=family, directory=place.absolute())
+
+
+def _check_place(word: str, place: Path, environ: Mapping[str, str]) -> None:
+    """Raise UsageError if all of it would be sent to a store: the checkout, the home, the machine."""
+    real = place.resolve()
+    for name, inside in (("checkout", Path.cwd()), ("home", Path(environ.get("HOME", "/")))):
+        if inside.resolve().is_relative_to(real):
+            message = f"--family {word}: {place} holds the {name}, so it is no cache"
+            raise UsageError(message, hint="name the directory of the cache alone")
+
+
+def _with_home(environ: Mapping[str, str]) -> dict[str, str]:
+    """With the user's home where no variable names it, as os.path.expanduser has it for libraries."""
+    if environ.get("HOME"):
+        return dict(environ)
+    with contextlib.suppress(KeyError):  # a container's user without an entry
+        return {**environ, "HOME": pwd.getpwuid(os.getuid()).pw_dir}
+    return dict(environ)
 
 
 def _family(name: str, own: Mapping[str, OwnFamily], *, has_directory: bool) -> Family:

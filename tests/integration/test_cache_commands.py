@@ -164,6 +164,61 @@ def test_a_second_process_of_the_machine_has_the_first_ones_result(place: Workpl
     assert place.transfer("restore")["is_shared"] is False  # the agent has cleaned up
 
 
+def test_an_earlier_result_ends_if_a_file_of_it_is_gone(place: Workplace) -> None:
+    place.compile("a.so", "b.so")
+    place.transfer("save")
+    shutil.rmtree(place.cache)
+    place.transfer("restore")
+    (place.cache / "b.so").unlink()
+
+    again = place.transfer("restore")
+
+    assert again["is_shared"] is False
+    assert again["caches"][0]["files"] == 1
+
+
+def test_what_was_there_before_the_restore_proves_nothing(place: Workplace) -> None:
+    place.compile("a.so", "b.so")
+    place.transfer("save")
+    place.transfer("restore")
+    contents(place.cache)
+
+    (effect,) = place.facts("verify", "--effect", *place.family)["caches"]
+
+    assert (effect["effect"], effect["saved_s"]) == ("unproven", None)
+    assert "before the restore" in effect["reason"]
+
+
+def test_a_second_restore_of_one_job_keeps_the_proof_of_the_first(place: Workplace) -> None:
+    place.compile("a.so", "b.so")
+    place.transfer("save")
+    shutil.rmtree(place.cache)
+    place.transfer("restore")
+    contents(place.cache)
+    shutil.rmtree(place.folder / "run" / "ci-doctor" / "leaders")
+    place.transfer("restore")
+
+    (effect,) = place.facts("verify", "--effect", *place.family)["caches"]
+
+    assert (effect["effect"], effect["saved_s"]) == ("paid", 2.0)
+
+
+def test_what_another_job_of_the_machine_has_read_proves_nothing(place: Workplace) -> None:
+    one, other = ({"BUILDKITE_JOB_ID": name} for name in ("one", "other"))
+    place.compile("a.so", "b.so")
+    place.transfer("save")
+    shutil.rmtree(place.cache)
+    place.transfer("restore", environment=one)
+    contents(place.cache)
+    assert place.transfer("restore", environment=other)["is_shared"] is True
+
+    words = ("verify", "--effect", *place.family)
+    (effect,) = place.facts(*words, environment=other)["caches"]
+    (own,) = place.facts(*words, environment=one)["caches"]
+
+    assert (effect["effect"], own["effect"]) == ("unproven", "paid")
+
+
 def test_what_another_job_saves_is_found_after_a_restore_of_nothing(place: Workplace) -> None:
     assert place.transfer("restore")["caches"][0]["result"] == "none"
     place.compile("a.so")

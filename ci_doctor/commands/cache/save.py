@@ -3,6 +3,7 @@
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,6 +15,11 @@ from ci_doctor.commands.cache.options import (
 )
 from ci_doctor.commands.options import pass_session
 from ci_doctor.session.session import Session
+
+if TYPE_CHECKING:
+    from ci_doctor.commands.cache.setting import CacheSetting
+    from ci_doctor.model.facts.cache import SaveCacheFacts
+    from ci_doctor.store.errors import StoreError
 
 
 @click.command("save")
@@ -51,7 +57,6 @@ def save(
     from ci_doctor.commands.cache.progress import TransferProgress
     from ci_doctor.commands.cache.setting import cache_setting
     from ci_doctor.config.decoding import seconds_above_zero
-    from ci_doctor.model.facts.cache import SaveCacheFacts
     from ci_doctor.store.errors import StoreError
 
     setting = cache_setting(config_path, flags)
@@ -75,12 +80,18 @@ def save(
         with TransferProgress(setting.deadline.left()) as progress:
             facts = run_save(work, setting.deadline, progress)
     except StoreError as error:
-        facts = SaveCacheFacts(
-            store=setting.address(),
-            scope=setting.scopes.write,
-            is_signed=setting.has_key,
-            caches=(),
-            problem=error.message,
-            failure=error.reason.value,
-        )
+        facts = _problem(setting, error)
     return session.finish(save_outcome(facts, strict=settings.strict))
+
+
+def _problem(setting: "CacheSetting", error: "StoreError") -> "SaveCacheFacts":
+    from ci_doctor.model.facts.cache import SaveCacheFacts
+
+    return SaveCacheFacts(
+        store=setting.address(),
+        scope=setting.scopes.write,
+        is_signed=setting.has_key,
+        caches=(),
+        problem=error.message,
+        failure=error.reason.value,
+    )

@@ -3,6 +3,7 @@
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,6 +16,11 @@ from ci_doctor.commands.cache.options import (
 )
 from ci_doctor.commands.options import pass_session
 from ci_doctor.session.session import Session
+
+if TYPE_CHECKING:
+    from ci_doctor.caches.targets import CacheTarget
+    from ci_doctor.commands.cache.setting import CacheSetting
+    from ci_doctor.model.facts.cache import VerifyCacheFacts
 
 
 @click.command("verify")
@@ -45,17 +51,13 @@ def verify(
     With --effect, from what was compiled after the restore, and how long that took.
     """
     session.claim()
-    from ci_doctor.caches.bounded import bounded
     from ci_doctor.caches.machine_directory import machine_directory
     from ci_doctor.caches.outcomes.looked import verify_outcome
     from ci_doctor.caches.outcomes.proven import effect_facts, effect_outcome
     from ci_doctor.caches.prove import ProofWork, prove_all
     from ci_doctor.caches.targets import targets_of
-    from ci_doctor.caches.verify_installed import verify_installed
-    from ci_doctor.caches.verify_store import verify_store
     from ci_doctor.commands.cache.job_facts import logs_of
     from ci_doctor.commands.cache.setting import cache_setting
-    from ci_doctor.model.facts.cache import VerifyCacheFacts
 
     del python  # the receipts have the identity
     setting = cache_setting(config_path, flags)
@@ -71,21 +73,34 @@ def verify(
         )
         facts = effect_facts(prove_all(work))
         return session.finish(effect_outcome(facts, strict=settings.strict), on_stdout=True)
-    verified = VerifyCacheFacts(store=settings.store, caches=verify_installed(targets, state))
-    if settings.store is not None:
-        source = setting.trusted_store()
-        names = tuple(target.family.name for target in targets)
-        whole = bounded(
-            lambda: verify_store(source, names, setting.deadline),
-            setting.deadline.left(),
-            "verifying the store",
-        )
-        verified = VerifyCacheFacts(
-            store=settings.store,
-            caches=verified.caches,
-            manifests=whole.manifests,
-            packs=whole.packs,
-            bytes=whole.bytes,
-            damaged=whole.damaged,
-        )
-    return session.finish(verify_outcome(verified), on_stdout=True)
+    return session.finish(verify_outcome(_verified(setting, targets, state)), on_stdout=True)
+
+
+def _verified(
+    setting: "CacheSetting", targets: tuple["CacheTarget", ...], state: Path
+) -> "VerifyCacheFacts":
+    """The restored trees, and the store if one is named. Raises StoreError, UsageError."""
+    from ci_doctor.caches.bounded import bounded
+    from ci_doctor.caches.verify_installed import verify_installed
+    from ci_doctor.caches.verify_store import verify_store
+    from ci_doctor.model.facts.cache import VerifyCacheFacts
+
+    place = setting.settings.store
+    installed = verify_installed(targets, state)
+    if place is None:
+        return VerifyCacheFacts(store=None, caches=installed)
+    source = setting.trusted_store()
+    names = tuple(target.family.name for target in targets)
+    whole = bounded(
+        lambda: verify_store(source, names, setting.deadline),
+        setting.deadline.left(),
+        "verifying the store",
+    )
+    return VerifyCacheFacts(
+        store=place,
+        caches=installed,
+        manifests=whole.manifests,
+        packs=whole.packs,
+        bytes=whole.bytes,
+        damaged=whole.damaged,
+    )

@@ -53,8 +53,22 @@ def test_an_inert_cache_has_saved_nothing() -> None:
 def test_a_saving_is_the_difference_of_two_times_of_one_source_alone() -> None:
     logged = Use(restored=22, compiled=3, warm=cost(2.0, 3, "log"), read=22)
 
-    assert judge(use(3, 2.0), COLD).saved_s == 18.0
+    assert judge(logged, cost(20.0, 22, "log")).saved_s == 18.0
     assert judge(logged, COLD).saved_s is None
+
+
+def test_no_saving_is_claimed_by_times_of_files_for_what_was_partly_compiled_again() -> None:
+    effect = judge(use(3, 2.0), COLD)
+
+    assert (effect.effect, effect.saved_s) == (RestoreEffect.PARTLY, None)
+
+
+def test_more_than_a_third_compiled_again_is_inert_unless_a_log_has_the_seconds() -> None:
+    timed = Use(restored=18, compiled=8, warm=cost(6.0, 8, "log"), read=18)
+    untimed = Use(restored=18, compiled=8, warm=cost(6.0, 8), read=18)
+
+    assert judge(timed, cost(15.0, 18, "log")).effect is RestoreEffect.PARTLY
+    assert judge(untimed, cost(15.0, 18)).effect is RestoreEffect.INERT
 
 
 def test_no_saving_is_claimed_without_a_cold_cost() -> None:
@@ -86,3 +100,30 @@ def test_a_line_of_the_log_is_a_sign_of_use() -> None:
     effect = judge(Use(restored=22, compiled=0, warm=None, read=None, used=True), COLD)
 
     assert effect.effect is RestoreEffect.PAID
+
+
+def test_a_few_compiles_beside_a_tree_of_which_no_file_was_read_are_no_saving() -> None:
+    effect = judge(use(1, 0.5, read=0), COLD)
+
+    assert (effect.effect, effect.saved_s) == (RestoreEffect.INERT, None)
+
+
+@pytest.mark.parametrize("compiled", [1, 5])
+def test_few_compiles_prove_nothing_if_nobody_knows_what_was_read(compiled: int) -> None:
+    effect = judge(use(compiled, 0.5, read=None), COLD)
+
+    assert (effect.effect, effect.saved_s) == (RestoreEffect.UNPROVEN, None)
+
+
+def test_a_job_that_reads_half_of_a_cache_has_saved_half_of_its_time_at_most() -> None:
+    assert judge(use(0, read=11), COLD).saved_s == 10.0
+    assert judge(use(2, 4.0, read=11), COLD).saved_s == 10.0
+    assert judge(use(2, 4.0, read=20), COLD).saved_s == 16.0
+
+
+def test_what_was_there_before_a_restore_is_not_its_saving() -> None:
+    half = Use(restored=22, compiled=0, warm=None, read=22, installed=0.5)
+    none = Use(restored=22, compiled=0, warm=None, read=22, installed=0.0)
+
+    assert judge(half, COLD).saved_s == 10.0
+    assert judge(none, COLD).effect is RestoreEffect.UNPROVEN

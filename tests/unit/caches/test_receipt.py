@@ -33,6 +33,7 @@ def receipt(root: str, installed_ns: int = 5) -> Receipt:
         soft=NOTHING,
         saved_soft=NOTHING,
         job=None,
+        installed=1,
         files=(InstalledFile(path="a/b", bytes=3, mtime_ns=7, sha256="00"),),
     )
 

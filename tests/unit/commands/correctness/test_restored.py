@@ -39,6 +39,7 @@ def restore(state: Path, family: str, root: Path) -> None:
         soft=NOTHING,
         saved_soft=NOTHING,
         job=None,
+        installed=1,
         files=(),
     )
     keep_receipt(state, receipt)
