@@ -15,6 +15,7 @@ from ci_doctor.model.finding import Finding
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.table import Row, Table, row, size, text_table
 from ci_doctor.model.verdict import Verdict
+from ci_doctor.render import formatting
 
 
 def status_outcome(facts: CacheStatusFacts) -> Outcome:
@@ -30,7 +31,9 @@ def status_outcome(facts: CacheStatusFacts) -> Outcome:
             rows.append(row("a restore would", each.would))
         tables.append(Table(title=each.family, rows=tuple(rows)))
     total = sum(each.bytes for each in facts.caches)
-    summary = f"{len(there)} of {len(facts.caches)} caches have files, {total} bytes in all"
+    summary = (
+        f"{len(there)} of {len(facts.caches)} caches have files, {formatting.size(total)} in all"
+    )
     return Outcome(verdict=None, summary=summary, tables=tuple(tables), facts=facts)
 
 

@@ -9,6 +9,7 @@ from ci_doctor.model.finding import Evidence, Finding
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.table import Table, row, seconds, size
 from ci_doctor.model.verdict import Verdict
+from ci_doctor.render.formatting import duration
 
 _RULES = {
     RestoreEffect.INERT: rules.INERT,
@@ -48,7 +49,7 @@ def _summary(facts: CacheEffectFacts) -> str:
     if not facts.caches:
         return "nothing to judge: no cache was restored"
     words = [f"{each.family} {each.effect}" for each in facts.caches]
-    saved = f"; {facts.saved_s:.1f} s of compiling saved" if facts.saved_s is not None else ""
+    saved = f"; {duration(facts.saved_s)} of compiling saved" if facts.saved_s is not None else ""
     gpu = f", {facts.saved_gpu_s / 60:.1f} GPU minutes" if facts.saved_gpu_s is not None else ""
     return ", ".join(words) + saved + gpu
 
