@@ -11,7 +11,7 @@ from ci_doctor.model.verdict import Verdict
 from ci_doctor.pytest_runs import rules
 from ci_doctor.pytest_runs.attempt import PytestOutcome, TestAttempt
 from ci_doctor.pytest_runs.judging import TestJudgement
-from ci_doctor.pytest_runs.naming import command_of, shaping_options
+from ci_doctor.pytest_runs.naming import command_of, explain_command, shaping_options
 from ci_doctor.pytest_runs.result import PytestResult
 
 # Of each verdict; the facts hold all of them.
@@ -57,10 +57,17 @@ def _of_test(judged: TestJudgement, result: PytestResult, directory: Path) -> Fi
     message = _message(judged)
     if message:
         summary = f"{summary}: {message}"
-    root = result.suite[0].root
-    options = shaping_options(result.args)
-    command = command_of(result.python, judged.test, root, directory, options)
+    command = _command(judged, result, directory)
     return rule.finding(summary, evidence=_evidence(judged), remedy=ShellCommand(command))
+
+
+def _command(judged: TestJudgement, result: PytestResult, directory: Path) -> str:
+    """The test alone; of an order that breaks it, which alone does not, the search for the culprit."""
+    session = result.suite[0]
+    if _rule(judged) is rules.ORDER_DEPENDENT:
+        return explain_command(result.python, result.args, session.seed)
+    options = shaping_options(result.args)
+    return command_of(result.python, judged.test, session.root, directory, options)
 
 
 def _rule(judged: TestJudgement) -> Rule:

@@ -58,3 +58,14 @@ def command_of(
         prefix = os.path.relpath(root, directory)
         name = os.path.join(prefix, test)  # noqa: PTH118 - the rest is no path
     return shlex.join([str(python), "-m", "pytest", *options, name])
+
+
+def explain_command(python: Path, args: Sequence[str], seed: int | None) -> str:
+    """The command that names the culprit of an order, from the directory of the run.
+
+    seed: of pytest-randomly; without it the tests would come in another order.
+    """
+    words = ["ci-doctor", "pytest", "--explain-flaky", "--python", str(python), "--", *args]
+    if seed is not None and not any(word.startswith("--randomly-seed") for word in args):
+        words.append(f"--randomly-seed={seed}")
+    return shlex.join(words)

@@ -170,6 +170,9 @@ def test_a_test_that_its_order_breaks_each_time_is_failed(project: TestProject) 
     victim = "test_order.py::test_second"
     assert project.attempts(victim) == ["suite failed", "alone passed", "order failed"]
     assert "test-run/order-dependent" in project.rules()
+    # The test alone would pass.
+    (finding,) = project.report["findings"]
+    assert "ci-doctor pytest --explain-flaky" in finding["remedy"]
 
 
 def test_a_failure_that_its_order_does_not_repeat_is_flaky(project: TestProject) -> None:

@@ -5,7 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.pytest_runs.naming import command_of, group_and_name, shaping_options
+from ci_doctor.pytest_runs.naming import (
+    command_of,
+    explain_command,
+    group_and_name,
+    shaping_options,
+)
 
 
 @pytest.mark.parametrize(
@@ -40,3 +45,12 @@ def test_options_that_decide_what_a_test_is_are_kept(
     args: tuple[str, ...], kept: tuple[str, ...]
 ) -> None:
     assert shaping_options(args) == kept
+
+
+def test_the_search_for_a_culprit_has_the_order_of_the_run() -> None:
+    command = explain_command(Path("/v/bin/python"), ("-q", "a b"), 7)
+
+    assert command == (
+        "ci-doctor pytest --explain-flaky --python /v/bin/python -- -q 'a b' --randomly-seed=7"
+    )
+    assert explain_command(Path("p"), ("--randomly-seed=7",), 7).count("seed") == 1
