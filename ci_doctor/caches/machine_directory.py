@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ci_doctor.store.errors import StoreError, StoreFailure
+from ci_doctor.system.files.directories import make_directory
 
 # An agent that runs as a service has no XDG_RUNTIME_DIR.
 _FALLBACK = "/tmp"  # noqa: S108 - the directory in it is checked below
@@ -34,7 +35,7 @@ def machine_directory(environ: Mapping[str, str], *, make: bool = True) -> Path:
         path = Path(_FALLBACK, f"ci-doctor-{user}")
     try:
         if make:
-            path.mkdir(mode=0o700, exist_ok=True)
+            make_directory(path, 0o700)
         status = path.lstat()
     except OSError as error:
         raise _refused(f"cannot use {path}: {error.strerror}") from error

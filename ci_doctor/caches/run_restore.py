@@ -15,6 +15,7 @@ from ci_doctor.caches.targets import tier_of
 from ci_doctor.model.facts.cache import RestoreCacheFacts
 from ci_doctor.store.deadline import Deadline
 from ci_doctor.store.errors import StoreError
+from ci_doctor.system.files.directories import make_directory
 
 # A job's ranks start within seconds. What is missing may be saved at any time.
 _HOLDS_S = 600.0
@@ -41,7 +42,7 @@ def run_restore(
 
     try:
         leaders = work.state / "leaders"
-        leaders.mkdir(mode=0o700, exist_ok=True)
+        make_directory(leaders, 0o700)
         agreed = once(leaders, _key(work), deadline.left(), transfer, is_current)
     except StoreError as error:
         # It has only waited.

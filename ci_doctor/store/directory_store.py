@@ -19,6 +19,7 @@ from typing import Final
 from ci_doctor.store.errors import StoreError, StoreFailure, TooLargeError, file_system_error
 from ci_doctor.store.object_names import TEMPORARY, check_object_name
 from ci_doctor.store.objects import StoredObject
+from ci_doctor.system.files.directories import make_directory
 
 # These say that the file system has no hard links (link(2)).
 _NO_LINKS: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
@@ -147,7 +148,7 @@ class DirectoryStore:
             return
         if folder == self.directory:
             # Not by the umask: a group that may write makes a store shared.
-            folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+            make_directory(folder, 0o755)
             return
         self._make_folders(folder.parent)
         with contextlib.suppress(FileExistsError):

@@ -27,6 +27,7 @@ from ci_doctor.store.merge import Merge, MergePlan, PresentFile, default_group, 
 from ci_doctor.store.objects import ObjectStore
 from ci_doctor.store.staging import Stage
 from ci_doctor.store.unpack import Unpacking
+from ci_doctor.system.files.directories import make_directory
 from ci_doctor.system.files.own_directory import (
     abandoned_directories,
     own_directory,
@@ -96,7 +97,7 @@ def _restore_new(
     store: ObjectStore, manifest: Manifest, target: Path, rules: RestoreRules
 ) -> RestoredTree:
     parent = target.parent
-    parent.mkdir(parents=True, exist_ok=True)
+    make_directory(parent)
     with _staged(store, manifest, manifest.files, parent, rules) as (stage, fetched):
         try:
             stage.path.rename(target)

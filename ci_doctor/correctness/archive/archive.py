@@ -5,9 +5,8 @@ Many agents may read, write and evict at once, also over NFS. Every object appea
 ever changed; a reader goes on without one that disappears. No lock is taken.
 """
 
+import contextlib
 import secrets
-import shutil
-import tempfile
 import weakref
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -35,6 +34,7 @@ from ci_doctor.store.errors import StoreError
 from ci_doctor.store.objects import ObjectStore, StoredObject
 from ci_doctor.system import clock
 from ci_doctor.system.files.directories import make_directory
+from ci_doctor.system.files.own_directory import own_directory
 
 NEWEST = 20
 # Files are read beyond the number of wanted starts, because some are revoked or of one build.
@@ -217,8 +217,9 @@ class Archive:
         if content is None:
             raise FileNotFoundError(name)
         if self._copies is None:
-            self._copies = Path(tempfile.mkdtemp(prefix="ci-doctor-archive-"))
-            weakref.finalize(self, shutil.rmtree, self._copies, ignore_errors=True)
+            copies = contextlib.ExitStack()
+            self._copies = Path(copies.enter_context(own_directory("archive")))
+            weakref.finalize(self, copies.close)
         copy = self._copies / name.rpartition("/")[2]
         copy.write_bytes(content)
         return copy

@@ -16,11 +16,11 @@ Made = TypeVar("Made")
 _ATTEMPTS = 1000
 
 
-def make_directory(directory: Path) -> None:
-    """Make `directory` with its parents, unless it is there. Raises OSError."""
+def make_directory(directory: Path, mode: int = 0o777) -> None:
+    """Make `directory` with its parents, unless it is there; `mode` is its own. Raises OSError."""
     for _ in range(_ATTEMPTS - 1):
         try:
-            directory.mkdir(parents=True)
+            directory.mkdir(mode, parents=True)
         except FileExistsError:
             if directory.is_dir():
                 return
@@ -31,7 +31,7 @@ def make_directory(directory: Path) -> None:
             continue
         else:
             return
-    directory.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(mode, parents=True, exist_ok=True)
 
 
 def in_directory(directory: Path, act: Callable[[], Made]) -> Made:

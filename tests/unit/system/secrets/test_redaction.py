@@ -126,8 +126,6 @@ def test_longest_and_overlapping_secrets_leave_no_piece() -> None:
         ('Authorization: Token token="abc"', 'Authorization: Token token="[redacted]"'),
         ("X-Api-Key: abc", "X-Api-Key: [redacted]"),
         ("https://user:p%40w@host/x", "https://user:[redacted]@host/x"),
-        ("https://h/x?sv=1&sig=aB%2F3d&se=2", "https://h/x?sv=1&sig=[redacted]&se=2"),
-        ("s3://b/x?X-Amz-Signature=0a1b", "s3://b/x?X-Amz-Signature=[redacted]"),
         ("redis://:pw@host:6379/0", "redis://:[redacted]@host:6379/0"),
         ("https://ghp_abc@github.com/o/r", "https://[redacted]@github.com/o/r"),
         ("ssh://git@github.com/o/r", "ssh://git@github.com/o/r"),
