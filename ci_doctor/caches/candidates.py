@@ -8,7 +8,7 @@ from msgspec import Struct
 from ci_doctor.caches.families.judge import CacheCandidate
 from ci_doctor.caches.targets import IdentifiedCache, tiers_in
 from ci_doctor.caches.trusted_store import TrustedStore
-from ci_doctor.store.errors import DamagedError
+from ci_doctor.store.errors import DamagedError, StoreError, StoreFailure, TooLargeError
 from ci_doctor.store.manifest import Manifest
 from ci_doctor.store.trust.untrusted import UntrustedError
 
@@ -48,8 +48,12 @@ def read_names(source: TrustedStore, names: Iterable[str]) -> Candidates:
     for name in names:
         try:
             candidate = source.read(name)
-        except (UntrustedError, DamagedError) as error:
+        except (UntrustedError, DamagedError, TooLargeError) as error:
             refused.append(error.message)
+        except StoreError as error:
+            # A collection of garbage has removed it since it was listed.
+            if error.reason is not StoreFailure.MISSING:
+                raise
         else:
             manifests[name] = candidate.manifest
             if candidate.vouched.warning is not None:

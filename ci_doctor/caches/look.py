@@ -49,7 +49,9 @@ def explain(cache: IdentifiedCache, source: TrustedStore | None) -> ExplainedCac
         candidates = read_names(source, source.all_names(cache.family.name)[:_MOST])
         manifests = candidates.manifests
         near = nearest(cache.family, candidates.compared(manifests), cache.tiers)
-        would = would_restore(cache, candidates)
+        own = read_candidates(source, cache)
+        # Newer ones of other identities may have crowded out the one that would be restored.
+        would = would_restore(cache, own if own.manifests else candidates)
     saved = manifests[near.candidate.name] if near is not None else None
     return ExplainedCache(
         family=cache.family.name,

@@ -26,13 +26,11 @@ from ci_doctor.caches.wording import differences_in_words, origin_at
 from ci_doctor.errors import UsageError
 from ci_doctor.model.facts.cache import RestoredCache
 from ci_doctor.store.deadline import Deadline
-from ci_doctor.store.errors import DamagedError, StoreError, StoreFailure
+from ci_doctor.store.errors import DamagedError, StoreError
 from ci_doctor.store.manifest import Manifest
 from ci_doctor.store.restore import RestoredTree, RestoreRules, restore_tree
 
 Tell = Callable[[str], None]
-# These are of the store: the next family would fail in the same way.
-_OF_THE_STORE = (StoreFailure.UNREACHABLE, StoreFailure.TIMEOUT)
 
 
 class RestoreWork(Struct, frozen=True, kw_only=True):
@@ -56,7 +54,7 @@ def restore_all(work: RestoreWork, tell: Tell) -> tuple[RestoredCache, ...]:
         try:
             results.append(_restore(work, cache, earlier))
         except StoreError as error:
-            if error.reason in _OF_THE_STORE:
+            if error.is_of_whole_store:
                 raise
             results.append(_failed(cache, error))
     return tuple(results)

@@ -17,12 +17,11 @@ from ci_doctor.caches.targets import IdentifiedCache, tier_of
 from ci_doctor.caches.trusted_store import TrustedStore
 from ci_doctor.model.facts.cache import SavedCache
 from ci_doctor.store.deadline import Deadline
-from ci_doctor.store.errors import StoreError, StoreFailure
+from ci_doctor.store.errors import StoreError
 from ci_doctor.store.manifest import ColdCost, Manifest, ManifestHeader, Origin
 from ci_doctor.store.save import ManifestSigner, SaveRules, save_tree
 
 Tell = Callable[[str], None]
-_OF_THE_STORE = (StoreFailure.UNREACHABLE, StoreFailure.TIMEOUT)
 
 
 class SaveWork(Struct, frozen=True, kw_only=True):
@@ -52,7 +51,7 @@ def save_all(work: SaveWork, tell: Tell) -> tuple[SavedCache, ...]:
         try:
             result = _save(work, cache, tell)
         except StoreError as error:
-            if error.reason in _OF_THE_STORE:
+            if error.is_of_whole_store:
                 raise
             result = _without(cache, "failed", error.message)
         results.append(replace(result, seconds=time.monotonic() - started))
@@ -113,7 +112,7 @@ def _header(work: SaveWork, cache: IdentifiedCache, cold: ColdCost | None) -> Ma
 
 
 def _is_unchanged(receipt: Receipt, files: tuple[ScannedFile, ...]) -> bool:
-    """Whether no file is new, gone or of another time or size than it was installed with."""
+    """Whether no file is new, gone or of another time than it was installed with."""
     installed = {file.path: file.mtime_ns for file in receipt.files}
     return installed == {file.path: file.mtime_ns for file in files}
 

@@ -5,7 +5,6 @@ import contextlib
 import os
 import pwd
 import shutil
-import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from ci_doctor.identity.identity import Identity
 from ci_doctor.identity.interpreter import Interpreter, UnknownInterpreterError, interpreter_of
 from ci_doctor.model.suggestion import did_you_mean
 from ci_doctor.store.manifest import IdentityTier, Manifest
+from ci_doctor.system.processes.limited_run import run_limited
 
 # A start of Python takes a tenth of a second; on a network file system, some.
 _ASK_S = 10.0
@@ -158,11 +158,11 @@ def _all(own: Mapping[str, OwnFamily], environ: Mapping[str, str]) -> tuple[Cach
 
 
 def _interpreter(python: str | None, environ: Mapping[str, str]) -> Interpreter | None:
-    found = python or _first_python(environ)
+    program = python or _first_python(environ)
     try:
-        return interpreter_of([found], environ, Path.cwd())
+        return interpreter_of([program], environ, Path.cwd())
     except UnknownInterpreterError:
-        real = _asked(found, environ)
+        real = _asked(program, environ)
     try:
         return interpreter_of([real], environ, Path.cwd()) if real else None
     except UnknownInterpreterError:
@@ -181,9 +181,8 @@ def _asked(python: str, environ: Mapping[str, str]) -> str | None:
     """The interpreter behind a script such as pyenv's, by its own word."""
     words = [python, "-Ic", "import sys; print(sys.executable)"]
     try:
-        ended = subprocess.run(
-            words, env=dict(environ), capture_output=True, text=True, timeout=_ASK_S, check=True
-        )
-    except (OSError, subprocess.SubprocessError):
+        run = run_limited(words, timeout_s=_ASK_S, cwd=Path.cwd(), environ=environ)
+    except OSError:
         return None
-    return ended.stdout.strip() or None
+    # A warning of Python's may stand before it.
+    return run.last_line if run.exit_code == 0 else None

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from ci_doctor.caches.trusted_store import TrustedStore
 from ci_doctor.store.deadline import Deadline
-from ci_doctor.store.errors import DamagedError, StoreError, StoreFailure
+from ci_doctor.store.errors import DamagedError, StoreError
 from ci_doctor.store.layout import pack_name
 from ci_doctor.store.manifest import PACK_BYTES, PackReference
 
@@ -35,7 +35,7 @@ def verify_store(
             try:
                 packs.update(dict.fromkeys(source.read(name).manifest.packs))
             except StoreError as error:
-                if error.reason in {StoreFailure.UNREACHABLE, StoreFailure.TIMEOUT}:
+                if error.is_of_whole_store:
                     raise
                 damaged.append(f"{name}: {error.message}")
     size = 0

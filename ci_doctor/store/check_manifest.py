@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. Whether a manifest may be restored at all: its limits, its paths, its references.
 
-A manifest of a shared store is the word of a stranger until all of this holds.
+Anyone may have written a manifest of a shared store, so none of it is believed before all of this holds.
 """
 
 import re

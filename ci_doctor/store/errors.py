@@ -33,6 +33,11 @@ class StoreError(InfraError):
         super().__init__(message, hint=hint)
         self.reason = reason
 
+    @property
+    def is_of_whole_store(self) -> bool:
+        """Whether the store itself does not answer, so that the next request would fail alike."""
+        return self.reason in {StoreFailure.UNREACHABLE, StoreFailure.TIMEOUT}
+
 
 class DamagedError(StoreError):
     """Bytes are not what their name, their digest or their format says."""

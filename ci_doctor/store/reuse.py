@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from typing import Final
 
 from ci_doctor.store.manifest import FileEntry, Manifest
+from ci_doctor.store.trust.scopes import readable_packs
 from ci_doctor.store.walk import TreeFile
 
-SIGNED_SCOPE: Final = "signed"
 # Below it a pack is mostly bytes that nobody needs, and its files are packed again.
 _LEAST_USED: Final = 0.25
 
@@ -29,7 +29,7 @@ def reusable(
         if entry is None or (entry.bytes, entry.mtime_ns) != (file.bytes, file.mtime_ns):
             continue
         same[file.path] = entry
-    packs = _worthwhile_packs(same.values(), parent, {scope, SIGNED_SCOPE})
+    packs = _worthwhile_packs(same.values(), parent, readable_packs(scope))
     frames = parent.frames
     return {
         path: entry
@@ -39,7 +39,7 @@ def reusable(
 
 
 def _worthwhile_packs(
-    entries: Iterable[FileEntry], parent: Manifest, scopes: set[str]
+    entries: Iterable[FileEntry], parent: Manifest, scopes: frozenset[str]
 ) -> frozenset[int]:
     used = [0.0] * len(parent.packs)
     for entry in entries:

@@ -2,40 +2,8 @@
 
 from pathlib import Path
 
-from ci_doctor.caches.receipt import (
-    InstalledFile,
-    Receipt,
-    forget_receipt,
-    keep_receipt,
-    read_receipt,
-    receipts_of,
-)
-from ci_doctor.store.manifest import IdentityTier, Origin
-
-NOTHING = IdentityTier(facts={})
-
-
-def receipt(root: str, installed_ns: int = 5) -> Receipt:
-    return Receipt(
-        family="triton",
-        root=root,
-        store="/store",
-        manifest="v1/local/manifests/triton/x",
-        created_ms=1,
-        installed_ns=installed_ns,
-        bytes=3,
-        fetched_bytes=2,
-        seconds=0.5,
-        origin=Origin(tool="ci-doctor 1"),
-        cold=None,
-        path=NOTHING,
-        saved_path=NOTHING,
-        soft=NOTHING,
-        saved_soft=NOTHING,
-        job=None,
-        installed=1,
-        files=(InstalledFile(path="a/b", bytes=3, mtime_ns=7, sha256="00"),),
-    )
+from ci_doctor.caches.receipt import forget_receipt, keep_receipt, read_receipt, receipts_of
+from tests.support.saved_manifests import receipt
 
 
 def test_a_receipt_is_read_as_it_was_kept(tmp_path: Path) -> None:

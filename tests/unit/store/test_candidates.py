@@ -2,8 +2,8 @@
 
 import hashlib
 from pathlib import Path
+from typing import Any
 
-import msgspec
 import pytest
 
 from ci_doctor.store.candidates import manifests, read_manifest
@@ -15,7 +15,6 @@ from ci_doctor.store.manifest import (
     FileEntry,
     IdentityTier,
     Manifest,
-    Origin,
     PackReference,
     encode,
 )
@@ -24,30 +23,20 @@ from ci_doctor.store.trust.policy import TrustPolicy, TrustRules
 from ci_doctor.store.trust.scopes import namespace_of
 from ci_doctor.store.trust.signer import generate_key, load_signer
 from ci_doctor.store.trust.untrusted import Distrust, UntrustedError
+from tests.support.saved_manifests import saved_manifest
 
 NOW = 1_795_000_000_000
 HOUR = 3_600_000
 LIMITS = StoreLimits()
 
 
-def manifest(**changes: object) -> Manifest:
+def manifest(
+    created_ms: int = NOW - HOUR, expires_ms: int = NOW + HOUR, **changes: object
+) -> Manifest:
     tier = IdentityTier(facts={"torch": "2.13"})
-    whole = Manifest(
-        schema=1,
-        family="triton",
-        hard=tier,
-        path=tier,
-        soft=tier,
-        root="/root/.triton/cache",
-        created_ms=NOW - HOUR,
-        expires_ms=NOW + HOUR,
-        origin=Origin(tool="0"),
-        cold=None,
-        packs=(),
-        frames=(),
-        files=(FileEntry(path="a", bytes=0, mode=0o644, mtime_ns=0, sha256="0" * 64, pieces=()),),
-    )
-    return msgspec.structs.replace(whole, **changes)
+    file = FileEntry(path="a", bytes=0, mode=0o644, mtime_ns=0, sha256="0" * 64, pieces=())
+    own = {"hard": tier, "path": tier, "soft": tier, "files": (file,)}
+    return saved_manifest(created_ms, expires_ms, **{**own, **changes})
 
 
 class Place:
@@ -133,7 +122,7 @@ def test_changed_bytes_are_refused(place: Place) -> None:
     ],
 )
 def test_a_copy_under_another_identity_or_time_is_replayed(
-    place: Place, change: dict[str, object]
+    place: Place, change: dict[str, Any]
 ) -> None:
     name = place.put(manifest(), made_for="signed")
     digest = hashlib.sha256(encode(manifest())).hexdigest()

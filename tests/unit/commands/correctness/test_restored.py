@@ -4,12 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.caches.receipt import Receipt, keep_receipt
+from ci_doctor.caches.receipt import keep_receipt
 from ci_doctor.commands.correctness.restored import restored_trees
 from ci_doctor.correctness.settings import Caches
-from ci_doctor.store.manifest import IdentityTier, Origin
-
-NOTHING = IdentityTier(facts={})
+from tests.support.saved_manifests import receipt
 
 
 @pytest.fixture
@@ -22,27 +20,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def restore(state: Path, family: str, root: Path) -> None:
     root.mkdir()
-    receipt = Receipt(
-        family=family,
-        root=str(root),
-        store="/store",
-        manifest="m",
-        created_ms=1,
-        installed_ns=2,
-        bytes=0,
-        fetched_bytes=0,
-        seconds=0.0,
-        origin=Origin(tool="ci-doctor 1"),
-        cold=None,
-        path=NOTHING,
-        saved_path=NOTHING,
-        soft=NOTHING,
-        saved_soft=NOTHING,
-        job=None,
-        installed=1,
-        files=(),
-    )
-    keep_receipt(state, receipt)
+    keep_receipt(state, receipt(root, family=family))
 
 
 def test_restored_caches_are_copied_below_their_variables(state: Path, tmp_path: Path) -> None:
