@@ -92,14 +92,20 @@ class TestStages:
         self._known = replace(self._known, first=first, not_run=frozenset(not_run_tests(suite)))
         if self._request.rerun_in is RerunPlace.FRESH and not self._has_too_many:
             self._rerun()
-        wants_base = bool(self._failures) or self._request.new_tests > 1
-        if base is not None and wants_base and not self._runner.is_interrupted:
-            with base_checkout(base, self._scratch) as checkout:
-                self._compare(checkout)
-        elif self._request.new_tests > 1 and not self._runner.is_interrupted:
-            self._prove_new_tests(None)
+        if not self._runner.is_interrupted:
+            self._look_before_the_change(base)
         if not self._has_too_many:
             self._explain()
+
+    def _look_before_the_change(self, base: BaseCommit | None) -> None:
+        """Run at the base what is in question; without a base, the history says which tests are new."""
+        proves_new = self._request.new_tests > 1
+        if base is None:
+            if proves_new:
+                self._prove_new_tests(None)
+        elif self._failures or proves_new:
+            with base_checkout(base, self._scratch) as checkout:
+                self._compare(checkout)
 
     @property
     def _has_too_many(self) -> bool:

@@ -8,7 +8,6 @@ is a job that finds a pack in the very moment of its removal: its manifest then 
 is missing, which a reader notices and goes on without.
 """
 
-import secrets
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -16,6 +15,7 @@ from typing import Final
 import msgspec
 
 from ci_doctor.store.errors import DamagedError, StoreError, TooLargeError
+from ci_doctor.store.garbage_records import GarbageRecords
 from ci_doctor.store.layout import (
     PackName,
     parse_manifest_name,
@@ -29,8 +29,6 @@ from ci_doctor.store.objects import ObjectStore, StoredObject
 from ci_doctor.store.trust.scopes import readable_packs
 
 GRACE_MS: Final = 24 * 3_600_000
-_RECORDS: Final = "gc/v1/"
-_MOST_RECORD_BYTES: Final = 64 * 1024 * 1024
 
 
 class GarbageRules(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,43 +68,73 @@ class _References(msgspec.Struct, frozen=True, kw_only=True):
         return pack in self.packs or pack.scope in self.protected_scopes
 
 
+class _GarbagePlan(msgspec.Struct, frozen=True, kw_only=True):
+    """Names to remove: of manifests, of packs, and of what unfinished writes left.
+
+    unneeded: all packs that no manifest needs now, by their names.
+    """
+
+    manifests: tuple[str, ...]
+    packs: tuple[str, ...]
+    leftovers: tuple[str, ...]
+    unneeded: dict[str, StoredObject]
+    unreadable: tuple[str, ...]
+
+
 def collect_garbage(
     store: ObjectStore, rules: GarbageRules, limits: StoreLimits, *, dry_run: bool
 ) -> CollectedGarbage:
     """Remove what the rules do not keep. Raises StoreError if the store fails; nothing is undone then."""
     objects = {entry.name: entry for entry in store.names("v1/")}
-    old = select_manifests(objects.values(), rules)
-    leftovers = _leftovers(objects.values(), rules)
-    references = _references(store, objects.keys() - set(old), limits)
-    unneeded = _unneeded(objects.values(), references, rules)
-    records = [
-        entry
-        for entry in store.names(_RECORDS)
-        if entry.name.endswith(".json") and entry.modified_ms <= rules.now_ms
-    ]
-    ripe = [entry for entry in records if entry.modified_ms <= rules.now_ms - rules.grace_ms]
-    doomed = _recorded(store, ripe)
-    packs = sorted(unneeded.keys() & doomed)
+    records = GarbageRecords(store, now_ms=rules.now_ms, grace_ms=rules.grace_ms)
+    plan = _plan(store, objects, records, rules, limits)
+    packs = plan.packs if dry_run else _remove(store, plan, objects, limits)
+    waiting = [entry for name, entry in plan.unneeded.items() if name not in set(packs)]
     if not dry_run:
-        # Signatures last: a manifest without one could be taken for an unsigned one.
-        for name in [*old, *(signature_name(name) for name in old), *leftovers]:
-            store.remove(name)
-        packs = _still_unneeded(store, packs, objects, limits)
-        for name in packs:
-            store.remove(name)
-    waiting = [entry for name, entry in unneeded.items() if name not in set(packs)]
-    if not dry_run:
-        _record(store, waiting, records, ripe, rules)
-    removed = [*old, *packs, *leftovers]
+        records.write(waiting)
+    removed = [*plan.manifests, *packs, *plan.leftovers]
     return CollectedGarbage(
-        manifests=tuple(old),
-        packs=tuple(packs),
-        leftovers=tuple(leftovers),
+        manifests=plan.manifests,
+        packs=packs,
+        leftovers=plan.leftovers,
         freed_bytes=sum(objects[name].bytes for name in removed),
         waiting=len(waiting),
         waiting_bytes=sum(entry.bytes for entry in waiting),
+        unreadable=plan.unreadable,
+    )
+
+
+def _plan(
+    store: ObjectStore,
+    objects: dict[str, StoredObject],
+    records: GarbageRecords,
+    rules: GarbageRules,
+    limits: StoreLimits,
+) -> _GarbagePlan:
+    old = select_manifests(objects.values(), rules)
+    references = _references(store, objects.keys() - set(old), limits)
+    unneeded = _unneeded(objects.values(), references, rules)
+    return _GarbagePlan(
+        manifests=tuple(old),
+        packs=tuple(sorted(unneeded.keys() & records.doomed())),
+        leftovers=tuple(_leftovers(objects.values(), rules)),
+        unneeded=unneeded,
         unreadable=references.unreadable,
     )
+
+
+def _remove(
+    store: ObjectStore, plan: _GarbagePlan, objects: dict[str, StoredObject], limits: StoreLimits
+) -> tuple[str, ...]:
+    """Carry the plan out; the packs that were removed."""
+    # Signatures last: a manifest without one could be taken for an unsigned one.
+    signatures = [signature_name(name) for name in plan.manifests]
+    for name in [*plan.manifests, *signatures, *plan.leftovers]:
+        store.remove(name)
+    packs = _still_unneeded(store, plan.packs, objects, limits)
+    for name in packs:
+        store.remove(name)
+    return tuple(packs)
 
 
 def select_manifests(objects: Iterable[StoredObject], rules: GarbageRules) -> list[str]:
@@ -217,32 +245,3 @@ def _still_unneeded(
         if name in now and now[name] == before[name] and pack and not references.needs(pack):
             kept.append(name)
     return kept
-
-
-def _recorded(store: ObjectStore, records: Iterable[StoredObject]) -> set[str]:
-    """The packs in records of earlier collections. A damaged record counts as none."""
-    names: set[str] = set()
-    for entry in records:
-        content = store.read(entry.name, _MOST_RECORD_BYTES)
-        try:
-            names.update(msgspec.json.decode(content or b"[]", type=list[str]))
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            continue
-    return names
-
-
-def _record(
-    store: ObjectStore,
-    waiting: Sequence[StoredObject],
-    records: Sequence[StoredObject],
-    ripe: Sequence[StoredObject],
-    rules: GarbageRules,
-) -> None:
-    """Write down the packs that wait and stand in no younger record; remove the ripe records."""
-    young = [entry for entry in records if entry not in ripe]
-    new = sorted({entry.name for entry in waiting} - _recorded(store, young))
-    if new:
-        name = f"{_RECORDS}{rules.now_ms:013d}-{secrets.token_hex(8)}.json"
-        store.create(name, msgspec.json.encode(new))
-    for entry in ripe:
-        store.remove(entry.name)

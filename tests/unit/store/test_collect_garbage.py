@@ -12,9 +12,10 @@ from ci_doctor.store.directory_store import DirectoryStore
 from ci_doctor.store.errors import StoreError, StoreFailure
 from ci_doctor.store.layout import manifest_name, pack_name, signature_name
 from ci_doctor.store.limits import StoreLimits
-from ci_doctor.store.manifest import IdentityTier, Manifest, Origin, PackReference, encode
+from ci_doctor.store.manifest import PackReference, encode
 from ci_doctor.store.object_names import TEMPORARY
 from ci_doctor.store.objects import StoredObject
+from tests.support.saved_manifests import saved_manifest
 
 NOW = 1_795_000_000_000
 HOUR = 3_600_000
@@ -44,24 +45,10 @@ class Place:
         return self.put(pack_name(scope, digest(label)), label.encode(), age_ms)
 
     def manifest(self, age_ms: int, *packs: str, scope: str = "signed") -> str:
-        tier = IdentityTier(facts={})
-        saved = Manifest(
-            schema=1,
-            family="triton",
-            hard=tier,
-            path=tier,
-            soft=tier,
-            root="/cache",
-            created_ms=NOW - age_ms,
-            expires_ms=NOW + DAY,
-            origin=Origin(tool="0"),
-            cold=None,
-            packs=tuple(
-                PackReference(scope="signed", sha256=digest(label), bytes=1) for label in packs
-            ),
-            frames=(),
-            files=(),
+        references = tuple(
+            PackReference(scope="signed", sha256=digest(label), bytes=1) for label in packs
         )
+        saved = saved_manifest(NOW - age_ms, NOW + DAY, packs=references)
         content = encode(saved)
         name = manifest_name(scope, saved, hashlib.sha256(content).hexdigest())
         self.put(signature_name(name), b"signature", age_ms)
