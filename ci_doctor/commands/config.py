@@ -1,50 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ci-doctor config show`."""
+"""`ci-doctor config show` and `ci-doctor config schema`."""
 
 import json
 import os
 from pathlib import Path
 
 import click
-from msgspec import Struct, to_builtins
+from msgspec import to_builtins
 
-from ci_doctor.caches.settings import CacheSettings
-from ci_doctor.checks.settings import DoctorSettings
 from ci_doctor.commands.group import Group
 from ci_doctor.commands.options import config_option, output_options, pass_session
 from ci_doctor.config.decoding import DEFAULT, decode_section
 from ci_doctor.config.exit_codes import read_exit_codes
 from ci_doctor.config.loading import Config, load_config
-from ci_doctor.correctness.settings import CorrectnessSettings
-from ci_doctor.diagnosis.settings import DiagnoseSettings
-from ci_doctor.environment.settings import SetupEnvSettings
-from ci_doctor.history.settings import HistorySettings
-from ci_doctor.imports.settings import ImportRaceSettings
+from ci_doctor.configuration import SETTINGS, configuration_schema
 from ci_doctor.model.facts.config import ConfigFacts, ConfigValue
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.table import Table, row
-from ci_doctor.restart.settings import RestartSettings
 from ci_doctor.services.configured import service_specs
 from ci_doctor.session.session import Session
-
-TYPED: dict[str, type[Struct]] = {
-    "setup-env": SetupEnvSettings,
-    "correctness": CorrectnessSettings,
-    "restart-check": RestartSettings,
-    "import-race": ImportRaceSettings,
-    "diagnose": DiagnoseSettings,
-    "doctor": DoctorSettings,
-    "history": HistorySettings,
-    "cache": CacheSettings,
-}
-
 
 Values = dict[str, ConfigValue]
 
 
 @click.group("config", cls=Group)
 def config() -> None:
-    """Show every configuration value and where it came from."""
+    """Show every configuration value and where it came from; print a schema for editors."""
 
 
 @config.command("show")
@@ -56,6 +37,17 @@ def show(session: Session, config_path: Path | None) -> int:
     session.claim()
     loaded = load_config(config_path, Path.cwd())
     return session.finish(describe(loaded), on_stdout=True)
+
+
+@config.command("schema")
+def schema() -> None:
+    r"""Print the JSON Schema of ci-doctor.toml, for editors.
+
+    \b
+    ci-doctor config schema > ci-doctor.schema.json
+    and as the first line of ci-doctor.toml: #:schema ./ci-doctor.schema.json
+    """
+    click.echo(json.dumps(configuration_schema(), ensure_ascii=False, indent=2))
 
 
 def describe(loaded: Config) -> Outcome:
@@ -86,7 +78,7 @@ def _table(title: str, section: Values) -> Table:
 
 def _typed(loaded: Config) -> dict[str, Values]:
     sections = {}
-    for section, into in TYPED.items():
+    for section, into in SETTINGS.items():
         settings, origins = decode_section(loaded, section, into, environ=os.environ, flags={})
         values = {}
         for name, origin in origins.items():

@@ -12,6 +12,7 @@ from ci_doctor.buildkite.retry_rules import rules_for
 from ci_doctor.catalogue import all_rules
 from ci_doctor.commands.listing import COMMANDS
 from ci_doctor.config.exit_codes import ExitCodes
+from ci_doctor.config.reference import reference_text
 from ci_doctor.diagnosis.diagnosis import load_rules
 from ci_doctor.diagnosis.failure_class import POLICIES
 from ci_doctor.model.exit_code import ExitCode
@@ -103,6 +104,15 @@ def exit_codes_page() -> str:
         "```",
     ]
     return "\n".join(lines) + "\n"
+
+
+def configuration_page() -> str:
+    """The page as it stands, with the example of every section put in anew."""
+    page = (ROOT / "docs/configuration.md").read_text()
+    before, marker, after = page.partition("<!-- reference.toml -->\n```toml\n")
+    _, end, rest = after.partition("```\n")
+    _, _, example = reference_text().partition("\n")  # without the licence
+    return f"{before}{marker}{example}{end}{rest}"
 
 
 def log_rules_page() -> str:
@@ -218,6 +228,7 @@ suites whose tests depend on their order ([RESULTS.md](../benchmarks/RESULTS.md)
         ("findings.md", findings_page()),
         ("exit-codes.md", exit_codes_page()),
         ("diagnose-rules.md", log_rules_page()),
+        ("configuration.md", configuration_page()),
     ],
 )
 def test_pages_made_from_tables_are_true(name: str, page: str) -> None:

@@ -56,7 +56,7 @@ def offered(
         (["doctor", "own/"], ["own/scratch"]),
         (["doctor", "--skip", "imports/s"], ["imports/services"]),
         (["correctness", "re"], ["replay"]),
-        (["config", "s"], ["show"]),
+        (["config", "sh"], ["show"]),
         (["launch", "--fol"], ["--follow"]),
         (["setup-env", "--determinism", "s"], ["strict"]),
         (["setup-env", "--determinism", "=", "s"], ["strict"]),
