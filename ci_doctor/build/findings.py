@@ -23,14 +23,14 @@ def findings_of(merged: MergedBuild, problems: Sequence[str] = ()) -> tuple[Find
 
     problems: what kept the artifacts from being read.
     """
-    found = list(gap_findings(merged, problems))
+    findings = list(gap_findings(merged, problems))
     shown = merged.causes[:_MOST_CAUSES]
-    found += [_cause_finding(cause) for cause in shown]
+    findings += [_cause_finding(cause) for cause in shown]
     rest = merged.causes[_MOST_CAUSES:]
     if rest:
-        found.append(_rest_finding(rest))
-    found += _retry_findings(merged.steps)
-    return tuple(found)
+        findings.append(_rest_finding(rest))
+    findings += _retry_findings(merged.steps)
+    return tuple(findings)
 
 
 def _cause_finding(cause: BuildCause) -> Finding:

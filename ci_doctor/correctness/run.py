@@ -115,11 +115,11 @@ def run_prepared(
         return conclude(prepared, experiment, decision)
     archive_notes = _archived(prepared, experiment, decision)
     outcome = conclude(prepared, experiment, decision, archive_notes)
-    found = localise(prepared, experiment, decision, on_progress, interruption)
-    if found is None:
+    localisation = localise(prepared, experiment, decision, on_progress, interruption)
+    if localisation is None:
         return outcome
     argv, run_words = prepared.request.argv, prepared.context.run
-    return with_localisation(outcome, found, argv, run_words, prepared.plan.directory)
+    return with_localisation(outcome, localisation, argv, run_words, prepared.plan.directory)
 
 
 def _archived(

@@ -19,10 +19,10 @@ _HINT = "correct the command; on another machine it would end in the same way"
 
 def unusable(results: Sequence[StartResult], arms: Mapping[Arm, ArmPlan]) -> Failure | None:
     """Why no further start makes sense: the command of an arm cannot run; None if none is known."""
-    found = _find(results, arms)
-    if found is None:
+    first = _find(results, arms)
+    if first is None:
         return None
-    arm, failure, reason = found
+    arm, failure, reason = first
     return Failure(
         message=f"the command of the {arm} ({failure.service}) cannot run as it is written: "
         f"{reason}",
@@ -33,8 +33,8 @@ def unusable(results: Sequence[StartResult], arms: Mapping[Arm, ArmPlan]) -> Fai
 
 def unusable_arm(results: Sequence[StartResult], arms: Mapping[Arm, ArmPlan]) -> Arm | None:
     """The arm that `unusable` is about."""
-    found = _find(results, arms)
-    return found[0] if found else None
+    unusable = _find(results, arms)
+    return unusable[0] if unusable else None
 
 
 def _find(

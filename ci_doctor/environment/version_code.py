@@ -25,9 +25,9 @@ class VersionCode(Struct, frozen=True, kw_only=True):
 
 def version_code(files: PackagingFiles) -> VersionCode | None:
     """The first file that computes the version and reads tags; None if there is none."""
-    found = _meson_code(files)
-    if found is not None:
-        return found
+    meson = _meson_code(files)
+    if meson is not None:
+        return meson
     return _first_reader(_candidates(files))
 
 

@@ -100,11 +100,11 @@ def _changed_content(content: Any, change: PromptChange) -> Any:
     if not isinstance(content, list):
         return None
     parts = []
-    found = False
+    is_changed = False
     for part in content:
         if isinstance(part, dict) and isinstance(part.get("text"), str):
             part = {**part, "text": _TEXT[change](part["text"])}  # noqa: PLW2901 - the changed one
-            found = True
+            is_changed = True
         parts.append(part)
     # A picture alone has no words.
-    return parts if found else None
+    return parts if is_changed else None

@@ -26,10 +26,10 @@ class PromptLength(Struct, frozen=True, kw_only=True):
 
 def prompt_length(request: Request) -> PromptLength | None:
     """The length of what `with_prefix` cuts; None if the prompt cannot be cut."""
-    found = _cut_of(request.body)
-    if found is None:
+    prompt_cut = _cut_of(request.body)
+    if prompt_cut is None:
         return None
-    _, cut = found
+    _, cut = prompt_cut
     unit = "characters" if isinstance(cut, str) else "tokens"
     return PromptLength(count=len(cut), unit=unit)
 
@@ -39,10 +39,10 @@ def with_prefix(request: Request, count: int) -> Request:
 
     Raises ValueError if the prompt cannot be cut.
     """
-    found = _cut_of(request.body)
-    if found is None:
+    prompt_cut = _cut_of(request.body)
+    if prompt_cut is None:
         raise ValueError(f"the prompt of {request.id} cannot be cut")
-    key, cut = found
+    key, cut = prompt_cut
     prefix: Any = cut[:count]
     if key == "messages":
         messages = request.body[key]

@@ -46,14 +46,14 @@ def damaged_files(contents: Mapping[str, bytes], manifest: ShimManifest | None) 
     if not _is_proven(left, manifest):
         return frozenset()
     rules = known_rules(contents, manifest)
-    found = {MANIFEST} if is_damaged_manifest else set()
+    damaged = {MANIFEST} if is_damaged_manifest else set()
     for name in FILES:
         if name == MANIFEST or name not in left:
             continue
         is_unverifiable = is_damaged_manifest and names_us(left[name])
         if is_unverifiable or _is_rest(name, contents[name], left[name], rules, manifest):
-            found.add(name)
-    return frozenset(found)
+            damaged.add(name)
+    return frozenset(damaged)
 
 
 def known_rules(

@@ -68,15 +68,15 @@ def findings_about(
     target: Target, states: Sequence[PresetState], *, force: bool
 ) -> tuple[Finding, ...]:
     """One for each preset that does not hold, or may not."""
-    found = []
+    findings = []
     for state in states:
         preset = PRESETS[state.name]
         evidence = (Evidence(excerpt=f"{preset.versions}: {preset.source}"),)
         if state.fit is PresetFit.DOES_NOT_HOLD:
             done = "its shim goes in by force" if force else "no shim is installed for it"
             summary = f"the preset {state.name} {state.sentence} in {target.python}; {done}"
-            found.append(rules.PRESET_DOES_NOT_HOLD.finding(summary, evidence=evidence))
+            findings.append(rules.PRESET_DOES_NOT_HOLD.finding(summary, evidence=evidence))
         elif state.fit is PresetFit.UNKNOWN:
             summary = f"whether the preset {state.name} holds is not known: {state.sentence}"
-            found.append(rules.PRESET_UNKNOWN_VERSION.finding(summary, evidence=evidence))
-    return tuple(found)
+            findings.append(rules.PRESET_UNKNOWN_VERSION.finding(summary, evidence=evidence))
+    return tuple(findings)

@@ -28,23 +28,23 @@ class Link(NamedTuple):
 
 def links(about: About) -> tuple[Link, ...]:
     """The build, the commit and the branch, as far as they are known."""
-    found = []
+    all_links = []
     if about.build is not None:
         pipeline = f"{about.pipeline} " if about.pipeline else ""
-        found.append(Link("build", f"{pipeline}#{about.build}", safe_address(about.build_url)))
+        all_links.append(Link("build", f"{pipeline}#{about.build}", safe_address(about.build_url)))
     repository = safe_address(about.repository)
     commit_path, branch_path = _paths(repository)
     if about.commit:
         address = None
         if repository and _COMMIT.fullmatch(about.commit):
             address = f"{repository}{commit_path}{about.commit}"
-        found.append(Link("commit", about.commit[:_SHOWN], address))
+        all_links.append(Link("commit", about.commit[:_SHOWN], address))
     if about.branch:
         address = None
         if repository:
             address = f"{repository}{branch_path}{quote(printable(about.branch))}"
-        found.append(Link("branch", about.branch, address))
-    return tuple(found)
+        all_links.append(Link("branch", about.branch, address))
+    return tuple(all_links)
 
 
 def _paths(repository: str | None) -> tuple[str, str]:

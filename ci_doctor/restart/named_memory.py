@@ -83,11 +83,11 @@ def names_one_of(path: str, pids: Collection[int]) -> bool:
 
 def open_anywhere(paths: Collection[str]) -> frozenset[str]:
     """Those of `paths` that some process of the machine has open or mapped."""
-    found: set[str] = set()
+    held: set[str] = set()
     for entry in os.listdir("/proc"):  # noqa: PTH208 - thousands of Path objects
         if entry.isdigit():
-            found.update(path for path in held_by(int(entry)) if path in paths)
-    return frozenset(found)
+            held.update(path for path in held_by(int(entry)) if path in paths)
+    return frozenset(held)
 
 
 def held_by(pid: int) -> dict[str, int]:

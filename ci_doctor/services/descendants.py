@@ -182,9 +182,9 @@ class DescendantWatch:
             root = self._root_of_session.get(session)
         elif session == pid:
             self._root_of_session[session] = root
-        seen = self._seen.setdefault(root, set())
-        if len(seen) < _SEEN:
-            seen.add(pid)
+        pids = self._seen.setdefault(root, set())
+        if len(pids) < _SEEN:
+            pids.add(pid)
         return self._members.add(kin, root)
 
     def _check_unwatched(self) -> None:

@@ -52,10 +52,10 @@ def died(subject: Subject, death: Death, tree: Tree) -> ServiceFailure:
 def _misuse(subject: Subject, death: Death, lines: tuple[str, ...]) -> dict[str, Any]:
     """The fields of a failure that tell that the command cannot run as it is written."""
     # A command that was ready has run.
-    found = None if subject.was_ready else misuse_of(death.exit_code, lines)
-    if found is None:
+    misuse = None if subject.was_ready else misuse_of(death.exit_code, lines)
+    if misuse is None:
         return {}
-    return {"misuse": found.line, "misused": found.about}
+    return {"misuse": misuse.line, "misused": misuse.about}
 
 
 def _when(subject: Subject) -> str:

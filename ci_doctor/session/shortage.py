@@ -52,15 +52,15 @@ def shortage(error: BaseException) -> Shortage | None:
     Its causes count, and the members of a group.
     """
     waiting: list[BaseException] = [error]
-    seen: set[int] = set()
+    visited: set[int] = set()
     while waiting:
         each = waiting.pop(0)
-        if id(each) in seen:
+        if id(each) in visited:
             continue
-        seen.add(id(each))
-        found = _of(each)
-        if found is not None:
-            return found
+        visited.add(id(each))
+        named = _of(each)
+        if named is not None:
+            return named
         if isinstance(each, BaseExceptionGroup):
             waiting.extend(each.exceptions)
         origin = each.__cause__
@@ -78,14 +78,14 @@ def _of(error: BaseException) -> Shortage | None:
         return _with_details(_OF_ERROR.get(error.errno or 0), error)
     if isinstance(error, ImportError | RuntimeError):
         text = str(error)
-        for part, found in _OF_TEXT.items():
+        for part, shortage in _OF_TEXT.items():
             if part in text:
-                return found
+                return shortage
     return None
 
 
-def _with_details(found: Shortage | None, error: OSError) -> Shortage | None:
+def _with_details(shortage: Shortage | None, error: OSError) -> Shortage | None:
     """With the path, if the error names one."""
-    if found is None:
+    if shortage is None:
         return None
-    return Shortage(f"{found.message}: {error}", found.hint)
+    return Shortage(f"{shortage.message}: {error}", shortage.hint)

@@ -12,7 +12,11 @@ from ci_doctor.config.reference import description, reference_text
 from ci_doctor.configuration import SETTINGS, configuration_schema, key_description
 from ci_doctor.services.spec import ServiceSpec
 
-TYPES: dict[str, type[msgspec.Struct]] = {**SETTINGS, "exit-codes": ExitCodes, "services": ServiceSpec}
+TYPES: dict[str, type[msgspec.Struct]] = {
+    **SETTINGS,
+    "exit-codes": ExitCodes,
+    "services": ServiceSpec,
+}
 SCHEMA = configuration_schema()
 VALIDATOR = jsonschema.Draft7Validator(SCHEMA)
 

@@ -26,11 +26,11 @@ def _run(context: CheckContext) -> CheckResult:
     if "dubious ownership" in ran.stderr or "unsafe repository" in ran.stderr:
         summary = f"git refuses the checkout: {reason}, and we are {user_name(os.geteuid())}"
         remedy = ShellCommand(_trusting(context, ran.stderr))
-        found = problem(OTHER_OWNER, summary, evidence=evidence, remedy=remedy)
+        fault = problem(OTHER_OWNER, summary, evidence=evidence, remedy=remedy)
     else:
         summary = f"git cannot read the checkout: {reason}"
-        found = problem(CHECKOUT_BROKEN, summary, evidence=evidence)
-    return CheckResult(summary=summary, problems=(found,))
+        fault = problem(CHECKOUT_BROKEN, summary, evidence=evidence)
+    return CheckResult(summary=summary, problems=(fault,))
 
 
 def _trusting(context: CheckContext, words: str) -> str:

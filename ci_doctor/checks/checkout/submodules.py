@@ -37,14 +37,14 @@ def _run(context: CheckContext) -> CheckResult:
     is_wanted = context.environ.get("BUILDKITE_GIT_SUBMODULES", "") != "false"
     is_absent_alone = all(words.endswith(_ABSENT) for words in bad)
     severity = Severity.WARNING if is_wanted or not is_absent_alone else Severity.NOTE
-    found = problem(
+    fault = problem(
         SUBMODULES,
         f"the submodule {summary}",
         evidence=(Evidence(excerpt="\n".join(bad[:10])),),
         remedy=ShellCommand("git submodule update --init --recursive"),
         severity=severity,
     )
-    return CheckResult(summary=f"{len(bad)} of {len(lines)} not as committed", problems=(found,))
+    return CheckResult(summary=f"{len(bad)} of {len(lines)} not as committed", problems=(fault,))
 
 
 CHECK = DoctorCheck(

@@ -51,14 +51,14 @@ def has_pci_gpu(sys: Path) -> bool | None:
 
 def amd_gpus(sys: Path) -> tuple[AmdGpu, ...]:
     """The GPUs of the driver amdgpu, by their cards (kernel documentation, `mem_info_vram_total`)."""
-    found = []
+    gpus = []
     for total in sorted(sys.glob("class/drm/card*/device/mem_info_vram_total")):
         used = total.with_name("mem_info_vram_used")
         size = _number(total)
         if size is not None:
             gpu = AmdGpu(card=total.parent.parent.name, total=size, used=_number(used) or 0)
-            found.append(gpu)
-    return tuple(found)
+            gpus.append(gpu)
+    return tuple(gpus)
 
 
 def other_accelerators(dev: Path) -> tuple[str, ...]:

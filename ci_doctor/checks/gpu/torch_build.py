@@ -59,8 +59,8 @@ def read_libraries(context: CheckContext) -> tuple[InterpreterLibraries, ...]:
 
 def torch_builds(context: CheckContext) -> tuple[TorchBuild, ...]:
     """The PyTorch of each interpreter of the job that has one. Raises as `read_libraries`."""
-    found = context.shared(read_libraries)
-    return tuple(each.torch for each in found if each.torch is not None)
+    libraries = context.shared(read_libraries)
+    return tuple(each.torch for each in libraries if each.torch is not None)
 
 
 def _libraries(target: TargetInterpreter, context: CheckContext) -> InterpreterLibraries:

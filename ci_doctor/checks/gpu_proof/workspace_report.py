@@ -48,7 +48,7 @@ def report(label: str, arms: Arms, *, looks: int, failures: tuple[str, ...] = ()
         return CheckResult(summary=f"{label}: {reason}", unknown=f"{label}: {reason}")
     comparison = compare(arms)
     words = _words(label, arms, comparison)
-    found = problem(
+    fault = problem(
         _rule(comparison, looks),
         words,
         evidence=_evidence(arms, comparison, looks),
@@ -60,7 +60,7 @@ def report(label: str, arms: Arms, *, looks: int, failures: tuple[str, ...] = ()
         unknown = f"{label}: {amount(len(failures), 'start')} gave no answer: {failures[0]}"
     return CheckResult(
         summary=f"{label}: {_counts(arms, comparison)}",
-        problems=(found,),
+        problems=(fault,),
         unknown=unknown,
         figures=_figures(arms, comparison),
     )

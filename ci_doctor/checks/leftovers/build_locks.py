@@ -28,12 +28,12 @@ def _run(context: CheckContext) -> CheckResult:
     summary = f"{len(stale)} locks of killed builds in {folder}"
     if not stale:
         return CheckResult(summary=summary)
-    found = problem(
+    fault = problem(
         STALE_BUILD_LOCK,
         f"no process in view holds {', '.join(stale)}, and each build there waits for its removal",
         remedy=ShellCommand(shlex.join(["rm", *stale])),
     )
-    return CheckResult(summary=summary, problems=(found,))
+    return CheckResult(summary=summary, problems=(fault,))
 
 
 def _extensions(environ: Mapping[str, str]) -> Path:

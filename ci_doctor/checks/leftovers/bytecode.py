@@ -42,8 +42,8 @@ def _run(context: CheckContext) -> CheckResult:
         summary += f" and {len(lines) - 1} more"
     shown = "\n".join(lines[:_SHOWN])
     remedy = ShellCommand(_REMOVAL)
-    found = problem(STALE_BYTECODE, summary, evidence=(Evidence(excerpt=shown),), remedy=remedy)
-    return CheckResult(summary=f"{len(lines)} in {extent}", problems=(found,))
+    fault = problem(STALE_BYTECODE, summary, evidence=(Evidence(excerpt=shown),), remedy=remedy)
+    return CheckResult(summary=f"{len(lines)} in {extent}", problems=(fault,))
 
 
 def _stale(folder: Path, folders: list[str], files: list[str]) -> Iterator[str]:

@@ -32,13 +32,13 @@ def _run(context: CheckContext) -> CheckResult:
     summary = f"{amount(len(sizes), 'unfinished download')} in {cache}, {size(total)}"
     lines = [f"{path}, {size(sizes[path])}" for path in largest]
     words = ["find", str(cache), "-name", "*.incomplete", "-mmin", "+60", "-delete"]
-    found = problem(
+    fault = problem(
         UNFINISHED_DOWNLOADS,
         summary,
         evidence=(Evidence(excerpt="\n".join(lines)),),
         remedy=ShellCommand(shlex.join(words)),
     )
-    return CheckResult(summary=summary, problems=(found,), figures={"bytes": total})
+    return CheckResult(summary=summary, problems=(fault,), figures={"bytes": total})
 
 
 def hub_cache(environ: Mapping[str, str]) -> Path:

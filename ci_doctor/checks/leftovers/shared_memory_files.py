@@ -52,9 +52,9 @@ def _run(context: CheckContext) -> CheckResult:
     left = [file for file in files if file.path not in used]
     if not left:
         return CheckResult(summary=f"every file in {folder} is open in a process")
-    found = _left(folder, left)
+    fault = _left(folder, left)
     figures = {"files": len(left), "bytes": sum(file.size for file in left)}
-    return CheckResult(summary=found.finding.summary, problems=(found,), figures=figures)
+    return CheckResult(summary=fault.finding.summary, problems=(fault,), figures=figures)
 
 
 def _candidates(folder: Path) -> list[SharedMemoryFile]:

@@ -43,12 +43,12 @@ def _run(context: CheckContext) -> CheckResult:
 
 def _problem(path: Path) -> Problem:
     words = f"{path}, {_size(path)}"
-    found = problem(
+    fault = problem(
         OWN_DIRECTORIES,
         f"a killed ci-doctor has left {words}",
         remedy=ShellCommand("ci-doctor doctor --fix leftovers/temporary-directories"),
     )
-    return found.with_fix(Fix(words=f"remove {words}", apply=partial(_remove, path)))
+    return fault.with_fix(Fix(words=f"remove {words}", apply=partial(_remove, path)))
 
 
 def _remove(path: Path) -> None:

@@ -15,8 +15,8 @@ def judge_hostname(name: str, lookup: Lookup) -> CheckResult:
         return CheckResult(summary=f"{name} is {', '.join(lookup.addresses)}")
     summary = f"this machine's name {name} does not resolve: {lookup.error}"
     remedy = ShellCommand(f"echo '127.0.1.1 {name}' >> /etc/hosts")
-    found = problem(HOSTNAME_UNRESOLVED, summary, remedy=remedy)
-    return CheckResult(summary=summary, problems=(found,))
+    fault = problem(HOSTNAME_UNRESOLVED, summary, remedy=remedy)
+    return CheckResult(summary=summary, problems=(fault,))
 
 
 def _run(_context: CheckContext) -> CheckResult:

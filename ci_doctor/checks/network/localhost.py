@@ -18,17 +18,17 @@ def judge_localhost(lookup: Lookup) -> CheckResult:
     """What the addresses of localhost mean."""
     if lookup.error is not None:
         summary = f"localhost does not resolve: {lookup.error}"
-        found = problem(LOCALHOST_UNRESOLVED, summary, remedy=_ADD)
-        return CheckResult(summary=summary, problems=(found,))
+        fault = problem(LOCALHOST_UNRESOLVED, summary, remedy=_ADD)
+        return CheckResult(summary=summary, problems=(fault,))
     summary = f"localhost is {', '.join(lookup.addresses)}"
     parsed = [ipaddress.ip_address(text.partition("%")[0]) for text in lookup.addresses]
     elsewhere = [address for address in parsed if not address.is_loopback]
     if elsewhere:
-        found = problem(LOCALHOST_UNRESOLVED, f"{summary}, which is not this machine's loopback")
-        return CheckResult(summary=summary, problems=(found,))
+        fault = problem(LOCALHOST_UNRESOLVED, f"{summary}, which is not this machine's loopback")
+        return CheckResult(summary=summary, problems=(fault,))
     if not any(address.version == 4 for address in parsed):
-        found = problem(LOCALHOST_SIX_ONLY, f"{summary}, and not 127.0.0.1", remedy=_ADD)
-        return CheckResult(summary=summary, problems=(found,))
+        fault = problem(LOCALHOST_SIX_ONLY, f"{summary}, and not 127.0.0.1", remedy=_ADD)
+        return CheckResult(summary=summary, problems=(fault,))
     return CheckResult(summary=summary)
 
 

@@ -30,8 +30,8 @@ def _run(_context: CheckContext) -> CheckResult:
 
 def _down(reason: str) -> CheckResult:
     summary = f"no connection over 127.0.0.1: {reason}"
-    found = problem(LOOPBACK_DOWN, summary, remedy=ShellCommand("ip link set lo up"))
-    return CheckResult(summary=summary, problems=(found,))
+    fault = problem(LOOPBACK_DOWN, summary, remedy=ShellCommand("ip link set lo up"))
+    return CheckResult(summary=summary, problems=(fault,))
 
 
 CHECK = DoctorCheck(

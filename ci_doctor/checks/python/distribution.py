@@ -18,7 +18,7 @@ from ci_doctor.identity.origin import is_editable, read_origin, source_directory
 _HEADER_BYTES = 1 << 17
 
 
-class FoundDistribution(Struct, frozen=True, kw_only=True):
+class InstalledDistribution(Struct, frozen=True, kw_only=True):
     """One distribution; `folder` is its dist-info or egg-info.
 
     `name` is normalized. `version` is empty and `has_metadata` false if its metadata names none.
@@ -44,7 +44,7 @@ class FoundDistribution(Struct, frozen=True, kw_only=True):
         return f"{self.name} {self.version}".strip()
 
 
-def distributions_in(site: SiteDirectory) -> Iterator[FoundDistribution]:
+def distributions_in(site: SiteDirectory) -> Iterator[InstalledDistribution]:
     """Every distribution in `site`, by name."""
     for entry in site.names:
         stem, _, kind = entry.rpartition(".")
@@ -52,14 +52,14 @@ def distributions_in(site: SiteDirectory) -> Iterator[FoundDistribution]:
             yield _read(site, site.path / entry, stem)
 
 
-def _read(site: SiteDirectory, folder: Path, stem: str) -> FoundDistribution:
+def _read(site: SiteDirectory, folder: Path, stem: str) -> InstalledDistribution:
     """By its metadata, else by the name of its folder, which holds the version too."""
     headers = _headers(_metadata_file(folder))
     name, _, rest = stem.partition("-")
     version, _, _ = rest.partition("-")
     names = headers.get("name", [])
     versions = headers.get("version", [])
-    return FoundDistribution(
+    return InstalledDistribution(
         name=normal(names[0] if names else name),
         version=versions[0] if versions else version,
         folder=folder,
@@ -99,7 +99,7 @@ def _headers(path: str) -> Mapping[str, list[str]]:
     return headers
 
 
-def installer_of(distribution: FoundDistribution) -> str:
+def installer_of(distribution: InstalledDistribution) -> str:
     """Such as `pip`; empty if nobody has signed."""
     try:
         return (distribution.folder / "INSTALLER").read_text(errors="replace").strip()
@@ -107,7 +107,7 @@ def installer_of(distribution: FoundDistribution) -> str:
         return ""
 
 
-def editable_source(distribution: FoundDistribution) -> Path | None:
+def editable_source(distribution: InstalledDistribution) -> Path | None:
     """The directory of an editable installation by direct_url.json (PEP 610); None for others."""
     origin = read_origin(distribution.folder)
     if not is_editable(origin):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ci_doctor.checks.check import Cost, DoctorCheck, Need
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.python.distribution import FoundDistribution
+from ci_doctor.checks.python.distribution import InstalledDistribution
 from ci_doctor.checks.python.installed_environment import (
     Examination,
     InstalledEnvironment,
@@ -26,7 +26,7 @@ def _run(context: CheckContext) -> CheckResult:
 
 
 def _examine(environment: InstalledEnvironment, _context: CheckContext) -> Examination:
-    by_name: dict[str, list[FoundDistribution]] = {}
+    by_name: dict[str, list[InstalledDistribution]] = {}
     for each in environment.distributions:
         if _counts(each):
             by_name.setdefault(each.name, []).append(each)
@@ -39,7 +39,7 @@ def _examine(environment: InstalledEnvironment, _context: CheckContext) -> Exami
     )
 
 
-def _counts(distribution: FoundDistribution) -> bool:
+def _counts(distribution: InstalledDistribution) -> bool:
     """A source tree on sys.path has an egg-info, too: it is what an editable installation shows."""
     if distribution.site.is_installed_to:
         return True
@@ -47,11 +47,11 @@ def _counts(distribution: FoundDistribution) -> bool:
 
 
 def _of_copies(
-    environment: InstalledEnvironment, copies: Sequence[FoundDistribution]
+    environment: InstalledEnvironment, copies: Sequence[InstalledDistribution]
 ) -> list[Problem]:
     """Of the copies in one directory an error; of those in two, what hides what."""
     problems = []
-    by_site: dict[str, list[FoundDistribution]] = {}
+    by_site: dict[str, list[InstalledDistribution]] = {}
     for copy in copies:
         by_site.setdefault(str(copy.site.path), []).append(copy)
     for path, here in by_site.items():
@@ -63,7 +63,7 @@ def _of_copies(
 
 
 def _in_one_place(
-    environment: InstalledEnvironment, path: str, copies: Sequence[FoundDistribution]
+    environment: InstalledEnvironment, path: str, copies: Sequence[InstalledDistribution]
 ) -> Problem:
     versions = " and ".join(copy.version or "unknown" for copy in copies)
     name = copies[0].name
@@ -76,10 +76,10 @@ def _in_one_place(
     return problem(DISTRIBUTION_TWICE, summary, evidence=evidence, remedy=remedy)
 
 
-def _latest(copies: Sequence[FoundDistribution]) -> FoundDistribution:
+def _latest(copies: Sequence[InstalledDistribution]) -> InstalledDistribution:
     """The copy that was installed last."""
 
-    def installed_at(copy: FoundDistribution) -> float:
+    def installed_at(copy: InstalledDistribution) -> float:
         try:
             return copy.folder.stat().st_mtime
         except OSError:
@@ -88,7 +88,7 @@ def _latest(copies: Sequence[FoundDistribution]) -> FoundDistribution:
     return max(copies, key=installed_at)
 
 
-def _hidden(first: FoundDistribution, other: FoundDistribution) -> Problem:
+def _hidden(first: InstalledDistribution, other: InstalledDistribution) -> Problem:
     summary = (
         f"{first.words} in {first.site.path} hides {other.words} in {other.site.path} "
         f"({other.site.kind.value})"
@@ -106,7 +106,7 @@ def _hidden(first: FoundDistribution, other: FoundDistribution) -> Problem:
     )
 
 
-def _choice(first: FoundDistribution, other: FoundDistribution) -> str:
+def _choice(first: InstalledDistribution, other: InstalledDistribution) -> str:
     """What to do about two that lie in two directories: to uninstall is right for one of them only."""
     if first.site.kind is SiteKind.PYTHONPATH:
         return f"leave {first.site.path} out of PYTHONPATH, if the job needs {other.words}"

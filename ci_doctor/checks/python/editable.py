@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ci_doctor.checks.check import Cost, DoctorCheck, Need
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.python.distribution import FoundDistribution, editable_source
+from ci_doctor.checks.python.distribution import InstalledDistribution, editable_source
 from ci_doctor.checks.python.installed_environment import (
     Examination,
     InstalledEnvironment,
@@ -53,7 +53,7 @@ def _examine(environment: InstalledEnvironment, _context: CheckContext) -> Exami
 
 def _without_source(
     environment: InstalledEnvironment,
-    distribution: FoundDistribution,
+    distribution: InstalledDistribution,
     source: Path,
     reason: str,
 ) -> Problem:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ci_doctor.checks.check import Cost, DoctorCheck, Need
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.python.distribution import FoundDistribution, installer_of
+from ci_doctor.checks.python.distribution import InstalledDistribution, installer_of
 from ci_doctor.checks.python.installed_environment import (
     Examination,
     InstalledEnvironment,
@@ -50,7 +50,7 @@ def _examine(environment: InstalledEnvironment, _context: CheckContext) -> Exami
     )
 
 
-def _is_private(distribution: FoundDistribution) -> bool:
+def _is_private(distribution: InstalledDistribution) -> bool:
     """Whether the user may not read its metadata: what it lacks is then unknown."""
     folder = distribution.folder
     if is_file(folder):  # an egg-info of distutils
@@ -80,7 +80,7 @@ def _left_aside(site: SiteDirectory) -> Iterator[Problem]:
 
 
 def _incomplete(
-    environment: InstalledEnvironment, distribution: FoundDistribution
+    environment: InstalledEnvironment, distribution: InstalledDistribution
 ) -> Problem | None:
     missing = _missing(distribution)
     if missing is None:
@@ -95,7 +95,7 @@ def _incomplete(
     return problem(INSTALLATION_INTERRUPTED, summary, evidence=evidence, remedy=remedy)
 
 
-def _missing(distribution: FoundDistribution) -> str | None:
+def _missing(distribution: InstalledDistribution) -> str | None:
     """What its folder lacks, as a clause; None if nothing."""
     if not distribution.has_metadata:
         file = "METADATA" if distribution.is_wheel else "PKG-INFO"

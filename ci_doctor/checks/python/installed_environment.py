@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.python.distribution import FoundDistribution, distributions_in
+from ci_doctor.checks.python.distribution import InstalledDistribution, distributions_in
 from ci_doctor.checks.python.interpreter_starts import read_starts
 from ci_doctor.checks.python.python_state import PythonState
 from ci_doctor.checks.python.site_directory import SiteDirectory, site_directories
@@ -21,7 +21,7 @@ class InstalledEnvironment(Struct, frozen=True, kw_only=True):
     target: TargetInterpreter
     state: PythonState
     sites: tuple[SiteDirectory, ...]
-    distributions: tuple[FoundDistribution, ...]
+    distributions: tuple[InstalledDistribution, ...]
 
     @property
     def python(self) -> Path:
@@ -29,7 +29,7 @@ class InstalledEnvironment(Struct, frozen=True, kw_only=True):
         return self.target.python
 
     @property
-    def installed(self) -> tuple[FoundDistribution, ...]:
+    def installed(self) -> tuple[InstalledDistribution, ...]:
         """Those that an installer put there: not what lies beside a source by a .pth file."""
         return tuple(each for each in self.distributions if each.site.is_installed_to)
 
@@ -50,11 +50,11 @@ def read_environments(context: CheckContext) -> tuple[InstalledEnvironment, ...]
         if state is None or (state.prefix, state.version) in environments:
             continue
         sites = tuple(site_directories(state, context))
-        found: list[FoundDistribution] = []
+        all_distributions: list[InstalledDistribution] = []
         for site in sites:
-            found.extend(distributions_in(site))
+            all_distributions.extend(distributions_in(site))
         environments[state.prefix, state.version] = InstalledEnvironment(
-            target=start.target, state=state, sites=sites, distributions=tuple(found)
+            target=start.target, state=state, sites=sites, distributions=tuple(all_distributions)
         )
     return tuple(environments.values())
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from ci_doctor.checks.check import Cost, DoctorCheck, Need
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.python.distribution import FoundDistribution
+from ci_doctor.checks.python.distribution import InstalledDistribution
 from ci_doctor.checks.python.elf_header import is_cut_off
 from ci_doctor.checks.python.installed_environment import (
     Examination,
@@ -76,7 +76,7 @@ def _looked_at(files: Sequence[RecordedFile]) -> Iterator[RecordedFile]:
 
 
 def _by_state(
-    distribution: FoundDistribution, files: Sequence[RecordedFile]
+    distribution: InstalledDistribution, files: Sequence[RecordedFile]
 ) -> dict[RecordedFileState, list[RecordedFile]]:
     states: dict[RecordedFileState, list[RecordedFile]] = {state: [] for state in RecordedFileState}
     top = str(distribution.site.path)
@@ -87,19 +87,19 @@ def _by_state(
 
 def _state(path: str, recorded: int | None) -> RecordedFileState:
     try:
-        found = os.stat(path).st_size  # noqa: PTH116 - thousands of files are looked at
+        size = os.stat(path).st_size  # noqa: PTH116 - thousands of files are looked at
     except (FileNotFoundError, NotADirectoryError):
         return RecordedFileState.MISSING
     except OSError:
         return RecordedFileState.UNKNOWN
-    if recorded is not None and found != recorded:
+    if recorded is not None and size != recorded:
         return RecordedFileState.RESIZED
     return RecordedFileState.AS_RECORDED
 
 
 def _of_it_alone(
     environment: InstalledEnvironment,
-    distribution: FoundDistribution,
+    distribution: InstalledDistribution,
     files: Sequence[RecordedFile],
     records: Records,
 ) -> list[RecordedFile]:
@@ -113,7 +113,7 @@ def _of_it_alone(
 
 def _missing(
     environment: InstalledEnvironment,
-    distribution: FoundDistribution,
+    distribution: InstalledDistribution,
     files: Sequence[RecordedFile],
 ) -> list[Problem]:
     if not files:
@@ -136,7 +136,7 @@ def _missing(
 
 def _resized(
     environment: InstalledEnvironment,
-    distribution: FoundDistribution,
+    distribution: InstalledDistribution,
     files: Sequence[RecordedFile],
 ) -> list[Problem]:
     if not files:
@@ -158,7 +158,7 @@ def _resized(
     ]
 
 
-def _is_cut_off(distribution: FoundDistribution, file: RecordedFile) -> bool:
+def _is_cut_off(distribution: InstalledDistribution, file: RecordedFile) -> bool:
     path = distribution.site.path / file.path
     try:
         return path.stat().st_size == 0 or is_cut_off(str(path))
@@ -171,13 +171,13 @@ def _names(files: Sequence[RecordedFile]) -> str:
 
 
 def _evidence(
-    distribution: FoundDistribution, files: Sequence[RecordedFile]
+    distribution: InstalledDistribution, files: Sequence[RecordedFile]
 ) -> tuple[Evidence, ...]:
-    found = []
+    evidence = []
     for file in files[:_SHOWN]:
         excerpt = None if file.size is None else f"RECORD: {size(file.size)}"
-        found.append(Evidence(file=str(distribution.site.path / file.path), excerpt=excerpt))
-    return tuple(found)
+        evidence.append(Evidence(file=str(distribution.site.path / file.path), excerpt=excerpt))
+    return tuple(evidence)
 
 
 CHECK = DoctorCheck(

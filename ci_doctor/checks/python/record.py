@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct
 
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.python.distribution import FoundDistribution
+from ci_doctor.checks.python.distribution import InstalledDistribution
 from ci_doctor.checks.python.installed_environment import read_environments
 
 # RECORD of torch has 1.5 MiB.
@@ -39,7 +39,7 @@ def read_records(context: CheckContext) -> Records:
     return records
 
 
-def _files(distribution: FoundDistribution) -> Iterator[RecordedFile]:
+def _files(distribution: InstalledDistribution) -> Iterator[RecordedFile]:
     """Without what lies outside of the site directory, and without bytecode, which has no hash."""
     try:
         with open(f"{distribution.folder}/RECORD", "rb") as file:  # noqa: PTH123

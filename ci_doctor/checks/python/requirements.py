@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ci_doctor.checks.check import Cost, DoctorCheck, Need
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.python.distribution import FoundDistribution
+from ci_doctor.checks.python.distribution import InstalledDistribution
 from ci_doctor.checks.python.installed_environment import (
     Examination,
     InstalledEnvironment,
@@ -31,7 +31,7 @@ def _run(context: CheckContext) -> CheckResult:
 
 def _examine(environment: InstalledEnvironment, _context: CheckContext) -> Examination:
     # The first on sys.path is what an import finds.
-    installed: dict[str, FoundDistribution] = {}
+    installed: dict[str, InstalledDistribution] = {}
     for each in environment.distributions:
         installed.setdefault(each.name, each)
     markers = marker_values(environment.state)
@@ -75,7 +75,7 @@ def marker_values(state: PythonState) -> Mapping[str, str]:
 
 
 def _requirements(
-    distribution: FoundDistribution, markers: Mapping[str, str]
+    distribution: InstalledDistribution, markers: Mapping[str, str]
 ) -> Iterator["Requirement"]:
     """Those that hold here without an extra. What cannot be read is left out."""
     from packaging.markers import InvalidMarker, UndefinedComparison, UndefinedEnvironmentName
@@ -93,23 +93,25 @@ def _requirements(
             continue
 
 
-def _unmet(requirement: "Requirement", installed: Mapping[str, FoundDistribution]) -> str | None:
+def _unmet(
+    requirement: "Requirement", installed: Mapping[str, InstalledDistribution]
+) -> str | None:
     """Why it is not met, as a clause; None if it is."""
     from packaging.version import InvalidVersion, Version
 
-    found = installed.get(normal(requirement.name))
-    if found is None:
+    distribution = installed.get(normal(requirement.name))
+    if distribution is None:
         return f"{requirement.name}{requirement.specifier}, which is not installed"
     try:
-        version = Version(found.version)
+        version = Version(distribution.version)
     except InvalidVersion:
         return None  # that its metadata are damaged is said by another check
     if requirement.specifier.contains(version, prereleases=True):
         return None
-    return f"{requirement.name}{requirement.specifier}, and {found.version} is installed"
+    return f"{requirement.name}{requirement.specifier}, and {distribution.version} is installed"
 
 
-def _unmet_python(distribution: FoundDistribution, state: PythonState) -> str | None:
+def _unmet_python(distribution: InstalledDistribution, state: PythonState) -> str | None:
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
     if distribution.requires_python is None:
@@ -124,7 +126,7 @@ def _unmet_python(distribution: FoundDistribution, state: PythonState) -> str | 
 
 
 def _problem(
-    environment: InstalledEnvironment, distribution: FoundDistribution, unmet: Mapping[str, str]
+    environment: InstalledEnvironment, distribution: InstalledDistribution, unmet: Mapping[str, str]
 ) -> Problem:
     """`unmet` maps a requirement to the reason."""
     reasons = "; ".join(unmet.values())

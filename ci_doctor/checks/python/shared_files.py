@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from ci_doctor.checks.check import Cost, DoctorCheck, Need
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.python.distribution import FoundDistribution
+from ci_doctor.checks.python.distribution import InstalledDistribution
 from ci_doctor.checks.python.installed_environment import (
     Examination,
     InstalledEnvironment,
@@ -44,15 +44,15 @@ def _examine(environment: InstalledEnvironment, records: Records) -> Examination
     return Examination(observed=observed, problems=tuple(problems))
 
 
-def _by_site(environment: InstalledEnvironment) -> dict[str, list[FoundDistribution]]:
-    by_site: dict[str, list[FoundDistribution]] = {}
+def _by_site(environment: InstalledEnvironment) -> dict[str, list[InstalledDistribution]]:
+    by_site: dict[str, list[InstalledDistribution]] = {}
     for distribution in environment.installed:
         by_site.setdefault(str(distribution.site.path), []).append(distribution)
     return by_site
 
 
 def _conflicts(
-    distributions: Sequence[FoundDistribution], records: Records
+    distributions: Sequence[InstalledDistribution], records: Records
 ) -> Iterator[tuple[tuple[str, str], str]]:
     """Two names, and a path that both have with different contents."""
     owners: dict[str, tuple[str, str]] = {}
@@ -67,7 +67,7 @@ def _conflicts(
 
 def _of_pair(
     environment: InstalledEnvironment,
-    pair: tuple[FoundDistribution, FoundDistribution],
+    pair: tuple[InstalledDistribution, InstalledDistribution],
     paths: Sequence[str],
 ) -> Problem:
     first, second = pair

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from ci_doctor.checks.check import Cost, DoctorCheck, Need
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.python.distribution import FoundDistribution, editable_source
+from ci_doctor.checks.python.distribution import InstalledDistribution, editable_source
 from ci_doctor.checks.python.elf_header import defect
 from ci_doctor.checks.python.installed_environment import (
     Examination,
@@ -53,7 +53,7 @@ def _examine(environment: InstalledEnvironment, records: Records) -> Examination
 
 
 def _misfits(
-    environment: InstalledEnvironment, distribution: FoundDistribution, libraries: Sequence[str]
+    environment: InstalledEnvironment, distribution: InstalledDistribution, libraries: Sequence[str]
 ) -> Iterator[tuple[str, tuple[Evidence, ...]]]:
     """Why it does not fit, with the evidence: by its tags, its files' names, their heads."""
     state = environment.state
@@ -76,7 +76,7 @@ def _misfits(
 
 
 def _built_for_another(
-    environment: InstalledEnvironment, distribution: FoundDistribution
+    environment: InstalledEnvironment, distribution: InstalledDistribution
 ) -> Problem | None:
     """The compiled modules of an editable installation: they were built where the sources are."""
     source = editable_source(distribution)
@@ -100,7 +100,7 @@ def _built_for_another(
     return problem(WHEEL_OF_ANOTHER_PLATFORM, summary, evidence=evidence, remedy=remedy)
 
 
-def _tags(distribution: FoundDistribution) -> list[str]:
+def _tags(distribution: InstalledDistribution) -> list[str]:
     """The tags in WHEEL; none for what no wheel was installed from."""
     try:
         text = (distribution.folder / "WHEEL").read_text(errors="replace")
@@ -112,7 +112,7 @@ def _tags(distribution: FoundDistribution) -> list[str]:
 
 def _problem(
     environment: InstalledEnvironment,
-    distribution: FoundDistribution,
+    distribution: InstalledDistribution,
     reason: str,
     evidence: tuple[Evidence, ...],
 ) -> Problem:
@@ -124,7 +124,7 @@ def _problem(
     return problem(WHEEL_OF_ANOTHER_PLATFORM, summary, evidence=evidence, remedy=remedy)
 
 
-def _without_cuda(distributions: Sequence[FoundDistribution]) -> Iterator[Problem]:
+def _without_cuda(distributions: Sequence[InstalledDistribution]) -> Iterator[Problem]:
     """A torch for the CPU beside packages that need its CUDA libraries."""
     torch = [each for each in distributions if each.name == "torch"]
     needing = sorted(each.words for each in distributions if each.name in _CUDA_ONLY)

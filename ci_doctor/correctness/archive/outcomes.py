@@ -20,9 +20,9 @@ _DAY = 10
 _SECOND = 19
 
 
-def list_outcome(found: ArchiveSurvey) -> Outcome:
+def list_outcome(survey: ArchiveSurvey) -> Outcome:
     """The builds of an archive, newest first."""
-    builds = _builds(found)
+    builds = _builds(survey)
     rows = []
     for build in builds:
         commit = build.commit or build.baseline_commit or ""
@@ -30,34 +30,34 @@ def list_outcome(found: ArchiveSurvey) -> Outcome:
         rows.append(row(build.name, commit[:12], len(build.starts), build.newest[:_DAY], state))
     columns = ("commit", "starts", "newest", "revoked")
     tables = [Table(title="Builds", columns=columns, rows=tuple(rows))] if rows else []
-    if found.skipped:
-        tables.append(text_table(title="Not readable", lines=found.skipped))
-    starts = amount(len(found.starts), "archived start")
-    summary = f"{starts} of {amount(len(builds), 'independent build')} in {found.location}"
+    if survey.skipped:
+        tables.append(text_table(title="Not readable", lines=survey.skipped))
+    starts = amount(len(survey.starts), "archived start")
+    summary = f"{starts} of {amount(len(builds), 'independent build')} in {survey.location}"
     return Outcome(
         verdict=None,
         summary=summary,
         tables=tuple(tables),
         facts=ArchiveListFacts(
-            directory=found.location, builds=tuple(builds), skipped=found.skipped
+            directory=survey.location, builds=tuple(builds), skipped=survey.skipped
         ),
     )
 
 
-def _builds(found: ArchiveSurvey) -> list[ArchivedBuildFacts]:
+def _builds(survey: ArchiveSurvey) -> list[ArchivedBuildFacts]:
     by_build: dict[str | None, list[SurveyedStart]] = {}
-    for start in found.starts:
+    for start in survey.starts:
         build = start.origin.id if start.origin else None
         by_build.setdefault(build, []).append(start)
-    return [_build(found, build, starts) for build, starts in by_build.items()]
+    return [_build(survey, build, starts) for build, starts in by_build.items()]
 
 
 def _build(
-    found: ArchiveSurvey, build: str | None, starts: Sequence[SurveyedStart]
+    survey: ArchiveSurvey, build: str | None, starts: Sequence[SurveyedStart]
 ) -> ArchivedBuildFacts:
     newest = starts[0]
     origin = newest.origin
-    revocation = found.revocation_of(newest)
+    revocation = survey.revocation_of(newest)
     name = newest.build
     if origin is None:
         name = "builds that are not named"

@@ -32,12 +32,12 @@ def revocations_in(store: ObjectStore) -> Revocations:
 
     Raises StoreError if it cannot be listed: then nobody knows what is revoked.
     """
-    found = {}
+    revocations = {}
     for each in sorted(store.names(_PREFIX), key=lambda each: each.name):
         match = _MARKER.fullmatch(each.name)
         if match is not None:
-            found[match[1]] = _read(store, each.name)
-    return Revocations(by_key=found)
+            revocations[match[1]] = _read(store, each.name)
+    return Revocations(by_key=revocations)
 
 
 def _read(store: ObjectStore, name: str) -> Revocation:

@@ -29,11 +29,11 @@ def revoke(
     revoked before stays as it was, with its reason. Raises UsageError if `word` names nothing or
     several, or if the marker cannot be written.
     """
-    found = survey(place)
-    target = revocation_target(word, found.starts)
+    survey_of_archive = survey(place)
+    target = revocation_target(word, survey_of_archive.starts)
     name = marker(Path(), target.key).name
     path = f"{place}/{name}"
-    before = found.revocations.by_key.get(target.key)
+    before = survey_of_archive.revocations.by_key.get(target.key)
     if before is not None:
         return revoke_outcome(str(place), target, path, before, was_revoked=True)
     made = Revocation(

@@ -151,8 +151,8 @@ def _remedy(
 
 def _settling(settle: str) -> NextStep:
     """The run that would settle it: what it costs as a comment, then its command."""
-    cost, found, command = settle.partition(": ci-doctor ")
-    if not found:
+    cost, separator, command = settle.partition(": ci-doctor ")
+    if not separator:
         return settle
     return ShellCommand(f"# {cost}\nci-doctor {command}")
 

@@ -33,24 +33,24 @@ class InstalledPackages:
         needed: dict[str, importlib.metadata.Distribution] = {}
         bounds: dict[str, SpecifierSet] = {}
         waiting = [(text, "") for text in requires]
-        seen: set[tuple[str, str]] = set()
+        visited: set[tuple[str, str]] = set()
         missing_wheel: str | None = None
         while waiting:
             text, extra = waiting.pop()
             requirement = _parsed(text, extra)
-            if requirement is None or (text, extra) in seen:
+            if requirement is None or (text, extra) in visited:
                 continue
-            seen.add((text, extra))
+            visited.add((text, extra))
             name = canonicalize_name(requirement.name)
             bounds[name] = bounds.get(name, SpecifierSet()) & requirement.specifier
-            found = None if requirement.url else self._newest(name, bounds[name])
-            if found is None and name == _OPTIONAL:
+            newest = None if requirement.url else self._newest(name, bounds[name])
+            if newest is None and name == _OPTIONAL:
                 missing_wheel = text
                 continue
-            if found is None:
+            if newest is None:
                 return (), text
-            needed[name] = found
-            for dependency in found.requires or ():
+            needed[name] = newest
+            for dependency in newest.requires or ():
                 waiting += [(dependency, each) for each in ("", *requirement.extras)]
         if missing_wheel is not None and not _builds_wheels(needed.get("setuptools")):
             return (), missing_wheel
@@ -79,9 +79,9 @@ def _parsed(text: str, extra: str) -> Requirement | None:
     return requirement
 
 
-def _is_right(found: importlib.metadata.Distribution, bounds: SpecifierSet) -> bool:
+def _is_right(distribution: importlib.metadata.Distribution, bounds: SpecifierSet) -> bool:
     try:
-        return bounds.contains(found.version, prereleases=True)
+        return bounds.contains(distribution.version, prereleases=True)
     except InvalidVersion:
         return False
 

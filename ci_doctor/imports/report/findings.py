@@ -148,10 +148,10 @@ def _evidence(
 
 def _of_harm(judged: JudgedHazard, run: RecordedRun) -> list[str]:
     """The first things that went wrong, each in a sentence."""
-    found: dict[Harm, None] = {}
+    harms_by_rank: dict[Harm, None] = {}
     for hazard in judged.candidate.hazards:
-        found.update(dict.fromkeys(harms(hazard, run.processes)))
-    return [describe_harm(harm) for harm in list(found)[:_HARMS_SHOWN]]
+        harms_by_rank.update(dict.fromkeys(harms(hazard, run.processes)))
+    return [describe_harm(harm) for harm in list(harms_by_rank)[:_HARMS_SHOWN]]
 
 
 def _elsewhere(judged: JudgedHazard, investigation: Investigation) -> Iterator[str]:

@@ -23,16 +23,16 @@ def place_for_import(file: str, before: int) -> str:
 
 
 def _last_obstacle(file: str, before: int) -> tuple[int | None, str]:
-    found: tuple[int | None, str] = (None, "")
+    place: tuple[int | None, str] = (None, "")
     for statement in _statements(file):
         end = statement.end_lineno or statement.lineno
         if end >= before:
             break
         if isinstance(statement, ast.ImportFrom) and statement.module == "__future__":
-            found = (end, "the import from __future__")
+            place = (end, "the import from __future__")
         elif _extends_path(statement):
-            found = (end, "which extends sys.path")
-    return found
+            place = (end, "which extends sys.path")
+    return place
 
 
 def _statements(file: str) -> list[ast.stmt]:

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from ci_doctor.preload.audit.entry_points import EntryPoint
 from ci_doctor.preload.audit.events import (
-    ImportSeen,
+    ImportStatement,
     SourceSite,
     ThreadStart,
     Trace,
@@ -48,7 +48,7 @@ class AuditedStart(Struct, frozen=True, kw_only=True):
     rivals: tuple[Rival, ...]
 
 
-class _ThreadSeen(Struct, frozen=True, kw_only=True):
+class _AuditedThread(Struct, frozen=True, kw_only=True):
     start: ThreadStart
     position: int
     trace: Trace
@@ -65,9 +65,9 @@ class Analysis:
 
     def entry(self, entry: EntryPoint) -> list[AuditedStart]:
         """The thread starts that `entry` reaches, in the order in which they happen."""
-        found: list[AuditedStart] = []
-        self._audit(entry.label, "the main thread", self._trace_of(entry), found, depth=0)
-        return found
+        starts: list[AuditedStart] = []
+        self._audit(entry.label, "the main thread", self._trace_of(entry), starts, depth=0)
+        return starts
 
     def _trace_of(self, entry: EntryPoint) -> Trace:
         main = entry.module if entry.is_main else ""
@@ -85,29 +85,29 @@ class Analysis:
         first, *rest = attribute.split(".")
         values = self._resolver.lookup(first, scope)
         for name in rest:
-            found: list[Value] = []
+            attributes: list[Value] = []
             for value in values:
                 holder = value
                 if isinstance(value, ClassValue):
                     walk.calls.call(value, None, scope)
                     holder = InstanceValue(value, None, scope)
-                found += self._resolver.attribute(holder, name)
-            values = tuple(found)
+                attributes += self._resolver.attribute(holder, name)
+            values = tuple(attributes)
         for value in values:
             walk.calls.call(value, None, scope)
 
     def _audit(
-        self, entry: str, rival: str, trace: Trace, found: list[AuditedStart], *, depth: int
+        self, entry: str, rival: str, trace: Trace, starts: list[AuditedStart], *, depth: int
     ) -> None:
         threads = list(self._threads(trace))
         for number, thread in enumerate(threads):
             others = threads[number + 1 : number + 1 + _MOST_PAIRED]
-            found.append(self._audited(entry, rival, trace, thread, others))
+            starts.append(self._audited(entry, rival, trace, thread, others))
             if depth < _DEEPEST:
                 inner = f"the thread started at {_place(thread.start)}"
-                self._audit(entry, inner, thread.trace, found, depth=depth + 1)
+                self._audit(entry, inner, thread.trace, starts, depth=depth + 1)
 
-    def _threads(self, trace: Trace) -> Iterator[_ThreadSeen]:
+    def _threads(self, trace: Trace) -> Iterator[_AuditedThread]:
         for position, event in enumerate(trace.events):
             if not isinstance(event, ThreadStart):
                 continue
@@ -122,15 +122,17 @@ class Analysis:
             )
             for target in event.targets:
                 walk.calls.call(target, None, target.scope)
-            yield _ThreadSeen(start=event, position=position, trace=walk.trace, complete=complete)
+            yield _AuditedThread(
+                start=event, position=position, trace=walk.trace, complete=complete
+            )
 
     def _audited(
         self,
         entry: str,
         rival: str,
         trace: Trace,
-        thread: _ThreadSeen,
-        others: Sequence[_ThreadSeen],
+        thread: _AuditedThread,
+        others: Sequence[_AuditedThread],
     ) -> AuditedStart:
         start = thread.start
         mine = _new_imports(_imports(thread.trace), thread.complete)
@@ -157,21 +159,26 @@ class Analysis:
         )
 
     def _races(
-        self, here: Sequence[ImportSeen], there: Sequence[ImportSeen]
+        self, here: Sequence[ImportStatement], there: Sequence[ImportStatement]
     ) -> tuple[RacedModule, ...]:
         return races(self._resolver.library, here, there)
 
     def _harmful(
-        self, here: Sequence[ImportSeen], there: Sequence[ImportSeen], wanted: set[RaceHazard]
+        self,
+        here: Sequence[ImportStatement],
+        there: Sequence[ImportStatement],
+        wanted: set[RaceHazard],
     ) -> tuple[RacedModule, ...]:
         return tuple(each for each in self._races(here, there) if each.hazard in wanted)
 
 
-def _imports(trace: Trace) -> list[ImportSeen]:
-    return [event for event in trace.events if isinstance(event, ImportSeen)]
+def _imports(trace: Trace) -> list[ImportStatement]:
+    return [event for event in trace.events if isinstance(event, ImportStatement)]
 
 
-def _new_imports(imports: Sequence[ImportSeen], complete: frozenset[str]) -> list[ImportSeen]:
+def _new_imports(
+    imports: Sequence[ImportStatement], complete: frozenset[str]
+) -> list[ImportStatement]:
     return [each for each in imports if each.module not in complete]
 
 

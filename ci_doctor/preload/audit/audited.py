@@ -98,8 +98,8 @@ def _chosen(
 
 
 def _is_namespace(library: Library, entry: EntryPoint) -> bool:
-    found = library.find(entry.module)
-    return found is not None and found.file is None and found.is_package
+    module = library.find(entry.module)
+    return module is not None and module.file is None and module.is_package
 
 
 def _analysed(
@@ -109,7 +109,7 @@ def _analysed(
     entries: Sequence[EntryPoint],
     tell: Callable[[str], None],
 ) -> list[AuditedStart]:
-    found: list[AuditedStart] = []
+    starts: list[AuditedStart] = []
     failed: list[BaseException] = []
 
     def work() -> None:
@@ -117,7 +117,7 @@ def _analysed(
         try:
             for entry in entries:
                 tell(entry.label)
-                found.extend(analysis.entry(entry))
+                starts.extend(analysis.entry(entry))
         except RecursionError:
             limits.is_cut = True
         except BaseException as error:  # noqa: BLE001 - raised again below
@@ -134,7 +134,7 @@ def _analysed(
             raise
     if failed:
         raise failed[0]
-    return found
+    return starts
 
 
 @contextmanager

@@ -105,14 +105,14 @@ def elements_of(
     # A name may stand for a copy of itself.
     if depth > _DEEPEST_COPY:
         return ()
-    found: list[Value] = []
+    elements: list[Value] = []
     for value in values:
         if isinstance(value, LiteralValue):
             for element in _elements(value.expression, key):
-                found += answers.resolve(element, value.scope)
+                elements += answers.resolve(element, value.scope)
         elif isinstance(value, InstanceValue) and _is_copy(value):
-            found += elements_of(answers, _copied(answers, value), None, depth=depth + 1)
-    return tuple(dict.fromkeys(found))
+            elements += elements_of(answers, _copied(answers, value), None, depth=depth + 1)
+    return tuple(dict.fromkeys(elements))
 
 
 def _elements(display: ast.expr, key: ast.expr | None) -> list[ast.expr]:
@@ -176,11 +176,11 @@ def imported_names(answers: Answers, call: ast.Call, scope: Scope) -> list[str]:
     package = argument(call, 1, "package")
     names = [] if name is None else _texts(answers, name, scope)
     packages = [] if package is None else _texts(answers, package, scope)
-    found = [each for each in names if each and not each.startswith(".")]
+    modules = [each for each in names if each and not each.startswith(".")]
     for each in names:
         if each.startswith("."):
-            found += [_absolute(each, base) for base in packages]
-    return [each for each in found if each]
+            modules += [_absolute(each, base) for base in packages]
+    return [each for each in modules if each]
 
 
 def _texts(answers: Answers, expression: ast.expr, scope: Scope) -> list[str]:
@@ -200,12 +200,12 @@ def _imported(answers: Answers, call: ast.Call, scope: Scope) -> Values:
 
 
 def _getattr(answers: Answers, call: ast.Call, scope: Scope) -> Values:
-    found: list[Value] = []
+    values: list[Value] = []
     for name in answers.resolve(call.args[1], scope):
         if isinstance(name, TextValue):
             for value in answers.resolve(call.args[0], scope):
-                found += answers.attribute(value, name.text)
-    return tuple(found)
+                values += answers.attribute(value, name.text)
+    return tuple(values)
 
 
 def _partial(answers: Answers, call: ast.Call, scope: Scope) -> Values:

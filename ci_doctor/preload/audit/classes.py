@@ -55,23 +55,23 @@ class ClassAnswers(Answers, Protocol):
 
 def lineage_of(answers: Answers, kind: ClassValue) -> Lineage:
     """The class and its bases, nearest first; depth first, which is the real order in most code."""
-    found: dict[ClassValue | ExternalValue, None] = {}
-    _add_lineage(answers, kind, found)
-    return tuple(found)
+    lineage: dict[ClassValue | ExternalValue, None] = {}
+    _add_lineage(answers, kind, lineage)
+    return tuple(lineage)
 
 
 def _add_lineage(
-    answers: Answers, kind: ClassValue, found: dict[ClassValue | ExternalValue, None]
+    answers: Answers, kind: ClassValue, lineage: dict[ClassValue | ExternalValue, None]
 ) -> None:
-    if kind in found:
+    if kind in lineage:
         return
-    found[kind] = None
+    lineage[kind] = None
     for base in kind.node.bases:
         for value in answers.resolve(base, kind.scope):
             if isinstance(value, ClassValue):
-                _add_lineage(answers, value, found)
+                _add_lineage(answers, value, lineage)
             elif isinstance(value, ExternalValue) and value.name not in _EMPTY:
-                found.setdefault(value, None)
+                lineage.setdefault(value, None)
 
 
 def member(answers: ClassAnswers, lineage: Lineage, name: str, itself: Value | None) -> Values:
@@ -92,16 +92,16 @@ def member(answers: ClassAnswers, lineage: Lineage, name: str, itself: Value | N
 
 
 def _of_class(answers: ClassAnswers, kind: ClassValue, name: str, itself: Value | None) -> Values:
-    found: list[Value] = []
+    values: list[Value] = []
     scope = answers.class_scope(kind)
     for binding in scope.bindings.get(name, ()):
         if isinstance(binding, Annotated) and isinstance(itself, InstanceValue):
-            found += _field(answers, itself, name)
+            values += _field(answers, itself, name)
         for value in answers.bound(binding, scope):
-            found += _bind(answers, value, itself, kind)
+            values += _bind(answers, value, itself, kind)
     if isinstance(itself, InstanceValue):
-        found += _set_by_methods(answers, kind, name, itself)
-    return tuple(dict.fromkeys(found))
+        values += _set_by_methods(answers, kind, name, itself)
+    return tuple(dict.fromkeys(values))
 
 
 def _field(answers: Answers, itself: InstanceValue, name: str) -> Values:
@@ -135,7 +135,7 @@ def _bind(
 def _set_by_methods(
     answers: ClassAnswers, kind: ClassValue, name: str, itself: InstanceValue
 ) -> list[Value]:
-    found: list[Value] = []
+    values: list[Value] = []
     for node, expression in answers.index.attributes(kind.node).get(name, ()):
         method = FunctionValue(node, kind.scope, itself, kind)
         # The arguments of the call that made the object are those of __init__.
@@ -143,5 +143,5 @@ def _set_by_methods(
         call = itself.call if is_init else None
         caller = itself.scope if is_init and itself.scope else kind.scope
         body = answers.scope_of(method, bind_arguments(method, call, caller))
-        found += answers.resolve(expression, body)
-    return found
+        values += answers.resolve(expression, body)
+    return values

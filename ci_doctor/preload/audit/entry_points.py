@@ -22,19 +22,19 @@ def entry_points(
     package: InstalledPackage, library: Library, triggers: Sequence[str] = ()
 ) -> tuple[EntryPoint, ...]:
     """All of them: `import PACKAGE`, named modules, `python -m PACKAGE`, then its scripts."""
-    found = [EntryPoint(label=f"import {top}", module=top) for top in package.tops]
+    entries = [EntryPoint(label=f"import {top}", module=top) for top in package.tops]
     for trigger in triggers:
         module, _, attribute = trigger.partition(":")
         label = trigger if attribute else f"import {module}"
-        found.append(EntryPoint(label=label, module=module, attribute=attribute))
+        entries.append(EntryPoint(label=label, module=module, attribute=attribute))
     for top in package.tops:
         if "." in top:
             continue
         main = f"{top}.__main__"
         if library.find(main) is not None:
-            found.append(EntryPoint(label=f"python -m {top}", module=main, is_main=True))
-    found += _scripts(package)
-    return tuple(found)
+            entries.append(EntryPoint(label=f"python -m {top}", module=main, is_main=True))
+    entries += _scripts(package)
+    return tuple(entries)
 
 
 def _scripts(package: InstalledPackage) -> Iterator[EntryPoint]:

@@ -251,13 +251,13 @@ def _decorated(answers: Evaluator, function: FunctionValue, scope: Scope) -> Val
 
 
 def _entered(answers: Evaluator, expression: ast.expr, scope: Scope) -> Values:
-    found: list[Value] = []
+    values: list[Value] = []
     for value in answers.resolve(expression, scope):
         enter: Values = ()
         if isinstance(value, InstanceValue) and isinstance(value.kind, ClassValue):
             enter = answers.attribute(value, "__enter__")
-        found += called(answers, enter, None, scope) or (value,)
-    return distinct(found)
+        values += called(answers, enter, None, scope) or (value,)
+    return distinct(values)
 
 
 def of_type(answers: Evaluator, annotation: ast.expr, scope: Scope) -> Values:
@@ -267,11 +267,11 @@ def of_type(answers: Evaluator, annotation: ast.expr, scope: Scope) -> Values:
             annotation = ast.parse(annotation.value, mode="eval").body
         except SyntaxError:
             return ()
-    found: list[Value] = []
+    instances: list[Value] = []
     for part in _types_in(annotation):
         kinds = answers.resolve(part, scope)
-        found += [InstanceValue(kind, None, None) for kind in kinds if _is_class(kind)]
-    return distinct(found)
+        instances += [InstanceValue(kind, None, None) for kind in kinds if _is_class(kind)]
+    return distinct(instances)
 
 
 def _is_class(value: Value) -> TypeGuard[ClassValue | ExternalValue]:

@@ -21,7 +21,7 @@ class SourceSite(Struct, frozen=True):
     line: int
 
 
-class ImportSeen(Struct, frozen=True, kw_only=True):
+class ImportStatement(Struct, frozen=True, kw_only=True):
     """An import of `module`.
 
     `names` are taken from it. `direct`: the statement names it, rather than a submodule of it.
@@ -74,7 +74,7 @@ class ThreadJoin(Struct, frozen=True, kw_only=True):
     arms: Arms
 
 
-Event = ImportSeen | ModuleLoaded | ThreadStart | ThreadJoin
+Event = ImportStatement | ModuleLoaded | ThreadStart | ThreadJoin
 
 
 class Trace(Struct, frozen=True, kw_only=True):
@@ -98,19 +98,19 @@ def complete_at(trace: Trace, position: int) -> frozenset[str]:
 
 def running_at(trace: Trace, position: int) -> frozenset[str]:
     """The modules whose code is running at `position`: begun and not complete."""
-    begun = {each.module for each in trace.events[:position] if isinstance(each, ImportSeen)}
+    begun = {each.module for each in trace.events[:position] if isinstance(each, ImportStatement)}
     return frozenset(begun) - complete_at(trace, position)
 
 
-def after(trace: Trace, position: int, start: ThreadStart) -> list[ImportSeen]:
+def after(trace: Trace, position: int, start: ThreadStart) -> list[ImportStatement]:
     """The imports of the trace that may overlap with the thread started at `position`."""
-    found = []
+    left = []
     for event in trace.events[position + 1 :]:
         if isinstance(event, ThreadJoin) and _ends(event, start):
             break
-        if isinstance(event, ImportSeen) and compatible(start.arms, event.arms):
-            found.append(event)
-    return found
+        if isinstance(event, ImportStatement) and compatible(start.arms, event.arms):
+            left.append(event)
+    return left
 
 
 def _ends(join: ThreadJoin, start: ThreadStart) -> bool:

@@ -32,10 +32,10 @@ class FunctionIndex:
     def bindings(self, code: ModuleCode, node: ast.AST) -> Bindings:
         """The names that the body of a function or class binds."""
         if node not in self._bindings:
-            found: Bindings = {}
+            local_bindings: Bindings = {}
             if not isinstance(node, ast.Lambda):
-                collect(code, getattr(node, "body", ()), found, [])
-            self._bindings[node] = found
+                collect(code, getattr(node, "body", ()), local_bindings, [])
+            self._bindings[node] = local_bindings
         return self._bindings[node]
 
     def results(self, node: Function | ast.Lambda) -> list[ast.expr]:
@@ -50,21 +50,21 @@ class FunctionIndex:
     def attributes(self, node: ast.ClassDef) -> dict[str, list[SetAttribute]]:
         """What methods of the class assign to attributes of their object."""
         if node not in self._attributes:
-            found: dict[str, list[SetAttribute]] = {}
+            by_name: dict[str, list[SetAttribute]] = {}
             for method in node.body:
                 if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef):
-                    _attributes_of(method, found)
-            self._attributes[node] = found
+                    _attributes_of(method, by_name)
+            self._attributes[node] = by_name
         return self._attributes[node]
 
     def global_assignments(self, tree: ast.Module) -> dict[str, list[SetAttribute]]:
         """What functions assign to names that they declare `global`."""
         if tree not in self._globals:
-            found: dict[str, list[SetAttribute]] = {}
+            assignments: dict[str, list[SetAttribute]] = {}
             for node in ast.walk(tree):
                 if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                    _globals_of(node, found)
-            self._globals[tree] = found
+                    _globals_of(node, assignments)
+            self._globals[tree] = assignments
         return self._globals[tree]
 
 
@@ -81,15 +81,15 @@ def all_parameters(node: Function | ast.Lambda) -> list[ast.arg]:
 
 def defaults(node: Function | ast.Lambda) -> dict[str, ast.expr]:
     """The default of each parameter that has one."""
-    found: dict[str, ast.expr] = {}
+    known: dict[str, ast.expr] = {}
     positional = parameters(node)
     given = node.args.defaults
     for parameter, value in zip(positional[len(positional) - len(given) :], given, strict=True):
-        found[parameter.arg] = value
+        known[parameter.arg] = value
     for parameter, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True):
         if default is not None:
-            found[parameter.arg] = default
-    return found
+            known[parameter.arg] = default
+    return known
 
 
 def decorator_names(node: ast.AST) -> list[str]:
@@ -113,7 +113,7 @@ def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
             yield from _statements(block)
 
 
-def _attributes_of(method: Function, found: dict[str, list[SetAttribute]]) -> None:
+def _attributes_of(method: Function, attributes: dict[str, list[SetAttribute]]) -> None:
     own = parameters(method)[:1]
     if not own:
         return
@@ -122,10 +122,10 @@ def _attributes_of(method: Function, found: dict[str, list[SetAttribute]]) -> No
             if not isinstance(target, ast.Attribute) or not isinstance(target.value, ast.Name):
                 continue
             if target.value.id == own[0].arg:
-                found.setdefault(target.attr, []).append((method, value))
+                attributes.setdefault(target.attr, []).append((method, value))
 
 
-def _globals_of(node: Function, found: dict[str, list[SetAttribute]]) -> None:
+def _globals_of(node: Function, assignments: dict[str, list[SetAttribute]]) -> None:
     declared: set[str] = set()
     for statement in _statements(node.body):
         if isinstance(statement, ast.Global):
@@ -135,7 +135,7 @@ def _globals_of(node: Function, found: dict[str, list[SetAttribute]]) -> None:
     for statement in _statements(node.body):
         for target, value in _assignments(statement):
             if isinstance(target, ast.Name) and target.id in declared:
-                found.setdefault(target.id, []).append((node, value))
+                assignments.setdefault(target.id, []).append((node, value))
 
 
 def _assignments(statement: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr]]:

@@ -4,7 +4,7 @@
 from collections.abc import Collection
 
 from ci_doctor.preload.audit.module_code import ImportedName, ModuleCode, imports_at_once, parse
-from ci_doctor.preload.audit.sources import FoundModule, ModuleKind, SourceTree
+from ci_doctor.preload.audit.sources import LocatedModule, ModuleKind, SourceTree
 
 
 class Library:
@@ -33,7 +33,7 @@ class Library:
         """Whether the module belongs to the audited code."""
         return name.partition(".")[0] in self.followed
 
-    def find(self, name: str) -> FoundModule | None:
+    def find(self, name: str) -> LocatedModule | None:
         """The module, in the audited code or not; None if there is none of that name."""
         return self.tree.find(name)
 
@@ -82,7 +82,7 @@ class Library:
         )
 
 
-def _why_unread(module: FoundModule) -> str:
+def _why_unread(module: LocatedModule) -> str:
     if module.kind is ModuleKind.SOURCE:
         return "cannot be read, or is larger than 4 MiB"
     return str(module.kind)

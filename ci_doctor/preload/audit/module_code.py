@@ -230,26 +230,26 @@ def blocks_of(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
 
 def imports_at_once(code: ModuleCode) -> list[ImportedName]:
     """What importing the module imports in turn, by its own statements outside functions."""
-    found: list[ImportedName] = []
-    _imports_of(code, code.tree.body, found)
-    return found
+    names: list[ImportedName] = []
+    _imports_of(code, code.tree.body, names)
+    return names
 
 
-def _imports_of(code: ModuleCode, body: Sequence[ast.stmt], found: list[ImportedName]) -> None:
+def _imports_of(code: ModuleCode, body: Sequence[ast.stmt], names: list[ImportedName]) -> None:
     for statement in body:
         if isinstance(statement, ast.Import):
-            found += [ImportedName(alias.name) for alias in statement.names]
+            names += [ImportedName(alias.name) for alias in statement.names]
         elif isinstance(statement, ast.ImportFrom):
             module = code.absolute(statement)
             if module is not None:
-                found += [ImportedName(module, alias.name) for alias in statement.names]
+                names += [ImportedName(module, alias.name) for alias in statement.names]
         elif isinstance(statement, ast.ClassDef):
-            _imports_of(code, statement.body, found)
+            _imports_of(code, statement.body, names)
         elif isinstance(statement, ast.If) and static_truth(statement.test) is False:
-            _imports_of(code, statement.orelse, found)
+            _imports_of(code, statement.orelse, names)
         else:
             for block in blocks_of(statement):
-                _imports_of(code, block, found)
+                _imports_of(code, block, names)
 
 
 def replaces_itself(code: ModuleCode) -> bool:

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from ci_doctor.preload.audit.events import ImportSeen, SourceSite
+from ci_doctor.preload.audit.events import ImportStatement, SourceSite
 from ci_doctor.preload.audit.library import Library
 from ci_doctor.preload.audit.module_code import replaces_itself
 
@@ -45,7 +45,7 @@ class RacedModule(Struct, frozen=True, kw_only=True):
 
 
 def races(
-    library: Library, here: Sequence[ImportSeen], there: Sequence[ImportSeen]
+    library: Library, here: Sequence[ImportStatement], there: Sequence[ImportStatement]
 ) -> tuple[RacedModule, ...]:
     """The modules among the imports of both threads, in the order in which `here` imports them.
 
@@ -55,13 +55,13 @@ def races(
     first_there = _first(there)
     shared = [module for module in first_here if module in first_there]
     circles = _circles(library, shared)
-    found = []
+    raced = []
     for module in shared:
         hazard = _hazard(library, module, here, there)
         if hazard is RaceHazard.SAFE and _enter_apart(module, circles, first_here, first_there):
             hazard = RaceHazard.CIRCLE
         names = _names(module, here, there)
-        found.append(
+        raced.append(
             RacedModule(
                 module=module,
                 hazard=hazard,
@@ -71,17 +71,17 @@ def races(
                 is_possible=first_here[module].is_possible,
             )
         )
-    return tuple(found)
+    return tuple(raced)
 
 
-def _first(imports: Iterable[ImportSeen]) -> dict[str, ImportSeen]:
-    found: dict[str, ImportSeen] = {}
+def _first(imports: Iterable[ImportStatement]) -> dict[str, ImportStatement]:
+    first: dict[str, ImportStatement] = {}
     for each in imports:
-        found.setdefault(each.module, each)
-    return found
+        first.setdefault(each.module, each)
+    return first
 
 
-def _names(module: str, *sides: Sequence[ImportSeen]) -> tuple[str, ...]:
+def _names(module: str, *sides: Sequence[ImportStatement]) -> tuple[str, ...]:
     """What the first import of each side that takes names from the module takes.
 
     Later ones find the module loaded.
@@ -95,7 +95,7 @@ def _names(module: str, *sides: Sequence[ImportSeen]) -> tuple[str, ...]:
 
 
 def _hazard(
-    library: Library, module: str, here: Sequence[ImportSeen], there: Sequence[ImportSeen]
+    library: Library, module: str, here: Sequence[ImportStatement], there: Sequence[ImportStatement]
 ) -> RaceHazard:
     top = module.partition(".")[0]
     if top in library.stdlib:
@@ -114,7 +114,10 @@ def _hazard(
 
 
 def _names_a_submodule(
-    library: Library, package: str, here: Sequence[ImportSeen], there: Sequence[ImportSeen]
+    library: Library,
+    package: str,
+    here: Sequence[ImportStatement],
+    there: Sequence[ImportStatement],
 ) -> bool:
     """Whether one thread names a submodule, which the package's own code imports, directly."""
     inside = f"{package}."
@@ -129,25 +132,25 @@ def _names_a_submodule(
 def _closure(library: Library, package: str) -> set[str]:
     """The modules of the package that importing it imports."""
     inside = f"{package}."
-    found: set[str] = set()
+    modules: set[str] = set()
     todo = [package]
-    while todo and len(found) < _MOST_MODULES:
+    while todo and len(modules) < _MOST_MODULES:
         for module in _imported_by(library, todo.pop()):
-            if module.startswith(inside) and module not in found:
-                found.add(module)
+            if module.startswith(inside) and module not in modules:
+                modules.add(module)
                 todo.append(module)
-    return found
+    return modules
 
 
 def _imported_by(library: Library, module: str) -> list[str]:
-    found: dict[str, None] = {}
+    modules: dict[str, None] = {}
     for each in library.imports(module):
-        found[each.module] = None
+        modules[each.module] = None
         if each.name is not None:
             submodule = f"{each.module}.{each.name}"
             if library.find(submodule) is not None:
-                found[submodule] = None
-    return list(found)
+                modules[submodule] = None
+    return list(modules)
 
 
 def _circles(library: Library, modules: Sequence[str]) -> dict[str, frozenset[str]]:
@@ -168,21 +171,21 @@ def _circles(library: Library, modules: Sequence[str]) -> dict[str, frozenset[st
 
 
 def _reachable(module: str, edges: dict[str, set[str]]) -> set[str]:
-    found: set[str] = set()
+    reached: set[str] = set()
     todo = [module]
     while todo:
         for other in edges[todo.pop()]:
-            if other not in found:
-                found.add(other)
+            if other not in reached:
+                reached.add(other)
                 todo.append(other)
-    return found
+    return reached
 
 
 def _enter_apart(
     module: str,
     circles: dict[str, frozenset[str]],
-    here: dict[str, ImportSeen],
-    there: dict[str, ImportSeen],
+    here: dict[str, ImportStatement],
+    there: dict[str, ImportStatement],
 ) -> bool:
     """Whether the threads enter the module's circle at different modules."""
     circle = circles.get(module)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ci_doctor.preload.audit.events import (
     Arms,
     Event,
-    ImportSeen,
+    ImportStatement,
     ModuleLoaded,
     SourceSite,
     ThreadJoin,
@@ -51,7 +51,7 @@ class Recorder:
     ) -> None:
         """A statement imports `module`."""
         self.events.append(
-            ImportSeen(
+            ImportStatement(
                 module=module, site=site, arms=self.arms_now, names=tuple(names), direct=direct
             )
         )

@@ -145,11 +145,11 @@ class Resolver:
     def returned(self, function: FunctionValue, body: Scope) -> Values:
         """What `function` returns, in a call with the names `body`."""
         results = self.index.results(function.node)
-        found = joined(self.resolve(expression, body) for expression in results)
+        results_of_call = joined(self.resolve(expression, body) for expression in results)
         annotation = getattr(function.node, "returns", None)
-        if not found and annotation is not None:
+        if not results_of_call and annotation is not None:
             return of_type(self, annotation, function.scope)
-        return found
+        return results_of_call
 
     def module_attribute(self, module: str, name: str) -> Values:
         """What a name of a module stands for: a name that it binds, a submodule."""
@@ -205,10 +205,10 @@ class Resolver:
         """What functions assign to the name, declaring it `global`."""
         if not scope.code.has_globals:
             return ()
-        found: list[Value] = []
+        values: list[Value] = []
         for node, expression in self.index.global_assignments(scope.code.tree).get(name, ()):
-            found += self.resolve(expression, self.scope_of(FunctionValue(node, scope), {}))
-        return distinct(found)
+            values += self.resolve(expression, self.scope_of(FunctionValue(node, scope), {}))
+        return distinct(values)
 
     def _by_star(self, name: str, scope: Scope) -> Values:
         for module in scope.code.stars:

@@ -24,7 +24,7 @@ class ModuleKind(StrEnum):
     BYTECODE = "bytecode without source"
 
 
-class FoundModule(Struct, frozen=True, kw_only=True):
+class LocatedModule(Struct, frozen=True, kw_only=True):
     """A module and its file; `locations` are where a package looks for its submodules."""
 
     name: str
@@ -45,16 +45,16 @@ class SourceTree:
         entries = [_entry(Path(text)) for text in path]
         self._entries = [entry for entry in entries if entry is not None]
         self._redirected = redirected
-        self._found: dict[str, FoundModule | None] = {}
+        self._found: dict[str, LocatedModule | None] = {}
         self._listings: dict[str, frozenset[str]] = {}
 
-    def find(self, name: str) -> FoundModule | None:
+    def find(self, name: str) -> LocatedModule | None:
         """The module of that dotted name, or None."""
         if name not in self._found:
             self._found[name] = self._find(name)
         return self._found[name]
 
-    def read(self, module: FoundModule) -> bytes | None:
+    def read(self, module: LocatedModule) -> bytes | None:
         """Its source; None if there is none, or it cannot be read or is larger than the limit."""
         if module.kind is not ModuleKind.SOURCE or module.file is None:
             return None
@@ -64,19 +64,19 @@ class SourceTree:
             return None
         return content if len(content) <= LARGEST_SOURCE else None
 
-    def submodules(self, top: str) -> list[FoundModule]:
+    def submodules(self, top: str) -> list[LocatedModule]:
         """`top` and all modules below it that have source, in the order of their names."""
-        found: list[FoundModule] = []
+        modules: list[LocatedModule] = []
         todo = [top]
         while todo:
             module = self.find(todo.pop())
             if module is None:
                 continue
-            found.append(module)
+            modules.append(module)
             todo += sorted(self._below(module), reverse=True)
-        return found
+        return modules
 
-    def _below(self, module: FoundModule) -> set[str]:
+    def _below(self, module: LocatedModule) -> set[str]:
         names = set()
         for location in module.locations:
             for entry in self._listing(location):
@@ -88,7 +88,7 @@ class SourceTree:
                     names.add(f"{module.name}.{stem}")
         return names
 
-    def _find(self, name: str) -> FoundModule | None:
+    def _find(self, name: str) -> LocatedModule | None:
         moved = self._redirected.get(name)
         if moved:
             return self._moved(name, [Path(place) for place in moved])
@@ -100,52 +100,52 @@ class SourceTree:
             return None
         return self._look(name, tail, package.locations)
 
-    def _moved(self, name: str, places: Sequence[Path]) -> FoundModule | None:
+    def _moved(self, name: str, places: Sequence[Path]) -> LocatedModule | None:
         first = places[0]
         if first.is_file():
             locations = (first.parent,) if first.name == "__init__.py" else ()
-            return FoundModule(name=name, kind=ModuleKind.SOURCE, file=first, locations=locations)
+            return LocatedModule(name=name, kind=ModuleKind.SOURCE, file=first, locations=locations)
         if first.with_suffix(".py").is_file() and not first.is_dir():
-            return FoundModule(name=name, kind=ModuleKind.SOURCE, file=first.with_suffix(".py"))
+            return LocatedModule(name=name, kind=ModuleKind.SOURCE, file=first.with_suffix(".py"))
         if (first / "__init__.py").is_file():
-            return FoundModule(
+            return LocatedModule(
                 name=name,
                 kind=ModuleKind.SOURCE,
                 file=first / "__init__.py",
                 locations=(first,),
             )
         if first.is_dir():
-            return FoundModule(name=name, kind=ModuleKind.NAMESPACE, locations=tuple(places))
+            return LocatedModule(name=name, kind=ModuleKind.NAMESPACE, locations=tuple(places))
         return None
 
-    def _look(self, name: str, tail: str, places: Sequence[Place]) -> FoundModule | None:
+    def _look(self, name: str, tail: str, places: Sequence[Place]) -> LocatedModule | None:
         portions: list[Place] = []
         for place in places:
-            found = self._in_place(name, tail, place)
-            if found is not None:
-                return found
+            module = self._in_place(name, tail, place)
+            if module is not None:
+                return module
             if tail in self._listing(place) and (place / tail).is_dir():
                 portions.append(place / tail)
         if portions:
-            return FoundModule(name=name, kind=ModuleKind.NAMESPACE, locations=tuple(portions))
+            return LocatedModule(name=name, kind=ModuleKind.NAMESPACE, locations=tuple(portions))
         return None
 
-    def _in_place(self, name: str, tail: str, place: Place) -> FoundModule | None:
+    def _in_place(self, name: str, tail: str, place: Place) -> LocatedModule | None:
         """A package, an extension module, a source file, bytecode: the import system's order."""
         entries = self._listing(place)
         if tail in entries:
             below = self._listing(place / tail)
             for init, kind in _INITS.items():
                 if init in below:
-                    return FoundModule(
+                    return LocatedModule(
                         name=name, kind=kind, file=place / tail / init, locations=(place / tail,)
                     )
         if any(_is_extension(entry, tail) for entry in entries if entry.startswith(tail)):
-            return FoundModule(name=name, kind=ModuleKind.EXTENSION)
+            return LocatedModule(name=name, kind=ModuleKind.EXTENSION)
         if f"{tail}.py" in entries:
-            return FoundModule(name=name, kind=ModuleKind.SOURCE, file=place / f"{tail}.py")
+            return LocatedModule(name=name, kind=ModuleKind.SOURCE, file=place / f"{tail}.py")
         if f"{tail}.pyc" in entries:
-            return FoundModule(name=name, kind=ModuleKind.BYTECODE)
+            return LocatedModule(name=name, kind=ModuleKind.BYTECODE)
         return None
 
     def _listing(self, place: Place) -> frozenset[str]:

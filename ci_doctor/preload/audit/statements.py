@@ -48,31 +48,31 @@ class CallIndex:
     def calls_of(self, expression: ast.expr) -> list[CallInOrder]:
         """Arguments before the call that takes them; nothing from within a lambda."""
         if expression not in self._calls:
-            found: list[CallInOrder] = []
-            _add_calls(expression, found, is_awaited=False)
-            self._calls[expression] = found
+            calls: list[CallInOrder] = []
+            _add_calls(expression, calls, is_awaited=False)
+            self._calls[expression] = calls
         return self._calls[expression]
 
 
-def _add_calls(node: ast.AST, found: list[CallInOrder], *, is_awaited: bool) -> None:
+def _add_calls(node: ast.AST, calls: list[CallInOrder], *, is_awaited: bool) -> None:
     if isinstance(node, ast.Lambda):
         return
     for child in children_of(node):
-        _add_calls(child, found, is_awaited=isinstance(node, ast.Await))
+        _add_calls(child, calls, is_awaited=isinstance(node, ast.Await))
     if isinstance(node, ast.Call):
-        found.append((node, is_awaited))
+        calls.append((node, is_awaited))
 
 
 def children_of(node: ast.AST) -> list[ast.AST]:
     """As ast.iter_child_nodes, without names and constants: they hold nothing, and are half."""
-    found: list[ast.AST] = []
+    nodes: list[ast.AST] = []
     for field in node._fields:
         value = getattr(node, field, None)
         if isinstance(value, list):
-            found += [each for each in value if isinstance(each, _INNER)]
+            nodes += [each for each in value if isinstance(each, _INNER)]
         elif isinstance(value, _INNER):
-            found.append(value)
-    return found
+            nodes.append(value)
+    return nodes
 
 
 def expressions_of(node: ast.stmt) -> Iterator[ast.expr]:

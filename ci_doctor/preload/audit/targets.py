@@ -54,9 +54,9 @@ def _of_subclass(
             continue
         body = resolver.body_scope(method, itself.call, itself.scope or method.scope)
         for call in _base_calls(method):
-            found = _given(resolver, starter, call, body)
-            if found[0]:
-                return found
+            targets = _given(resolver, starter, call, body)
+            if targets[0]:
+                return targets
     if itself.scope is None:
         return (), "not known"
     return _given(resolver, starter, itself.call, itself.scope)
@@ -103,21 +103,21 @@ def _imports(
             rest = expression.elts
             break
     none = ast.arguments([], [], None, [], [], None, [])
-    found = []
+    lambdas = []
     for number, _ in enumerate(rest):
         body = ast.copy_location(ast.Call(importer, rest[number:], []), call)
-        found.append(FunctionValue(ast.Lambda(none, body), scope))
-    return tuple(found)
+        lambdas.append(FunctionValue(ast.Lambda(none, body), scope))
+    return tuple(lambdas)
 
 
 def _functions(resolver: Resolver, values: Values) -> tuple[FunctionValue, ...]:
-    found: dict[FunctionValue, None] = {}
+    functions: dict[FunctionValue, None] = {}
     for value in values:
         if isinstance(value, FunctionValue):
-            found[value] = None
+            functions[value] = None
         elif isinstance(value, PartialValue):
-            found.update(dict.fromkeys(_functions(resolver, (value.function,))))
+            functions.update(dict.fromkeys(_functions(resolver, (value.function,))))
         elif isinstance(value, InstanceValue) and isinstance(value.kind, ClassValue):
             called = resolver.attribute(value, "__call__")
-            found.update(dict.fromkeys(_functions(resolver, called)))
-    return tuple(found)
+            functions.update(dict.fromkeys(_functions(resolver, called)))
+    return tuple(functions)

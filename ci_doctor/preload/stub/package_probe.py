@@ -67,20 +67,20 @@ def find(wanted: str) -> "Any":
 
 def redirected() -> "dict[str, list[str]]":
     """Modules that the import hook of an editable installation takes from elsewhere."""
-    found = {}
+    places_by_top = {}
     for name, module in list(sys.modules.items()):
         mapping = getattr(module, "MAPPING", None)
         if name.startswith("__editable__") and isinstance(mapping, dict):
             for top, place in mapping.items():
-                found[top] = [str(place)]
+                places_by_top[top] = [str(place)]
             for top, places in (getattr(module, "NAMESPACES", None) or {}).items():
-                found[top] = [str(place) for place in places]
+                places_by_top[top] = [str(place) for place in places]
     for finder in sys.meta_path:
         files = getattr(finder, "known_source_files", None)
         if isinstance(files, dict):
             for name, place in files.items():
-                found[name] = [str(place)]
-    return found
+                places_by_top[name] = [str(place)]
+    return places_by_top
 
 
 def has_module(name: str, moved: "Any") -> bool:
@@ -96,9 +96,9 @@ def has_module(name: str, moved: "Any") -> bool:
 
 def modules_of(wanted: str, distribution: "Any", tops: "list[str]", moved: "Any") -> "list[str]":
     """The modules of the package; an editable installation lists no files of its own."""
-    found = [top for top in tops if has_module(top, moved)]
-    if found:
-        return found
+    importable = [top for top in tops if has_module(top, moved)]
+    if importable:
+        return importable
     names = [wanted.replace("-", "_"), wanted.partition(".")[0]]
     if distribution is not None:
         names.append(canonical(distribution.metadata["Name"]).replace("-", "_"))

@@ -31,17 +31,17 @@ class Witnesses:
 
     def of_path(self, path: str) -> Mapping[str, str]:
         """The services of `path`, each with the reason."""
-        seen = self._by_path.get(path)
-        if seen:
-            return seen
+        owners = self._by_path.get(path)
+        if owners:
+            return owners
         return dict(self._by_name(path))
 
-    def of_object(self, pids: tuple[int, ...], found: IpcObject) -> Mapping[str, str]:
+    def of_object(self, pids: tuple[int, ...], ipc_object: IpcObject) -> Mapping[str, str]:
         """The service of a System V object that `pids` made or used last."""
         for pid in pids:
             service = self._by_pid.get(pid)
             if service is not None:
-                return {service: f"{found.kind} of pid {pid}"}
+                return {service: f"{ipc_object.kind} of pid {pid}"}
         return {}
 
     def _by_name(self, path: str) -> Iterator[tuple[str, str]]:

@@ -140,8 +140,8 @@ def _named(pid: int, new: Collection[str]) -> Iterator[str]:
         with open(f"/proc/{pid}/{source}", "rb") as file:  # noqa: PTH123
             content = file.read(_READ_BYTES).decode(errors="surrogateescape")
         for path in new:
-            _, found, rest = content.partition(path)
-            if found and not (rest[:1].isalnum() or rest[:1] in {"_", "-", "."}):
+            _, separator, rest = content.partition(path)
+            if separator and not (rest[:1].isalnum() or rest[:1] in {"_", "-", "."}):
                 yield path
 
 

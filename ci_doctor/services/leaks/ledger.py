@@ -143,8 +143,8 @@ class LeakLedger:
             self._cannot_see(str(error.strerror), self._policies)
             return frozenset()
 
-    def _cannot_see_places(self, seen: PlacesSnapshot) -> None:
-        for place, why in seen.unseen.items():
+    def _cannot_see_places(self, snapshot: PlacesSnapshot) -> None:
+        for place, why in snapshot.unseen.items():
             self._cannot_see(f"{place} ({why})", self._policies)
 
     def _cannot_see(self, what: str, services: Iterable[str]) -> None:
@@ -160,8 +160,8 @@ class LeakLedger:
             self._witnesses.saw(os.path.dirname(path), service, f"bound in by {process}")  # noqa: PTH120
             inode = _inode(path)
             if inode is not None:
-                seen = self._sockets.setdefault((path, inode), {})
-                seen.setdefault(service, f"bound by {process}")
+                owners = self._sockets.setdefault((path, inode), {})
+                owners.setdefault(service, f"bound by {process}")
         for inode, port in held.ports.items():
             self._ports.setdefault(inode, (port, service, process))
 
@@ -194,12 +194,12 @@ class LeakLedger:
         return {name: why for name, why in owners.items() if uid in self._uids.get(name, {uid})}
 
     def _objects(self, now: PlacesSnapshot) -> Iterator[LeftThing]:
-        for key, found in now.objects.items():
+        for key, ipc_object in now.objects.items():
             if key in self._before.objects:
                 continue
-            owners = self._witnesses.of_object(_pids(found), found)
+            owners = self._witnesses.of_object(_pids(ipc_object), ipc_object)
             if owners:
-                yield _thing(found.kind, str(found.id), owners, found.size)
+                yield _thing(ipc_object.kind, str(ipc_object.id), owners, ipc_object.size)
 
     def _bound(self) -> Iterator[LeftThing]:
         taken = set(bound_sockets().values())
@@ -262,10 +262,10 @@ def _kind(path: str, mode: int) -> LeftKind:
     return LeftKind.SHARED_MEMORY
 
 
-def _pids(found: IpcObject) -> tuple[int, ...]:
-    if found.kind is LeftKind.SYSV_SEMAPHORES:
-        return tuple(sorted(semaphore_pids(found.id)))
-    return found.pids
+def _pids(ipc_object: IpcObject) -> tuple[int, ...]:
+    if ipc_object.kind is LeftKind.SYSV_SEMAPHORES:
+        return tuple(sorted(semaphore_pids(ipc_object.id)))
+    return ipc_object.pids
 
 
 def _inode(path: str) -> int | None:

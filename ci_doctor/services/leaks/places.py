@@ -57,7 +57,7 @@ def snapshot(folders: Iterable[str]) -> PlacesSnapshot:
     for kind, (name, *_) in _TABLES.items():
         table = f"/proc/sysvipc/{name}"
         try:
-            objects |= {(kind, found.id): found for found in _objects(kind, table)}
+            objects |= {(kind, ipc_object.id): ipc_object for ipc_object in _objects(kind, table)}
         except OSError as error:
             unseen[table] = os.strerror(error.errno or errno.EIO)
     return PlacesSnapshot(files=files, objects=objects, unseen=unseen)
