@@ -15,7 +15,8 @@ _PREFIX = "cache-"
 class CacheOption(Struct, frozen=True, kw_only=True):
     """What the step writes; None or empty for what `[cache]` says.
 
-    save: whether a command that succeeded saves its caches.
+    strict: whether a problem with the restore ends the job before its command. save: whether a command
+    that succeeded saves its caches.
     """
 
     store: str | None = None
@@ -62,11 +63,13 @@ def restore_arguments(option: CacheOption, config: str | None) -> list[str]:
     words = _shared(option, config)
     if option.trust is not None:
         words += ["--trust", option.trust]
+    if option.strict:
+        words.append("--strict")
     return words
 
 
 def save_arguments(option: CacheOption, config: str | None) -> list[str]:
-    """The option as arguments of `ci-doctor cache save`."""
+    """The option as arguments of `ci-doctor cache save`; never strict: the job has succeeded."""
     words = _shared(option, config)
     if option.key is not None:
         words += ["--key", option.key]
@@ -95,8 +98,6 @@ def _shared(option: CacheOption, config: str | None) -> list[str]:
         words += ["--allowed-signers", option.allowed_signers]
     if option.budget is not None:
         words += ["--budget", option.budget]
-    if option.strict:
-        words.append("--strict")
     return words
 
 

@@ -17,6 +17,7 @@ _PUBLISHED = ".published.json"
 _BEGAN = ".began.json"
 _COMMAND = ".command.json"
 _DIAGNOSED = ".diagnosed.json"
+_CACHES = ".caches.json"
 
 
 def keep_began(root: Path, at: str) -> None:
@@ -48,21 +49,31 @@ def command_status(root: Path) -> int | None:
 
 def keep_diagnosed(root: Path, words: Sequence[str]) -> None:
     """Keep that the failed command was diagnosed with `words`, which are the options."""
-    _keep(root / _DIAGNOSED, [*_diagnosed(root), list(words)])
+    _keep(root / _DIAGNOSED, [*_list(root / _DIAGNOSED), list(words)])
 
 
 def was_diagnosed(root: Path, words: Sequence[str]) -> bool:
     """Whether the failed command was diagnosed with `words` in this job."""
-    return list(words) in _diagnosed(root)
+    return list(words) in _list(root / _DIAGNOSED)
+
+
+def keep_cached(root: Path, words: Sequence[str]) -> None:
+    """Keep that the caches were moved by the command `words`."""
+    _keep(root / _CACHES, [*_list(root / _CACHES), list(words)])
+
+
+def was_cached(root: Path, words: Sequence[str]) -> bool:
+    """Whether the caches were moved by this very command in this job."""
+    return list(words) in _list(root / _CACHES)
 
 
 def has_diagnosis(root: Path) -> bool:
     """Whether the failed command was diagnosed with any options in this job."""
-    return bool(_diagnosed(root))
+    return bool(_list(root / _DIAGNOSED))
 
 
-def _diagnosed(root: Path) -> list[object]:
-    kept = _kept(root / _DIAGNOSED)
+def _list(path: Path) -> list[object]:
+    kept = _kept(path)
     return kept if isinstance(kept, list) else []
 
 

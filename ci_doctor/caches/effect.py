@@ -76,7 +76,8 @@ def judge(use: Use, cold: ColdCost | None) -> FamilyEffect:
     """The effect of a restored cache, given what it cost to make it; None if nobody knows that."""
     if use.chosen is not None:
         return FamilyEffect(
-            effect=RestoreEffect.INERT, reason=f"the library used {use.chosen} instead"
+            effect=RestoreEffect.INERT,
+            reason=f"restored, but the library chose another directory: {use.chosen}",
         )
     if use.installed == 0:
         reason = "all of it was in the directory before the restore"
@@ -112,10 +113,10 @@ def _with_saving(
 ) -> FamilyEffect:
     """With the seconds saved, if both times come from the same source.
 
-    Of what was partly compiled again, the times of files say too little.
+    Of what was partly compiled again, the times of files say too little; of a single file, nothing.
     """
     warm = use.warm
-    if cold is None or (warm is not None and warm.source != cold.source):
+    if cold is None or not cold.seconds or (warm is not None and warm.source != cold.source):
         return FamilyEffect(effect=effect, reason=reason)
     if effect is RestoreEffect.PARTLY and cold.source != LOG:
         return FamilyEffect(effect=effect, reason=reason)

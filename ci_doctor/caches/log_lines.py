@@ -23,18 +23,18 @@ class LogWords(Struct, frozen=True, kw_only=True):
     total_s: float | None = None
     is_disabled: bool = False
 
-    def chose_other_than(self, root: str) -> str | None:
-        """The directory that was used in place of `root`; None if none was named, or one below it."""
-        place = PurePosixPath(root)
+    def chose_other_than(self, places: Iterable[str]) -> str | None:
+        """The directory that was used in place of `places`; None if none was named, or one below them."""
         if not self.directories:
             return None
-        if any(_is_below(PurePosixPath(each), place) for each in self.directories):
+        named = [PurePosixPath(each) for each in self.directories]
+        if any(each.is_relative_to(place) for place in places for each in named):
             return None
         return self.directories[0]
 
-    def uses(self, root: str) -> bool:
-        """Whether something was loaded, and from `root` if a directory is named."""
-        return self.loaded > 0 and self.chose_other_than(root) is None
+    def uses(self, places: Iterable[str]) -> bool:
+        """Whether something was loaded, and from `places` if a directory is named."""
+        return self.loaded > 0 and self.chose_other_than(places) is None
 
 
 def read_lines(lines: Iterable[str], family: Family) -> LogWords:
@@ -73,10 +73,6 @@ def compile_seconds(words: LogWords | None) -> tuple[float, ...]:
     if words is None:
         return ()
     return words.seconds or ((words.total_s,) if words.total_s is not None else ())
-
-
-def _is_below(path: PurePosixPath, root: PurePosixPath) -> bool:
-    return path == root or path.is_relative_to(root)
 
 
 def _number(text: str | None) -> float | None:

@@ -13,6 +13,7 @@ from ci_doctor.caches.log_lines import LogWords, compile_seconds
 from ci_doctor.caches.receipt import Receipt, read_receipt, receipts_of
 from ci_doctor.caches.scan import ScannedFile, compiled_files, keeps_read_times, scan
 from ci_doctor.caches.targets import CacheTarget, identity_of
+from ci_doctor.caches.vllm_choice import causes_of_choice, chosen_beside, restored_places
 from ci_doctor.identity.identity import differences
 from ci_doctor.model.facts.cache import CacheEffect
 from ci_doctor.store.manifest import ColdCost
@@ -57,19 +58,24 @@ def _prove(work: ProofWork, target: CacheTarget, receipt: Receipt) -> CacheEffec
     compiled = [*_compiled_after(files, family, receipt), *elsewhere]
     gpus = receipt.cold.gpus if receipt.cold is not None else 0
     warm = cost_of([file.mtime_ns for file in compiled], compile_seconds(words), gpus)
-    chosen = words.chose_other_than(receipt.root)
+    read = _read(files, family, receipt) if receipt.job == work.job else None
+    places = restored_places(receipt, family)
+    chosen = words.chose_other_than(places)
     if chosen is None and elsewhere:
         chosen = str(target.directory)
+    if chosen is None and read == 0:
+        chosen = chosen_beside(files, family, receipt)
     use = Use(
         restored=sum(family.is_compiled(file.path) for file in receipt.files),
         compiled=len(compiled),
         warm=warm,
-        read=_read(files, family, receipt) if receipt.job == work.job else None,
+        read=read,
         installed=receipt.installed / len(receipt.files) if receipt.files else 1.0,
         chosen=chosen,
-        used=words.uses(receipt.root),
+        used=words.uses(places),
     )
-    return _fact(receipt, use, judge(use, receipt.cold))
+    choice = causes_of_choice(chosen, family, receipt) if chosen is not None else ()
+    return _fact(receipt, use, judge(use, receipt.cold), choice)
 
 
 def _compiled_after(
@@ -101,14 +107,14 @@ def _read(files: tuple[ScannedFile, ...], family: Family, receipt: Receipt) -> i
     return sum(file.atime_ns > receipt.installed_ns for file in compiled)
 
 
-def _fact(receipt: Receipt, use: Use, effect: FamilyEffect) -> CacheEffect:
+def _fact(receipt: Receipt, use: Use, effect: FamilyEffect, choice: tuple[str, ...]) -> CacheEffect:
     cold, warm = receipt.cold, use.warm
     return CacheEffect(
         family=receipt.family,
         directory=receipt.root,
         effect=effect.effect.value,
         reason=effect.reason,
-        causes=_causes(receipt)
+        causes=(*choice, *_causes(receipt))
         if effect.effect in {RestoreEffect.INERT, RestoreEffect.PARTLY}
         else (),
         compiled=use.compiled,

@@ -16,10 +16,11 @@ from ci_doctor.render.attempts_line import attempts_line
 from ci_doctor.render.formatting import amount
 from ci_doctor.render.markup import code, fenced, fitted
 from ci_doctor.render.safe_text import cleaned
+from ci_doctor.render.step_caches import caches_section, is_about_caches
 from ci_doctor.render.step_cause import StepCause, leading_report, step_cause
 from ci_doctor.render.step_details import report_line, step_details
 from ci_doctor.render.step_heading import step_heading
-from ci_doctor.render.step_result import StepResult, has_passed
+from ci_doctor.render.step_result import StepResult, has_passed, is_judged
 from ci_doctor.render.step_words import next_step, step_headline
 
 _SENTENCE_BYTES = 400
@@ -31,7 +32,7 @@ _REPORTS = 6  # lines of reports that are not folded
 
 def step_style(step: StepResult) -> str:
     """`success`, `info`, `warning` or `error`, for `buildkite-agent annotate --style`."""
-    return step_headline(step.record, has_reports=bool(step.reports)).tone.value
+    return step_headline(step.record, is_judged=is_judged(step.reports)).tone.value
 
 
 def is_worth_showing(step: StepResult) -> bool:
@@ -65,37 +66,47 @@ def _cleaned(reports: Sequence[Report]) -> tuple[Report, ...]:
     lean = []
     for report in reports:
         facts = {name: report.facts[name] for name in shown if name in report.facts}
-        small = replace(report, facts=facts, tables=(), cases=(), attempts=(), attachments=())
+        tables = report.tables if is_about_caches(report) else ()
+        small = replace(report, facts=facts, tables=tables, cases=(), attempts=(), attachments=())
         lean.append(cleaned(small))
     return tuple(lean)
 
 
 def _passed(step: StepResult) -> Iterator[str]:
     """One line for the verdict, one for the attempts before, and all reports folded."""
-    leading = leading_report(step.reports)
+    reports = _beside_caches(step.reports)
+    leading = leading_report(reports)
     line = step_heading(step)
     if leading is not None:
         line += f"\\\n{report_line(leading)}"
     yield line
     yield attempts_line(step.record, step.earlier, has_passed=True)
-    if len(step.reports) > 1 or any(report.findings for report in step.reports):
-        yield step_details(step.reports, None, with_reports=True)
+    yield caches_section(step.reports)
+    if len(reports) > 1 or any(report.findings for report in reports):
+        yield step_details(reports, None, with_reports=True)
 
 
 def _ended(step: StepResult) -> Iterator[str]:
     """The verdict, the cause, the evidence, what to do, and what each report says."""
-    leading = leading_report(step.reports)
+    reports = _beside_caches(step.reports)
+    leading = leading_report(reports)
     ordered = [leading] if leading is not None else []
-    ordered += [report for report in step.reports if report is not leading]
+    ordered += [report for report in reports if report is not leading]
     cause = step_cause(step.record.cause, ordered)
     yield step_heading(step)
     yield attempts_line(step.record, step.earlier)
     yield from _cause(cause) if cause else _without_cause(step, leading)
     yield from _next(step, cause)
     yield _reproduce(step.record, leading)
-    yield from _reports(step.reports)
-    folded = len(step.reports) > _REPORTS
+    yield from _reports(reports)
+    folded = len(reports) > _REPORTS
     yield step_details(tuple(ordered), cause, with_reports=folded)
+    yield caches_section(step.reports)
+
+
+def _beside_caches(reports: Sequence[Report]) -> tuple[Report, ...]:
+    """Those that stand in no section of their own."""
+    return tuple(report for report in reports if not is_about_caches(report))
 
 
 def _cause(cause: StepCause) -> Iterator[str]:
@@ -124,7 +135,7 @@ def _without_cause(step: StepResult, leading: Report | None) -> Iterator[str]:
     summary = step.record.summary
     beginning, _, rest = summary.partition("; ")
     # The headline may have said how the command ended.
-    if beginning in step_headline(step.record, has_reports=True).words:
+    if beginning in step_headline(step.record, is_judged=True).words:
         summary = rest
     yield fitted(summary, _SENTENCE_BYTES)
 

@@ -9,7 +9,7 @@ from ci_doctor.render.attempts_line import job_address
 from ci_doctor.render.formatting import duration
 from ci_doctor.render.markup import code, fitted, is_plain_path
 from ci_doctor.render.step_cause import leading_report
-from ci_doctor.render.step_result import StepResult
+from ci_doctor.render.step_result import StepResult, is_judged
 from ci_doctor.render.step_words import step_headline
 
 _NAME_BYTES = 120
@@ -18,7 +18,7 @@ _NAME_BYTES = 120
 def step_heading(step: StepResult) -> str:
     """The verdict in words, and below it the step, its time and its links."""
     record = step.record
-    headline = step_headline(record, has_reports=bool(step.reports))
+    headline = step_headline(record, is_judged=is_judged(step.reports))
     facts = list(_circumstances(step))
     line = f"**{headline.symbol} {headline.words}**"
     if not facts:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. What the annotation of a step is about: one of its jobs."""
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
 from ci_doctor.model.earlier_attempt import EarlierAttempt
@@ -30,4 +32,9 @@ def has_passed(step: StepResult) -> bool:
         return False
     if record.verdict == Verdict.PASS:
         return True
-    return passed_without_evidence(record, has_reports=bool(step.reports))
+    return passed_without_evidence(record, is_judged=is_judged(step.reports))
+
+
+def is_judged(reports: Sequence[Report]) -> bool:
+    """Whether a report judges the job, or an error ended one; one on caches does neither."""
+    return any(each.verdict is not None or each.error is not None for each in reports)

@@ -53,13 +53,13 @@ _NEXT = {
 }
 
 
-def step_headline(record: JobRecord, *, has_reports: bool) -> StepHeadline:
+def step_headline(record: JobRecord, *, is_judged: bool) -> StepHeadline:
     """The first words about the job of `record`."""
     if record.is_timed_out:
         return StepHeadline("✗", "Timed out: the job reached its time limit", Tone.ERROR)
     if record.is_cancelled:
         return StepHeadline("–", "Cancelled: the job was stopped before its end", Tone.WARNING)
-    if passed_without_evidence(record, has_reports=has_reports):
+    if passed_without_evidence(record, is_judged=is_judged):
         return _HEADLINES[Verdict.PASS]
     headline = _HEADLINES.get(record.verdict, _HEADLINES[NO_VERDICT])
     if record.verdict == Verdict.FAILED and record.command_status:
@@ -68,10 +68,10 @@ def step_headline(record: JobRecord, *, has_reports: bool) -> StepHeadline:
     return headline
 
 
-def passed_without_evidence(record: JobRecord, *, has_reports: bool) -> bool:
-    """Whether the command ended well and nothing more is known: that judges nothing."""
+def passed_without_evidence(record: JobRecord, *, is_judged: bool) -> bool:
+    """Whether the command ended well, and no report judges it (`is_judged`)."""
     is_stopped = record.is_cancelled or record.is_timed_out
-    return not has_reports and not is_stopped and record.command_status == 0
+    return not is_judged and not is_stopped and record.command_status == 0
 
 
 def next_step(verdict: str) -> str | None:

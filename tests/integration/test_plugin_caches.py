@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.support import stand_in_agent
 from tests.support.plugin_workplace import JOB_ID, Workplace
 
 pytestmark = pytest.mark.integration
@@ -31,14 +32,30 @@ class Steps:
     def cache(self) -> Path:
         return self.workplace.checkout / "mine"
 
-    def run(self, command: str = COMPILE) -> tuple[int, str]:
+    @property
+    def cache_option(self) -> dict[str, Any]:
+        option: dict[str, Any] = self.options["cache"]  # type: ignore[assignment]
+        return option
+
+    def run(self, command: str = COMPILE, *others: object) -> tuple[int, str]:
+        """A job whose step lists the plugin once more for each of `others`."""
+        # Each job has an id of its own, and so a directory.
+        shutil.rmtree(self.workplace.checkout / "ci-doctor-report", ignore_errors=True)
+        self.workplace.agent_log.unlink(missing_ok=True)
         job = self.workplace.job(command, self.options, **self.environment)
+        job.other_configurations = list(others)
         return job.run(), job.log
 
-    def report(self, name: str) -> dict[str, Any]:
-        path = self.workplace.checkout / "ci-doctor-report" / JOB_ID / name / "report.json"
+    def report(self) -> dict[str, Any]:
+        """That of the job's caches: there is one."""
+        (path,) = (self.workplace.checkout / "ci-doctor-report" / JOB_ID).rglob("report.json")
+        assert path.parent.name == "caches"
         content: dict[str, Any] = json.loads(path.read_bytes())
         return content
+
+    def annotation(self) -> tuple[str, str]:
+        (annotation,) = stand_in_agent.annotations(self.workplace.agent_log).values()
+        return annotation
 
 
 @pytest.fixture
@@ -51,15 +68,20 @@ def test_a_second_job_restores_what_the_first_one_compiled_and_its_report_says_s
 ) -> None:
     assert steps.run()[0] == 0
     compiled = (steps.cache / "kernel.so").read_bytes()
-    shutil.rmtree(steps.workplace.checkout / "ci-doctor-report")
     shutil.rmtree(steps.cache)
 
     status, log = steps.run()
 
     assert status == 0, log
     assert (steps.cache / "kernel.so").read_bytes() == compiled
-    effect = steps.report("cache-2")
-    assert effect["facts"]["caches"][0]["effect"] == "paid", log
+    facts = steps.report()["facts"]
+    assert facts["restored"][0]["caches"][0]["result"] == "restored"
+    assert facts["effects"][0]["caches"][0]["effect"] == "paid", log
+    assert facts["saved"][0]["caches"][0]["result"] == "unchanged"
+    # A job that nobody judges has passed, whatever its caches did.
+    style, body = steps.annotation()
+    assert style == "success"
+    assert body.count("**Caches:** mine paid") == 1
 
 
 def test_a_command_that_fails_saves_nothing(steps: Steps) -> None:
@@ -75,7 +97,34 @@ def test_a_store_that_cannot_be_used_changes_no_job(steps: Steps) -> None:
     status, log = steps.run()
 
     assert status == 0, log
-    assert "cache/not-saved" in log, log
+    # The annotation names the store of both hooks, and the job has passed all the same.
+    style, body = steps.annotation()
+    assert style == "success"
+    assert "cache/unavailable" in body
+    assert "cache/not-saved" in body
+
+
+def test_a_strict_step_that_saves_nothing_does_not_start_without_a_cache(steps: Steps) -> None:
+    steps.cache_option.update(strict=True, save=False)
+
+    status, log = steps.run("echo RAN")
+
+    assert (status, "RAN" in log) == (86, False), log
+
+
+def test_the_plugin_listed_twice_moves_its_caches_once_and_starts_if_it_saves_them(
+    steps: Steps,
+) -> None:
+    steps.cache_option["strict"] = True
+    other = {**steps.options, "cache": {**steps.cache_option, "families": [f"other={steps.cache}"]}}
+
+    status, log = steps.run(COMPILE, steps.options, other)
+
+    assert status == 0, log
+    facts = steps.report()["facts"]
+    families = [[each["family"] for each in part["caches"]] for part in facts["saved"]]
+    assert sorted(families) == [["mine"], ["other"]]
+    assert len(facts["restored"]) == 2
 
 
 def test_a_mistyped_key_of_the_option_fails_the_job_before_its_command(steps: Steps) -> None:

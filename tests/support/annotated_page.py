@@ -20,6 +20,7 @@ ALLOWED = {
 ATTRIBUTES = {"a": {"href"}, "details": {"open"}, "pre": {"lang"}, "code": {"class"}}
 OURS = {
     *("p", "a", "pre", "code", "details", "summary", "br", "ul", "li", "strong", "span"),
+    *("table", "thead", "tbody", "tr", "th", "td"),
 }
 SCHEMES = {"artifact", "http", "https", "mailto"}
 _BLOCKS = {"p", "pre", "li", "summary", "details", "ul"}

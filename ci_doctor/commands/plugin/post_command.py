@@ -36,7 +36,7 @@ def post_command(context: click.Context, session: Session, /) -> int:
     if not end.command_status:
         from ci_doctor.commands.plugin.job_caches import judge_and_save_caches
 
-        save = partial(judge_and_save_caches, context, session)
+        save = partial(judge_and_save_caches, context)
         harmlessly(save, _CACHES_S, "the caches are not saved")
         return 0
     from ci_doctor.commands.plugin.failed_command import status_of

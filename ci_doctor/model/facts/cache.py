@@ -156,6 +156,17 @@ class CacheEffectFacts(Facts, frozen=True, kw_only=True):
     fetched_bytes: int
 
 
+class JobCacheFacts(Facts, frozen=True, kw_only=True):
+    """What the plugin's hooks did with the caches of a job, one of each for each entry of the plugin.
+
+    Without a command that succeeded, `effects` and `saved` are empty.
+    """
+
+    restored: tuple[RestoreCacheFacts, ...] = ()
+    effects: tuple[CacheEffectFacts, ...] = ()
+    saved: tuple[SaveCacheFacts, ...] = ()
+
+
 class ExplainedFact(Struct, frozen=True, kw_only=True):
     """A fact of an identity here and in the nearest saved cache; None without such a fact."""
 

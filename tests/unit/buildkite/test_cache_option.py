@@ -21,11 +21,11 @@ FULL = CacheOption(
     strict=True,
 )
 SHARED = ["--config", "c.toml", "--store", "s3://b", "--family", "triton", "--family", "mine=/c"]
-REST = ["--allowed-signers", "signers", "--budget", "30s", "--strict"]
+REST = ["--allowed-signers", "signers", "--budget", "30s"]
 
 
 def test_each_command_gets_the_options_that_it_has() -> None:
-    assert restore_arguments(FULL, "c.toml") == [*SHARED, *REST, "--trust", "signed"]
+    assert restore_arguments(FULL, "c.toml") == [*SHARED, *REST, "--trust", "signed", "--strict"]
     assert save_arguments(FULL, "c.toml") == [*SHARED, *REST, "--key", "key"]
     assert effect_arguments(FULL, None) == ["--effect", "--family", "triton", "--family", "mine=/c"]
 

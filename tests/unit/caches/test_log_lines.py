@@ -17,15 +17,15 @@ TOTAL = "torch.compile takes 31.0 s in total"
 def test_the_directory_that_vllm_chose_is_compared_with_the_restored_one() -> None:
     words = read_lines([CHOSEN], VLLM)
 
-    assert words.chose_other_than("/root/.cache/vllm/torch_compile_cache") is None
-    assert words.chose_other_than("/scratch/vllm/torch_compile_cache") is not None
+    assert words.chose_other_than(["/root/.cache/vllm/torch_compile_cache/ab"]) is None
+    assert words.chose_other_than(["/root/.cache/vllm/torch_compile_cache/cd"]) is not None
 
 
 def test_a_load_from_the_restored_directory_is_its_use() -> None:
     words = read_lines([CHOSEN, LOADED], VLLM)
 
-    assert words.uses("/root/.cache/vllm/torch_compile_cache")
-    assert not words.uses("/elsewhere")
+    assert words.uses(["/root/.cache/vllm/torch_compile_cache"])
+    assert not words.uses(["/elsewhere"])
 
 
 def test_seconds_of_each_compile_count_before_those_of_all() -> None:
