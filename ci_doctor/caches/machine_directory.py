@@ -12,27 +12,16 @@ from pathlib import Path
 
 from ci_doctor.store.errors import StoreError, StoreFailure
 from ci_doctor.system.files.directories import make_directory
-
-# An agent that runs as a service has no XDG_RUNTIME_DIR.
-_FALLBACK = "/tmp"  # noqa: S108 - the directory in it is checked below
-STATE_VARIABLE = "CI_DOCTOR_STATE_DIR"
+from ci_doctor.system.files.machine_place import STATE_VARIABLE, machine_place
 
 
 def machine_directory(environ: Mapping[str, str], *, make: bool = True) -> Path:
     """The directory of mode 0700 that belongs to this user; made if it is missing and `make`.
 
-    `$CI_DOCTOR_STATE_DIR`, else `$XDG_RUNTIME_DIR/ci-doctor`, else `/tmp/ci-doctor-UID`. Raises
-    StoreError if it is a link, belongs to somebody else, or cannot be made.
+    It is that of machine_place(). Raises StoreError if it is a link, belongs to somebody else, or cannot
+    be made.
     """
-    user = os.geteuid()
-    named = environ.get(STATE_VARIABLE)
-    runtime = environ.get("XDG_RUNTIME_DIR")
-    if named:
-        path = Path(named)
-    elif runtime and Path(runtime).is_dir():
-        path = Path(runtime, "ci-doctor")
-    else:
-        path = Path(_FALLBACK, f"ci-doctor-{user}")
+    path = machine_place(environ)
     try:
         if make:
             make_directory(path, 0o700)
@@ -41,7 +30,7 @@ def machine_directory(environ: Mapping[str, str], *, make: bool = True) -> Path:
         raise _refused(f"cannot use {path}: {error.strerror}") from error
     if not stat.S_ISDIR(status.st_mode):
         raise _refused(f"{path} is no directory")
-    if status.st_uid != user:
+    if status.st_uid != os.geteuid():
         raise _refused(f"{path} belongs to another user")
     if stat.S_IMODE(status.st_mode) & 0o077:
         raise _refused(f"{path} is open to other users (mode {stat.S_IMODE(status.st_mode):04o})")

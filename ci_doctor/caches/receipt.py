@@ -8,6 +8,7 @@ import msgspec
 
 from ci_doctor.store.manifest import ColdCost, IdentityTier, Origin
 from ci_doctor.system.files.atomic import write_atomically
+from ci_doctor.system.files.machine_place import RECEIPTS
 
 _SCHEMA = 1
 
@@ -67,7 +68,7 @@ def read_receipt(state: Path, family: str, root: Path) -> Receipt | None:
 def receipts_of(state: Path, family: str) -> list[Receipt]:
     """All receipts of a family, the newest first."""
     receipts = []
-    for path in (state / "receipts").glob(f"{family}-*.json"):
+    for path in (state / RECEIPTS).glob(f"{family}-*.json"):
         receipt = _read(path)
         if receipt is not None and receipt.family == family:
             receipts.append(receipt)
@@ -89,4 +90,4 @@ def _read(path: Path) -> Receipt | None:
 
 def _path(state: Path, family: str, root: str) -> Path:
     digest = hashlib.sha256(root.encode("utf-8", "surrogateescape")).hexdigest()
-    return state / "receipts" / f"{family}-{digest[:16]}.json"
+    return state / RECEIPTS / f"{family}-{digest[:16]}.json"

@@ -5,13 +5,12 @@ import os
 import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.correctness.archive.archive import Archive
-from ci_doctor.correctness.archive.archive_store import archive_place
-from ci_doctor.correctness.archive.run_archive import RunArchive, identity_of
+from ci_doctor.correctness.arm_identity import identity_of
 from ci_doctor.correctness.budget import budget_of
 from ci_doctor.correctness.estimate import assumed, earlier
 from ci_doctor.correctness.evidence.finished_starts import earlier_durations
@@ -41,6 +40,9 @@ from ci_doctor.system import clock
 from ci_doctor.system.repository import Checkout, checkout
 from ci_doctor.system.secrets.redaction import Redactor
 
+if TYPE_CHECKING:
+    from ci_doctor.correctness.archive.run_archive import RunArchive
+
 
 class PreparedExperiment(Struct, frozen=True, kw_only=True):
     """An experiment that can start.
@@ -59,7 +61,7 @@ class PreparedExperiment(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...]
     redactor: Redactor
     repository: Checkout | None
-    archive: RunArchive | None
+    archive: "RunArchive | None"
 
     def service_environments(self) -> Iterator[Mapping[str, str]]:
         """The variables of every service: they may hold secrets that our own environment lacks."""
@@ -146,9 +148,13 @@ def _service_environments(made: ExperimentPlan) -> Iterator[Mapping[str, str]]:
 
 def _run_archive(
     settings: CorrectnessSettings, made: ExperimentPlan, identity: Identity
-) -> RunArchive | None:
+) -> "RunArchive | None":
     if settings.archive is None:
         return None
+    from ci_doctor.correctness.archive.archive import Archive
+    from ci_doctor.correctness.archive.archive_store import archive_place
+    from ci_doctor.correctness.archive.run_archive import RunArchive
+
     try:
         limit = parse_size(settings.archive_limit)
     except ValueError as error:
@@ -161,7 +167,7 @@ def _run_archive(
     )
 
 
-def _pace(made: ExperimentPlan, identity: RunIdentity, archive: RunArchive | None) -> Pace:
+def _pace(made: ExperimentPlan, identity: RunIdentity, archive: "RunArchive | None") -> Pace:
     # Read now: a new run clears the directory before its first start.
     prior = earlier(earlier_durations(made.directory, identity))
     return Pace(
@@ -173,11 +179,13 @@ def _pace(made: ExperimentPlan, identity: RunIdentity, archive: RunArchive | Non
     )
 
 
-def _is_archived(archive: RunArchive | None, rules: Rules) -> bool:
+def _is_archived(archive: "RunArchive | None", rules: Rules) -> bool:
     return archive is not None and archive.matches.builds >= rules.archive_builds
 
 
-def _findings(made: ExperimentPlan, file: Path, archive: RunArchive | None) -> tuple[Finding, ...]:
+def _findings(
+    made: ExperimentPlan, file: Path, archive: "RunArchive | None"
+) -> tuple[Finding, ...]:
     findings = [*sampling_findings(made.requests, file), *determinism_findings(made)]
     if archive:
         findings += archive.findings()
@@ -185,7 +193,7 @@ def _findings(made: ExperimentPlan, file: Path, archive: RunArchive | None) -> t
 
 
 def _notes(
-    request: ExperimentRequest, rules: Rules, budget_note: str, archive: RunArchive | None
+    request: ExperimentRequest, rules: Rules, budget_note: str, archive: "RunArchive | None"
 ) -> tuple[str, ...]:
     notes = [budget_note] if budget_note else []
     if archive:

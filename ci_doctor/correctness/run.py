@@ -9,8 +9,6 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from ci_doctor.correctness.archive.run_archive import keep_baseline
-from ci_doctor.correctness.archive.run_origin import origin_of_run
 from ci_doctor.correctness.attempt import ExperimentProgress
 from ci_doctor.correctness.conclude import conclude, judge
 from ci_doctor.correctness.evidence.begin_run import write_limits, write_run
@@ -128,6 +126,9 @@ def _archived(
     """Archive the baseline starts of an experiment that came to its end. Returns notes on it."""
     if prepared.archive is None:
         return ()
+    from ci_doctor.correctness.archive.run_archive import keep_baseline
+    from ci_doctor.correctness.archive.run_origin import origin_of_run
+
     plan = prepared.plan
     samples = plan.directory / SAMPLES
     commit = prepared.repository.commit if prepared.repository else None

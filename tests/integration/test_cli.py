@@ -37,7 +37,7 @@ def _leaves_of(group: click.Group) -> Iterator[str]:
             yield name
 
 
-def imported(*arguments: str, cwd: Path) -> set[str]:
+def imported(*arguments: str, cwd: Path, **variables: str) -> set[str]:
     """The modules that a run of ci-doctor has imported when it ends."""
     program = (
         "import sys\n"
@@ -49,7 +49,7 @@ def imported(*arguments: str, cwd: Path) -> set[str]:
     subprocess.run(
         [sys.executable, "-c", program, *arguments],
         cwd=cwd,
-        env=environment(),
+        env=environment(variables),
         capture_output=True,
         check=False,
     )
@@ -244,6 +244,23 @@ class TestStartUp:
             modules & {"git", "vcs_versioning", "ci_doctor.preload", "ci_doctor.environment.pins"}
             == set()
         )
+
+    def test_comparing_loads_nothing_of_caches_and_stores_that_it_does_not_use(
+        self, project: Path
+    ) -> None:
+        request = {"id": "r0", "body": {"prompt": "x"}}
+        (project / "requests.jsonl").write_text(json.dumps(request) + "\n")
+        arms = ("--baseline", "false {port}", "--candidate", "false {port}")
+        command = ("correctness", "--requests", "requests.jsonl", *arms, "--report-dir", "out")
+
+        modules = imported(
+            *command, "--policy", "any", "--retries", "1", cwd=project, CI_DOCTOR_STATE_DIR="state"
+        )
+
+        # It has got as far as its first starts.
+        assert (project / "out" / "logs" / "A1").is_dir()
+        ours = ("ci_doctor.caches", "ci_doctor.store", "obstore", "cryptography")
+        assert [name for name in modules if name.startswith(ours)] == []
 
     def test_both_ways_to_start_say_the_same(self, project: Path) -> None:
         script = Path(sys.executable).with_name("ci-doctor")

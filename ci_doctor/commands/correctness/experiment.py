@@ -7,7 +7,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ci_doctor.commands.correctness.restored import restored_trees
 from ci_doctor.commands.environment_record import record_environment
 from ci_doctor.commands.history_database import with_history
 from ci_doctor.commands.telling.experiment import ExperimentSource
@@ -18,12 +17,13 @@ from ci_doctor.correctness.configured import parse_arm_variables, read_settings
 from ci_doctor.correctness.preparation import PreparedExperiment, prepare
 from ci_doctor.correctness.request import ExperimentRequest
 from ci_doctor.correctness.run import check_prepared, preview, run_prepared
-from ci_doctor.correctness.settings import CorrectnessSettings, OnInconclusive
+from ci_doctor.correctness.settings import Caches, CorrectnessSettings, OnInconclusive
 from ci_doctor.environment.expected_preparation import missing_preparation
 from ci_doctor.errors import UsageError
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.session.exit_policy import ExitPolicy
 from ci_doctor.session.session import Session
+from ci_doctor.system.files.machine_place import RECEIPTS, machine_place
 from ci_doctor.system.processes.interruption import Interruption
 
 DEFAULT_DIRECTORY = Path("ci-doctor-report")
@@ -59,9 +59,7 @@ def run_experiment(
         return session.finish(preview(request, directory=directory), on_stdout=True)
     session.observe(*missing_preparation(loaded, os.environ))
     prepared = prepare(request, directory, os.environ)
-    trees, findings = restored_trees(prepared.plan.caches)
-    session.observe(*findings)
-    prepared = replace(prepared, plan=replace(prepared.plan, restored=trees))
+    prepared = _with_restored(session, prepared)
     if resume is not None:
         _hold_resumed(session, prepared, directory)
     session.hide(*prepared.service_environments())
@@ -98,6 +96,27 @@ def _directory(session: Session, resume: str | None, *, dry_run: bool) -> Path:
         return DEFAULT_DIRECTORY
     # Before anything else: no report of an earlier run may outlive this one, however it ends.
     return session.claim(DEFAULT_DIRECTORY) or DEFAULT_DIRECTORY
+
+
+def _with_restored(session: Session, prepared: PreparedExperiment) -> PreparedExperiment:
+    """With the restored caches that its starts get; most machines have none, and load nothing for it."""
+    caches = prepared.plan.caches
+    is_fresh_beside_some = caches is Caches.FRESH and _has_receipts()
+    if caches is not Caches.RESTORED and not is_fresh_beside_some:
+        return prepared
+    from ci_doctor.commands.correctness.restored import restored_trees
+
+    trees, findings = restored_trees(caches)
+    session.observe(*findings)
+    return replace(prepared, plan=replace(prepared.plan, restored=trees))
+
+
+def _has_receipts() -> bool:
+    """Whether a cache was restored on this machine."""
+    try:
+        return any((machine_place(os.environ) / RECEIPTS).iterdir())
+    except OSError:
+        return False
 
 
 def _hold_resumed(session: Session, prepared: PreparedExperiment, directory: Path) -> None:

@@ -12,23 +12,19 @@ from ci_doctor.correctness import rules
 from ci_doctor.correctness.archive.archive import Archive, unfit
 from ci_doctor.correctness.archive.build_origin import BuildOrigin
 from ci_doctor.correctness.archive.build_words import build_of
-from ci_doctor.correctness.archive.facts import schedule_facts
 from ci_doctor.correctness.archive.matches import ArchiveMatches
 from ci_doctor.correctness.archive.near_misses import explain_near_miss
 from ci_doctor.correctness.archive.revocations import read_revocations
 from ci_doctor.correctness.evidence.outputs import Outputs
 from ci_doctor.correctness.results import Experiment, StartResult
-from ci_doctor.correctness.settings import ArchiveWrite, Arm, ArmPlan, ExperimentPlan, Rules
+from ci_doctor.correctness.settings import ArchiveWrite, Rules
 from ci_doctor.correctness.verdict.archive_licence import MANY_BUILDS
 from ci_doctor.errors import CiDoctorError
 from ci_doctor.identity.identity import Identity
-from ci_doctor.identity.read import Served, read_identity
 from ci_doctor.model.finding import Evidence, Finding
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render import formatting
-from ci_doctor.services.start_order import start_order
 from ci_doctor.store.errors import StoreError
-from ci_doctor.system.secrets.redaction import Redactor
 
 # Verdicts that rest on answers. Green runs alone would make the archive a biased sample.
 _VERDICTS_ON_ANSWERS = {
@@ -105,40 +101,6 @@ class RunArchive(Struct, frozen=True, kw_only=True):
             f"{len(skipped)} archived baseline starts could not be used",
             evidence=(Evidence(excerpt=excerpt),),
             remedy=rule.remedy,
-        )
-
-
-def identity_of(
-    plan: ExperimentPlan, arm: Arm, redactor: Redactor, ignore: Sequence[str]
-) -> Identity:
-    """The identity of an arm's servers, before they are started.
-
-    It covers machine, libraries, model, command line and schedule. `ignore` holds patterns of facts
-    that may differ.
-    """
-    arm_plan = plan.arms[arm]
-    # Requests may name several models, such as LoRA adapters.
-    models = {str(request.body["model"]) for request in plan.requests if "model" in request.body}
-    facts = schedule_facts(
-        plan.requests,
-        passes=plan.passes,
-        concurrency=plan.concurrency,
-        caches=plan.caches,
-        reset=arm_plan.reset,
-    )
-    identity = read_identity(list(_served(plan, arm_plan)), models, redactor, ignore)
-    return identity.also(Identity.of(facts))
-
-
-def _served(plan: ExperimentPlan, arm_plan: ArmPlan) -> Iterator[Served]:
-    for name in start_order(arm_plan.specs, arm_plan.names):
-        spec = arm_plan.specs[name]
-        # The environment of the arm goes on top of ours, as it does at the start.
-        yield Served(
-            name=name,
-            words=tuple(spec.words()),
-            environ={**plan.environment, **spec.env},
-            cwd=plan.services_directory / (spec.cwd or ""),
         )
 
 
