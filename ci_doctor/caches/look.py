@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads cache directories, receipts and a store: what lies where, and what a restore would do."""
 
+from itertools import islice
 from pathlib import Path
 
 from ci_doctor.caches.candidates import Candidates, read_candidates, read_names
@@ -43,24 +44,31 @@ def status_row(cache: IdentifiedCache, state: Path, source: TrustedStore | None)
 def explain(cache: IdentifiedCache, source: TrustedStore | None) -> ExplainedCache:
     """The identity fact by fact, against the nearest saved cache. Raises StoreError."""
     near = None
+    nearest_origin = None
     would = "no store is named"
-    manifests = {}
     if source is not None:
-        candidates = read_names(source, source.all_names(cache.family.name)[:_MOST])
-        manifests = candidates.manifests
-        near = nearest(cache.family, candidates.compared(manifests), cache.tiers)
         own = read_candidates(source, cache)
-        # Newer ones of other identities may have crowded out the one that would be restored.
-        would = would_restore(cache, own if own.manifests else candidates)
-    saved = manifests[near.candidate.name] if near is not None else None
+        others = _of_others(source, cache)
+        manifests = {**others.manifests, **own.manifests}
+        near = nearest(cache.family, Candidates.compared(manifests), cache.tiers)
+        would = would_restore(cache, own if own.manifests or own.refused else others)
+        if near is not None:
+            nearest_origin = saved_from(manifests[near.candidate.name])
     return ExplainedCache(
         family=cache.family.name,
         directory=str(cache.directory),
         hard=cache.hard,
         would=would,
-        nearest=saved_from(saved) if saved is not None else None,
+        nearest=nearest_origin,
         facts=_facts(cache, near),
     )
+
+
+def _of_others(source: TrustedStore, cache: IdentifiedCache) -> Candidates:
+    """The newest of other identities; many of them may be newer than the one that would be restored."""
+    own = set(source.names(cache.family.name, cache.hard))
+    names = (name for name in source.all_names(cache.family.name) if name not in own)
+    return read_names(source, islice(names, _MOST))
 
 
 def would_restore(cache: IdentifiedCache, candidates: Candidates) -> str:
