@@ -102,7 +102,8 @@ TABLE: tuple[CacheRow, ...] = (
         "TRTLLM_DG_CACHE_DIR",
         "TensorRT-LLM's DeepGEMM",
         "trtllm_deep_gemm",
-        "TensorRT-LLM deep_gemm runtime",
+        "flashinfer csrc/nv_internal/tensorrt_llm/deep_gemm/compiler.cuh",
+        "~/.tensorrt_llm",
     ),
     CacheRow(
         "CUDA_CACHE_PATH",

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. The rows of libraries that compile single kernels, of the CUDA driver, and of ccache.
 
-All of this is read in sources and issues; the rebuilds by ninja are measured.
+All of this is read in sources and issues; the rebuilds by ninja are measured, and that the digest of
+a TileLang function holds no path.
 """
 
 from ci_doctor.caches.families.family import CacheLine, CacheLineKind, Family
@@ -30,7 +31,7 @@ def _deep_gemm(
     return Family(
         name=name,
         library="DeepGEMM",
-        source="DeepGEMM csrc/jit/compiler.hpp; vllm#48190",
+        source="DeepGEMM (2026-06-23) csrc/jit/compiler.hpp; vllm 0.33, sglang 0.5.10; vllm#48190",
         variable=variable,
         subdirectory=subdirectory,
         distributions=distributions,
@@ -51,10 +52,28 @@ def _deep_gemm(
 DEEP_GEMM = _deep_gemm("deep-gemm", "DG_JIT_CACHE_DIR", ("deep-gemm", "torch"))
 VLLM_DEEP_GEMM = _deep_gemm("vllm-deep-gemm", "VLLM_CACHE_ROOT", ("vllm", "torch"), "deep_gemm")
 SGLANG_DEEP_GEMM = _deep_gemm(
-    "sglang-deep-gemm", "SGLANG_DG_CACHE_DIR", ("sglang", "torch"), lines=_SGLANG_LINES
+    "sglang-deep-gemm",
+    "SGLANG_DG_CACHE_DIR",
+    # The copy of DeepGEMM is in the wheel of the kernels, which has had both names.
+    ("sglang", "sglang-kernel", "sgl-kernel", "torch"),
+    lines=_SGLANG_LINES,
 )
-TRTLLM_DEEP_GEMM = _deep_gemm(
-    "trtllm-deep-gemm", "TRTLLM_DG_CACHE_DIR", ("tensorrt-llm", "flashinfer-python", "torch")
+TRTLLM_DEEP_GEMM = Family(
+    name="trtllm-deep-gemm",
+    library="TensorRT-LLM's DeepGEMM",
+    source="flashinfer-python 0.7.2 csrc/nv_internal/tensorrt_llm/deep_gemm/compiler.cuh, runtime.cuh",
+    variable="TRTLLM_DG_CACHE_DIR",
+    # FlashInfer brings a copy of it, and TensorRT-LLM needs FlashInfer.
+    distributions=("flashinfer-python", "tensorrt-llm", "torch"),
+    environment=("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "TRTLLM_DG_NVCC_COMPILER"),
+    # The name of a kernel has its shapes alone: neither version, flags nor paths.
+    hard=(*HOST, *GPU, "nvcc"),
+    soft=SOFT,
+    merge=Merge.WHOLE_DIRECTORIES,
+    group=2,
+    markers=("*_kernel.cubin",),
+    exclude=(*LOCKS, "tmp/*"),
+    compiled=("*_kernel.cubin",),
 )
 
 # ninja decides by modification times and by absolute paths in build.ninja, .ninja_log and
@@ -64,27 +83,39 @@ _NINJA_PATH = ("python.environment", "cuda.home", "cache.root", "package.times")
 FLASHINFER = Family(
     name="flashinfer",
     library="FlashInfer",
-    source="flashinfer/jit/env.py, jit/core.py",
+    source="flashinfer-python 0.7.2 jit/env.py, core.py, cpp_ext.py, cute_dsl_core.py",
     variable="FLASHINFER_WORKSPACE_BASE",
-    distributions=("flashinfer-python", "torch"),
-    environment=(*_NVCC_ENVIRONMENT, "FLASHINFER_CUDA_ARCH_LIST", "FLASHINFER_EXTRA_CUDAFLAGS"),
+    # Its headers and its calls are those of TVM FFI.
+    distributions=("flashinfer-python", "apache-tvm-ffi", "torch"),
+    environment=(
+        *_NVCC_ENVIRONMENT,
+        "FLASHINFER_CUDA_ARCH_LIST",
+        "FLASHINFER_EXTRA_CFLAGS",
+        "FLASHINFER_EXTRA_CUDAFLAGS",
+        "FLASHINFER_EXTRA_LDFLAGS",
+        "FLASHINFER_NVCC",
+        "FLASHINFER_JIT_DEBUG",
+        "FLASHINFER_JIT_LINEINFO",
+        "CUTE_DSL_ARCH",
+    ),
     hard=(*HOST, "python.abi", *GPU, "nvcc", "compiler", "torch.cuda"),
     path=_NINJA_PATH,
     soft=SOFT,
     merge=Merge.WHOLE_DIRECTORIES,
     group=4,
-    markers=(".ninja_log", ".ninja_deps"),
-    exclude=(*LOCKS, "cubins/*", "*.log"),
-    compiled=("*.so",),
+    markers=(".ninja_log", ".ninja_deps", "*_cute_dsl/meta.json"),
+    exclude=(*LOCKS, "cubins/*", "*/cached_ops/tmp/*", "*.log"),
+    # A kernel in CuTe DSL is an object file for itself.
+    compiled=("*.so", "*_cute_dsl/*.o"),
     # "Loading JIT ops" is logged whether or not something is built, so it proves nothing.
 )
 TVM_FFI = Family(
     name="tvm-ffi",
     library="TVM FFI",
-    source="tvm-ffi python/tvm_ffi/cpp/extension.py",
+    source="apache-tvm-ffi 0.1.15 cpp/extension.py",
     variable="TVM_FFI_CACHE_DIR",
     distributions=("apache-tvm-ffi", "torch"),
-    environment=_NVCC_ENVIRONMENT,
+    environment=("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "TVM_FFI_CUDA_ARCH_LIST"),
     # The key has no version of CUDA.
     hard=(*HOST, "python.abi", *GPU, "nvcc", "compiler", "torch.cuda"),
     path=_NINJA_PATH,
@@ -92,22 +123,23 @@ TVM_FFI = Family(
     merge=Merge.WHOLE_DIRECTORIES,
     group=1,
     markers=(".ninja_log", ".ninja_deps"),
-    exclude=LOCKS,
+    exclude=(*LOCKS, "lock"),
     compiled=("*.so",),
 )
 TILELANG = Family(
     name="tilelang",
     library="TileLang",
-    source="tilelang/env.py, tilelang/cache/kernel_cache.py",
+    source="tilelang 0.1.12 and 0.1.15 env.py, cache/kernel_cache.py, autotuner/tuner.py; measured",
     variable="TILELANG_CACHE_DIR",
     distributions=("tilelang", "torch"),
     environment=_NVCC_ENVIRONMENT,
+    # The key has the function, its target and the version of TileLang, and no path.
     hard=(*HOST, "python.abi", *GPU, "nvcc", "compiler"),
-    path=("python.environment", "cuda.home"),
     soft=SOFT,
     merge=Merge.WHOLE_DIRECTORIES,
-    group=1,
-    exclude=(*LOCKS, "tmp/*"),
+    # VERSION/PLATFORM/kernels/KEY, beside `cuda-binaries` and `autotuner`.
+    group=4,
+    exclude=(*LOCKS, "*/.staging/*", ".*.tmp.*"),
     compiled=("*.so", "*.cubin"),
     lines=(
         CacheLine(
@@ -120,13 +152,24 @@ TILELANG = Family(
 CUTE_DSL = Family(
     name="cute-dsl",
     library="CuTe DSL",
-    source="CUTLASS documentation, CuTe DSL JIT caching",
+    source="nvidia-cutlass-dsl-libs-core 4.8.1 base_dsl/dsl.py, cache_helpers.py, env_manager.py",
     variable="CUTE_DSL_CACHE_DIR",
-    distributions=("nvidia-cutlass-dsl",),
+    # The first one holds no code of its own.
+    distributions=(
+        "nvidia-cutlass-dsl",
+        "nvidia-cutlass-dsl-libs-core",
+        "nvidia-cutlass-dsl-libs-base",
+        "nvidia-cutlass-dsl-libs-cu12",
+        "nvidia-cutlass-dsl-libs-cu13",
+    ),
     environment=("CUTE_DSL_ARCH",),
     hard=(*HOST, "python.abi", *GPU),
+    # The key is a digest of the MLIR, in which the path of each source file stands, and of the paths of
+    # the libraries.
+    path=("python.environment",),
     soft=SOFT,
     exclude=LOCKS,
+    compiled=("*.mlir",),
 )
 CUDA = Family(
     name="cuda",

@@ -44,13 +44,67 @@ def test_every_line_of_a_family_is_one_that_its_library_logs(family: Family) -> 
         ("vllm-deep-gemm", "/h/.cache/vllm/deep_gemm"),
         ("flashinfer", "/h/.cache/flashinfer"),
         ("ccache", "/h/.cache/ccache"),
-        ("trtllm-deep-gemm", None),
+        ("trtllm-deep-gemm", "/h/.tensorrt_llm"),
+        ("cute-dsl", "/tmp/ci/cutlass_python_cache"),
+        ("sglang-deep-gemm", "/h/.cache/deep_gemm"),
+        ("tvm-ffi", "/h/.cache/tvm-ffi"),
+        ("tilelang", "/h/.tilelang/cache"),
     ],
 )
-def test_each_cache_lies_where_its_library_has_it(name: str, directory: str | None) -> None:
-    found = directory_of(FAMILIES[name], {"HOME": "/h", "USER": "ci"})
+def test_each_cache_lies_where_its_library_has_it(name: str, directory: str) -> None:
+    assert directory_of(FAMILIES[name], {"HOME": "/h", "USER": "ci"}) == Path(directory)
 
-    assert found == (Path(directory) if directory else None)
+
+def test_without_a_home_nobody_knows_where_a_cache_lies() -> None:
+    assert directory_of(FAMILIES["triton"], {"USER": "ci"}) is None
+
+
+# As the libraries' published sources name what they write (`Family.source`).
+GRAPH = "a1/rank_0_0/backbone/artifact_compile_range_1_8192_subgraph_0"
+TILE = "0.1.15/linux-x86_64/kernels/9f"
+OPERATION = "0.7.2.post1/90a/cached_ops"
+SHAPES = "cache/gemm_4096_7168_64_128_128_1_5_1_normal"
+
+
+@pytest.mark.parametrize(
+    ("name", "compiled", "group"),
+    [
+        ("vllm", GRAPH, "a1"),
+        ("vllm-aot", "5f/rank_0_0/model", "5f"),
+        ("vllm-deep-gemm", "cache/kernel.gemm.1f/kernel.cubin", "cache/kernel.gemm.1f"),
+        ("trtllm-deep-gemm", f"{SHAPES}/nvrtc_kernel.cubin", SHAPES),
+        ("flashinfer", f"{OPERATION}/norm/norm.so", f"{OPERATION}/norm"),
+        ("flashinfer", f"{OPERATION}/norm_sm90a_cute_dsl/k.o", f"{OPERATION}/norm_sm90a_cute_dsl"),
+        ("tvm-ffi", "add_0f/add.so", "add_0f"),
+        ("tilelang", f"{TILE}/kernel_lib.so", TILE),
+        ("cute-dsl", "cute_dsl_1f.mlir", "cute_dsl_1f.mlir"),
+    ],
+)
+def test_what_a_compile_makes_counts_and_is_restored_with_its_group(
+    name: str, compiled: str, group: str
+) -> None:
+    family = FAMILIES[name]
+
+    assert family.is_compiled(compiled)
+    assert family.group_of(compiled) == group
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("flashinfer", f"{OPERATION}/tmp/norm.lock"),
+        ("flashinfer", f"{OPERATION}/tmp/flashinfer_jit.ninja"),
+        ("flashinfer", "cubins/a.cubin"),
+        ("tvm-ffi", "add_0f/lock"),
+        ("tilelang", "0.1.15/linux-x86_64/.staging/1_2/kernel_lib.so"),
+        ("tilelang", f"{TILE}/.kernel_lib.7_ab.tmp.so"),
+        ("cute-dsl", "tmp.pid_1_2/cute_dsl_1f.mlir"),
+        ("trtllm-deep-gemm", "tmp/gemm_1/nvcc_kernel.cubin"),
+        ("vllm-aot", "5f/rank_0_0/model.77.tmp"),
+    ],
+)
+def test_unfinished_work_is_not_saved(name: str, path: str) -> None:
+    assert FAMILIES[name].excludes(path)
 
 
 def test_the_precompiled_headers_do_not_follow_the_variable_of_the_cache() -> None:
