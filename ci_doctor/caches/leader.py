@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from ci_doctor.errors import UsageError
 from ci_doctor.store.errors import StoreError, StoreFailure
 from ci_doctor.system.files.atomic import write_atomically
 
@@ -67,14 +68,17 @@ def once(
         if earlier is not None:
             return Agreed(content=earlier, is_shared=True)
         done = work()
-        _keep(result, done)
+        # On a full disk the next process does the work again.
+        with contextlib.suppress(UsageError):
+            _keep(result, done)
     return Agreed(content=done.content, is_shared=False)
 
 
 def forget(directory: Path) -> None:
-    """Remove all results: the store holds something new."""
+    """Remove all results: the store holds something new. One that cannot be removed expires soon."""
     for path in directory.glob("*.json"):
-        path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            path.unlink()
 
 
 def _earlier(path: Path, is_current: Callable[[bytes], bool]) -> bytes | None:

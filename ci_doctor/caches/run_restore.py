@@ -14,7 +14,7 @@ from ci_doctor.caches.restore import RestoreWork, restore_all
 from ci_doctor.caches.targets import tier_of
 from ci_doctor.model.facts.cache import RestoreCacheFacts
 from ci_doctor.store.deadline import Deadline
-from ci_doctor.store.errors import StoreError
+from ci_doctor.store.errors import StoreError, file_system_error
 from ci_doctor.system.files.directories import make_directory
 
 # A job's ranks start within seconds. What is missing may be saved at any time.
@@ -42,13 +42,21 @@ def run_restore(
 
     try:
         leaders = work.state / "leaders"
-        make_directory(leaders, 0o700)
+        _make(leaders)
         agreed = once(leaders, _key(work), deadline.left(), transfer, is_current)
     except StoreError as error:
         # It has only waited.
         return msgspec.structs.replace(_problem(location, error), is_shared=True)
     facts = msgspec.json.decode(agreed.content, type=RestoreCacheFacts)
     return msgspec.structs.replace(facts, is_shared=agreed.is_shared)
+
+
+def _make(leaders: Path) -> None:
+    """Raises StoreError."""
+    try:
+        make_directory(leaders, 0o700)
+    except OSError as error:
+        raise file_system_error("make", leaders, error) from error
 
 
 def _transfer(

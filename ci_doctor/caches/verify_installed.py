@@ -2,6 +2,8 @@
 """Reads restored trees: whether each file is as it was installed."""
 
 import hashlib
+import os
+import stat
 from pathlib import Path
 
 from ci_doctor.caches.receipt import InstalledFile, Receipt, receipts_of
@@ -9,6 +11,8 @@ from ci_doctor.caches.targets import CacheTarget
 from ci_doctor.model.facts.cache import VerifiedCache
 
 _MOST_NAMED = 20
+# What is a file now may be a pipe in a moment, and a link leads anywhere.
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def verify_installed(targets: tuple[CacheTarget, ...], state: Path) -> tuple[VerifiedCache, ...]:
@@ -38,7 +42,10 @@ def _verify(receipt: Receipt) -> VerifiedCache:
 
 def _is_as_installed(path: Path, file: InstalledFile) -> bool:
     """Without a digest the file was relocated, and its time alone says whether it changed."""
+    status = path.lstat()
+    if not stat.S_ISREG(status.st_mode):
+        return False
     if not file.sha256:
-        return path.lstat().st_mtime_ns == file.mtime_ns
-    with path.open("rb") as content:
+        return status.st_mtime_ns == file.mtime_ns
+    with os.fdopen(os.open(path, _READ), "rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest() == file.sha256

@@ -5,6 +5,7 @@ vLLM names a directory by a digest of its environment, its configuration, the tr
 compiler, and writes all four into it (vllm 0.33 compilation/backends.py).
 """
 
+import os
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
@@ -14,6 +15,7 @@ from ci_doctor.caches.receipt import Receipt
 from ci_doctor.caches.scan import ScannedFile
 
 _FILE_BYTES = 1 << 20
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _MOST = 8
 
 
@@ -61,9 +63,9 @@ def causes_of_choice(chosen: str, family: Family, receipt: Receipt) -> tuple[str
 
 
 def _content(path: Path) -> bytes:
-    """Nothing if it cannot be read."""
+    """Nothing if it cannot be read; a pipe in its place is at its end."""
     try:
-        with path.open("rb") as file:
+        with os.fdopen(os.open(path, _READ), "rb") as file:
             return file.read(_FILE_BYTES)
     except OSError:
         return b""

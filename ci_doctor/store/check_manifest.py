@@ -10,7 +10,14 @@ from typing import Final
 
 from ci_doctor.store.errors import DamagedError, LimitError
 from ci_doctor.store.limits import StoreLimits
-from ci_doctor.store.manifest import FRAME_BYTES, PACK_BYTES, FileEntry, Manifest, StoredFrame
+from ci_doctor.store.manifest import (
+    FRAME_BYTES,
+    PACK_BYTES,
+    ColdCost,
+    FileEntry,
+    Manifest,
+    StoredFrame,
+)
 
 _COMPONENT_BYTES: Final = 255
 MOST_COMPONENTS: Final = 128
@@ -20,6 +27,10 @@ _NO_NAMES: Final = frozenset({"", ".", ".."})
 # No file of a cache has these: they deceive a reader of a message, or end a name early.
 _BAD_CHARACTER: Final = re.compile(r"[\x00-\x1f\x7f\\]")
 _MOST_NS: Final = 2**62  # in the year 2116
+# Of a cost: three years, and more of anything than a job has.
+_MOST_S: Final = 1e8
+_MOST: Final = 10**9
+_MOST_GPUS: Final = 10**5
 # What zstd makes of 4 MiB of noise (ZSTD_compressBound), generously.
 MOST_FRAME_BYTES: Final = FRAME_BYTES + FRAME_BYTES // 128
 
@@ -43,20 +54,41 @@ def check_manifest(manifest: Manifest, limits: StoreLimits) -> None:
     frames = manifest.frames
     for entry in manifest.files:
         _check_entry(entry, frames, limits)
+    _check_ratio(manifest, limits)
+    if manifest.cold is not None:
+        _check_cost(manifest.cold)
 
 
 def _check_counts(manifest: Manifest, limits: StoreLimits) -> None:
     files = len(manifest.files)
     content = manifest.bytes()
-    stored = sum(frame.bytes for frame in manifest.frames)
     if not is_segment(manifest.family):
         raise DamagedError("the manifest names no family")
     if files > limits.files:
         raise LimitError(f"the manifest has {files} files, more than {limits.files}")
     if content > limits.bytes:
         raise LimitError(f"the manifest has {content} bytes of files, more than {limits.bytes}")
+
+
+def _check_ratio(manifest: Manifest, limits: StoreLimits) -> None:
+    """Of frames that a file needs, each place counts once, whatever number of times it is listed."""
+    content = manifest.bytes()
+    frames = manifest.frames
+    used = {piece.frame for entry in manifest.files for piece in entry.pieces}
+    places = {
+        (manifest.packs[frames[index].pack].sha256, frames[index].offset): frames[index].bytes
+        for index in used
+    }
+    stored = sum(places.values())
     if content > limits.ratio * max(stored, 1):
         raise LimitError(f"{content} bytes of files for {stored} stored: above 1:{limits.ratio}")
+
+
+def _check_cost(cold: ColdCost) -> None:
+    """Raise DamagedError for a cost that no job has, such as one without end."""
+    is_cost = 0 <= cold.seconds <= _MOST_S
+    if not is_cost or not 0 <= cold.compiled <= _MOST or not 0 <= cold.gpus <= _MOST_GPUS:
+        raise DamagedError("the manifest names a cost that no job has")
 
 
 def _check_packs(manifest: Manifest) -> None:

@@ -166,12 +166,13 @@ def encode(manifest: Manifest) -> bytes:
 def decode(content: bytes, limits: StoreLimits) -> Manifest:
     """The manifest in stored bytes. Its values are not checked yet: check_manifest() does that.
 
-    Raises LimitError if its JSON is larger than the limit, or holds far more lists than its files need.
+    Raises LimitError if its JSON is larger than the limit, or holds far more lists or texts than its files need.
     DamagedError if it is no manifest, or of another schema.
     """
     raw = decompress(content, limits.manifest_bytes)
     # A list costs 20 times its JSON in memory, so they are counted before they are made.
-    if raw.count(b"[") > 8 * limits.files + 1024:
+    # A text, which has two quotes, costs 10 times: a file has two of them, a frame one.
+    if raw.count(b"[") > 8 * limits.files + 1024 or raw.count(b'"') > 6 * limits.files + 65536:
         raise LimitError("the manifest has too many entries")
     try:
         schema = msgspec.json.decode(raw, type=_Version).schema

@@ -82,3 +82,17 @@ def test_who_waits_too_long_is_told_so(tmp_path: Path) -> None:
 
     with pytest.raises(StoreError, match="another process restores the same caches"):
         once(tmp_path, "key", 60, nested, lambda _: True)
+
+
+def test_a_result_that_cannot_be_kept_is_the_callers_all_the_same(tmp_path: Path) -> None:
+    (tmp_path / "key.json").mkdir()
+
+    assert do(tmp_path) == do(tmp_path) == Agreed(content=b"1", is_shared=False)
+
+
+def test_a_result_that_cannot_be_forgotten_ends_nothing(tmp_path: Path) -> None:
+    (tmp_path / "key.json").mkdir()
+
+    forget(tmp_path)
+
+    assert do(tmp_path).content == b"1"

@@ -111,3 +111,14 @@ def test_factors_that_cannot_be_read_are_no_cause(vllm: Vllm) -> None:
     effect = vllm.effect()
 
     assert (effect.effect, effect.causes) == ("inert", ())
+
+
+def test_a_pipe_in_place_of_the_factors_holds_nobody_up(vllm: Vllm) -> None:
+    vllm.write("bbbb", {"VLLM_USE_V1": "0"}, RESTORED_NS + 1)
+    chosen = vllm.root / "bbbb" / "rank_0_0" / "backbone"
+    (chosen / "cache_key_factors.json").unlink()
+    os.mkfifo(chosen / "cache_key_factors.json")
+
+    effect = vllm.effect({"vllm": LogWords(directories=(str(chosen),))})
+
+    assert (effect.effect, effect.causes) == ("inert", ())

@@ -7,7 +7,9 @@ from ci_doctor.store.check_manifest import check_manifest, check_paths
 from ci_doctor.store.errors import DamagedError, LimitError
 from ci_doctor.store.limits import StoreLimits
 from ci_doctor.store.manifest import (
+    FRAME_BYTES,
     SCHEMA,
+    ColdCost,
     FileEntry,
     FilePiece,
     Manifest,
@@ -125,6 +127,47 @@ def test_more_than_a_limit_is_refused(limits: StoreLimits, cause: str) -> None:
 
 def large(*pieces: FilePiece) -> FileEntry:
     return replace(ENTRY, bytes=sum(piece.bytes for piece in pieces), pieces=pieces)
+
+
+PACK_OF_8_MIB = replace(PACK, bytes=8 << 20)
+BOMB = replace(FRAME, bytes=1000, raw_bytes=FRAME_BYTES)
+NOISE = replace(FRAME, offset=1000, bytes=FRAME_BYTES, raw_bytes=FRAME_BYTES)
+
+
+@pytest.mark.parametrize(
+    ("packs", "frames"),
+    [
+        pytest.param((PACK_OF_8_MIB,), (BOMB,) * 8 + (NOISE,), id="a-frame-of-no-file"),
+        pytest.param((PACK_OF_8_MIB,), (BOMB,) * 200, id="one-place-many-times"),
+        pytest.param(
+            (PACK_OF_8_MIB,) * 200,
+            tuple(replace(BOMB, pack=number) for number in range(200)),
+            id="one-pack-many-times",
+        ),
+    ],
+)
+def test_stored_bytes_that_are_not_there_allow_no_bomb(
+    packs: tuple[PackReference, ...], frames: tuple[StoredFrame, ...]
+) -> None:
+    pieces = [FilePiece(frame=number, offset=0, bytes=FRAME_BYTES) for number in range(8)]
+    manifest = replace(MANIFEST, packs=packs, frames=frames, files=(large(*pieces),))
+
+    with pytest.raises(LimitError, match="1:200"):
+        check_manifest(manifest, StoreLimits())
+
+
+@pytest.mark.parametrize(
+    "cold",
+    [
+        ColdCost(seconds=-1.0, compiled=1, gpus=1, source="log"),
+        ColdCost(seconds=1e300, compiled=1, gpus=1, source="log"),
+        ColdCost(seconds=1.0, compiled=-1, gpus=1, source="log"),
+        ColdCost(seconds=1.0, compiled=1, gpus=10**9, source="log"),
+    ],
+)
+def test_a_cost_that_no_job_has_is_refused(cold: ColdCost) -> None:
+    with pytest.raises(DamagedError, match="cost"):
+        check_manifest(replace(MANIFEST, cold=cold), StoreLimits())
 
 
 @pytest.mark.parametrize(

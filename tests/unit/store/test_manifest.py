@@ -33,6 +33,14 @@ def test_lists_are_counted_before_they_are_made() -> None:
         decode(compress(b"[" + b"[0,0,0]," * 3000 + b"0]"), StoreLimits(files=10))
 
 
+def test_facts_are_counted_before_they_are_made() -> None:
+    facts = {str(number): "" for number in range(40_000)}
+    many = msgspec.structs.replace(MANIFEST, hard=IdentityTier(facts=facts))
+
+    with pytest.raises(LimitError, match="too many entries"):
+        decode(encode(many), StoreLimits(files=10))
+
+
 def test_a_frame_that_declares_too_much_is_not_decompressed() -> None:
     with pytest.raises(LimitError, match="declares 1000 bytes"):
         decompress(compress(bytes(1000)), 999)
