@@ -26,11 +26,14 @@ from ci_doctor.caches.wording import differences_in_words, origin_at
 from ci_doctor.errors import UsageError
 from ci_doctor.model.facts.cache import RestoredCache
 from ci_doctor.store.deadline import Deadline
-from ci_doctor.store.errors import DamagedError, StoreError
+from ci_doctor.store.errors import StoreError, StoreFailure
 from ci_doctor.store.manifest import Manifest
 from ci_doctor.store.restore import RestoredTree, RestoreRules, restore_tree
 
 Tell = Callable[[str], None]
+
+# What is wrong with one saved cache, and says nothing of the others: cut, changed, a pack is gone.
+_OF_ONE = frozenset({StoreFailure.DAMAGED, StoreFailure.MISSING})
 
 
 class RestoreWork(Struct, frozen=True, kw_only=True):
@@ -75,7 +78,9 @@ def _restore(work: RestoreWork, cache: IdentifiedCache, earlier: Receipt | None)
         manifest = left.pop(candidate.name)
         try:
             tree = _install(work, cache, manifest, is_moved=isinstance(decision, Relocate))
-        except DamagedError as error:
+        except StoreError as error:
+            if error.reason not in _OF_ONE:
+                raise
             # An older one may be whole.
             refused.append(error.message)
             continue
@@ -182,7 +187,7 @@ def _nothing(cache: IdentifiedCache, candidates: Candidates, refused: list[str])
 
 
 def _failed(cache: IdentifiedCache, error: StoreError) -> RestoredCache:
-    result = "refused" if isinstance(error, DamagedError) else "failed"
+    result = "refused" if error.reason in _OF_ONE else "failed"
     return _without(cache, result, error.message)
 
 

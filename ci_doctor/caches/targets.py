@@ -120,9 +120,10 @@ def _target(word: str, own: Mapping[str, OwnFamily], environ: Mapping[str, str])
 
 def _check_place(word: str, place: Path, environ: Mapping[str, str]) -> None:
     """Raise UsageError if all of it would be sent to a store: the checkout, the home, the machine."""
-    real = place.resolve()
+    # Not Path.resolve(), which raises for a loop of links; who restores there hears of it.
+    real = os.path.realpath(place)
     for name, inside in (("checkout", Path.cwd()), ("home", Path(environ.get("HOME", "/")))):
-        if inside.resolve().is_relative_to(real):
+        if Path(os.path.realpath(inside)).is_relative_to(real):
             message = f"--family {word}: {place} holds the {name}, so it is no cache"
             raise UsageError(message, hint="name the directory of the cache alone")
 

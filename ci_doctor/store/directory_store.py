@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from ci_doctor.store.errors import StoreError, StoreFailure, TooLargeError, file_system_error
+from ci_doctor.store.errors import DamagedError, TooLargeError, file_system_error
 from ci_doctor.store.object_names import TEMPORARY, check_object_name
 from ci_doctor.store.objects import StoredObject
 from ci_doctor.system.files.directories import make_directory
@@ -76,8 +76,7 @@ class DirectoryStore:
         except OSError as error:
             raise file_system_error("read", self._path(name), error) from error
         if len(content) != length:
-            message = f"{self._path(name)} ends before byte {offset + length}"
-            raise StoreError(StoreFailure.DAMAGED, message)
+            raise DamagedError(f"{self._path(name)} ends before byte {offset + length}")
         return content
 
     def create(self, name: str, content: bytes) -> bool:
@@ -125,12 +124,12 @@ class DirectoryStore:
         return self.directory / name
 
     def _open(self, name: str) -> int:
-        """A descriptor of the regular file; OSError if it is anything else."""
+        """A descriptor of the regular file. Raises OSError, and DamagedError if it is anything else."""
         path = self._path(name)
         descriptor = os.open(path, _READ)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
-            raise OSError(errno.EINVAL, "it is no regular file")
+            raise DamagedError(f"{path} is no regular file")
         return descriptor
 
     def _create(self, path: Path, content: bytes) -> bool:

@@ -13,7 +13,7 @@ from urllib.parse import SplitResult
 
 from ci_doctor.model.distribution import install_extra
 from ci_doctor.store.deadline import Deadline
-from ci_doctor.store.errors import StoreError, StoreFailure, TooLargeError
+from ci_doctor.store.errors import DamagedError, StoreError, StoreFailure, TooLargeError
 from ci_doctor.store.object_names import check_object_name
 from ci_doctor.store.objects import StoredObject
 from ci_doctor.store.remote_errors import credentials_hint, remote_error
@@ -58,8 +58,7 @@ class RemoteStore:
         check_object_name(name)
         content = self._answer("read", name, self._range(name, offset, length))
         if len(content) != length:
-            message = f"{self.location}/{name} ends before byte {offset + length}"
-            raise StoreError(StoreFailure.DAMAGED, message)
+            raise DamagedError(f"{self.location}/{name} ends before byte {offset + length}")
         return content
 
     def create(self, name: str, content: bytes) -> bool:

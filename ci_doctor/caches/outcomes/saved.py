@@ -13,8 +13,10 @@ from ci_doctor.model.verdict import Verdict
 def save_outcome(facts: SaveCacheFacts, *, strict: bool) -> Outcome:
     """The outcome. Without `strict` there is no verdict: the job has succeeded already."""
     findings = tuple(_findings(facts))
+    has_failed = facts.problem is not None or any(each.result == "failed" for each in facts.caches)
+    worst = Verdict.INFRA if has_failed else None
     return Outcome(
-        verdict=verdict_of(findings, Verdict.INFRA, strict=strict),
+        verdict=verdict_of(findings, worst, strict=strict),
         summary=_summary(facts),
         findings=findings,
         tables=_tables(facts),

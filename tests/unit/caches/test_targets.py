@@ -35,3 +35,13 @@ def test_the_home_directory_is_no_cache_and_one_below_it_is(tmp_path: Path) -> N
         targets_of([f"mine={tmp_path}"], {}, home)
     (target,) = targets_of([f"mine={tmp_path / 'cache'}"], {}, home)
     assert target.directory == tmp_path / "cache"
+
+
+def test_a_directory_that_is_a_loop_of_links_is_one_that_cannot_be_restored_to(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+
+    (target,) = targets_of([f"mine={tmp_path / 'loop'}"], {}, {"HOME": "/nowhere"})
+
+    assert target.directory == tmp_path / "loop"

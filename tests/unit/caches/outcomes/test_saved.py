@@ -1,0 +1,39 @@
+"""What was saved, as an outcome."""
+
+import pytest
+
+from ci_doctor.caches.outcomes.saved import save_outcome
+from ci_doctor.model.facts.cache import SaveCacheFacts, SavedCache
+from ci_doctor.model.verdict import Verdict
+
+
+def facts(result: str, *, skipped: int = 0, problem: str | None = None) -> SaveCacheFacts:
+    cache = SavedCache(
+        family="triton", directory="/c", result=result, reason="x is a link", skipped=skipped
+    )
+    return SaveCacheFacts(
+        store="/s", scope="local", is_signed=False, caches=(cache,), problem=problem
+    )
+
+
+@pytest.mark.parametrize(
+    ("saved", "verdict"),
+    [
+        (facts("saved"), Verdict.PASS),
+        (facts("empty"), Verdict.PASS),
+        (facts("saved", skipped=2), Verdict.PASS),
+        (facts("failed"), Verdict.INFRA),
+        (facts("saved", problem="no answer"), Verdict.INFRA),
+    ],
+)
+def test_a_strict_save_fails_if_a_cache_is_not_saved_and_not_for_a_link_in_it(
+    saved: SaveCacheFacts, verdict: Verdict
+) -> None:
+    assert save_outcome(saved, strict=True).verdict is verdict
+    assert save_outcome(saved, strict=False).verdict is None
+
+
+def test_what_was_left_out_is_a_warning() -> None:
+    (finding,) = save_outcome(facts("saved", skipped=2), strict=True).findings
+
+    assert (finding.rule, finding.severity.value) == ("cache/not-saved", "warning")
