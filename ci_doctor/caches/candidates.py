@@ -14,6 +14,8 @@ from ci_doctor.store.trust.untrusted import UntrustedError
 
 # The newest first: an older one rarely differs in more than its branch.
 _MOST = 8
+# With those that are refused: whoever can write to a store can put any number of them before the others.
+_MOST_READ = 40
 
 
 class Candidates(Struct, frozen=True, kw_only=True):
@@ -37,15 +39,17 @@ class Candidates(Struct, frozen=True, kw_only=True):
 
 def read_candidates(source: TrustedStore, cache: IdentifiedCache) -> Candidates:
     """The trusted manifests of a family and a hard identity. Raises StoreError."""
-    return read_names(source, source.names(cache.family.name, cache.hard)[:_MOST])
+    return read_names(source, source.names(cache.family.name, cache.hard)[:_MOST_READ], _MOST)
 
 
-def read_names(source: TrustedStore, names: Iterable[str]) -> Candidates:
-    """The trusted manifests among `names`. Raises StoreError."""
+def read_names(source: TrustedStore, names: Iterable[str], most: int | None = None) -> Candidates:
+    """The trusted manifests among `names`, the first `most` of them. Raises StoreError."""
     manifests: dict[str, Manifest] = {}
     warnings: dict[str, str] = {}
     refused: list[str] = []
     for name in names:
+        if len(manifests) == most:
+            break
         try:
             candidate = source.read(name)
         except (UntrustedError, DamagedError, TooLargeError) as error:

@@ -43,7 +43,9 @@ def verify_store(
         deadline.check("verifying the store")
         try:
             size += _verified_bytes(source, pack)
-        except DamagedError as error:
+        except StoreError as error:
+            if error.is_of_whole_store:
+                raise
             damaged.append(error.message)
     return VerifiedStore(manifests=manifests, packs=len(packs), bytes=size, damaged=tuple(damaged))
 

@@ -41,6 +41,15 @@ def test_a_manifest_above_the_limit_is_refused_and_leaves_the_older_ones() -> No
     assert candidates.refused == ("it has more than 64 bytes",)
 
 
+def test_many_that_nobody_trusts_do_not_hide_the_one_that_somebody_signed() -> None:
+    junk = {f"junk {number}": TooLargeError("junk") for number in range(20)}
+
+    candidates = read_names(Source(dict(junk)), [*junk, "old", "older"], most=1)  # type: ignore[arg-type]
+
+    assert list(candidates.manifests) == ["old"]
+    assert len(candidates.refused) == 20
+
+
 def test_a_store_that_does_not_answer_ends_the_look() -> None:
     silent = StoreError(StoreFailure.TIMEOUT, "no answer")
 
