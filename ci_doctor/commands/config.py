@@ -14,7 +14,7 @@ from ci_doctor.config.decoding import DEFAULT, decode_section
 from ci_doctor.config.exit_codes import read_exit_codes
 from ci_doctor.config.loading import Config, load_config
 from ci_doctor.configuration import SETTINGS, configuration_schema
-from ci_doctor.model.facts.config import ConfigFacts, ConfigValue
+from ci_doctor.model.facts.config import ConfigFacts, ConfigSchemaFacts, ConfigValue
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.table import Table, row
 from ci_doctor.services.configured import service_specs
@@ -40,14 +40,24 @@ def show(session: Session, config_path: Path | None) -> int:
 
 
 @config.command("schema")
-def schema() -> None:
-    r"""Print the JSON Schema of ci-doctor.toml, for editors.
+@output_options
+@pass_session
+def schema(session: Session) -> int:
+    """Print the JSON Schema of ci-doctor.toml, for editors.
 
     \b
-    ci-doctor config schema > ci-doctor.schema.json
-    and as the first line of ci-doctor.toml: #:schema ./ci-doctor.schema.json
-    """
-    click.echo(json.dumps(configuration_schema(), ensure_ascii=False, indent=2))
+        ci-doctor config schema > ci-doctor.schema.json
+        sed -i '1i #:schema ./ci-doctor.schema.json' ci-doctor.toml
+    """  # noqa: D301 - a backspace is how click is told to keep a line
+    session.claim()
+    written = configuration_schema()
+    outcome = Outcome(
+        verdict=None,
+        summary=f"the schema of {len(written['properties'])} sections",
+        facts=ConfigSchemaFacts(configuration=written),
+    )
+    text = json.dumps(written, ensure_ascii=False, indent=2)
+    return session.finish(outcome, on_stdout=True, text=text)
 
 
 def describe(loaded: Config) -> Outcome:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. The facts of `ci-doctor config show`."""
+"""Pure. The facts of `ci-doctor config show` and `ci-doctor config schema`."""
 
 from typing import Any
 
@@ -19,3 +19,9 @@ class ConfigFacts(Facts, frozen=True, kw_only=True):
     """Every value by its section and key."""
 
     values: dict[str, dict[str, ConfigValue]]
+
+
+class ConfigSchemaFacts(Facts, frozen=True, kw_only=True):
+    """The JSON Schema of `ci-doctor.toml`."""
+
+    configuration: dict[str, Any]
