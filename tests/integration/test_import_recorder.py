@@ -218,6 +218,30 @@ def test_a_cycle_is_entered_from_both_sides(program: Program, hold: str) -> None
     assert program.of("deadlock")
 
 
+@pytest.mark.parametrize(("late", "other"), [("one", "two"), ("two", "one")])
+def test_the_import_that_came_before_the_late_module_is_the_one_that_fails(
+    program: Program, late: str, other: str
+) -> None:
+    text = """
+        import threading
+        def enter():
+            import two
+        thread = threading.Thread(target=enter)
+        thread.start()
+        try:
+            import one
+        except ImportError:
+            pass
+        thread.join()
+    """
+
+    program.run(text, hold=f"late {late} {other} 20")
+
+    # CPython gives way to the thread that waits last, whichever thread the machine runs first.
+    ((*_, name, _, held, raised),) = program.of("deadlock")
+    assert (name, held[0], raised) == (late, other, True)
+
+
 def test_a_hold_ends_when_nobody_comes(program: Program) -> None:
     ran = program.run("import lazy\nprint(lazy.thing)", hold="exec lazy - 0.05")
     assert (ran.stdout, ran.stderr) == ("1\n", "")

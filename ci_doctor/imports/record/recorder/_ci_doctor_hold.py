@@ -10,10 +10,13 @@ come about by itself: no thread stops for longer than the limit, and each delay 
 - `together X Y`: a thread that holds X and is about to lock Y waits until another thread holds Y,
   and the other way round.
 - `late X Y`: in addition, a thread that is about to lock X and does not hold Y waits until another
-  thread, which holds Y, is about to lock X.
+  thread, which holds Y, is about to lock X. That one then waits until the first thread is blocked
+  on a lock.
 
-In the last two, CPython hands one of the threads an incomplete module. The thread that loads this
-module then waits before it goes on, until the other one has missed a name.
+In the last two, CPython gives way to the thread that blocks last: its import fails, or it is handed
+an incomplete module. In `together` the machine decides which thread this is, in `late` it is the
+one that wants X. The thread that loads the incomplete module then waits before it goes on, until
+the other one has missed a name.
 """
 
 import sys
@@ -39,6 +42,7 @@ is_on = False
 done: "set[str]" = set()  # the delays that were made
 holders: "dict[str, list[int]]" = {}  # threads that hold the lock of X or Y
 about: "set[int]" = set()  # threads that hold Y and are about to lock X
+blocked: "set[int]" = set()  # threads that hold X and wait for the lock of Y
 asking: "set[int]" = set()  # threads whose import statement requested X during the delay
 handed_out: "list[str]" = []  # modules that CPython handed out although they are incomplete
 harmed: "list[bool]" = []  # whether a thread has missed a name
@@ -108,7 +112,10 @@ def before_acquire(name: str, by_statement: bool) -> None:
     elif name == first and second in held and first not in held:
         about.add(me)
         look()
-        wait_until("first", name, lambda: others(holders.get(first, ()), me))
+        if mode == "late":
+            wait_until("first", name, lambda: others(blocked, me))
+        else:
+            wait_until("first", name, lambda: others(holders.get(first, ()), me))
     elif mode == "late" and name == first and first not in held and second not in held:
         wait_until("late", name, lambda: others(about, me))
 
@@ -116,6 +123,7 @@ def before_acquire(name: str, by_statement: bool) -> None:
 def after_acquire(name: str) -> None:
     """This thread has locked the module `name`."""
     if name in (first, second):
+        blocked.discard(get_ident())
         holders.setdefault(name, []).append(get_ident())
         look()
 
@@ -151,6 +159,18 @@ def others(threads: "Any", me: int) -> bool:
 
 
 original_call = bootstrap._call_with_frames_removed
+original_deadlock = bootstrap._ModuleLock.has_deadlock
+
+
+def has_deadlock(self: "Any") -> bool:
+    """Stands for the module lock's own, the last that a thread asks before it waits for the lock."""
+    if original_deadlock(self):
+        return True
+    # importlib has noted that this thread waits: from here on a deadlock is seen by the other one.
+    if self.name == second and first in thread.held:
+        blocked.add(get_ident())
+        look()
+    return False
 
 
 class Holding:
@@ -189,6 +209,8 @@ except ValueError:
     is_on = False
 if is_on:
     missing.when_missed.append(on_missing)
+if is_on and mode == "late":
+    bootstrap._ModuleLock.has_deadlock = unframed(has_deadlock)
 if is_on and mode == "exec":
     unframed(Holding.exec_module)
     bootstrap._call_with_frames_removed = unframed(_call_with_frames_removed)
