@@ -12,7 +12,7 @@ from msgspec import Struct
 from ci_doctor.build.api_job import ApiJob
 from ci_doctor.build.api_reply import jobs_of
 from ci_doctor.buildkite.bounded_request import HttpReply, Patience, RequestLimits, request
-from ci_doctor.buildkite.rest_address import BUILD, address, missing_variables, token
+from ci_doctor.buildkite.rest_address import BUILD, address, missing_variables, refusal, token
 
 _UNKNOWN = "queue times are unknown"
 _STATUSES = {
@@ -40,6 +40,9 @@ def read_jobs(environ: Mapping[str, str], *, limits: RequestLimits | None = None
     missing = missing_variables(environ, BUILD)
     if missing:
         return _failed(f"{', '.join(missing)} is not set")
+    refused = refusal(environ)
+    if refused is not None:
+        return _failed(refused)
     url = f"{address(environ, BUILD)}?include_retried_jobs=true&exclude_pipeline=true"
     headers = {"Authorization": f"Bearer {secret}", "Accept": "application/json"}
     reply = request("GET", url, Patience(limits or RequestLimits()), headers=headers)

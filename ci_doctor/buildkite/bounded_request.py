@@ -4,6 +4,7 @@
 No message holds a header or an address: a token may stand in either.
 """
 
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
 
     import httpx
 
-_RETRIED = frozenset({429, 500, 502, 503, 504})
+_TOO_MANY = 429
+_RESETS = ("ratelimit-reset", "ratelimit-user-reset")
+_SECONDS = re.compile(r"[0-9]{1,6}")
+_RETRIED = frozenset({_TOO_MANY, 500, 502, 503, 504})
 
 
 class RequestLimits(Struct, frozen=True, kw_only=True):
@@ -33,12 +37,12 @@ class RequestLimits(Struct, frozen=True, kw_only=True):
 class HttpReply(Struct, frozen=True, kw_only=True):
     """What a service answered; `problem` is None for a status below 300.
 
-    content_range: the header of that name, empty without one.
+    headers: by their names in lower case.
     """
 
     status: int | None = None
     body: bytes = b""
-    content_range: str = ""
+    headers: Mapping[str, str] = {}
     problem: str | None = None
 
 
@@ -53,9 +57,9 @@ class Patience:
         """Seconds left; 0 or less if there are none."""
         return self._deadline - time.monotonic()
 
-    def pause(self, number: int) -> bool:
+    def pause(self, number: int, *, least_s: float = 0.0) -> bool:
         """Wait before the try after `number` tries; False, at once, if it makes no sense."""
-        pause_s = self.limits.pause_s * number
+        pause_s = max(self.limits.pause_s * number, least_s)
         if number >= self.limits.tries or self.left_s() <= pause_s:
             return False
         time.sleep(pause_s)
@@ -81,8 +85,18 @@ def request(
         reply = _try(method, url, patience, headers=own, content=content)
         number += 1
         may_help = reply.status is None or reply.status in _RETRIED
-        if reply.problem is None or not may_help or not patience.pause(number):
+        if reply.problem is None or not may_help:
             return reply
+        if not patience.pause(number, least_s=_reset_s(reply)):
+            return reply
+
+
+def _reset_s(reply: HttpReply) -> float:
+    """Seconds until Buildkite's limits of requests are over (docs/apis/rest-api/rate-limits)."""
+    if reply.status != _TOO_MANY:
+        return 0.0
+    waits = [reply.headers.get(name, "") for name in _RESETS]
+    return max((float(text) for text in waits if _SECONDS.fullmatch(text)), default=0.0)
 
 
 def _try(
@@ -156,7 +170,7 @@ def _read(response: "httpx.Response", end: float, limits: RequestLimits) -> Http
     return HttpReply(
         status=response.status_code,
         body=bytes(body),
-        content_range=response.headers.get("Content-Range", ""),
+        headers=dict(response.headers),
         problem=problem,
     )
 

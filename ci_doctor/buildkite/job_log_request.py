@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from ci_doctor.buildkite.bounded_request import HttpReply, Patience, RequestLimits, request
 from ci_doctor.buildkite.job_log import CommandOutput, command_output
-from ci_doctor.buildkite.rest_address import JOB, address, missing_variables, token
+from ci_doctor.buildkite.rest_address import JOB, address, missing_variables, refusal, token
 
 _MOST_BYTES = 8 * 1024 * 1024
 _ALL_S = 10.0
@@ -27,6 +27,9 @@ def request_log(
     secret = token(environ)
     if not secret or missing_variables(environ, JOB):
         return None
+    refused = refusal(environ)
+    if refused is not None:
+        return f"the job's log cannot be had from the API: {refused}"
     url = f"{address(environ, JOB)}/log.txt"
     headers = {"Authorization": f"Bearer {secret}", "Range": f"bytes=-{most_bytes}"}
     limits = RequestLimits(try_s=all_s, all_s=all_s, tries=1, reply_bytes=most_bytes)
@@ -38,6 +41,6 @@ def request_log(
 
 def _output(reply: HttpReply) -> CommandOutput | str:
     # `bytes 0-99/100` (RFC 9110, 14.4): from the start of the log.
-    is_whole = reply.status == _OK or reply.content_range.startswith("bytes 0-")
+    is_whole = reply.status == _OK or reply.headers.get("content-range", "").startswith("bytes 0-")
     output = command_output(reply.body, is_whole=is_whole)
     return output or "the job's log does not show where the command begins"

@@ -18,6 +18,7 @@ from ci_doctor.buildkite.rest_address import (
     TOKEN_VARIABLE,
     address,
     missing_variables,
+    refusal,
     token,
 )
 from ci_doctor.errors import InfraError, UsageError
@@ -38,6 +39,7 @@ class NamedBuild(Struct, frozen=True, kw_only=True):
 
     label: str
     id: str | None = None
+    organization: str | None = None
     pipeline: str | None = None
     number: int | None = None
     commit: str | None = None
@@ -73,6 +75,7 @@ def named_build(
     return NamedBuild(
         label=f"build {place['BUILDKITE_BUILD_NUMBER']}",
         id=reply.id,
+        organization=place["BUILDKITE_ORGANIZATION_SLUG"],
         pipeline=place["BUILDKITE_PIPELINE_SLUG"],
         number=int(place["BUILDKITE_BUILD_NUMBER"]),
         commit=_resolved(reply.commit),
@@ -85,6 +88,7 @@ def _current(environ: Mapping[str, str]) -> NamedBuild:
     is_known = _NUMBER.fullmatch(number) is not None
     return NamedBuild(
         label=f"build {number}" if is_known else "this build",
+        organization=environ.get("BUILDKITE_ORGANIZATION_SLUG") or None,
         pipeline=environ.get("BUILDKITE_PIPELINE_SLUG") or None,
         number=int(number) if is_known else None,
         commit=_resolved(environ.get("BUILDKITE_COMMIT")),
@@ -115,6 +119,9 @@ def _reply(word: str, place: Mapping[str, str], limits: RequestLimits) -> _Build
             f"--build {word}: the agent knows builds by their ids, and {TOKEN_VARIABLE} is not set",
             hint="set it to a token with the scope read_builds, or give the id of the build",
         )
+    refused = refusal(place)
+    if refused is not None:
+        raise UsageError(f"--build {word}: {refused}")
     url = f"{address(place, BUILD)}?exclude_jobs=true&exclude_pipeline=true"
     headers = {"Authorization": f"Bearer {secret}", "Accept": "application/json"}
     reply = request("GET", url, Patience(limits), headers=headers)

@@ -15,6 +15,7 @@ from tests.support import stand_in_agent
 from tests.support.cli import ROOT, Ran, doctor, environment
 from tests.support.junit_texts import junit_of
 from tests.support.postgres import NEEDS_POSTGRES, postgres
+from tests.support.stand_in_api import TOKEN, running_api
 
 pytestmark = pytest.mark.integration
 RECENT = "--days=100000"
@@ -89,6 +90,23 @@ def test_the_artifacts_of_builds_go_in_once_with_their_jobs(tmp_path: Path) -> N
     assert (facts["files"], facts["known_files"]) == (0, 2)
     (test,) = json.loads(flaky.out)["facts"]["flaky"]
     assert (test["passed"], test["failed"], test["is_proven"]) == (1, 1, True)
+
+
+def test_outside_a_job_the_artifacts_of_a_build_come_by_the_api(tmp_path: Path) -> None:
+    address = "https://buildkite.com/acme/serving/builds/812"
+    with running_api() as api:
+        api.put_artifact("j1", "junit.xml", junit_of([("test_x", True)]).encode())
+        api.put_artifact("j2", "junit.xml", junit_of([("test_x", False)]).encode())
+        environ = {"BUILDKITE_API_TOKEN": TOKEN, "BUILDKITE_REST_API_ENDPOINT": api.url}
+
+        ran = history("ingest", "--build", address, "--report-dir=out", cwd=tmp_path, env=environ)
+
+    flaky = history("flaky", RECENT, "--json", cwd=tmp_path)
+    assert (ran.code, ran.out.split(" to ")[0]) == (0, "wrote 2 attempts of 2 new files"), ran
+    (test,) = json.loads(flaky.out)["facts"]["flaky"]
+    assert (test["passed"], test["failed"], test["is_proven"]) == (1, 1, True)
+    written = "".join(path.read_text() for path in (tmp_path / "out").rglob("*") if path.is_file())
+    assert TOKEN not in ran.out + ran.err + written
 
 
 def test_a_commit_that_comes_too_late_for_counted_attempts_is_said(tmp_path: Path) -> None:

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     "builds",
     multiple=True,
     metavar="BUILD",
-    help="The artifacts of a build, by buildkite-agent: `current`, a number of this pipeline, an "
-    "address or an id. Repeatable.",
+    help="The artifacts of a build: in a job by buildkite-agent `current`, a number of this pipeline, "
+    "an address or an id; elsewhere an address, with $BUILDKITE_API_TOKEN. Repeatable.",
 )
 @database_options
 @pass_session

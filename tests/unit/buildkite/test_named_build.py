@@ -46,7 +46,12 @@ def api(server: StandInApi) -> StandInApi:
 )
 def test_the_build_of_this_job_needs_no_token(word: str) -> None:
     assert named_build(word, JOB) == NamedBuild(
-        label="build 900", pipeline="serving", number=900, commit="abc", branch="main"
+        label="build 900",
+        organization="acme",
+        pipeline="serving",
+        number=900,
+        commit="abc",
+        branch="main",
     )
 
 
@@ -79,6 +84,17 @@ def test_a_number_means_nothing_outside_a_pipeline() -> None:
 def test_a_number_without_a_token_names_the_variable() -> None:
     with pytest.raises(UsageError, match="BUILDKITE_API_TOKEN is not set"):
         named_build("812", JOB)
+
+
+def test_a_token_is_not_sent_without_encryption() -> None:
+    environ = {
+        **JOB,
+        "BUILDKITE_API_TOKEN": TOKEN,
+        "BUILDKITE_REST_API_ENDPOINT": "http://api.test",
+    }
+
+    with pytest.raises(UsageError, match="no https address"):
+        named_build("812", environ)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from ci_doctor.errors import UsageError
 from ci_doctor.history.build_artifacts import LIMITS, BuildFiles, build_files
 from ci_doctor.history.evidence import JobEvidence
 from tests.support import stand_in_agent
-from tests.support.stand_in_api import BUILD_ID
+from tests.support.stand_in_api import BUILD_ID, TOKEN, running_api
 
 CURRENT = NamedBuild(label="build 900", pipeline="serving", number=900, commit="abc")
 OTHER = NamedBuild(label="build 812", id=BUILD_ID, number=812)
@@ -98,6 +98,31 @@ def test_what_the_agent_cannot_do_is_a_part_of_the_result(
     assert problem in files.unreadable[0].problem
 
 
-def test_without_an_agent_there_are_no_artifacts(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no buildkite-agent"):
+def test_without_an_agent_and_a_token_there_are_no_artifacts(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="BUILDKITE_API_TOKEN is not set"):
         build_files([CURRENT], {"PATH": ""}, tmp_path, JobEvidence())
+
+
+def test_without_an_agent_an_id_does_not_say_where_its_build_is(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="nothing says where this build is"):
+        build_files([OTHER], {"BUILDKITE_API_TOKEN": TOKEN}, tmp_path, JobEvidence())
+
+
+def test_without_an_agent_the_api_gives_the_artifacts_with_their_jobs(tmp_path: Path) -> None:
+    build = NamedBuild(
+        label="build 812", organization="acme", pipeline="serving", number=812, commit="abc"
+    )
+    with running_api() as api:
+        api.put_artifact("j1", "out/junit.xml")
+        api.put_artifact("j2", "out/junit.xml")
+        api.put_artifact("j2", "weights.bin")
+        environ = {"BUILDKITE_API_TOKEN": TOKEN, "BUILDKITE_REST_API_ENDPOINT": api.url}
+        files = build_files([build], environ, tmp_path, JobEvidence(branch="asked"))
+
+    assert files.unreadable == ()
+    assert {file.at: file.known for file in files.files} == {
+        f"build 812/of-{job}/out/junit.xml": JobEvidence(
+            key=job, pipeline="serving", build=812, commit="abc", branch="asked"
+        )
+        for job in ("j1", "j2")
+    }
