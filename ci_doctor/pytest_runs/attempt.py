@@ -7,6 +7,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from ci_doctor.pytest_runs.time_limit import StuckCollection
+
 
 class PytestOutcome(StrEnum):
     """How one attempt of a test ended.
@@ -99,7 +101,7 @@ class PytestSession(Struct, frozen=True, kw_only=True):
     itself announced; None if it did not come to that. collected: node ids in the order of collection;
     None if nothing was collected in order. order: by process id, the tests in the order of their starts.
     duration_s: wall clock. log: the file with what it wrote, last_lines: the end of it. interrupted: the name of the signal to
-    ci-doctor that ended it. left_over: names of processes that outlived it and were stopped. seed: of pytest-randomly. hash_seed: PYTHONHASHSEED.
+    ci-doctor that ended it. stuck: what took too long to be collected, so that ci-doctor ended it. left_over: names of processes that outlived it and were stopped. seed: of pytest-randomly. hash_seed: PYTHONHASHSEED.
     """
 
     kind: RunKind
@@ -119,6 +121,7 @@ class PytestSession(Struct, frozen=True, kw_only=True):
     log: str | None = None
     last_lines: str = ""
     interrupted: str | None = None
+    stuck: StuckCollection | None = None
     left_over: tuple[str, ...] = ()
     damaged: int = 0
     maxfail: int = 0

@@ -123,7 +123,7 @@ def base_checkout(base: BaseCommit, folder: Path) -> Iterator[BaseCheckout]:
 
 def collect_plan(plan: PytestPlan) -> PytestPlan:
     """`plan` without a test: only what is collected is asked for. Pure."""
-    return replace(plan, args=with_options(plan.args, "--collect-only", "-q"), timeout_s=None)
+    return replace(plan, args=with_options(plan.args, "--collect-only", "-q"))
 
 
 def base_problem(session: PytestSession) -> str | None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on processes: ends the process of a test that runs too long, also if it hangs in C.
+"""Acts on processes: ends the process of a test or a collection that takes too long, also if it hangs in C.
 
 The recorder says which test runs. A timer of the kernel wakes us when the first one would be overdue.
 """
@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import Final
 
 from ci_doctor.pytest_runs.records import RunRecord, read_records
-from ci_doctor.pytest_runs.time_limit import RunningTest, look_at
+from ci_doctor.pytest_runs.time_limit import (
+    LoadingFile,
+    RunningTest,
+    StuckCollection,
+    TimeLimitLook,
+    loaded_file,
+    look_at,
+)
 from ci_doctor.system import clock
 from ci_doctor.system.processes.process_table import Kin
 from ci_doctor.system.processes.signalling import send_signal, wait_for_all
@@ -21,6 +28,7 @@ from ci_doctor.system.processes.tree import OwnTree
 _STACKS_SIGNAL: Final = signal.SIGPWR
 _STACKS_S: Final = 0.25  # for the stacks to be written
 _DEATH_S: Final = 5.0
+_KILL_S: Final = 2.0
 _MOST_STACKS: Final = 8192  # characters
 _THREAD: Final = re.compile(r"^(?:Current thread|Thread) ", re.MULTILINE)
 
@@ -28,14 +36,18 @@ _THREAD: Final = re.compile(r"^(?:Current thread|Thread) ", re.MULTILINE)
 class HangingTests:
     """Ends tests that run for `limit_s` seconds, by the records in the file `record`.
 
-    ended: by node id, after how many seconds. stacks: what its threads were doing.
+    A file that loads for `collection_s` seconds ends the run: no test can run without it.
+
+    ended: by node id, after how many seconds. stacks: what its threads were doing. stuck: the file.
     """
 
-    def __init__(self, record: Path, limit_s: float, tree: OwnTree) -> None:
+    def __init__(self, record: Path, limit_s: float, tree: OwnTree, *, collection_s: float) -> None:
         self.ended: dict[str, float] = {}
+        self.stuck: StuckCollection | None = None
         self.stacks: dict[str, str] = {}
         self._record = record
         self._limit_s = limit_s
+        self._collection_s = collection_s
         self._tree = tree
         self._records: list[RunRecord] = []
         self._offset = 0
@@ -45,11 +57,34 @@ class HangingTests:
         """Watch until the run has `ended`."""
         while not ended.done():
             self._read()
-            look = look_at(self._records, self._limit_s, clock.now())
+            look = self._look()
+            for file in look.stuck:
+                if file.pid not in self._dead:
+                    await self._end_all(file)
             for test in look.overdue:
                 if test.pid not in self._dead:
                     await self._end(test)
             await asyncio.wait({ended}, timeout=max(0.0, look.next_look - clock.now()))
+
+    def _look(self) -> TimeLimitLook:
+        return look_at(self._records, self._limit_s, clock.now(), collection_s=self._collection_s)
+
+    async def _end_all(self, file: LoadingFile) -> None:
+        """Have the stacks written, and kill every process of the run."""
+        self._dead.add(file.pid)
+        process = self._process(file.pid)
+        if process is None:
+            return
+        await self._ask_for_stacks(process)
+        self._read()
+        if file not in self._look().stuck:
+            self._dead.discard(file.pid)
+            return
+        stack = self._main_stack(file.pid)
+        self.stuck = StuckCollection(
+            name=loaded_file(file, stack), limit_s=self._collection_s, stack=stack
+        )
+        self._tree.kill(_KILL_S)
 
     def _read(self) -> None:
         """Take what was written since the last look."""
@@ -69,17 +104,16 @@ class HangingTests:
         process = self._process(test.pid)
         if process is None:
             return
-        # The file is there once the process handles the signal, which would end it before.
-        if self._stacks_of(test).exists():
-            send_signal(process, _STACKS_SIGNAL)
-            await asyncio.sleep(_STACKS_S)
+        await self._ask_for_stacks(process)
         # It may have come to its end meanwhile.
         self._read()
-        if test not in look_at(self._records, self._limit_s, clock.now()).overdue:
+        if test not in self._look().overdue:
             self._dead.discard(test.pid)
             return
         self.ended[test.test] = self._limit_s
-        self._keep_stacks(test)
+        stack = self._main_stack(test.pid)
+        if stack:
+            self.stacks[test.test] = stack
         send_signal(process, signal.SIGKILL)
         await wait_for_all([process], _DEATH_S)
 
@@ -89,16 +123,22 @@ class HangingTests:
                 return kin
         return None
 
-    def _stacks_of(self, test: RunningTest) -> Path:
-        return Path(f"{self._record}.stacks.{test.pid}")
+    async def _ask_for_stacks(self, process: Kin) -> None:
+        # The file is there once the process handles the signal, which would end it before.
+        if self._stacks_of(process.pid).exists():
+            send_signal(process, _STACKS_SIGNAL)
+            await asyncio.sleep(_STACKS_S)
 
-    def _keep_stacks(self, test: RunningTest) -> None:
+    def _stacks_of(self, pid: int) -> Path:
+        return Path(f"{self._record}.stacks.{pid}")
+
+    def _main_stack(self, pid: int) -> str:
+        """What the main thread was doing; empty if the process did not write it."""
         try:
-            text = self._stacks_of(test).read_text(errors="replace")
+            text = self._stacks_of(pid).read_text(errors="replace")
         except OSError:
-            return
-        if text:
-            self.stacks[test.test] = main_thread(text)[:_MOST_STACKS]
+            return ""
+        return main_thread(text)[:_MOST_STACKS]
 
 
 def main_thread(text: str) -> str:

@@ -21,13 +21,17 @@ FOLDER: Final = Path(__file__).parent / "recorder"
 _TURNED_OFF: Final = {"pytest-xdist": ("-n0",), "pytest-cov": ("--no-cov",)}
 
 
+# A limit for tests may be short, and imports are slow: those of torch take many seconds on a cold disk.
+_LEAST_COLLECTION_S: Final = 30.0
+
+
 class PytestPlan(Struct, frozen=True, kw_only=True):
     """One run of pytest.
 
     args: what the user wrote, and what we add behind it. environ: the whole environment, without the
     recorder. tests: node ids to run, in this order; empty for all. only_their_files: nothing but the
     files of `tests` is collected. watched: a folder; the run reports which files below it were loaded.
-    timeout_s: of one test. hash_seed: PYTHONHASHSEED if `environ` sets none.
+    timeout_s: of one test, and of the load of one file, which has `least_collection_s` in any case. hash_seed: PYTHONHASHSEED if `environ` sets none.
     """
 
     kind: RunKind
@@ -39,6 +43,7 @@ class PytestPlan(Struct, frozen=True, kw_only=True):
     only_their_files: bool = False
     watched: Path | None = None
     timeout_s: float | None = None
+    least_collection_s: float = _LEAST_COLLECTION_S
     hash_seed: int | None = None
 
     @property

@@ -7,7 +7,7 @@ import os
 import secrets
 import signal as signals
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec.structs import replace
@@ -25,6 +25,9 @@ from ci_doctor.system.processes.interruption import Interruption
 from ci_doctor.system.processes.process import Child
 from ci_doctor.system.processes.signalling import wait_for_all
 from ci_doctor.system.processes.tree import OwnTree
+
+if TYPE_CHECKING:
+    from ci_doctor.pytest_runs.time_limit import StuckCollection
 
 # How long processes of an ended run may take to end by themselves.
 _LEFT_OVER_S: Final = 2.0
@@ -98,6 +101,7 @@ class PytestRunner:
             duration_s=run.duration_s,
             timed_out=run.timed_out,
             stacks=run.stacks,
+            stuck=run.stuck,
             left_over=run.left_over,
             interrupted=None if received is None else received.name,
             log=str(log),
@@ -156,6 +160,7 @@ class _OneRun:
         self.duration_s = 0.0
         self.timed_out: dict[str, float] = {}
         self.stacks: dict[str, str] = {}
+        self.stuck: StuckCollection | None = None
         self.left_over: tuple[str, ...] = ()
 
     async def to_the_end(self, output: Output, interruption: Interruption) -> None:
@@ -208,8 +213,14 @@ class _OneRun:
         if self._plan.timeout_s is None:
             await asyncio.wait({ended})
         else:
-            hanging = HangingTests(self._record, self._plan.timeout_s, tree)
+            hanging = HangingTests(
+                self._record,
+                self._plan.timeout_s,
+                tree,
+                collection_s=max(self._plan.timeout_s, self._plan.least_collection_s),
+            )
             await hanging.end_them_until(ended)
+            self.stuck = hanging.stuck
             self.timed_out = hanging.ended
             self.stacks = hanging.stacks
         self.duration_s = clock.now() - child.started_at

@@ -18,6 +18,7 @@ from ci_doctor.pytest_runs.records import (
     TestRecord,
     TestStartRecord,
 )
+from ci_doctor.pytest_runs.time_limit import StuckCollection
 from ci_doctor.system.processes.process import describe_exit, signal_name
 
 _OF_TESTS = (TestStartRecord, TestRecord)
@@ -27,7 +28,7 @@ class PytestEnd(Struct, frozen=True, kw_only=True):
     """How a process of pytest ended, as its parent knows it.
 
     returncode: exit code or negative signal number; None if unknown. timed_out: by node id, after how
-    many seconds ci-doctor ended its process. interrupted: the signal to
+    many seconds ci-doctor ended its process. stuck: the collection that ci-doctor ended. interrupted: the signal to
     ci-doctor. last_lines: of what it wrote. limit_s: of one test.
     """
 
@@ -35,6 +36,7 @@ class PytestEnd(Struct, frozen=True, kw_only=True):
     duration_s: float = 0.0
     timed_out: Mapping[str, float] = {}
     stacks: Mapping[str, str] = {}
+    stuck: StuckCollection | None = None
     left_over: tuple[str, ...] = ()
     interrupted: str | None = None
     log: str | None = None
@@ -65,6 +67,7 @@ def session_of(
         log=end.log,
         last_lines=end.last_lines,
         interrupted=end.interrupted,
+        stuck=end.stuck,
         left_over=end.left_over,
         damaged=read.damaged,
     )

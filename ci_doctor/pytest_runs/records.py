@@ -25,6 +25,21 @@ class ProcessRecord(Struct, frozen=True, kw_only=True, tag_field="k", tag="proce
     path: tuple[str, ...]
 
 
+class CollectRecord(Struct, frozen=True, kw_only=True, tag_field="k", tag="collect"):
+    """Process `p` begins to load a file or a folder; empty for plugins and the first conftest files."""
+
+    p: int
+    id: str
+    t: float
+
+
+class CollectedRecord(Struct, frozen=True, kw_only=True, tag_field="k", tag="collected"):
+    """Process `p` loads nothing any more."""
+
+    p: int
+    t: float
+
+
 class TestStartRecord(Struct, frozen=True, kw_only=True, tag_field="k", tag="start"):
     """Process `p` begins its `n`th test, counted from 1."""
 
@@ -96,6 +111,8 @@ class FinishRecord(Struct, frozen=True, kw_only=True, tag_field="k", tag="finish
 
 RunRecord = (
     ProcessRecord
+    | CollectRecord
+    | CollectedRecord
     | TestStartRecord
     | TestRecord
     | CrashRecord

@@ -6,10 +6,12 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from ci_doctor.pytest_runs.attempt import PytestSession, missing_tests
+from ci_doctor.pytest_runs.time_limit import StuckCollection
 
 _INTERRUPTED = 2
 _USAGE = 4
 _NOTHING_COLLECTED = 5
+_STACK = 1500  # characters; the innermost call is the first
 _NAMED = 5  # tests without a result that a sentence names
 # Options by which pytest answers a question and runs no test.
 _QUESTIONS = frozenset(
@@ -67,23 +69,38 @@ def run_problems(suite: Sequence[PytestSession]) -> tuple[RunProblem, ...]:
 def _problems(suite: Sequence[PytestSession]) -> Iterator[RunProblem]:
     first = suite[0]
     for session in suite:
-        for name, text in session.collect_errors.items():
-            yield RunProblem(text=f"{name or 'the suite'} cannot be collected", detail=text)
-        for text in session.internal_errors:
-            yield RunProblem(text="pytest itself failed (internal error)", detail=text)
-        if session.damaged:
-            yield RunProblem(text=f"{session.damaged} lines of the record are damaged")
-        if session.other_failures:
-            yield RunProblem(
-                text="a plugin counts a failure that is no test's, such as a coverage too small",
-                is_failure=True,
-            )
+        yield from _of_session(session)
     if not first.collected:
-        yield RunProblem(text=_why_nothing(first), detail=first.last_lines)
+        if first.stuck is None:
+            yield RunProblem(text=_why_nothing(first), detail=first.last_lines)
         return
     if missing_tests(suite) and not not_run_tests(suite):
         yield _missing(suite)
     yield from _unexplained_end(suite)
+
+
+def _of_session(session: PytestSession) -> Iterator[RunProblem]:
+    for name, text in session.collect_errors.items():
+        yield RunProblem(text=f"{name or 'the suite'} cannot be collected", detail=text)
+    for text in session.internal_errors:
+        yield RunProblem(text="pytest itself failed (internal error)", detail=text)
+    if session.stuck is not None:
+        yield _of_stuck(session.stuck)
+    if session.damaged:
+        yield RunProblem(text=f"{session.damaged} lines of the record are damaged")
+    if session.other_failures:
+        yield RunProblem(
+            text="a plugin counts a failure that is no test's, such as a coverage too small",
+            is_failure=True,
+        )
+
+
+def _of_stuck(stuck: StuckCollection) -> RunProblem:
+    return RunProblem(
+        text=f"{stuck.name} was being collected for longer than {stuck.limit_s:g} s; "
+        "ci-doctor ended pytest",
+        detail=stuck.stack[:_STACK],
+    )
 
 
 def _why_nothing(first: PytestSession) -> str:
@@ -130,6 +147,8 @@ def _why_missing(last: PytestSession) -> str:
 def _unexplained_end(suite: Sequence[PytestSession]) -> Iterator[RunProblem]:
     """An end of the last process that its tests do not explain."""
     last = suite[-1]
+    if last.stuck is not None:
+        return
     if last.finished is None:
         crashed = any(
             attempt.index is not None and not attempt.is_green for attempt in last.attempts

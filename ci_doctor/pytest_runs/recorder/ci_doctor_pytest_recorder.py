@@ -9,10 +9,8 @@ be written is a result that is missing, and ci-doctor says so.
 
 from __future__ import annotations
 
-import faulthandler
 import json
 import os
-import signal
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +20,9 @@ from ci_doctor_pytest_chosen import (  # type: ignore[import-not-found]  # besid
     choose,
     leave_the_cache_alone,
     narrow,
+)
+from ci_doctor_pytest_collecting import (  # type: ignore[import-not-found]  # beside this file
+    CollectionRecorder,
 )
 from ci_doctor_pytest_lines import (  # type: ignore[import-not-found]  # beside this file
     RecordFile,
@@ -42,8 +43,6 @@ if TYPE_CHECKING:
 
 RECORD = "CI_DOCTOR_PYTEST_RECORD"  # the file
 PLAN = "CI_DOCTOR_PYTEST_PLAN"  # what ci-doctor wants of this run: a file of JSON, or absent
-# The signal by which ci-doctor asks for the stacks of all threads, before it ends a test that hangs.
-STACKS_SIGNAL = signal.SIGPWR  # nobody else's: it is sent to init, before a power failure
 _PHASES = ("setup", "call", "teardown")
 
 
@@ -171,7 +170,6 @@ class RunRecorder:
         self._plan = plan
         self._collect_errors = 0
         self._tests: Any = None
-        self._stacks: Any = None
 
     def pytest_sessionstart(self) -> None:
         config = self._config
@@ -182,17 +180,7 @@ class RunRecorder:
             recorder = Recorder(self._file, self._plan.get("keeps_output", False))
         self._tests = recorder
         config.pluginmanager.register(recorder, "ci-doctor-tests")
-        if self._plan.get("has_time_limit") and not is_controller:
-            self._show_stacks_on_request()
         self._file.write(process_line(config, is_controller))
-
-    def _show_stacks_on_request(self) -> None:
-        try:
-            self._stacks = open("%s.stacks.%d" % (self._file.path, os.getpid()), "w")
-            # Its handler is C code: it answers while a test hangs in C.
-            faulthandler.register(STACKS_SIGNAL, file=self._stacks, all_threads=True)
-        except (OSError, ValueError, AttributeError):
-            pass
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(
@@ -270,6 +258,8 @@ def pytest_configure(config: Any) -> None:
     plan = _plan()
     if plan.get("is_rerun"):
         leave_the_cache_alone(config)
+    if _collection is not None:
+        config.pluginmanager.register(_collection, "ci-doctor-collection")
     config.pluginmanager.register(RunRecorder(config, RecordFile(path), plan), "ci-doctor-run")
 
 
@@ -280,3 +270,14 @@ def _plan() -> dict[str, Any]:
     with open(path) as file:
         plan: dict[str, Any] = json.load(file)
     return plan
+
+
+def _watched_collection() -> CollectionRecorder | None:
+    path = os.environ.get(RECORD)
+    if not path or not _plan().get("has_time_limit"):
+        return None
+    return CollectionRecorder(RecordFile(path))
+
+
+# pytest loads other plugins and conftest files after this one, and they may hang.
+_collection = _watched_collection()

@@ -6,7 +6,10 @@ from typing import Any
 import pytest
 
 from ci_doctor.pytest_runs.attempt import PytestOutcome, PytestSession, RunKind, TestAttempt
+from ci_doctor.pytest_runs.time_limit import StuckCollection
 from ci_doctor.pytest_runs.whole import not_run_tests, question_of, run_problems
+
+STUCK = StuckCollection(name="test_a.py", limit_s=30.0, stack="in import")
 
 
 def attempt(name: str, outcome: str = "passed") -> TestAttempt:
@@ -40,6 +43,8 @@ def test_a_run_that_ends_as_its_tests_do_has_no_problem() -> None:
         # Two tests of one node id, and one attempt.
         ({"collected": ("a", "a")}, False),
         ({"collect_errors": {"b.py": "ImportError"}, "exit_code": 2, "finished": 2}, False),
+        ({"collected": None, "finished": None, "signal": "SIGKILL", "stuck": STUCK}, False),
+        ({"finished": None, "signal": "SIGKILL", "stuck": STUCK}, False),
         ({"internal_errors": ("x",), "exit_code": 3, "finished": 3}, False),
         ({"damaged": 1}, False),
         ({"other_failures": 1, "exit_code": 1, "finished": 1}, True),
@@ -54,6 +59,15 @@ def test_what_the_tests_do_not_explain_is_a_problem(
     problems = run_problems([session(**changes)])
 
     assert [problem.is_failure for problem in problems] == [is_failure]
+
+
+def test_a_collection_that_hangs_names_the_file_and_shows_its_stack() -> None:
+    (problem,) = run_problems([session(collected=None, finished=None, stuck=STUCK)])
+
+    assert (
+        problem.text == "test_a.py was being collected for longer than 30 s; ci-doctor ended pytest"
+    )
+    assert problem.detail == "in import"
 
 
 def test_tests_behind_a_failure_were_not_to_run() -> None:
