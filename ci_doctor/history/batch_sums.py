@@ -14,7 +14,7 @@ _PASSED: Final = 0
 _FAILED: Final = 1
 _INFRA: Final = 2
 # The place of an outcome in [passed, failed, infra]; a skip counts nowhere.
-_PLACE: Final = {
+_PLACE: Final[dict[int, int]] = {
     AttemptOutcome.PASSED: _PASSED,
     AttemptOutcome.FAILED: _FAILED,
     AttemptOutcome.ERROR: _FAILED,
@@ -57,17 +57,30 @@ class BatchSums:
                 "cause_id": cause,
             }
         )
-        place = _PLACE.get(attempt.outcome)
+        self.count(numbers, test, started, attempt.outcome, attempt.duration_ms or 0)
+
+    def count(
+        self,
+        numbers: FileNumbers,
+        test: int,
+        started: int,
+        outcome: int,
+        duration: int,
+        *,
+        times: int = 1,
+    ) -> None:
+        """Count an attempt `times` times, -1 to take it back: both in milliseconds."""
+        place = _PLACE.get(outcome)
         if place is None:
             return
         number = started // DAY_MS
         for branch in (ALL_BRANCHES, numbers.branch):
             day = self._days.setdefault((branch, number, test), [0, 0, 0, 0])
-            day[place] += 1
-            day[3] += attempt.duration_ms or 0
+            day[place] += times
+            day[3] += times * duration
         if numbers.commit is not None:
             commit = self._commits.setdefault((numbers.commit, test, numbers.step), [0, 0, 0, 0])
-            commit[place] += 1
+            commit[place] += times
             commit[3] = max(commit[3], started)
 
     def attempt_rows(self) -> list[Row]:

@@ -11,10 +11,19 @@ from typing import Any, Final
 import sqlalchemy as sa
 from msgspec import Struct
 
-from ci_doctor.history.batch_sums import BatchSums, FileNumbers, outcome_counts
+from ci_doctor.history.batch_sums import BatchSums, outcome_counts
 from ci_doctor.history.engine import writing
 from ci_doctor.history.evidence import EvidenceCause, EvidenceFile, JobEvidence
-from ci_doctor.history.job_context import contexts, late_jobs
+from ci_doctor.history.job_context import (
+    CONTEXT,
+    LateContext,
+    fuller_step,
+    late_context,
+    move_attempts,
+    numbers_of,
+    tidy_sums,
+    update_jobs,
+)
 from ci_doctor.history.known_ids import KnownIds
 from ci_doctor.history.schema import (
     ATTEMPT,
@@ -26,8 +35,6 @@ from ci_doctor.history.schema import (
     TEST,
     TEST_COMMIT,
     TEST_DAY,
-    UNKNOWN_BRANCH,
-    UNKNOWN_STEP,
 )
 from ci_doctor.history.upsert import adding, insert_into, insert_rows
 
@@ -35,9 +42,7 @@ _SUMS: Final = ("passed", "failed", "infra")
 _JOB_FACTS: Final = (
     "pipeline",
     "build",
-    "step",
-    "branch_id",
-    "commit_id",
+    *CONTEXT,
     "agent",
     "queue",
     "gpus",
@@ -49,7 +54,7 @@ Row = dict[str, Any]
 class WrittenBatch(Struct, frozen=True, kw_only=True):
     """What came in: files that were not there, their attempts, and files that were.
 
-    late_jobs: keys of jobs whose branch, commit or step came after attempts that are counted already.
+    late_jobs: keys of jobs whose earlier attempts got a branch, a commit or a step.
     """
 
     files: int
@@ -89,28 +94,20 @@ class EvidenceWriter:
             connection, {(each.suite, each.name) for file in files for each in file.attempts}
         )
         causes = self._cause_ids(connection, files)
-        before = contexts(connection, {file.job.key or "" for file in files})
-        jobs = self._write_jobs(connection, files, causes)
+        jobs, late = self._write_jobs(connection, files, causes)
         sums = BatchSums()
+        # Before the attempts of this batch, which are counted as they are known now.
+        taken = move_attempts(connection, late, sums)
         for file in files:
-            numbers = self._numbers(file, sources[file.sha256], jobs)
+            numbers = numbers_of(jobs[file.job.key or ""], sources[file.sha256])
             for attempt in file.attempts:
                 cause = None
                 if attempt.cause is not None:
                     cause = causes[attempt.cause.fingerprint,]
                 sums.add(numbers, tests[attempt.suite, attempt.name], cause, attempt)
         _insert_sums(connection, sums)
-        return tuple(late_jobs(before, jobs))
-
-    def _numbers(self, file: EvidenceFile, source: int, jobs: dict[str, Row]) -> FileNumbers:
-        job = jobs[file.job.key or ""]
-        return FileNumbers(
-            source=source,
-            job=job["id"],
-            branch=job["branch_id"] or UNKNOWN_BRANCH,
-            commit=job["commit_id"],
-            step=job["step"] or UNKNOWN_STEP,
-        )
+        tidy_sums(connection, *taken)
+        return tuple(each.after["key"] for each in late)
 
     def _cause_ids(
         self, connection: sa.Connection, files: Sequence[EvidenceFile]
@@ -127,8 +124,8 @@ class EvidenceWriter:
         connection: sa.Connection,
         files: Sequence[EvidenceFile],
         causes: dict[tuple[str, ...], int],
-    ) -> dict[str, Row]:
-        """Add what the files say of their jobs; the rows of these jobs by key."""
+    ) -> tuple[dict[str, Row], list[LateContext]]:
+        """Add what the files say of their jobs; the rows of these jobs by key, and what came late."""
         commits = self._commits.of(connection, _named(file.job.commit for file in files))
         branches = self._branches.of(connection, _named(file.job.branch for file in files))
         rows: dict[str, Row] = {}
@@ -142,10 +139,22 @@ class EvidenceWriter:
             key = job.key or ""
             rows[key] = _together(rows[key], row) if key in rows else row
         if not rows:
-            return {}
+            return {}, []
         statement = _job_upsert(connection)
-        returned = connection.execute(statement, list(rows.values()))
-        return {row["key"]: dict(row) for row in returned.mappings()}
+        returned = connection.execute(statement, list(rows.values())).mappings()
+        jobs: dict[str, Row] = {row["key"]: dict(row) for row in returned}
+        late = [late_context(jobs[key], said) for key, said in rows.items()]
+        changed = [each for each in late if each is not None]
+        update_jobs(connection, changed)
+        jobs.update((each.after["key"], dict(each.after)) for each in changed)
+        had_attempts = [each for each in changed if _had_attempts(each, rows)]
+        return jobs, had_attempts
+
+
+def _had_attempts(late: LateContext, said: dict[str, Row]) -> bool:
+    """Whether attempts of the job were counted before these files."""
+    own = said[late.after["key"]]
+    return any(late.after[name] > own[name] for name in _SUMS)
 
 
 def _unique(files: Iterable[EvidenceFile]) -> list[EvidenceFile]:
@@ -201,6 +210,7 @@ def _together(first: Row, second: Row) -> Row:
     for name in _JOB_FACTS:
         if both[name] is None:
             both[name] = second[name]
+    both["step"] = fuller_step(first["step"], second["step"])
     for name in _SUMS:
         both[name] += second[name]
     both["started_ms"] = min(first["started_ms"], second["started_ms"])
@@ -214,7 +224,9 @@ def _job_upsert(connection: sa.Connection) -> Any:
     new = statement.excluded
     values: dict[str, Any] = {}
     for name in _JOB_FACTS:
-        values[name] = sa.func.coalesce(JOB.c[name], new[name])
+        # The context is as it was: what is added to it moves sums, and only a locked row is sure.
+        if name not in CONTEXT:
+            values[name] = sa.func.coalesce(JOB.c[name], new[name])
     for name in _SUMS:
         values[name] = JOB.c[name] + new[name]
     values["started_ms"] = sa.case(
@@ -223,7 +235,8 @@ def _job_upsert(connection: sa.Connection) -> Any:
     longer = sa.or_(JOB.c.duration_ms.is_(None), new.duration_ms > JOB.c.duration_ms)
     values["duration_ms"] = sa.case((longer, new.duration_ms), else_=JOB.c.duration_ms)
     statement = statement.on_conflict_do_update(index_elements=[JOB.c.key], set_=values)
-    return statement.returning(JOB.c.id, JOB.c.key, JOB.c.branch_id, JOB.c.commit_id, JOB.c.step)
+    columns = ("id", "key", *CONTEXT, *_SUMS)
+    return statement.returning(*(JOB.c[name] for name in columns))
 
 
 def _insert_sums(connection: sa.Connection, sums: BatchSums) -> None:

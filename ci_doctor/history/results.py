@@ -16,7 +16,7 @@ class UnreadableEvidence(Struct, frozen=True, kw_only=True):
 class Ingested(Struct, frozen=True, kw_only=True):
     """What was done. left_out: places of files that say what another one says.
 
-    late_jobs: keys of jobs whose branch, commit or step came after attempts that are counted already.
+    late_jobs: keys of jobs whose earlier attempts got a branch, a commit or a step.
     """
 
     files: int = 0

@@ -44,16 +44,4 @@ OPEN_COLUMN = Rule(
     ),
     remedy="Run the commit once more on another agent, and ingest the result.",
 )
-LATE_CONTEXT = Rule(
-    id="history/late-context",
-    severity=Severity.NOTE,
-    meaning=(
-        "A file says the branch, commit or step of a job of which attempts are in the history already. "
-        "They stay counted without it: they prove no flake on that commit, and `--branch` leaves them out."
-    ),
-    remedy=(
-        "Ingest the files of a job together with its `job.json`. To count the earlier ones anew, make the "
-        "database again from the evidence files."
-    ),
-)
-RULES = (UNREADABLE, LATE_CONTEXT, PROVEN_FLAKY, INFRA_COLUMN, OPEN_COLUMN)
+RULES = (UNREADABLE, PROVEN_FLAKY, INFRA_COLUMN, OPEN_COLUMN)

@@ -109,20 +109,19 @@ def test_outside_a_job_the_artifacts_of_a_build_come_by_the_api(tmp_path: Path) 
     assert TOKEN not in ran.out + ran.err + written
 
 
-def test_a_commit_that_comes_too_late_for_counted_attempts_is_said(tmp_path: Path) -> None:
+def test_a_commit_that_comes_later_counts_for_the_attempts_that_are_there(tmp_path: Path) -> None:
     (tmp_path / "one.xml").write_text(junit_of([("test_x", True)]))
-    (tmp_path / "two.xml").write_text(junit_of([("test_y", True)]))
+    (tmp_path / "two.xml").write_text(junit_of([("test_x", False)]))
 
     history("ingest", "one.xml", "--about", "job=7", cwd=tmp_path)
     ran = history(
         "ingest", "two.xml", "--about", "job=7", "--about", "commit=a", "--json", cwd=tmp_path
     )
+    flaky = history("flaky", RECENT, "--json", cwd=tmp_path)
 
-    report = json.loads(ran.out)
-    assert (ran.code, report["facts"]["late_jobs"]) == (0, ["7"])
-    (finding,) = report["findings"]
-    assert finding["rule"] == "history/late-context"
-    assert "earlier attempts of 1 job (7)" in finding["summary"]
+    assert (ran.code, json.loads(ran.out)["facts"]["late_jobs"]) == (0, ["7"])
+    (test,) = json.loads(flaky.out)["facts"]["flaky"]
+    assert (test["passed"], test["failed"], test["is_proven"]) == (1, 1, True)
 
 
 def test_nothing_to_ingest_is_a_usage_error(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def test_no_row_is_lost_doubled_or_half_there(database: str) -> None:
     with writing(engine) as connection:
         assert count(connection, SOURCE) == last
         assert count(connection, ATTEMPT) == 10 * last
-        assert count(connection, JOB) == last
+        assert count(connection, JOB) == (last + 1) // 2
         assert half_written(connection) == 0
         kept = sums(connection)
         for table in (TEST_DAY, TEST_COMMIT):

@@ -7,6 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import sqlalchemy as sa
+from msgspec.structs import replace
 
 from ci_doctor.history.address import DatabaseAddress
 from ci_doctor.history.batch_write import EvidenceWriter
@@ -102,6 +103,14 @@ def engine_of(file: Path) -> Iterator[sa.Engine]:
 
 
 def numbered_run(number: int) -> EvidenceFile:
-    """One of many different files: ten tests, of which one fails; two files share a commit."""
+    """One of many different files: ten tests, of which one fails.
+
+    Two files are of one job, of which the second one alone knows commit, branch and step; two jobs share a commit.
+    """
     outcomes = [(f"t{each}", F if each == number % 10 else P) for each in range(10)]
-    return run(outcomes, at=number, commit=f"c{number // 2}", agent=f"gpu-{number % 3}")
+    agent = f"gpu-{number % 3}"
+    if number % 2:
+        made = run(outcomes, at=number, commit=f"c{number // 4}", agent=agent, step="unit")
+    else:
+        made = run(outcomes, at=number, agent=agent, branch=None)
+    return replace(made, job=replace(made.job, key=f"job-{number // 2}"))

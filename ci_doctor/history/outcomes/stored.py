@@ -1,19 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. What was written to the history -> outcomes."""
 
-from collections.abc import Sequence
-from typing import Final
-
 from ci_doctor.history.results import Ingested, SchemaChange
-from ci_doctor.history.rules import LATE_CONTEXT, UNREADABLE
+from ci_doctor.history.rules import UNREADABLE
 from ci_doctor.model.facts.history import IngestFacts, QuarantineFacts, StoredFacts
-from ci_doctor.model.finding import Evidence, Finding
+from ci_doctor.model.finding import Evidence
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.table import Table, row, text_table
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.formatting import amount
-
-_NAMED: Final = 5  # jobs in one finding
 
 
 def ingest_outcome(ingested: Ingested, database: str) -> Outcome:
@@ -31,8 +26,6 @@ def ingest_outcome(ingested: Ingested, database: str) -> Outcome:
         UNREADABLE.finding(f"{each.place}: {each.problem}", evidence=(Evidence(file=each.place),))
         for each in ingested.unreadable
     ]
-    if ingested.late_jobs:
-        findings.append(_late_context(ingested.late_jobs))
     is_empty = not ingested.files and not ingested.known_files
     return Outcome(
         verdict=Verdict.VOID if is_empty else None,
@@ -40,15 +33,6 @@ def ingest_outcome(ingested: Ingested, database: str) -> Outcome:
         findings=tuple(findings),
         tables=(_table(facts),),
         facts=facts,
-    )
-
-
-def _late_context(jobs: Sequence[str]) -> Finding:
-    named = ", ".join(jobs[:_NAMED])
-    more = f" and {len(jobs) - _NAMED} more" if len(jobs) > _NAMED else ""
-    return LATE_CONTEXT.finding(
-        f"branch, commit or step came after earlier attempts of {amount(len(jobs), 'job')} "
-        f"({named}{more}): these stay counted without them"
     )
 
 
@@ -69,6 +53,7 @@ def _table(facts: IngestFacts) -> Table:
         row("files that were there", facts.known_files),
         row("files that say what another one says", len(facts.left_out)),
         row("files that could not be read", len(facts.unreadable)),
+        row("jobs known better than before", len(facts.late_jobs)),
     ]
     return Table(title="Evidence", rows=tuple(rows))
 

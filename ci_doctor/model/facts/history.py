@@ -14,7 +14,7 @@ class IngestFacts(Facts, frozen=True, kw_only=True):
 
     files: new ones, with `attempts` in all. known_files: that were there already. left_out: files
     that say what another file says. unreadable: from a path to what is wrong with it. late_jobs: ids
-    of jobs whose branch, commit or step came after attempts that are counted already.
+    of jobs whose earlier attempts got a branch, a commit or a step.
     """
 
     database: str

@@ -1,13 +1,25 @@
 from pathlib import Path
+from typing import Any
 
+import pytest
 import sqlalchemy as sa
 from msgspec.structs import replace
 
 from ci_doctor.history.batch_write import EvidenceWriter
 from ci_doctor.history.engine import reading
+from ci_doctor.history.evidence import EvidenceFile
 from ci_doctor.history.migrations.versions.v0002_sums import fill_statements
 from ci_doctor.history.migrations.versions.v0003_steps import FILL_COMMITS
-from ci_doctor.history.schema import ATTEMPT, JOB, TEST_COMMIT, TEST_DAY
+from ci_doctor.history.schema import (
+    ALL_BRANCHES,
+    ATTEMPT,
+    BRANCH,
+    COMMITS,
+    JOB,
+    TEST,
+    TEST_COMMIT,
+    TEST_DAY,
+)
 from tests.support.histories import E, F, I, P, S, engine_of, run
 
 RUNS = [
@@ -65,6 +77,59 @@ def test_the_files_of_one_job_are_one_job(tmp_path: Path) -> None:
             jobs = [tuple(row) for row in connection.execute(query)]
 
     assert jobs == [(1, 2, 600_000)]
+
+
+LATE = [
+    run([("x", P), ("y", S)], at=1, commit=None, branch=None),
+    run([("y", P), ("x", F)], at=1, commit="a", branch="main", step="unit"),
+    run([("x", P)], at=1, commit="a", branch=None),
+    run([("x", F), ("z", E)], at=2, commit="a", branch=None),
+    run([("x", F)], at=30, commit="a"),
+    run([], at=30, commit="a", step="cuda"),
+    run([("x", P)], at=50, commit="a", step="cuda"),
+    run([("x", F)], at=50, commit="a", step="cuda (3.12)"),
+    run([("x", F)], at=50, commit="a", step="3.12"),
+]
+
+
+@pytest.mark.parametrize("order", [LATE, LATE[::-1], LATE[3:] + LATE[:3]], ids=range(3))
+def test_the_order_of_a_jobs_files_changes_no_sum(
+    tmp_path: Path, order: list[EvidenceFile]
+) -> None:
+    """The files at one hour are of one job, which knows its commit, its branch and its step bit by bit."""
+    files = [replace(each, job=replace(each.job, key=str(each.job.build))) for each in order]
+    with engine_of(tmp_path / "h.sqlite") as engine:
+        EvidenceWriter(engine).write(files, 0)
+        together = names_of_sums(engine)
+    with engine_of(tmp_path / "late.sqlite") as engine:
+        writer = EvidenceWriter(engine)
+        for each in files:
+            writer.write([each], 0)
+        one_by_one = names_of_sums(engine)
+
+    assert one_by_one == together
+    steps = {step for *_, step in together[1]}
+    assert steps == {"unit", "cuda", "cuda (3.12)", ""}
+
+
+def names_of_sums(engine: sa.Engine) -> tuple[dict[Any, Any], dict[Any, Any]]:
+    """The sums by names: the numbers of tests differ from database to database."""
+    test = (TEST.c.name, TEST.c.suite)
+    days = sa.select(*test, sa.func.coalesce(BRANCH.c.name, ""), TEST_DAY)
+    days = days.join(TEST, TEST.c.id == TEST_DAY.c.test_id)
+    days = days.outerjoin(BRANCH, BRANCH.c.id == TEST_DAY.c.branch_id)
+    commits = sa.select(*test, COMMITS.c.sha, TEST_COMMIT.c.step, TEST_COMMIT)
+    commits = commits.join(TEST, TEST.c.id == TEST_COMMIT.c.test_id)
+    commits = commits.join(COMMITS, COMMITS.c.id == TEST_COMMIT.c.commit_id)
+    with reading(engine) as connection:
+        by_day = {
+            (row[0], row[2], row.branch_id == ALL_BRANCHES, row.day): tuple(row)[-4:]
+            for row in connection.execute(days)
+        }
+        by_commit = {
+            (row[0], row.sha, row[3]): tuple(row)[-4:] for row in connection.execute(commits)
+        }
+    return by_day, by_commit
 
 
 def test_a_job_whose_commit_comes_after_its_attempts_is_named(tmp_path: Path) -> None:
