@@ -30,6 +30,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from ci_doctor.history.address import database_address
 from ci_doctor.history.batch_write import EvidenceWriter
+from ci_doctor.history.began import began_facts
+from ci_doctor.history.commit_jobs import CommitJobs
 from ci_doctor.history.cost import cost_facts
 from ci_doctor.history.engine import reading, writing
 from ci_doctor.history.evidence import (
@@ -41,11 +43,16 @@ from ci_doctor.history.evidence import (
 )
 from ci_doctor.history.flaky import flaky_facts
 from ci_doctor.history.ingest import ingest
+from ci_doctor.history.kept_attempts import KeptAttempt, attempts_of
+from ci_doctor.history.long_green import day_sums
 from ci_doctor.history.migration import open_database, upgrade
-from ci_doctor.history.schema import ATTEMPT
+from ci_doctor.history.named_test import NamedTest, named_test
+from ci_doctor.history.one_test import one_test_facts
+from ci_doctor.history.schema import ALL_BRANCHES, ATTEMPT
+from ci_doctor.history.seen import seen_before
 from ci_doctor.history.strip import strip_facts
 from ci_doctor.history.trend import trend_facts
-from ci_doctor.history.window import last_days
+from ci_doctor.history.window import HistoryWindow, last_days
 from ci_doctor.system.secrets.redaction import Redactor
 from tests.support.postgres import PROGRAMS, postgres
 
@@ -143,7 +150,7 @@ def databases() -> Iterator[dict[str, str]]:
 
 
 def large_history(file: Path, attempts: int) -> None:
-    """A history of ninety days: 2,000 tests, a job in three on `main`, two jobs a commit, eight agents."""
+    """A history of ninety days: 2,000 tests, a job in three on `main`, two jobs a commit in two steps, eight agents."""
     engine = open_database(database_address(str(file)), busy_s=60)
     writer = EvidenceWriter(engine)
     chance = random.Random(5)
@@ -176,6 +183,9 @@ def large_job(number: int, at: int, chance: random.Random) -> EvidenceFile:
     job = JobEvidence(
         key=f"job-{number}",
         branch="main" if number % 3 == 0 else f"change-{number // 4}",
+        pipeline="serving",
+        build=number // 2,
+        step=("unit (cuda)", "unit (cpu)")[number % 2],
         commit=f"{number // 2:040x}",
         agent=f"gpu-{number % 8}",
         started_ms=at,
@@ -184,6 +194,41 @@ def large_job(number: int, at: int, chance: random.Random) -> EvidenceFile:
     return EvidenceFile(
         sha256=f"{number:064x}", place=str(number), form="junit", job=job, attempts=tuple(attempts)
     )
+
+
+def late_file() -> EvidenceFile:
+    """A file that says the label of a job of which 2,000 attempts are there already."""
+    job = JobEvidence(key="job-0", step="unit (cuda) (late)", started_ms=0)
+    return EvidenceFile(sha256="f" * 64, place="late", form="junit", job=job, attempts=())
+
+
+def questions(
+    connection: sa.Connection, window: HistoryWindow, commits: int
+) -> dict[str, Callable[[], object]]:
+    """What each command asks of ninety days; `commits` is how many there are."""
+    newest = [f"{number:040x}" for number in range(commits - 20, commits)]
+    identity = ("tests.unit.test_2.TestSome", "test_it[40]")
+
+    def kept() -> tuple[NamedTest, list[KeptAttempt]]:
+        test = named_test(connection, "test_it[40]")
+        return test, attempts_of(connection, test.number, window, ALL_BRANCHES)
+
+    def past() -> None:
+        jobs = CommitJobs(connection, newest, pipeline="serving", step="unit (cuda)")
+        jobs.known({identity})
+        jobs.of_tests({identity})
+
+    return {
+        "`flaky`, `quarantine suggest`": lambda: flaky_facts(connection, window),
+        "`trend`": lambda: trend_facts(connection, window, days=7),
+        "`cost`": lambda: cost_facts(connection, window),
+        "`report`": lambda: strip_facts(connection, window),
+        "`test`": lambda: one_test_facts(*kept()),
+        "`began`": lambda: began_facts(*kept()),
+        "`diagnose` (a cause)": lambda: seen_before(connection, "f"),
+        "`pytest` (20 commits)": past,
+        "`pytest` (a quarantined test)": lambda: day_sums(connection, [identity], window),
+    }
 
 
 def question_lines(attempts: int) -> list[str]:
@@ -195,15 +240,13 @@ def question_lines(attempts: int) -> list[str]:
         engine = open_database(database_address(str(file)), busy_s=60)
         lines = []
         with reading(engine) as connection:
-            questions: dict[str, Callable[[], object]] = {
-                "flaky": lambda: flaky_facts(connection, window),
-                "trend": lambda: trend_facts(connection, window, days=7),
-                "cost": lambda: cost_facts(connection, window),
-                "report": lambda: strip_facts(connection, window),
-            }
-            for name, ask in questions.items():
+            for name, ask in questions(connection, window, attempts // 4_000).items():
                 cost = cost_of(ask)
-                lines.append(f"| `{name} --days 90` | {cost.wall:.2f} | {cost.cpu:.2f} |")
+                lines.append(f"| {name} | {cost.wall:.2f} | {cost.cpu:.2f} |")
+        cost = cost_of(lambda: EvidenceWriter(engine).write([late_file()], 0))
+        lines.append(
+            f"| a label that comes later for 2,000 attempts | {cost.wall:.2f} | {cost.cpu:.2f} |"
+        )
         engine.dispose()
     title = (
         f"Questions to a SQLite history of {attempts:,} attempts ({size / 1e6:.0f} MB), seconds:"

@@ -56,7 +56,7 @@ def with_history(session: Session, loaded: Config, outcome: Outcome) -> Outcome:
     from ci_doctor.session.making import make_report
 
     report = make_report(outcome, (), session.invocation, about=session.about, policy=None)
-    table = record(address, session.redactor.report(report))
+    table = record(address, session.redactor.report(report), session.redactor.text)
     return replace(outcome, tables=(*outcome.tables, table))
 
 

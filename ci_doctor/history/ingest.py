@@ -11,7 +11,7 @@ from ci_doctor.history.batch_write import EvidenceWriter
 from ci_doctor.history.build_artifacts import BuildFiles
 from ci_doctor.history.collecting import NamedFile, named_files, read_file
 from ci_doctor.history.evidence import EvidenceFile, JobEvidence
-from ci_doctor.history.reading.hidden_secrets import Hide, without_secrets
+from ci_doctor.history.reading.hidden_secrets import Hide, job_without_secrets, without_secrets
 from ci_doctor.history.reading.placed_evidence import (
     PlacedFile,
     evidence_of_file,
@@ -75,7 +75,7 @@ class _Reader:
         self.left_out: list[str] = []
         self.unreadable: list[UnreadableEvidence] = []
         self._files = files
-        self._known = known
+        self._known = job_without_secrets(known, hide)
         self._hide = hide
         self._tell = tell
         self._count = 0
@@ -104,9 +104,13 @@ class _Reader:
             self._count += 1
             self._tell(f"read {self._count:,} of {len(self._files):,} files")
             if isinstance(read, PlacedFile):
-                yield replace(read, parsed=without_secrets(read.parsed, self._hide))
+                yield self._without_secrets(read)
             elif read is not None:
                 self.unreadable.append(read)
+
+    def _without_secrets(self, file: PlacedFile) -> PlacedFile:
+        known = None if file.known is None else job_without_secrets(file.known, self._hide)
+        return replace(file, parsed=without_secrets(file.parsed, self._hide), known=known)
 
 
 def batches(evidence: Iterable[EvidenceFile]) -> Iterator[list[EvidenceFile]]:

@@ -12,6 +12,7 @@ from ci_doctor.buildkite.job import step_label
 from ci_doctor.errors import CiDoctorError
 from ci_doctor.history.address import DatabaseAddress
 from ci_doctor.history.extra import require_extra
+from ci_doctor.history.reading.hidden_secrets import Hide, job_without_secrets
 from ci_doctor.history.reading.own_report import evidence_of
 from ci_doctor.history.reading.placed_evidence import PlacedFile, evidence_of_file, surroundings
 from ci_doctor.model.facts.history import HISTORY_TITLE
@@ -26,16 +27,16 @@ _BUSY_S: Final = 2.0
 LIMIT_S: Final = 5.0
 
 
-def record(address: DatabaseAddress, report: Report, limit_s: float = LIMIT_S) -> Table:
-    """Write `report`; a line that says how often its cause was seen before.
+def record(address: DatabaseAddress, report: Report, hide: Hide, limit_s: float = LIMIT_S) -> Table:
+    """Write `report`, which holds no secret; a line that says how often its cause was seen before.
 
-    limit_s: of wall clock, for all that the database is asked.
+    hide: takes the secrets out of what the job's environment adds. limit_s: of wall clock, for all that the database is asked.
     """
     try:
         require_extra("history" if address.file is not None else "postgres")
         import ci_doctor.history.batch_write  # noqa: F401 - its time is not the database's
 
-        line = bounded(lambda: _record(address, report), limit_s)
+        line = bounded(lambda: _record(address, report, hide), limit_s)
     except TimedOut as error:
         line = f"not written: {address.label}: {error}"
     except CiDoctorError as error:
@@ -45,7 +46,7 @@ def record(address: DatabaseAddress, report: Report, limit_s: float = LIMIT_S) -
     return text_table(HISTORY_TITLE, (line,))
 
 
-def _record(address: DatabaseAddress, report: Report) -> str:
+def _record(address: DatabaseAddress, report: Report, hide: Hide) -> str:
     # Here, because they import SQLAlchemy, which the extra brings.
     from ci_doctor.history.batch_write import EvidenceWriter
     from ci_doctor.history.engine import reading
@@ -60,7 +61,7 @@ def _record(address: DatabaseAddress, report: Report) -> str:
     )
     # The report of a run has no label, and the record of its job will have the same one.
     known = JobEvidence(label=step_label(os.environ) if report.about.job is not None else None)
-    evidence = evidence_of_file(file, surroundings([], []), known)
+    evidence = evidence_of_file(file, surroundings([], []), job_without_secrets(known, hide))
     engine = open_database(address, busy_s=_BUSY_S)
     try:
         line = f"this run is in {address.label}"

@@ -127,6 +127,27 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     assert bench.living() == []
 
 
+def test_a_comparison_is_written_to_the_history_with_its_cause(bench: Bench) -> None:
+    database = bench.directory / "h.sqlite"
+    lines = []
+    for job in ("1", "2"):
+        env: dict[str, str | None] = {
+            "CI_DOCTOR_HISTORY_DATABASE": str(database),
+            "BUILDKITE": "true",
+            "BUILDKITE_JOB_ID": job,
+            "BUILDKITE_AGENT_NAME": f"gpu-{job}",
+        }
+        ran = bench.compare("", "dies", *SOON, env=env)
+        lines += [line for line in ran.out.splitlines() if "seen" in line]
+
+    assert [line.split(": ")[1] for line in lines] == [
+        "not seen before in this history",
+        f"seen 1 time since {bench.report['started_at'][:10]}, last on agent gpu-1",
+    ]
+    cost = doctor("history", "cost", "--database", str(database), "--json", cwd=bench.directory)
+    assert sum(each["count"] for each in json.loads(cost.out)["facts"]["jobs"]) == 2
+
+
 def check(bench: Bench, ran: Ran, verdict: str, code: int) -> None:
     report = bench.report
     assert (report["verdict"], ran.code) == (verdict, code), ran

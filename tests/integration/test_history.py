@@ -53,15 +53,22 @@ def test_evidence_goes_in_once_and_a_flaky_test_comes_out(tmp_path: Path, eviden
     assert (test["name"], test["is_proven"], test["mixed_commits"]) == ("test_x", True, 1)
 
 
-def test_a_secret_in_the_name_of_a_test_never_reaches_the_database(tmp_path: Path) -> None:
+def test_a_secret_in_the_name_of_a_test_or_a_label_never_reaches_the_database(
+    tmp_path: Path,
+) -> None:
     secret = "hunter2-of-the-build"
     (tmp_path / "one.xml").write_text(junit_of([(f"test_x[{secret}]", False)]))
 
-    ran = history("ingest", "one.xml", cwd=tmp_path, env={"DEPLOY_TOKEN": secret})
+    ran = history(
+        *("ingest", "one.xml", "--about", f"label=cuda {secret}", "--about", "step=unit"),
+        cwd=tmp_path,
+        env={"DEPLOY_TOKEN": secret},
+    )
 
     assert ran.code == 0, ran
     content = (tmp_path / "ci-doctor-history.sqlite").read_bytes()
     assert b"test_x[[redacted]]" in content
+    assert b"unit (cuda [redacted])" in content
     assert secret.encode() not in content
 
 
@@ -189,6 +196,31 @@ def test_diagnose_says_how_often_a_cause_was_seen_and_its_report_counts_once(
     assert "last on agent gpu-1" in second.out
     facts = json.loads(ingested.out)["facts"]
     assert (facts["files"], facts["known_files"]) == (0, 2)
+
+
+def test_diagnose_says_since_when_a_cause_was_seen_and_where_last(tmp_path: Path) -> None:
+    (tmp_path / "job.log").write_text(LOG)
+    doctor("diagnose", "job.log", "--report-dir", "first", cwd=tmp_path)
+    report = json.loads((tmp_path / "first" / "report.json").read_text())
+    for number in range(14):
+        about = {**report["about"], "job": f"job-{number}", "agent": f"gpu-{number % 8}"}
+        started = f"2026-11-{number + 3:02}T10:00:00.000Z"
+        folder = tmp_path / "reports" / str(number)
+        folder.mkdir(parents=True)
+        text = json.dumps({**report, "about": about, "started_at": started})
+        (folder / "report.json").write_text(text)
+    history("ingest", "reports", cwd=tmp_path)
+
+    ran = doctor(
+        *("diagnose", "job.log", "--report-dir", "last"),
+        cwd=tmp_path,
+        env={"CI_DOCTOR_HISTORY_DATABASE": "ci-doctor-history.sqlite"},
+    )
+
+    # The last of the fourteen ran on 16 November.
+    line = "seen 14 times since 2026-11-03, last on agent gpu-5"
+    assert line in ran.out
+    assert line in (tmp_path / "last" / "report.json").read_text()
 
 
 def test_a_history_that_cannot_be_written_changes_no_result(tmp_path: Path) -> None:

@@ -10,10 +10,13 @@ from ci_doctor.history.schema import JOB
 from ci_doctor.model.about import About
 from ci_doctor.model.report import Report
 from ci_doctor.model.verdict import Verdict
+from ci_doctor.system.secrets.redaction import Redactor
 from tests.support.builders import a_finding, a_report
 from tests.support.histories import engine_of
 from tests.support.silent_server import LOGGED_IN, silent_server
 from tests.support.tables import lines_of
+
+PLAIN = Redactor([]).text
 
 
 def failed(job: str, at: str = "2026-11-03T10:00:00.000Z") -> Report:
@@ -24,7 +27,7 @@ def failed(job: str, at: str = "2026-11-03T10:00:00.000Z") -> Report:
 def test_a_cause_is_counted_by_job_since_the_first(tmp_path: Path) -> None:
     address = DatabaseAddress(file=tmp_path / "h.sqlite")
 
-    lines = [lines_of(record(address, failed(job)))[0] for job in ("1", "1", "2", "3")]
+    lines = [lines_of(record(address, failed(job), PLAIN))[0] for job in ("1", "1", "2", "3")]
 
     assert lines[0].endswith("not seen before in this history")
     assert lines[1].endswith("seen 1 time since 2026-11-03, last on agent gpu-1")
@@ -37,24 +40,26 @@ def test_a_cause_is_counted_by_job_since_the_first(tmp_path: Path) -> None:
 def test_what_cannot_be_written_is_a_line(tmp_path: Path) -> None:
     address = DatabaseAddress(file=tmp_path / "none" / "h.sqlite")
 
-    (line,) = lines_of(record(address, failed("1")))
+    (line,) = lines_of(record(address, failed("1"), PLAIN))
 
     assert line.startswith("not written: cannot open ")
 
 
-def test_a_run_in_a_job_of_a_matrix_has_its_label_in_its_step(
+def test_a_run_in_a_job_of_a_matrix_has_its_label_without_secrets_in_its_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BUILDKITE", "true")
     monkeypatch.setenv("BUILDKITE_JOB_ID", "1")
-    monkeypatch.setenv("BUILDKITE_LABEL", "cuda 12")
+    monkeypatch.setenv("BUILDKITE_LABEL", "cuda 12 hunter2-of-the-build")
     monkeypatch.delenv("BUILDKITE_PARALLEL_JOB", raising=False)
     report = a_report(Verdict.PASS, about=About(job="1", step="unit"))
 
-    record(DatabaseAddress(file=tmp_path / "h.sqlite"), report)
+    record(
+        DatabaseAddress(file=tmp_path / "h.sqlite"), report, Redactor(["hunter2-of-the-build"]).text
+    )
 
     with engine_of(tmp_path / "h.sqlite") as engine, reading(engine) as connection:
-        assert connection.scalar(sa.select(JOB.c.step)) == "unit (cuda 12)"
+        assert connection.scalar(sa.select(JOB.c.step)) == "unit (cuda 12 [redacted])"
 
 
 @pytest.mark.parametrize("greeting", [b"", LOGGED_IN])
@@ -63,6 +68,6 @@ def test_a_server_that_never_answers_is_waited_for_no_longer_than_the_limit(
 ) -> None:
     with silent_server(greeting) as url:
         address = database_address(f"{url}?sslmode=disable&gssencmode=disable")
-        (line,) = lines_of(record(address, failed("1"), limit_s=0.3))
+        (line,) = lines_of(record(address, failed("1"), PLAIN, limit_s=0.3))
 
     assert line == "not written: postgresql 127.0.0.1/h: no answer within 0.3 s"
