@@ -46,7 +46,10 @@ if TYPE_CHECKING:
     help="The time for these runs, for all tests together.",
 )
 @click.option(
-    "--timeout", metavar="S", help="End a test that runs longer, also in C code. [default: none]"
+    "--timeout",
+    metavar="S",
+    help="End a test that runs longer, and a file that loads longer (60 s at least), also in C code. "
+    "[default: none]",
 )
 @click.option(
     "--baseline",

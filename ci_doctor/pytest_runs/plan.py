@@ -21,8 +21,8 @@ FOLDER: Final = Path(__file__).parent / "recorder"
 _TURNED_OFF: Final = {"pytest-xdist": ("-n0",), "pytest-cov": ("--no-cov",)}
 
 
-# A limit for tests may be short, and imports are slow: those of torch take many seconds on a cold disk.
-_LEAST_COLLECTION_S: Final = 30.0
+# A limit for tests may be short, and imports are slow: those of an engine may take half a minute from a cold disk.
+_LEAST_COLLECTION_S: Final = 60.0
 
 
 class PytestPlan(Struct, frozen=True, kw_only=True):

@@ -51,8 +51,8 @@ NO_RESULT: Final = Rule(
 NOT_WHOLE: Final = Rule(
     id="test-run/not-whole",
     severity=Severity.WARNING,
-    meaning="The run is no whole evidence: nothing was collected, a file cannot be collected, pytest "
-    "failed itself, or tests have no result.",
+    meaning="The run is no whole evidence: nothing was collected, a file cannot be collected or loads for too "
+    "long, pytest failed itself, or tests have no result.",
     remedy="Mend what the finding names, and run it again.",
 )
 UNEXPLAINED_END: Final = Rule(

@@ -273,3 +273,11 @@ def test_an_endpoint_that_does_not_answer_is_a_problem(api: StandInApi, endpoint
 
     assert known.jobs is None
     assert known.problem is not None
+
+
+def test_a_token_is_not_sent_to_an_address_without_encryption(api: StandInApi) -> None:
+    known = read(api, BUILDKITE_REST_API_ENDPOINT="http://api.test")
+
+    assert known.jobs is None
+    assert "no https address" in (known.problem or "")
+    assert api.requests == []
