@@ -132,6 +132,9 @@ def base_problem(session: PytestSession) -> str | None:
         return f"its tests loaded files of the change, such as {session.loaded[0]}"
     if session.collect_errors:
         return f"{next(iter(session.collect_errors))} cannot be collected there"
+    if session.stuck is not None:
+        limit_s = session.stuck.limit_s
+        return f"{session.stuck.name} was being collected there for longer than {limit_s:g} s"
     if session.collected is None:
         return f"pytest ended before it had collected the tests there: {session.how_it_ended}"
     return None

@@ -16,6 +16,7 @@ from ci_doctor.pytest_runs.baseline import (
     collect_plan,
 )
 from ci_doctor.pytest_runs.plan import PytestPlan
+from ci_doctor.pytest_runs.time_limit import StuckCollection
 from tests.support.git_repository import commit, git, make_repository
 
 
@@ -75,6 +76,12 @@ def test_a_base_that_is_none_is_a_usage_error(tmp_path: Path, is_repository: boo
         ),
         (PytestSession(kind=RunKind.BASELINE, collect_errors={"a.py": "x"}), "a.py"),
         (PytestSession(kind=RunKind.BASELINE, exit_code=3), "exit code 3"),
+        (
+            PytestSession(
+                kind=RunKind.BASELINE, stuck=StuckCollection(name="test_a.py", limit_s=60.0)
+            ),
+            "test_a.py was being collected",
+        ),
     ],
 )
 def test_a_base_that_shows_nothing_says_why(session: PytestSession, word: str) -> None:
