@@ -28,11 +28,11 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks.caches.corpus import change, make_corpus
 from ci_doctor.store.deadline import Deadline
+from ci_doctor.store.directory_store import DirectoryStore
 from ci_doctor.store.limits import StoreLimits
 from ci_doctor.store.manifest import Manifest, decode
 from ci_doctor.store.restore import RestoreRules, restore_tree
 from ci_doctor.store.save import SaveRules, save_tree
-from tests.support.directory_store import DirectoryStore
 from tests.support.saved_trees import header
 
 RESULTS = Path(__file__).parents[1] / "RESULTS.md"

@@ -10,16 +10,16 @@ from ci_doctor.store.manifest import ColdCost, IdentityTier, Origin
 from ci_doctor.system.files.atomic import write_atomically
 from ci_doctor.system.files.machine_place import RECEIPTS
 
-_SCHEMA = 1
+_SCHEMA = 2
 
 
 class InstalledFile(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
-    """A file as it was installed: its path below the root, its size, time and SHA-256 (hex)."""
+    """A file as it was installed: its path below the root, its size, time and digest (hex)."""
 
     path: str
     bytes: int
     mtime_ns: int
-    sha256: str
+    digest: str
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):

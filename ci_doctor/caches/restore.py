@@ -170,7 +170,7 @@ def _files(manifest: Manifest, family: Family, root: Path) -> tuple[InstalledFil
             bytes=entry.bytes,
             mtime_ns=entry.mtime_ns,
             # The content of a file that may be rewritten is not known before.
-            sha256="" if moved and family.is_marker(entry.path) else entry.sha256,
+            digest="" if moved and family.is_marker(entry.path) else entry.digest,
         )
         for entry in manifest.files
     )

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads restored trees: whether each file is as it was installed."""
 
-import hashlib
 import os
 import stat
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 from ci_doctor.caches.receipt import InstalledFile, Receipt, receipts_of
 from ci_doctor.caches.targets import CacheTarget
 from ci_doctor.model.facts.cache import VerifiedCache
+from ci_doctor.store.digest import digest_of_file
 
 _MOST_NAMED = 20
 # What is a file now may be a pipe in a moment, and a link leads anywhere.
@@ -45,7 +45,7 @@ def _is_as_installed(path: Path, file: InstalledFile) -> bool:
     status = path.lstat()
     if not stat.S_ISREG(status.st_mode):
         return False
-    if not file.sha256:
+    if not file.digest:
         return status.st_mtime_ns == file.mtime_ns
     with os.fdopen(os.open(path, _READ), "rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest() == file.sha256
+        return digest_of_file(content) == file.digest

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads a store whole: every manifest this job may read, and every pack that one of them names."""
 
-import hashlib
-
 from msgspec import Struct
 
 from ci_doctor.caches.trusted_store import TrustedStore
 from ci_doctor.store.deadline import Deadline
+from ci_doctor.store.digest import digest
 from ci_doctor.store.errors import DamagedError, StoreError
 from ci_doctor.store.layout import pack_name
 from ci_doctor.store.manifest import PACK_BYTES, PackReference
@@ -52,10 +51,10 @@ def verify_store(
 
 def _verified_bytes(source: TrustedStore, pack: PackReference) -> int:
     """The pack's size. Raises DamagedError, StoreError."""
-    name = pack_name(pack.scope, pack.sha256)
+    name = pack_name(pack.scope, pack.digest)
     content = source.store.read(name, PACK_BYTES)
     if content is None:
         raise DamagedError(f"{name} is missing")
-    if hashlib.sha256(content).hexdigest() != pack.sha256:
+    if digest(content) != pack.digest:
         raise DamagedError(f"{name} was changed: its bytes do not have the digest in its name")
     return len(content)

@@ -22,7 +22,7 @@ from ci_doctor.store.manifest import (
 _COMPONENT_BYTES: Final = 255
 MOST_COMPONENTS: Final = 128
 _SEGMENT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
-_SHA256: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _NO_NAMES: Final = frozenset({"", ".", ".."})
 # No file of a cache has these: they deceive a reader of a message, or end a name early.
 _BAD_CHARACTER: Final = re.compile(r"[\x00-\x1f\x7f\\]")
@@ -76,7 +76,7 @@ def _check_ratio(manifest: Manifest, limits: StoreLimits) -> None:
     frames = manifest.frames
     used = {piece.frame for entry in manifest.files for piece in entry.pieces}
     places = {
-        (manifest.packs[frames[index].pack].sha256, frames[index].offset): frames[index].bytes
+        (manifest.packs[frames[index].pack].digest, frames[index].offset): frames[index].bytes
         for index in used
     }
     stored = sum(places.values())
@@ -93,7 +93,7 @@ def _check_cost(cold: ColdCost) -> None:
 
 def _check_packs(manifest: Manifest) -> None:
     for pack in manifest.packs:
-        if not is_segment(pack.scope) or _SHA256.fullmatch(pack.sha256) is None:
+        if not is_segment(pack.scope) or _DIGEST.fullmatch(pack.digest) is None:
             raise DamagedError("the manifest refers to a pack that has no proper name")
         if not 0 < pack.bytes <= PACK_BYTES:
             raise LimitError(f"a pack of {pack.bytes} bytes, more than {PACK_BYTES}")
@@ -104,7 +104,7 @@ def _check_frame(frame: StoredFrame, manifest: Manifest) -> None:
         raise DamagedError("a frame lies in no pack")
     if frame.offset < 0 or frame.bytes <= 0:
         raise DamagedError("a frame has no place in its pack")
-    if _SHA256.fullmatch(frame.sha256) is None:
+    if _DIGEST.fullmatch(frame.digest) is None:
         raise DamagedError("a frame has no digest")
     if frame.offset + frame.bytes > manifest.packs[frame.pack].bytes:
         raise DamagedError("a frame ends after its pack")
@@ -117,7 +117,7 @@ def _check_frame(frame: StoredFrame, manifest: Manifest) -> None:
 def _check_entry(entry: FileEntry, frames: tuple[StoredFrame, ...], limits: StoreLimits) -> None:
     if entry.bytes > limits.file_bytes:
         raise LimitError(f"{entry.path} has {entry.bytes} bytes, more than {limits.file_bytes}")
-    if not 0 <= entry.mtime_ns <= _MOST_NS or _SHA256.fullmatch(entry.sha256) is None:
+    if not 0 <= entry.mtime_ns <= _MOST_NS or _DIGEST.fullmatch(entry.digest) is None:
         raise DamagedError(f"{entry.path} has no proper time or digest")
     whole = len(entry.pieces) > 1
     content = 0

@@ -211,7 +211,7 @@ def _packs_of(store: ObjectStore, name: str, limits: StoreLimits) -> set[PackNam
         if content is None and not isinstance(error, DamagedError | TooLargeError):
             raise
         return None
-    return {PackName(scope=pack.scope, sha256=pack.sha256) for pack in manifest.packs}
+    return {PackName(scope=pack.scope, digest=pack.digest) for pack in manifest.packs}
 
 
 def _unneeded(

@@ -66,20 +66,16 @@ class DirectoryStore:
             raise TooLargeError(f"{self._path(name)} has more than {limit} bytes")
         return content
 
-    def read_range(self, name: str, offset: int, length: int) -> bytes:
-        """`length` bytes from `offset`. StoreError if the object is missing or shorter."""
+    def read_range(self, name: str, offset: int, buffer: memoryview) -> None:
+        """Fill `buffer` with the bytes from `offset`. StoreError if the object is missing or shorter."""
         try:
-            descriptor = self._open(name)
-            with os.fdopen(descriptor, "rb") as file:
-                file.seek(offset)
-                content = file.read(length)
+            filled = self._fill(name, offset, buffer)
         except OSError as error:
             raise file_system_error("read", self._path(name), error) from error
-        if len(content) != length:
-            raise DamagedError(f"{self._path(name)} ends before byte {offset + length}")
-        return content
+        if filled != len(buffer):
+            raise DamagedError(f"{self._path(name)} ends before byte {offset + len(buffer)}")
 
-    def create(self, name: str, content: bytes) -> bool:
+    def create(self, name: str, content: bytes | memoryview) -> bool:
         """Write the object whole or not at all. False if one of that name exists already.
 
         One that exists is marked as used now, so that garbage collection leaves it.
@@ -132,7 +128,20 @@ class DirectoryStore:
             raise DamagedError(f"{path} is no regular file")
         return descriptor
 
-    def _create(self, path: Path, content: bytes) -> bool:
+    def _fill(self, name: str, offset: int, buffer: memoryview) -> int:
+        """How many bytes were read into `buffer`; fewer than it holds only at the end of the file."""
+        descriptor = self._open(name)
+        try:
+            filled = 0
+            left = buffer
+            while left and (count := os.preadv(descriptor, [left], offset + filled)):
+                filled += count
+                left = left[count:]
+            return filled
+        finally:
+            os.close(descriptor)
+
+    def _create(self, path: Path, content: bytes | memoryview) -> bool:
         """Write the file. Somebody may remove its folder while that is empty; then it is made again."""
         for _ in range(_ATTEMPTS - 1):
             with contextlib.suppress(FileNotFoundError):
@@ -172,7 +181,7 @@ def _is_open_to_others(folder: Path, *, own: bool) -> bool:
     return own or not status.st_mode & stat.S_ISVTX
 
 
-def _create(path: Path, content: bytes) -> bool:
+def _create(path: Path, content: bytes | memoryview) -> bool:
     if path.exists():
         return False
     temporary = path.with_name(f"{TEMPORARY}{secrets.token_hex(8)}")

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads files into frames of at most 4 MiB: their bytes, digests, and places in the frame."""
 
-import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
 
+from ci_doctor.store.digest import RunningDigest, digest
 from ci_doctor.store.manifest import FRAME_BYTES
 from ci_doctor.store.walk import TreeFile
 
@@ -16,10 +16,10 @@ _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class FrameFile(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A file that was read: its SHA-256 (hex), and where its bytes begin in its frame."""
+    """A file that was read: its digest (hex), and where its bytes begin in its frame."""
 
     file: TreeFile
-    sha256: str
+    digest: str
     offset: int
 
 
@@ -58,19 +58,18 @@ def read_batch(root: int, batch: Sequence[TreeFile], buffer: memoryview) -> RawF
         if not _read_whole(root, file, view):
             changed.append(file.path)
             continue
-        digest = hashlib.sha256(view).hexdigest()
-        placed.append(FrameFile(file=file, sha256=digest, offset=offset))
+        placed.append(FrameFile(file=file, digest=digest(view), offset=offset))
         offset += file.bytes
     return RawFrame(bytes=offset, placed=tuple(placed), changed=tuple(changed))
 
 
 def read_large(root: int, file: TreeFile, add: Callable[[bytes], None]) -> str | None:
-    """Hand the content to `add` in parts of 4 MiB; its SHA-256 (hex), or None if the file changed."""
+    """Hand the content to `add` in parts of 4 MiB; its digest (hex), or None if the file changed."""
     try:
         descriptor = os.open(file.path, _READ, dir_fd=root)
     except OSError:
         return None
-    digest = hashlib.sha256()
+    running = RunningDigest()
     left = file.bytes
     try:
         while left:
@@ -78,14 +77,14 @@ def read_large(root: int, file: TreeFile, add: Callable[[bytes], None]) -> str |
             if not part:
                 return None
             left -= len(part)
-            digest.update(part)
+            running.update(part)
             add(part)
         same = file.is_same(os.fstat(descriptor))
     except OSError:
         return None
     finally:
         os.close(descriptor)
-    return digest.hexdigest() if same else None
+    return running.hexdigest() if same else None
 
 
 def _read_whole(root: int, file: TreeFile, view: memoryview) -> bool:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. The names of objects in a store (schema 1).
 
-v1/<scope>/packs/<2 hex>/<sha256>.pack
+v1/<scope>/packs/<2 hex>/<digest>.pack
 v1/<scope>/manifests/<family>/<hard>/<created ms, 13 digits>-<sha256>.json.zst, and the same with .sig
 """
 
@@ -20,7 +20,7 @@ _MANIFEST: Final = re.compile(
     re.ASCII,
 )
 _PACK: Final = re.compile(
-    r"v1/(?P<scope>[^/]+)/packs/[0-9a-f]{2}/(?P<sha256>[0-9a-f]{64})\.pack", re.ASCII
+    r"v1/(?P<scope>[^/]+)/packs/[0-9a-f]{2}/(?P<digest>[0-9a-f]{64})\.pack", re.ASCII
 )
 
 
@@ -48,16 +48,16 @@ def parse_manifest_name(name: str) -> ManifestName | None:
     )
 
 
-def pack_name(scope: str, sha256: str) -> str:
-    """The name of the pack whose bytes have this SHA-256 (hex)."""
-    return f"{VERSION}/{scope}/packs/{sha256[:2]}/{sha256}.pack"
+def pack_name(scope: str, digest: str) -> str:
+    """The name of the pack whose bytes have this digest (hex)."""
+    return f"{VERSION}/{scope}/packs/{digest[:2]}/{digest}.pack"
 
 
 class PackName(msgspec.Struct, frozen=True, kw_only=True):
     """What the name of a pack says."""
 
     scope: str
-    sha256: str
+    digest: str
 
 
 def parse_pack_name(name: str) -> PackName | None:
@@ -65,7 +65,7 @@ def parse_pack_name(name: str) -> PackName | None:
     match = _PACK.fullmatch(name)
     if match is None:
         return None
-    return PackName(scope=match["scope"], sha256=match["sha256"])
+    return PackName(scope=match["scope"], digest=match["digest"])
 
 
 def manifests_prefix(scope: str, family: str, hard: str) -> str:

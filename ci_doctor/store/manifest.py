@@ -13,7 +13,7 @@ import msgspec
 from ci_doctor.store.errors import DamagedError, LimitError
 from ci_doctor.store.limits import StoreLimits
 
-SCHEMA: Final = 1
+SCHEMA: Final = 2
 FRAME_BYTES: Final = 4 * 1024 * 1024
 PACK_BYTES: Final = 32 * 1024 * 1024  # the most; this version writes half of it
 # Beside zstd's level 2 with its window: a sixth faster to compress, a third less time to decompress, and a
@@ -25,21 +25,21 @@ _PARAMETERS: Final = {"window_log": 22, "hash_log": 17, "target_length": 3}
 class StoredFrame(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
     """A zstd frame in a pack; it declares `raw_bytes` (at most 4 MiB) in its own header too.
 
-    `sha256` (hex) is of the frame as it is stored, so that nothing is decompressed unverified.
+    `digest` (hex) is of the frame as it is stored, so that nothing is decompressed unverified.
     """
 
     pack: int
     offset: int
     bytes: int
     raw_bytes: int
-    sha256: str
+    digest: str
 
 
 class PackReference(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
-    """A pack by the scope in which it lies, the SHA-256 of its bytes (hex), and its size."""
+    """A pack by the scope in which it lies, the digest of its bytes (hex), and its size."""
 
     scope: str
-    sha256: str
+    digest: str
     bytes: int
 
 
@@ -52,7 +52,7 @@ class FilePiece(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=F
 
 
 class FileEntry(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
-    """A regular file. `path` is relative with "/" between components; `sha256` is of the content.
+    """A regular file. `path` is relative with "/" between components; `digest` is of the content.
 
     A file has no piece (it is empty), one piece, or several that are whole frames, in order.
     """
@@ -61,7 +61,7 @@ class FileEntry(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=F
     bytes: int
     mode: int
     mtime_ns: int
-    sha256: str
+    digest: str
     pieces: tuple[FilePiece, ...]
 
 
@@ -177,13 +177,17 @@ def decode(content: bytes, limits: StoreLimits) -> Manifest:
     try:
         schema = msgspec.json.decode(raw, type=_Version).schema
         if schema != SCHEMA:
-            raise DamagedError(
-                f"the manifest has schema {schema}, and this version reads schema {SCHEMA}",
-                hint="use the version of ci-doctor that saved it, or a newer one",
-            )
+            raise _other_schema(schema)
         return msgspec.json.decode(raw, type=Manifest)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DamagedError(f"the manifest cannot be read: {error}") from error
+
+
+def _other_schema(schema: int) -> DamagedError:
+    message = f"the manifest has schema {schema}, and this version reads schema {SCHEMA}"
+    if schema < SCHEMA:
+        return DamagedError(message, hint="save the cache again with this version of ci-doctor")
+    return DamagedError(message, hint="use the version of ci-doctor that saved it, or a newer one")
 
 
 def compress(content: bytes | memoryview) -> bytes:

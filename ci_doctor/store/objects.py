@@ -29,10 +29,10 @@ class ObjectStore(Protocol):
     def read(self, name: str, limit: int) -> bytes | None:
         """The content; None if there is no such object. TooLargeError above `limit` bytes."""
 
-    def read_range(self, name: str, offset: int, length: int) -> bytes:
-        """`length` bytes from `offset`. StoreError if the object is missing or shorter."""
+    def read_range(self, name: str, offset: int, buffer: memoryview) -> None:
+        """Fill `buffer` with the bytes from `offset`. StoreError if the object is missing or shorter."""
 
-    def create(self, name: str, content: bytes) -> bool:
+    def create(self, name: str, content: bytes | memoryview) -> bool:
         """Write the object whole or not at all. False if one of that name exists already."""
 
     def names(self, prefix: str) -> Iterator[StoredObject]:

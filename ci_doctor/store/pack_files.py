@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acts on a store: packs files into frames, read and compressed by two threads at a time."""
 
-import hashlib
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -11,11 +10,12 @@ import msgspec
 
 from ci_doctor.store.assemble import PackedFiles
 from ci_doctor.store.deadline import Deadline
+from ci_doctor.store.digest import digest
 from ci_doctor.store.frame_reader import RawFrame, batches, read_batch, read_large
 from ci_doctor.store.manifest import FRAME_BYTES, FileEntry, FilePiece, compress
 from ci_doctor.store.objects import ObjectStore
 from ci_doctor.store.pack_writer import PackWriter
-from ci_doctor.store.threads import few_threads, thread_buffer
+from ci_doctor.store.threads import ThreadBuffer, few_threads, thread_buffer
 from ci_doctor.store.walk import TreeFile
 
 _THREADS: Final = 2
@@ -33,7 +33,7 @@ class PackedTree(msgspec.Struct, frozen=True, kw_only=True):
 class _CompressedFrame(msgspec.Struct, frozen=True, kw_only=True):
     content: bytes
     raw_bytes: int
-    sha256: str
+    digest: str
     raw: RawFrame | None = None
 
 
@@ -75,18 +75,18 @@ class _Packing:
         pieces: list[FilePiece] = []
 
         def place(frame: _CompressedFrame) -> None:
-            index = self._writer.add(frame.content, frame.raw_bytes, frame.sha256)
+            index = self._writer.add(frame.content, frame.raw_bytes, frame.digest)
             pieces.append(FilePiece(frame=index, offset=0, bytes=frame.raw_bytes))
 
         def add(part: bytes) -> None:
             self._begin(self._workers.submit(_compress_part, part), place)
 
-        sha256 = read_large(self._root, file, add)
+        whole = read_large(self._root, file, add)
         self._take(0)
-        if sha256 is None:
+        if whole is None:
             self._changed.add(file.path)
         else:
-            self._entries.append(_entry(file, sha256, tuple(pieces)))
+            self._entries.append(_entry(file, whole, tuple(pieces)))
 
     def finish(self) -> PackedTree:
         self._take(0)
@@ -115,31 +115,30 @@ class _Packing:
         self._changed.update(frame.raw.changed)
         index = -1
         if frame.raw_bytes:
-            index = self._writer.add(frame.content, frame.raw_bytes, frame.sha256)
+            index = self._writer.add(frame.content, frame.raw_bytes, frame.digest)
         for each in frame.raw.placed:
             piece = FilePiece(frame=index, offset=each.offset, bytes=each.file.bytes)
             pieces = (piece,) if each.file.bytes else ()
-            self._entries.append(_entry(each.file, each.sha256, pieces))
+            self._entries.append(_entry(each.file, each.digest, pieces))
 
 
 def _read_and_compress(root: int, batch: list[TreeFile]) -> _CompressedFrame:
-    buffer = thread_buffer(FRAME_BYTES)
+    buffer = thread_buffer(ThreadBuffer.RAW, FRAME_BYTES)
     raw = read_batch(root, batch, buffer)
     return msgspec.structs.replace(_compress_part(buffer[: raw.bytes]), raw=raw)
 
 
 def _compress_part(part: bytes | memoryview) -> _CompressedFrame:
     content = compress(part) if part else b""
-    sha256 = hashlib.sha256(content).hexdigest()
-    return _CompressedFrame(content=content, raw_bytes=len(part), sha256=sha256)
+    return _CompressedFrame(content=content, raw_bytes=len(part), digest=digest(content))
 
 
-def _entry(file: TreeFile, sha256: str, pieces: tuple[FilePiece, ...]) -> FileEntry:
+def _entry(file: TreeFile, content_digest: str, pieces: tuple[FilePiece, ...]) -> FileEntry:
     return FileEntry(
         path=file.path,
         bytes=file.bytes,
         mode=file.mode,
         mtime_ns=file.mtime_ns,
-        sha256=sha256,
+        digest=content_digest,
         pieces=pieces,
     )

@@ -1,20 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acts on a store: gathers frames into packs and writes each while the next is gathered."""
 
-import hashlib
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
+from ci_doctor.store.digest import digest
 from ci_doctor.store.layout import pack_name
 from ci_doctor.store.manifest import PACK_BYTES, PackReference, StoredFrame
 from ci_doctor.store.objects import ObjectStore
 
-# Three of them are in memory at times: one that grows, one that is joined, and its parts.
 _WRITTEN_BYTES: Final = PACK_BYTES // 2
 
 
 class PackWriter:
-    """Packs of one scope. At most two are in memory: the one that is gathered, the one on its way."""
+    """Packs of one scope. Two are in memory: the one that is gathered, and the one on its way.
+
+    They take turns in two buffers: joining each in a new one would cost as much as its digest.
+    """
 
     def __init__(self, store: ObjectStore, scope: str, upload: ThreadPoolExecutor) -> None:
         self.frames: list[StoredFrame] = []
@@ -23,12 +25,13 @@ class PackWriter:
         self._store = store
         self._scope = scope
         self._upload = upload
-        self._parts: list[bytes] = []
+        self._gathered = memoryview(bytearray(_WRITTEN_BYTES))
+        self._free = memoryview(bytearray(_WRITTEN_BYTES))
         self._size = 0
         self._count = 0
         self._pending: Future[tuple[PackReference, bool]] | None = None
 
-    def add(self, frame: bytes, raw_bytes: int, sha256: str) -> int:
+    def add(self, frame: bytes, raw_bytes: int, digest_of_frame: str) -> int:
         """Append a compressed frame and its digest; its index. StoreError if an earlier pack failed."""
         if self._size + len(frame) > _WRITTEN_BYTES:
             self._flush()
@@ -37,23 +40,23 @@ class PackWriter:
             offset=self._size,
             bytes=len(frame),
             raw_bytes=raw_bytes,
-            sha256=sha256,
+            digest=digest_of_frame,
         )
         self.frames.append(place)
-        self._parts.append(frame)
+        self._gathered[self._size : self._size + len(frame)] = frame
         self._size += len(frame)
         return len(self.frames) - 1
 
     def finish(self) -> None:
         """Write what is left, and wait until all packs are in the store. Raises StoreError."""
-        if self._parts:
+        if self._size:
             self._flush()
         self._wait()
 
     def _flush(self) -> None:
         self._wait()
-        self._pending = self._upload.submit(self._create, self._parts)
-        self._parts = []
+        self._pending = self._upload.submit(self._create, self._gathered[: self._size])
+        self._gathered, self._free = self._free, self._gathered
         self._size = 0
         self._count += 1
 
@@ -65,9 +68,8 @@ class PackWriter:
         self.new_bytes += pack.bytes if is_new else 0
         self._pending = None
 
-    def _create(self, parts: list[bytes]) -> tuple[PackReference, bool]:
-        content = b"".join(parts)
-        parts.clear()
-        sha256 = hashlib.sha256(content).hexdigest()
-        is_new = self._store.create(pack_name(self._scope, sha256), content)
-        return PackReference(scope=self._scope, sha256=sha256, bytes=len(content)), is_new
+    def _create(self, pack: memoryview) -> tuple[PackReference, bool]:
+        digest_of_pack = digest(pack)
+        is_new = self._store.create(pack_name(self._scope, digest_of_pack), pack)
+        reference = PackReference(scope=self._scope, digest=digest_of_pack, bytes=len(pack))
+        return reference, is_new

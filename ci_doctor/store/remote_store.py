@@ -53,15 +53,15 @@ class RemoteStore:
                 return None
             raise
 
-    def read_range(self, name: str, offset: int, length: int) -> bytes:
-        """`length` bytes from `offset`. StoreError if the object is missing or shorter."""
+    def read_range(self, name: str, offset: int, buffer: memoryview) -> None:
+        """Fill `buffer` with the bytes from `offset`. StoreError if the object is missing or shorter."""
         check_object_name(name)
-        content = self._answer("read", name, self._range(name, offset, length))
-        if len(content) != length:
-            raise DamagedError(f"{self.location}/{name} ends before byte {offset + length}")
-        return content
+        content = self._answer("read", name, self._range(name, offset, len(buffer)))
+        if len(content) != len(buffer):
+            raise DamagedError(f"{self.location}/{name} ends before byte {offset + len(buffer)}")
+        buffer[:] = content
 
-    def create(self, name: str, content: bytes) -> bool:
+    def create(self, name: str, content: bytes | memoryview) -> bool:
         """Write the object whole or not at all. False if one of that name exists already.
 
         One that exists is written again if it is old, so that garbage collection leaves it: a name
@@ -114,12 +114,13 @@ class RemoteStore:
             raise TooLargeError(f"{self.location}/{name} has more than {limit} bytes")
         return bytes(await answer.bytes_async())
 
-    async def _range(self, name: str, offset: int, length: int) -> bytes:
+    async def _range(self, name: str, offset: int, length: int) -> memoryview:
         import obstore
 
-        return bytes(await obstore.get_range_async(self._client, name, start=offset, length=length))
+        content = await obstore.get_range_async(self._client, name, start=offset, length=length)
+        return memoryview(content)
 
-    async def _create(self, name: str, content: bytes) -> bool:
+    async def _create(self, name: str, content: bytes | memoryview) -> bool:
         import obstore
         from obstore.exceptions import AlreadyExistsError
 

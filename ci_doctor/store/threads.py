@@ -2,6 +2,7 @@
 """Acts on threads: a few of them, which start nothing more once an error has been raised."""
 
 import contextlib
+import enum
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,12 +21,22 @@ def few_threads(count: int) -> Iterator[ThreadPoolExecutor]:
         executor.shutdown(cancel_futures=True)
 
 
-def thread_buffer(length: int) -> memoryview:
-    """`length` bytes that belong to this thread, and hold what its last user left there.
+class ThreadBuffer(enum.Enum):
+    """What a buffer of a thread is for: bytes as a store has them, or as files have them."""
 
-    Decompressing into a new buffer takes 1.2 to 1.7 times as long: the kernel clears each page of it.
+    STORED = enum.auto()
+    RAW = enum.auto()
+
+
+def thread_buffer(use: ThreadBuffer, length: int) -> memoryview:
+    """`length` bytes that belong to this thread, and hold what their last user left there.
+
+    Reading or decompressing into a new buffer takes 1.2 to 1.7 times as long: the kernel clears each
+    page of it.
     """
-    buffer: memoryview | None = getattr(_OF_THREAD, "buffer", None)
+    buffer: memoryview | None = getattr(_OF_THREAD, use.name, None)
     if buffer is None or len(buffer) < length:
-        buffer = _OF_THREAD.buffer = memoryview(bytearray(length))
+        # Rounded up, so that each of many lengths does not need a new one.
+        buffer = memoryview(bytearray(1 << (length - 1).bit_length()))
+        setattr(_OF_THREAD, use.name, buffer)
     return buffer[:length]

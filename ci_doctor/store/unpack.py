@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on a stage: fetches frames from a store, verifies each by its SHA-256, and writes their files.
+"""Acts on a stage: fetches frames from a store, verifies each by its digest, and writes their files.
 
 What is verified is the frame as it is stored: the decompressor never gets a byte that the manifest
-did not promise. A file's own SHA-256 is for looking at what was installed, later.
+did not promise. A file's own digest is for looking at what was installed, later.
 """
 
-import hashlib
 from collections.abc import Callable
 from concurrent.futures import as_completed
 from typing import Final
 
 from ci_doctor.store.deadline import Deadline
+from ci_doctor.store.digest import digest
 from ci_doctor.store.errors import DamagedError
 from ci_doctor.store.fetch_plan import FetchPlan, Run
 from ci_doctor.store.layout import pack_name
 from ci_doctor.store.manifest import FRAME_BYTES, FileEntry, Manifest, StoredFrame, decompress_into
 from ci_doctor.store.objects import ObjectStore
 from ci_doctor.store.staging import Stage
-from ci_doctor.store.threads import few_threads, thread_buffer
+from ci_doctor.store.threads import ThreadBuffer, few_threads, thread_buffer
 
 _THREADS: Final = 2
 
@@ -54,7 +54,7 @@ class Unpacking:
 
     def _run(self, run: Run, by_frame: dict[int, list[FileEntry]]) -> int:
         self._deadline.check("restoring")
-        fetched = memoryview(self._fetch(run.pack, run.offset, run.bytes))
+        fetched = self._fetch(run.pack, run.offset, run.bytes)
         for index in run.frames:
             frame = self._manifest.frames[index]
             start = frame.offset - run.offset
@@ -79,24 +79,23 @@ class Unpacking:
         # Another content with the same time and, maybe, the same size would pass for the saved one.
         self._stage.write(entry, (new,), own_time=new != old)
 
-    def _fetch_frame(self, frame: StoredFrame) -> bytes:
+    def _fetch_frame(self, frame: StoredFrame) -> memoryview:
         self._deadline.check("restoring")
         return self._fetch(frame.pack, frame.offset, frame.bytes)
 
-    def _fetch(self, pack: int, offset: int, length: int) -> bytes:
-        name = self._name(pack)
-        content = self._store.read_range(name, offset, length)
-        if len(content) != length:
-            raise DamagedError(f"{name} ends before byte {offset + length}")
-        return content
+    def _fetch(self, pack: int, offset: int, length: int) -> memoryview:
+        """A part of a pack, in a buffer that is this thread's until it fetches again."""
+        buffer = thread_buffer(ThreadBuffer.STORED, length)
+        self._store.read_range(self._name(pack), offset, buffer)
+        return buffer
 
-    def _content(self, frame: StoredFrame, stored: bytes | memoryview) -> memoryview:
+    def _content(self, frame: StoredFrame, stored: memoryview) -> memoryview:
         """What the frame holds, in a buffer that is this thread's until the next frame."""
-        if hashlib.sha256(stored).hexdigest() != frame.sha256:
+        if digest(stored) != frame.digest:
             raise DamagedError(
-                f"{self._name(frame.pack)} is damaged: a frame has another SHA-256 than in the manifest"
+                f"{self._name(frame.pack)} is damaged: a frame has another digest than in the manifest"
             )
-        buffer = thread_buffer(FRAME_BYTES)[: frame.raw_bytes]
+        buffer = thread_buffer(ThreadBuffer.RAW, FRAME_BYTES)[: frame.raw_bytes]
         size = decompress_into(stored, buffer)
         if size != frame.raw_bytes:
             raise DamagedError(f"a frame holds {size} bytes instead of {frame.raw_bytes}")
@@ -104,4 +103,4 @@ class Unpacking:
 
     def _name(self, pack: int) -> str:
         reference = self._manifest.packs[pack]
-        return pack_name(reference.scope, reference.sha256)
+        return pack_name(reference.scope, reference.digest)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from ci_doctor.caches.receipt import InstalledFile, Receipt
-from ci_doctor.store.manifest import IdentityTier, Manifest, Origin
+from ci_doctor.store.manifest import SCHEMA, IdentityTier, Manifest, Origin
 
 NOTHING = IdentityTier(facts={})
 
@@ -11,7 +11,7 @@ NOTHING = IdentityTier(facts={})
 def saved_manifest(created_ms: int, expires_ms: int, **changes: object) -> Manifest:
     """A manifest of no file, for a family whose identity is `hard`."""
     fields: dict[str, object] = {
-        "schema": 1,
+        "schema": SCHEMA,
         "family": "triton",
         "hard": NOTHING,
         "path": NOTHING,
@@ -48,6 +48,6 @@ def receipt(root: str | Path, **changes: object) -> Receipt:
         "saved_soft": NOTHING,
         "job": None,
         "installed": 1,
-        "files": (InstalledFile(path="a/b", bytes=3, mtime_ns=7, sha256="00"),),
+        "files": (InstalledFile(path="a/b", bytes=3, mtime_ns=7, digest="00"),),
     }
     return Receipt(**{**fields, **changes})  # type: ignore[arg-type]

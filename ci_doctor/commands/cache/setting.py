@@ -25,6 +25,7 @@ from ci_doctor.store.trust.scopes import JobScopes, scopes_of
 from ci_doctor.system import clock
 
 KEY_VARIABLE = "CI_DOCTOR_CACHE_KEY_TEXT"
+_LIBRARIES = ("blake3", "cryptography", "zstandard")
 
 
 class CacheSetting(Struct, frozen=True, kw_only=True):
@@ -87,7 +88,7 @@ def _resolved(loaded: Config, settings: CacheSettings, origins: Origins) -> Cach
 
 def _require_extra(*, strict: bool) -> None:
     """Raises StoreError without the extra `cache`, which is an error of usage for the strict."""
-    missing = [name for name in ("zstandard", "cryptography") if find_spec(name) is None]
+    missing = [name for name in _LIBRARIES if find_spec(name) is None]
     if not missing:
         return
     message = f"caches need {' and '.join(missing)}, not installed here"

@@ -18,6 +18,7 @@ class ObjectReader:
         length = min(size, self._size - self._offset)
         if length <= 0:
             return b""
-        content = self._store.read_range(self._name, self._offset, length)
+        content = bytearray(length)
+        self._store.read_range(self._name, self._offset, memoryview(content))
         self._offset += length
-        return content
+        return bytes(content)

@@ -21,7 +21,7 @@ from tests.support.saved_manifests import saved_manifest
 NOW = 1_795_000_000_000
 MINUTE = 60_000
 TRITON = FAMILIES["triton"]
-FILE = FileEntry(path="a", bytes=0, mode=0o644, mtime_ns=0, sha256="0" * 64, pieces=())
+FILE = FileEntry(path="a", bytes=0, mode=0o644, mtime_ns=0, digest="0" * 64, pieces=())
 HERE = Identity.of({"distribution.triton": "3.9.0"})
 NONE = Identity.of({})
 

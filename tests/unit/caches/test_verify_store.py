@@ -10,6 +10,7 @@ import pytest
 from ci_doctor.caches.trusted_store import TrustedStore
 from ci_doctor.caches.verify_store import VerifiedStore, verify_store
 from ci_doctor.store.deadline import Deadline
+from ci_doctor.store.digest import digest as content_digest
 from ci_doctor.store.directory_store import DirectoryStore
 from ci_doctor.store.layout import manifest_name, pack_name
 from ci_doctor.store.manifest import PACK_BYTES, FileEntry, PackReference, encode
@@ -18,7 +19,7 @@ from tests.support.saved_manifests import saved_manifest
 
 NOW = 1_795_000_000_000
 CONTENTS = (b"one pack", b"another one")
-FILE = FileEntry(path="a", bytes=0, mode=0o644, mtime_ns=0, sha256="0" * 64, pieces=())
+FILE = FileEntry(path="a", bytes=0, mode=0o644, mtime_ns=0, digest="0" * 64, pieces=())
 
 
 class Saved:
@@ -26,10 +27,10 @@ class Saved:
 
     def __init__(self, folder: Path) -> None:
         self.store = DirectoryStore(folder / "store")
-        digests = [hashlib.sha256(content).hexdigest() for content in CONTENTS]
+        digests = [content_digest(content) for content in CONTENTS]
         names = [pack_name("local", digest) for digest in digests]
         packs = tuple(
-            PackReference(scope="local", sha256=digest, bytes=len(content))
+            PackReference(scope="local", digest=digest, bytes=len(content))
             for digest, content in zip(digests, CONTENTS, strict=True)
         )
         for name, content in zip(names, CONTENTS, strict=True):

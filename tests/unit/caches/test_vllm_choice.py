@@ -29,7 +29,7 @@ class Vllm:
         self.state.mkdir()
         files = self.write("aaaa", {"VLLM_USE_V1": "1"}, OLD_NS)
         installed = tuple(
-            InstalledFile(path=path, bytes=1, mtime_ns=OLD_NS, sha256="") for path in files
+            InstalledFile(path=path, bytes=1, mtime_ns=OLD_NS, digest="") for path in files
         )
         keep_receipt(
             self.state,

@@ -34,7 +34,7 @@ def manifest(
     created_ms: int = NOW - HOUR, expires_ms: int = NOW + HOUR, **changes: object
 ) -> Manifest:
     tier = IdentityTier(facts={"torch": "2.13"})
-    file = FileEntry(path="a", bytes=0, mode=0o644, mtime_ns=0, sha256="0" * 64, pieces=())
+    file = FileEntry(path="a", bytes=0, mode=0o644, mtime_ns=0, digest="0" * 64, pieces=())
     own = {"hard": tier, "path": tier, "soft": tier, "files": (file,)}
     return saved_manifest(created_ms, expires_ms, **{**own, **changes})
 
@@ -153,7 +153,7 @@ def test_what_a_pull_request_signed_is_worth_nothing_in_another_scope(place: Pla
 def test_bytes_come_from_the_own_scope_or_what_main_signed(
     place: Place, scope: str, packs: tuple[str, ...], accepted: bool
 ) -> None:
-    references = tuple(PackReference(scope=pack, sha256="0" * 64, bytes=1) for pack in packs)
+    references = tuple(PackReference(scope=pack, digest="0" * 64, bytes=1) for pack in packs)
     name = place.put(manifest(packs=references), scope, made_for=scope)
 
     if accepted:

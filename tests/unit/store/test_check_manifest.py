@@ -25,11 +25,11 @@ ENTRY = FileEntry(
     bytes=10,
     mode=0o644,
     mtime_ns=1,
-    sha256=DIGEST,
+    digest=DIGEST,
     pieces=(FilePiece(frame=0, offset=0, bytes=10),),
 )
-FRAME = StoredFrame(pack=0, offset=0, bytes=100, raw_bytes=10, sha256=DIGEST)
-PACK = PackReference(scope="local", sha256=DIGEST, bytes=100)
+FRAME = StoredFrame(pack=0, offset=0, bytes=100, raw_bytes=10, digest=DIGEST)
+PACK = PackReference(scope="local", digest=DIGEST, bytes=100)
 MANIFEST = Manifest(
     schema=SCHEMA,
     family="triton",
@@ -178,7 +178,7 @@ def test_a_cost_that_no_job_has_is_refused(cold: ColdCost) -> None:
         replace(MANIFEST, frames=(replace(FRAME, offset=-1),)),
         replace(MANIFEST, frames=(replace(FRAME, offset=1),)),
         replace(MANIFEST, frames=(replace(FRAME, bytes=0),)),
-        replace(MANIFEST, frames=(replace(FRAME, sha256="../x"),)),
+        replace(MANIFEST, frames=(replace(FRAME, digest="../x"),)),
         replace(MANIFEST, frames=(replace(FRAME, raw_bytes=5 << 20),)),
         replace(
             MANIFEST,
@@ -186,14 +186,14 @@ def test_a_cost_that_no_job_has_is_refused(cold: ColdCost) -> None:
             frames=(replace(FRAME, bytes=20 << 20),),
         ),
         replace(MANIFEST, packs=(replace(PACK, scope="../signed"),)),
-        replace(MANIFEST, packs=(replace(PACK, sha256=DIGEST[:-1] + "/"),)),
+        replace(MANIFEST, packs=(replace(PACK, digest=DIGEST[:-1] + "/"),)),
         replace(MANIFEST, packs=(replace(PACK, bytes=1 << 40),)),
         replace(MANIFEST, family="a/b"),
         replace(MANIFEST, files=(replace(ENTRY, bytes=11),)),
         replace(MANIFEST, files=(replace(ENTRY, bytes=-10),)),
         replace(MANIFEST, files=(replace(ENTRY, mtime_ns=-1),)),
         replace(MANIFEST, files=(replace(ENTRY, mtime_ns=2**63),)),
-        replace(MANIFEST, files=(replace(ENTRY, sha256="x"),)),
+        replace(MANIFEST, files=(replace(ENTRY, digest="x"),)),
         replace(MANIFEST, files=(large(FilePiece(frame=1, offset=0, bytes=10)),)),
         replace(MANIFEST, files=(large(FilePiece(frame=-1, offset=0, bytes=10)),)),
         replace(MANIFEST, files=(large(FilePiece(frame=0, offset=1, bytes=10)),)),

@@ -46,7 +46,7 @@ class Place:
 
     def manifest(self, age_ms: int, *packs: str, scope: str = "signed") -> str:
         references = tuple(
-            PackReference(scope="signed", sha256=digest(label), bytes=1) for label in packs
+            PackReference(scope="signed", digest=digest(label), bytes=1) for label in packs
         )
         saved = saved_manifest(NOW - age_ms, NOW + DAY, packs=references)
         content = encode(saved)

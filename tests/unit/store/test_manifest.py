@@ -21,11 +21,14 @@ def test_what_is_no_manifest_is_damaged(content: bytes) -> None:
         decode(content, StoreLimits())
 
 
-def test_another_schema_is_refused_by_name() -> None:
-    newer = msgspec.structs.replace(MANIFEST, schema=2)
+@pytest.mark.parametrize(("schema", "hint"), [(1, "save the cache again"), (3, "a newer one")])
+def test_another_schema_is_refused_by_name(schema: int, hint: str) -> None:
+    other = msgspec.structs.replace(MANIFEST, schema=schema)
 
-    with pytest.raises(DamagedError, match="schema 2"):
-        decode(encode(newer), StoreLimits())
+    with pytest.raises(DamagedError, match=f"schema {schema}") as raised:
+        decode(encode(other), StoreLimits())
+
+    assert hint in str(raised.value.hint)
 
 
 def test_lists_are_counted_before_they_are_made() -> None:

@@ -9,13 +9,13 @@ from msgspec.structs import replace
 
 from ci_doctor.store import staging
 from ci_doctor.store.deadline import Deadline
+from ci_doctor.store.directory_store import DirectoryStore
 from ci_doctor.store.errors import DamagedError, LimitError, StoreError, StoreFailure
 from ci_doctor.store.limits import StoreLimits
 from ci_doctor.store.manifest import Manifest
 from ci_doctor.store.merge import Merge
 from ci_doctor.store.restore import Installation, RestoreRules, restore_tree
 from ci_doctor.system.files.own_directory import own_directory
-from tests.support.directory_store import DirectoryStore
 from tests.support.saved_trees import (
     LONG_AGO_NS,
     content_of,
@@ -44,7 +44,7 @@ def store(tmp_path: Path, saved: tuple[Path, Manifest]) -> DirectoryStore:
 
 @pytest.fixture
 def manifest(saved: tuple[Path, Manifest], store: DirectoryStore) -> Manifest:
-    assert store.folder.is_dir()
+    assert store.directory.is_dir()
     return saved[1]
 
 
@@ -124,7 +124,7 @@ def test_a_rewritten_file_has_its_own_time_so_that_a_save_reads_it(
 
 
 def first_pack(store: DirectoryStore) -> Path:
-    return next(iter(store.folder.rglob("*.pack")))
+    return next(iter(store.directory.rglob("*.pack")))
 
 
 def flip(path: Path) -> None:
@@ -205,10 +205,10 @@ def test_a_link_that_is_planted_while_files_are_fetched_leads_nowhere(
     target.mkdir()
 
     class Planting(DirectoryStore):
-        def read_range(self, name: str, offset: int, length: int) -> bytes:
+        def read_range(self, name: str, offset: int, buffer: memoryview) -> None:
             if not (target / "k1").is_symlink():
                 (target / "k1").symlink_to(elsewhere)
-            return super().read_range(name, offset, length)
+            super().read_range(name, offset, buffer)
 
     with pytest.raises(StoreError) as raised:
         restore(Planting(tmp_path / "store"), manifest, target)
@@ -221,9 +221,9 @@ def test_a_target_that_appears_meanwhile_is_joined(
     tmp_path: Path, manifest: Manifest, target: Path
 ) -> None:
     class Faster(DirectoryStore):
-        def read_range(self, name: str, offset: int, length: int) -> bytes:
+        def read_range(self, name: str, offset: int, buffer: memoryview) -> None:
             plant(target, {"top": b"theirs"})
-            return super().read_range(name, offset, length)
+            super().read_range(name, offset, buffer)
 
     result = restore(Faster(tmp_path / "store"), manifest, target)
 

@@ -5,9 +5,9 @@ import msgspec
 import pytest
 
 from ci_doctor.store.deadline import Deadline
+from ci_doctor.store.directory_store import DirectoryStore
 from ci_doctor.store.errors import LimitError, StoreError, StoreFailure
 from ci_doctor.store.save import SaveRules, save_tree
-from tests.support.directory_store import DirectoryStore
 from tests.support.saved_trees import (
     content_of,
     header,
@@ -112,7 +112,7 @@ class WritingStore(DirectoryStore):
 
     writes: Path
 
-    def create(self, name: str, content: bytes) -> bool:
+    def create(self, name: str, content: bytes | memoryview) -> bool:
         if name.endswith(".pack"):
             with self.writes.open("ab") as file:
                 file.write(b"more")
@@ -180,7 +180,7 @@ class SigningStore(DirectoryStore):
         super().__init__(folder)
         self.order: list[str] = []
 
-    def create(self, name: str, content: bytes) -> bool:
+    def create(self, name: str, content: bytes | memoryview) -> bool:
         self.order.append(name)
         return super().create(name, content)
 
