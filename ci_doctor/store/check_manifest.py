@@ -5,7 +5,6 @@ Anyone may have written a manifest of a shared store, so none of it is believed 
 """
 
 import re
-from collections.abc import Callable
 from typing import Final
 
 from ci_doctor.store.errors import DamagedError, LimitError
@@ -18,14 +17,10 @@ from ci_doctor.store.manifest import (
     Manifest,
     StoredFrame,
 )
+from ci_doctor.store.tree_paths import check_paths
 
-_COMPONENT_BYTES: Final = 255
-MOST_COMPONENTS: Final = 128
 _SEGMENT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
-_NO_NAMES: Final = frozenset({"", ".", ".."})
-# No file of a cache has these: they deceive a reader of a message, or end a name early.
-_BAD_CHARACTER: Final = re.compile(r"[\x00-\x1f\x7f\\]")
 _MOST_NS: Final = 2**62  # in the year 2116
 # Of a cost: three years, and more of anything than a job has.
 _MOST_S: Final = 1e8
@@ -131,76 +126,3 @@ def _check_entry(entry: FileEntry, frames: tuple[StoredFrame, ...], limits: Stor
         content += piece.bytes
     if content != entry.bytes:
         raise DamagedError(f"{entry.path} has {entry.bytes} bytes and pieces of {content}")
-
-
-def check_paths(paths: list[str], limits: StoreLimits) -> None:
-    """Raise LimitError or DamagedError unless all `paths` can stand in one tree.
-
-    Two names that differ only in case are refused, because a file system may take them for one.
-    """
-    fault = path_fault(limits)
-    for path in paths:
-        reason = fault(path)
-        if reason is not None:
-            raise LimitError(f"{path[:200]!r} {reason}")
-
-
-def path_fault(limits: StoreLimits) -> Callable[[str], str | None]:
-    """A function that says what is wrong with a path, given those it saw before; None if nothing."""
-    files: set[str] = set()
-    folders: dict[str, str] = {"": ""}
-
-    def fault(path: str) -> str | None:
-        folder, _, name = path.rpartition("/")
-        reason = _form_fault(path, name, limits)
-        if reason is not None:
-            return reason
-        reason = _add_folder(folder, files, folders)
-        if reason is not None:
-            return reason
-        folded = path.casefold()
-        if folded in files:
-            return "is another file's path, or differs from it only in case"
-        if folded in folders:
-            return "is a directory of another file"
-        files.add(folded)
-        return None
-
-    return fault
-
-
-def _form_fault(path: str, name: str, limits: StoreLimits) -> str | None:
-    if name in _NO_NAMES or path[0] == "/" or _BAD_CHARACTER.search(path) is not None:
-        return "is no plain relative path"
-    if path.count("/") >= MOST_COMPONENTS:
-        return f"has more than {MOST_COMPONENTS} components"
-    try:
-        encoded = len(path) if path.isascii() else len(path.encode())
-        component = len(name) if name.isascii() else len(name.encode())
-    except UnicodeEncodeError:
-        return "is not valid UTF-8"
-    if encoded > limits.path_bytes:
-        return f"has {encoded} bytes, more than {limits.path_bytes}"
-    if component > _COMPONENT_BYTES:
-        return f"has a component of more than {_COMPONENT_BYTES} bytes"
-    return None
-
-
-def _add_folder(folder: str, files: set[str], folders: dict[str, str]) -> str | None:
-    """Enter `folder` and those above it under their folded names; what is wrong with it, if anything."""
-    folded = folder.casefold()
-    if folders.get(folded) == folder:
-        return None
-    if folded in folders:
-        return "lies in a directory whose name differs from another's only in case"
-    if folded in files:
-        return "lies below another file"
-    above, _, name = folder.rpartition("/")
-    if name in _NO_NAMES:
-        return "is no plain relative path"
-    if len(name.encode()) > _COMPONENT_BYTES:
-        return f"has a component of more than {_COMPONENT_BYTES} bytes"
-    reason = _add_folder(above, files, folders)
-    if reason is None:
-        folders[folded] = folder
-    return reason

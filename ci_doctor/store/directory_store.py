@@ -34,6 +34,9 @@ _WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 class DirectoryStore:
     """The store in `directory`, which is made with the first object."""
 
+    # What is read is digested and decompressed at once, from the cache of the CPU.
+    range_bytes = 2 * 1024 * 1024
+
     def __init__(self, directory: Path) -> None:
         self.directory = directory.absolute()
         self.location = str(self.directory)

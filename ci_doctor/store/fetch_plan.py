@@ -9,7 +9,6 @@ import msgspec
 
 from ci_doctor.store.manifest import FileEntry, Manifest
 
-_RUN_BYTES: Final = 8 * 1024 * 1024
 # A smaller gap is fetched along: it costs less than another request.
 _GAP_BYTES: Final = 64 * 1024
 
@@ -32,8 +31,11 @@ class FetchPlan(msgspec.Struct, frozen=True, kw_only=True):
     empty: tuple[FileEntry, ...]
 
 
-def plan_fetch(manifest: Manifest, entries: Iterable[FileEntry]) -> FetchPlan:
-    """What to fetch for `entries` of a manifest that was checked; each frame of small files once."""
+def plan_fetch(manifest: Manifest, entries: Iterable[FileEntry], run_bytes: int) -> FetchPlan:
+    """What to fetch for `entries` of a manifest that was checked; each frame of small files once.
+
+    A run has at most `run_bytes`, or one frame.
+    """
     by_frame: dict[int, list[FileEntry]] = defaultdict(list)
     large = []
     empty = []
@@ -45,14 +47,14 @@ def plan_fetch(manifest: Manifest, entries: Iterable[FileEntry]) -> FetchPlan:
         else:
             large.append(entry)
     return FetchPlan(
-        runs=_runs(manifest, by_frame),
+        runs=_runs(manifest, by_frame, run_bytes),
         by_frame=dict(by_frame),
         large=tuple(sorted(large, key=lambda entry: -entry.bytes)),
         empty=tuple(empty),
     )
 
 
-def _runs(manifest: Manifest, wanted: Iterable[int]) -> tuple[Run, ...]:
+def _runs(manifest: Manifest, wanted: Iterable[int], run_bytes: int) -> tuple[Run, ...]:
     runs: list[Run] = []
     frames = manifest.frames
     for index in sorted(wanted, key=lambda index: (frames[index].pack, frames[index].offset)):
@@ -63,7 +65,7 @@ def _runs(manifest: Manifest, wanted: Iterable[int]) -> tuple[Run, ...]:
             last is not None
             and last.pack == frame.pack
             and frame.offset <= last.offset + last.bytes + _GAP_BYTES
-            and end - last.offset <= _RUN_BYTES
+            and end - last.offset <= run_bytes
         ):
             length = max(last.bytes, end - last.offset)
             frames_of_run = (*last.frames, index)

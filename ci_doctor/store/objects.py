@@ -26,6 +26,10 @@ class ObjectStore(Protocol):
     def shared(self) -> bool:
         """Whether anyone but this user can write to it."""
 
+    @property
+    def range_bytes(self) -> int:
+        """How many bytes a read_range() of it had best ask for, if more than that are wanted."""
+
     def read(self, name: str, limit: int) -> bytes | None:
         """The content; None if there is no such object. TooLargeError above `limit` bytes."""
 

@@ -37,6 +37,8 @@ class RemoteStore:
     """The objects of a bucket below a prefix. Anyone may have written them: it is always shared."""
 
     shared = True
+    # Each request costs a round trip.
+    range_bytes = 8 * 1024 * 1024
 
     def __init__(self, client: "RemoteClient", location: str, deadline: Deadline) -> None:
         self.location = location

@@ -152,7 +152,7 @@ def _staged(
         try:
             stage.make_folders(entry.path for entry in entries)
             unpacking = Unpacking(store, manifest, stage, rules.rewrite, rules.deadline)
-            yield stage, unpacking.all(plan_fetch(manifest, entries))
+            yield stage, unpacking.all(plan_fetch(manifest, entries, store.range_bytes))
         finally:
             stage.close()
 

@@ -31,15 +31,24 @@ class Stage:
             _make(path.rpartition("/")[0], made, self.descriptor)
 
     def write(
-        self, entry: FileEntry, parts: Iterable[bytes | memoryview], *, own_time: bool
+        self, entry: FileEntry, content: bytes | memoryview, *, own_time: bool = False
     ) -> None:
         """Write the file of `entry`, with its mode and, unless `own_time`, its time. Raises OSError."""
         descriptor = os.open(entry.path, _WRITE, _mode(entry.mode), dir_fd=self.descriptor)
         try:
-            for part in parts:
-                _write_all(descriptor, part)
+            _write_all(descriptor, content)
             if not own_time:
                 os.utime(descriptor, ns=(entry.mtime_ns, entry.mtime_ns))
+        finally:
+            os.close(descriptor)
+
+    def write_parts(self, entry: FileEntry, parts: Iterable[memoryview]) -> None:
+        """Write the file of `entry` from several parts. Raises OSError."""
+        descriptor = os.open(entry.path, _WRITE, _mode(entry.mode), dir_fd=self.descriptor)
+        try:
+            for part in parts:
+                _write_all(descriptor, part)
+            os.utime(descriptor, ns=(entry.mtime_ns, entry.mtime_ns))
         finally:
             os.close(descriptor)
 

@@ -60,24 +60,24 @@ class Unpacking:
             start = frame.offset - run.offset
             raw = self._content(frame, fetched[start : start + frame.bytes])
             for entry in by_frame[index]:
-                piece = entry.pieces[0]
-                self._write(entry, raw[piece.offset : piece.offset + piece.bytes])
+                begin = entry.pieces[0].offset
+                self._write(entry, raw[begin : begin + entry.bytes])
         return len(fetched)
 
     def _large(self, entry: FileEntry) -> int:
         frames = [self._manifest.frames[piece.frame] for piece in entry.pieces]
         parts = (self._content(frame, self._fetch_frame(frame)) for frame in frames)
-        self._stage.write(entry, parts, own_time=False)
+        self._stage.write_parts(entry, parts)
         return sum(frame.bytes for frame in frames)
 
     def _write(self, entry: FileEntry, content: bytes | memoryview) -> None:
         if self._rewrite is None:
-            self._stage.write(entry, (content,), own_time=False)
+            self._stage.write(entry, content)
             return
         old = bytes(content)
         new = self._rewrite(entry.path, old)
         # Another content with the same time and, maybe, the same size would pass for the saved one.
-        self._stage.write(entry, (new,), own_time=new != old)
+        self._stage.write(entry, new, own_time=new != old)
 
     def _fetch_frame(self, frame: StoredFrame) -> memoryview:
         self._deadline.check("restoring")

@@ -8,8 +8,8 @@ from operator import itemgetter
 
 import msgspec
 
-from ci_doctor.store.check_manifest import MOST_COMPONENTS, path_fault
 from ci_doctor.store.limits import StoreLimits
+from ci_doctor.store.tree_paths import MOST_COMPONENTS, path_fault
 from ci_doctor.system.files.own_directory import is_own_name
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

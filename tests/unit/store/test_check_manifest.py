@@ -1,9 +1,7 @@
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ci_doctor.store.check_manifest import check_manifest, check_paths
+from ci_doctor.store.check_manifest import check_manifest
 from ci_doctor.store.errors import DamagedError, LimitError
 from ci_doctor.store.limits import StoreLimits
 from ci_doctor.store.manifest import (
@@ -70,44 +68,15 @@ def test_a_sound_manifest_passes() -> None:
         "x" * 256 + "/a",
         "/".join("ab" * 300),
         "a/" * 200 + "a",
+        "/a/b",
+        "a\n/b",
+        "\ud800/b",
         "\ud800",
     ],
 )
 def test_a_path_that_leads_elsewhere_is_refused(path: str) -> None:
     with pytest.raises(LimitError):
         check_manifest(replace(MANIFEST, files=(replace(ENTRY, path=path),)), StoreLimits())
-
-
-@pytest.mark.parametrize(
-    "paths",
-    [
-        ["a", "a"],
-        ["Kernel.so", "kernel.so"],
-        ["A/x", "a/y"],
-        ["a", "a/b"],
-        ["a/b", "a"],
-        ["a/b/c", "A/B"],
-        ["straße", "STRASSE"],
-    ],
-)
-def test_paths_that_collide_are_refused(paths: list[str]) -> None:
-    with pytest.raises(LimitError):
-        check_paths(paths, StoreLimits())
-
-
-@given(st.lists(st.text(alphabet="aB./\0é", max_size=8), max_size=6))
-def test_paths_that_pass_stay_below_a_directory_and_apart(paths: list[str]) -> None:
-    try:
-        check_paths(paths, StoreLimits())
-    except DamagedError:
-        return
-    for path in paths:
-        parts = path.split("/")
-        assert not {"", ".", ".."} & set(parts)
-        assert "\0" not in path
-    folded = [path.casefold() for path in paths]
-    assert len(set(folded)) == len(folded)
-    assert not any(a.startswith(f"{b}/") for a in folded for b in folded)
 
 
 @pytest.mark.parametrize(
