@@ -10,10 +10,8 @@ and read and check the manifest. What they restore is verified; what tar unpacks
 """
 
 import argparse
-import json
 import os
 import platform
-import resource
 import shutil
 import statistics
 import subprocess
@@ -24,17 +22,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks.caches.corpus import change, make_corpus
-from ci_doctor.store.deadline import Deadline
-from ci_doctor.store.directory_store import DirectoryStore
-from ci_doctor.store.limits import StoreLimits
-from ci_doctor.store.manifest import Manifest, decode
-from ci_doctor.store.restore import RestoreRules, restore_tree
-from ci_doctor.store.save import SaveRules, save_tree
-from tests.support.saved_trees import header
+from benchmarks.caches.store_action import StoreAction
 
+REPOSITORY = Path(__file__).parents[2]
 RESULTS = Path(__file__).parents[1] / "RESULTS.md"
 # A tree that has just been written is given this long to be quiet, for all contenders.
 QUIET_S = 0.5
@@ -62,42 +57,13 @@ TARGETS = (
 )
 
 
-def stored(store: DirectoryStore, name: str) -> Manifest:
-    content = store.read(name, 1 << 30)
-    if content is None:
-        raise SystemExit(f"{name} is gone")
-    return decode(content, StoreLimits())
-
-
-def act(folder: Path, action: str, parent: str) -> None:
-    """One action in a process of its own; prints the name of a manifest, bytes and peak memory."""
-    store = DirectoryStore(folder / "store")
-    result = {"name": parent, "bytes": 0}
-    if action == "save":
-        rules = SaveRules(
-            scope="local",
-            deadline=Deadline(600),
-            parent=stored(store, parent) if parent else None,
-        )
-        saved = save_tree(store, folder / "tree", header(folder / "tree"), rules)
-        result = {"name": saved.manifest_name, "bytes": saved.stored_bytes}
-    else:
-        rules_of_restore = RestoreRules(deadline=Deadline(600))
-        restore_tree(store, stored(store, parent), folder / "restored", rules_of_restore)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps({**result, "memory": peak}))
-
-
-def ours(folder: Path, action: str, parent: str) -> tuple[float, dict[str, float], str]:
-    """Seconds, figures, and the manifest's name."""
-    command = [sys.executable, __file__, "--act", action, "--parent", parent]
+def ours(folder: Path, action: str, manifest: str) -> tuple[float, StoreAction]:
+    """Seconds of the whole process, and what it says."""
+    command = [sys.executable, "-m", "benchmarks.caches.store_action", action, str(folder)]
     started = time.perf_counter()
-    ended = subprocess.run(
-        [*command, "--directory", str(folder)], check=True, stdout=subprocess.PIPE, text=True
-    )
+    ended = subprocess.run([*command, manifest], check=True, stdout=subprocess.PIPE, cwd=REPOSITORY)
     took = time.perf_counter() - started
-    answer = json.loads(ended.stdout)
-    return took, {"bytes": answer["bytes"], "memory": answer["memory"]}, answer["name"]
+    return took, msgspec.json.decode(ended.stdout, type=StoreAction)
 
 
 def clock(words: str, cwd: Path) -> float:
@@ -112,14 +78,15 @@ def one_round(folder: Path, number: int) -> dict[str, float]:
     row: dict[str, float] = {"memory": MEMORY_MB}
     row["tar"] = clock("tar -cf - tree | zstd -q -3 -T2 -f -o archive.zst", folder)
     row["bytes tar"] = (folder / "archive.zst").stat().st_size
-    row["save"], figures, name = ours(folder, "save", "")
-    row["bytes"], row["memory save"] = figures["bytes"], figures["memory"]
+    row["save"], saved = ours(folder, "save", "")
+    row["save itself"] = saved.seconds
+    row["bytes"], row["memory save"] = saved.bytes, saved.memory
     for place in ("copy", "restored", "unpacked"):
         shutil.rmtree(folder / place, ignore_errors=True)
     row["cp"] = clock("cp -r tree copy", folder)
     shutil.rmtree(folder / "copy")
-    row["restore"], figures, _ = ours(folder, "restore", name)
-    row["memory restore"] = figures["memory"]
+    row["restore"], restored = ours(folder, "restore", saved.manifest)
+    row["restore itself"], row["memory restore"] = restored.seconds, restored.memory
     if number == 0:
         subprocess.run(["diff", "-r", "tree", "restored"], cwd=folder, check=True)
     shutil.rmtree(folder / "restored")
@@ -128,8 +95,8 @@ def one_round(folder: Path, number: int) -> dict[str, float]:
     shutil.rmtree(folder / "unpacked")
     change(folder / "tree", 0.01, seed=number)
     time.sleep(QUIET_S)
-    row["save 1 %"], figures, _ = ours(folder, "save", name)
-    row["bytes 1 %"] = figures["bytes"]
+    row["save 1 %"], again = ours(folder, "save", saved.manifest)
+    row["bytes 1 %"] = again.bytes
     return row
 
 
@@ -154,10 +121,10 @@ def record(lines: list[str], title: str) -> None:
 
 
 def memory_only(folder: Path) -> int:
-    _, saving, name = ours(folder, "save", "")
-    _, restoring, _ = ours(folder, "restore", name)
-    print(f"peak memory: save {saving['memory']:.0f} MB, restore {restoring['memory']:.0f} MB")
-    return int(max(saving["memory"], restoring["memory"]) > MEMORY_MB)
+    _, saved = ours(folder, "save", "")
+    _, restored = ours(folder, "restore", saved.manifest)
+    print(f"peak memory: save {saved.memory:.0f} MB, restore {restored.memory:.0f} MB")
+    return int(max(saved.memory, restored.memory) > MEMORY_MB)
 
 
 def measure(folder: Path, arguments: argparse.Namespace) -> int:
@@ -170,10 +137,11 @@ def measure(folder: Path, arguments: argparse.Namespace) -> int:
     medians = {key: statistics.median(row[key] for row in rows) for key in rows[0]}
     judged = [as_markdown(target, medians) for target in TARGETS]
     lines = [line for line, _ in judged]
-    print(HEAD, *lines, sep="\n")
+    parts = f"of which, without the start of Python: save {medians['save itself']:.2f} s, restore {medians['restore itself']:.2f} s"
+    print(HEAD, *lines, "", parts, sep="\n")
     if arguments.record:
         title = f"saving and restoring {arguments.files:,} files of {arguments.gigabytes:g} GB, {arguments.rounds} alternating rounds, load {load:.1f}"
-        record(lines, title)
+        record([*lines, "", f"{parts.capitalize()}."], title)
     return 0 if all(within for _, within in judged) else 1
 
 
@@ -187,12 +155,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--memory-only", action="store_true")
     parser.add_argument("--record", action="store_true", help="append the rows to RESULTS.md")
-    parser.add_argument("--act", choices=("save", "restore"), help=argparse.SUPPRESS)
-    parser.add_argument("--parent", default="", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.act:
-        act(arguments.directory, arguments.act, arguments.parent)
-        return 0
     with tempfile.TemporaryDirectory(dir=arguments.directory, prefix="speed-") as name:
         return measure(Path(name), arguments)
 
