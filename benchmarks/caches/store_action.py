@@ -8,7 +8,6 @@ It prints one line of JSON: the manifest's name, the bytes that were moved, the 
 itself, without the start of Python and the imports, and the peak memory in MB.
 """
 
-import resource
 import sys
 import time
 from pathlib import Path
@@ -80,8 +79,15 @@ def done(manifest: str, size: int, started: float) -> StoreAction:
         manifest=manifest,
         bytes=size,
         seconds=time.perf_counter() - started,
-        memory=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        memory=peak_memory_mb(),
     )
+
+
+def peak_memory_mb() -> float:
+    """The most that was resident. getrusage(2) would count the process that started this one, too."""
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    line = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
+    return int(line.split()[1]) / 1024
 
 
 def main(action: str, folder: Path, manifest: str = "") -> None:

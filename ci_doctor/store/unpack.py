@@ -36,7 +36,7 @@ class Unpacking:
         self._store = store
         self._manifest = manifest
         self._stage = stage
-        self._rewrite = rewrite
+        self._write = _writer(stage, rewrite)
         self._deadline = deadline
 
     def all(self, plan: FetchPlan) -> int:
@@ -70,15 +70,6 @@ class Unpacking:
         self._stage.write_parts(entry, parts)
         return sum(frame.bytes for frame in frames)
 
-    def _write(self, entry: FileEntry, content: bytes | memoryview) -> None:
-        if self._rewrite is None:
-            self._stage.write(entry, content)
-            return
-        old = bytes(content)
-        new = self._rewrite(entry.path, old)
-        # Another content with the same time and, maybe, the same size would pass for the saved one.
-        self._stage.write(entry, new, own_time=new != old)
-
     def _fetch_frame(self, frame: StoredFrame) -> memoryview:
         self._deadline.check("restoring")
         return self._fetch(frame.pack, frame.offset, frame.bytes)
@@ -104,3 +95,19 @@ class Unpacking:
     def _name(self, pack: int) -> str:
         reference = self._manifest.packs[pack]
         return pack_name(reference.scope, reference.digest)
+
+
+def _writer(
+    stage: Stage, rewrite: Callable[[str, bytes], bytes] | None
+) -> Callable[[FileEntry, bytes | memoryview], None]:
+    """The function that writes a file, with the content that is right for this place."""
+    if rewrite is None:
+        return stage.write
+
+    def write(entry: FileEntry, content: bytes | memoryview) -> None:
+        old = bytes(content)
+        new = rewrite(entry.path, old)
+        # Another content with the same time and, maybe, the same size would pass for the saved one.
+        stage.write(entry, new, own_time=new != old)
+
+    return write
