@@ -78,14 +78,14 @@ class DirectoryStore:
         if filled != len(buffer):
             raise DamagedError(f"{self._path(name)} ends before byte {offset + len(buffer)}")
 
-    def create(self, name: str, content: bytes | memoryview) -> bool:
-        """Write the object whole or not at all. False if one of that name exists already.
+    def create(self, name: str, *parts: bytes) -> bool:
+        """Write the object, `parts` one after another, whole or not at all. False if it exists already.
 
         One that exists is marked as used now, so that garbage collection leaves it.
         """
         path = self._path(name)
         try:
-            created = self._create(path, content)
+            created = self._create(path, parts)
             if not created:
                 # Another user's file cannot be marked; its age then decides.
                 with contextlib.suppress(OSError):
@@ -144,14 +144,14 @@ class DirectoryStore:
         finally:
             os.close(descriptor)
 
-    def _create(self, path: Path, content: bytes | memoryview) -> bool:
+    def _create(self, path: Path, parts: tuple[bytes, ...]) -> bool:
         """Write the file. Somebody may remove its folder while that is empty; then it is made again."""
         for _ in range(_ATTEMPTS - 1):
             with contextlib.suppress(FileNotFoundError):
                 self._make_folders(path.parent)
-                return _create(path, content)
+                return _create(path, parts)
         self._make_folders(path.parent)
-        return _create(path, content)
+        return _create(path, parts)
 
     def _make_folders(self, folder: Path) -> None:
         """Make `folder`, with the permissions that the store's own directory has."""
@@ -184,7 +184,7 @@ def _is_open_to_others(folder: Path, *, own: bool) -> bool:
     return own or not status.st_mode & stat.S_ISVTX
 
 
-def _create(path: Path, content: bytes | memoryview) -> bool:
+def _create(path: Path, parts: tuple[bytes, ...]) -> bool:
     if path.exists():
         return False
     temporary = path.with_name(f"{TEMPORARY}{secrets.token_hex(8)}")
@@ -193,7 +193,7 @@ def _create(path: Path, content: bytes | memoryview) -> bool:
         with os.fdopen(descriptor, "wb") as file:
             # Others read a shared store too, whatever the umask of this writer.
             os.fchmod(descriptor, 0o644)
-            file.write(content)
+            file.writelines(parts)
             file.flush()
             os.fsync(file.fileno())
         return _publish(temporary, path)

@@ -36,8 +36,8 @@ class ObjectStore(Protocol):
     def read_range(self, name: str, offset: int, buffer: memoryview) -> None:
         """Fill `buffer` with the bytes from `offset`. StoreError if the object is missing or shorter."""
 
-    def create(self, name: str, content: bytes | memoryview) -> bool:
-        """Write the object whole or not at all. False if one of that name exists already."""
+    def create(self, name: str, *parts: bytes) -> bool:
+        """Write the object, `parts` one after another, whole or not at all. False if it exists already."""
 
     def names(self, prefix: str) -> Iterator[StoredObject]:
         """The objects whose names begin with `prefix`, in no promised order."""

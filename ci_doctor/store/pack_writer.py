@@ -4,7 +4,7 @@
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
-from ci_doctor.store.digest import digest
+from ci_doctor.store.digest import RunningDigest
 from ci_doctor.store.layout import pack_name
 from ci_doctor.store.manifest import PACK_BYTES, PackReference, StoredFrame
 from ci_doctor.store.objects import ObjectStore
@@ -15,7 +15,7 @@ _WRITTEN_BYTES: Final = PACK_BYTES // 2
 class PackWriter:
     """Packs of one scope. Two are in memory: the one that is gathered, and the one on its way.
 
-    They take turns in two buffers: joining each in a new one would cost as much as its digest.
+    Their frames are never joined here: that would cost more than the digest.
     """
 
     def __init__(self, store: ObjectStore, scope: str, upload: ThreadPoolExecutor) -> None:
@@ -25,8 +25,7 @@ class PackWriter:
         self._store = store
         self._scope = scope
         self._upload = upload
-        self._gathered = memoryview(bytearray(_WRITTEN_BYTES))
-        self._free = memoryview(bytearray(_WRITTEN_BYTES))
+        self._parts: list[bytes] = []
         self._size = 0
         self._count = 0
         self._pending: Future[tuple[PackReference, bool]] | None = None
@@ -43,7 +42,7 @@ class PackWriter:
             digest=digest_of_frame,
         )
         self.frames.append(place)
-        self._gathered[self._size : self._size + len(frame)] = frame
+        self._parts.append(frame)
         self._size += len(frame)
         return len(self.frames) - 1
 
@@ -55,8 +54,8 @@ class PackWriter:
 
     def _flush(self) -> None:
         self._wait()
-        self._pending = self._upload.submit(self._create, self._gathered[: self._size])
-        self._gathered, self._free = self._free, self._gathered
+        self._pending = self._upload.submit(self._create, self._parts)
+        self._parts = []
         self._size = 0
         self._count += 1
 
@@ -68,8 +67,11 @@ class PackWriter:
         self.new_bytes += pack.bytes if is_new else 0
         self._pending = None
 
-    def _create(self, pack: memoryview) -> tuple[PackReference, bool]:
-        digest_of_pack = digest(pack)
-        is_new = self._store.create(pack_name(self._scope, digest_of_pack), pack)
-        reference = PackReference(scope=self._scope, digest=digest_of_pack, bytes=len(pack))
-        return reference, is_new
+    def _create(self, parts: list[bytes]) -> tuple[PackReference, bool]:
+        running = RunningDigest()
+        for part in parts:
+            running.update(part)
+        pack = PackReference(
+            scope=self._scope, digest=running.hexdigest(), bytes=sum(map(len, parts))
+        )
+        return pack, self._store.create(pack_name(pack.scope, pack.digest), *parts)

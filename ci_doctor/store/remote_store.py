@@ -63,15 +63,15 @@ class RemoteStore:
             raise DamagedError(f"{self.location}/{name} ends before byte {offset + len(buffer)}")
         buffer[:] = content
 
-    def create(self, name: str, content: bytes | memoryview) -> bool:
-        """Write the object whole or not at all. False if one of that name exists already.
+    def create(self, name: str, *parts: bytes) -> bool:
+        """Write the object, `parts` one after another, whole or not at all. False if it exists already.
 
         One that exists is written again if it is old, so that garbage collection leaves it: a name
         holds a digest, so the bytes are the same. False may also follow a retry of a request whose
         answer was lost.
         """
         check_object_name(name)
-        return self._answer("write", name, self._create(name, content))
+        return self._answer("write", name, self._create(name, b"".join(parts)))
 
     def names(self, prefix: str) -> Iterator[StoredObject]:
         """The objects whose names begin with `prefix`, in no promised order."""
@@ -122,7 +122,7 @@ class RemoteStore:
         content = await obstore.get_range_async(self._client, name, start=offset, length=length)
         return memoryview(content)
 
-    async def _create(self, name: str, content: bytes | memoryview) -> bool:
+    async def _create(self, name: str, content: bytes) -> bool:
         import obstore
         from obstore.exceptions import AlreadyExistsError
 

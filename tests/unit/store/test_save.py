@@ -112,11 +112,11 @@ class WritingStore(DirectoryStore):
 
     writes: Path
 
-    def create(self, name: str, content: bytes | memoryview) -> bool:
+    def create(self, name: str, *parts: bytes) -> bool:
         if name.endswith(".pack"):
             with self.writes.open("ab") as file:
                 file.write(b"more")
-        return super().create(name, content)
+        return super().create(name, *parts)
 
 
 def test_a_file_that_changes_meanwhile_is_left_out_with_its_group(tmp_path: Path) -> None:
@@ -180,9 +180,9 @@ class SigningStore(DirectoryStore):
         super().__init__(folder)
         self.order: list[str] = []
 
-    def create(self, name: str, content: bytes | memoryview) -> bool:
+    def create(self, name: str, *parts: bytes) -> bool:
         self.order.append(name)
-        return super().create(name, content)
+        return super().create(name, *parts)
 
 
 class StandInSigner:
