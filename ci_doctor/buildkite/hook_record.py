@@ -101,11 +101,11 @@ def was_published(root: Path, directories: Sequence[Path], *, annotated: bool) -
 
 
 def _digests(directories: Sequence[Path]) -> dict[str, str]:
-    found = {}
+    digests = {}
     for directory in directories:
         content = (directory / "report.json").read_bytes()
-        found[str(directory)] = hashlib.sha256(content).hexdigest()
-    return found
+        digests[str(directory)] = hashlib.sha256(content).hexdigest()
+    return digests
 
 
 def _keep(path: Path, content: object) -> None:

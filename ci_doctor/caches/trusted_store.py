@@ -23,13 +23,13 @@ class TrustedStore(Struct, frozen=True, kw_only=True):
 
     def all_names(self, family: str) -> list[str]:
         """The manifests of a family of any identity, the newest first. Raises StoreError."""
-        found = []
+        dated = []
         for scope in self.scopes:
             for entry in self.store.names(f"{VERSION}/{scope}/manifests/{family}/"):
                 parsed = parse_manifest_name(entry.name)
                 if parsed is not None:
-                    found.append((-parsed.created_ms, entry.name))
-        return [name for _, name in sorted(found)]
+                    dated.append((-parsed.created_ms, entry.name))
+        return [name for _, name in sorted(dated)]
 
     def read(self, name: str) -> CandidateManifest:
         """The manifest `name`. Raises UntrustedError, DamagedError, StoreError."""

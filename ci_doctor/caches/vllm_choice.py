@@ -53,10 +53,10 @@ def causes_of_choice(chosen: str, family: Family, receipt: Receipt) -> tuple[str
         if path.name != FILE_NAME or path.parent.parts[-2:] != tail:
             continue
         try:
-            found = factor_differences(_content(Path(receipt.root, path)), here)
+            differences = factor_differences(_content(Path(receipt.root, path)), here)
         except ValueError:
             continue
-        words = tuple(each.describe() for each in found)
+        words = tuple(each.describe() for each in differences)
         if nearest is None or len(words) < len(nearest):
             nearest = words
     return (nearest or ())[:_MOST]

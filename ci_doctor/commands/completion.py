@@ -84,9 +84,9 @@ class _BashCompletion(_Completion, BashComplete):
     @staticmethod
     def _check_version() -> None:
         """Raises UsageError for a bash that cannot read the script."""
-        found = _bash_version()
-        if found is None or found < _OLDEST_BASH:
-            shown = "none" if found is None else ".".join(map(str, found))
+        version = _bash_version()
+        if version is None or version < _OLDEST_BASH:
+            shown = "none" if version is None else ".".join(map(str, version))
             raise UsageError(
                 f"completion needs bash 4.4 or newer, and {shown} is on PATH",
                 hint="use zsh or fish, or a newer bash",
@@ -115,8 +115,8 @@ def _bash_version() -> tuple[int, int] | None:
         return None
     words = [bash, "--norc", "-c", 'echo "${BASH_VERSION}"']
     printed = subprocess.run(words, capture_output=True, text=True, check=False).stdout
-    found = re.match(r"(\d+)\.(\d+)", printed)
-    return (int(found[1]), int(found[2])) if found else None
+    version = re.match(r"(\d+)\.(\d+)", printed)
+    return (int(version[1]), int(version[2])) if version else None
 
 
 def _behind_option(option: str, item: CompletionItem[Any]) -> CompletionItem[Any]:

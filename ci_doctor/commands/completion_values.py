@@ -117,15 +117,15 @@ def _executables(incomplete: str) -> list[str]:
     """Names on PATH that begin with `incomplete`; none for a path, or before a letter is typed."""
     if not incomplete or "/" in incomplete:
         return []
-    found: set[str] = set()
+    commands: set[str] = set()
     for folder in os.get_exec_path():
         try:
             names = os.listdir(folder or ".")  # noqa: PTH208 - thousands of names, at each key
         except OSError:
             continue
         begun = [name for name in names if name.startswith(incomplete)]
-        found.update(name for name in begun if os.access(Path(folder, name), os.X_OK))
-    return sorted(found)
+        commands.update(name for name in begun if os.access(Path(folder, name), os.X_OK))
+    return sorted(commands)
 
 
 def _services(context: click.Context) -> list[str]:

@@ -43,7 +43,7 @@ class PastRuns:
             from ci_doctor.history.reading.moments import utc_text
 
             kept = _commit_jobs(connection, commits, pipeline, step)
-            found = kept.of_tests(set(names.values()))
+            by_test = kept.of_tests(set(names.values()))
             distance = {commit: number for number, commit in enumerate(commits)}
             jobs: dict[str, list[PastJob]] = {}
             for test, name in names.items():
@@ -55,7 +55,7 @@ class PastRuns:
                         passed=each.passed,
                         build=each.build,
                     )
-                    for each in found.get(name, ())
+                    for each in by_test.get(name, ())
                 ]
             return jobs
 

@@ -53,12 +53,12 @@ class CommitJobs:
         self._connection = connection
         self._jobs: dict[str, list[_JobRow]] = {}
         for some in _chunks(commits, _MOST_COMMITS):
-            found: dict[str, list[_JobRow]] = defaultdict(list)
+            by_commit: dict[str, list[_JobRow]] = defaultdict(list)
             for row in connection.execute(_jobs_query(some, pipeline, step)):
-                found[row.sha].append(_JobRow(row.id, row.build, row.started_ms))
+                by_commit[row.sha].append(_JobRow(row.id, row.build, row.started_ms))
             for commit in some:
-                if commit in found and len(self._jobs) < most:
-                    self._jobs[commit] = found[commit]
+                if commit in by_commit and len(self._jobs) < most:
+                    self._jobs[commit] = by_commit[commit]
             if len(self._jobs) >= most:
                 break
 

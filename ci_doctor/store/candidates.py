@@ -38,13 +38,13 @@ def manifests(store: ObjectStore, scopes: Iterable[str], family: str, hard: str)
     Of the same time, those of an earlier scope come first. Nothing is read but names. Raises
     StoreError.
     """
-    found = []
+    dated = []
     for place, scope in enumerate(scopes):
         for entry in store.names(manifests_prefix(scope, family, hard)):
             parsed = parse_manifest_name(entry.name)
             if parsed is not None:
-                found.append((-parsed.created_ms, place, entry.name))
-    return [name for _, _, name in sorted(found)]
+                dated.append((-parsed.created_ms, place, entry.name))
+    return [name for _, _, name in sorted(dated)]
 
 
 def read_manifest(

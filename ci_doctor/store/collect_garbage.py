@@ -185,12 +185,12 @@ def _references(store: ObjectStore, names: Iterable[str], limits: StoreLimits) -
         parsed = parse_manifest_name(name)
         if parsed is None:
             continue
-        found = _packs_of(store, name, limits)
-        if found is None:
+        named = _packs_of(store, name, limits)
+        if named is None:
             unreadable.append(name)
             protected |= readable_packs(parsed.scope)
         else:
-            packs |= found
+            packs |= named
     return _References(
         packs=frozenset(packs),
         protected_scopes=frozenset(protected),
@@ -219,13 +219,13 @@ def _unneeded(
 ) -> dict[str, StoredObject]:
     """Packs that nothing refers to, and that nobody has written or used within the grace."""
     youngest = rules.now_ms - rules.grace_ms
-    found = {}
+    by_name = {}
     for entry in objects:
         pack = parse_pack_name(entry.name)
         if pack is None or entry.modified_ms > youngest or references.needs(pack):
             continue
-        found[entry.name] = entry
-    return found
+        by_name[entry.name] = entry
+    return by_name
 
 
 def _still_unneeded(

@@ -104,9 +104,9 @@ class DirectoryStore:
         try:
             if self.directory.exists() and not self.directory.is_dir():
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
-            for found in _walk(folder, beginning):
-                name = str(Path(found.name).relative_to(self.directory))
-                yield StoredObject(name=name, bytes=found.bytes, modified_ms=found.modified_ms)
+            for file in _walk(folder, beginning):
+                name = str(Path(file.name).relative_to(self.directory))
+                yield StoredObject(name=name, bytes=file.bytes, modified_ms=file.modified_ms)
         except OSError as error:
             raise file_system_error("list", folder, error) from error
 

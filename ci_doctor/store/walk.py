@@ -62,10 +62,10 @@ def walk(root: int, exclude: Callable[[str], bool], limits: StoreLimits) -> Walk
     files: list[TreeFile] = []
     skipped: list[tuple[str, str]] = []
     fault = path_fault(limits)
-    found: list[tuple[str, TreeFile | str]] = []
-    _gather(root, "", exclude, found)
-    found.sort(key=itemgetter(0))
-    for path, file in found:
+    entries: list[tuple[str, TreeFile | str]] = []
+    _gather(root, "", exclude, entries)
+    entries.sort(key=itemgetter(0))
+    for path, file in entries:
         reason = file if isinstance(file, str) else _too_large(file, limits) or fault(path)
         if reason is not None:
             skipped.append((os.fsencode(path).decode(errors="replace"), reason))
@@ -78,7 +78,7 @@ def _gather(
     folder: int,
     prefix: str,
     exclude: Callable[[str], bool],
-    found: list[tuple[str, TreeFile | str]],
+    tree: list[tuple[str, TreeFile | str]],
 ) -> None:
     """Add each entry that is no directory with itself as a file, or the reason why it cannot be saved."""
     with os.scandir(folder) as entries:
@@ -88,15 +88,15 @@ def _gather(
                 continue
             try:
                 if not entry.is_dir(follow_symlinks=False):
-                    found.append((path, _file(path, entry.stat(follow_symlinks=False))))
+                    tree.append((path, _file(path, entry.stat(follow_symlinks=False))))
                 elif path.count("/") >= MOST_COMPONENTS:
-                    found.append((path, f"lies below more than {MOST_COMPONENTS} directories"))
+                    tree.append((path, f"lies below more than {MOST_COMPONENTS} directories"))
                 else:
-                    _gather_below(entry.name, folder, path, exclude, found)
+                    _gather_below(entry.name, folder, path, exclude, tree)
             except FileNotFoundError:
                 continue
             except OSError as error:
-                found.append((path, f"cannot be read: {error.strerror}"))
+                tree.append((path, f"cannot be read: {error.strerror}"))
 
 
 def _gather_below(
@@ -104,11 +104,11 @@ def _gather_below(
     folder: int,
     path: str,
     exclude: Callable[[str], bool],
-    found: list[tuple[str, TreeFile | str]],
+    entries: list[tuple[str, TreeFile | str]],
 ) -> None:
     descriptor = os.open(name, _DIRECTORY, dir_fd=folder)
     try:
-        _gather(descriptor, f"{path}/", exclude, found)
+        _gather(descriptor, f"{path}/", exclude, entries)
     finally:
         os.close(descriptor)
 

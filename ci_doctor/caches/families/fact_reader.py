@@ -47,9 +47,9 @@ class FactReader:
     def place_of(self, distribution: str | None) -> str:
         """The directory that holds a distribution; without one, that of the Python environment."""
         directories = self.directories
-        found = packages.find_package(distribution, directories) if distribution else None
-        if found is not None:
-            return str(found.folder.parent)
+        package = packages.find_package(distribution, directories) if distribution else None
+        if package is not None:
+            return str(package.folder.parent)
         return str(Path(self.interpreter.python).absolute().parent.parent)
 
     @property

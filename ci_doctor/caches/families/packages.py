@@ -26,15 +26,15 @@ def package_build(name: str, directories: Sequence[Path]) -> str:
     Raises UnknownFactError for an editable installation and one without RECORD: their files may
     change without a trace.
     """
-    found = find_package(name, directories)
-    if found is None:
+    package = find_package(name, directories)
+    if package is None:
         return ABSENT
-    if is_editable(read_origin(found.folder)):
+    if is_editable(read_origin(package.folder)):
         raise UnknownFactError("it is installed as editable, so its files may change at any time")
-    digest = record_digest(found.folder / "RECORD")
-    if not found.version or digest is None:
-        raise UnknownFactError(f"{found.folder} has no version or no RECORD")
-    return f"{found.version}, files {digest}"
+    digest = record_digest(package.folder / "RECORD")
+    if not package.version or digest is None:
+        raise UnknownFactError(f"{package.folder} has no version or no RECORD")
+    return f"{package.version}, files {digest}"
 
 
 def find_package(name: str, directories: Sequence[Path]) -> Installed | None:
@@ -45,13 +45,13 @@ def find_package(name: str, directories: Sequence[Path]) -> Installed | None:
 
 def package_time(name: str, directories: Sequence[Path]) -> str:
     """When a distribution was installed, ns since 1970: that of RECORD. Raises UnknownFactError."""
-    found = find_package(name, directories)
-    if found is None:
+    package = find_package(name, directories)
+    if package is None:
         return ABSENT
     try:
-        return str((found.folder / "RECORD").stat().st_mtime_ns)
+        return str((package.folder / "RECORD").stat().st_mtime_ns)
     except OSError as error:
-        raise UnknownFactError(f"{found.folder}/RECORD: {error.strerror}") from error
+        raise UnknownFactError(f"{package.folder}/RECORD: {error.strerror}") from error
 
 
 def torch_build(name: str, directories: Sequence[Path]) -> str:

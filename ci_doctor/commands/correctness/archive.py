@@ -37,8 +37,8 @@ def list_builds(session: Session, directory: str | None, config_path: Path | Non
     from ci_doctor.correctness.archive.survey import survey
 
     session.claim()
-    found = survey(_place(directory, config_path))
-    return session.finish(list_outcome(found), on_stdout=True)
+    survey_of_archive = survey(_place(directory, config_path))
+    return session.finish(list_outcome(survey_of_archive), on_stdout=True)
 
 
 @archive.command("revoke")

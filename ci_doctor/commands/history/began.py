@@ -47,7 +47,7 @@ def began(
 
     window = window_of(settings, branch)
     with read_history(address) as connection:
-        found = named_test(connection, name)
+        test_row = named_test(connection, name)
         number = branch_number(connection, branch)
-        attempts = attempts_of(connection, found.number, window, number)
-    return session.finish(began_outcome(began_facts(found, attempts)), on_stdout=True)
+        attempts = attempts_of(connection, test_row.number, window, number)
+    return session.finish(began_outcome(began_facts(test_row, attempts)), on_stdout=True)

@@ -46,7 +46,7 @@ def test(
 
     window = window_of(settings, branch)
     with read_history(address) as connection:
-        found = named_test(connection, name)
+        test_row = named_test(connection, name)
         number = branch_number(connection, branch)
-        attempts = attempts_of(connection, found.number, window, number)
-    return session.finish(one_test_outcome(one_test_facts(found, attempts)), on_stdout=True)
+        attempts = attempts_of(connection, test_row.number, window, number)
+    return session.finish(one_test_outcome(one_test_facts(test_row, attempts)), on_stdout=True)

@@ -90,10 +90,10 @@ def _lines(text: str, source: str) -> Iterator[AllowedSigner]:
 
 
 def _signer(line: str) -> AllowedSigner:
-    found = _PRINCIPALS.fullmatch(line)
-    if found is None:
+    match = _PRINCIPALS.fullmatch(line)
+    if match is None:
         raise ValueError("principals and a key are expected")
-    options, rest = _options(found["rest"])
+    options, rest = _options(match["rest"])
     fields = rest.split()
     if len(fields) < 2 or _KEY_TYPE.fullmatch(fields[0]) is None:
         raise ValueError("no key follows the principals and options")
@@ -102,7 +102,7 @@ def _signer(line: str) -> AllowedSigner:
     except binascii.Error as error:
         raise ValueError("the key is no base64") from error
     return AllowedSigner(
-        principals=found["quoted"] or found["plain"],
+        principals=match["quoted"] or match["plain"],
         key_type=fields[0],
         public_key=public_key,
         namespaces=options.get("namespaces"),
@@ -118,10 +118,10 @@ def _options(text: str) -> tuple[dict[str, str], str]:
     options: dict[str, str] = {}
     position = 0
     while position < len(text) and not text[position].isspace():
-        found = _OPTION.match(text, position)
-        if found is None:
+        match = _OPTION.match(text, position)
+        if match is None:
             raise ValueError('options have the form name="value", with commas between them')
-        name, value = found["name"], found["value"]
+        name, value = match["name"], match["value"]
         if name == "cert-authority":
             raise ValueError("cert-authority is not supported: name the keys themselves")
         if name not in {"namespaces", "valid-after", "valid-before"} or value is None:
@@ -129,7 +129,7 @@ def _options(text: str) -> tuple[dict[str, str], str]:
         if name in options:
             raise ValueError(f"the option {name} stands there twice")
         options[name] = re.sub(r"\\(.)", r"\1", value)
-        position = found.end()
+        position = match.end()
     return options, text[position:].strip()
 
 

@@ -6,13 +6,13 @@ import re
 
 def matches(text: str, patterns: str) -> bool:
     """Whether a pattern of the list matches `text`, and none with `!` before it does."""
-    found = False
+    is_named = False
     for pattern in patterns.split(","):
         if _matches_one(text, pattern.removeprefix("!")):
             if pattern.startswith("!"):
                 return False
-            found = True
-    return found
+            is_named = True
+    return is_named
 
 
 def _matches_one(text: str, pattern: str) -> bool:

@@ -37,15 +37,15 @@ def string(content: bytes) -> bytes:
 
 def strings(blob: bytes) -> list[bytes]:
     """The strings that a blob consists of. Raises ValueError if it ends within one."""
-    found = []
+    blobs = []
     position = 0
     while position < len(blob):
         end = position + 4 + int.from_bytes(blob[position : position + 4], "big")
         if position + 4 > len(blob) or end > len(blob):
             raise ValueError("a string is cut off")
-        found.append(blob[position + 4 : end])
+        blobs.append(blob[position + 4 : end])
         position = end
-    return found
+    return blobs
 
 
 def signed_bytes(namespace: bytes, hash_algorithm: bytes, digest: bytes) -> bytes:

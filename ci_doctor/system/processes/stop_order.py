@@ -131,10 +131,10 @@ def stop_order(
 
 def _parents_of(rows: "Iterable[Row]", among: "Mapping[int, Row]") -> set[int]:
     """The pids of `among` that are above one of `rows`."""
-    found: set[int] = set()
+    ancestors: set[int] = set()
     for row in rows:
         parent = row.parent
-        while parent in among and parent not in found:
-            found.add(parent)
+        while parent in among and parent not in ancestors:
+            ancestors.add(parent)
             parent = among[parent].parent
-    return found
+    return ancestors
