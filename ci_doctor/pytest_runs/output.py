@@ -15,6 +15,9 @@ from ci_doctor.system.relay.pump import Pump
 
 _LOG_LIMIT: Final = 64 * 1024 * 1024
 _LOG_MODE: Final = 0o600
+# pytest writes a dot for each test, and passing a dot on costs more than most of what ci-doctor does
+# for that test. Nobody sees that a dot comes so much later.
+_PAUSE_MS: Final = 10
 
 
 class KeptOutput:
@@ -64,7 +67,9 @@ class ShownOutput:
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(_settle, ended)
 
-        pump = Pump(channel, self._stopper, self._log.add, on_end)
+        # Of two streams, one that pauses would fall behind the other: the log keeps their order.
+        pause_ms = _PAUSE_MS if len(self._channels) == 1 else 0
+        pump = Pump(channel, self._stopper, self._log.add, on_end, pause_ms=pause_ms)
         self._pumps.append(pump)
         pump.start()
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Final
 
 from ci_doctor.system.relay.channel import PIPE_BYTES, Channel
+from ci_doctor.system.relay.pauses import OutputPauses
 
 _CHUNK_BYTES: Final = 128 * 1024
 
@@ -21,6 +22,8 @@ class Pump:
     """Passes the output of `channel` on until its end, or until `stopper` is closed at its far end.
 
     `add` gets each piece, and the descriptor it is for, before it is written. `on_end` is called in its thread at the end.
+    pause_ms: how long nothing is read after a small piece. A command that writes a character at a time
+    then does not wake us up for each of them.
     is_over: whether it has ended. is_exhausted: whether every writer has closed its end, or our own
     stream cannot be written any more.
     """
@@ -31,6 +34,8 @@ class Pump:
         stopper: int,
         add: Callable[[memoryview, int], None],
         on_end: Callable[[], None],
+        *,
+        pause_ms: int = 0,
     ) -> None:
         self.channel = channel
         self.is_exhausted = False
@@ -39,6 +44,8 @@ class Pump:
         self._stopper = stopper
         self._add = add
         self._on_end = on_end
+        self._pause_ms = pause_ms
+        self._pauses = OutputPauses()
         self._buffer = memoryview(bytearray(_CHUNK_BYTES))
 
     @property
@@ -72,8 +79,12 @@ class Pump:
         poll.register(self.channel.source, select.POLLIN)
         poll.register(self._stopper, select.POLLIN)
         while not self._is_stopped(poll):
-            if not self._pass_piece(_CHUNK_BYTES):
+            count = self._pass_piece(_CHUNK_BYTES)
+            if not count:
                 return True
+            if self._pause_ms and self._pauses.comes_after(count):
+                # The end of it all does not wait.
+                _is_readable(self._stopper, self._pause_ms)
         # The command has ended. What it wrote is in the pipe; a flood by others is left there.
         left = PIPE_BYTES
         while left > 0 and _is_readable(self.channel.source):
@@ -118,7 +129,8 @@ def _write(target: int, piece: memoryview) -> int:
         return 0
 
 
-def _is_readable(source: int) -> bool:
+def _is_readable(source: int, limit_ms: int = 0) -> bool:
+    """Whether there is something to read, or the end, within `limit_ms`."""
     poll = select.poll()
     poll.register(source, select.POLLIN)
-    return bool(poll.poll(0))
+    return bool(poll.poll(limit_ms))
