@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ci_doctor.drift.reading import SnapshotRequest
     from ci_doctor.drift.recording import RunRecord
     from ci_doctor.model.outcome import Outcome
@@ -18,16 +20,22 @@ _FILE = "environment.json"
 _GPU_LIMIT_S = 1.0
 
 
-def record_environment(session: "Session", config_path: Path | None) -> None:
+def record_environment(
+    session: "Session",
+    config_path: Path | None,
+    interpreter: "Callable[[], Path] | None" = None,
+) -> None:
     """Write the environment beside the report, and after a failure what changed since a green run.
 
-    Nothing is read before the end, and nothing at all without a report directory.
+    `interpreter` gives the Python that runs the job; without it that is the one of a job's environment,
+    as `snapshot_targets` finds it. The ones that `[doctor]` names are recorded too. Nothing is read before the end,
+    and nothing at all without a report directory.
     """
 
     def add(outcome: "Outcome") -> "Addition":
         from ci_doctor.drift.recording import addition
 
-        return addition(outcome, lambda: _run_record(session, config_path))
+        return addition(outcome, lambda: _run_record(session, config_path, interpreter))
 
     session.complete_with(add, _FILE)
 
@@ -49,14 +57,17 @@ def snapshot_request(
     return request
 
 
-def _run_record(session: "Session", config_path: Path | None) -> "RunRecord":
+def _run_record(
+    session: "Session", config_path: Path | None, interpreter: "Callable[[], Path] | None"
+) -> "RunRecord":
     from msgspec.structs import replace
 
     from ci_doctor.drift.green_path import GreenPath
     from ci_doctor.drift.reading import take_snapshot
     from ci_doctor.drift.recording import RunRecord
 
-    request, since_green = _configured(session, config_path, {})
+    further = () if interpreter is None else (str(interpreter()),)
+    request, since_green = _configured(session, config_path, {}, further)
     request = replace(request, gpu_limit_s=_GPU_LIMIT_S)
     return RunRecord(
         take=lambda: take_snapshot(request),
@@ -65,9 +76,12 @@ def _run_record(session: "Session", config_path: Path | None) -> "RunRecord":
 
 
 def _configured(
-    session: "Session", config_path: Path | None, flags: Mapping[str, Any]
+    session: "Session",
+    config_path: Path | None,
+    flags: Mapping[str, Any],
+    further: tuple[str, ...] = (),
 ) -> tuple["SnapshotRequest", Path | None]:
-    """The request, and the place of the last green run if one is named."""
+    """The request, with `further` interpreters, and the place of the last green run if one is named."""
     from ci_doctor.checks.settings import DoctorSettings
     from ci_doctor.config.decoding import decode_section, path_in
     from ci_doctor.config.loading import load_config
@@ -81,7 +95,7 @@ def _configured(
     )
     venvs = [str(path_in(loaded, origins["venvs"], word)) for word in settings.venvs]
     request = SnapshotRequest(
-        pythons=snapshot_targets(settings.pythons, venvs, cwd, os.environ),
+        pythons=snapshot_targets([*settings.pythons, *further], venvs, cwd, os.environ),
         environ=dict(os.environ),
         cwd=cwd,
         about=session.about,

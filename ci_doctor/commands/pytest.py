@@ -111,6 +111,7 @@ def pytest(
     from ci_doctor.config.exit_codes import read_exit_codes
     from ci_doctor.config.loading import load_config
     from ci_doctor.environment.expected_preparation import missing_preparation
+    from ci_doctor.pytest_runs.interpreter import chosen_interpreter
     from ci_doctor.pytest_runs.request import PytestRequest, RerunPlace
     from ci_doctor.session.exit_policy import ExitPolicy
 
@@ -125,7 +126,7 @@ def pytest(
     codes, _ = read_exit_codes(loaded, os.environ)
     session.policy = ExitPolicy(codes=codes, fail_on_flaky=fail_on_flaky)
     session.observe(*missing_preparation(loaded, os.environ))
-    record_environment(session, config_path)
+    record_environment(session, config_path, lambda: chosen_interpreter(python, os.environ))
     request = PytestRequest(
         args=args,
         environ=dict(os.environ),

@@ -58,7 +58,7 @@ def find_interpreter(
     Raises UsageError if there is none, or if it has no pytest 7 or later; InfraError if it does not
     answer.
     """
-    python = _chosen(word, environ)
+    python = chosen_interpreter(word, environ)
     answer = _ask(python, environ, directory)
     if not answer.has_pytest:
         raise UsageError(
@@ -78,7 +78,8 @@ def _major(version: str) -> int:
     return int(first) if first.isdecimal() else _OLDEST
 
 
-def _chosen(word: str | None, environ: Mapping[str, str]) -> Path:
+def chosen_interpreter(word: str | None, environ: Mapping[str, str]) -> Path:
+    """The interpreter that `find_interpreter` asks. Raises UsageError if there is none."""
     active = environ.get("VIRTUAL_ENV")
     if word is not None:
         path = Path(word)

@@ -6,6 +6,7 @@ import os
 import select
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -81,6 +82,20 @@ def test_a_green_suite_passes_and_its_output_is_pytests_own(project: TestProject
     assert project.report["facts"]["counts"] == {"pass": 7, "skipped": 1}
     names = [case["name"] for case in project.report["cases"]]
     assert names[0] == "test_odd[a::b]"
+
+
+def test_the_recorded_environment_is_that_of_the_tests(project: TestProject) -> None:
+    project.put("test_ok.py", "def test_ok(): pass\n")
+    other = project.directory / ".venv"
+    (other / "bin").mkdir(parents=True)
+    (other / "bin" / "python").symlink_to(sys.executable)
+
+    ran = project.doctor("--", "-q")
+
+    assert ran.code == 0, ran
+    (interpreter,) = json.loads((project.reports / "environment.json").read_text())["interpreters"]
+    assert interpreter["python"] == str(project.python)
+    assert interpreter["packages"]["pytest"]["version"] == pytest.__version__
 
 
 def test_a_forked_child_that_falls_back_into_pytest_is_no_attempt(project: TestProject) -> None:
