@@ -37,7 +37,7 @@ class CaseAttempt(Struct, frozen=True, kw_only=True, omit_defaults=True):
     job: str | None = None
 
 
-class Case(Struct, frozen=True, kw_only=True):
+class Case(Struct, frozen=True, kw_only=True, gc=False):
     """One checked thing (a request, a pin, a shim), for readers that count test cases.
 
     Those are JUnit's readers and Buildkite Test Engine. `group` and `name` together identify it

@@ -62,7 +62,7 @@ class RunKind(StrEnum):
         return self in {RunKind.SUITE, RunKind.REST}
 
 
-class TestAttempt(Struct, frozen=True, kw_only=True):
+class TestAttempt(Struct, frozen=True, kw_only=True, gc=False):
     """One execution of the test with the node id `test`.
 
     outcome: of all its phases. duration_s: of all its phases; None if it did not end. started_at:

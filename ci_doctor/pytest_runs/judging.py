@@ -13,7 +13,7 @@ _IN_SUITE = frozenset({RunKind.SUITE, RunKind.REST})
 _RETRIED = frozenset({"rerun", "retried"})
 
 
-class RunAttempt(Struct, frozen=True, kw_only=True):
+class RunAttempt(Struct, frozen=True, kw_only=True, gc=False):
     """An attempt, why it was made, and with which seeds."""
 
     kind: RunKind
@@ -28,7 +28,7 @@ class RunAttempt(Struct, frozen=True, kw_only=True):
         return self.kind in _IN_SUITE and self.attempt.outcome is PytestOutcome.PASSED
 
 
-class TestJudgement(Struct, frozen=True, kw_only=True):
+class TestJudgement(Struct, frozen=True, kw_only=True, gc=False):
     """What the attempts of `test` prove. why: one clause. runs: all of its attempts, in their order.
 
     order_dependent: it passes alone, and fails each time after the tests before it. passes_at_base:

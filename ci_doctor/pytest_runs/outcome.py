@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a result to the outcome that is reported. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -21,7 +21,7 @@ from ci_doctor.pytest_runs.cases import case_of
 from ci_doctor.pytest_runs.facts import facts_of
 from ci_doctor.pytest_runs.findings import findings_of
 from ci_doctor.pytest_runs.result import PytestResult, run_verdict
-from ci_doctor.pytest_runs.telling import SKIPPED, counts_of, relative_log
+from ci_doctor.pytest_runs.telling import SKIPPED, relative_log
 from ci_doctor.render.formatting import amount
 
 _MANY = frozenset({RunKind.ALONE, RunKind.NEW})
@@ -30,12 +30,14 @@ _MANY = frozenset({RunKind.ALONE, RunKind.NEW})
 def outcome_of(result: PytestResult, working: Path, directory: Path | None) -> Outcome:
     """What `result` means. working: where the command runs. directory: of reports, if there is one."""
     findings = findings_of(result, working)
-    verdict, summary = concluded(run_verdict(result), _summary(result), findings)
+    facts = facts_of(result, directory)
+    summary = _summary(result, facts.counts)
+    verdict, summary = concluded(run_verdict(result), summary, findings)
     return Outcome(
         verdict=verdict,
         summary=summary,
         findings=findings,
-        facts=facts_of(result, directory),
+        facts=facts,
         cases=tuple(case_of(judged, result) for judged in result.judged),
         attempts=tuple(_session_attempt(each, directory) for each in _shown(result)),
         attachments=_attachments(_shown(result), directory),
@@ -71,9 +73,8 @@ def interrupted_outcome(outcome: Outcome, name: str) -> Outcome:
     return replace(outcome, verdict=None, summary=message, error=error)
 
 
-def _summary(result: PytestResult) -> str:
+def _summary(result: PytestResult, counts: Mapping[str, int]) -> str:
     """`2 failed, 1 flaky, 120 passed`; the reason if nothing ran."""
-    counts = counts_of(result)
     parts = []
     for name in ("regression", "failed", "void", "infra", "flaky", "quarantined"):
         count = counts.get(name, 0)

@@ -40,7 +40,9 @@ class CollectedRecord(Struct, frozen=True, kw_only=True, tag_field="k", tag="col
     t: float
 
 
-class TestStartRecord(Struct, frozen=True, kw_only=True, tag_field="k", tag="start"):
+# gc=False, here and in what is made of them: such values hold no cycles, and the collector would look
+# at each of a hundred thousand again and again.
+class TestStartRecord(Struct, frozen=True, kw_only=True, gc=False, tag_field="k", tag="start"):
     """Process `p` begins its `n`th test, counted from 1."""
 
     __test__ = False  # no class of tests, whatever its name
@@ -51,7 +53,7 @@ class TestStartRecord(Struct, frozen=True, kw_only=True, tag_field="k", tag="sta
     t: float
 
 
-class TestRecord(Struct, frozen=True, kw_only=True, tag_field="k", tag="test"):
+class TestRecord(Struct, frozen=True, kw_only=True, gc=False, tag_field="k", tag="test"):
     """One attempt of a test has ended. phases: (setup, call or teardown; outcome; seconds)."""
 
     __test__ = False  # no class of tests, whatever its name

@@ -57,6 +57,8 @@ class PytestResult(Struct, frozen=True, kw_only=True):
     @property
     def deciding(self) -> tuple[TestJudgement, ...]:
         """The tests that decide: those in quarantine do not."""
+        if not self.quarantined:
+            return self.judged
         return tuple(each for each in self.judged if each.test not in self.quarantined)
 
     def with_verdict(self, *verdicts: Verdict) -> tuple[TestJudgement, ...]:
