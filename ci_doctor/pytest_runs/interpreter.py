@@ -8,34 +8,54 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ci_doctor.errors import InfraError, UsageError
 from ci_doctor.system.processes.limited_run import run_limited
 
 _OLDEST: Final = 7
 _LIMIT_S: Final = 60.0
-# Without an import of pytest, which takes a while. The last line is the answer: a sitecustomize may
-# print first.
+# Without imports of pytest, json and importlib.metadata: the last one alone takes 30 ms of CPU, and most
+# distributions are wheels, whose folder names the version. The last line is the answer: a sitecustomize
+# may print first.
 _PROGRAM: Final = """
-import importlib.util, json
-try:
-    from importlib.metadata import version, PackageNotFoundError
-except ImportError:
+import os, sys
+if sys.version_info < (3, 8):
     raise SystemExit("Python 3.8 or later is needed")
 def of(name):
+    stem = name.replace("-", "_")
+    for folder in sys.path:
+        try:
+            entries = [each for each in os.listdir(folder or ".") if each.startswith(stem)]
+        except OSError:
+            continue
+        for entry in entries:
+            if entry.startswith(stem + "-") and entry.endswith(".dist-info"):
+                return entry[len(stem) + 1 : -len(".dist-info")]
+        if any(".egg" in entry for entry in entries):
+            break
+    from importlib.metadata import version, PackageNotFoundError
     try:
         return version(name)
     except PackageNotFoundError:
         return None
-has = importlib.util.find_spec("pytest") is not None
-print(json.dumps({"pytest": of("pytest") if has else None, "has_pytest": has,
-                  "rerunfailures": of("pytest-rerunfailures")}))
+def answer(name):
+    version = of(name)
+    return "null" if version is None else '"%s"' % version
+has = any(each.find_spec("pytest", None) for each in sys.meta_path if hasattr(each, "find_spec"))
+fields = ['"has_pytest": %s' % str(has).lower()]
+fields += ['"%s": %s' % (name, answer(name)) for name in sys.argv[1:] if has]
+print("{%s}" % ", ".join(fields))
 """
+_PYTEST: Final = "pytest"
+_RERUNFAILURES: Final = "pytest-rerunfailures"
 
 
 class TestInterpreter(Struct, frozen=True, kw_only=True):
-    """The interpreter of the tests; `pytest` is the version there, None if unknown."""
+    """The interpreter of the tests; `pytest` is the version there, None if unknown.
+
+    rerunfailures: of pytest-rerunfailures, None without it and if nobody asked.
+    """
 
     __test__ = False  # no class of tests, whatever its name
 
@@ -45,13 +65,17 @@ class TestInterpreter(Struct, frozen=True, kw_only=True):
 
 
 class _InterpreterAnswer(Struct, frozen=True):
-    pytest: str | None
     has_pytest: bool
-    rerunfailures: str | None
+    pytest: str | None = None
+    rerunfailures: str | None = field(default=None, name=_RERUNFAILURES)
 
 
 def find_interpreter(
-    word: str | None, environ: Mapping[str, str], directory: Path
+    word: str | None,
+    environ: Mapping[str, str],
+    directory: Path,
+    *,
+    asks_for_rerunfailures: bool = False,
 ) -> TestInterpreter:
     """The interpreter that `word` names; else that of the active environment, else PATH's `python`.
 
@@ -59,7 +83,8 @@ def find_interpreter(
     answer.
     """
     python = chosen_interpreter(word, environ)
-    answer = _ask(python, environ, directory)
+    names = (_PYTEST, _RERUNFAILURES) if asks_for_rerunfailures else (_PYTEST,)
+    answer = _ask(python, names, environ, directory)
     if not answer.has_pytest:
         raise UsageError(
             f"{python} has no pytest",
@@ -107,10 +132,15 @@ def chosen_interpreter(word: str | None, environ: Mapping[str, str]) -> Path:
     return Path(os.path.abspath(found))  # noqa: PTH100
 
 
-def _ask(python: Path, environ: Mapping[str, str], directory: Path) -> _InterpreterAnswer:
+def _ask(
+    python: Path, names: tuple[str, ...], environ: Mapping[str, str], directory: Path
+) -> _InterpreterAnswer:
     try:
         ran = run_limited(
-            [str(python), "-c", _PROGRAM], timeout_s=_LIMIT_S, cwd=directory, environ=environ
+            [str(python), "-c", _PROGRAM, *names],
+            timeout_s=_LIMIT_S,
+            cwd=directory,
+            environ=environ,
         )
     except OSError as error:
         raise UsageError(

@@ -51,7 +51,12 @@ def run(
     interpreter, the quarantine or the base is wrong, InfraError if pytest cannot be supervised.
     """
     entries = read_quarantine(request.directory / QUARANTINE_FILE)
-    interpreter = find_interpreter(request.python, request.environ, request.directory)
+    interpreter = find_interpreter(
+        request.python,
+        request.environ,
+        request.directory,
+        asks_for_rerunfailures=_reruns_in_process(request),
+    )
     plan = _plan(request, interpreter)
     base = None
     if request.baseline is not None:
@@ -84,10 +89,14 @@ def run(
     return outcome
 
 
+def _reruns_in_process(request: PytestRequest) -> bool:
+    return request.rerun_in is RerunPlace.PROCESS and request.reruns > 0
+
+
 def _plan(request: PytestRequest, interpreter: TestInterpreter) -> PytestPlan:
     """The run of all tests. Raises UsageError if reruns in its process are not possible."""
     args = request.args
-    if request.rerun_in is RerunPlace.PROCESS and request.reruns:
+    if _reruns_in_process(request):
         if interpreter.rerunfailures is None:
             raise UsageError(
                 f"--rerun-in process: {interpreter.python} has no pytest-rerunfailures",
