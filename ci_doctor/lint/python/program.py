@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. A parsed Python program, with what the rules ask of it."""
+
+import ast
+import re
+import warnings
+from collections.abc import Iterator
+from functools import cached_property
+
+from ci_doctor.lint.lint_rule import LintRule
+from ci_doctor.lint.violation import Place, Violation
+
+# Lines end here for `ast`; str.splitlines knows more ends, such as a form feed.
+_LINE_ENDS = re.compile("\r\n|\r|\n")
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+
+
+class Program:
+    """A program's syntax tree. Each node knows the one that it stands in."""
+
+    def __init__(self, file: str, text: str, tree: ast.Module) -> None:
+        self.file = file
+        self.tree = tree
+        self.lines = _LINE_ENDS.split(text)
+        self.nodes: list[ast.AST] = []
+        self._parents: dict[ast.AST, ast.AST] = {}
+        pending: list[ast.AST] = [tree]
+        while pending:
+            node = pending.pop()
+            self.nodes.append(node)
+            children = list(ast.iter_child_nodes(node))
+            for child in children:
+                self._parents[child] = node
+            pending.extend(reversed(children))
+
+    @cached_property
+    def calls(self) -> list[ast.Call]:
+        """All calls, as they stand in the text."""
+        return [node for node in self.nodes if isinstance(node, ast.Call)]
+
+    @cached_property
+    def imported(self) -> dict[str, str]:
+        """What a name means that an import made: `run` is `subprocess.run`, `np` is `numpy`."""
+        names: dict[str, str] = {}
+        for node in self.nodes:
+            if isinstance(node, ast.Import):
+                for alias in node.names:
+                    top = alias.name.partition(".")[0]
+                    names[alias.asname or top] = alias.name if alias.asname else top
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                for alias in node.names:
+                    names[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+        return names
+
+    def parent(self, node: ast.AST) -> ast.AST | None:
+        """The node in which `node` stands; None for the module."""
+        return self._parents.get(node)
+
+    def parents(self, node: ast.AST) -> Iterator[ast.AST]:
+        """The nodes in which `node` stands, the nearest first."""
+        above = self._parents.get(node)
+        while above is not None:
+            yield above
+            above = self._parents.get(above)
+
+    def scope(self, node: ast.AST) -> ast.AST:
+        """The function or the module in which `node` runs."""
+        for above in self.parents(node):
+            if isinstance(above, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.Module):
+                return above
+        return self.tree
+
+    def dotted(self, node: ast.expr) -> str:
+        """The full name that an expression means, such as `subprocess.run`; empty for others."""
+        words: list[str] = []
+        while isinstance(node, ast.Attribute):
+            words.append(node.attr)
+            node = node.value
+        if not isinstance(node, ast.Name):
+            return ""
+        words.append(self.imported.get(node.id, node.id))
+        return ".".join(reversed(words))
+
+    def violation(
+        self,
+        rule: LintRule,
+        node: ast.stmt | ast.expr | ast.excepthandler,
+        summary: str,
+        *,
+        remedy: str | None = None,
+        related: tuple[ast.stmt | ast.expr | ast.excepthandler, ...] = (),
+    ) -> Violation:
+        """A violation at the first line of `node`."""
+        return Violation(
+            rule=rule,
+            place=Place(file=self.file, line=node.lineno, end_line=node.lineno),
+            summary=summary,
+            excerpt=self.lines[node.lineno - 1].strip(),
+            remedy=remedy,
+            related=tuple(self.place(each) for each in related),
+        )
+
+    def place(self, node: ast.stmt | ast.expr | ast.excepthandler) -> Place:
+        """The lines of `node`."""
+        return Place(file=self.file, line=node.lineno, end_line=node.end_lineno or node.lineno)
+
+
+def parse(file: str, text: str) -> Program:
+    """The program in `text`. Raises SyntaxError if Python refuses it."""
+    with warnings.catch_warnings():
+        # An invalid escape in somebody's string is their linter's matter.
+        warnings.simplefilter("ignore")
+        try:
+            tree = ast.parse(text, file)
+        except (RecursionError, MemoryError) as error:
+            raise SyntaxError("it is nested too deeply to be parsed") from error
+        except ValueError as error:
+            raise SyntaxError(str(error)) from error
+    return Program(file, text, tree)
+
+
+def inside(body: list[ast.stmt]) -> Iterator[ast.AST]:
+    """All nodes that run when `body` does: not those of functions and classes defined in it."""
+    pending: list[ast.AST] = list(reversed(body))
+    while pending:
+        node = pending.pop()
+        yield node
+        if not isinstance(node, _SCOPES):
+            pending.extend(reversed(list(ast.iter_child_nodes(node))))

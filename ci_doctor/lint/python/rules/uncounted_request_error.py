@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. Requests of a client whose errors leave no trace in what is compared later."""
+
+import ast
+from collections.abc import Iterator
+
+from ci_doctor.lint.lint_rule import Example, LintRule
+from ci_doctor.lint.python.handlers import is_broad, is_silent, is_try_again
+from ci_doctor.lint.python.program import Program, inside
+from ci_doctor.lint.violation import Violation
+from ci_doctor.model.finding import Severity
+from ci_doctor.model.rule import Rule
+
+_LIBRARIES = ("requests.", "httpx.", "aiohttp.", "urllib.request.urlopen", "urllib3.")
+_VERBS = {"get", "post", "put", "request", "stream", "urlopen"}
+_CLIENTS = ("session", "client", "http")
+_OPENAI = (".completions.create", ".embeddings.create", ".responses.create")
+_KEEPS = {"append", "extend", "add", "write", "put", "writelines"}
+
+_BAD = """\
+import requests
+
+answers = []
+for prompt in prompts:
+    try:
+        reply = requests.post(url, json={"prompt": prompt}, timeout=60)
+        answers.append(reply.json()["text"])
+    except Exception as error:
+        print(f"request failed: {error}")
+"""
+
+RULE = LintRule(
+    rule=Rule(
+        id="gate/uncounted-request-error",
+        severity=Severity.WARNING,
+        meaning=(
+            "A client sends requests and keeps the answers. A request that fails is printed and "
+            "left out, so what is compared later is less than what was asked, and nobody counts it."
+        ),
+        remedy="Count the errors, and end with a status other than 0 if there are any.",
+    ),
+    bad=(
+        (Example(file=".buildkite/client.py", text=_BAD),),
+        (
+            Example(
+                file="ci/ask.py",
+                text=(
+                    "import aiohttp\n"
+                    "async def ask(session, url, prompt, out):\n"
+                    "    try:\n"
+                    "        async with session.post(url, json=prompt) as reply:\n"
+                    "            out[prompt] = await reply.json()\n"
+                    "    except Exception:\n"
+                    "        pass\n"
+                ),
+            ),
+        ),
+    ),
+    good=(
+        (
+            Example(
+                file=".buildkite/client.py",
+                text=_BAD.replace(
+                    '        print(f"request failed: {error}")',
+                    "        failures.append(error)",
+                ),
+            ),
+        ),
+        (
+            Example(
+                file="ci/notify.py",
+                text=(
+                    "import requests\n"
+                    "try:\n"
+                    "    requests.post(hook, json=message, timeout=5)\n"
+                    "except Exception as error:\n"
+                    "    print(error)\n"
+                ),
+            ),
+        ),
+    ),
+)
+
+
+def check(program: Program) -> Iterator[Violation]:
+    """Handlers that drop one of many requests without a trace."""
+    for node in program.nodes:
+        if not isinstance(node, ast.Try) or is_try_again(program, node):
+            continue
+        request = _request(program, node.body)
+        if request is None or not _keeps_answers(node.body) or not _is_one_of_many(program, node):
+            continue
+        for handler in node.handlers:
+            if _catches_requests(program, handler) and is_silent(program, handler):
+                yield program.violation(
+                    RULE,
+                    handler,
+                    f"an error of the request in line {request.lineno} leaves no trace in what is "
+                    "judged",
+                    remedy="Collect the errors here, and fail at the end if there are any",
+                    related=(request,),
+                )
+
+
+def _request(program: Program, body: list[ast.stmt]) -> ast.Call | None:
+    for node in inside(body):
+        if isinstance(node, ast.Call) and _is_request(program, node):
+            return node
+    return None
+
+
+def _is_request(program: Program, call: ast.Call) -> bool:
+    name = program.dotted(call.func)
+    if name.startswith(_LIBRARIES) or name.endswith(_OPENAI):
+        return True
+    owner, _, verb = name.rpartition(".")
+    return verb in _VERBS and owner.lower().endswith(_CLIENTS)
+
+
+def _keeps_answers(body: list[ast.stmt]) -> bool:
+    for node in inside(body):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            if node.func.attr in _KEEPS:
+                return True
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
+            return True
+    return False
+
+
+def _is_one_of_many(program: Program, node: ast.Try) -> bool:
+    loops = ast.For | ast.AsyncFor
+    return any(isinstance(above, loops | ast.AsyncFunctionDef) for above in program.parents(node))
+
+
+def _catches_requests(program: Program, handler: ast.ExceptHandler) -> bool:
+    kind = program.dotted(handler.type) if handler.type is not None else ""
+    return is_broad(program, handler) or kind.startswith(("requests.", "httpx.", "aiohttp."))

@@ -1,0 +1,27 @@
+"""Every rule about Python programs reports on its bad examples, and on no good one."""
+
+import pytest
+
+from ci_doctor.lint.lint_rule import Example, LintRule
+from ci_doctor.lint.python.all_rules import RULES
+from ci_doctor.lint.python.check import check_python, is_gate
+
+BAD = [pytest.param(rule, each, id=rule.id) for rule in RULES for each in rule.bad]
+GOOD = [pytest.param(rule, each, id=rule.id) for rule in RULES for each in rule.good]
+
+
+def reported(files: tuple[Example, ...]) -> set[str]:
+    assert all(is_gate(each.file) for each in files)
+    readings = [check_python(each.file, each.text) for each in files]
+    assert not any(reading.unreadable for reading in readings)
+    return {each.rule.id for reading in readings for each in reading.violations}
+
+
+@pytest.mark.parametrize(("rule", "files"), BAD)
+def test_a_rule_reports_on_its_bad_examples(rule: LintRule, files: tuple[Example, ...]) -> None:
+    assert rule.id in reported(files)
+
+
+@pytest.mark.parametrize(("rule", "files"), GOOD)
+def test_a_rule_is_silent_on_its_good_examples(rule: LintRule, files: tuple[Example, ...]) -> None:
+    assert rule.id not in reported(files)
