@@ -4,7 +4,7 @@
 from collections.abc import Callable, Iterator
 
 from ci_doctor.lint.lint_rule import LintRule
-from ci_doctor.lint.python.program import Program
+from ci_doctor.lint.python.program import PythonProgram
 from ci_doctor.lint.python.rules import (
     append_in_retry,
     exit_bool,
@@ -26,6 +26,6 @@ _MODULES = (
     module_global,
 )
 RULES: tuple[LintRule, ...] = tuple(module.RULE for module in _MODULES)
-CHECKS: tuple[Callable[[Program], Iterator[Violation]], ...] = tuple(
+CHECKS: tuple[Callable[[PythonProgram], Iterator[Violation]], ...] = tuple(
     module.check for module in _MODULES
 )

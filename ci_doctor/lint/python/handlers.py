@@ -3,7 +3,7 @@
 
 import ast
 
-from ci_doctor.lint.python.program import Program, inside
+from ci_doctor.lint.python.program import PythonProgram, inside
 
 _BROAD = {"Exception", "BaseException", "builtins.Exception", "builtins.BaseException"}
 # Talk: it is read by a person, and by no gate.
@@ -11,7 +11,7 @@ _TALK = ("print", "logging.", "logger.", "log.", "warnings.warn", "traceback.pri
 _TALKING_METHODS = {"debug", "info", "warning", "warn", "error", "exception", "critical", "log"}
 
 
-def caught(program: Program, handler: ast.ExceptHandler) -> list[str]:
+def caught(program: PythonProgram, handler: ast.ExceptHandler) -> list[str]:
     """The names of what a handler catches; empty if it catches everything."""
     kind = handler.type
     if kind is None:
@@ -20,18 +20,18 @@ def caught(program: Program, handler: ast.ExceptHandler) -> list[str]:
     return [program.dotted(element) for element in elements]
 
 
-def is_broad(program: Program, handler: ast.ExceptHandler) -> bool:
+def is_broad(program: PythonProgram, handler: ast.ExceptHandler) -> bool:
     """Whether it catches every error."""
     names = caught(program, handler)
     return not names or bool(_BROAD & set(names))
 
 
-def is_silent(program: Program, handler: ast.ExceptHandler) -> bool:
+def is_silent(program: PythonProgram, handler: ast.ExceptHandler) -> bool:
     """Whether its body only talks, waits or goes on, so that nothing later knows of the error."""
     return all(_says_nothing(program, statement) for statement in handler.body)
 
 
-def _says_nothing(program: Program, statement: ast.stmt) -> bool:
+def _says_nothing(program: PythonProgram, statement: ast.stmt) -> bool:
     if isinstance(statement, ast.Pass | ast.Continue):
         return True
     if not isinstance(statement, ast.Expr):
@@ -44,14 +44,14 @@ def _says_nothing(program: Program, statement: ast.stmt) -> bool:
     return isinstance(value, ast.Call) and _is_talk(program, value)
 
 
-def _is_talk(program: Program, call: ast.Call) -> bool:
+def _is_talk(program: PythonProgram, call: ast.Call) -> bool:
     name = program.dotted(call.func)
     if name.startswith(_TALK) or name == "asyncio.sleep":
         return True
     return isinstance(call.func, ast.Attribute) and call.func.attr in _TALKING_METHODS
 
 
-def is_try_again(program: Program, node: ast.Try) -> bool:
+def is_try_again(program: PythonProgram, node: ast.Try) -> bool:
     """Whether a loop tries until it succeeds: then a caught error decides nothing by itself.
 
     Such a loop has a `return` or a `break` that the error jumps over.

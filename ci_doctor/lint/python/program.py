@@ -17,7 +17,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 
-class Program:
+class PythonProgram:
     """A program's syntax tree. Each node knows the one that it stands in."""
 
     def __init__(self, file: str, text: str, tree: ast.Module) -> None:
@@ -107,7 +107,7 @@ class Program:
         return Place(file=self.file, line=node.lineno, end_line=node.end_lineno or node.lineno)
 
 
-def parse(file: str, text: str) -> Program:
+def parse(file: str, text: str) -> PythonProgram:
     """The program in `text`. Raises SyntaxError if Python refuses it."""
     with warnings.catch_warnings():
         # An invalid escape in somebody's string is their linter's matter.
@@ -118,7 +118,7 @@ def parse(file: str, text: str) -> Program:
             raise SyntaxError("it is nested too deeply to be parsed") from error
         except ValueError as error:
             raise SyntaxError(str(error)) from error
-    return Program(file, text, tree)
+    return PythonProgram(file, text, tree)
 
 
 def inside(body: list[ast.stmt]) -> Iterator[ast.AST]:

@@ -5,7 +5,7 @@ import ast
 from collections.abc import Iterator
 
 from ci_doctor.lint.lint_rule import Example, LintRule
-from ci_doctor.lint.python.program import Program
+from ci_doctor.lint.python.program import PythonProgram
 from ci_doctor.lint.violation import Violation
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.rule import Rule
@@ -51,7 +51,7 @@ RULE = LintRule(
 )
 
 
-def check(program: Program) -> Iterator[Violation]:
+def check(program: PythonProgram) -> Iterator[Violation]:
     """Files opened to append in a loop of tries, by a name that is the same in each."""
     for call in program.calls:
         path = _appended_path(program, call)
@@ -71,7 +71,7 @@ def check(program: Program) -> Iterator[Violation]:
         )
 
 
-def _appended_path(program: Program, call: ast.Call) -> ast.expr | None:
+def _appended_path(program: PythonProgram, call: ast.Call) -> ast.expr | None:
     is_method = isinstance(call.func, ast.Attribute) and call.func.attr == "open"
     if program.dotted(call.func) in {"open", "io.open"}:
         path, rest = (call.args[0] if call.args else None), call.args[1:]
@@ -87,7 +87,7 @@ def _appended_path(program: Program, call: ast.Call) -> ast.expr | None:
     return path if appends else None
 
 
-def _loop_of_tries(program: Program, call: ast.Call) -> ast.For | ast.While | None:
+def _loop_of_tries(program: PythonProgram, call: ast.Call) -> ast.For | ast.While | None:
     for above in program.parents(call):
         if isinstance(above, ast.FunctionDef | ast.AsyncFunctionDef):
             return None
@@ -112,7 +112,7 @@ def _bound(loop: ast.For | ast.While) -> set[str]:
     }
 
 
-def _is_emptied(program: Program, loop: ast.For | ast.While, path: str) -> bool:
+def _is_emptied(program: PythonProgram, loop: ast.For | ast.While, path: str) -> bool:
     """Whether the loop removes the file, or opens it to write from its beginning."""
     for node in ast.walk(loop):
         if not isinstance(node, ast.Call):

@@ -5,7 +5,7 @@ import ast
 from collections.abc import Iterator
 
 from ci_doctor.lint.lint_rule import Example, LintRule
-from ci_doctor.lint.python.program import Function, Program, inside
+from ci_doctor.lint.python.program import Function, PythonProgram, inside
 from ci_doctor.lint.violation import Violation
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.rule import Rule
@@ -48,7 +48,7 @@ RULE = LintRule(
 )
 
 
-def check(program: Program) -> Iterator[Violation]:
+def check(program: PythonProgram) -> Iterator[Violation]:
     """Exits with the answer of a function of this program whose answers are all bool."""
     functions = {
         node.name: node

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ci_doctor.lint.lint_rule import Example, LintRule
 from ci_doctor.lint.python.handlers import is_broad
-from ci_doctor.lint.python.program import Program, inside
+from ci_doctor.lint.python.program import PythonProgram, inside
 from ci_doctor.lint.violation import Violation
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.rule import Rule
@@ -44,7 +44,7 @@ RULE = LintRule(
 )
 
 
-def check(program: Program) -> Iterator[Violation]:
+def check(program: PythonProgram) -> Iterator[Violation]:
     """Handlers of everything that exit with 0."""
     for node in program.nodes:
         if not isinstance(node, ast.ExceptHandler) or not is_broad(program, node):
@@ -63,7 +63,7 @@ def check(program: Program) -> Iterator[Violation]:
             )
 
 
-def _is_exit(program: Program, node: ast.AST) -> bool:
+def _is_exit(program: PythonProgram, node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and program.dotted(node.func) in {"sys.exit", "exit", "quit"}
 
 

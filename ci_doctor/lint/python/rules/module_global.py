@@ -5,7 +5,7 @@ import ast
 from collections.abc import Iterator
 
 from ci_doctor.lint.lint_rule import Example, LintRule
-from ci_doctor.lint.python.program import Program
+from ci_doctor.lint.python.program import PythonProgram
 from ci_doctor.lint.violation import Violation
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.rule import Rule
@@ -40,7 +40,7 @@ RULE = LintRule(
 )
 
 
-def check(program: Program) -> Iterator[Violation]:
+def check(program: PythonProgram) -> Iterator[Violation]:
     """`global` statements of the module itself."""
     for node in program.nodes:
         if isinstance(node, ast.Global) and program.scope(node) is program.tree:

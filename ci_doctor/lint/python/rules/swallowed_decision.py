@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ci_doctor.lint.lint_rule import Example, LintRule
 from ci_doctor.lint.python.handlers import caught, is_broad, is_silent, is_try_again
-from ci_doctor.lint.python.program import Program, inside
+from ci_doctor.lint.python.program import PythonProgram, inside
 from ci_doctor.lint.violation import Violation
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.rule import Rule
@@ -80,7 +80,7 @@ RULE = LintRule(
 )
 
 
-def check(program: Program) -> Iterator[Violation]:
+def check(program: PythonProgram) -> Iterator[Violation]:
     """Handlers that swallow what the `try` before them decides."""
     for node in program.nodes:
         if not isinstance(node, ast.Try) or node.orelse or is_try_again(program, node):
@@ -101,7 +101,7 @@ def check(program: Program) -> Iterator[Violation]:
 
 
 def _decision(
-    program: Program, body: list[ast.stmt], handler: ast.ExceptHandler
+    program: PythonProgram, body: list[ast.stmt], handler: ast.ExceptHandler
 ) -> ast.stmt | ast.expr | None:
     """What fails on purpose in `body` and is caught by `handler`."""
     names = caught(program, handler)
@@ -123,7 +123,7 @@ def _tells_a_type(test: ast.expr) -> bool:
     return "isinstance" in names
 
 
-def _is_exit(program: Program, call: ast.Call) -> bool:
+def _is_exit(program: PythonProgram, call: ast.Call) -> bool:
     """An exit that says failure: not `sys.exit()` and not `sys.exit(0)`."""
     if program.dotted(call.func) not in {"sys.exit", "exit", "quit"}:
         return False

@@ -5,7 +5,7 @@ import ast
 from collections.abc import Iterator
 
 from ci_doctor.lint.lint_rule import Example, LintRule
-from ci_doctor.lint.python.program import Program
+from ci_doctor.lint.python.program import PythonProgram
 from ci_doctor.lint.violation import Violation
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.rule import Rule
@@ -58,7 +58,7 @@ RULE = LintRule(
 )
 
 
-def check(program: Program) -> Iterator[Violation]:
+def check(program: PythonProgram) -> Iterator[Violation]:
     """Commands that stand as statements of their own, with no check of their status."""
     for call in program.calls:
         name = program.dotted(call.func)
@@ -114,7 +114,7 @@ def _words(call: ast.Call) -> list[str]:
     return []
 
 
-def _is_in_tidying(program: Program, call: ast.Call) -> bool:
+def _is_in_tidying(program: PythonProgram, call: ast.Call) -> bool:
     """In `finally`, in a handler, or in a function whose name says that it tidies up."""
     for above in program.parents(call):
         if isinstance(above, ast.ExceptHandler):
@@ -127,5 +127,5 @@ def _is_in_tidying(program: Program, call: ast.Call) -> bool:
     return False
 
 
-def _stands_in(body: list[ast.stmt], program: Program, node: ast.AST) -> bool:
+def _stands_in(body: list[ast.stmt], program: PythonProgram, node: ast.AST) -> bool:
     return any(above in body for above in program.parents(node))

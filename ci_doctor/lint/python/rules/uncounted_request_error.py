@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ci_doctor.lint.lint_rule import Example, LintRule
 from ci_doctor.lint.python.handlers import is_broad, is_silent, is_try_again
-from ci_doctor.lint.python.program import Program, inside
+from ci_doctor.lint.python.program import PythonProgram, inside
 from ci_doctor.lint.violation import Violation
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.rule import Rule
@@ -82,7 +82,7 @@ RULE = LintRule(
 )
 
 
-def check(program: Program) -> Iterator[Violation]:
+def check(program: PythonProgram) -> Iterator[Violation]:
     """Handlers that drop one of many requests without a trace."""
     for node in program.nodes:
         if not isinstance(node, ast.Try) or is_try_again(program, node):
@@ -102,14 +102,14 @@ def check(program: Program) -> Iterator[Violation]:
                 )
 
 
-def _request(program: Program, body: list[ast.stmt]) -> ast.Call | None:
+def _request(program: PythonProgram, body: list[ast.stmt]) -> ast.Call | None:
     for node in inside(body):
         if isinstance(node, ast.Call) and _is_request(program, node):
             return node
     return None
 
 
-def _is_request(program: Program, call: ast.Call) -> bool:
+def _is_request(program: PythonProgram, call: ast.Call) -> bool:
     name = program.dotted(call.func)
     if name.startswith(_LIBRARIES) or name.endswith(_OPENAI):
         return True
@@ -127,11 +127,11 @@ def _keeps_answers(body: list[ast.stmt]) -> bool:
     return False
 
 
-def _is_one_of_many(program: Program, node: ast.Try) -> bool:
+def _is_one_of_many(program: PythonProgram, node: ast.Try) -> bool:
     loops = ast.For | ast.AsyncFor
     return any(isinstance(above, loops | ast.AsyncFunctionDef) for above in program.parents(node))
 
 
-def _catches_requests(program: Program, handler: ast.ExceptHandler) -> bool:
+def _catches_requests(program: PythonProgram, handler: ast.ExceptHandler) -> bool:
     kind = program.dotted(handler.type) if handler.type is not None else ""
     return is_broad(program, handler) or kind.startswith(("requests.", "httpx.", "aiohttp."))
