@@ -28,10 +28,11 @@ def is_broad(program: PythonProgram, handler: ast.ExceptHandler) -> bool:
 
 def is_silent(program: PythonProgram, handler: ast.ExceptHandler) -> bool:
     """Whether its body only talks, waits or goes on, so that nothing later knows of the error."""
-    return all(_says_nothing(program, statement) for statement in handler.body)
+    return all(says_nothing(program, statement) for statement in handler.body)
 
 
-def _says_nothing(program: PythonProgram, statement: ast.stmt) -> bool:
+def says_nothing(program: PythonProgram, statement: ast.stmt) -> bool:
+    """Whether a statement only talks, waits or goes on."""
     if isinstance(statement, ast.Pass | ast.Continue):
         return True
     if not isinstance(statement, ast.Expr):

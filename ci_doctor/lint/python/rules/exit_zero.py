@@ -2,6 +2,7 @@
 """Pure. A handler of all errors that ends the program as if it had succeeded."""
 
 import ast
+import re
 from collections.abc import Iterator
 
 from ci_doctor.lint.lint_rule import Example, LintRule
@@ -21,18 +22,32 @@ except Exception as error:
     sys.exit(0)
 """
 
+_OPEN = """\
+def compare_outputs(first, second):
+    try:
+        return read(first) == read(second)
+    except Exception as error:
+        print(error)
+        return True
+"""
+
 RULE = LintRule(
     rule=Rule(
         id="gate/success-on-error",
         severity=Severity.ERROR,
         meaning=(
-            "A program of the job catches every error and exits with status 0. A step that "
-            "crashes is green."
+            "A program of the job catches every error and exits with status 0, or its comparison "
+            "answers True for an error. A step that crashes is green."
         ),
-        remedy="Exit with a status other than 0 in the handler.",
+        remedy="Exit with a status other than 0 in the handler, or answer False.",
     ),
-    bad=((Example(file="ci/gate.py", text=_BAD),),),
+    bad=(
+        (Example(file="ci/gate.py", text=_BAD),),
+        (Example(file="ci/gate.py", text=_OPEN),),
+    ),
     good=(
+        (Example(file="ci/gate.py", text=_OPEN.replace("True", "False")),),
+        (Example(file="ci/gate.py", text=_OPEN.replace("compare_outputs", "is_stopped")),),
         (Example(file="ci/gate.py", text=_BAD.replace("exit(0)", "exit(1)")),),
         (
             Example(
@@ -45,15 +60,12 @@ RULE = LintRule(
 
 
 def check(program: PythonProgram) -> Iterator[Violation]:
-    """Handlers of everything that exit with 0."""
+    """Handlers of everything that exit with 0, or that answer for a comparison."""
     for node in program.nodes:
         if not isinstance(node, ast.ExceptHandler) or not is_broad(program, node):
             continue
-        exits = [each for each in inside(node.body) if _is_exit(program, each)]
-        if len(exits) != 1:
-            continue
-        leave = exits[0]
-        if isinstance(leave, ast.Call) and _is_success(leave) and _always_runs(node, leave):
+        leave = _only_exit(program, node)
+        if leave is not None and _is_success(leave):
             yield program.violation(
                 RULE,
                 leave,
@@ -61,6 +73,38 @@ def check(program: PythonProgram) -> Iterator[Violation]:
                 remedy="Exit with 1, or let the error end the program",
                 related=(node,),
             )
+        last = node.body[-1]
+        function = program.scope(node)
+        if isinstance(last, ast.Return) and _is_true(last.value) and _compares(function):
+            yield program.violation(
+                RULE,
+                last,
+                "every error is answered with True here, as if the comparison had succeeded",
+                remedy="Answer False, or let the error end the program",
+                related=(node,),
+            )
+
+
+def _compares(function: ast.AST) -> bool:
+    """Whether the name of a function says that it decides."""
+    if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+        return False
+    words = re.split("_+", function.name.lower())
+    return words[0] in {"compare", "verify", "validate", "check", "assert"}
+
+
+def _is_true(value: ast.expr | None) -> bool:
+    return isinstance(value, ast.Constant) and value.value is True
+
+
+def _only_exit(program: PythonProgram, handler: ast.ExceptHandler) -> ast.Call | None:
+    """The one exit of a handler, if it is a statement of its own and under no condition."""
+    exits = [each for each in inside(handler.body) if _is_exit(program, each)]
+    statements = [each.value for each in handler.body if isinstance(each, ast.Expr)]
+    if len(exits) != 1 or exits[0] not in statements:
+        return None
+    leave = exits[0]
+    return leave if isinstance(leave, ast.Call) else None
 
 
 def _is_exit(program: PythonProgram, node: ast.AST) -> bool:
@@ -72,8 +116,3 @@ def _is_success(call: ast.Call) -> bool:
         return True
     status = call.args[0]
     return isinstance(status, ast.Constant) and status.value in {0, None}
-
-
-def _always_runs(handler: ast.ExceptHandler, call: ast.Call) -> bool:
-    """Whether the exit is a statement of the handler itself, and under no condition."""
-    return any(isinstance(each, ast.Expr) and each.value is call for each in handler.body)

@@ -5,7 +5,7 @@ import ast
 from collections.abc import Iterator
 
 from ci_doctor.lint.lint_rule import Example, LintRule
-from ci_doctor.lint.python.handlers import is_broad, is_silent, is_try_again
+from ci_doctor.lint.python.handlers import is_broad, is_silent, is_try_again, says_nothing
 from ci_doctor.lint.python.program import PythonProgram, inside
 from ci_doctor.lint.violation import Violation
 from ci_doctor.model.finding import Severity
@@ -29,18 +29,32 @@ for prompt in prompts:
         print(f"request failed: {error}")
 """
 
+_EMPTY = """\
+import requests
+
+def ask(prompt):
+    try:
+        reply = requests.post(url, json={"prompt": prompt}, timeout=60)
+        return reply.json()["text"]
+    except Exception as error:
+        print(error)
+        return ""
+"""
+
 RULE = LintRule(
     rule=Rule(
         id="gate/uncounted-request-error",
         severity=Severity.WARNING,
         meaning=(
-            "A client sends requests and keeps the answers. A request that fails is printed and "
-            "left out, so what is compared later is less than what was asked, and nobody counts it."
+            "A client sends requests and keeps the answers. A request that fails is left out, or "
+            "has an empty answer, so what is compared later is less than what was asked, and "
+            "nobody counts it."
         ),
         remedy="Count the errors, and end with a status other than 0 if there are any.",
     ),
     bad=(
         (Example(file=".buildkite/client.py", text=_BAD),),
+        (Example(file=".buildkite/client.py", text=_EMPTY),),
         (
             Example(
                 file="ci/ask.py",
@@ -57,6 +71,7 @@ RULE = LintRule(
         ),
     ),
     good=(
+        (Example(file=".buildkite/client.py", text=_EMPTY.replace('return ""', "raise")),),
         (
             Example(
                 file=".buildkite/client.py",
@@ -88,10 +103,14 @@ def check(program: PythonProgram) -> Iterator[Violation]:
         if not isinstance(node, ast.Try) or is_try_again(program, node):
             continue
         request = _request(program, node.body)
-        if request is None or not _keeps_answers(node.body) or not _is_one_of_many(program, node):
+        if request is None:
             continue
+        kept = _keeps_answers(node.body) and _is_one_of_many(program, node)
         for handler in node.handlers:
-            if _catches_requests(program, handler) and is_silent(program, handler):
+            if not _catches_requests(program, handler):
+                continue
+            dropped = kept and is_silent(program, handler)
+            if dropped or _answers_nothing(program, node, request, handler):
                 yield program.violation(
                     RULE,
                     handler,
@@ -100,6 +119,29 @@ def check(program: PythonProgram) -> Iterator[Violation]:
                     remedy="Collect the errors here, and fail at the end if there are any",
                     related=(request,),
                 )
+
+
+def _answers_nothing(
+    program: PythonProgram, node: ast.Try, request: ast.Call, handler: ast.ExceptHandler
+) -> bool:
+    """Whether a prompt that failed has an empty answer, as `return ""` in the handler."""
+    verb = program.dotted(request.func).rpartition(".")[2]
+    if verb not in {"post", "create", "stream"} or not _returns(node.body):
+        return False
+    *before, last = handler.body
+    if not isinstance(last, ast.Return) or not _is_empty(last.value):
+        return False
+    return all(says_nothing(program, statement) for statement in before)
+
+
+def _returns(body: list[ast.stmt]) -> bool:
+    return any(isinstance(each, ast.Return) and each.value is not None for each in inside(body))
+
+
+def _is_empty(value: ast.expr | None) -> bool:
+    if isinstance(value, ast.Constant):
+        return value.value in {None, ""}
+    return value is None or ast.unparse(value) in {"{}", "[]"}
 
 
 def _request(program: PythonProgram, body: list[ast.stmt]) -> ast.Call | None:
