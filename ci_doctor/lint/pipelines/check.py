@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. Reads one YAML file of CI: what its rules report, what they could not read, and the scripts in it."""
+
+import re
+
+from msgspec import Struct
+
+from ci_doctor.lint.pipelines import all_rules
+from ci_doctor.lint.pipelines.kinds import is_pipeline, kind_of
+from ci_doctor.lint.pipelines.pipeline_context import PipelineContext
+from ci_doctor.lint.pipelines.pipeline_file import FileKind, PipelineFile
+from ci_doctor.lint.pipelines.reading.compose import Composition, YamlProblem, compose
+from ci_doctor.lint.pipelines.reading.steps import jobs_of, root_of, steps_of
+from ci_doctor.lint.pipelines.rules import unparsable_yaml
+from ci_doctor.lint.pipelines.scripts import scripts_of
+from ci_doctor.lint.shell.shell_source import ShellSource
+from ci_doctor.lint.unreadable import Unreadable
+from ci_doctor.lint.violation import Violation
+
+__all__ = ["PipelineContext", "PipelineReading", "check_pipeline", "is_pipeline"]
+
+# A template engine's statement, or an expression where YAML has a value of its own.
+_TEMPLATE = re.compile(r"\{%|\{#|^[ \t]*\{\{|(?<!\$)\{\{-|:[ \t]+\{\{", re.MULTILINE)
+
+
+class PipelineReading(Struct, frozen=True, kw_only=True):
+    """What one file gives: violations in the order of its lines, and the programs of its steps."""
+
+    violations: tuple[Violation, ...] = ()
+    unreadable: tuple[Unreadable, ...] = ()
+    scripts: tuple[ShellSource, ...] = ()
+
+
+def check_pipeline(file: str, text: str, context: PipelineContext) -> PipelineReading:
+    """Checks a file for which `is_pipeline` is true; `file` is relative to the repository.
+
+    Raises nothing, whatever the text.
+    """
+    composition = compose(text)
+    templated = _TEMPLATE.search(text) is not None
+    pipeline = _pipeline(file, text, composition, templated=templated)
+    found: list[Violation] = []
+    if composition.problem is not None and not composition.problem.ours and not templated:
+        found += unparsable_yaml.check(pipeline, composition.problem)
+    for check in all_rules.CHECKS:
+        found += check(pipeline, context)
+    found.sort(key=lambda each: (each.place.line, each.rule.id))
+    return PipelineReading(
+        violations=tuple(found),
+        unreadable=_unreadable(file, composition.problem, templated=templated),
+        scripts=scripts_of(pipeline),
+    )
+
+
+def _pipeline(file: str, text: str, composition: Composition, *, templated: bool) -> PipelineFile:
+    documents = composition.documents
+    kind = kind_of(file, documents)
+    root = root_of(documents)
+    jobs = jobs_of(root) if kind is FileKind.WORKFLOW else ()
+    return PipelineFile(
+        file=file,
+        text=text,
+        lines=text.split("\n"),
+        kind=kind,
+        documents=documents,
+        root=root,
+        jobs=jobs,
+        steps=steps_of(kind, root, jobs),
+        templated=templated,
+    )
+
+
+def _unreadable(
+    file: str, problem: YamlProblem | None, *, templated: bool
+) -> tuple[Unreadable, ...]:
+    if problem is None:
+        return ()
+    reason = f"no rule has read it from here: {problem.reason}"
+    if templated:
+        reason = f"a template, which is YAML only when it has been rendered ({problem.reason})"
+    return (Unreadable(file=file, line=problem.line, reason=reason),)

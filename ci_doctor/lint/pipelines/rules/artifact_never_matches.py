@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. Artifact paths that match no file: the evidence of a failure is lost when it is needed."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from ci_doctor.lint.lint_rule import LintRule
+from ci_doctor.lint.pipelines.examples import buildkite, job_steps
+from ci_doctor.lint.pipelines.pipeline_context import PipelineContext
+from ci_doctor.lint.pipelines.pipeline_file import FileKind, PipelineFile, PipelineStep
+from ci_doctor.lint.pipelines.reading.yaml_nodes import (
+    ScalarNode,
+    mapping_of,
+    scalars_of,
+    text_of,
+)
+from ci_doctor.lint.pipelines.scripts import command_texts
+from ci_doctor.lint.pipelines.step_keys import distance
+from ci_doctor.lint.violation import Violation
+from ci_doctor.model.finding import Severity
+from ci_doctor.model.rule import Rule
+
+_UPLOAD = "- uses: actions/upload-artifact@v4\n  with:\n"
+
+RULE: Final = LintRule(
+    rule=Rule(
+        id="pipeline/artifact-never-matches",
+        severity=Severity.WARNING,
+        meaning="A step uploads artifacts under a path that can match no file, so its reports are lost.",
+        remedy="Write the path as the commands of the step write it, relative to the checkout.",
+    ),
+    bad=(
+        buildkite("steps:\n  - command: make\n    artifact_paths: 'logs/*.{log,txt'\n"),
+        buildkite("steps:\n  - command: make\n    artifact_paths: 'logs/*.log,reports/*.xml'\n"),
+        buildkite("steps:\n  - command: pytest --junitxml=report/junit.xml\n    artifact_paths: reports/junit.xml\n"),
+        buildkite("steps:\n  - command: pytest --junitxml=out/junit-gpu.xml\n    artifact_paths: [out/junit_gpu.xml]\n"),
+        job_steps(_UPLOAD + "    path: $GITHUB_WORKSPACE/report.xml\n"),
+        job_steps(_UPLOAD + "    path: ${HOME}/report.xml\n"),
+        job_steps(_UPLOAD + "    path: |\n      a.xml\n      $RUNNER_TEMP/logs/**\n"),
+        job_steps("- run: pytest --junitxml=results/junit.xml\n" + _UPLOAD + "    path: result/junit.xml\n"),
+    ),
+    good=(
+        buildkite("steps:\n  - command: make\n    artifact_paths: 'logs/*.{log,txt}'\n"),
+        buildkite("steps:\n  - command: make\n    artifact_paths: 'logs/*.log;reports/*.xml'\n"),
+        buildkite("steps:\n  - command: pytest --junitxml=report/junit.xml\n    artifact_paths: report/junit.xml\n"),
+        buildkite("steps:\n  - command: make report\n    artifact_paths: reports/junit.xml\n"),
+        buildkite("steps:\n  - command: make > $$LOG\n    artifact_paths: $LOG\n"),
+        job_steps(_UPLOAD + "    path: ${{ github.workspace }}/report.xml\n"),
+        job_steps(_UPLOAD + "    path: ~/report.xml\n"),
+    ),
+)
+
+_SHELL_VARIABLE = re.compile(r"\$(?:[A-Za-z_]\w*|\{[A-Za-z_]\w*\})")
+_EXPRESSION = re.compile(r"\$\{\{.*?\}\}")
+_PATH = re.compile(r"[\w.-]+(?:/[\w.-]+)+|[\w-]+\.(?:xml|json|jsonl|log|txt|html|csv|md)\b")
+_GLOB = re.compile(r"[*?\[{$]")
+_NEAR = 2
+
+
+def check(pipeline: PipelineFile, context: PipelineContext) -> Iterator[Violation]:
+    """Paths of artifacts that are no globs, or miss a path in the commands by a letter or two."""
+    if pipeline.kind in (FileKind.WORKFLOW, FileKind.ACTION):
+        yield from _uploads(pipeline, context)
+        return
+    seen: set[int] = set()
+    for step in pipeline.commands:
+        for node in scalars_of(step.node.get("artifact_paths")):
+            if id(node) in seen:
+                continue
+            seen.add(id(node))
+            problem = _bad_glob(node.value) or _missed(node.value.split(";"), [step], context)
+            if problem:
+                yield pipeline.violation(RULE, node, problem)
+
+
+def _bad_glob(text: str) -> str | None:
+    bare = _SHELL_VARIABLE.sub("", text)
+    if "{{" in text or "${" in bare:
+        return None
+    if text.count("{") != text.count("}") or text.count("[") != text.count("]"):
+        return f"a bracket of '{text}' is not closed, so it matches nothing"
+    outside = re.sub(r"\{[^{}]*\}", "", text)
+    if re.search(r"\w,\s*[\w.*]+/", outside) and ";" not in text and "*" in text:
+        return f"'{text}' is one path: `;` separates paths, not `,`"
+    return None
+
+
+def _uploads(pipeline: PipelineFile, context: PipelineContext) -> Iterator[Violation]:
+    for step in pipeline.steps:
+        uses = text_of(step.node.get("uses")) or ""
+        options = mapping_of(step.node.get("with"))
+        path = options.get("path") if options else None
+        if not uses.startswith("actions/upload-artifact@") or not isinstance(path, ScalarNode):
+            continue
+        paths = [each.strip() for each in path.value.splitlines() if each.strip()]
+        variable = next(
+            (each for each in paths if _SHELL_VARIABLE.search(_EXPRESSION.sub("", each))), None
+        )
+        before = [each for each in pipeline.steps if each.job is step.job]
+        if variable:
+            yield pipeline.violation(
+                RULE,
+                path,
+                f"'{variable}' is taken as it stands: no shell expands the variable in it",
+                remedy="Write `${{ env.NAME }}` or `${{ github.workspace }}`.",
+                severity=Severity.ERROR,
+            )
+        else:
+            problem = _missed(paths, before, context)
+            if problem:
+                yield pipeline.violation(RULE, path, problem)
+
+
+def _missed(paths: list[str], steps: list[PipelineStep], context: PipelineContext) -> str | None:
+    """A path that no command has, beside one in a command that it nearly is."""
+    script = "\n".join(text.value for step in steps for text in command_texts(step))
+    for path in (each.strip().removeprefix("./") for each in paths):
+        name = path.rsplit("/", 1)[-1]
+        if _GLOB.search(path) or len(path) < 8 or path in script or "." not in name:
+            continue
+        for written in _PATH.findall(script):
+            near = distance(written.removeprefix("./"), path, _NEAR) <= _NEAR
+            if near and written not in paths and not _has_tail(script, name, written) and context.matches(path) is not True:
+                return f"no command writes '{path}', but one has '{written}'"
+    return None
+
+
+def _has_tail(script: str, name: str, written: str) -> bool:
+    """Whether the script has the file's name elsewhere, as after a `cd`."""
+    return re.search(rf"(?<![\w/.-]){re.escape(name)}", script.replace(written, "")) is not None

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. Images whose tag moves, and images of a namespace that belongs to no known project."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from ci_doctor.lint.lint_rule import LintRule
+from ci_doctor.lint.pipelines.examples import buildkite, job_steps, workflow
+from ci_doctor.lint.pipelines.pipeline_context import PipelineContext
+from ci_doctor.lint.pipelines.pipeline_file import PipelineFile
+from ci_doctor.lint.pipelines.reading.yaml_nodes import MappingNode, ScalarNode, walk
+from ci_doctor.lint.violation import Violation
+from ci_doctor.model.finding import Severity
+from ci_doctor.model.rule import Rule
+
+RULE: Final = LintRule(
+    rule=Rule(
+        id="pipeline/unpinned-image",
+        severity=Severity.WARNING,
+        meaning="A step runs in an image whose tag moves, so a green and a red run may differ in everything that the image holds. An image of a personal namespace can also be gone tomorrow.",
+        remedy="Name a version, or better the digest: `image: vllm/vllm-openai@sha256:…`.",
+    ),
+    bad=(
+        buildkite("steps:\n  - command: make\n    plugins: [{docker#v5.13.0: {image: vllm/vllm-openai:latest}}]\n"),
+        buildkite("steps:\n  - command: make\n    plugins: [{docker#v5.13.0: {image: ubuntu}}]\n"),
+        buildkite("image: registry.example.org:5000/team/ci\nsteps:\n  - command: make\n"),
+        buildkite("steps:\n  - command: make\n    plugins: [{kubernetes: {podSpec: {containers: [{image: 'nvcr.io/nvidia/pytorch:latest'}]}}}]\n"),
+        workflow("runs-on: ubuntu-24.04\ncontainer: {image: pytorch/pytorch:latest}\nsteps:\n- run: make\n"),
+        workflow("runs-on: ubuntu-24.04\ncontainer: rocm/pytorch\nsteps:\n- run: make\n"),
+        job_steps("- uses: docker://alpine:latest\n"),
+        buildkite("steps:\n  - command: make\n    plugins: [{docker#v5.13.0: {image: 'somebody/kimi-rocm:dmabuf'}}]\n"),
+    ),
+    good=(
+        buildkite("steps:\n  - command: make\n    plugins: [{docker#v5.13.0: {image: 'vllm/vllm-openai:v0.19.0'}}]\n"),
+        buildkite(f"image: vllm/vllm-openai@sha256:{'0' * 64}\nsteps:\n  - command: make\n"),
+        buildkite("image: $REGISTRY/ci\nsteps:\n  - command: make\n"),
+        buildkite("image: '${IMAGE:-x}'\nsteps:\n  - command: make\n"),
+        workflow("runs-on: ubuntu-24.04\ncontainer: ${{ matrix.image }}\nsteps:\n- run: make\n"),
+        job_steps("- uses: docker://alpine:3.20\n"),
+        # A key that merely has this name.
+        buildkite("steps:\n  - command: make\n    label: image\n    env: {image: fast}\n"),
+    ),
+)
+
+_IMAGE = re.compile(
+    r"(?:(?P<host>[\w-]+(?:\.[\w-]+)+(?::\d+)?|localhost(?::\d+)?)/)?"
+    r"(?P<path>[a-z0-9]+(?:[._/-]+[a-z0-9]+)*)(?::(?P<tag>[\w][\w.-]{0,127}))?(?P<digest>@sha256:[0-9a-f]{64})?"
+)
+_MOVING = frozenset({"latest", "main", "master", "nightly", "dev", "edge", "stable", "rolling"})
+# Projects and vendors on Docker Hub whose images CI of LLM serving uses.
+_KNOWN: Final = frozenset(
+    "amd aquasec axolotlai bitnami buildkite catthehacker cimg curlimages deepspeed docker dockerhub "
+    "envoyproxy gcr grafana habana haproxy hashicorp huggingface infiniflow intel jupyter kserve "
+    "kvcacheai library lightllm lmcache lmsysorg mambaorg mcr minio mlcommons modular moby mongo "
+    "mysql nginx nvidia nvidiadynamo ollama openmmlab openvino opensearchproject otel pingcap prom "
+    "pytorch python qdrant rayproject redis rocm sglang snakemake tensorflow tonistiigi triton "
+    "ubuntu verlai vllm vllmascend vllmproject vllmopenaiopensource xprobe kindest rancher elastic".split()
+)
+
+
+def check(pipeline: PipelineFile, _context: PipelineContext) -> Iterator[Violation]:
+    """Values of `image` and `container`, and actions that are images."""
+    for document in pipeline.documents:
+        for node in walk(document):
+            if isinstance(node, MappingNode):
+                for key in ("image", "container", "uses"):
+                    field = node.fields.get(key)
+                    if field and not field.merged and isinstance(field.value, ScalarNode):
+                        yield from _image(pipeline, key, field.value)
+
+
+def _image(pipeline: PipelineFile, key: str, node: ScalarNode) -> Iterator[Violation]:
+    written = node.value.strip()
+    if key == "uses":
+        if not written.startswith("docker://"):
+            return
+        written = written.removeprefix("docker://")
+    match = _IMAGE.fullmatch(written)
+    if match is None or match["digest"]:
+        return
+    tag = match["tag"]
+    if tag in _MOVING:
+        yield pipeline.violation(RULE, node, f"the tag of the image '{written}' moves")
+    elif tag is None and _is_certain(pipeline, key, match):
+        yield pipeline.violation(RULE, node, f"the image '{written}' has no tag, which means `latest`")
+    elif tag is not None and _is_private(match):
+        yield pipeline.violation(
+            RULE,
+            node,
+            f"the image '{written}' comes from the namespace '{match['path'].split('/')[0]}', which looks like a person's",
+            severity=Severity.NOTE,
+        )
+
+
+def _is_certain(pipeline: PipelineFile, key: str, match: re.Match[str]) -> bool:
+    """Whether a name without a tag is an image: a registry or a namespace, or a place that holds nothing else."""
+    if match["host"] or pipeline.kind == "data":
+        return bool(match["host"])
+    if key == "container":
+        return pipeline.kind == "workflow"
+    return "/" in match["path"] or match["path"] in ("ubuntu", "debian", "alpine", "python", "node", "golang")
+
+
+def _is_private(match: re.Match[str]) -> bool:
+    """A namespace on Docker Hub that is nobody's we know, under a tag without a version."""
+    parts = match["path"].split("/")
+    if match["host"] or len(parts) != 2 or parts[0] in _KNOWN:
+        return False
+    return re.search(r"\d+\.\d+", match["tag"]) is None
