@@ -37,7 +37,7 @@ def check_pipeline(file: str, text: str, context: PipelineContext) -> PipelineRe
     Raises nothing, whatever the text.
     """
     composition = compose(text)
-    templated = _TEMPLATE.search(text) is not None
+    templated = _is_template(text, composition.problem)
     pipeline = _pipeline(file, text, composition, templated=templated)
     found: list[Violation] = []
     if composition.problem is not None and not composition.problem.ours and not templated:
@@ -50,6 +50,16 @@ def check_pipeline(file: str, text: str, context: PipelineContext) -> PipelineRe
         unreadable=_unreadable(file, composition.problem, templated=templated),
         scripts=scripts_of(pipeline),
     )
+
+
+def _is_template(text: str, problem: YamlProblem | None) -> bool:
+    """Statements of a template engine, or an expression of one where the parser stopped."""
+    if _TEMPLATE.search(text) is not None:
+        return True
+    if problem is None:
+        return False
+    near = text.split("\n", problem.line + 1)[max(problem.line - 2, 0) : problem.line + 1]
+    return any("{{" in line.replace("${{", "") for line in near)
 
 
 def _pipeline(file: str, text: str, composition: Composition, *, templated: bool) -> PipelineFile:

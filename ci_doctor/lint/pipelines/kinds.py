@@ -18,6 +18,7 @@ _STEP = re.compile(
     re.MULTILINE,
 )
 _RECORD = re.compile(r"^-[ \t]+[\w-]+:", re.MULTILINE)
+_FIRST = re.compile(r"(?:\ufeff|---[^\n]*\n|[ \t]*#[^\n]*\n|[ \t]*\r?\n)*-[ \t]")
 _USING = re.compile(r"^[ \t]+using:", re.MULTILINE)
 _FEWEST_RECORDS = 20
 
@@ -52,6 +53,8 @@ def is_workflow_path(path: PurePosixPath) -> bool:
 
 def _holds_records(text: str) -> bool:
     """A list of many mappings at the top, as a changelog that CI reads."""
+    if _FIRST.match(text) is None:
+        return False
     return sum(1 for _ in zip(_RECORD.finditer(text), range(_FEWEST_RECORDS))) == _FEWEST_RECORDS
 
 

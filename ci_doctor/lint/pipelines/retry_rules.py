@@ -24,11 +24,14 @@ AGENT_REASONS: Final = frozenset(
 
 
 class RetryRule(Struct, frozen=True, eq=False, kw_only=True):
-    """One condition. any_status: 1 to 255, by `"*"` or because it names none. limit: None by default."""
+    """One condition. any_status: 1 to 255, by `"*"` or because it names none. named: by `"*"`.
+    limit: None by default.
+    """
 
     place: Node
     statuses: tuple[int, ...] = ()
     any_status: bool = False
+    named: bool = False
     reason: str | None = None
     limit: int | None = None
 
@@ -52,6 +55,7 @@ def _rule(node: MappingNode) -> RetryRule:
         place=place,
         statuses=tuple(each for each in numbers if each is not None),
         any_status=text_of(status) == "*" or status is None and not reasons and node.get("signal") is None,
+        named=text_of(status) == "*",
         reason=next((each for each in reasons if each in AGENT_REASONS), reasons[0] if reasons else None),
         limit=whole_number(node.get("limit")),
     )

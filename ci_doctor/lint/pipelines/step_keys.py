@@ -28,7 +28,7 @@ PIPELINE_KEYS: Final = frozenset("agents env image notify secrets priority check
 
 # What the generators of public LLM-serving repositories add.
 GENERATOR_KEYS: Final = frozenset(
-    "agent_pool agent_tags amd_only device dind fast_check fast_check_only gpu grade instance_type "
+    "agent_pool agent_tags amd_only depends_on_any device dind fast_check fast_check_only gpu grade instance_size instance_type "
     "job_env mirror mirror_hardwares mirror_hardware mount_buildkite_agent no_gpu no_plugin num_devices "
     "num_gpus num_nodes optional source_file_dependencies torch_nightly working_dir".split()
 )

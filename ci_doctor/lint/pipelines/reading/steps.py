@@ -12,6 +12,7 @@ from ci_doctor.lint.pipelines.reading.yaml_nodes import (
     SequenceNode,
     items_of,
     mapping_of,
+    text_of,
 )
 
 _KIND_KEYS = (
@@ -22,6 +23,14 @@ _KIND_KEYS = (
     ("wait", StepKind.WAIT),
     ("waiter", StepKind.WAIT),
 )
+_NAMED_KINDS = {
+    "block": StepKind.BLOCK,
+    "manual": StepKind.BLOCK,
+    "input": StepKind.INPUT,
+    "wait": StepKind.WAIT,
+    "waiter": StepKind.WAIT,
+    "trigger": StepKind.TRIGGER,
+}
 # A group may hold no group; what a file nests all the same is read this far.
 _DEEPEST_GROUP = 3
 
@@ -85,6 +94,9 @@ def _buildkite_steps(
 
 
 def _kind(node: MappingNode) -> StepKind:
+    named = text_of(node.get("type"))
+    if named in _NAMED_KINDS:
+        return _NAMED_KINDS[named]
     if node.get("command", "commands", "script", "plugins") is not None:
         return StepKind.COMMAND
     for key, kind in _KIND_KEYS:

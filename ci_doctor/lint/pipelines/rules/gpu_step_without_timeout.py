@@ -78,7 +78,7 @@ _NO_GPU = re.compile(r"(?<![a-z])(?:cpu|no[-_]?gpu|non[-_]?gpu|without[-_]gpu)(?
 _NAMES_GPU = ("nvidia.com/gpu", "amd.com/gpu")
 # Keys by which generators ask for GPUs; None: any value, else the value must name one.
 _COUNTS = ("num_gpus", "gpus", "gpu_count", "num_devices")
-_KINDS = ("gpu", "device", "gpu_type", "resource_class", "instance_type")
+_KINDS = ("gpu", "agent_pool", "device", "gpu_type", "resource_class", "instance_type")
 _LIMITED = re.compile(r"\s*(?:sudo\s+)?g?timeout\s+\S")
 _LIMITS = ("timeout_in_minutes", "timeout-minutes", "timeout", "default_timeout_in_minutes", "default_timeout")
 
@@ -110,7 +110,10 @@ def _steps(pipeline: PipelineFile) -> Iterator[Violation]:
 
 
 def _limited(node: MappingNode) -> bool:
-    return node.get(*_LIMITS) is not None
+    agents = mapping_of(node.get("agents"))
+    # A batch system behind the agent has a time limit of its own.
+    batch = agents is not None and any(name.endswith("_time") for name in agents.fields)
+    return batch or node.get(*_LIMITS) is not None
 
 
 def _first(step: PipelineStep) -> Node:

@@ -51,7 +51,7 @@ RULE: Final = LintRule(
                 retry: *retried
             """
         ),
-        buildkite("steps:\n  - command: make\n    retry:\n      automatic:\n        - limit: 2\n"),
+        buildkite("steps:\n  - command: make\n    retry:\n      automatic:\n        - exit_status: '*'\n          signal: SIGKILL\n"),
     ),
     good=(
         buildkite(
@@ -81,7 +81,7 @@ def check(pipeline: PipelineFile, _context: PipelineContext) -> Iterator[Violati
             continue
         for rule in rules:
             # `signal_reason: none` asks for plain failures, on purpose.
-            if rule.any_status and rule.limit != 0 and rule.reason in (None, "*") and id(rule.place) not in seen:
+            if rule.named and rule.limit != 0 and rule.reason in (None, "*") and id(rule.place) not in seen:
                 seen.add(id(rule.place))
                 yield pipeline.violation(
                     RULE,

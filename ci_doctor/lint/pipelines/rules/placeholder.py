@@ -51,8 +51,8 @@ RULE: Final = LintRule(
         buildkite(_steps("FIXME")),
         workflow(
             "runs-on: x\nstrategy:\n  matrix:\n    include:\n"
-            + "".join(f"    - {{digest: 'sha256:{number}a'}}\n" for number in range(100, 109))
-            + "    - {digest: 'sha256:TODO'}\nsteps:\n- run: make\n"
+            + "".join(f"    - {{digest: 'build-{number}'}}\n" for number in range(100, 109))
+            + "    - {digest: 'build-TODO'}\nsteps:\n- run: make\n"
         ),
     ),
     good=(
@@ -125,7 +125,7 @@ def _outliers(pipeline: PipelineFile, siblings: list[ScalarNode]) -> Iterator[Vi
     shapes = Counter(_DIGITS.sub("#", node.value) for node in siblings)
     usual, count = shapes.most_common(1)[0]
     filled = [node for node in siblings if not _WORDS.search(node.value)]
-    numbered = "#" in usual and count >= _USUAL * len(siblings)
+    numbered = usual.endswith("#") and usual.count("#") == 1 and count >= _USUAL * len(siblings)
     if len(filled) < _USUAL * len(siblings):
         return
     prefix = usual.split("#", 1)[0]

@@ -42,6 +42,7 @@ RULE: Final = LintRule(
         buildkite("steps:\n  - command: make\n    soft-fail: true\n"),
         buildkite("steps:\n  - command: make\n    dependson: build\n"),
         buildkite("steps:\n  - trigger: deploy\n    asyn: true\n"),
+        buildkite("steps:\n  - command: make\n    timeout: 30\n"),
         workflow("runs-on: ubuntu-24.04\ntimeout_minutes: 5\nsteps:\n- run: make\n"),
         job_steps("- run: make\n  continue_on_error: true\n"),
         job_steps("- uses: actions/checkout@v5\n  args: x\n"),
@@ -50,11 +51,26 @@ RULE: Final = LintRule(
         buildkite("steps:\n  - command: make\n    timeout_in_minutes: 5\n"),
         buildkite("common: &c {A: '1'}\nsteps:\n  - command: make\n    env: *c\n"),
         # Keys of a generator are its own business.
+        buildkite("steps:\n  - command: make\n    bazel_cache: true\n"),
         buildkite("steps:\n  - command: make\n    num_gpus: 2\n    working_dir: /tests\n    owner: me\n"),
         job_steps("- run: make\n  continue-on-error: true\n"),
     ),
 )
 
+# What GitHub, GitLab and others call the keys of a Buildkite step.
+_ELSEWHERE: Final = {
+    "timeout": "timeout_in_minutes",
+    "timeout-minutes": "timeout_in_minutes",
+    "timeout_minutes": "timeout_in_minutes",
+    "needs": "depends_on",
+    "environment": "env",
+    "run": "command",
+    "artifacts": "artifact_paths",
+    "retries": "retry",
+    "continue-on-error": "soft_fail",
+    "allow_failure": "soft_fail",
+    "queue": "agents",
+}
 _OF_KIND: Final = {
     StepKind.COMMAND: COMMAND_KEYS,
     StepKind.WAIT: WAIT_KEYS,
@@ -100,10 +116,10 @@ def _buildkite(pipeline: PipelineFile) -> Iterator[Violation]:
     for step in pipeline.steps:
         known = _OF_KIND[step.kind]
         for field in _own(step.node, known):
-            nearest = nearest_key(field.key.value, known)
-            severity = None if nearest else Severity.WARNING
-            words = f"a {step.kind} step"
-            yield _violation(pipeline, field, words, known, "Buildkite ignores it", severity)
+            # Without a likely meaning, it may be the key of a generator.
+            if _meant(field.key.value, known):
+                words = f"a {step.kind} step"
+                yield _violation(pipeline, field, words, known, "Buildkite ignores it")
 
 
 def _generator(pipeline: PipelineFile) -> Iterator[Violation]:
@@ -117,6 +133,12 @@ def _generator(pipeline: PipelineFile) -> Iterator[Violation]:
             if nearest and len(name) > 5 and used[nearest] >= 5:
                 reason = f"{used[nearest]} steps here have '{nearest}'"
                 yield _violation(pipeline, field, "a step", known, reason, Severity.WARNING)
+
+
+def _meant(name: str, known: frozenset[str]) -> str | None:
+    """The key that was meant: spelt nearly so, or what another CI calls it."""
+    other = _ELSEWHERE.get(name)
+    return other if other in known else nearest_key(name, known)
 
 
 def _own(node: MappingNode, known: frozenset[str]) -> list[Field]:
@@ -136,7 +158,7 @@ def _violation(
     severity: Severity | None = None,
 ) -> Violation:
     name = field.key.value
-    nearest = nearest_key(name, known)
+    nearest = _meant(name, known)
     return pipeline.violation(
         RULE,
         field.key,

@@ -8,7 +8,7 @@ from typing import Final
 from ci_doctor.lint.lint_rule import LintRule
 from ci_doctor.lint.pipelines.examples import buildkite, job_steps, workflow
 from ci_doctor.lint.pipelines.pipeline_context import PipelineContext
-from ci_doctor.lint.pipelines.pipeline_file import PipelineFile
+from ci_doctor.lint.pipelines.pipeline_file import FileKind, PipelineFile
 from ci_doctor.lint.pipelines.reading.yaml_nodes import MappingNode, ScalarNode, walk
 from ci_doctor.lint.violation import Violation
 from ci_doctor.model.finding import Severity
@@ -47,6 +47,8 @@ _IMAGE = re.compile(
     r"(?:(?P<host>[\w-]+(?:\.[\w-]+)+(?::\d+)?|localhost(?::\d+)?)/)?"
     r"(?P<path>[a-z0-9]+(?:[._/-]+[a-z0-9]+)*)(?::(?P<tag>[\w][\w.-]{0,127}))?(?P<digest>@sha256:[0-9a-f]{64})?"
 )
+# A name without a namespace is else often an image that the job has built itself.
+_OFFICIAL = frozenset("ubuntu debian alpine python node golang rust busybox redis postgres nginx docker".split())
 _MOVING = frozenset({"latest", "main", "master", "nightly", "dev", "edge", "stable", "rolling"})
 # Projects and vendors on Docker Hub whose images CI of LLM serving uses.
 _KNOWN: Final = frozenset(
@@ -60,46 +62,56 @@ _KNOWN: Final = frozenset(
 
 
 def check(pipeline: PipelineFile, _context: PipelineContext) -> Iterator[Violation]:
-    """Values of `image` and `container`, and actions that are images."""
+    """Values of `image` and `container`, and actions that are images; each image once."""
+    places: dict[tuple[str, bool], list[ScalarNode]] = {}
     for document in pipeline.documents:
         for node in walk(document):
             if isinstance(node, MappingNode):
-                for key in ("image", "container", "uses"):
-                    field = node.fields.get(key)
-                    if field and not field.merged and isinstance(field.value, ScalarNode):
-                        yield from _image(pipeline, key, field.value)
+                for key, value, certain in _images(node, pipeline):
+                    places.setdefault((_name(key, value), certain), []).append(value)
+    for (name, certain), nodes in places.items():
+        match = _IMAGE.fullmatch(name)
+        if match is not None and not match["digest"]:
+            yield from _judged(pipeline, match, nodes, certain=certain)
 
 
-def _image(pipeline: PipelineFile, key: str, node: ScalarNode) -> Iterator[Violation]:
-    written = node.value.strip()
-    if key == "uses":
-        if not written.startswith("docker://"):
-            return
-        written = written.removeprefix("docker://")
-    match = _IMAGE.fullmatch(written)
-    if match is None or match["digest"]:
-        return
-    tag = match["tag"]
-    if tag in _MOVING:
-        yield pipeline.violation(RULE, node, f"the tag of the image '{written}' moves")
-    elif tag is None and _is_certain(pipeline, key, match):
-        yield pipeline.violation(RULE, node, f"the image '{written}' has no tag, which means `latest`")
+def _images(node: MappingNode, pipeline: PipelineFile) -> Iterator[tuple[str, ScalarNode, bool]]:
+    """Values of a mapping that name images; whether a name without a tag is certainly one."""
+    for key in ("image", "container", "uses"):
+        field = node.fields.get(key)
+        if field is None or field.merged or not isinstance(field.value, ScalarNode):
+            continue
+        if key != "uses" or field.value.value.startswith("docker://"):
+            # Agents of a cloud are asked for by the family of their machine's image.
+            machine = node.get("queue", "provider", "machineType", "machine_type") is not None
+            data = pipeline.kind is FileKind.DATA or key == "container" and pipeline.kind is not FileKind.WORKFLOW
+            yield key, field.value, not (machine or data)
+
+
+def _name(key: str, value: ScalarNode) -> str:
+    written = value.value.strip()
+    return written.removeprefix("docker://") if key == "uses" else written
+
+
+def _judged(
+    pipeline: PipelineFile, match: re.Match[str], nodes: list[ScalarNode], *, certain: bool
+) -> Iterator[Violation]:
+    name, tag = match.group(), match["tag"]
+    known = match["host"] is not None or match["path"] in _OFFICIAL
+    severity = None
+    if tag in _MOVING and (known or "/" in match["path"]):
+        summary = f"the tag of the image '{name}' moves"
+    elif tag is None and (match["host"] or certain and (known or "/" in match["path"])):
+        summary = f"the image '{name}' has no tag, which means `latest`"
     elif tag is not None and _is_private(match):
-        yield pipeline.violation(
-            RULE,
-            node,
-            f"the image '{written}' comes from the namespace '{match['path'].split('/')[0]}', which looks like a person's",
-            severity=Severity.NOTE,
-        )
-
-
-def _is_certain(pipeline: PipelineFile, key: str, match: re.Match[str]) -> bool:
-    """Whether a name without a tag is an image: a registry or a namespace, or a place that holds nothing else."""
-    if match["host"] or pipeline.kind == "data":
-        return bool(match["host"])
-    if key == "container":
-        return pipeline.kind == "workflow"
-    return "/" in match["path"] or match["path"] in ("ubuntu", "debian", "alpine", "python", "node", "golang")
+        namespace = match["path"].split("/")[0]
+        summary = f"the image '{name}' comes from the namespace '{namespace}', which looks like a person's"
+        severity = Severity.NOTE
+    else:
+        return
+    if len(nodes) > 1:
+        summary += f" (at {len(nodes)} places of this file)"
+    yield pipeline.violation(RULE, nodes[0], summary, severity=severity, related=tuple(nodes[1:]))
 
 
 def _is_private(match: re.Match[str]) -> bool:

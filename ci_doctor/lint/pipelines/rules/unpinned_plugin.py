@@ -52,13 +52,13 @@ _BUILT_IN = frozenset({"kubernetes"})
 _SHA = re.compile(r"[0-9a-f]{7,40}")
 
 
-def check(pipeline: PipelineFile, _context: PipelineContext) -> Iterator[Violation]:
+def check(pipeline: PipelineFile, context: PipelineContext) -> Iterator[Violation]:
     """Plugins of Buildkite's steps, `uses` of GitHub's."""
     if pipeline.kind in (FileKind.WORKFLOW, FileKind.ACTION):
         for holder in (*(job.node for job in pipeline.jobs), *(step.node for step in pipeline.steps)):
             uses = holder.get("uses")
             if isinstance(uses, ScalarNode):
-                yield from _action(pipeline, uses)
+                yield from _action(pipeline, uses, context)
         return
     seen: set[int] = set()
     for step in pipeline.commands:
@@ -87,10 +87,12 @@ def _plugin(pipeline: PipelineFile, name: ScalarNode) -> Iterator[Violation]:
             RULE, name, f"the plugin '{source}' has no version, so its default branch runs"
         )
     elif version.lower() in _BRANCHES:
-        yield pipeline.violation(RULE, name, f"the plugin '{source}' runs from the branch '{version}'")
+        yield pipeline.violation(RULE, name, f"the plugin '{source}' runs from '{version}', which moves")
 
 
-def _action(pipeline: PipelineFile, uses: ScalarNode) -> Iterator[Violation]:
+def _action(
+    pipeline: PipelineFile, uses: ScalarNode, context: PipelineContext
+) -> Iterator[Violation]:
     name, _, version = uses.value.partition("@")
     if name.startswith((".", "docker://")) or "${{" in uses.value or "/" not in name:
         return
@@ -101,5 +103,12 @@ def _action(pipeline: PipelineFile, uses: ScalarNode) -> Iterator[Violation]:
             f"the action '{name}' has no `@version`, without which GitHub refuses the workflow",
             severity=Severity.ERROR,
         )
-    elif version.lower() in _BRANCHES:
-        yield pipeline.violation(RULE, uses, f"the action '{name}' runs from the branch '{version}'")
+    elif version.lower() in _BRANCHES and not _is_own(name, context):
+        yield pipeline.violation(RULE, uses, f"the action '{name}' runs from '{version}', which moves")
+
+
+def _is_own(name: str, context: PipelineContext) -> bool:
+    """Whether the action is a file of this repository, whose main branch the author holds."""
+    path = "/".join(name.split("/")[2:])
+    files = (path, f"{path}/action.yml", f"{path}/action.yaml") if path else ()
+    return any(context.matches(file) is True for file in files)
