@@ -8,8 +8,13 @@ from msgspec import Struct
 from ci_doctor.lint.pipelines import all_rules
 from ci_doctor.lint.pipelines.kinds import is_pipeline, kind_of
 from ci_doctor.lint.pipelines.pipeline_context import PipelineContext
-from ci_doctor.lint.pipelines.pipeline_file import FileKind, PipelineFile
-from ci_doctor.lint.pipelines.reading.compose import Composition, YamlProblem, compose
+from ci_doctor.lint.pipelines.pipeline_file import FileKind, PipelineFile, PipelineStep
+from ci_doctor.lint.pipelines.reading.compose import (
+    Composition,
+    YamlProblem,
+    compose,
+    with_plain_breaks,
+)
 from ci_doctor.lint.pipelines.reading.steps import jobs_of, root_of, steps_of
 from ci_doctor.lint.pipelines.rules import unparsable_yaml
 from ci_doctor.lint.pipelines.scripts import scripts_of
@@ -36,6 +41,7 @@ def check_pipeline(file: str, text: str, context: PipelineContext) -> PipelineRe
 
     Raises nothing, whatever the text.
     """
+    text = with_plain_breaks(text)
     composition = compose(text)
     templated = _is_template(text, composition.problem)
     pipeline = _pipeline(file, text, composition, templated=templated)
@@ -47,7 +53,7 @@ def check_pipeline(file: str, text: str, context: PipelineContext) -> PipelineRe
     found.sort(key=lambda each: (each.place.line, each.rule.id))
     return PipelineReading(
         violations=tuple(found),
-        unreadable=_unreadable(file, composition.problem, templated=templated),
+        unreadable=_unreadable(file, text, composition.problem, templated=templated),
         scripts=scripts_of(pipeline),
     )
 
@@ -67,6 +73,11 @@ def _pipeline(file: str, text: str, composition: Composition, *, templated: bool
     kind = kind_of(file, documents)
     root = root_of(documents)
     jobs = jobs_of(root) if kind is FileKind.WORKFLOW else ()
+    steps = steps_of(kind, root, jobs)
+    job_steps: dict[str, list[PipelineStep]] = {}
+    for step in steps:
+        if step.job is not None:
+            job_steps.setdefault(step.job.id, []).append(step)
     return PipelineFile(
         file=file,
         text=text,
@@ -75,17 +86,19 @@ def _pipeline(file: str, text: str, composition: Composition, *, templated: bool
         documents=documents,
         root=root,
         jobs=jobs,
-        steps=steps_of(kind, root, jobs),
+        steps=steps,
+        job_steps=job_steps,
         templated=templated,
     )
 
 
 def _unreadable(
-    file: str, problem: YamlProblem | None, *, templated: bool
+    file: str, text: str, problem: YamlProblem | None, *, templated: bool
 ) -> tuple[Unreadable, ...]:
     if problem is None:
         return ()
+    line = min(problem.line, text.count("\n") + 1)
     reason = f"no rule has read it from here: {problem.reason}"
     if templated:
         reason = f"a template, which is YAML only when it has been rendered ({problem.reason})"
-    return (Unreadable(file=file, line=problem.line, reason=reason),)
+    return (Unreadable(file=file, line=line, reason=reason),)

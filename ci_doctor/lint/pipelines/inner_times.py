@@ -4,6 +4,7 @@
 import math
 import re
 from collections.abc import Iterator
+from itertools import islice
 
 from msgspec import Struct
 
@@ -16,7 +17,9 @@ _SLEEP = re.compile(r"(?<![\w.-])sleep\s+(\d+(?:\.\d+)?)([smhd]?)(?![\w.$])")
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _FOR_IN = re.compile(r"\bfor\s+(\w+)\s+in\s+([^;\n]*?)\s*(?:;|\n)\s*do\b")
 _FOR_C = re.compile(r"\bfor\s*\(\(\s*(\w+)\s*=\s*(\d+)\s*;\s*\w+\s*(<=?)\s*(\d+)\s*;")
-_WHILE = re.compile(r"\b(?:while|until)\s+\[\[?\s+\"?\$\{?(\w+)\}?\"?\s+-(lt|le|ge|gt)\s+(\d+)\s+\]\]?")
+_WHILE = re.compile(
+    r"\b(?:while|until)\s+\[\[?\s+\"?\$\{?(\w+)\}?\"?\s+-(lt|le|ge|gt)\s+(\d+)\s+\]\]?"
+)
 _RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
 _SEQ = re.compile(r"\$\(seq\s+(?:(\d+)\s+)?(\d+)\)|`seq\s+(?:(\d+)\s+)?(\d+)`")
 _WORD = re.compile(r"(?:^|(?<=[\s;&|(]))(do|done)(?=[\s;&|)]|$)")
@@ -25,6 +28,8 @@ _RERUNS = re.compile(r"--reruns[= ](\d+)")
 _TEST_LIMIT = re.compile(r"--timeout[= ](\d+(?:\.\d+)?)(?![\w.])")
 _QUOTED_OUTPUT = re.compile(r"\s*(?:echo|printf|#)")
 _MOST_PASSES = 100_000
+# The end of each is looked for, so a script of nothing but beginnings would take long.
+_MOST_LOOPS = 100
 
 
 class InnerTime(Struct, frozen=True, kw_only=True):
@@ -56,7 +61,7 @@ def _seconds(match: re.Match[str]) -> float:
 def _loops(script: str) -> Iterator[InnerTime]:
     if "timeout" not in script or "done" not in script:
         return
-    for name, passes, start in _heads(script):
+    for name, passes, start in islice(_heads(script), _MOST_LOOPS):
         body = _body(script, start)
         if body is None or not (2 <= passes <= _MOST_PASSES):
             continue

@@ -2,6 +2,7 @@
 """Pure. Whether a YAML file belongs to CI, and who reads it."""
 
 import re
+from itertools import islice
 from pathlib import PurePosixPath
 
 from ci_doctor.lint.pipelines.pipeline_file import FileKind
@@ -11,7 +12,9 @@ from ci_doctor.lint.pipelines.step_keys import BUILDKITE_KEYS, GENERATOR_KEYS
 _YAML = (".yml", ".yaml")
 _CI_FOLDERS = frozenset({".buildkite", ".ci", "ci", ".circleci", ".gitlab"})
 # Files of GitHub's that hold no steps, and have readers of their own.
-_NOT_CI = frozenset({"dependabot", "config", "labeler", "mergify", "release", "funding", "stale", "codecov"})
+_NOT_CI = frozenset(
+    {"dependabot", "config", "labeler", "mergify", "release", "funding", "stale", "codecov"}
+)
 _STEPS = re.compile(r"^steps:[ \t]*(?:#.*)?\r?$", re.MULTILINE)
 _STEP = re.compile(
     r"^[ \t]*-[ \t]+(?:\{[ \t]*)?[\"']?(?:label|commands?|block|input|trigger|group|wait|plugins)\b",
@@ -32,18 +35,16 @@ def is_pipeline(file: str, text: str) -> bool:
     path = PurePosixPath(file)
     if path.suffix.lower() not in _YAML:
         return False
-    folders = set(path.parts[:-1])
     if is_workflow_path(path):
         return True
     if path.stem.lower() == "action":
         return _USING.search(text) is not None
+    folders = set(path.parts[:-1])
     if ".github" in folders:
         return "ISSUE_TEMPLATE" not in folders and path.stem.lower() not in _NOT_CI
-    if _CI_FOLDERS & folders or path.name == ".gitlab-ci.yml":
-        return True
-    if _STEPS.search(text) and _STEP.search(text):
-        return True
-    return _holds_records(text)
+    by_place = bool(_CI_FOLDERS & folders) or path.name == ".gitlab-ci.yml"
+    by_steps = _STEPS.search(text) is not None and _STEP.search(text) is not None
+    return by_place or by_steps or _holds_records(text)
 
 
 def is_workflow_path(path: PurePosixPath) -> bool:
@@ -55,7 +56,8 @@ def _holds_records(text: str) -> bool:
     """A list of many mappings at the top, as a changelog that CI reads."""
     if _FIRST.match(text) is None:
         return False
-    return sum(1 for _ in zip(_RECORD.finditer(text), range(_FEWEST_RECORDS))) == _FEWEST_RECORDS
+    first = islice(_RECORD.finditer(text), _FEWEST_RECORDS)
+    return len(list(first)) == _FEWEST_RECORDS
 
 
 def kind_of(file: str, documents: tuple[Node, ...]) -> FileKind:
@@ -78,7 +80,9 @@ def kind_of(file: str, documents: tuple[Node, ...]) -> FileKind:
 
 def _looks_like_steps(items: list[Node]) -> bool:
     steps = [each for each in items[:50] if isinstance(each, MappingNode)]
-    commands = [each for each in steps if each.get("command", "commands", "plugins", "block", "group")]
+    commands = [
+        each for each in steps if each.get("command", "commands", "plugins", "block", "group")
+    ]
     return bool(commands) and 2 * len(commands) >= len(steps)
 
 
@@ -90,7 +94,10 @@ def _kind_of_steps(items: list[Node]) -> FileKind:
         names = set(step.fields)
         own += len(names & GENERATOR_KEYS)
         known += len(names & BUILDKITE_KEYS)
-        if step.get("command", "commands", "plugins", "trigger", "block", "input", "group", "wait") is None:
+        if (
+            step.get("command", "commands", "plugins", "trigger", "block", "input", "group", "wait")
+            is None
+        ):
             own += len(names - BUILDKITE_KEYS) > 1
     if own:
         return FileKind.OWN_STEPS

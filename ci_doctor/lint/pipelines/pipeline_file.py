@@ -70,7 +70,7 @@ class PipelineFile(Struct, frozen=True, eq=False, kw_only=True):
     """A file with its documents.
 
     lines: the text's lines. root: the mapping that holds steps or jobs; None if there is none.
-    templated: the file is the source of a template engine, whose result nobody has seen.
+    job_steps: the steps of each job, by its id. templated: the file is the source of a template engine, whose result nobody has seen.
     """
 
     file: str
@@ -81,6 +81,7 @@ class PipelineFile(Struct, frozen=True, eq=False, kw_only=True):
     root: MappingNode | None = None
     jobs: tuple[PipelineJob, ...] = ()
     steps: tuple[PipelineStep, ...] = ()
+    job_steps: dict[str, list[PipelineStep]] = {}
     templated: bool = False
 
     @property
@@ -102,7 +103,6 @@ class PipelineFile(Struct, frozen=True, eq=False, kw_only=True):
         remedy: str | None = None,
         severity: Severity | None = None,
         related: tuple[Node, ...] = (),
-        edits: tuple[Edit, ...] = (),
     ) -> Violation:
         """A violation at `node`, with its line as the excerpt."""
         excerpt = self.lines[node.line - 1].strip() if node.line <= len(self.lines) else ""
@@ -114,7 +114,6 @@ class PipelineFile(Struct, frozen=True, eq=False, kw_only=True):
             remedy=remedy,
             severity=severity,
             related=tuple(self.place(each) for each in related),
-            edits=edits,
         )
 
     def replace(self, node: ScalarNode, text: str) -> tuple[Edit, ...]:

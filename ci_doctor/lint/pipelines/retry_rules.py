@@ -23,9 +23,11 @@ AGENT_REASONS: Final = frozenset(
 )
 
 
-class RetryRule(Struct, frozen=True, eq=False, kw_only=True):
-    """One condition. any_status: 1 to 255, by `"*"` or because it names none. named: by `"*"`.
-    limit: None by default.
+class StepRetry(Struct, frozen=True, eq=False, kw_only=True):
+    """One condition.
+
+    any_status: it matches 1 to 255, by `"*"` or because it names no status. named: by `"*"`.
+    limit: None if it is left to its default, 2.
     """
 
     place: Node
@@ -36,26 +38,29 @@ class RetryRule(Struct, frozen=True, eq=False, kw_only=True):
     limit: int | None = None
 
 
-def retry_rules(step: MappingNode) -> list[RetryRule]:
+def retry_rules(step: MappingNode) -> list[StepRetry]:
     """The rules of `retry.automatic`; one for `automatic: true`."""
     retry = mapping_of(step.get("retry"))
     automatic = retry.get("automatic") if retry else None
     if is_true(automatic) and automatic is not None:
-        return [RetryRule(place=automatic, any_status=True)]
+        return [StepRetry(place=automatic, any_status=True)]
     listed = automatic.items if isinstance(automatic, SequenceNode) else [automatic]
     return [_rule(each) for each in listed if isinstance(each, MappingNode)]
 
 
-def _rule(node: MappingNode) -> RetryRule:
+def _rule(node: MappingNode) -> StepRetry:
     status = node.get("exit_status")
     place: Node = status if isinstance(status, ScalarNode) else node
     reasons = [each.value for each in scalars_of(node.get("signal_reason"))]
     numbers = [whole_number(each) for each in scalars_of(status)]
-    return RetryRule(
+    return StepRetry(
         place=place,
         statuses=tuple(each for each in numbers if each is not None),
-        any_status=text_of(status) == "*" or status is None and not reasons and node.get("signal") is None,
+        any_status=text_of(status) == "*"
+        or (status is None and not reasons and node.get("signal") is None),
         named=text_of(status) == "*",
-        reason=next((each for each in reasons if each in AGENT_REASONS), reasons[0] if reasons else None),
+        reason=next(
+            (each for each in reasons if each in AGENT_REASONS), reasons[0] if reasons else None
+        ),
         limit=whole_number(node.get("limit")),
     )

@@ -23,9 +23,10 @@ from ci_doctor.lint.pipelines.reading.yaml_nodes import (
 )
 from ci_doctor.lint.shell.shell_source import Shell, ShellSource
 
+# An expression does not reach over the beginning of another one: a text of beginnings takes no longer.
 # `${{ … }}` of GitHub, and `{{ … }}` of a Buildkite matrix or a template: a value nobody knows yet.
-_EXPRESSION = re.compile(r"\$?\{\{.*?\}\}", re.DOTALL)
-_STATEMENT = re.compile(r"\{%.*?%\}|\{#.*?#\}", re.DOTALL)
+_EXPRESSION = re.compile(r"\$?\{\{(?:(?!\{\{).)*?\}\}", re.DOTALL)
+_STATEMENT = re.compile(r"\{%(?:(?!\{%).)*?%\}|\{#(?:(?!\{#).)*?#\}", re.DOTALL)
 # What a pipeline upload leaves of an escaped dollar sign.
 _DOLLARS = re.compile(r"(?:\$|\\)\$")
 _OPTION = re.compile(r"(?:^|\s)-(?!-)([A-Za-z]+)(?:\s+(\w+))?")
@@ -39,11 +40,19 @@ def scripts_of(pipeline: PipelineFile) -> tuple[ShellSource, ...]:
     for step in pipeline.steps:
         if step.kind is not StepKind.COMMAND:
             continue
-        node = step.node.get("run") if _is_github(pipeline) else step.node.get("commands", "command", "script")
+        node = (
+            step.node.get("run")
+            if _is_github(pipeline)
+            else step.node.get("commands", "command", "script")
+        )
         if node is None or id(node) in seen:
             continue
         seen.add(id(node))
-        source = _github(pipeline, step, node) if _is_github(pipeline) else _buildkite(pipeline, step, node)
+        source = (
+            _github(pipeline, step, node)
+            if _is_github(pipeline)
+            else _buildkite(pipeline, step, node)
+        )
         if source is not None:
             found.append(source)
     return tuple(found)
@@ -89,13 +98,14 @@ def _buildkite(pipeline: PipelineFile, step: PipelineStep, node: Node) -> ShellS
 
 def _buildkite_shell(step: MappingNode) -> Shell:
     """The docker plugins run a command by `/bin/sh -e -c` unless they are told otherwise."""
-    for plugin in items_of(step.get("plugins")):
-        for name, field in mapping_of(plugin).fields.items() if mapping_of(plugin) else ():
+    for each in items_of(step.get("plugins")):
+        plugin = mapping_of(each)
+        for name, field in plugin.fields.items() if plugin else ():
             options = mapping_of(field.value)
-            if re.match(r"docker(-compose)?(#|$)", name) and options:
-                shell = options.get("shell")
-                words = [each.value for each in scalars_of(shell)]
-                return Shell.BASH if any("bash" in word for word in words) else Shell.SH
+            if options and re.match(r"docker(-compose)?(#|$)", name):
+                words = scalars_of(options.get("shell"))
+                bash = any("bash" in word.value for word in words)
+                return Shell.BASH if bash else Shell.SH
     return Shell.BASH
 
 

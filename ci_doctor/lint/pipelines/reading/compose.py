@@ -5,7 +5,8 @@ The loader's own `compose` recurses in C: a text of 10,000 brackets ends the pro
 refuses an anchor that is defined again, as YAML 1.2 allows.
 """
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -49,8 +50,21 @@ class _Stop(Exception):  # noqa: N818 - it ends the reading, and is no error of 
         self.problem = problem
 
 
+# Line breaks to YAML 1.1, and to nobody who counts lines.
+_ODD_BREAKS = str.maketrans("\x85\u2028\u2029", "   ")
+_LONE_RETURN = re.compile(r"\r(?!\n)")
+
+
+def with_plain_breaks(text: str) -> str:
+    """The text in which only a line feed ends a line; each offset stays what it is."""
+    text = text.translate(_ODD_BREAKS) if not text.isascii() else text
+    if "\r" in text:
+        text = _LONE_RETURN.sub(" " if "\n" in text else "\n", text)
+    return text
+
+
 def compose(text: str) -> Composition:
-    """The documents of `text`. Raises nothing, whatever the text."""
+    """The documents of `text`, which has plain line breaks. Raises nothing, whatever the text."""
     import yaml
 
     composer = _Composer()
@@ -80,7 +94,7 @@ def _problem_of(error: "yaml.MarkedYAMLError", text: str) -> YamlProblem:
     lines = text.split("\n", line)
     at = lines[line - 1] if line <= len(lines) else ""
     indent = at[: len(at) - len(at.lstrip())]
-    if "\t" in indent or "start any token" in reason and "\t" in at:
+    if "\t" in indent or ("start any token" in reason and "\t" in at):
         reason = "a tab where YAML allows only spaces"
     return YamlProblem(line=line, reason=reason)
 
@@ -97,7 +111,10 @@ class _Open(Struct, eq=False):
 
 
 class _Composer:
-    """Takes events one by one; no recursion, whatever the depth."""
+    """Takes events one by one; no recursion, whatever the depth.
+
+    Events are Any: their stubs allow marks of None, which libyaml never gives.
+    """
 
     def __init__(self) -> None:
         self.documents: list[Node] = []
@@ -105,7 +122,7 @@ class _Composer:
         self._anchors: dict[str, Node | None] = {}
         self._merged = 0
 
-    def take(self, event: "yaml.Event") -> None:
+    def take(self, event: Any) -> None:
         """Adds what one event says."""
         kind = type(event).__name__
         if kind == "ScalarEvent":
@@ -122,7 +139,7 @@ class _Composer:
         elif kind == "DocumentStartEvent":
             self._anchors.clear()
 
-    def _begin(self, event: "yaml.CollectionStartEvent", kind: str) -> None:
+    def _begin(self, event: Any, kind: str) -> None:
         line = event.start_mark.line + 1
         if len(self._open) >= _DEEPEST:
             reason = f"nested deeper than {_DEEPEST} levels"
@@ -137,7 +154,7 @@ class _Composer:
             self._anchors[event.anchor] = None
         self._open.append(_Open(node, event.anchor, merges=[]))
 
-    def _finish(self, event: "yaml.CollectionEndEvent") -> None:
+    def _finish(self, event: Any) -> None:
         opened = self._open.pop()
         node = opened.node
         mark = event.end_mark
@@ -149,7 +166,7 @@ class _Composer:
             self._anchors[opened.anchor] = node
         self._place(node)
 
-    def _aliased(self, event: "yaml.AliasEvent") -> Node:
+    def _aliased(self, event: Any) -> Node:
         node = self._anchors.get(event.anchor)
         if node is None:
             where = "inside itself" if event.anchor in self._anchors else "that nothing defines"
@@ -197,7 +214,7 @@ def _add(mapping: MappingNode, field: Field, merges: list[Node]) -> None:
     mapping.fields[name] = field
 
 
-def _scalar(event: "yaml.ScalarEvent") -> ScalarNode:
+def _scalar(event: Any) -> ScalarNode:
     start, end = event.start_mark, event.end_mark
     style = event.style or ""
     # libyaml ends a block scalar at the beginning of the line after it.

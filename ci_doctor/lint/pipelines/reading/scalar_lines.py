@@ -15,14 +15,14 @@ def scalar_lines(node: ScalarNode, text: str) -> tuple[int, ...]:
     """1-based lines of `text`, the whole file, one for each line of `node.value`."""
     lines = node.value.split("\n")
     if node.style == "|":
-        return _literal(node, text, len(lines))
+        return _literal(node, len(lines))
     if len(lines) == 1:
         # A folded block begins on the line after its header, and after empty ones.
         return (node.line,) if node.style != ">" else _followed(node, text, lines)
     return _followed(node, text, lines)
 
 
-def _literal(node: ScalarNode, text: str, count: int) -> tuple[int, ...]:
+def _literal(node: ScalarNode, count: int) -> tuple[int, ...]:
     """The lines of a literal block stand in the file as they are, right after the header."""
     first = node.line + 1
     return tuple(range(first, first + count))

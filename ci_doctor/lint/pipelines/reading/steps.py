@@ -40,7 +40,14 @@ def root_of(documents: tuple[Node, ...]) -> MappingNode | None:
     first = documents[0] if documents else None
     if isinstance(first, SequenceNode):
         key = ScalarNode(
-            value="steps", style="", tag=None, line=first.line, end_line=first.line, start=0, end=0, column=0
+            value="steps",
+            style="",
+            tag=None,
+            line=first.line,
+            end_line=first.line,
+            start=0,
+            end=0,
+            column=0,
         )
         fields = {"steps": Field(key, first)}
         return MappingNode(fields=fields, repeated=[], tag=None, line=first.line)
@@ -119,5 +126,7 @@ def _mirrors(node: MappingNode, group: MappingNode | None) -> Iterator[PipelineS
             if name not in ("mirror", "key")
         }
         fields.update(other.fields)
-        both = MappingNode(fields=fields, repeated=[], tag=None, line=other.line, end_line=other.end_line)
+        both = MappingNode(
+            fields=fields, repeated=[], tag=None, line=other.line, end_line=other.end_line
+        )
         yield PipelineStep(node=both, kind=StepKind.COMMAND, group=group, mirrored=True)

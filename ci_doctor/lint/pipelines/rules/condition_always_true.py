@@ -23,10 +23,12 @@ RULE: Final = LintRule(
     bad=(
         job_steps("- run: make\n  if: ${{ github.ref == 'a' }} && ${{ github.actor == 'b' }}\n"),
         job_steps("- run: make\n  if: ${{ github.ref }} == 'refs/heads/main'\n"),
-        job_steps("- run: make\n  if: \"!${{ inputs.skip }}\"\n"),
+        job_steps('- run: make\n  if: "!${{ inputs.skip }}"\n'),
         job_steps("- run: make\n  if: |\n    ${{ inputs.skip == 'no' }}\n"),
         job_steps("- run: make\n  if: always() && ${{ inputs.run }}\n"),
-        workflow("runs-on: ubuntu-24.04\nif: ${{ inputs.a }} || ${{ inputs.b }}\nsteps:\n- run: make\n"),
+        workflow(
+            "runs-on: ubuntu-24.04\nif: ${{ inputs.a }} || ${{ inputs.b }}\nsteps:\n- run: make\n"
+        ),
     ),
     good=(
         job_steps("- run: make\n  if: ${{ github.ref == 'a' && github.actor == 'b' }}\n"),
@@ -52,8 +54,16 @@ def check(pipeline: PipelineFile, _context: PipelineContext) -> Iterator[Violati
         if not whole and text.find("}}") > 0:
             stripped = text.strip()
             block = stripped.startswith("${{") and stripped.find("}}") == len(stripped) - 2
-            reason = "the line break of the block is text around it" if block else "text stands around `${{ }}`"
-            remedy = f"Write `if: {condition.style}-`." if block and condition.style in ("|", ">") else None
+            reason = (
+                "the line break of the block is text around it"
+                if block
+                else "text stands around `${{ }}`"
+            )
+            remedy = (
+                f"Write `if: {condition.style}-`."
+                if block and condition.style in ("|", ">")
+                else None
+            )
             yield pipeline.violation(
                 RULE, condition, f"the condition is always true: {reason}", remedy=remedy
             )

@@ -57,7 +57,9 @@ def check(pipeline: PipelineFile, _context: PipelineContext) -> Iterator[Violati
             continue
         version, node = next(each for each in versions if each[0] != usual)
         yield pipeline.violation(
-            RULE, node, f"'{name}' has the version {version} here and {usual} in {count} other steps"
+            RULE,
+            node,
+            f"'{name}' has the version {version} here and {usual} in {count} other steps",
         )
 
 

@@ -23,8 +23,12 @@ RULE: Final = LintRule(
     bad=(
         buildkite("steps:\n  - {key: tests, command: make a}\n  - {key: tests, command: make b}\n"),
         buildkite("steps:\n  - {key: tests, command: make a}\n  - {wait: ~, key: tests}\n"),
-        buildkite("steps:\n  - {key: t, command: make a}\n  - group: g\n    steps: [{key: t, command: make b}]\n"),
-        buildkite("steps:\n  - {group: a, key: g, steps: [{command: make}]}\n  - {group: b, key: g, steps: [{command: make}]}\n"),
+        buildkite(
+            "steps:\n  - {key: t, command: make a}\n  - group: g\n    steps: [{key: t, command: make b}]\n"
+        ),
+        buildkite(
+            "steps:\n  - {group: a, key: g, steps: [{command: make}]}\n  - {group: b, key: g, steps: [{command: make}]}\n"
+        ),
         job_steps("- {id: build, run: make a}\n- {id: build, run: make b}\n"),
         job_steps("- {id: build, run: make a}\n- {id: Build, run: make b}\n"),
     ),
@@ -39,7 +43,9 @@ RULE: Final = LintRule(
             """
         ),
         job_steps("- {id: a, run: make a}\n- {id: b, run: make b}\n"),
-        buildkite("steps:\n  - {key: '$NAME', command: make a}\n  - {key: '$NAME', command: make b}\n"),
+        buildkite(
+            "steps:\n  - {key: '$NAME', command: make a}\n  - {key: '$NAME', command: make b}\n"
+        ),
     ),
 )
 
@@ -57,7 +63,9 @@ def check(pipeline: PipelineFile, _context: PipelineContext) -> Iterator[Violati
             continue
         name = (id(step.job), node.value.lower() if github else node.value)
         before = first.setdefault(name, (step, node))
-        if before[1] is node or not github and (_is_conditional(step) or _is_conditional(before[0])):
+        if before[1] is node or (
+            not github and (_is_conditional(step) or _is_conditional(before[0]))
+        ):
             continue
         yield pipeline.violation(
             RULE,

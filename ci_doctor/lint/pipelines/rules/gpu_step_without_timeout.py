@@ -41,7 +41,9 @@ RULE: Final = LintRule(
     bad=(
         buildkite("steps:\n  - command: pytest tests\n    agents: {queue: gpu_1_queue}\n"),
         buildkite("steps:\n  - command: pytest tests\n    agents: [queue=h100]\n"),
-        buildkite("steps:\n  - commands: [pytest tests]\n    num_gpus: 2\n    working_dir: /tests\n"),
+        buildkite(
+            "steps:\n  - commands: [pytest tests]\n    num_gpus: 2\n    working_dir: /tests\n"
+        ),
         buildkite("agents: {queue: a100_queue}\nsteps:\n  - command: pytest tests\n"),
         buildkite(
             """
@@ -54,14 +56,20 @@ RULE: Final = LintRule(
                           - resources: {limits: {nvidia.com/gpu: 8}}
             """
         ),
-        buildkite("steps:\n  - command: pytest tests\n    plugins: [{docker#v5.2.0: {gpus: all}}]\n"),
+        buildkite(
+            "steps:\n  - command: pytest tests\n    plugins: [{docker#v5.2.0: {gpus: all}}]\n"
+        ),
         workflow("runs-on: [self-hosted, linux, h100]\nsteps:\n- run: pytest tests\n"),
         workflow("runs-on: linux-mi300-gpu-1\nsteps:\n- run: pytest tests\n"),
     ),
     good=(
-        buildkite("steps:\n  - command: pytest tests\n    timeout_in_minutes: 30\n    agents: {queue: gpu_1_queue}\n"),
+        buildkite(
+            "steps:\n  - command: pytest tests\n    timeout_in_minutes: 30\n    agents: {queue: gpu_1_queue}\n"
+        ),
         buildkite("steps:\n  - command: pytest tests\n    agents: {queue: cpu_queue}\n"),
-        buildkite("timeout_in_minutes: 30\nsteps:\n  - command: pytest tests\n    agents: {queue: h100}\n"),
+        buildkite(
+            "timeout_in_minutes: 30\nsteps:\n  - command: pytest tests\n    agents: {queue: h100}\n"
+        ),
         buildkite("steps:\n  - command: timeout 20m pytest tests\n    agents: {queue: h100}\n"),
         buildkite("steps:\n  - trigger: gpu-tests\n"),
         workflow("runs-on: h100\ntimeout-minutes: 30\nsteps:\n- run: pytest tests\n"),
@@ -71,16 +79,24 @@ RULE: Final = LintRule(
 )
 
 _GPU = re.compile(
-    r"(?<![a-z])(?:gpus?|nvidia|cuda|rocm|[gd]?[hb][12]00|gb[23]00|a100|a10g?|l40s?|l4|t4|v100|mi\d{3}x?|dgx|rtx)(?![a-z])",
+    r"(?<![a-z])(?:gpus?|nvidia|cuda|[gd]?[hb][12]00|gb[23]00|a100|a10g?|l40s?|l4|t4|v100|mi\d{3}x?|dgx|rtx)(?![a-z])",
     re.IGNORECASE,
 )
-_NO_GPU = re.compile(r"(?<![a-z])(?:cpu|no[-_]?gpu|non[-_]?gpu|without[-_]gpu)(?![a-z])", re.IGNORECASE)
+_NO_GPU = re.compile(
+    r"(?<![a-z])(?:cpu|no[-_]?gpu|non[-_]?gpu|without[-_]gpu)(?![a-z])", re.IGNORECASE
+)
 _NAMES_GPU = ("nvidia.com/gpu", "amd.com/gpu")
 # Keys by which generators ask for GPUs; None: any value, else the value must name one.
 _COUNTS = ("num_gpus", "gpus", "gpu_count", "num_devices")
 _KINDS = ("gpu", "agent_pool", "device", "gpu_type", "resource_class", "instance_type")
 _LIMITED = re.compile(r"\s*(?:sudo\s+)?g?timeout\s+\S")
-_LIMITS = ("timeout_in_minutes", "timeout-minutes", "timeout", "default_timeout_in_minutes", "default_timeout")
+_LIMITS = (
+    "timeout_in_minutes",
+    "timeout-minutes",
+    "timeout",
+    "default_timeout_in_minutes",
+    "default_timeout",
+)
 
 
 def check(pipeline: PipelineFile, _context: PipelineContext) -> Iterator[Violation]:
@@ -97,7 +113,7 @@ def _steps(pipeline: PipelineFile) -> Iterator[Violation]:
         return
     for step in pipeline.commands:
         texts = command_texts(step)
-        if not texts or _limited(step.node) or step.group is not None and _limited(step.group):
+        if not texts or _limited(step.node) or (step.group is not None and _limited(step.group)):
             continue
         if any(_LIMITED.match(line) for text in texts for line in text.value.splitlines()):
             continue
@@ -180,7 +196,7 @@ def _jobs(pipeline: PipelineFile) -> Iterator[Violation]:
         runs_on = job.node.get("runs-on")
         if runs_on is None or _limited(job.node):
             continue
-        steps = [step for step in pipeline.steps if step.job is job and step.node.get("run")]
+        steps = [each for each in pipeline.job_steps.get(job.id, ()) if each.node.get("run")]
         if steps and all(_limited(step.node) for step in steps):
             continue
         word = _gpu_word(_runner_words(runs_on, job))

@@ -17,6 +17,7 @@ from ci_doctor.lint.pipelines.reading.yaml_nodes import (
     text_of,
     whole_number,
 )
+from ci_doctor.lint.pipelines.word_sets import words
 from ci_doctor.lint.violation import Violation
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.rule import Rule
@@ -31,8 +32,12 @@ RULE: Final = LintRule(
     bad=(
         buildkite("steps:\n  - command: make\n    timeout_in_minutes: 30m\n"),
         buildkite("steps:\n  - command: make\n    retry: {automatic: [{exit_status: 300}]}\n"),
-        buildkite("steps:\n  - command: make\n    retry: {automatic: [{exit_status: 75, limit: 20}]}\n"),
-        buildkite("steps:\n  - command: make\n    retry: {automatic: [{signal_reason: agent_lost}]}\n"),
+        buildkite(
+            "steps:\n  - command: make\n    retry: {automatic: [{exit_status: 75, limit: 20}]}\n"
+        ),
+        buildkite(
+            "steps:\n  - command: make\n    retry: {automatic: [{signal_reason: agent_lost}]}\n"
+        ),
         buildkite("steps:\n  - command: make\n    retry: {exit_status: 75}\n"),
         buildkite("steps:\n  - command: make\n    concurrency: 1\n"),
         buildkite("steps:\n  - command: make\n    soft_fail: [{exit_status: [1, 2]}]\n"),
@@ -45,16 +50,22 @@ RULE: Final = LintRule(
     good=(
         buildkite("steps:\n  - command: make\n    timeout_in_minutes: '30'\n"),
         buildkite("steps:\n  - command: make\n    timeout_in_minutes: ${LIMIT}\n"),
-        buildkite("steps:\n  - command: make\n    retry: {automatic: [{exit_status: [-1, 255], limit: 10}]}\n"),
-        buildkite("steps:\n  - command: make\n    retry: {automatic: [{signal_reason: agent_stop}], manual: false}\n"),
+        buildkite(
+            "steps:\n  - command: make\n    retry: {automatic: [{exit_status: [-1, 255], limit: 10}]}\n"
+        ),
+        buildkite(
+            "steps:\n  - command: make\n    retry: {automatic: [{signal_reason: agent_stop}], manual: false}\n"
+        ),
         buildkite("steps:\n  - command: make\n    concurrency: 1\n    concurrency_group: gpu\n"),
-        workflow("runs-on: ubuntu-24.04\ntimeout-minutes: ${{ inputs.limit }}\nsteps:\n- run: make\n"),
+        workflow(
+            "runs-on: ubuntu-24.04\ntimeout-minutes: ${{ inputs.limit }}\nsteps:\n- run: make\n"
+        ),
         workflow("uses: ./.github/workflows/x.yml\n"),
     ),
 )
 
-_REASONS: Final = frozenset(
-    "* none cancel agent_stop agent_refused agent_incompatible process_run_error signature_rejected stack_error".split()
+_REASONS: Final = words(
+    "* none cancel agent_stop agent_refused agent_incompatible process_run_error signature_rejected stack_error"
 )
 Problem = tuple[Node, str]
 
@@ -88,7 +99,11 @@ def _buildkite(step: PipelineStep) -> Iterator[Problem]:
     if limit is not None and _is_no_number(limit):
         yield limit, f"the time limit '{text_of(limit)}' is no whole number of minutes"
     group = node.get("concurrency")
-    if whole_number(group) is not None and group is not None and node.get("concurrency_group") is None:
+    if (
+        whole_number(group) is not None
+        and group is not None
+        and node.get("concurrency_group") is None
+    ):
         yield group, "`concurrency` without `concurrency_group`: Buildkite refuses the upload"
     branches = node.get("branches")
     if branches is not None and node.get("if") is not None:

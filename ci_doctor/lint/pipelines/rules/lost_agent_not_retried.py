@@ -8,7 +8,7 @@ from ci_doctor.lint.lint_rule import LintRule
 from ci_doctor.lint.pipelines.examples import buildkite
 from ci_doctor.lint.pipelines.pipeline_context import PipelineContext
 from ci_doctor.lint.pipelines.pipeline_file import PipelineFile
-from ci_doctor.lint.pipelines.retry_rules import AGENT_REASONS, RetryRule, retry_rules
+from ci_doctor.lint.pipelines.retry_rules import AGENT_REASONS, StepRetry, retry_rules
 from ci_doctor.lint.violation import Violation
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.rule import Rule
@@ -31,7 +31,9 @@ RULE: Final = LintRule(
                       limit: 2
             """
         ),
-        buildkite("steps:\n  - command: make\n    retry: {automatic: {exit_status: '*', limit: 1}}\n"),
+        buildkite(
+            "steps:\n  - command: make\n    retry: {automatic: {exit_status: '*', limit: 1}}\n"
+        ),
         buildkite(
             """
             steps:
@@ -51,7 +53,9 @@ RULE: Final = LintRule(
                 retry: *retried
             """
         ),
-        buildkite("steps:\n  - command: make\n    retry:\n      automatic:\n        - exit_status: '*'\n          signal: SIGKILL\n"),
+        buildkite(
+            "steps:\n  - command: make\n    retry:\n      automatic:\n        - exit_status: '*'\n          signal: SIGKILL\n"
+        ),
     ),
     good=(
         buildkite(
@@ -64,9 +68,15 @@ RULE: Final = LintRule(
                     - {exit_status: "*", limit: 1}
             """
         ),
-        buildkite("steps:\n  - command: make\n    retry: {automatic: [{exit_status: [-1, 255]}, {exit_status: '*'}]}\n"),
-        buildkite("steps:\n  - command: make\n    retry: {automatic: {exit_status: '*', limit: 0}}\n"),
-        buildkite("steps:\n  - command: make\n    retry: {automatic: {signal_reason: agent_stop}}\n"),
+        buildkite(
+            "steps:\n  - command: make\n    retry: {automatic: [{exit_status: [-1, 255]}, {exit_status: '*'}]}\n"
+        ),
+        buildkite(
+            "steps:\n  - command: make\n    retry: {automatic: {exit_status: '*', limit: 0}}\n"
+        ),
+        buildkite(
+            "steps:\n  - command: make\n    retry: {automatic: {signal_reason: agent_stop}}\n"
+        ),
         buildkite("steps:\n  - command: make\n    retry: {automatic: {exit_status: 75}}\n"),
     ),
 )
@@ -81,7 +91,12 @@ def check(pipeline: PipelineFile, _context: PipelineContext) -> Iterator[Violati
             continue
         for rule in rules:
             # `signal_reason: none` asks for plain failures, on purpose.
-            if rule.named and rule.limit != 0 and rule.reason in (None, "*") and id(rule.place) not in seen:
+            if (
+                rule.named
+                and rule.limit != 0
+                and rule.reason in (None, "*")
+                and id(rule.place) not in seen
+            ):
                 seen.add(id(rule.place))
                 yield pipeline.violation(
                     RULE,
@@ -92,5 +107,5 @@ def check(pipeline: PipelineFile, _context: PipelineContext) -> Iterator[Violati
                 break
 
 
-def _covers_lost_agent(rule: RetryRule) -> bool:
+def _covers_lost_agent(rule: StepRetry) -> bool:
     return -1 in rule.statuses or rule.reason in AGENT_REASONS

@@ -117,7 +117,9 @@ def _are_entries(node: MappingNode) -> bool:
     values = [field.value for field in node.fields.values()]
     if len(values) < _FEWEST or not all(isinstance(each, MappingNode) for each in values):
         return False
-    names = Counter(name for each in values if isinstance(each, MappingNode) for name in each.fields)
+    names = Counter(
+        name for each in values if isinstance(each, MappingNode) for name in each.fields
+    )
     return bool(names) and names.most_common(1)[0][1] >= _USUAL * len(values)
 
 
@@ -138,7 +140,11 @@ def _outliers(pipeline: PipelineFile, siblings: list[ScalarNode]) -> Iterator[Vi
             continue
         example = next(each for each in siblings if _DIGITS.sub("#", each.value) == usual)
         yield pipeline.violation(
-            RULE, node, summary, remedy=f"Write a value such as `{example.value[:100]}`.", related=(example,)
+            RULE,
+            node,
+            summary,
+            remedy=f"Write a value such as `{example.value[:100]}`.",
+            related=(example,),
         )
 
 

@@ -9,7 +9,7 @@ from ci_doctor.lint.pipelines.examples import buildkite
 from ci_doctor.lint.pipelines.pipeline_context import PipelineContext
 from ci_doctor.lint.pipelines.pipeline_file import PipelineFile, PipelineStep
 from ci_doctor.lint.pipelines.reading.yaml_nodes import text_of
-from ci_doctor.lint.pipelines.retry_rules import RetryRule, retry_rules
+from ci_doctor.lint.pipelines.retry_rules import StepRetry, retry_rules
 from ci_doctor.lint.violation import Violation
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.rule import Rule
@@ -33,10 +33,18 @@ RULE: Final = LintRule(
                     - {exit_status: "*", limit: 3}
             """
         ),
-        buildkite("steps:\n  - command: make\n    timeout_in_minutes: 60\n    retry: {automatic: true}\n"),
-        buildkite("steps:\n  - command: make\n    timeout_in_minutes: 60\n    retry: {automatic: [{limit: 2}]}\n"),
-        buildkite("steps:\n  - command: make\n    timeout_in_minutes: 60\n    retry: {automatic: [{exit_status: -1}]}\n"),
-        buildkite("steps:\n  - command: make\n    timeout_in_minutes: 60\n    retry: {automatic: [{exit_status: [75, 255]}]}\n"),
+        buildkite(
+            "steps:\n  - command: make\n    timeout_in_minutes: 60\n    retry: {automatic: true}\n"
+        ),
+        buildkite(
+            "steps:\n  - command: make\n    timeout_in_minutes: 60\n    retry: {automatic: [{limit: 2}]}\n"
+        ),
+        buildkite(
+            "steps:\n  - command: make\n    timeout_in_minutes: 60\n    retry: {automatic: [{exit_status: -1}]}\n"
+        ),
+        buildkite(
+            "steps:\n  - command: make\n    timeout_in_minutes: 60\n    retry: {automatic: [{exit_status: [75, 255]}]}\n"
+        ),
     ),
     good=(
         buildkite(
@@ -63,7 +71,9 @@ RULE: Final = LintRule(
         ),
         # Nothing ends this step for its time.
         buildkite("steps:\n  - command: make\n    retry: {automatic: true}\n"),
-        buildkite("steps:\n  - command: make\n    timeout_in_minutes: 60\n    retry: {automatic: {exit_status: 75}}\n"),
+        buildkite(
+            "steps:\n  - command: make\n    timeout_in_minutes: 60\n    retry: {automatic: {exit_status: 75}}\n"
+        ),
     ),
 )
 
@@ -84,13 +94,15 @@ def check(pipeline: PipelineFile, _context: PipelineContext) -> Iterator[Violati
                 break
 
 
-def _matches_timeout(rule: RetryRule) -> bool:
+def _matches_timeout(rule: StepRetry) -> bool:
     if rule.limit == 0 or rule.reason not in (None, "*", "cancel"):
         return False
     return rule.any_status or -1 in rule.statuses or 255 in rule.statuses
 
 
-def _violation(pipeline: PipelineFile, step: PipelineStep, rule: RetryRule, minutes: str) -> Violation:
+def _violation(
+    pipeline: PipelineFile, step: PipelineStep, rule: StepRetry, minutes: str
+) -> Violation:
     limit = 2 if rule.limit is None else rule.limit
     times = "once" if limit == 1 else f"{limit} times"
     return pipeline.violation(

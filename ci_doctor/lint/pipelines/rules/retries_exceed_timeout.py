@@ -69,8 +69,12 @@ RULE: Final = LintRule(
             """
         ),
         buildkite("steps:\n  - timeout_in_minutes: 30\n    command: timeout 1h pytest tests\n"),
-        buildkite("steps:\n  - timeout_in_minutes: 60\n    command: pytest --reruns 2 --timeout=1800 tests\n"),
-        buildkite("steps:\n  - timeout_in_minutes: 20\n    command: ci-doctor correctness --budget 25m\n"),
+        buildkite(
+            "steps:\n  - timeout_in_minutes: 60\n    command: pytest --reruns 2 --timeout=1800 tests\n"
+        ),
+        buildkite(
+            "steps:\n  - timeout_in_minutes: 20\n    command: ci-doctor correctness --budget 25m\n"
+        ),
         workflow("runs-on: gpu\ntimeout-minutes: 30\nsteps:\n- run: make\n  timeout-minutes: 60\n"),
         workflow(
             """
@@ -81,7 +85,9 @@ RULE: Final = LintRule(
               with: {max_attempts: 3, timeout_minutes: 15, command: make}
             """
         ),
-        job_steps("- timeout-minutes: 5\n  run: for ((i=0; i<3; i++)); do timeout 120 make && break; done\n"),
+        job_steps(
+            "- timeout-minutes: 5\n  run: for ((i=0; i<3; i++)); do timeout 120 make && break; done\n"
+        ),
     ),
     good=(
         buildkite(
@@ -107,7 +113,9 @@ RULE: Final = LintRule(
         ),
         buildkite("steps:\n  - timeout_in_minutes: 30\n    command: timeout 20m pytest tests\n"),
         buildkite("steps:\n  - timeout_in_minutes: 30\n    command: ./wait.sh --timeout 3600 x\n"),
-        buildkite("steps:\n  - timeout_in_minutes: 30\n    command: ci-doctor correctness --budget 25m\n"),
+        buildkite(
+            "steps:\n  - timeout_in_minutes: 30\n    command: ci-doctor correctness --budget 25m\n"
+        ),
         workflow("runs-on: gpu\ntimeout-minutes: 60\nsteps:\n- run: make\n  timeout-minutes: 30\n"),
     ),
 )
@@ -124,7 +132,7 @@ def check(pipeline: PipelineFile, context: PipelineContext) -> Iterator[Violatio
         yield from _retry_action(pipeline, step)
     for step, texts in steps_with_scripts(pipeline):
         limit = _limit(step)
-        if limit is None or step.mirrored and not _own_limit(step.node):
+        if limit is None or (step.mirrored and not _own_limit(step.node)):
             continue
         for text in texts:
             yield from _script(pipeline, step, text, limit, context)
@@ -148,7 +156,11 @@ def _own_limit(node: MappingNode) -> bool:
 
 
 def _script(
-    pipeline: PipelineFile, step: PipelineStep, text: ScalarNode, limit: float, context: PipelineContext
+    pipeline: PipelineFile,
+    step: PipelineStep,
+    text: ScalarNode,
+    limit: float,
+    context: PipelineContext,
 ) -> Iterator[Violation]:
     if "timeout" not in text.value and "correctness" not in text.value:
         return

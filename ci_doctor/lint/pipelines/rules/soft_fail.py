@@ -2,6 +2,7 @@
 """Pure. A step whose failure, of whatever kind, never fails the build."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
@@ -51,7 +52,9 @@ RULE: Final = LintRule(
                 command: ./judge.sh $(buildkite-agent step get outcome --step accuracy)
             """
         ),
-        workflow("runs-on: ubuntu-24.04\ncontinue-on-error: ${{ matrix.nightly }}\nsteps:\n- run: pytest tests\n"),
+        workflow(
+            "runs-on: ubuntu-24.04\ncontinue-on-error: ${{ matrix.nightly }}\nsteps:\n- run: pytest tests\n"
+        ),
     ),
 )
 
@@ -61,18 +64,26 @@ _TESTS = re.compile(
     re.IGNORECASE,
 )
 
+_RESULT = re.compile(r"\bneeds\.([\w-]+)\.(?:result|outputs)\b")
+_NAME = re.compile(r"[^\s\"'=;&|()]{3,200}")
+
 
 def check(pipeline: PipelineFile, _context: PipelineContext) -> Iterator[Violation]:
     """Steps of Buildkite and jobs of GitHub; a note where nothing looks like a test."""
     if pipeline.kind is FileKind.WORKFLOW:
         yield from _jobs(pipeline)
         return
+    named = _names_in_commands(pipeline)
     seen: set[int] = set()
     for step in pipeline.steps:
         node = step.node.get("soft_fail")
-        if step.kind not in (StepKind.COMMAND, StepKind.TRIGGER) or node is None or id(node) in seen:
+        if (
+            step.kind not in (StepKind.COMMAND, StepKind.TRIGGER)
+            or node is None
+            or id(node) in seen
+        ):
             continue
-        if _softens_all(node) and not _outcome_is_read(pipeline, step):
+        if _softens_all(node) and not _outcome_is_read(named, step):
             seen.add(id(node))
             yield pipeline.violation(
                 RULE,
@@ -86,34 +97,41 @@ def _softens_all(node: Node) -> bool:
     if is_true(node):
         return True
     listed = [node] if isinstance(node, MappingNode) else items_of(node)
-    return any(isinstance(each, MappingNode) and text_of(each.get("exit_status")) == "*" for each in listed)
+    return any(
+        isinstance(each, MappingNode) and text_of(each.get("exit_status")) == "*" for each in listed
+    )
 
 
 def _tests(step: PipelineStep) -> bool:
     return any(_TESTS.search(command.value) for command in command_texts(step))
 
 
-def _outcome_is_read(pipeline: PipelineFile, step: PipelineStep) -> bool:
+def _names_in_commands(pipeline: PipelineFile) -> Counter[str]:
+    """In how many steps' commands each word stands, if it may be a key."""
+    counts: Counter[str] = Counter()
+    if not any(step.node.get("soft_fail") is not None for step in pipeline.steps):
+        return counts
+    for step in pipeline.commands:
+        counts.update({word for text in command_texts(step) for word in _NAME.findall(text.value)})
+    return counts
+
+
+def _outcome_is_read(named: Counter[str], step: PipelineStep) -> bool:
     """Whether a command of another step names this step's key."""
     key = text_of(step.node.get("key", "id", "identifier"))
     if not key or len(key) < 3:
         return False
-    if pipeline.text.count(key) < 2:
-        return False
-    return any(
-        key in command.value
-        for other in pipeline.commands
-        if other.node is not step.node
-        for command in command_texts(other)
-    )
+    own = any(key in _NAME.findall(command.value) for command in command_texts(step))
+    return named[key] > own
 
 
 def _jobs(pipeline: PipelineFile) -> Iterator[Violation]:
+    read = set(_RESULT.findall(pipeline.text))
     for job in pipeline.jobs:
         node = job.node.get("continue-on-error")
-        if not isinstance(node, ScalarNode) or not is_true(node) or _is_read(pipeline, job.id):
+        if not isinstance(node, ScalarNode) or not is_true(node) or job.id in read:
             continue
-        tests = any(_tests(step) for step in pipeline.steps if step.job is job)
+        tests = any(_tests(step) for step in pipeline.job_steps.get(job.id, ()))
         yield pipeline.violation(
             RULE,
             node,
@@ -121,7 +139,3 @@ def _jobs(pipeline: PipelineFile) -> Iterator[Violation]:
             remedy="Remove it, or read the job's result in a later job.",
             severity=None if tests else Severity.NOTE,
         )
-
-
-def _is_read(pipeline: PipelineFile, job: str) -> bool:
-    return f"needs.{job}.result" in pipeline.text or f"needs.{job}.outputs" in pipeline.text

@@ -79,7 +79,9 @@ RULE: Final = LintRule(
         ),
         # Another file of the same build may have this step.
         buildkite("steps:\n  - {command: pytest tests, depends_on: image-build}\n"),
-        buildkite("steps:\n  - {key: 'build-${ARCH}', command: make}\n  - {command: pytest, depends_on: build-x86}\n"),
+        buildkite(
+            "steps:\n  - {key: 'build-${ARCH}', command: make}\n  - {command: pytest, depends_on: build-x86}\n"
+        ),
         whole_workflow(
             """
             on: push
@@ -90,6 +92,9 @@ RULE: Final = LintRule(
         ),
     ),
 )
+
+# A name is compared with all keys, and takes about 10 microseconds for each.
+_MOST_COMPARED = 20_000
 
 
 def check(pipeline: PipelineFile, context: PipelineContext) -> Iterator[Violation]:
@@ -102,10 +107,12 @@ def check(pipeline: PipelineFile, context: PipelineContext) -> Iterator[Violatio
 
 def _workflow(pipeline: PipelineFile) -> Iterator[Violation]:
     known = {job.id for job in pipeline.jobs}
+    compared = 0
     for job in pipeline.jobs:
         for name in scalars_of(job.node.get("needs")):
             if name.value not in known and "${{" not in name.value:
-                nearest = _nearest(name.value, known)
+                compared += len(known)
+                nearest = _nearest(name.value, known) if compared <= _MOST_COMPARED else None
                 yield pipeline.violation(
                     RULE,
                     name,
@@ -125,12 +132,14 @@ def _pipeline(pipeline: PipelineFile, context: PipelineContext) -> Iterator[Viol
     if not known:
         return
     seen: set[int] = set()
+    compared = 0
     for step in pipeline.steps:
         for name in _dependencies(step.node.get("depends_on")):
             if name.value in known or id(name) in seen or "{" in name.value or "$" in name.value:
                 continue
             seen.add(id(name))
-            nearest = _nearest(name.value, known)
+            compared += len(known)
+            nearest = _nearest(name.value, known) if compared <= _MOST_COMPARED else None
             if nearest and not _has_key(name.value, context):
                 yield pipeline.violation(
                     RULE,
@@ -154,17 +163,16 @@ def _dependencies(node: Node | None) -> Iterator[ScalarNode]:
 def _nearest(name: str, known: set[str]) -> str | None:
     """A key spelt alike: but for `-`, `_` and case, or one letter that is no digit."""
     for key in sorted(known):
-        if _plain(key) == _plain(name):
-            return key
-    if len(name) < 5:
-        return None
-    for key in sorted(known):
-        # `test-1` and `test-2`, `build-arm` and `build-amd` are different names on purpose.
-        if distance(name, key, 1) <= 1 and _digits(key) == _digits(name) and name[-1] == key[-1]:
-            return key
-        if key.rstrip("s") == name.rstrip("s"):
+        if _plain(key) == _plain(name) or (len(name) >= 5 and _is_misspelt(name, key)):
             return key
     return None
+
+
+def _is_misspelt(name: str, key: str) -> bool:
+    """`test-1` and `test-2`, `build-arm` and `build-amd` are different names on purpose."""
+    if key.rstrip("s") == name.rstrip("s"):
+        return True
+    return name[-1] == key[-1] and distance(name, key, 1) <= 1 and _digits(key) == _digits(name)
 
 
 def _plain(name: str) -> str:
@@ -177,5 +185,8 @@ def _digits(name: str) -> list[str]:
 
 def _has_key(name: str, context: PipelineContext) -> bool:
     """Whether another pipeline of the repository has a step with this key."""
-    key = re.compile(rf"(?:key|id|identifier):[ \t]*[\"']?{re.escape(name)}[\"']?[ \t]*(?:[,}}#]|$)", re.MULTILINE)
+    key = re.compile(
+        rf"(?:key|id|identifier):[ \t]*[\"']?{re.escape(name)}[\"']?[ \t]*(?:[,}}#]|$)",
+        re.MULTILINE,
+    )
     return any(name in text and key.search(text) for text in context.others.values())

@@ -52,7 +52,9 @@ RULE: Final = LintRule(
         buildkite("common: &c {A: '1'}\nsteps:\n  - command: make\n    env: *c\n"),
         # Keys of a generator are its own business.
         buildkite("steps:\n  - command: make\n    bazel_cache: true\n"),
-        buildkite("steps:\n  - command: make\n    num_gpus: 2\n    working_dir: /tests\n    owner: me\n"),
+        buildkite(
+            "steps:\n  - command: make\n    num_gpus: 2\n    working_dir: /tests\n    owner: me\n"
+        ),
         job_steps("- run: make\n  continue-on-error: true\n"),
     ),
 )
@@ -98,13 +100,17 @@ def _github(pipeline: PipelineFile) -> Iterator[Violation]:
     root = pipeline.root
     if root is not None and root.get("jobs") is not None:
         for field in _own(root, WORKFLOW_KEYS):
-            yield _violation(pipeline, field, "a workflow", WORKFLOW_KEYS, "GitHub refuses the file")
+            yield _violation(
+                pipeline, field, "a workflow", WORKFLOW_KEYS, "GitHub refuses the file"
+            )
     for job in pipeline.jobs:
         for field in _own(job.node, JOB_KEYS):
             yield _violation(pipeline, field, "a job", JOB_KEYS, "GitHub refuses the file")
     for step in pipeline.steps:
         for field in _own(step.node, WORKFLOW_STEP_KEYS):
-            yield _violation(pipeline, field, "a step", WORKFLOW_STEP_KEYS, "GitHub refuses the file")
+            yield _violation(
+                pipeline, field, "a step", WORKFLOW_STEP_KEYS, "GitHub refuses the file"
+            )
 
 
 def _buildkite(pipeline: PipelineFile) -> Iterator[Violation]:

@@ -27,17 +27,27 @@ RULE: Final = LintRule(
         remedy="Name a version tag, or better the full SHA of a commit: `docker#v5.13.0`, `actions/checkout@<sha> # v5`.",
     ),
     bad=(
-        buildkite("steps:\n  - command: make\n    plugins:\n      - docker: {image: python:3.12.4}\n"),
-        buildkite("steps:\n  - command: make\n    plugins:\n      - docker#master: {image: python:3.12.4}\n"),
-        buildkite("steps:\n  - command: make\n    plugins:\n      - ssh://git@github.com/org/x-buildkite-plugin.git: ~\n"),
+        buildkite(
+            "steps:\n  - command: make\n    plugins:\n      - docker: {image: python:3.12.4}\n"
+        ),
+        buildkite(
+            "steps:\n  - command: make\n    plugins:\n      - docker#master: {image: python:3.12.4}\n"
+        ),
+        buildkite(
+            "steps:\n  - command: make\n    plugins:\n      - ssh://git@github.com/org/x-buildkite-plugin.git: ~\n"
+        ),
         buildkite("steps:\n  - command: make\n    plugins: [org/cache]\n"),
         buildkite("steps:\n  - command: make\n    plugins: {docker-login: {username: me}}\n"),
         job_steps("- uses: actions/checkout\n"),
         job_steps("- uses: org/tool@main\n"),
-        whole_workflow("on: push\njobs:\n  call:\n    uses: org/repo/.github/workflows/x.yml@master\n"),
+        whole_workflow(
+            "on: push\njobs:\n  call:\n    uses: org/repo/.github/workflows/x.yml@master\n"
+        ),
     ),
     good=(
-        buildkite("steps:\n  - command: make\n    plugins:\n      - docker#v5.13.0: {image: python:3.12.4}\n"),
+        buildkite(
+            "steps:\n  - command: make\n    plugins:\n      - docker#v5.13.0: {image: python:3.12.4}\n"
+        ),
         buildkite("steps:\n  - command: make\n    plugins: [./.buildkite/plugins/cache]\n"),
         buildkite("steps:\n  - command: make\n    plugins: [{kubernetes: {podSpec: {}}}]\n"),
         job_steps("- uses: actions/checkout@v5\n"),
@@ -55,7 +65,10 @@ _SHA = re.compile(r"[0-9a-f]{7,40}")
 def check(pipeline: PipelineFile, context: PipelineContext) -> Iterator[Violation]:
     """Plugins of Buildkite's steps, `uses` of GitHub's."""
     if pipeline.kind in (FileKind.WORKFLOW, FileKind.ACTION):
-        for holder in (*(job.node for job in pipeline.jobs), *(step.node for step in pipeline.steps)):
+        for holder in (
+            *(job.node for job in pipeline.jobs),
+            *(step.node for step in pipeline.steps),
+        ):
             uses = holder.get("uses")
             if isinstance(uses, ScalarNode):
                 yield from _action(pipeline, uses, context)
@@ -87,7 +100,9 @@ def _plugin(pipeline: PipelineFile, name: ScalarNode) -> Iterator[Violation]:
             RULE, name, f"the plugin '{source}' has no version, so its default branch runs"
         )
     elif version.lower() in _BRANCHES:
-        yield pipeline.violation(RULE, name, f"the plugin '{source}' runs from '{version}', which moves")
+        yield pipeline.violation(
+            RULE, name, f"the plugin '{source}' runs from '{version}', which moves"
+        )
 
 
 def _action(
@@ -104,7 +119,9 @@ def _action(
             severity=Severity.ERROR,
         )
     elif version.lower() in _BRANCHES and not _is_own(name, context):
-        yield pipeline.violation(RULE, uses, f"the action '{name}' runs from '{version}', which moves")
+        yield pipeline.violation(
+            RULE, uses, f"the action '{name}' runs from '{version}', which moves"
+        )
 
 
 def _is_own(name: str, context: PipelineContext) -> bool:

@@ -10,6 +10,7 @@ from ci_doctor.lint.pipelines.examples import buildkite, job_steps
 from ci_doctor.lint.pipelines.pipeline_context import PipelineContext
 from ci_doctor.lint.pipelines.pipeline_file import FileKind, PipelineFile
 from ci_doctor.lint.pipelines.reading.yaml_nodes import MappingNode, ScalarNode
+from ci_doctor.lint.pipelines.word_sets import words
 from ci_doctor.lint.violation import Violation
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.rule import Rule
@@ -23,25 +24,39 @@ RULE: Final = LintRule(
     ),
     bad=(
         buildkite("steps:\n  - command: make\n    if: build.branch = 'main'\n"),
-        buildkite("steps:\n  - command: make\n    if: build.branch == 'main' and build.tag != null\n"),
+        buildkite(
+            "steps:\n  - command: make\n    if: build.branch == 'main' and build.tag != null\n"
+        ),
         buildkite("steps:\n  - command: make\n    if: (build.branch == 'main'\n"),
-        buildkite("steps:\n  - command: make\n    if: build.branch == 'main' & build.tag == null\n"),
+        buildkite(
+            "steps:\n  - command: make\n    if: build.branch == 'main' & build.tag == null\n"
+        ),
         buildkite("steps:\n  - command: make\n    if: build.branch == main\n"),
         buildkite("steps:\n  - command: make\n    if: build.brnach == 'main'\n"),
-        buildkite("steps:\n  - command: make\n    if: \"build.message =~ /skip\"\n"),
+        buildkite('steps:\n  - command: make\n    if: "build.message =~ /skip"\n'),
         buildkite("steps:\n  - command: make\n    if: ${{ build.branch == 'main' }}\n"),
-        job_steps("- run: make\n  if: github.ref == \"refs/heads/main\"\n"),
+        job_steps('- run: make\n  if: github.ref == "refs/heads/main"\n'),
         job_steps("- run: make\n  if: github.ref = 'refs/heads/main'\n"),
         job_steps("- run: make\n  if: ${{ (github.ref == 'x' }}\n"),
         job_steps("- run: make\n  if: success() and github.ref == 'x'\n"),
     ),
     good=(
-        buildkite("steps:\n  - command: make\n    if: build.branch == 'main' && build.tag != null\n"),
-        buildkite("steps:\n  - command: make\n    if: build.message !~ /skip (it|that)/i || !build.pull_request.draft\n"),
-        buildkite("steps:\n  - command: make\n    if: |\n      // only on main = here\n      build.branch == \"main\" && build.env('A') != null\n"),
-        buildkite("steps:\n  - command: make\n    if: build.creator.teams includes 'a' && (build.source == \"ui\")\n"),
+        buildkite(
+            "steps:\n  - command: make\n    if: build.branch == 'main' && build.tag != null\n"
+        ),
+        buildkite(
+            "steps:\n  - command: make\n    if: build.message !~ /skip (it|that)/i || !build.pull_request.draft\n"
+        ),
+        buildkite(
+            "steps:\n  - command: make\n    if: |\n      // only on main = here\n      build.branch == \"main\" && build.env('A') != null\n"
+        ),
+        buildkite(
+            "steps:\n  - command: make\n    if: build.creator.teams includes 'a' && (build.source == \"ui\")\n"
+        ),
         buildkite("steps:\n  - command: make\n    if: build.branch == pipeline.default_branch\n"),
-        job_steps("- run: make\n  if: github.ref == 'refs/heads/main' && contains(github.event.head_commit.message, 'it''s \"x\"')\n"),
+        job_steps(
+            "- run: make\n  if: github.ref == 'refs/heads/main' && contains(github.event.head_commit.message, 'it''s \"x\"')\n"
+        ),
         job_steps("- run: make\n  if: ${{ always() && needs.a.result != 'skipped' }}\n"),
     ),
 )
@@ -55,14 +70,17 @@ _TOKEN = re.compile(
     r"|(?P<number>-?\d+)"
 )
 _REGEX = re.compile(r"\s*/(?:\\.|[^/\\\n])+/[a-z]*")
+_EXPRESSION = re.compile(r"\$\{\{((?:(?!\$\{\{).)*?)\}\}", re.DOTALL)
 _GITHUB_TEXT = re.compile(r"'(?:[^']|'')*'")
-_WORDS: Final = frozenset({"true", "false", "null", "includes", "build", "pipeline", "organization", "step"})
-_BUILD: Final = frozenset(
+_WORDS: Final = frozenset(
+    {"true", "false", "null", "includes", "build", "pipeline", "organization", "step"}
+)
+_BUILD: Final = words(
     "author.email author.id author.name author.teams branch commit creator.email creator.id creator.name "
     "creator.teams creator.verified env id message merge_queue.base_branch merge_queue.base_commit number "
     "pull_request.base_branch pull_request.id pull_request.draft pull_request.label pull_request.labels "
     "pull_request.repository pull_request.repository.fork source source_event.action "
-    "source_event.type state tag triggered_from triggered_by".split()
+    "source_event.type state tag triggered_from triggered_by"
 )
 
 
@@ -100,16 +118,16 @@ def _buildkite_problem(text: str) -> str | None:
         match = _TOKEN.match(text, position)
         if match is None:
             return _stray(text[position:])
-        token = match.group()
+        found = match.group()
         position = match.end()
-        if token in ("=~", "!~"):
+        if found in ("=~", "!~"):
             expression = _REGEX.match(text, position)
             position = expression.end() if expression else position
-        depth += (token == "(") - (token == ")")
+        depth += (found == "(") - (found == ")")
         if depth < 0:
             return "a bracket closes that none has opened"
         if match.lastgroup == "word":
-            problem = _word_problem(token)
+            problem = _word_problem(found)
             if problem:
                 return problem
     return "a bracket is not closed" if depth else None
@@ -135,26 +153,31 @@ def _word_problem(word: str) -> str | None:
     if root == "build" and rest not in _BUILD and "[" not in rest:
         from ci_doctor.lint.pipelines.step_keys import distance
 
-        near = [name for name in sorted(_BUILD) if distance(rest, name, 2) <= min(2, len(rest) // 3)]
+        near = [
+            name for name in sorted(_BUILD) if distance(rest, name, 2) <= min(2, len(rest) // 3)
+        ]
         return f"there is no `{word}`, but `build.{near[0]}`" if near else None
     return None
 
 
 def _github_problem(text: str) -> str | None:
-    expressions = re.findall(r"\$\{\{(.*?)\}\}", text, re.DOTALL) if "${{" in text else [text]
+    expressions = _EXPRESSION.findall(text) if "${{" in text else [text]
     if not expressions:
         return "`${{` is not closed"
-    for expression in expressions:
-        bare = _GITHUB_TEXT.sub(" ' ", expression)
-        if '"' in bare:
-            return "a text stands in double quotes, and only single ones are allowed"
-        if bare.count("'") % 2 and "'" in bare.replace(" ' ", " "):
-            return "a text is not closed"
-        if bare.count("(") != bare.count(")"):
-            return "a bracket is not closed"
-        if re.search(r"(?<![=!<>])=(?!=)", bare):
-            return "`=` stands where `==` is meant"
-        word = re.search(r"(?<=[\s)])(and|or)(?=[\s(])", bare)
-        if word:
-            return f"`{word.group()}` stands where `{'&&' if word.group() == 'and' else '||'}` is meant"
-    return None
+    return next((problem for each in expressions for problem in _expression_problems(each)), None)
+
+
+def _expression_problems(expression: str) -> Iterator[str]:
+    bare = _GITHUB_TEXT.sub(" ", expression)
+    if '"' in bare:
+        yield "a text stands in double quotes, and only single ones are allowed"
+    if "'" in bare:
+        yield "a text is not closed"
+    if bare.count("(") != bare.count(")"):
+        yield "a bracket is not closed"
+    if re.search(r"(?<![=!<>])=(?!=)", bare):
+        yield "`=` stands where `==` is meant"
+    word = re.search(r"(?<=[\s)])(and|or)(?=[\s(])", bare)
+    if word:
+        sign = "&&" if word.group() == "and" else "||"
+        yield f"`{word.group()}` stands where `{sign}` is meant"

@@ -11,6 +11,7 @@ from ci_doctor.lint.pipelines.pipeline_context import PipelineContext
 from ci_doctor.lint.pipelines.pipeline_file import PipelineFile, PipelineStep
 from ci_doctor.lint.pipelines.reading.yaml_nodes import ScalarNode, walk, whole_number
 from ci_doctor.lint.pipelines.scripts import command_texts
+from ci_doctor.lint.pipelines.word_sets import words
 from ci_doctor.lint.violation import Violation
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.rule import Rule
@@ -24,15 +25,25 @@ RULE: Final = LintRule(
     ),
     bad=(
         buildkite("steps:\n  - command: pytest tests\n    parallelism: 4\n"),
-        buildkite("steps:\n  - commands: [cd tests, python -m pytest -v kernels]\n    parallelism: 2\n"),
+        buildkite(
+            "steps:\n  - commands: [cd tests, python -m pytest -v kernels]\n    parallelism: 2\n"
+        ),
         buildkite("steps:\n  - command: pip install . && pytest tests\n    parallelism: '4'\n"),
-        buildkite("steps:\n  - commands:\n      - export A=1\n      - pytest -x tests\n    parallelism: 3\n    num_gpus: 1\n"),
-        buildkite("steps:\n  - command: |\n      uv pip install -e .\n      pytest tests\n    parallelism: 8\n"),
+        buildkite(
+            "steps:\n  - commands:\n      - export A=1\n      - pytest -x tests\n    parallelism: 3\n    num_gpus: 1\n"
+        ),
+        buildkite(
+            "steps:\n  - command: |\n      uv pip install -e .\n      pytest tests\n    parallelism: 8\n"
+        ),
     ),
     good=(
-        buildkite("steps:\n  - command: pytest tests --shard-id=$$BUILDKITE_PARALLEL_JOB\n    parallelism: 4\n"),
+        buildkite(
+            "steps:\n  - command: pytest tests --shard-id=$$BUILDKITE_PARALLEL_JOB\n    parallelism: 4\n"
+        ),
         buildkite("steps:\n  - command: pytest tests\n    parallelism: 1\n"),
-        buildkite("steps:\n  - command: pytest tests\n    env: {SHARD: $BUILDKITE_PARALLEL_JOB}\n    parallelism: 4\n"),
+        buildkite(
+            "steps:\n  - command: pytest tests\n    env: {SHARD: $BUILDKITE_PARALLEL_JOB}\n    parallelism: 4\n"
+        ),
         # What a script or another tool does is not known.
         buildkite("steps:\n  - command: ./run_tests.sh\n    parallelism: 4\n"),
         buildkite("steps:\n  - command: make test\n    parallelism: 4\n"),
@@ -40,10 +51,13 @@ RULE: Final = LintRule(
     ),
 )
 
-_PARALLEL = re.compile(r"PARALLEL_JOB|knapsack|bktec|test-engine|ci[_-]node|[-_]shard|\bsplits?\b|--group", re.IGNORECASE)
+_PARALLEL = re.compile(
+    r"PARALLEL_JOB|knapsack|bktec|test-engine|ci[_-]node|[-_]shard|\bsplits?\b|--group",
+    re.IGNORECASE,
+)
 _PART = re.compile(r"&&|;|\n|\|\|")
 # Programs of which we know that they do not read the agent's variables themselves.
-_KNOWN: Final = frozenset("cd echo export pip pip3 uv pytest set mkdir ls date nvidia-smi apt-get true".split())
+_KNOWN: Final = words("cd echo export pip pip3 uv pytest set mkdir ls date nvidia-smi apt-get true")
 
 
 def check(pipeline: PipelineFile, _context: PipelineContext) -> Iterator[Violation]:

@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from msgspec.structs import replace
+
 from ci_doctor.lint.lint_rule import LintRule
 from ci_doctor.lint.pipelines.examples import buildkite, job_steps, whole_workflow, workflow
 from ci_doctor.lint.pipelines.pipeline_context import PipelineContext
@@ -23,9 +25,15 @@ RULE: Final = LintRule(
     ),
     bad=(
         job_steps("- uses: actions/setup-python@v6\n  with: {python-version: 3.10}\n"),
-        workflow("strategy: {matrix: {python-version: [3.10, 3.11]}}\nruns-on: ubuntu-24.04\nsteps:\n- run: make\n"),
-        workflow("strategy:\n  matrix:\n    include:\n    - python: 3.10\nruns-on: ubuntu-24.04\nsteps:\n- run: make\n"),
-        whole_workflow("on: push\nenv:\n  GO_VERSION: 1.20\njobs: {a: {runs-on: x, steps: [{run: make}]}}\n"),
+        workflow(
+            "strategy: {matrix: {python-version: [3.10, 3.11]}}\nruns-on: ubuntu-24.04\nsteps:\n- run: make\n"
+        ),
+        workflow(
+            "strategy:\n  matrix:\n    include:\n    - python: 3.10\nruns-on: ubuntu-24.04\nsteps:\n- run: make\n"
+        ),
+        whole_workflow(
+            "on: push\nenv:\n  GO_VERSION: 1.20\njobs: {a: {runs-on: x, steps: [{run: make}]}}\n"
+        ),
         buildkite("steps:\n  - command: make\n    env: {PYTHON_VERSION: 3.10}\n"),
         buildkite("steps:\n  - command: make\n    matrix: {setup: {python: [3.9, 3.10]}}\n"),
     ),
@@ -33,12 +41,16 @@ RULE: Final = LintRule(
         job_steps("- uses: actions/setup-python@v6\n  with: {python-version: '3.10'}\n"),
         job_steps("- uses: actions/setup-python@v6\n  with: {python-version: 3.11}\n"),
         job_steps("- uses: actions/setup-go@v6\n  with: {go-version: 1.20.0}\n"),
-        workflow("strategy: {matrix: {threshold: [0.10, 0.20]}}\nruns-on: ubuntu-24.04\nsteps:\n- run: make\n"),
+        workflow(
+            "strategy: {matrix: {threshold: [0.10, 0.20]}}\nruns-on: ubuntu-24.04\nsteps:\n- run: make\n"
+        ),
     ),
 )
 
 _LOSES = re.compile(r"\d+\.\d*[1-9]0")
-_NAMES = re.compile(r"version|python|(?:^|[_-])(?:cuda|rocm|torch|pytorch|go|node|ruby|py)$", re.IGNORECASE)
+_NAMES = re.compile(
+    r"version|python|(?:^|[_-])(?:cuda|rocm|torch|pytorch|go|node|ruby|py)$", re.IGNORECASE
+)
 # `version: 3.10` of the file's own format is read by something else.
 _NOT_VERSIONS = frozenset({"version"})
 
@@ -63,10 +75,10 @@ def _numbers(pipeline: PipelineFile, name: str, values: list[ScalarNode]) -> Ite
     for value in values:
         if value.style == "" and value.tag is None and _LOSES.fullmatch(value.value):
             short = value.value.rstrip("0")
-            yield pipeline.violation(
+            violation = pipeline.violation(
                 RULE,
                 value,
                 f"'{name}' is the number {short}, not the version {value.value}",
                 remedy=f'Write `"{value.value}"`.',
-                edits=pipeline.replace(value, f'"{value.value}"'),
             )
+            yield replace(violation, edits=pipeline.replace(value, f'"{value.value}"'))
