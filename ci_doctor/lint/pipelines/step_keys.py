@@ -58,7 +58,7 @@ JOB_KEYS: Final = words(
     "timeout-minutes strategy continue-on-error container services uses with secrets"
 )
 WORKFLOW_STEP_KEYS: Final = words(
-    "id if name uses run working-directory shell with env continue-on-error timeout-minutes"
+    "background cancel id if name parallel uses run wait wait-all working-directory shell with env continue-on-error timeout-minutes"
 )
 
 

@@ -84,6 +84,9 @@ def _github_steps(holder: MappingNode, job: PipelineJob | None) -> Iterator[Pipe
     for node in items_of(holder.get("steps")):
         if isinstance(node, MappingNode):
             yield PipelineStep(node=node, kind=StepKind.COMMAND, job=job)
+            for inner in items_of(node.get("parallel")):
+                if isinstance(inner, MappingNode):
+                    yield PipelineStep(node=inner, kind=StepKind.COMMAND, job=job)
 
 
 def _buildkite_steps(

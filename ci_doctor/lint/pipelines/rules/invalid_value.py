@@ -67,6 +67,8 @@ RULE: Final = LintRule(
 _REASONS: Final = words(
     "* none cancel agent_stop agent_refused agent_incompatible process_run_error signature_rejected stack_error"
 )
+# What a step of GitHub does; the later ones steer steps that run at the same time.
+_WORK: Final = ("run", "uses", "parallel", "wait", "wait-all", "cancel")
 Problem = tuple[Node, str]
 
 
@@ -174,6 +176,6 @@ def _github_step(step: PipelineStep) -> Iterator[Problem]:
     run, uses = step.node.fields.get("run"), step.node.fields.get("uses")
     if run is not None and uses is not None:
         yield uses.key, "a step has `run` or `uses`, not both"
-    elif run is None and uses is None and step.node.fields:
+    elif step.node.fields and step.node.get(*_WORK) is None:
         first: ScalarNode = next(iter(step.node.fields.values())).key
         yield first, "a step needs `run` or `uses`"
