@@ -44,6 +44,7 @@ RULE: Final = LintRule(
         buildkite("steps:\n  - command: make\n    branches: main\n    if: build.tag != null\n"),
         workflow("runs-on: ubuntu-24.04\ntimeout-minutes: 30m\nsteps:\n- run: make\n"),
         workflow("steps:\n- run: make\n"),
+        job_steps("- run: make\n  timeout-minutes: 10 min\n"),
         job_steps("- run: make\n  uses: actions/checkout@v5\n"),
         job_steps("- name: nothing\n"),
     ),
@@ -173,6 +174,9 @@ def _is_no_decimal(node: Node) -> bool:
 
 
 def _github_step(step: PipelineStep) -> Iterator[Problem]:
+    limit = step.node.get("timeout-minutes")
+    if limit is not None and _is_no_decimal(limit):
+        yield limit, f"the time limit '{text_of(limit)}' is no number of minutes"
     run, uses = step.node.fields.get("run"), step.node.fields.get("uses")
     if run is not None and uses is not None:
         yield uses.key, "a step has `run` or `uses`, not both"

@@ -43,6 +43,7 @@ RULE: Final = LintRule(
         buildkite("steps:\n  - command: make\n    dependson: build\n"),
         buildkite("steps:\n  - trigger: deploy\n    asyn: true\n"),
         buildkite("steps:\n  - command: make\n    timeout: 30\n"),
+        buildkite("steps:\n  - {commands: [make], num_gpus: 2, soruce_file_dependencies: [a]}\n"),
         workflow("runs-on: ubuntu-24.04\ntimeout_minutes: 5\nsteps:\n- run: make\n"),
         job_steps("- run: make\n  continue_on_error: true\n"),
         job_steps("- uses: actions/checkout@v5\n  args: x\n"),
@@ -64,6 +65,14 @@ _ELSEWHERE: Final = {
     "timeout": "timeout_in_minutes",
     "timeout-minutes": "timeout_in_minutes",
     "timeout_minutes": "timeout_in_minutes",
+    "timeout_in_min": "timeout_in_minutes",
+    "timeout_in_mins": "timeout_in_minutes",
+    "timeout_in_seconds": "timeout_in_minutes",
+    "time_limit": "timeout_in_minutes",
+    "depends": "depends_on",
+    "dependencies": "depends_on",
+    "cmd": "command",
+    "parallel": "parallelism",
     "needs": "depends_on",
     "environment": "env",
     "run": "command",
@@ -73,6 +82,7 @@ _ELSEWHERE: Final = {
     "allow_failure": "soft_fail",
     "queue": "agents",
 }
+_SHORT, _LONG, _MANY = 5, 8, 5
 _OF_KIND: Final = {
     StepKind.COMMAND: COMMAND_KEYS,
     StepKind.WAIT: WAIT_KEYS,
@@ -125,16 +135,20 @@ def _buildkite(pipeline: PipelineFile) -> Iterator[Violation]:
 
 
 def _generator(pipeline: PipelineFile) -> Iterator[Violation]:
-    """A key used once, where the steps beside it use the one that it nearly is."""
+    """A key used once that nearly is a known one: a long one, or the one that steps beside it use."""
     used = Counter(name for step in pipeline.steps for name in step.node.fields)
-    known = frozenset(name for name in BUILDKITE_KEYS | GENERATOR_KEYS if used[name])
+    known = BUILDKITE_KEYS | GENERATOR_KEYS
+    beside = frozenset(name for name in known if used[name] >= _MANY)
     for step in pipeline.steps:
-        for field in _own(step.node, BUILDKITE_KEYS | GENERATOR_KEYS):
+        for field in _own(step.node, known):
             name = field.key.value
-            nearest = nearest_key(name, known) if used[name] == 1 and not field.merged else None
-            if nearest and len(name) > 5 and used[nearest] >= 5:
-                reason = f"{used[nearest]} steps here have '{nearest}'"
-                yield _violation(pipeline, field, "a step", known, reason, Severity.WARNING)
+            if used[name] != 1:
+                continue
+            among = known if len(name) >= _LONG else beside
+            nearest = nearest_key(name, among) if len(name) > _SHORT and among else None
+            if nearest:
+                reason = "a generator ignores what it does not know"
+                yield _violation(pipeline, field, "a step", among, reason, Severity.WARNING)
 
 
 def _meant(name: str, known: frozenset[str]) -> str | None:

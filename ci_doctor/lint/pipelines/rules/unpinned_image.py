@@ -62,6 +62,8 @@ _IMAGE = re.compile(
 _OFFICIAL = words(
     "ubuntu debian alpine python node golang rust busybox redis postgres nginx docker"
 )
+# By convention an image that the machine itself has built.
+_BUILT_HERE = ("local/", "localhost/")
 _MOVING = frozenset({"latest", "main", "master", "nightly", "dev", "edge", "stable", "rolling"})
 # Projects and vendors on Docker Hub whose images CI of LLM serving uses.
 _KNOWN: Final = words(
@@ -114,6 +116,8 @@ def _judged(
     name, tag = match.group(), match["tag"]
     known = match["host"] is not None or match["path"] in _OFFICIAL
     severity = None
+    if match["path"].startswith(_BUILT_HERE):
+        return
     if tag and _moves(tag) and (known or "/" in match["path"]):
         summary = f"the tag of the image '{name}' moves"
     elif tag is None and (match["host"] or (certain and (known or "/" in match["path"]))):
