@@ -44,7 +44,7 @@ def check_pipeline(file: str, text: str, context: PipelineContext) -> PipelineRe
     text = with_plain_breaks(text)
     composition = compose(text)
     templated = _is_template(text, composition.problem)
-    pipeline = _pipeline(file, text, composition, templated=templated)
+    pipeline = _pipeline(file, text, composition)
     found: list[Violation] = []
     if composition.problem is not None and not composition.problem.ours and not templated:
         found += unparsable_yaml.check(pipeline, composition.problem)
@@ -68,7 +68,7 @@ def _is_template(text: str, problem: YamlProblem | None) -> bool:
     return any("{{" in line.replace("${{", "") for line in near)
 
 
-def _pipeline(file: str, text: str, composition: Composition, *, templated: bool) -> PipelineFile:
+def _pipeline(file: str, text: str, composition: Composition) -> PipelineFile:
     documents = composition.documents
     kind = kind_of(file, documents)
     root = root_of(documents)
@@ -88,7 +88,6 @@ def _pipeline(file: str, text: str, composition: Composition, *, templated: bool
         jobs=jobs,
         steps=steps,
         job_steps=job_steps,
-        templated=templated,
     )
 
 

@@ -70,7 +70,7 @@ class PipelineFile(Struct, frozen=True, eq=False, kw_only=True):
     """A file with its documents.
 
     lines: the text's lines. root: the mapping that holds steps or jobs; None if there is none.
-    job_steps: the steps of each job, by its id. templated: the file is the source of a template engine, whose result nobody has seen.
+    job_steps: the steps of each job, by its id.
     """
 
     file: str
@@ -82,7 +82,6 @@ class PipelineFile(Struct, frozen=True, eq=False, kw_only=True):
     jobs: tuple[PipelineJob, ...] = ()
     steps: tuple[PipelineStep, ...] = ()
     job_steps: dict[str, list[PipelineStep]] = {}
-    templated: bool = False
 
     @property
     def commands(self) -> tuple[PipelineStep, ...]:

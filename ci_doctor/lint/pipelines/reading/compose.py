@@ -227,5 +227,4 @@ def _scalar(event: Any) -> ScalarNode:
         end_line=max(start.line + 1, last),
         start=start.index,
         end=end.index,
-        column=start.column,
     )

@@ -47,7 +47,6 @@ def root_of(documents: tuple[Node, ...]) -> MappingNode | None:
             end_line=first.line,
             start=0,
             end=0,
-            column=0,
         )
         fields = {"steps": Field(key, first)}
         return MappingNode(fields=fields, repeated=[], tag=None, line=first.line)

@@ -14,7 +14,7 @@ class ScalarNode(Struct, eq=False, kw_only=True):
     """A text as YAML reads it.
 
     line, end_line: 1-based; end_line is the last line of the value. start, end: offsets of the
-    value in characters, quotes and block header included. column: 0-based. style: `'`, `"`, `|`,
+    value in characters, quotes and block header included. style: `'`, `"`, `|`,
     `>`, or the empty text for a plain one. tag: one that the author wrote, such as `!env`.
     """
 
@@ -25,7 +25,6 @@ class ScalarNode(Struct, eq=False, kw_only=True):
     end_line: int
     start: int
     end: int
-    column: int
 
 
 class SequenceNode(Struct, eq=False, kw_only=True):

@@ -74,7 +74,6 @@ _DIGITS = re.compile(r"\d+")
 _WORDS: Final = re.compile(
     r"X{3,}|x{4,}|TBD|TODO|FIXME|CHANGE[_-]?ME|PLACEHOLDER|REPLACE[_-]?ME|\?{2,}|<[a-zA-Z][\w -]*>|N{3,}|to be (?:determined|filled|added)",
 )
-_MOST_PATHS = 200_000
 
 
 def check(pipeline: PipelineFile, _context: PipelineContext) -> Iterator[Violation]:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. Plugins and actions without a version: what runs tomorrow is not what ran today."""
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -59,7 +58,6 @@ RULE: Final = LintRule(
 _BRANCHES = frozenset({"main", "master", "head", "trunk", "develop", "dev", "latest"})
 # Settings of the agent's stack, not plugins that are cloned.
 _BUILT_IN = frozenset({"kubernetes"})
-_SHA = re.compile(r"[0-9a-f]{7,40}")
 
 
 def check(pipeline: PipelineFile, context: PipelineContext) -> Iterator[Violation]:
