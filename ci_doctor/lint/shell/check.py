@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads a shell program by all rules. Acts on processes only if the parser has errors: then bash decides."""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from msgspec import Struct
+
+from ci_doctor.lint.shell.all_rules import CHECKS
+from ci_doctor.lint.shell.bash_syntax import bash_answer
+from ci_doctor.lint.shell.embedded_scripts import embedded_scripts
+from ci_doctor.lint.shell.read_program import read_program
+from ci_doctor.lint.shell.rules.syntax import syntax_violation
+from ci_doctor.lint.shell.shell_program import ShellProgram
+from ci_doctor.lint.shell.shell_source import Shell, ShellSource
+from ci_doctor.lint.unreadable import Unreadable
+from ci_doctor.lint.violation import Violation
+
+_DEPTH: Final = 3
+_LARGEST: Final = 4_000_000
+
+
+class ShellReading(Struct, frozen=True, kw_only=True):
+    """What the rules report, and what no rule has looked at."""
+
+    violations: tuple[Violation, ...]
+    unreadable: tuple[Unreadable, ...]
+
+
+def check_shell(source: ShellSource, read: Callable[[str], str | None]) -> ShellReading:
+    """All rules over `source` and over the scripts inside it.
+
+    `read` gives the text of another file of the repository by its path from the root, or None.
+    """
+    refusal = _refusal(source)
+    if refusal:
+        return ShellReading(violations=(), unreadable=(_unreadable(source, 1, refusal),))
+    violations: list[Violation] = []
+    unreadable: list[Unreadable] = []
+    rest = [(source, False, 0)]
+    while rest:
+        each, is_limited, depth = rest.pop()
+        program = read_program(each, read, is_limited=is_limited)
+        if not _is_readable(program, violations, unreadable):
+            continue
+        for check in CHECKS:
+            violations += check(program)
+        if depth < _DEPTH:
+            rest += [(one.source, one.is_limited, depth + 1) for one in embedded_scripts(program)]
+    violations.sort(key=lambda one: (one.place.line, one.rule.id))
+    return ShellReading(violations=tuple(violations), unreadable=tuple(unreadable))
+
+
+def _refusal(source: ShellSource) -> str:
+    if source.shell is Shell.OTHER:
+        return "it is for a shell that no rule knows"
+    if "\0" in source.text:
+        return "it holds a NUL, so it is no text"
+    if len(source.text) > _LARGEST:
+        return f"it is longer than {_LARGEST} characters"
+    return ""
+
+
+def _is_readable(
+    program: ShellProgram, violations: list[Violation], unreadable: list[Unreadable]
+) -> bool:
+    """Whether the rules may look at the tree; says what they will not see."""
+    source = program.source
+    if not program.tree.holes:
+        return True
+    holes = [_unreadable(source, program.line(hole.start), _HOLE) for hole in program.tree.holes]
+    answer = bash_answer(source.text)
+    if not answer.is_known:
+        unreadable.append(holes[0])
+        return False
+    if answer.line is not None and _is_partly_written(source):
+        unreadable.append(holes[0])
+        return False
+    if answer.line is not None:
+        violations.append(syntax_violation(source, answer.line, answer.complaint))
+        return False
+    unreadable += _first_of_each_line(holes)
+    return True
+
+
+def _is_partly_written(source: ShellSource) -> bool:
+    """Whether something else completes the text: a template, or the expansions of the shell around it."""
+    return source.embedded is not None and (
+        source.offset is None or bool(_TEMPLATE.search(source.text))
+    )
+
+
+_TEMPLATE: Final = re.compile(r"\{\{|\{%|\$\$|<[A-Z_]+>")
+_HOLE: Final = "the parser cannot read this line, though it may be right"
+
+
+def _first_of_each_line(holes: list[Unreadable]) -> Iterator[Unreadable]:
+    yield from {hole.line: hole for hole in holes}.values()
+
+
+def _unreadable(source: ShellSource, line: int, reason: str) -> Unreadable:
+    return Unreadable(file=source.file, line=line, reason=reason)

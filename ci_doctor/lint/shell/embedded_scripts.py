@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. Scripts inside a script: here-documents that a shell reads, and strings after `bash -c`."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from ci_doctor.lint.shell.shell_node import NodeKind, ShellNode
+from ci_doctor.lint.shell.shell_options import ShellOption, setting
+from ci_doctor.lint.shell.shell_source import Shell, ShellSource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ci_doctor.lint.shell.shell_program import ShellProgram
+
+_SHELLS: Final = {"bash": Shell.BASH, "sh": Shell.SH, "dash": Shell.SH}
+_RUNNERS: Final = frozenset(
+    {
+        "docker",
+        "podman",
+        "nerdctl",
+        "kubectl",
+        "oc",
+        "ssh",
+        "srun",
+        "su",
+        "singularity",
+        "apptainer",
+        "enroot",
+        "xargs",
+        "gcloud",
+        "mpirun",
+        "numactl",
+        "flock",
+        "retry",
+    }
+)
+_DOCUMENT: Final = re.compile(r"<<(-?)\s*(['\"\\]?)(\w+)")
+_SHEBANG: Final = re.compile(r"#!\s*\S*?/?(?:env\s+)?(\w+)")
+_SCRIPT_FILE: Final = re.compile(r">>?\s*[\"']?[^\s\"']+\.(?:sh|bash)\b")
+
+
+class EmbeddedScript(Struct, frozen=True, kw_only=True):
+    """A script with what runs it. `is_limited`: `timeout` ends it."""
+
+    source: ShellSource
+    is_limited: bool
+
+
+def embedded_scripts(program: ShellProgram) -> Iterator[EmbeddedScript]:
+    """Scripts that stand in `program`, one level deep."""
+    for node in program.nodes:
+        if node.kind is NodeKind.HERE_DOCUMENT:
+            made = _here_document(program, node)
+        elif node.kind is NodeKind.COMMAND and node.word:
+            made = _string(program, node)
+        else:
+            continue
+        if made is not None:
+            yield made
+
+
+def shell_among(words: tuple[str, ...]) -> tuple[int, Shell] | None:
+    """The place of a shell's name among the words, which stand after a runner's name, and which shell it is."""
+    for index, word in enumerate(words):
+        name = word.rpartition("/")[2]
+        if name in _SHELLS:
+            return index, _SHELLS[name]
+    return None
+
+
+def _here_document(program: ShellProgram, node: ShellNode) -> EmbeddedScript | None:
+    command = node.parent
+    body = next((each for each in node.children if each.kind is NodeKind.HERE_TEXT), None)
+    opening = _DOCUMENT.match(program.text, node.start)
+    if command is None or command.kind is not NodeKind.COMMAND or body is None or opening is None:
+        return None
+    text = program.source.text[body.start : body.end]
+    reader = _reader(program, command, node, text)
+    if reader is None or not text.strip():
+        return None
+    shell, errexit = reader
+    what = f"the here-document of line {program.line(node.start)}"
+    return EmbeddedScript(
+        source=_source(
+            program, body.start, text, shell, what, errexit=errexit, is_literal=bool(opening[2])
+        ),
+        is_limited=program.words(command).is_limited,
+    )
+
+
+def _reader(
+    program: ShellProgram, command: ShellNode, node: ShellNode, text: str
+) -> tuple[Shell, bool] | None:
+    """The shell that reads a here-document, and whether with errexit; None if no shell does."""
+    words = program.words(command)
+    if words.name in _SHELLS:
+        # `bash x.sh <<EOF` gives the script an input.
+        rest = [each for each in words.arguments if not each.startswith("-")]
+        if rest and not words.has("-s"):
+            return None
+        return _SHELLS[words.name], bool(setting(words.arguments, ShellOption.ERREXIT))
+    if words.name in _RUNNERS:
+        found = shell_among(words.arguments)
+        if found is None:
+            is_login = (
+                words.name == "ssh"
+                and len([w for w in words.arguments if not w.startswith("-")]) == 1
+            )
+            return (Shell.BASH, False) if is_login else None
+        options = words.arguments[found[0] + 1 :]
+        if "-c" in options or (options and not options[0].startswith("-")):
+            return None
+        return found[1], bool(setting(options, ShellOption.ERREXIT))
+    if words.name in ("cat", "tee"):
+        shebang = _SHEBANG.match(text)
+        if shebang:
+            return (_SHELLS[shebang[1]], False) if shebang[1] in _SHELLS else None
+        line = program.text[command.start : program.text.find("\n", node.start)]
+        is_script = _SCRIPT_FILE.search(line) or (
+            words.name == "tee" and any(each.endswith(".sh") for each in words.arguments)
+        )
+        return (Shell.BASH, False) if is_script else None
+    return None
+
+
+def _string(program: ShellProgram, node: ShellNode) -> EmbeddedScript | None:
+    words = program.words(node)
+    if words.name in _SHELLS:
+        place, shell, rest = -1, _SHELLS[words.name], words.arguments
+    elif words.name in _RUNNERS:
+        found = shell_among(words.arguments)
+        if found is None:
+            return None
+        place, shell = found
+        rest = words.arguments[place + 1 :]
+    else:
+        return None
+    option = next((i for i, each in enumerate(rest) if re.fullmatch(r"-[a-z]*c[a-z]*", each)), None)
+    if option is None or option + 1 >= len(rest):
+        return None
+    written = program.written_offsets(node)
+    index = len(written) - len(rest) + option + 1
+    start, end = written[index]
+    quote = program.text[start]
+    if quote not in "\"'" or program.text[end - 1] != quote or end - start < 3:
+        return None
+    inner = program.text[start + 1 : end - 1]
+    if quote in inner.replace("\\" + quote, ""):
+        return None  # several quoted parts side by side
+    text = program.source.text[start + 1 : end - 1]
+    is_literal = quote == "'"
+    errexit = bool(setting(rest[: option + 1], ShellOption.ERREXIT))
+    what = f"the string of `{words.name}` in line {program.line(start)}"
+    return EmbeddedScript(
+        source=_source(
+            program, start + 1, text, shell, what, errexit=errexit, is_literal=is_literal
+        ),
+        is_limited=words.is_limited or program.is_limited,
+    )
+
+
+def _source(
+    program: ShellProgram,
+    start: int,
+    text: str,
+    shell: Shell,
+    what: str,
+    *,
+    errexit: bool,
+    is_literal: bool,
+) -> ShellSource:
+    """A source whose lines are those of the file. Where the outer shell expands it, edits are not offered.
+
+    Backslashes of such a text are taken away with a blank in their place, so that offsets stay.
+    """
+    if not is_literal:
+        text = re.sub(r"\\([\"$`\\])", r" \1", text)
+    first = program.text.count("\n", 0, start)
+    count = text.count("\n") + 1
+    outer = program.source
+    lines = tuple(
+        outer.lines[min(first + i, len(outer.lines) - 1)] if outer.lines else first + i + 1
+        for i in range(count)
+    )
+    base = outer.offset
+    return ShellSource(
+        file=outer.file,
+        text=text,
+        shell=shell,
+        lines=lines,
+        offset=base + start if base is not None and is_literal else None,
+        errexit=errexit,
+        embedded=what,
+    )

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. Scripts with the line ends of another system."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from ci_doctor.lint.lint_rule import LintRule
+from ci_doctor.lint.shell.shell_violation import script
+from ci_doctor.lint.violation import Edit, Place, Violation
+from ci_doctor.model.finding import Severity
+from ci_doctor.model.rule import Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ci_doctor.lint.shell.shell_program import ShellProgram
+
+RULE: Final = LintRule(
+    rule=Rule(
+        id="shell/carriage-return",
+        severity=Severity.ERROR,
+        meaning="Lines end with CR LF. Bash takes the carriage return for a part of the last word of the line.",
+        remedy="Convert the file (`sed -i 's/\\r$//' FILE`), and write `*.sh text eol=lf` into .gitattributes.",
+    ),
+    bad=(script("set -e\r\necho a\r\n"), script("cd app || exit 1\r\n")),
+    good=(script("set -e\necho a\n"), script("printf 'a\\r\\n'\n")),
+)
+_CODE: Final = re.compile(r"(?m)^[^#\r\n][^\r\n]*\r$")
+
+
+def check(program: ShellProgram) -> Iterator[Violation]:
+    """The first line of code that ends so; one edit for each line."""
+    text = program.source.text
+    found = _CODE.search(text) if "\r" in text else None
+    if found is None or "<<" in text[: found.start()]:
+        return
+    line = program.line(found.start())
+    edits: tuple[Edit, ...] = ()
+    if program.source.offset is not None and text.count("\r\n") == text.count("\n"):
+        edits = program.edits(
+            *((each.start(), each.end(), "") for each in re.finditer(r"\r(?=\n)", text))
+        )
+    yield Violation(
+        rule=RULE,
+        place=Place(file=program.source.file, line=line, end_line=line),
+        summary="This line ends with CR LF, and bash reads the carriage return as a part of it",
+        excerpt=found[0].strip()[:200],
+        edits=edits,
+    )

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. A status that a pipe hides."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ci_doctor.lint.lint_rule import LintRule
+from ci_doctor.lint.shell.shell_node import NodeKind
+from ci_doctor.lint.shell.shell_violation import script, violation
+from ci_doctor.lint.shell.status_use import StatusUse
+from ci_doctor.model.finding import Severity
+from ci_doctor.model.rule import Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ci_doctor.lint.shell.shell_node import ShellNode
+    from ci_doctor.lint.shell.shell_program import ShellProgram
+    from ci_doctor.lint.violation import Violation
+
+RULE: Final = LintRule(
+    rule=Rule(
+        id="shell/status-lost-in-pipe",
+        severity=Severity.WARNING,
+        meaning="Without pipefail the status of a pipeline is that of its last command. `tee` succeeds, whatever became of the command before it.",
+        remedy="Write `set -o pipefail` before it, or read `${PIPESTATUS[0]}`.",
+    ),
+    bad=(
+        script("pytest tests | tee log\nrc=$?\nexit $rc\n"),
+        script("if ! pytest tests 2>&1 | tee log; then\n  exit 1\nfi\n"),
+        script("pytest tests | tee log || exit 1\n"),
+        script("set -e\npython3 bench.py 2>&1 | tee bench.log\ngrep ok bench.log\n"),
+        script("set -ex\nbash run.sh |& tee -a log\necho done\n"),
+        script("make test 2>&1 | tee make.log\nif [ $? -ne 0 ]; then exit 1; fi\n"),
+    ),
+    good=(
+        script("set -o pipefail\npytest tests | tee log\nrc=$?\nexit $rc\n"),
+        script("set -euo pipefail\nif ! pytest tests | tee log; then exit 1; fi\n"),
+        script("pytest tests | tee log\nrc=${PIPESTATUS[0]}\n"),
+        script("set -e\necho hello | tee log\ncat log\n"),
+        script("pytest tests | grep -q passed || exit 1\n"),
+    ),
+)
+
+_SILENT: Final = frozenset({"tee", "ts", "unbuffer"})
+# What these print is a message, and their failure is of no interest.
+_MESSAGES: Final = frozenset(
+    {
+        "echo",
+        "printf",
+        "date",
+        "cat",
+        "ls",
+        "env",
+        "printenv",
+        "nvidia-smi",
+        "rocm-smi",
+        "amd-smi",
+        "df",
+        "free",
+        "uname",
+        "head",
+        "tail",
+        "sed",
+        "awk",
+        "grep",
+        "yes",
+        "sort",
+        "jq",
+        "ps",
+        "hostname",
+        "pip",
+        "find",
+        "lscpu",
+        "npu-smi",
+        "column",
+    }
+)
+
+
+def check(program: ShellProgram) -> Iterator[Violation]:
+    """Pipelines that end with `tee`, where something relies on the status of what stands before it."""
+    if "tee" not in program.text and "ts" not in program.text:
+        return
+    for node in program.of(NodeKind.PIPELINE):
+        last, first = node.children[-1], node.children[0]
+        if last.kind is not NodeKind.COMMAND or program.words(last).name not in _SILENT:
+            continue
+        if _is_message(program, first) or len(node.children) < 2:
+            continue
+        if any(each.background for each in node.ancestors()):
+            continue
+        if program.uses.of(first) is not StatusUse.LOST_IN_PIPE:
+            continue
+        use = program.uses.of(node)
+        if use is StatusUse.READ and _reads(program, node):
+            yield violation(
+                program,
+                RULE,
+                node,
+                f"What reads this status reads that of `{program.words(last).name}`, which is 0",
+                severity=None if _is_before_and(node) else Severity.ERROR,
+            )
+        elif use is StatusUse.ENDS:
+            yield violation(
+                program,
+                RULE,
+                node,
+                "A failure before the pipe does not end the script, in spite of errexit",
+            )
+        elif use is StatusUse.READ and program.source.embedded and node.parent is program.root:
+            yield violation(
+                program, RULE, node, "The step ends with the status of `tee`, which is 0"
+            )
+
+
+def _reads(program: ShellProgram, node: ShellNode) -> bool:
+    """Whether an operator, a condition or `$?` reads it; the end of the program is another matter."""
+    current = node
+    for parent in node.ancestors():
+        if current.is_condition:
+            return True
+        if parent.kind is NodeKind.AND_OR and parent.children[-1] is not current:
+            index = parent.children.index(current)
+            return not _means_nothing(program, parent.children[index + 1])
+        if parent.kind not in (NodeKind.AND_OR, NodeKind.NEGATION):
+            break
+        current = parent
+    after = current.next_statement()
+    head = program.of_node(after).partition("\n")[0] if after is not None else ""
+    return "$?" in head or "${?}" in head
+
+
+def _is_before_and(node: ShellNode) -> bool:
+    """`cmd | tee file && next` goes on after a failure; nothing that handles the failure is lost."""
+    parent = node.parent
+    if parent is None or parent.kind is not NodeKind.AND_OR or parent.children[-1] is node:
+        return False
+    return "||" not in parent.operators[parent.children.index(node) :]
+
+
+def _means_nothing(program: ShellProgram, node: ShellNode) -> bool:
+    return program.of_node(node) in ("true", ":")
+
+
+def _is_message(program: ShellProgram, node: ShellNode) -> bool:
+    if node.kind in (NodeKind.GROUP, NodeKind.SUBSHELL):
+        return all(_is_message(program, each) for each in node.children)
+    if node.kind is NodeKind.NEGATION and node.children:
+        return _is_message(program, node.children[0])
+    if node.kind is not NodeKind.COMMAND:
+        return node.kind in (
+            NodeKind.LOOP,
+            NodeKind.IF,
+            NodeKind.CASE,
+            NodeKind.ASSIGNMENT,
+            NodeKind.TEST,
+        )
+    return program.words(node).name in _MESSAGES

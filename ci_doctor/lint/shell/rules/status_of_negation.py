@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. `$?` after `if ! cmd`, which is always 0."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from ci_doctor.lint.lint_rule import LintRule
+from ci_doctor.lint.shell.shell_node import NodeKind
+from ci_doctor.lint.shell.shell_violation import script, violation
+from ci_doctor.model.finding import Severity
+from ci_doctor.model.rule import Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ci_doctor.lint.shell.shell_node import ShellNode
+    from ci_doctor.lint.shell.shell_program import ShellProgram
+    from ci_doctor.lint.violation import Edit, Violation
+
+RULE: Final = LintRule(
+    rule=Rule(
+        id="shell/status-of-negation",
+        severity=Severity.ERROR,
+        meaning="In `if ! cmd; then`, `$?` is the status of the negation: 0. The real status is lost, and an `exit $?` there ends with success.",
+        remedy="Keep the status first: `cmd || rc=$?`, then compare `rc`.",
+    ),
+    bad=(
+        script("if ! pytest tests; then\n  rc=$?\n  exit $rc\nfi\n"),
+        script("if ! make test; then exit $?; fi\n"),
+        script('if ! run; then\n  echo "failed with $?"\nfi\n'),
+        script("if a; then\n  b\nelif ! c; then\n  status=$?\nfi\n"),
+        script("while ! pull; do\n  rc=$?\n  [ $rc = 2 ] && exit 2\n  sleep 1\ndone\n"),
+    ),
+    good=(
+        script('rc=0\npytest tests || rc=$?\nif [ "$rc" -ne 0 ]; then exit $rc; fi\n'),
+        script("if ! pytest tests; then\n  echo failed\n  docker logs server\n  exit 1\nfi\n"),
+        script("if pytest tests; then\n  rc=$?\nfi\n"),
+        script("if ! pytest tests; then\n  show_logs\n  rc=$?\nfi\n"),
+    ),
+)
+
+_STATUS: Final = re.compile(r"\$\?|\$\{\?\}")
+
+
+def check(program: ShellProgram) -> Iterator[Violation]:
+    """First statements after a negated condition that read `$?`."""
+    if "$?" not in program.text:
+        return
+    for node in program.of(NodeKind.IF, NodeKind.ELIF, NodeKind.LOOP):
+        conditions = [each for each in node.children if each.is_condition]
+        if not conditions or conditions[-1].kind is not NodeKind.NEGATION:
+            continue
+        first = _first_statement(node)
+        if first is None or not _STATUS.search(_head(program, first)):
+            continue
+        yield violation(
+            program,
+            RULE,
+            first,
+            "`$?` is 0 here: it is the status of `!`, not of the command",
+            edits=_repair(program, node, conditions, first),
+        )
+
+
+def _head(program: ShellProgram, node: ShellNode) -> str:
+    """The part of a statement that reads `$?` before anything else has run."""
+    text = program.of_node(node)
+    if node.kind in (NodeKind.COMMAND, NodeKind.ASSIGNMENT, NodeKind.DECLARATION, NodeKind.TEST):
+        return re.sub(r"(?s)'[^']*'|\$\((?!\().*", "", text)
+    if node.kind in (NodeKind.IF, NodeKind.CASE, NodeKind.AND_OR):
+        return re.split(r"\n|;|&&|\|\|", text, maxsplit=1)[0]
+    return ""
+
+
+def _first_statement(node: ShellNode) -> ShellNode | None:
+    rest = [each for each in node.children if not each.is_condition]
+    if rest and rest[0].kind is NodeKind.DO:
+        rest = rest[0].children
+    return rest[0] if rest and rest[0].kind not in (NodeKind.ELIF, NodeKind.ELSE) else None
+
+
+def _repair(
+    program: ShellProgram, node: ShellNode, conditions: list[ShellNode], first: ShellNode
+) -> tuple[Edit, ...]:
+    """`if ! cmd; then rc=$?` with one plain command becomes `rc=0; cmd || rc=$?; if [ "$rc" -ne 0 ]; then`."""
+    found = re.fullmatch(r"(\w+)=\$\?", program.of_node(first))
+    command = conditions[0].children[0] if conditions[0].children else None
+    simple = (
+        found is not None
+        and node.kind is NodeKind.IF
+        and len(conditions) == 1
+        and command is not None
+        and command.kind is NodeKind.COMMAND
+    )
+    if not simple or found is None:
+        return ()
+    indent = re.search(r"[ \t]*\Z", program.text[: node.start])
+    between = program.text[conditions[0].end : first.start]
+    before = program.text[program.text.rfind("\n", 0, node.start) + 1 : node.start]
+    if before.strip() or indent is None or not re.fullmatch(r"\s*;?\s*then\s+", between):
+        return ()
+    name = found[1]
+    command_text = re.sub(
+        r"^!\s*", "", program.source.text[conditions[0].start : conditions[0].end]
+    )
+    kept = (
+        f'{name}=0\n{indent[0]}{command_text} || {name}=$?\n{indent[0]}if [ "${name}" -ne 0 ]; then'
+    )
+    end = first.end + (1 if program.text[first.end : first.end + 1] == ";" else 0)
+    rest = program.text[end:].split("\n", 1)[0].strip()
+    following = "" if not rest or rest.startswith("#") else "\n" + indent[0] + "  "
+    return program.edits((node.start, end, kept + following))

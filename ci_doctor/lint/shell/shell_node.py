@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. The statements of a shell program as a tree: who runs whom, and what takes whose status."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import tree_sitter
+
+
+class NodeKind(StrEnum):
+    """What a node is. A redirection has no node: it belongs to what it redirects."""
+
+    PROGRAM = "program"
+    COMMAND = "command"
+    DECLARATION = "declaration"
+    ASSIGNMENT = "assignment"
+    TEST = "test"
+    AND_OR = "and-or"
+    PIPELINE = "pipeline"
+    NEGATION = "negation"
+    SUBSHELL = "subshell"
+    GROUP = "group"
+    IF = "if"
+    ELIF = "elif"
+    ELSE = "else"
+    LOOP = "loop"
+    DO = "do"
+    CASE = "case"
+    CASE_ITEM = "case-item"
+    FUNCTION = "function"
+    SUBSTITUTION = "substitution"
+    REDIRECTED = "redirected"
+    HERE_DOCUMENT = "here-document"
+    HERE_TEXT = "here-text"
+
+
+class ShellNode(Struct, eq=False, kw_only=True):
+    """A statement. `start` and `end` are offsets in characters.
+
+    word: the name of a command or a function, the keyword of a loop. operators: `&&` or `||` between
+    the children of an and-or. is_condition: it stands between `if` and `then`, or between `while`
+    and `do`. It is changed only while the tree is built.
+    """
+
+    kind: NodeKind
+    start: int
+    end: int
+    parent: ShellNode | None = None
+    children: list[ShellNode] = field(default_factory=list)
+    background: bool = False
+    is_condition: bool = False
+    word: str = ""
+    operators: list[str] = field(default_factory=list)
+    syntax: tree_sitter.Node | None = None
+
+    def ancestors(self) -> Iterator[ShellNode]:
+        """Its parent, the parent's parent, up to the program."""
+        node = self.parent
+        while node is not None:
+            yield node
+            node = node.parent
+
+    def descendants(self) -> Iterator[ShellNode]:
+        """All nodes below it, in the order of the text."""
+        rest = self.children[::-1]
+        while rest:
+            node = rest.pop()
+            yield node
+            rest += node.children[::-1]
+
+    def own(self) -> Iterator[ShellNode]:
+        """Nodes below it that run when it runs: not the bodies of functions defined in it."""
+        rest = self.children[::-1]
+        while rest:
+            node = rest.pop()
+            yield node
+            if node.kind is not NodeKind.FUNCTION:
+                rest += node.children[::-1]
+
+    def enclosing(self, *kinds: NodeKind) -> ShellNode | None:
+        """The nearest ancestor of one of `kinds` inside the same function, or that function; None if there is none."""
+        for node in self.ancestors():
+            if node.kind in kinds:
+                return node
+            if node.kind is NodeKind.FUNCTION:
+                return None
+        return None
+
+    def next_statement(self) -> ShellNode | None:
+        """The statement after it in the same sequence; None if it is the last."""
+        if self.parent is None:
+            return None
+        siblings = self.parent.children
+        place = _position(siblings, self) + 1
+        return siblings[place] if place < len(siblings) else None
+
+    def preceding(self, count: int) -> list[ShellNode]:
+        """At most `count` statements before it in the same sequence, the nearest first."""
+        if self.parent is None:
+            return []
+        siblings = self.parent.children
+        place = _position(siblings, self)
+        return siblings[max(0, place - count) : place][::-1]
+
+    def following(self, count: int) -> list[ShellNode]:
+        """At most `count` statements after it in the same sequence."""
+        if self.parent is None:
+            return []
+        siblings = self.parent.children
+        place = _position(siblings, self) + 1
+        return siblings[place : place + count]
+
+
+def _position(siblings: list[ShellNode], node: ShellNode) -> int:
+    """By bisection: siblings are in the order of the text, and there may be 10^5 of them."""
+    low, high = 0, len(siblings)
+    while low < high:
+        middle = (low + high) // 2
+        if siblings[middle].start < node.start:
+            low = middle + 1
+        else:
+            high = middle
+    while siblings[low] is not node:
+        low += 1
+    return low

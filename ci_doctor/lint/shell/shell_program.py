@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. A shell program as its rules see it: statements, words, functions, places."""
+
+from __future__ import annotations
+
+import bisect
+import re
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from ci_doctor.lint.shell.shell_node import NodeKind, ShellNode
+from ci_doctor.lint.shell.shell_words import Words, unquoted, unwrapped
+from ci_doctor.lint.shell.status_use import StatusUses
+from ci_doctor.lint.shell.wait_functions import WaitFunctions
+from ci_doctor.lint.shell.wait_loops import WaitLoop, wait_loops
+from ci_doctor.lint.violation import Edit, Place
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ci_doctor.lint.shell.shell_source import ShellSource
+    from ci_doctor.lint.shell.syntax_tree import SyntaxTree
+
+_NO_WORDS: Final = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
+_EXCERPT: Final = 200
+
+
+class ShellProgram:
+    """The tree of one source, with what is asked of it more than once."""
+
+    def __init__(self, source: ShellSource, tree: SyntaxTree) -> None:
+        self.source = source
+        self.tree = tree
+        self.text = tree.text
+        self.root = tree.program
+        # Something ends it after a time, as `timeout 60 bash -c` does.
+        self.is_limited = False
+        # Each `source` with the program it means, as far as that is known.
+        self.sourced_at: tuple[tuple[ShellNode, ShellProgram], ...] = ()
+        self._words: dict[int, Words] = {}
+
+    @cached_property
+    def nodes(self) -> tuple[ShellNode, ...]:
+        """All nodes, in the order of the text."""
+        return tuple(self.root.descendants())
+
+    @cached_property
+    def commands(self) -> tuple[ShellNode, ...]:
+        """All simple commands with a name."""
+        return tuple(node for node in self.nodes if node.kind is NodeKind.COMMAND and node.word)
+
+    @cached_property
+    def by_name(self) -> dict[str, list[ShellNode]]:
+        """The simple commands by the name as it is written."""
+        names: dict[str, list[ShellNode]] = {}
+        for node in self.commands:
+            names.setdefault(node.word, []).append(node)
+        return names
+
+    @cached_property
+    def functions(self) -> dict[str, ShellNode]:
+        """The functions that this text defines; the last definition of a name holds."""
+        return {node.word: node for node in self.nodes if node.kind is NodeKind.FUNCTION}
+
+    def definition(self, name: str) -> tuple[ShellProgram, ShellNode] | None:
+        """The function `name`, here or in a sourced file, with the program it stands in."""
+        own = self.functions.get(name)
+        if own is not None:
+            return self, own
+        for _, library in reversed(self.sourced_at):
+            known = library.definition(name)
+            if known is not None:
+                return known
+        return None
+
+    @cached_property
+    def uses(self) -> StatusUses:
+        """What happens to the status of each command."""
+        return StatusUses(self)
+
+    @cached_property
+    def wait_loops(self) -> tuple[WaitLoop, ...]:
+        """The loops that wait for something to be ready."""
+        return tuple(wait_loops(self)) if "sleep" in self.text else ()
+
+    @cached_property
+    def wait_functions(self) -> WaitFunctions:
+        """Which functions return the failure of a wait."""
+        return WaitFunctions(self)
+
+    def of(self, *kinds: NodeKind) -> Iterator[ShellNode]:
+        """All nodes of `kinds`."""
+        return (node for node in self.nodes if node.kind in kinds)
+
+    def words(self, node: ShellNode) -> Words:
+        """The command that `node` runs, without wrappers."""
+        known = self._words.get(id(node))
+        if known is None:
+            written = self.written_words(node)
+            known = (
+                unwrapped(tuple(unquoted(word) for word in written)) if written else Words("", ())
+            )
+            self._words[id(node)] = known
+        return known
+
+    def written_words(self, node: ShellNode) -> list[str]:
+        """The words of a command with their quotes, without assignments and redirections."""
+        return [self.text[start:end] for start, end in self.written_offsets(node)]
+
+    def written_offsets(self, node: ShellNode) -> list[tuple[int, int]]:
+        """Where these words begin and end."""
+        if node.syntax is None:
+            return []
+        named = node.kind is not NodeKind.COMMAND
+        words = []
+        for child in node.syntax.children:
+            if child.type == "variable_assignment" and not named:
+                continue
+            if child.type not in _NO_WORDS:
+                named = True
+                words.append((child.start_byte, child.end_byte))
+        return words
+
+    def innermost(self, offset: int) -> ShellNode | None:
+        """The smallest node around `offset`; None if it stands outside of the program."""
+        node: ShellNode | None = self.root
+        inner = None
+        while node is not None:
+            inner = node
+            node = next((each for each in node.children if each.start <= offset < each.end), None)
+        return inner
+
+    def of_node(self, node: ShellNode) -> str:
+        """The text of `node`."""
+        return self.text[node.start : node.end]
+
+    def redirections(self, node: ShellNode) -> str:
+        """What follows the last word of a command: its redirections, as text."""
+        if node.syntax is None:
+            return ""
+        return self.text[node.syntax.end_byte : node.end] + " ".join(
+            self.text[child.start_byte : child.end_byte]
+            for child in node.syntax.children
+            if child.type in _NO_WORDS
+        )
+
+    @cached_property
+    def _line_starts(self) -> list[int]:
+        return [0, *(found.end() for found in re.finditer("\n", self.text))]
+
+    def line(self, offset: int) -> int:
+        """The 1-based line of the file at `offset`."""
+        own = bisect.bisect_right(self._line_starts, offset)
+        lines = self.source.lines
+        if lines is None:
+            return own
+        return lines[min(own, len(lines)) - 1] if lines else 1
+
+    def place(self, node: ShellNode) -> Place:
+        """Where `node` stands."""
+        last = max(node.start, node.end - 1)
+        return Place(file=self.source.file, line=self.line(node.start), end_line=self.line(last))
+
+    def excerpt(self, node: ShellNode) -> str:
+        """The line on which `node` begins, as it stands."""
+        first = self.text.rfind("\n", 0, node.start) + 1
+        end = self.text.find("\n", node.start)
+        end = len(self.text) if end < 0 else end
+        if node.start - first > _EXCERPT // 2:
+            first = node.start
+        return self.source.text[first : min(end, first + _EXCERPT)].strip()
+
+    def edits(self, *changes: tuple[int, int, str]) -> tuple[Edit, ...]:
+        """Replacements of (start, end, text) in offsets of this text; none if it does not stand in its file as it is."""
+        base = self.source.offset
+        if base is None:
+            return ()
+        return tuple(
+            Edit(file=self.source.file, start=base + start, end=base + end, text=text)
+            for start, end, text in changes
+        )

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. Functions that wait and can return a failure: through their own loop, or through another such function."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from ci_doctor.lint.shell.shell_node import NodeKind, ShellNode
+from ci_doctor.lint.shell.status_use import StatusUse
+
+if TYPE_CHECKING:
+    from ci_doctor.lint.shell.shell_program import ShellProgram
+
+_DEPTH: Final = 4
+_WAITING_STRING: Final = re.compile(r"(?s)\b(?:until|while)\b.*\bsleep\b.*\bdone\b")
+_ASKS: Final = re.compile(
+    r"\bcurl\b|\bnc\b|\bwget\b|/dev/tcp|\bgrep\b|pg_isready|\bss\b|nvidia-smi"
+)
+
+
+class WaitFunctions:
+    """Answers for the functions that one program can call."""
+
+    def __init__(self, program: ShellProgram) -> None:
+        self._program = program
+        self._known: dict[str, ShellNode | None] = {}
+
+    def failing_exit(self, name: str, depth: int = 0) -> tuple[ShellProgram, ShellNode] | None:
+        """Where function `name` returns the failure of a wait, with the program that is in; None if it does not."""
+        known = self._program.definition(name)
+        if known is None or depth > _DEPTH:
+            return None
+        program, function = known
+        place = program.wait_functions.own_failing_exit(function, depth)
+        return None if place is None else (program, place)
+
+    def own_failing_exit(self, function: ShellNode, depth: int) -> ShellNode | None:
+        """The same for a function of this program."""
+        if function.word not in self._known:
+            self._known[function.word] = None  # a function that calls itself
+            self._known[function.word] = self._search(function, depth)
+        return self._known[function.word]
+
+    def _search(self, function: ShellNode, depth: int) -> ShellNode | None:
+        waits = any(
+            function.start <= loop.node.start < function.end for loop in self._program.wait_loops
+        )
+        if waits:
+            return self._failing_return(function)
+        for node in function.own():
+            if node.kind is not NodeKind.COMMAND or not node.word:
+                continue
+            if not is_direct_wait(self._program, node) and not (
+                node.word != function.word and self.failing_exit(node.word, depth + 1)
+            ):
+                continue
+            use = self._program.uses.of(node)
+            if use is StatusUse.RETURNED:
+                return node
+            if use is StatusUse.READ:
+                found = self._returned_after(node, function)
+                if found is not None:
+                    return found
+        return None
+
+    def _failing_return(self, function: ShellNode) -> ShellNode | None:
+        for node in function.own():
+            if node.kind is NodeKind.COMMAND and node.word == "return" and not _in_subshell(node):
+                words = self._program.words(node).arguments
+                if words and words[0] != "0":
+                    return node
+        return None
+
+    def _returned_after(self, node: ShellNode, function: ShellNode) -> ShellNode | None:
+        """A `return 1` of the statement that reads the status: `wait_x || return 1`, `if ! wait_x; then return 1; fi`."""
+        for statement in node.ancestors():
+            if statement is function:
+                return None
+            if statement.kind in (NodeKind.AND_OR, NodeKind.IF):
+                for each in statement.own():
+                    if each.kind is NodeKind.COMMAND and each.word == "return":
+                        words = self._program.words(each).arguments
+                        if words and words[0] != "0":
+                            return each
+                return None
+        return None
+
+
+def is_direct_wait(program: ShellProgram, node: ShellNode) -> bool:
+    """Whether a command itself waits for something with a time limit, and fails when it is over."""
+    words = program.words(node)
+    if words.name in ("bash", "sh"):
+        if not words.is_limited or "-c" not in words.arguments:
+            return False
+        script = words.arguments[-1]
+        return bool(_WAITING_STRING.search(script) and _ASKS.search(script))
+    if words.name in ("kubectl", "oc"):
+        return "wait" in words.arguments[:3] or words.arguments[:2] == ("rollout", "status")
+    return words.name in (
+        "wait-for-it.sh",
+        "wait-for-it",
+        "wait-for",
+        "wait_for_it.sh",
+        "dockerize",
+    )
+
+
+def _in_subshell(node: ShellNode) -> bool:
+    around = node.enclosing(NodeKind.SUBSHELL, NodeKind.SUBSTITUTION)
+    return around is not None and around.kind is not NodeKind.FUNCTION
