@@ -35,7 +35,7 @@ def setting(words: tuple[str, ...], option: ShellOption) -> bool | None:
     for index, word in enumerate(words):
         if word in ("--", "-") or word[:1] not in "-+":
             # The word after `-o` is its value, and `-euo pipefail` is one as well.
-            if index and words[index - 1][-1:] == "o" and words[index - 1][0] in "-+":
+            if index and "o" in words[index - 1][1:] and words[index - 1][0] in "-+":
                 if word == option:
                     value = words[index - 1][0] == "-"
                 continue

@@ -199,6 +199,9 @@ class _Build:
 
     def _leave(self, node: ShellNode) -> None:
         """A node whose children are complete. What only redirects gives its place to what it redirects."""
+        if node.kind is NodeKind.PIPELINE and node.children[:1]:
+            self._bind_pipe(node)
+            return
         if node.kind is not NodeKind.REDIRECTED or node is not self._last_child(node.parent):
             return
         parent = node.parent
@@ -220,6 +223,26 @@ class _Build:
         made.parent = parent
         made.is_condition = node.is_condition
         parent.children[-1] = made
+
+    def _bind_pipe(self, node: ShellNode) -> None:
+        """`a > log && b 2>&1 | tee x`: the parser pipes the whole list, the shell pipes `b`."""
+        outer, parent = node.children[0], node.parent
+        if outer.kind is not NodeKind.AND_OR or parent is None:
+            return
+        if node is not self._last_child(parent):
+            return
+        first = outer.children.pop()
+        node.children[0] = first
+        first.parent = node
+        node.start = first.start
+        outer.children.append(node)
+        outer.end = node.end
+        outer.is_condition, node.is_condition = node.is_condition, False
+        node.parent = outer
+        outer.parent = parent
+        parent.children[-1] = outer
+        if parent.kind is NodeKind.AND_OR:
+            self._splice(parent, outer)
 
     @staticmethod
     def _splice(parent: ShellNode, made: ShellNode) -> None:

@@ -63,7 +63,7 @@ RULE: Final = LintRule(
     ),
 )
 
-_APPENDS: Final = re.compile(r"(?:&>>|>>)\s*(\S+)")
+_APPENDS: Final = re.compile(r"(?:&>>|(?<!2)>>)\s*(\S+)")
 _MESSAGES: Final = frozenset({"echo", "printf", "date", "log"})
 
 

@@ -56,6 +56,8 @@ def check(program: ShellProgram) -> Iterator[Violation]:
         counted = left.children[-1] if left.kind is NodeKind.PIPELINE else left
         if counted.kind is not NodeKind.COMMAND or not _counts(program, counted):
             continue
+        if _is_cleaned(program, parent):
+            continue
         holder = parent.parent.kind if parent.parent is not None else None
         is_kept = holder in (NodeKind.ASSIGNMENT, NodeKind.DECLARATION, NodeKind.TEST)
         yield violation(
@@ -66,6 +68,21 @@ def check(program: ShellProgram) -> Iterator[Violation]:
             severity=None if is_kept else Severity.WARNING,
             edits=program.edits((right.start, right.end, "true")),
         )
+
+
+def _is_cleaned(program: ShellProgram, substitution: ShellNode) -> bool:
+    """Whether the next statement makes one number of it: `n=${n%%[!0-9]*}`."""
+    assignment = substitution.parent
+    after = assignment.next_statement() if assignment is not None else None
+    if assignment is None or after is None:
+        return False
+    name = program.of_node(assignment).partition("=")[0].split()[-1:]
+    text = program.of_node(after)
+    return (
+        bool(name)
+        and re.match(rf"(?:local\s+)?{re.escape(name[0])}=.*\$\{{?{re.escape(name[0])}\b", text)
+        is not None
+    )
 
 
 def _counts(program: ShellProgram, node: ShellNode) -> bool:

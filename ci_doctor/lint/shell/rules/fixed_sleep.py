@@ -56,6 +56,7 @@ _LOOKS: Final = re.compile(
     r"\bcurl\b[^\n]*(?:health|ready)|\bif\b[^\n]*\bgrep\b|\bwait\b|\w*wait_\w*|wait[A-Z]\w*|\buntil\b|\bwhile\b|_ready\b|health|is_alive|Ready"
 )
 _LONGEST_GAP: Final = 3
+_LONGEST_LOOK: Final = 8
 
 
 def check(program: ShellProgram) -> Iterator[Violation]:
@@ -69,14 +70,14 @@ def check(program: ShellProgram) -> Iterator[Violation]:
         start = _start_before(program, node)
         if start is None:
             continue
-        after = node.following(_LONGEST_GAP)
+        after = node.following(_LONGEST_LOOK)
         if not after or _looks_or_ends(program, after):
             continue
         yield violation(
             program,
             RULE,
             node,
-            f"The server of line {program.line(start.start)} has {words[0]} seconds to start, and nothing asks if it has",
+            f"The server of line {program.line(start.start)} has a sleep of {words[0]} to start, and nothing asks if it has",
             related=(program.place(start),),
         )
 
@@ -106,6 +107,12 @@ def _looks_or_ends(program: ShellProgram, after: list[ShellNode]) -> bool:
             return True
         if each.background or each.word in ("exit", "return", "kill", "pkill"):
             return True
-        if each.word not in ("echo", "printf", "export", "set", "cd"):
+        if each.kind is not NodeKind.ASSIGNMENT and each.word not in (
+            "echo",
+            "printf",
+            "export",
+            "set",
+            "cd",
+        ):
             return False
     return True

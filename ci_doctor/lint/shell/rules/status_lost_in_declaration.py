@@ -167,7 +167,10 @@ def _can_fail(program: ShellProgram, substitution: ShellNode) -> bool:
         return False
     if last.kind is not NodeKind.COMMAND or not last.word or "$" in last.word:
         return False
-    name = program.words(last).name
+    words = program.words(last)
+    name = words.name
+    if name == "curl" and "f" not in words.flags() and not words.has("--fail"):
+        return False  # the answer is read, not the status
     function = program.definition(name)
     if function is not None:
         return False

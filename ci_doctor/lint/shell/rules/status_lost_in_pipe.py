@@ -77,6 +77,25 @@ _MESSAGES: Final = frozenset(
         "column",
     }
 )
+_CONTAINERS: Final = frozenset({"docker", "podman", "kubectl", "oc", "journalctl", "git"})
+_REPORTS: Final = frozenset(
+    {
+        "logs",
+        "ps",
+        "inspect",
+        "images",
+        "get",
+        "describe",
+        "top",
+        "stats",
+        "version",
+        "info",
+        "-u",
+        "status",
+        "log",
+        "diff",
+    }
+)
 
 
 def check(program: ShellProgram) -> Iterator[Violation]:
@@ -157,4 +176,7 @@ def _is_message(program: ShellProgram, node: ShellNode) -> bool:
             NodeKind.ASSIGNMENT,
             NodeKind.TEST,
         )
-    return program.words(node).name in _MESSAGES
+    words = program.words(node)
+    if words.name in _CONTAINERS:
+        return any(each in _REPORTS for each in words.arguments[:3])
+    return words.name in _MESSAGES

@@ -49,13 +49,15 @@ _FOLLOWERS: Final = 4
 def check(program: ShellProgram) -> Iterator[Violation]:
     """Wait loops with a bound that leave by `break`, and no statement after them that asks."""
     for loop in program.wait_loops:
-        if not loop.asks_network or not waits_until_ready(program, loop):
+        if not waits_until_ready(program, loop):
             continue
         text = without_comments(program.of_node(loop.node))
         if "break" not in text or _FAILS.search(text) or _is_endless(loop.node, text):
             continue
         after = loop.node.following(_FOLLOWERS)
-        if not after or any(_asks(program, each, text) for each in after):
+        if any(_asks(program, each, text) for each in after):
+            continue
+        if not after and not _ends_function(loop.node):
             continue
         yield violation(
             program,
@@ -69,6 +71,12 @@ def _is_endless(node: ShellNode, text: str) -> bool:
     return node.word != "for" and bool(
         re.match(r"(?:while|until)\s+(?:true|:|\[\s*1|false|sleep)", text)
     )
+
+
+def _ends_function(node: ShellNode) -> bool:
+    """Whether it is the last statement of a function: its calls cannot know how it ended."""
+    body = node.parent
+    return body is not None and body.parent is not None and body.parent.kind is NodeKind.FUNCTION
 
 
 def _asks(program: ShellProgram, node: ShellNode, loop: str) -> bool:
