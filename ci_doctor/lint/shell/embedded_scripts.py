@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ci_doctor.lint.shell.shell_program import ShellProgram
+    from ci_doctor.lint.shell.shell_words import Words
 
 _SHELLS: Final = {"bash": Shell.BASH, "sh": Shell.SH, "dash": Shell.SH}
 _RUNNERS: Final = frozenset(
@@ -84,10 +85,15 @@ def _here_document(program: ShellProgram, node: ShellNode) -> EmbeddedScript | N
     if reader is None or not text.strip():
         return None
     shell, errexit = reader
-    what = f"the here-document of line {program.line(node.start)}"
     return EmbeddedScript(
-        source=_source(
-            program, body.start, text, shell, what, errexit=errexit, is_literal=bool(opening[2])
+        source=ShellSource(
+            file=program.source.file,
+            text=text if opening[2] else _expanded(text),
+            shell=shell,
+            lines=_lines(program, body.start, text),
+            offset=_offset(program, body.start) if opening[2] else None,
+            errexit=errexit,
+            embedded=f"the here-document of line {program.line(node.start)}",
         ),
         is_limited=program.words(command).is_limited,
     )
@@ -105,27 +111,36 @@ def _reader(
             return None
         return _SHELLS[words.name], bool(setting(words.arguments, ShellOption.ERREXIT))
     if words.name in _RUNNERS:
-        found = shell_among(words.arguments)
-        if found is None:
-            is_login = (
-                words.name == "ssh"
-                and len([w for w in words.arguments if not w.startswith("-")]) == 1
-            )
-            return (Shell.BASH, False) if is_login else None
-        options = words.arguments[found[0] + 1 :]
-        if "-c" in options or (options and not options[0].startswith("-")):
-            return None
-        return found[1], bool(setting(options, ShellOption.ERREXIT))
+        return _runner_shell(words)
     if words.name in ("cat", "tee"):
-        shebang = _SHEBANG.match(text)
-        if shebang:
-            return (_SHELLS[shebang[1]], False) if shebang[1] in _SHELLS else None
-        line = program.text[command.start : program.text.find("\n", node.start)]
-        is_script = _SCRIPT_FILE.search(line) or (
-            words.name == "tee" and any(each.endswith(".sh") for each in words.arguments)
-        )
-        return (Shell.BASH, False) if is_script else None
+        return _written_shell(program, command, node, text)
     return None
+
+
+def _runner_shell(words: Words) -> tuple[Shell, bool] | None:
+    """`docker exec -i c bash <<EOF`; `ssh host <<EOF` runs the login shell."""
+    found = shell_among(words.arguments)
+    if found is None:
+        plain = [each for each in words.arguments if not each.startswith("-")]
+        return (Shell.BASH, False) if words.name == "ssh" and len(plain) == 1 else None
+    options = words.arguments[found[0] + 1 :]
+    if "-c" in options or (options and not options[0].startswith("-")):
+        return None
+    return found[1], bool(setting(options, ShellOption.ERREXIT))
+
+
+def _written_shell(
+    program: ShellProgram, command: ShellNode, node: ShellNode, text: str
+) -> tuple[Shell, bool] | None:
+    """`cat > x.sh <<EOF` writes a script: its first line says for which shell, else its file's name."""
+    shebang = _SHEBANG.match(text)
+    if shebang:
+        return (_SHELLS[shebang[1]], False) if shebang[1] in _SHELLS else None
+    words = program.words(command)
+    line = program.text[command.start : program.text.find("\n", node.start)]
+    names = words.arguments if words.name == "tee" else ()
+    is_script = _SCRIPT_FILE.search(line) or any(each.endswith(".sh") for each in names)
+    return (Shell.BASH, False) if is_script else None
 
 
 def _string(program: ShellProgram, node: ShellNode) -> EmbeddedScript | None:
@@ -154,46 +169,35 @@ def _string(program: ShellProgram, node: ShellNode) -> EmbeddedScript | None:
         return None  # several quoted parts side by side
     text = program.source.text[start + 1 : end - 1]
     is_literal = quote == "'"
-    errexit = bool(setting(rest[: option + 1], ShellOption.ERREXIT))
-    what = f"the string of `{words.name}` in line {program.line(start)}"
     return EmbeddedScript(
-        source=_source(
-            program, start + 1, text, shell, what, errexit=errexit, is_literal=is_literal
+        source=ShellSource(
+            file=program.source.file,
+            text=text if is_literal else _expanded(text),
+            shell=shell,
+            lines=_lines(program, start + 1, text),
+            offset=_offset(program, start + 1) if is_literal else None,
+            errexit=bool(setting(rest[: option + 1], ShellOption.ERREXIT)),
+            embedded=f"the string of `{words.name}` in line {program.line(start)}",
         ),
         is_limited=words.is_limited or program.is_limited,
     )
 
 
-def _source(
-    program: ShellProgram,
-    start: int,
-    text: str,
-    shell: Shell,
-    what: str,
-    *,
-    errexit: bool,
-    is_literal: bool,
-) -> ShellSource:
-    """A source whose lines are those of the file. Where the outer shell expands it, edits are not offered.
+def _expanded(text: str) -> str:
+    """Without the backslashes that the outer shell takes away; a blank before keeps the offsets."""
+    return re.sub(r"\\([\"$`\\])", r" \1", text)
 
-    Backslashes of such a text are taken away with a blank in their place, so that offsets stay.
-    """
-    if not is_literal:
-        text = re.sub(r"\\([\"$`\\])", r" \1", text)
+
+def _lines(program: ShellProgram, start: int, text: str) -> tuple[int, ...]:
+    """The line of the file for each line of `text`, which begins at `start`."""
+    outer = program.source.lines
     first = program.text.count("\n", 0, start)
-    count = text.count("\n") + 1
-    outer = program.source
-    lines = tuple(
-        outer.lines[min(first + i, len(outer.lines) - 1)] if outer.lines else first + i + 1
-        for i in range(count)
-    )
-    base = outer.offset
-    return ShellSource(
-        file=outer.file,
-        text=text,
-        shell=shell,
-        lines=lines,
-        offset=base + start if base is not None and is_literal else None,
-        errexit=errexit,
-        embedded=what,
-    )
+    numbers = range(first, first + text.count("\n") + 1)
+    if outer is None:
+        return tuple(number + 1 for number in numbers)
+    return tuple(outer[min(number, len(outer) - 1)] for number in numbers)
+
+
+def _offset(program: ShellProgram, start: int) -> int | None:
+    base = program.source.offset
+    return None if base is None else base + start

@@ -9,7 +9,7 @@ from ci_doctor.lint.shell.shell_node import ShellNode
 from ci_doctor.lint.shell.shell_program import ShellProgram
 from ci_doctor.lint.shell.shell_source import ShellSource
 from ci_doctor.lint.shell.sourced_files import candidates
-from ci_doctor.lint.shell.syntax_tree import SyntaxTree, syntax_tree
+from ci_doctor.lint.shell.syntax_tree import syntax_tree
 
 Read = Callable[[str], str | None]
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import bisect
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -93,6 +94,13 @@ class ShellNode(Struct, eq=False, kw_only=True):
                 return None
         return None
 
+    def child_at(self, offset: int) -> ShellNode | None:
+        """The child that stands at `offset`; None between children."""
+        place = bisect.bisect_right(self.children, offset, key=lambda each: each.start) - 1
+        if place < 0 or offset >= self.children[place].end:
+            return None
+        return self.children[place]
+
     def next_statement(self) -> ShellNode | None:
         """The statement after it in the same sequence; None if it is the last."""
         if self.parent is None:
@@ -120,13 +128,7 @@ class ShellNode(Struct, eq=False, kw_only=True):
 
 def _position(siblings: list[ShellNode], node: ShellNode) -> int:
     """By bisection: siblings are in the order of the text, and there may be 10^5 of them."""
-    low, high = 0, len(siblings)
-    while low < high:
-        middle = (low + high) // 2
-        if siblings[middle].start < node.start:
-            low = middle + 1
-        else:
-            high = middle
-    while siblings[low] is not node:
-        low += 1
-    return low
+    place = bisect.bisect_left(siblings, node.start, key=lambda each: each.start)
+    while siblings[place] is not node:
+        place += 1
+    return place

@@ -7,6 +7,7 @@ None is unknown: a function that nobody calls here, or that some calls reach wit
 
 from __future__ import annotations
 
+import bisect
 import re
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
@@ -52,22 +53,21 @@ class OptionState:
         self._program = program
         self._option = option
         self._initial = self._at_start()
-        self._changes = self._all_changes()
+        self._changes: dict[int | None, list[tuple[int, bool]]] = {}
+        for start, scope, value in sorted(self._all_changes(), key=lambda each: each[0]):
+            self._changes.setdefault(scope, []).append((start, value))
         self._inherits = "inherit_errexit" in program.text or "set -o posix" in program.text
 
     def at(self, node: ShellNode, depth: int = 0) -> bool | None:
         """Whether the option holds when `node` runs."""
-        scopes = {id(each): each for each in node.ancestors() if each.kind in _SCOPES}
-        function = next((each for each in node.ancestors() if each.kind is NodeKind.FUNCTION), None)
-        state: bool | None = None
-        place = -1
-        for change, scope, value in self._changes:
-            if change.start >= node.start:
-                break
-            if (scope is None and function is None) or (scope is not None and id(scope) in scopes):
-                state, place = value, change.start
-        cleared = self._cleared_after(node, place)
-        if cleared:
+        around = [each for each in node.ancestors() if each.kind in _SCOPES]
+        function = next((each for each in around if each.kind is NodeKind.FUNCTION), None)
+        scopes: list[int | None] = [id(each) for each in around]
+        if function is None:
+            scopes.append(None)
+        changes = [change for scope in scopes if (change := self._last_before(scope, node.start))]
+        place, state = max(changes, default=(-1, None))
+        if self._is_cleared_after(around, place):
             return False
         if state is not None:
             return state
@@ -75,13 +75,16 @@ class OptionState:
             return self._in_function(function, depth)
         return self._initial
 
-    def _cleared_after(self, node: ShellNode, place: int) -> bool:
+    def _last_before(self, scope: int | None, start: int) -> tuple[int, bool] | None:
+        changes = self._changes.get(scope)
+        place = bisect.bisect_left(changes, (start,)) if changes else 0
+        return changes[place - 1] if changes and place else None
+
+    def _is_cleared_after(self, around: list[ShellNode], place: int) -> bool:
         """Bash clears errexit in a command substitution."""
         if self._option is not ShellOption.ERREXIT or self._inherits:
             return False
-        return any(
-            each.kind is NodeKind.SUBSTITUTION and each.start > place for each in node.ancestors()
-        )
+        return any(each.kind is NodeKind.SUBSTITUTION and each.start > place for each in around)
 
     def _in_function(self, function: ShellNode, depth: int) -> bool | None:
         calls = self._program.by_name.get(function.word, [])
@@ -98,24 +101,25 @@ class OptionState:
         flags = shebang[1].split() if shebang else []
         return source.errexit or any(re.fullmatch(r"-[a-z]*e[a-z]*", flag) for flag in flags)
 
-    def _all_changes(self) -> list[tuple[ShellNode, ShellNode | None, bool]]:
+    def _all_changes(self) -> list[tuple[int, int | None, bool]]:
+        """Where something sets the option, in which scope, and to what."""
         changes = []
         for node in self._program.by_name.get("set", []):
             value = setting(self._program.words(node).arguments, self._option)
             if value is not None:
-                changes.append((node, _scope(node), value))
+                changes.append((node.start, _scope(node), value))
         for node, library in self._program.sourced_at:
             value = OptionState(library, self._option).at_end()
             if value is not None:
-                changes.append((node, _scope(node), value))
-        changes.sort(key=lambda each: each[0].start)
+                changes.append((node.start, _scope(node), value))
         return changes
 
     def at_end(self) -> bool | None:
         """What the program as a sourced file makes of the option; None if it leaves it alone."""
-        values = [value for _, scope, value in self._changes if scope is None]
-        return values[-1] if values else None
+        changes = self._changes.get(None)
+        return changes[-1][1] if changes else None
 
 
-def _scope(node: ShellNode) -> ShellNode | None:
-    return next((each for each in node.ancestors() if each.kind in _SCOPES), None)
+def _scope(node: ShellNode) -> int | None:
+    """The id of the subshell or function to which a `set` is confined; None for the whole program."""
+    return next((id(each) for each in node.ancestors() if each.kind in _SCOPES), None)

@@ -127,7 +127,7 @@ class ShellProgram:
         inner = None
         while node is not None:
             inner = node
-            node = next((each for each in node.children if each.start <= offset < each.end), None)
+            node = node.child_at(offset)
         return inner
 
     def of_node(self, node: ShellNode) -> str:

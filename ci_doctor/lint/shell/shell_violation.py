@@ -20,7 +20,7 @@ def script(text: str) -> tuple[Example, ...]:
     return (Example(file="run.sh", text="#!/bin/bash\n" + text),)
 
 
-def violation(
+def violation(  # noqa: PLR0913 - the fields of Violation by their names
     program: ShellProgram,
     rule: LintRule,
     node: ShellNode,

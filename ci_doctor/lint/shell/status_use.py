@@ -29,6 +29,10 @@ _SEQUENCES: Final = frozenset(
         NodeKind.FUNCTION,
     }
 )
+# Their status is that of a part of them.
+_COMPOUNDS: Final = frozenset(
+    {NodeKind.LOOP, NodeKind.CASE, NodeKind.ASSIGNMENT, NodeKind.NEGATION}
+)
 
 
 class StatusUse(StrEnum):
@@ -61,77 +65,62 @@ class StatusUses:
         """What happens to the status of `node`."""
         current = node
         is_negated = False
-        while True:
-            parent = current.parent
+        for parent in node.ancestors():
             if current.background:
                 return StatusUse.IGNORED
-            if parent is None:
-                return StatusUse.READ
-            if parent.kind is NodeKind.NEGATION:
-                is_negated = True
-            elif parent.kind is NodeKind.AND_OR:
-                if parent.children[-1] is not current:
-                    return StatusUse.READ
-            elif parent.kind is NodeKind.PIPELINE:
-                if parent.children[-1] is not current and self.pipefail.at(parent) is not True:
-                    return self._in_pipe(parent)
-                is_negated = is_negated or parent.children[0].kind is NodeKind.NEGATION
-            elif current.is_condition:
-                return self._in_condition(current, parent)
-            elif parent.kind in _SEQUENCES:
-                decided = self._in_sequence(current, parent, is_negated=is_negated)
-                if decided is not None:
-                    return decided
-            elif parent.kind is NodeKind.DECLARATION:
-                return StatusUse.LOST_IN_DECLARATION
-            elif parent.kind not in (NodeKind.LOOP, NodeKind.CASE, NodeKind.ASSIGNMENT):
-                # A command substitution among the words of another command.
-                return self._in_words(current, parent)
+            decided = self._inside(current, parent, is_negated=is_negated)
+            if decided is not None:
+                return decided
+            is_negated = is_negated or _negates(parent)
             current = parent
+        return StatusUse.IGNORED if current.background else StatusUse.READ
 
-    def _in_words(self, current: ShellNode, parent: ShellNode) -> StatusUse:
-        if parent.kind is NodeKind.COMMAND and not parent.word:
-            return StatusUse.READ
-        if parent.kind in (NodeKind.TEST, NodeKind.HERE_TEXT, NodeKind.HERE_DOCUMENT):
-            return StatusUse.IGNORED
-        return StatusUse.IGNORED if current.kind is NodeKind.SUBSTITUTION else StatusUse.UNKNOWN
+    def _inside(
+        self, current: ShellNode, parent: ShellNode, *, is_negated: bool
+    ) -> StatusUse | None:
+        """What `parent` makes of the status of `current`; None if it becomes its own."""
+        if current.is_condition:
+            return _in_condition(current)
+        if parent.kind in _SEQUENCES:
+            return self._in_sequence(current, parent, is_negated=is_negated)
+        if parent.kind is NodeKind.AND_OR:
+            return None if parent.children[-1] is current else StatusUse.READ
+        if parent.kind is NodeKind.PIPELINE:
+            return self._in_pipe(current, parent)
+        return _in_words(current, parent)
 
-    def _in_pipe(self, pipeline: ShellNode) -> StatusUse:
-        if self.pipefail.at(pipeline) is None:
+    def _in_pipe(self, current: ShellNode, pipeline: ShellNode) -> StatusUse | None:
+        held = self.pipefail.at(pipeline)
+        if pipeline.children[-1] is current or held:
+            return None
+        if held is None:
             return StatusUse.UNKNOWN
         after = pipeline.next_statement()
         head = self._program.text[after.start : after.end][:2000] if after is not None else ""
         return StatusUse.READ if "PIPESTATUS" in head else StatusUse.LOST_IN_PIPE
 
-    @staticmethod
-    def _in_condition(current: ShellNode, parent: ShellNode) -> StatusUse:
-        conditions = [each for each in parent.children if each.is_condition]
-        return StatusUse.READ if conditions[-1] is current else StatusUse.IGNORED
-
     def _in_sequence(
         self, current: ShellNode, parent: ShellNode, *, is_negated: bool
     ) -> StatusUse | None:
-        """None if the status goes on as that of `parent`."""
         if self._is_read_next(current):
             return StatusUse.READ
-        if not is_negated:
-            if self._traps_errors:
-                return StatusUse.UNKNOWN
-            held = self._errexit(current)
-            if held is not False:
-                return StatusUse.ENDS if held else StatusUse.UNKNOWN
+        failure = StatusUse.IGNORED if is_negated else self._on_failure(current)
+        if failure is not StatusUse.IGNORED:
+            return failure
         if _ends_branch(current, parent):
             return None
-        last = parent.children[-1]
-        if last.kind is NodeKind.HERE_DOCUMENT:
-            last = [each for each in parent.children if each.kind is not last.kind][-1]
-        if last is not current:
+        if not _is_last(current):
             return StatusUse.IGNORED
-        if parent.kind is NodeKind.FUNCTION or (
-            parent.parent is not None and parent.parent.kind is NodeKind.FUNCTION
-        ):
-            return StatusUse.RETURNED
-        return None
+        return StatusUse.RETURNED if _is_function_body(parent) else None
+
+    def _on_failure(self, node: ShellNode) -> StatusUse:
+        """What errexit makes of a failure here; IGNORED if it is off."""
+        if self._traps_errors:
+            return StatusUse.UNKNOWN
+        held = self._errexit(node)
+        if held is None:
+            return StatusUse.UNKNOWN
+        return StatusUse.ENDS if held else StatusUse.IGNORED
 
     def _errexit(self, node: ShellNode) -> bool | None:
         """Whether a failure of `node` ends the program (or its subshell)."""
@@ -158,6 +147,40 @@ class StatusUses:
         if after.kind in (NodeKind.IF, NodeKind.CASE, NodeKind.LOOP):
             following = following.partition("\n")[0]
         return bool(_STATUS.search(following) or _BARE_RETURN.fullmatch(following))
+
+
+def _negates(node: ShellNode) -> bool:
+    if node.kind is NodeKind.PIPELINE:
+        node = node.children[0]
+    return node.kind is NodeKind.NEGATION
+
+
+def _in_condition(current: ShellNode) -> StatusUse:
+    after = current.next_statement()
+    is_last = after is None or not after.is_condition
+    return StatusUse.READ if is_last else StatusUse.IGNORED
+
+
+def _in_words(current: ShellNode, parent: ShellNode) -> StatusUse | None:
+    """A command substitution among words, or the parts of a compound command."""
+    if parent.kind in _COMPOUNDS:
+        return None
+    if parent.kind is NodeKind.DECLARATION:
+        return StatusUse.LOST_IN_DECLARATION
+    if current.kind is NodeKind.SUBSTITUTION or parent.kind is NodeKind.HERE_DOCUMENT:
+        return StatusUse.IGNORED
+    return StatusUse.UNKNOWN
+
+
+def _is_last(current: ShellNode) -> bool:
+    after = current.next_statement()
+    return after is None or after.kind is NodeKind.HERE_DOCUMENT
+
+
+def _is_function_body(node: ShellNode) -> bool:
+    if node.kind is NodeKind.FUNCTION:
+        return True
+    return node.parent is not None and node.parent.kind is NodeKind.FUNCTION
 
 
 def _ends_branch(current: ShellNode, parent: ShellNode) -> bool:

@@ -140,30 +140,31 @@ class _Build:
         kind = _KINDS.get(name)
         if kind is None:
             return self._enter_other(name, node)
-        parent = self.current
-        start = node.start_byte
-        if kind is parent.kind is NodeKind.AND_OR:
+        if kind is self.current.kind is NodeKind.AND_OR:
             return True
-        if kind is NodeKind.ASSIGNMENT and parent.kind in _WITHIN_WORDS:
+        if kind is NodeKind.ASSIGNMENT and self.current.kind in _WITHIN_WORDS:
             return True
         if kind is NodeKind.COMMAND and self._runs_over_lines(node):
-            self.holes.append(SyntaxHole(start, node.end_byte))
+            self.holes.append(SyntaxHole(node.start_byte, node.end_byte))
             return False
+        self._make(kind, node)
+        return True
+
+    def _make(self, kind: NodeKind, node: tree_sitter.Node) -> None:
+        parent, start = self.current, node.start_byte
         if kind is NodeKind.GROUP and self.text.startswith("((", start):
             kind = NodeKind.TEST
         made = ShellNode(kind=kind, start=start, end=node.end_byte, parent=parent)
         if kind in _KEEP_SYNTAX:
             made.syntax = node
-        if kind is NodeKind.LOOP:
-            made.word = self.text[start : start + 5].partition(" ")[0].strip()
-        elif kind is NodeKind.DECLARATION:
-            made.word = self.text[start : node.end_byte].partition(" ")[0].strip()
-        made.is_condition = (
-            parent.kind in (NodeKind.IF, NodeKind.ELIF) and parent.word != "then"
-        ) or (parent.word in ("while", "until") and kind is not NodeKind.DO)
+        if kind in (NodeKind.LOOP, NodeKind.DECLARATION):
+            made.word = re.split(r"[\s;(]", self.text[start : start + 12], maxsplit=1)[0]
+        if parent.kind in (NodeKind.IF, NodeKind.ELIF):
+            made.is_condition = parent.word != "then"
+        elif parent.word in ("while", "until") and parent.kind is NodeKind.LOOP:
+            made.is_condition = kind is not NodeKind.DO
         parent.children.append(made)
         self.current = made
-        return True
 
     def _runs_over_lines(self, node: tree_sitter.Node) -> bool:
         """Whether the parser took words of the next line for arguments, as it does at times near here-documents."""

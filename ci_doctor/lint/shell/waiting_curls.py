@@ -13,7 +13,7 @@ from ci_doctor.lint.shell.wait_loops import waits_until_ready
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ci_doctor.lint.shell.shell_node import NodeKind, ShellNode
+    from ci_doctor.lint.shell.shell_node import ShellNode
     from ci_doctor.lint.shell.shell_program import ShellProgram
 from ci_doctor.lint.shell.wait_loops import WaitLoop
 

@@ -103,35 +103,33 @@ def check(program: ShellProgram) -> Iterator[Violation]:
     if "tee" not in program.text and "ts" not in program.text:
         return
     for node in program.of(NodeKind.PIPELINE):
-        last, first = node.children[-1], node.children[0]
-        if last.kind is not NodeKind.COMMAND or program.words(last).name not in _SILENT:
-            continue
-        if _is_message(program, first) or len(node.children) < 2:
-            continue
-        if any(each.background for each in node.ancestors()):
-            continue
-        if program.uses.of(first) is not StatusUse.LOST_IN_PIPE:
+        if not _hides(program, node):
             continue
         use = program.uses.of(node)
-        if use is StatusUse.READ and _reads(program, node):
-            yield violation(
-                program,
-                RULE,
-                node,
-                f"What reads this status reads that of `{program.words(last).name}`, which is 0",
-                severity=None if _is_before_and(node) else Severity.ERROR,
-            )
-        elif use is StatusUse.ENDS:
-            yield violation(
-                program,
-                RULE,
-                node,
-                "A failure before the pipe does not end the script, in spite of errexit",
-            )
+        if use is StatusUse.ENDS:
+            said = "A failure before the pipe does not end the script, in spite of errexit"
+            yield violation(program, RULE, node, said)
+        elif use is StatusUse.READ and _reads(program, node):
+            name = program.words(node.children[-1]).name
+            said = f"What reads this status reads that of `{name}`, which is 0"
+            severity = None if _is_before_and(node) else Severity.ERROR
+            yield violation(program, RULE, node, said, severity=severity)
         elif use is StatusUse.READ and program.source.embedded and node.parent is program.root:
             yield violation(
                 program, RULE, node, "The step ends with the status of `tee`, which is 0"
             )
+
+
+def _hides(program: ShellProgram, node: ShellNode) -> bool:
+    """Whether it ends with `tee` and pipefail is off, and what stands before `tee` matters."""
+    last, first = node.children[-1], node.children[0]
+    if last.kind is not NodeKind.COMMAND or program.words(last).name not in _SILENT:
+        return False
+    if len(node.children) < 2 or _is_message(program, first):
+        return False
+    if any(each.background for each in node.ancestors()):
+        return False
+    return program.uses.of(first) is StatusUse.LOST_IN_PIPE
 
 
 def _reads(program: ShellProgram, node: ShellNode) -> bool:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from ci_doctor.lint.shell.shell_node import ShellNode
     from ci_doctor.lint.shell.shell_program import ShellProgram
+    from ci_doctor.lint.shell.wait_loops import WaitLoop
     from ci_doctor.lint.violation import Violation
 
 RULE: Final = LintRule(
@@ -75,20 +76,23 @@ def check(program: ShellProgram) -> Iterator[Violation]:
     if not started:
         return
     for loop in program.wait_loops:
-        if not loop.asks_network or loop.looks_at_process or not waits_until_ready(program, loop):
-            continue
-        if loop.probes and not any(decides(program, each) for each in loop.probes):
-            continue
-        if not _is_local(program, loop.node) or _is_short(program, loop.node):
-            continue
-        if all(loop.node.start <= each.start < loop.node.end for each in started):
-            continue
-        yield _report(program, loop.node, started)
+        is_own = all(loop.node.start <= each.start < loop.node.end for each in started)
+        if not is_own and _is_blind(program, loop):
+            yield _report(program, loop.node, started)
     for node in program.commands:
         if node.word in ("timeout", "bash", "sh") and is_direct_wait(program, node):
             text = program.of_node(node)
             if not LIVENESS.search(text) and NETWORK.search(text) and _is_local(program, node):
                 yield _report(program, node, started)
+
+
+def _is_blind(program: ShellProgram, loop: WaitLoop) -> bool:
+    """Whether it waits for a server of this machine and looks at nothing but its answers."""
+    if not loop.asks_network or loop.looks_at_process or not waits_until_ready(program, loop):
+        return False
+    if loop.probes and not any(decides(program, each) for each in loop.probes):
+        return False
+    return _is_local(program, loop.node) and not _is_short(program, loop.node)
 
 
 def _report(program: ShellProgram, node: ShellNode, started: list[ShellNode]) -> Violation:
