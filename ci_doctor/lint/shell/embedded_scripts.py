@@ -191,7 +191,7 @@ def _expanded(text: str) -> str:
 def _lines(program: ShellProgram, start: int, text: str) -> tuple[int, ...]:
     """The line of the file for each line of `text`, which begins at `start`."""
     outer = program.source.lines
-    first = program.text.count("\n", 0, start)
+    first = program.own_line(start) - 1
     numbers = range(first, first + text.count("\n") + 1)
     if outer is None:
         return tuple(number + 1 for number in numbers)

@@ -148,9 +148,13 @@ class ShellProgram:
     def _line_starts(self) -> list[int]:
         return [0, *(found.end() for found in re.finditer("\n", self.text))]
 
+    def own_line(self, offset: int) -> int:
+        """The 1-based line of this text at `offset`."""
+        return bisect.bisect_right(self._line_starts, offset)
+
     def line(self, offset: int) -> int:
         """The 1-based line of the file at `offset`."""
-        own = bisect.bisect_right(self._line_starts, offset)
+        own = self.own_line(offset)
         lines = self.source.lines
         if lines is None:
             return own

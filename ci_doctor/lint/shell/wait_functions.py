@@ -70,7 +70,10 @@ class WaitFunctions:
                 words = self._program.words(node).arguments
                 if words and words[0] != "0":
                     return node
-        return None
+        body = function.children[-1] if function.children else function
+        last = body.children[-1] if body.children else body
+        is_failure = last.kind is NodeKind.TEST or last.word in ("false", "test")
+        return last if is_failure else None
 
     def _returned_after(self, node: ShellNode, function: ShellNode) -> ShellNode | None:
         """A `return 1` of the statement that reads the status: `wait_x || return 1`, `if ! wait_x; then return 1; fi`."""

@@ -33,7 +33,8 @@ _CLOCK: Final = re.compile(
     r"\bdate\s+['\"]?\+|\$\{?(?:SECONDS|EPOCHSECONDS|EPOCHREALTIME)\b|\bSECONDS\b"
 )
 _COUNTER: Final = re.compile(
-    r"(\w+)=\$\(\(\s*\$?\{?\1\}?\s*\+|\(\(\s*(?:\+\+)?(\w+)\s*(?:\+\+|\+=)|\blet\s+[\"']?(\w+)(?:\+\+|\+=)|(\w+)=`expr|(\w+)=\$\(expr"
+    r"(\w+)=\$\(\(\s*\$?\{?\1\}?\s*[-+]|\(\(\s*(?:[-+]{2})?(\w+)\s*(?:\+\+|--|[-+]=)"
+    r"|\blet\s+[\"']?(\w+)(?:\+\+|--|[-+]=)|(\w+)=(?:`|\$\()expr"
 )
 
 

@@ -93,7 +93,7 @@ def _start_before(program: ShellProgram, node: ShellNode) -> ShellNode | None:
             re.match(r"(?:docker|podman)\s+run\b[^\n]*\s(?:-[a-z]*d[a-z]*|--detach)\s", text)
         )
         if (earlier.background or is_container) and earlier.kind is not NodeKind.LOOP:
-            first = re.sub(r"[&>][^\n]*$", "", text)
+            first = re.sub(r"&?\d?>>?\s*\S+", "", text)
             return earlier if _SERVER.search(first) else None
         if earlier.word == "sleep" or LIVENESS.search(text) or _LOOKS.search(text):
             return None

@@ -50,7 +50,7 @@ def check(program: ShellProgram) -> Iterator[Violation]:
         return
     for node in program.of(NodeKind.IF, NodeKind.ELIF, NodeKind.LOOP):
         conditions = [each for each in node.children if each.is_condition]
-        if not conditions or conditions[-1].kind is not NodeKind.NEGATION:
+        if not conditions or not _is_negated(conditions[-1]):
             continue
         first = _first_statement(node)
         if first is None or not _STATUS.search(_head(program, first)):
@@ -62,6 +62,12 @@ def check(program: ShellProgram) -> Iterator[Violation]:
             "`$?` is 0 here: it is the status of `!`, not of the command",
             edits=_repair(program, node, conditions, first),
         )
+
+
+def _is_negated(condition: ShellNode) -> bool:
+    if condition.kind is NodeKind.PIPELINE:
+        condition = condition.children[0]
+    return condition.kind is NodeKind.NEGATION
 
 
 def _head(program: ShellProgram, node: ShellNode) -> str:
@@ -89,6 +95,7 @@ def _repair(
     command = conditions[0].children[0] if conditions[0].children else None
     simple = (
         found is not None
+        and conditions[0].kind is NodeKind.NEGATION
         and node.kind is NodeKind.IF
         and len(conditions) == 1
         and command is not None

@@ -82,7 +82,7 @@ def _is_barrier(program: ShellProgram, node: ShellNode) -> bool:
         return False
     asked = " ".join((words.name, *words.arguments[:3]))
     is_program = (
-        words.name == "eval"
+        words.name in ("eval", "bash", "sh")
         or "/" in node.word
         or words.name.startswith("python")
         or "." in words.name

@@ -85,9 +85,14 @@ def check(program: ShellProgram) -> Iterator[Violation]:
 
 
 def _is_on_purpose(program: ShellProgram, node: ShellNode) -> bool:
-    """Whether `set +e` stands right before it."""
-    before = node.preceding(1)
-    return bool(before) and re.fullmatch(r"set\s+\+e\w*", program.of_node(before[0])) is not None
+    """Whether it stands between `set +e` and `set -e`."""
+    before, after = node.preceding(1), node.next_statement()
+    if not before or after is None:
+        return False
+    return bool(
+        re.match(r"set\s+\+e", program.of_node(before[0]))
+        and re.match(r"set\s+-e", program.of_node(after))
+    )
 
 
 def _tears_down(program: ShellProgram, node: ShellNode) -> bool:
