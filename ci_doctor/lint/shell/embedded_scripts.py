@@ -41,7 +41,7 @@ _RUNNERS: Final = frozenset(
     }
 )
 _DOCUMENT: Final = re.compile(r"<<(-?)\s*(['\"\\]?)(\w+)")
-_SHEBANG: Final = re.compile(r"#!\s*\S*?/?(?:env\s+)?(\w+)")
+_SHEBANG: Final = re.compile(r"#!\s*(?:\S*/)?(?:env\s+(?:-S\s+)?)?(\w+)")
 _SCRIPT_FILE: Final = re.compile(r">>?\s*[\"']?[^\s\"']+\.(?:sh|bash)\b")
 
 

@@ -128,8 +128,11 @@ class _Build:
             while not cursor.goto_next_sibling():
                 if not cursor.goto_parent():
                     return
-                self._leave(around.pop())
+                left = around.pop()
                 self.current = around[-1]
+                # A level that made no node has the node of the level above it.
+                if left is not self.current:
+                    self._leave(left)
 
     def _enter(self, cursor: tree_sitter.TreeCursor) -> bool:
         """Make a node of what the cursor stands at; whether to look into it."""

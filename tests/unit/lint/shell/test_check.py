@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A whole script, as the command hands it over: odd syntax, scripts inside scripts, positions, edits."""
+
+from pathlib import Path
+
+import pytest
+
+from ci_doctor.lint.shell.all_rules import RULES
+from ci_doctor.lint.shell.check import ShellReading, check_shell
+from ci_doctor.lint.shell.shell_source import Shell, ShellSource
+from ci_doctor.lint.violation import Violation
+from tests.support.growth import assert_linear
+
+
+def reading_of(text: str, shell: Shell = Shell.BASH) -> ShellReading:
+    return check_shell(ShellSource(file="run.sh", text=text, shell=shell), lambda _: None)
+
+
+def rules_of(text: str) -> list[str]:
+    return [each.rule.id for each in reading_of(text).violations]
+
+
+def repaired(text: str, violation: Violation) -> str:
+    for edit in sorted(violation.edits, key=lambda each: -each.start):
+        text = text[: edit.start] + edit.text + text[edit.end :]
+    return text
+
+
+CASES = [
+    pytest.param(
+        rule.id, is_bad, example.text, id=f"{rule.id}-{'bad' if is_bad else 'good'}-{index}"
+    )
+    for rule in RULES
+    for is_bad in (True, False)
+    for index, (example,) in enumerate(rule.bad if is_bad else rule.good)
+]
+
+
+@pytest.mark.parametrize(("rule", "is_bad", "text"), CASES)
+def test_each_rule_reports_its_bad_examples_and_no_good_one(
+    rule: str, is_bad: bool, text: str
+) -> None:
+    assert (rule in rules_of(text)) == is_bad
+
+
+@pytest.mark.parametrize(("rule", "is_bad", "text"), CASES)
+def test_a_repair_mends_what_it_repairs_and_breaks_no_syntax(
+    rule: str, is_bad: bool, text: str
+) -> None:
+    for violation in reading_of(text).violations:
+        if violation.edits:
+            after = reading_of(repaired(text, violation)).violations
+            places = [(each.rule.id, each.summary, each.excerpt) for each in after]
+
+            assert (violation.rule.id, violation.summary, violation.excerpt) not in places
+            assert "shell/syntax" not in [each.rule.id for each in after]
+
+
+UNTIL = "until curl -sf localhost:8000/health; do sleep 1; done\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("bash <<EOF\n" + UNTIL + "EOF\n", 2),
+        ("bash -s -- a <<'EOF'\n" + UNTIL + "EOF\n", 2),
+        ("ssh host bash -s <<'EOF'\n" + UNTIL + "EOF\n", 2),
+        ("ssh host <<'EOF'\n" + UNTIL + "EOF\n", 2),
+        ("docker exec -i c bash <<-EOF\n\t" + UNTIL + "EOF\n", 2),
+        ("cat > wait.sh <<'EOF'\n" + UNTIL + "EOF\n", 2),
+        ("cat <<'EOF' > wait.sh\n" + UNTIL + "EOF\n", 2),
+        ("cat > wait <<'EOF'\n#!/bin/bash\n" + UNTIL + "EOF\n", 3),
+        ("tee wait.sh <<'EOF'\n" + UNTIL + "EOF\n", 2),
+        (f"bash -c '{UNTIL}'\n", 1),
+        (f"docker run --rm img bash -c '\n{UNTIL}'\n", 2),
+        (f'docker run --rm img bash -lc "\n{UNTIL}"\n', 2),
+        (f'srun -N 2 bash -c "true\n{UNTIL}"\n', 2),
+        ("ssh host bash -s <<'A'\nbash <<'B'\n" + UNTIL + "B\nA\n", 3),
+    ],
+)
+def test_a_script_inside_a_script_is_read_with_its_place(text: str, line: int) -> None:
+    (violation,) = reading_of(text).violations
+
+    assert violation.rule.id == "shell/curl-without-time-limit"
+    assert violation.place.line == line
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cat <<'EOF'\n" + UNTIL + "EOF\n",
+        "cat > readme.md <<'EOF'\n" + UNTIL + "EOF\n",
+        "python3 - <<'EOF'\n" + UNTIL + "EOF\n",
+        "bash run.sh <<'EOF'\n" + UNTIL + "EOF\n",
+        "cat > wait <<'EOF'\n#!/usr/bin/env python3\n" + UNTIL + "EOF\n",
+        f"echo '{UNTIL}'\n",
+        f"timeout 600 bash -c '{UNTIL}' || exit 1\n",
+    ],
+)
+def test_what_no_shell_runs_and_what_is_limited_is_left_alone(text: str) -> None:
+    assert rules_of(text) == []
+
+
+def test_an_edit_inside_a_literal_script_changes_the_file_there() -> None:
+    text = "é\nssh host bash -s <<'EOF'\n" + UNTIL + "EOF\n"
+    (violation,) = reading_of(text).violations
+
+    assert "curl --max-time 5 -sf" in repaired(text, violation)
+
+
+def test_no_edit_is_offered_where_the_outer_shell_expands() -> None:
+    (violation,) = reading_of("bash <<EOF\n" + UNTIL + "EOF\n").violations
+
+    assert violation.edits == ()
+
+
+def test_places_of_a_program_inside_another_file_are_those_of_the_file() -> None:
+    source = ShellSource(
+        file="p.yml", text="true\n" + UNTIL, lines=(7, 9), offset=None, embedded="a step"
+    )
+
+    (violation,) = check_shell(source, lambda _: None).violations
+
+    assert (violation.place.file, violation.place.line, violation.edits) == ("p.yml", 9, ())
+
+
+def test_the_last_pipe_of_a_step_hides_its_status() -> None:
+    source = ShellSource(file="p.yml", text="pytest | tee log", embedded="a step")
+
+    assert [each.rule.id for each in check_shell(source, lambda _: None).violations] == [
+        "shell/status-lost-in-pipe"
+    ]
+
+
+def test_the_words_of_a_bash_error_come_from_bash() -> None:
+    (violation,) = reading_of("true\nIMAGE=<NAME>:<TAG>\n").violations
+
+    assert violation.rule.id == "shell/syntax"
+    assert violation.place.line == 2
+    assert "syntax error" in violation.summary
+
+
+def test_bash_reads_the_text_and_runs_nothing_of_it(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+
+    reading_of(f"touch {mark}\n$(touch {mark})\nif true; then\n")
+
+    assert not mark.exists()
+
+
+def test_a_program_of_another_shell_is_not_judged() -> None:
+    reading = reading_of("for f (*.sh) echo $f\n", Shell.OTHER)
+
+    assert reading.violations == ()
+    assert len(reading.unreadable) == 1
+
+
+def test_what_sh_may_lack_is_not_judged() -> None:
+    assert reading_of("[[ a == b ]] && x=(1 2)\n", Shell.SH) == ShellReading(
+        violations=(), unreadable=()
+    )
+
+
+def test_a_binary_is_not_taken_for_clean() -> None:
+    reading = reading_of("#!/bin/bash\n\0\0")
+
+    assert [each.reason for each in reading.unreadable] == ["it holds a NUL, so it is no text"]
+
+
+def test_lines_that_the_parser_cannot_read_are_said_and_others_are_judged() -> None:
+    text = "cat <<EOF > log &\nx\nEOF\n" + UNTIL
+    reading = reading_of(text)
+
+    assert [each.rule.id for each in reading.violations] == ["shell/curl-without-time-limit"]
+    assert [each.line for each in reading.unreadable] == [1]
+
+
+def test_carriage_returns_are_one_error_and_the_rest_is_still_read() -> None:
+    text = "set -e\n" + UNTIL
+    windows = text.replace("\n", "\r\n")
+    violations = reading_of(windows).violations
+
+    assert [each.rule.id for each in violations] == [
+        "shell/carriage-return",
+        "shell/curl-without-time-limit",
+    ]
+    assert repaired(windows, violations[0]) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "\n",
+        "\t\tif true\t;then\techo a;\tfi",
+        "if true; then\n for",
+        "echo '" + "a" * 1_000_000,
+        "echo " + "a " * 500_000,
+        "a && " * 20_000 + "b",
+        "(" * 10_000 + "a" + ")" * 10_000,
+        "x=" + "$(" * 1_000 + "a" + ")" * 1_000,
+        "set -e\n" + "export X=$(foo)\nset +e\nset -e\n" * 500,
+        "x /python3.1/site-packages\n" * 500,
+        '"' * 10_001,
+        "`" * 5_001,
+        "cat <<EOF\n" * 2_000,
+        "echo \udc80 é 漢\ngrep -c é x",
+        "f() { f; }\n" * 1_000 + "f\n",
+        ")\n}\nfi\ndone\nesac\n",
+    ],
+)
+def test_no_text_is_too_odd(text: str) -> None:
+    reading_of(text)
+
+
+@pytest.mark.slow
+def test_the_work_grows_with_the_text_and_not_with_its_square() -> None:
+    line = "export X=$(foo)\nset +e\nset -e\nfoo | tee x\nvllm serve m &\nsleep 3\nx\n"
+
+    assert_linear(lambda count: reading_of("set -e\n" + line * count), 150)
