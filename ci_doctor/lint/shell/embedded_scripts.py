@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ci_doctor.lint.shell.shell_program import ShellProgram
-    from ci_doctor.lint.shell.shell_words import Words
+    from ci_doctor.lint.shell.shell_words import CommandWords
 
 _SHELLS: Final = {"bash": Shell.BASH, "sh": Shell.SH, "dash": Shell.SH}
 _RUNNERS: Final = frozenset(
@@ -117,7 +117,7 @@ def _reader(
     return None
 
 
-def _runner_shell(words: Words) -> tuple[Shell, bool] | None:
+def _runner_shell(words: CommandWords) -> tuple[Shell, bool] | None:
     """`docker exec -i c bash <<EOF`; `ssh host <<EOF` runs the login shell."""
     found = shell_among(words.arguments)
     if found is None:

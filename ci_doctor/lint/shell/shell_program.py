@@ -6,23 +6,21 @@ from __future__ import annotations
 import bisect
 import re
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from ci_doctor.lint.shell.shell_node import NodeKind, ShellNode
-from ci_doctor.lint.shell.shell_words import Words, unquoted, unwrapped
-from ci_doctor.lint.shell.status_use import StatusUses
-from ci_doctor.lint.shell.wait_functions import WaitFunctions
-from ci_doctor.lint.shell.wait_loops import WaitLoop, wait_loops
+from ci_doctor.lint.shell.shell_words import CommandWords, unquoted, unwrapped
 from ci_doctor.lint.violation import Edit, Place
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from ci_doctor.lint.shell.shell_source import ShellSource
     from ci_doctor.lint.shell.syntax_tree import SyntaxTree
 
 _NO_WORDS: Final = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
 _EXCERPT: Final = 200
+Answer = TypeVar("Answer")
 
 
 class ShellProgram:
@@ -37,7 +35,8 @@ class ShellProgram:
         self.is_limited = False
         # Each `source` with the program it means, as far as that is known.
         self.sourced_at: tuple[tuple[ShellNode, ShellProgram], ...] = ()
-        self._words: dict[int, Words] = {}
+        self._answers: dict[object, object] = {}
+        self._words: dict[int, CommandWords] = {}
 
     @cached_property
     def nodes(self) -> tuple[ShellNode, ...]:
@@ -73,32 +72,25 @@ class ShellProgram:
                 return known
         return None
 
-    @cached_property
-    def uses(self) -> StatusUses:
-        """What happens to the status of each command."""
-        return StatusUses(self)
-
-    @cached_property
-    def wait_loops(self) -> tuple[WaitLoop, ...]:
-        """The loops that wait for something to be ready."""
-        return tuple(wait_loops(self)) if "sleep" in self.text else ()
-
-    @cached_property
-    def wait_functions(self) -> WaitFunctions:
-        """Which functions return the failure of a wait."""
-        return WaitFunctions(self)
+    def once(self, make: Callable[[ShellProgram], Answer]) -> Answer:
+        """What `make` says of this program, asked for once: the walks of all rules share it."""
+        if make not in self._answers:
+            self._answers[make] = make(self)
+        return cast("Answer", self._answers[make])
 
     def of(self, *kinds: NodeKind) -> Iterator[ShellNode]:
         """All nodes of `kinds`."""
         return (node for node in self.nodes if node.kind in kinds)
 
-    def words(self, node: ShellNode) -> Words:
+    def words(self, node: ShellNode) -> CommandWords:
         """The command that `node` runs, without wrappers."""
         known = self._words.get(id(node))
         if known is None:
             written = self.written_words(node)
             known = (
-                unwrapped(tuple(unquoted(word) for word in written)) if written else Words("", ())
+                unwrapped(tuple(unquoted(word) for word in written))
+                if written
+                else CommandWords("", ())
             )
             self._words[id(node)] = known
         return known

@@ -29,7 +29,7 @@ _WRAPPERS: Final[dict[str, tuple[int, frozenset[str]]]] = {
 }
 
 
-class Words(Struct, frozen=True):
+class CommandWords(Struct, frozen=True):
     """A command's words without their quotes. `name` is the first; `is_limited` if `timeout` stands before it."""
 
     name: str
@@ -57,16 +57,16 @@ def unquoted(word: str) -> str:
     return word
 
 
-def unwrapped(words: tuple[str, ...]) -> Words:
+def unwrapped(words: tuple[str, ...]) -> CommandWords:
     """The command that is run in the end by `words`, which has at least one word."""
     is_limited = False
     while True:
         name = words[0].rpartition("/")[2]
         if name not in _WRAPPERS:
-            return Words(name, words[1:], is_limited)
+            return CommandWords(name, words[1:], is_limited)
         rest = _after_wrapper(name, words[1:])
         if not rest:
-            return Words(name, words[1:], is_limited)
+            return CommandWords(name, words[1:], is_limited)
         is_limited = is_limited or name in ("timeout", "gtimeout")
         words = rest
 

@@ -194,6 +194,11 @@ def _ends_branch(current: ShellNode, parent: ShellNode) -> bool:
     return after is None or after.kind in branches
 
 
+def use_of(program: ShellProgram, node: ShellNode) -> StatusUse:
+    """What happens to the status of `node`, a node of `program`."""
+    return program.once(StatusUses).of(node)
+
+
 def is_exempt(node: ShellNode) -> bool:
     """Whether errexit is off for `node` by where it stands: a condition, the left of `&&` or `||`, after `!`."""
     current = node

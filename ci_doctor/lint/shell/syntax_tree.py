@@ -91,11 +91,11 @@ def syntax_tree(text: str) -> SyntaxTree:
     """The statements of `text`, which may be any text at all."""
     plain = ascii_form(text)
     tree = _parser().parse(plain.encode("ascii"))
-    build = _Build(plain)
-    build.walk(tree.walk())
-    if tree.root_node.has_error and not build.holes:
-        build.holes.append(_missing(tree.root_node))
-    return SyntaxTree(text=plain, program=build.program, holes=tuple(build.holes))
+    walk = _TreeWalk(plain)
+    walk.walk(tree.walk())
+    if tree.root_node.has_error and not walk.holes:
+        walk.holes.append(_missing(tree.root_node))
+    return SyntaxTree(text=plain, program=walk.program, holes=tuple(walk.holes))
 
 
 def _missing(root: tree_sitter.Node) -> SyntaxHole:
@@ -109,7 +109,7 @@ def _missing(root: tree_sitter.Node) -> SyntaxHole:
     return SyntaxHole(node.start_byte, node.end_byte)
 
 
-class _Build:
+class _TreeWalk:
     """The walk. `open` are the nodes around the place where the cursor stands."""
 
     def __init__(self, text: str) -> None:

@@ -7,7 +7,8 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from ci_doctor.lint.shell.shell_node import NodeKind, ShellNode
-from ci_doctor.lint.shell.status_use import StatusUse
+from ci_doctor.lint.shell.status_use import StatusUse, use_of
+from ci_doctor.lint.shell.wait_loops import wait_loops
 
 if TYPE_CHECKING:
     from ci_doctor.lint.shell.shell_program import ShellProgram
@@ -19,24 +20,27 @@ _ASKS: Final = re.compile(
 )
 
 
+def failing_exit(
+    program: ShellProgram, name: str, depth: int = 0
+) -> tuple[ShellProgram, ShellNode] | None:
+    """Where function `name` returns the failure of a wait, with the program that is in; None if it does not."""
+    known = program.definition(name)
+    if known is None or depth > _DEPTH:
+        return None
+    owner, function = known
+    place = owner.once(WaitFunctions).exit_of(function, depth)
+    return None if place is None else (owner, place)
+
+
 class WaitFunctions:
-    """Answers for the functions that one program can call."""
+    """Answers for the functions that one program defines."""
 
     def __init__(self, program: ShellProgram) -> None:
         self._program = program
         self._known: dict[str, ShellNode | None] = {}
 
-    def failing_exit(self, name: str, depth: int = 0) -> tuple[ShellProgram, ShellNode] | None:
-        """Where function `name` returns the failure of a wait, with the program that is in; None if it does not."""
-        known = self._program.definition(name)
-        if known is None or depth > _DEPTH:
-            return None
-        program, function = known
-        place = program.wait_functions.own_failing_exit(function, depth)
-        return None if place is None else (program, place)
-
-    def own_failing_exit(self, function: ShellNode, depth: int) -> ShellNode | None:
-        """The same for a function of this program."""
+    def exit_of(self, function: ShellNode, depth: int) -> ShellNode | None:
+        """Where `function` returns the failure of a wait; None if it does not."""
         if function.word not in self._known:
             self._known[function.word] = None  # a function that calls itself
             self._known[function.word] = self._search(function, depth)
@@ -44,7 +48,7 @@ class WaitFunctions:
 
     def _search(self, function: ShellNode, depth: int) -> ShellNode | None:
         waits = any(
-            function.start <= loop.node.start < function.end for loop in self._program.wait_loops
+            function.start <= loop.node.start < function.end for loop in wait_loops(self._program)
         )
         if waits:
             return self._failing_return(function)
@@ -52,10 +56,10 @@ class WaitFunctions:
             if node.kind is not NodeKind.COMMAND or not node.word:
                 continue
             if not is_direct_wait(self._program, node) and not (
-                node.word != function.word and self.failing_exit(node.word, depth + 1)
+                node.word != function.word and failing_exit(self._program, node.word, depth + 1)
             ):
                 continue
-            use = self._program.uses.of(node)
+            use = use_of(self._program, node)
             if use is StatusUse.RETURNED:
                 return node
             if use is StatusUse.READ:

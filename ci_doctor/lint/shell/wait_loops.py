@@ -54,8 +54,16 @@ class WaitLoop(Struct, frozen=True, kw_only=True):
     counters: frozenset[str]
 
 
-def wait_loops(program: ShellProgram) -> Iterator[WaitLoop]:
+def wait_loops(program: ShellProgram) -> tuple[WaitLoop, ...]:
     """The wait loops of `program`; of nested ones, the innermost with the pause."""
+    return program.once(_all_loops)
+
+
+def _all_loops(program: ShellProgram) -> tuple[WaitLoop, ...]:
+    return tuple(_loops(program)) if "sleep" in program.text else ()
+
+
+def _loops(program: ShellProgram) -> Iterator[WaitLoop]:
     for node in program.of(NodeKind.LOOP):
         if node.end - node.start > 8000:
             continue

@@ -7,8 +7,8 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from ci_doctor.lint.shell.shell_node import NodeKind
-from ci_doctor.lint.shell.status_use import StatusUse
-from ci_doctor.lint.shell.wait_loops import waits_until_ready
+from ci_doctor.lint.shell.status_use import StatusUse, use_of
+from ci_doctor.lint.shell.wait_loops import wait_loops, waits_until_ready
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +25,7 @@ def waiting_curls(program: ShellProgram) -> Iterator[tuple[ShellNode, WaitLoop]]
     """Each `curl` of a loop that waits until something is ready, with options that are known."""
     if "curl" not in program.text or program.definition("curl") is not None:
         return
-    for loop in program.wait_loops:
+    for loop in wait_loops(program):
         curls = [each for each in loop.probes if program.words(each).name == "curl"]
         if not curls or not waits_until_ready(program, loop):
             continue
@@ -40,7 +40,7 @@ def decides(program: ShellProgram, node: ShellNode) -> bool:
     """Whether its status or what it prints is read at all."""
     if node.enclosing(NodeKind.SUBSTITUTION, NodeKind.TEST) is not None:
         return True
-    return program.uses.of(node) in (StatusUse.READ, StatusUse.LOST_IN_PIPE)
+    return use_of(program, node) in (StatusUse.READ, StatusUse.LOST_IN_PIPE)
 
 
 def is_limited(program: ShellProgram, node: ShellNode) -> bool:

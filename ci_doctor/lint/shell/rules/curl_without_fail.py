@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ci_doctor.lint.lint_rule import LintRule
 from ci_doctor.lint.shell.shell_node import NodeKind
 from ci_doctor.lint.shell.shell_violation import script, violation
-from ci_doctor.lint.shell.status_use import StatusUse
+from ci_doctor.lint.shell.status_use import StatusUse, use_of
 from ci_doctor.lint.shell.waiting_curls import option_after_name, waiting_curls
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.rule import Rule
@@ -60,7 +60,7 @@ def check(program: ShellProgram) -> Iterator[Violation]:
             continue
         if "http_code" in program.of_node(node) or "telnet:" in program.of_node(node):
             continue
-        if program.uses.of(node) is not StatusUse.READ or _is_filtered(node):
+        if use_of(program, node) is not StatusUse.READ or _is_filtered(node):
             continue
         yield violation(
             program,

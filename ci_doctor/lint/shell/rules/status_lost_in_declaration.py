@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from ci_doctor.lint.lint_rule import LintRule
 from ci_doctor.lint.shell.shell_node import NodeKind
 from ci_doctor.lint.shell.shell_violation import script, violation
-from ci_doctor.lint.shell.status_use import StatusUse
+from ci_doctor.lint.shell.status_use import StatusUse, use_of
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.rule import Rule
 
@@ -113,7 +113,7 @@ def check(program: ShellProgram) -> Iterator[Violation]:
         ]
         if not inner or program.text[inner[0].start] in "<>":
             continue
-        use = program.uses.of(node)
+        use = use_of(program, node)
         if use is StatusUse.READ and _reads(program, node):
             yield violation(
                 program,

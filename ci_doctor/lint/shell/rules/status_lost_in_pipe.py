@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ci_doctor.lint.lint_rule import LintRule
 from ci_doctor.lint.shell.shell_node import NodeKind
 from ci_doctor.lint.shell.shell_violation import script, violation
-from ci_doctor.lint.shell.status_use import StatusUse
+from ci_doctor.lint.shell.status_use import StatusUse, use_of
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.rule import Rule
 
@@ -105,7 +105,7 @@ def check(program: ShellProgram) -> Iterator[Violation]:
     for node in program.of(NodeKind.PIPELINE):
         if not _hides(program, node):
             continue
-        use = program.uses.of(node)
+        use = use_of(program, node)
         if use is StatusUse.ENDS:
             said = "A failure before the pipe does not end the script, in spite of errexit"
             yield violation(program, RULE, node, said)
@@ -129,7 +129,7 @@ def _hides(program: ShellProgram, node: ShellNode) -> bool:
         return False
     if any(each.background for each in node.ancestors()):
         return False
-    return program.uses.of(first) is StatusUse.LOST_IN_PIPE
+    return use_of(program, first) is StatusUse.LOST_IN_PIPE
 
 
 def _reads(program: ShellProgram, node: ShellNode) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from ci_doctor.lint.lint_rule import LintRule
 from ci_doctor.lint.shell.shell_violation import script, violation
-from ci_doctor.lint.shell.status_use import StatusUse
+from ci_doctor.lint.shell.status_use import StatusUse, use_of
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.rule import Rule
 
@@ -65,7 +65,7 @@ def check(program: ShellProgram) -> Iterator[Violation]:
         said = program.of_node(after)
         if not _SUCCESS.search(said) or _DOUBT.search(said):
             continue
-        if program.uses.of(node) is StatusUse.IGNORED:
+        if use_of(program, node) is StatusUse.IGNORED:
             yield violation(
                 program,
                 RULE,

@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 from ci_doctor.lint.lint_rule import LintRule
 from ci_doctor.lint.shell.shell_violation import script, violation
-from ci_doctor.lint.shell.wait_loops import WaitLoop, waits_until_ready, without_comments
+from ci_doctor.lint.shell.wait_loops import (
+    WaitLoop,
+    wait_loops,
+    waits_until_ready,
+    without_comments,
+)
 from ci_doctor.lint.shell.waiting_curls import is_limited
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.rule import Rule
@@ -66,7 +71,7 @@ def check(program: ShellProgram) -> Iterator[Violation]:
     """Wait loops with a counter that is named as a time, and a `curl` without a limit in them."""
     if program.is_limited:
         return
-    for loop in program.wait_loops:
+    for loop in wait_loops(program):
         if loop.has_clock or not waits_until_ready(program, loop):
             continue
         bound = _bound(program, loop)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 from ci_doctor.lint.lint_rule import LintRule
 from ci_doctor.lint.shell.shell_node import NodeKind
 from ci_doctor.lint.shell.shell_violation import script, violation
-from ci_doctor.lint.shell.status_use import StatusUse
-from ci_doctor.lint.shell.wait_functions import is_direct_wait
+from ci_doctor.lint.shell.status_use import StatusUse, use_of
+from ci_doctor.lint.shell.wait_functions import failing_exit, is_direct_wait
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.rule import Rule
 
@@ -61,8 +61,8 @@ def check(program: ShellProgram) -> Iterator[Violation]:
     for node in program.commands:
         name = node.word
         is_direct = is_direct_wait(program, node)
-        failing = None if is_direct else program.wait_functions.failing_exit(name)
-        if not (is_direct or failing) or program.uses.of(node) is not StatusUse.IGNORED:
+        failing = None if is_direct else failing_exit(program, name)
+        if not (is_direct or failing) or use_of(program, node) is not StatusUse.IGNORED:
             continue
         if _tears_down(program, node) or _is_on_purpose(program, node):
             continue

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from ci_doctor.lint.lint_rule import LintRule
 from ci_doctor.lint.shell.shell_node import NodeKind
 from ci_doctor.lint.shell.shell_violation import script, violation
-from ci_doctor.lint.shell.wait_loops import waits_until_ready, without_comments
+from ci_doctor.lint.shell.wait_loops import wait_loops, waits_until_ready, without_comments
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.rule import Rule
 
@@ -48,7 +48,7 @@ _FOLLOWERS: Final = 4
 
 def check(program: ShellProgram) -> Iterator[Violation]:
     """Wait loops with a bound that leave by `break`, and no statement after them that asks."""
-    for loop in program.wait_loops:
+    for loop in wait_loops(program):
         if not waits_until_ready(program, loop):
             continue
         text = without_comments(program.of_node(loop.node))

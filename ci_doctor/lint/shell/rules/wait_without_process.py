@@ -10,7 +10,7 @@ from ci_doctor.lint.lint_rule import LintRule
 from ci_doctor.lint.shell.shell_node import NodeKind
 from ci_doctor.lint.shell.shell_violation import script, violation
 from ci_doctor.lint.shell.wait_functions import is_direct_wait
-from ci_doctor.lint.shell.wait_loops import LIVENESS, NETWORK, waits_until_ready
+from ci_doctor.lint.shell.wait_loops import LIVENESS, NETWORK, wait_loops, waits_until_ready
 from ci_doctor.lint.shell.waiting_curls import decides
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.rule import Rule
@@ -75,7 +75,7 @@ def check(program: ShellProgram) -> Iterator[Violation]:
     started = [node for node in program.nodes if _starts(program, node)]
     if not started:
         return
-    for loop in program.wait_loops:
+    for loop in wait_loops(program):
         is_own = all(loop.node.start <= each.start < loop.node.end for each in started)
         if not is_own and _is_blind(program, loop):
             yield _report(program, loop.node, started)

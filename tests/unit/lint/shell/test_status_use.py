@@ -5,13 +5,14 @@ import pytest
 
 from ci_doctor.lint.shell.read_program import read_program
 from ci_doctor.lint.shell.shell_source import ShellSource
-from ci_doctor.lint.shell.status_use import StatusUse
+from ci_doctor.lint.shell.status_use import StatusUse, use_of
 
 
-def use_of_target(text: str, **options: bool) -> StatusUse:
-    program = read_program(ShellSource(file="run.sh", text=text, **options), lambda _: None)
+def use_of_target(text: str, *, errexit: bool = False, pipefail: bool = False) -> StatusUse:
+    source = ShellSource(file="run.sh", text=text, errexit=errexit, pipefail=pipefail)
+    program = read_program(source, lambda _: None)
     (target,) = (node for node in program.commands if program.words(node).name == "target")
-    return program.uses.of(target)
+    return use_of(program, target)
 
 
 @pytest.mark.parametrize(
