@@ -14,6 +14,7 @@ from ci_doctor.lint.shell.read_program import read_program
 from ci_doctor.lint.shell.rules.syntax import syntax_violation
 from ci_doctor.lint.shell.shell_program import ShellProgram
 from ci_doctor.lint.shell.shell_source import Shell, ShellSource
+from ci_doctor.lint.shell.syntax_tree import without_expressions
 from ci_doctor.lint.unreadable import Unreadable
 from ci_doctor.lint.violation import Violation
 
@@ -70,7 +71,7 @@ def _is_readable(
     if not program.tree.holes:
         return True
     holes = [_unreadable(source, program.line(hole.start), _HOLE) for hole in program.tree.holes]
-    answer = bash_answer(source.text)
+    answer = bash_answer(without_expressions(source.text))
     if not answer.is_known:
         unreadable.append(holes[0])
         return False

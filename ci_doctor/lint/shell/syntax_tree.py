@@ -75,8 +75,19 @@ def ascii_form(text: str) -> str:
     A carriage return before a line feed becomes a blank: the parser reads lines, bash's view of it
     is a rule of its own.
     """
+    text = without_expressions(text)
     plain = text if text.isascii() else re.sub(r"[^\x00-\x7f]", "x", text)
     return plain.replace("\r\n", " \n") if "\r" in plain else plain
+
+
+def without_expressions(text: str) -> str:
+    """`text` with `${{ … }}`, which GitHub replaces before a shell reads it, as a plain word of the same length."""
+    if "${{" not in text:
+        return text
+    return _EXPRESSION.sub(lambda found: "x" * len(found[0]), text)
+
+
+_EXPRESSION: Final = re.compile(r"\$\{\{[^\n]*?\}\}")
 
 
 @cache

@@ -161,6 +161,16 @@ def test_what_sh_may_lack_is_not_judged() -> None:
     )
 
 
+def test_expressions_of_a_workflow_are_words() -> None:
+    text = "run ${{ inputs.a && 'b' || '' }} \"${{ github.sha }}\"\n" + UNTIL
+    source = ShellSource(file="w.yml", text=text, embedded="a step", offset=None)
+
+    reading = check_shell(source, lambda _: None)
+
+    assert reading.unreadable == ()
+    assert [each.excerpt for each in reading.violations] == [UNTIL.strip()]
+
+
 def test_a_binary_is_not_taken_for_clean() -> None:
     reading = reading_of("#!/bin/bash\n\0\0")
 
