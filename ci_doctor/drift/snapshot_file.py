@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from ci_doctor.drift.regular_file import read_regular
 from ci_doctor.drift.snapshot import SCHEMA_NAME, SCHEMA_VERSION, SNAPSHOT_FILE, Snapshot
 from ci_doctor.errors import UsageError
 from ci_doctor.system.files.atomic import write_atomically
+from ci_doctor.system.files.regular_file import read_regular
 
 _HINT = "name a file of `ci-doctor env snapshot -o FILE`, or a report directory"
 

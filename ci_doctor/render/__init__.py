@@ -62,7 +62,11 @@ RENDERERS = (
         "attempts", "ci_doctor.render.junit_attempts", file="attempts.xml", shows=has_attempts
     ),
     Renderer(
-        "sarif", "ci_doctor.render.sarif", file="report.sarif", needs=("source",), single=True
+        "sarif",
+        "ci_doctor.render.sarif",
+        file="report.sarif",
+        needs=("source", "lint_files"),
+        single=True,
     ),
     Renderer(
         "html",

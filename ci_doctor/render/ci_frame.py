@@ -17,6 +17,8 @@ from ci_doctor.render.ci_log import (
     start_of,
 )
 from ci_doctor.render.headline import Tone, errors, headline, tone
+from ci_doctor.render.lint_annotations import first_annotations
+from ci_doctor.render.lint_screen import is_lint
 from ci_doctor.render.safe_text import one_line, printable
 
 # GitHub shows ten errors of a step:
@@ -63,8 +65,15 @@ def frame(report: Report, dialect: Dialect, *, key: str, token: str, epoch_s: fl
     after = end_of(group, dialect, epoch_s)
     if dialect is not Dialect.GITHUB:
         return Frame(before, after)
-    notes = "".join(islice(_annotations(report), _ANNOTATIONS))
+    notes = "".join(_shown(report))
     return Frame(before + commands_stopped(token), commands_resumed(token) + after, notes)
+
+
+def _shown(report: Report) -> Iterator[str]:
+    """As many annotations as GitHub shows: of lint ten of each kind."""
+    if is_lint(report) and report.findings:
+        return first_annotations(report, _ANNOTATIONS)
+    return islice(_annotations(report), _ANNOTATIONS)
 
 
 def _title(report: Report) -> str:

@@ -1,33 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. Report -> SARIF 2.1.0, for code scanning: the root cause at its place in source code.
+"""Pure. Report -> SARIF 2.1.0, for code scanning: the root cause, or what lint reports, in source code.
 
 The format: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
 """
 
 from typing import Any, Final
-from urllib.parse import quote
 
 import msgspec
 
 from ci_doctor.model.facts.diagnose import SourcePlace
-from ci_doctor.model.finding import Evidence, Finding, Severity
+from ci_doctor.model.finding import Evidence, Finding
 from ci_doctor.model.report import Report
+from ci_doctor.render.lint_screen import is_lint
 from ci_doctor.render.safe_text import cleaned, encodable, one_line
+from ci_doctor.render.sarif_lint import lint_results, lint_rules
+from ci_doctor.render.sarif_places import LEVELS, location
 
 _SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 _FINGERPRINT: Final = "ciDoctorRootCause/v1"
-_LEVELS: Final = {
-    Severity.ERROR: "error",
-    Severity.WARNING: "warning",
-    Severity.NOTE: "note",
-}
 
 
 def render(report: Report) -> str:
     """`report` as an indented SARIF log with one run, with a newline at the end.
 
-    It has one result if a diagnosis names a source file, and none otherwise: then a notification
-    holds the summary. Relative paths stay relative; a reader takes them from the repository's root.
+    It has a result for each finding of lint, one if a diagnosis names a source file, and none
+    otherwise: then a notification holds the summary. Relative paths stay relative; a reader takes them from the repository's root.
     """
     report = encodable(cleaned(report))
     log = {"$schema": _SCHEMA, "version": "2.1.0", "runs": [_run(report)]}
@@ -36,9 +33,12 @@ def render(report: Report) -> str:
 
 def _run(report: Report) -> dict[str, Any]:
     source = _source(report)
-    results = []
-    rules = []
-    if source is not None and report.findings:
+    results: list[dict[str, Any]] = []
+    rules: list[dict[str, Any]] = []
+    if is_lint(report):
+        results = lint_results(report)
+        rules = lint_rules(report)
+    elif source is not None and report.findings:
         finding = report.findings[0]
         results.append(_result(report, finding, source))
         rules.append(_rule(report, finding))
@@ -76,7 +76,7 @@ def _rule(report: Report, finding: Finding) -> dict[str, Any]:
     cause = _cause(report)
     rule: dict[str, Any] = {
         "id": one_line(finding.rule),
-        "defaultConfiguration": {"level": _LEVELS[finding.severity]},
+        "defaultConfiguration": {"level": LEVELS[finding.severity]},
     }
     title = cause.get("title")
     if title:
@@ -91,9 +91,9 @@ def _result(report: Report, finding: Finding, source: SourcePlace) -> dict[str, 
     result: dict[str, Any] = {
         "ruleId": one_line(finding.rule),
         "ruleIndex": 0,
-        "level": _LEVELS[finding.severity],
+        "level": LEVELS[finding.severity],
         "message": {"text": one_line(finding.summary)},
-        "locations": [_location(source.file, source.line, source.column)],
+        "locations": [location(source.file, source.line, column=source.column)],
     }
     related = _related(finding.evidence)
     if related is not None:
@@ -114,26 +114,7 @@ def _related(evidence: tuple[Evidence, ...]) -> dict[str, Any] | None:
     """The line of the log that names the cause."""
     if not evidence or evidence[0].file is None:
         return None
-    location = _location(evidence[0].file, evidence[0].line, None)
-    location["id"] = 1
-    location["message"] = {"text": "the line of the log that names the cause"}
-    return location
-
-
-def _location(file: str, line: int | None, column: int | None) -> dict[str, Any]:
-    physical: dict[str, Any] = {"artifactLocation": {"uri": _uri(file)}}
-    if line is not None and line > 0:
-        region = {"startLine": line}
-        if column is not None and column > 0:
-            region["startColumn"] = column
-        physical["region"] = region
-    return {"physicalLocation": physical}
-
-
-def _uri(file: str) -> str:
-    """A path as a URI reference (RFC 3986): an absolute one as a file's, another one as it is."""
-    path = quote(one_line(file).replace("\\", "/"), safe="/")
-    if path.startswith("/"):
-        return f"file://{path}"
-    # A colon in the first segment would make it a scheme; `quote` has replaced it.
-    return path
+    related = location(evidence[0].file, evidence[0].line)
+    related["id"] = 1
+    related["message"] = {"text": "the line of the log that names the cause"}
+    return related

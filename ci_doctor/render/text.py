@@ -6,13 +6,15 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from ci_doctor.model.finding import Evidence, Finding, Severity
-from ci_doctor.model.outcome import Attachment, Attempt, Failure
+from ci_doctor.model.outcome import Attachment, Failure
 from ci_doctor.model.report import Report
 from ci_doctor.model.table import Table
+from ci_doctor.render.attempt_lines import attempt_lines
 from ci_doctor.render.diagnosis_screen import diagnosis_blocks
 from ci_doctor.render.formatting import duration, place
 from ci_doctor.render.headline import Headline, Tone, headline, symbol, tone, worst_first
-from ci_doctor.render.layout import clip, pad, widest, wrap
+from ci_doctor.render.layout import clip, widest, wrap
+from ci_doctor.render.lint_screen import is_lint, lint_blocks
 from ci_doctor.render.remedies import is_advice
 from ci_doctor.render.safe_text import cleaned, one_line
 from ci_doctor.render.styled_terminal import StyledTerminal
@@ -24,9 +26,6 @@ _SEVERITIES = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE:
 _EVIDENCE_SHOWN = 4
 _EXCERPT_LINES = 10
 _EXCERPT_CELLS = 400  # of one line: four to six rows of a terminal
-_ATTEMPTS_SHOWN = 20
-_PASSED = ("✓", "green")
-_NOT_PASSED = ("✗", "red")
 
 
 def render(report: Report, *, width: int = 80, colour: bool = False) -> str:
@@ -56,6 +55,9 @@ def _blocks(report: Report, terminal: StyledTerminal) -> Iterator[list[str]]:
     else:
         yield _head(report, terminal)
         yield from _tables(report, terminal, asides=False)
+    if is_lint(report):
+        yield from lint_blocks(report, terminal)
+        findings = []
     for finding in findings:
         yield _finding(finding, terminal)
     if not diagnosed:
@@ -77,7 +79,7 @@ def _tables(report: Report, terminal: StyledTerminal, *, asides: bool) -> Iterat
 def _circumstances(report: Report, terminal: StyledTerminal) -> Iterator[list[str]]:
     """What was tried, what lies in files, and how to do it again."""
     if report.attempts:
-        yield _attempts(report.attempts, terminal)
+        yield attempt_lines(report.attempts, terminal)
     if report.attachments:
         yield _attachments(report.attachments, terminal)
     if report.reproduce is not None:
@@ -233,46 +235,6 @@ def _below(lines: list[str], indent: str) -> list[str]:
         whole = indent + line
         indented.append(whole.rstrip())
     return indented
-
-
-def _attempts(attempts: tuple[Attempt, ...], terminal: StyledTerminal) -> list[str]:
-    """The attempts in columns, the earliest first, and how many are not shown."""
-    shown = attempts[:_ATTEMPTS_SHOWN]
-    names = []
-    times = []
-    for attempt in shown:
-        names.append(one_line(attempt.name))
-        times.append(duration(attempt.duration_s))
-    name_cells = widest(names)
-    time_cells = widest(times)
-    lines = [terminal.bold("Attempts")]
-    for attempt, name, time in zip(shown, names, times, strict=True):
-        padded = pad(name, name_cells)
-        # A duration is ASCII: a character of it is a cell.
-        right = time.rjust(time_cells)
-        head = f"{padded}  {right}  "
-        lines += _attempt(attempt, head, terminal)
-    missing = len(attempts) - len(shown)
-    if missing:
-        note = f"  … and {missing} more in report.json"
-        lines.append(terminal.dim(note))
-    return lines
-
-
-def _attempt(attempt: Attempt, head: str, terminal: StyledTerminal) -> list[str]:
-    """One attempt, its outcome wrapped beside `head`; the log only of one that did not pass."""
-    mark, style = _PASSED if attempt.ok else _NOT_PASSED
-    outcome = one_line(attempt.outcome)
-    start = f"  {mark} {head}"
-    column = " " * widest([start])
-    first, *more = wrap(outcome, terminal.width, first=start, rest=column)
-    painted = terminal.paint(mark, style)
-    after_mark = first[3:]
-    lines = [f"  {painted}{after_mark}", *more]
-    if attempt.log and not attempt.ok:
-        log = terminal.path(attempt.log)
-        lines.append(column + log)
-    return lines
 
 
 def _attachments(attachments: tuple[Attachment, ...], terminal: StyledTerminal) -> list[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, TextIO
 if TYPE_CHECKING:
     from ci_doctor.model.report import Report
 
-PrintedForm = Literal["text", "json", "sarif"]
+PrintedForm = Literal["text", "json", "sarif", "github"]
 
 
 def print_report(
@@ -32,6 +32,10 @@ def print_report(
         from ci_doctor.render import sarif
 
         write_data(stream, sarif.render(report))
+    elif form == "github":
+        from ci_doctor.render import lint_annotations
+
+        write_data(stream, lint_annotations.render(report))
     else:
         from ci_doctor.session.log_stream import print_framed
 

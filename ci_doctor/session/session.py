@@ -35,7 +35,7 @@ class Session:
     def __init__(self, invocation: Invocation) -> None:
         self.invocation = invocation
         self.as_json = False
-        self.as_sarif = False
+        self.form: PrintedForm = "text"  # unless `as_json`
         self.junit: str | None = None  # a JunitForm; None for the usual one
         self.named_directory: Path | None = None
         self.has_group = False  # a hook has begun a group of the CI's log
@@ -244,7 +244,7 @@ class Session:
     def _shown(self, report: "Report", *, on_stdout: bool, text: str | None) -> "Report":
         """`report` as it was printed; changed, in its directory too, if that was not possible."""
         stream = sys.stderr
-        is_for_stdout = on_stdout or self.as_json or self.as_sarif
+        is_for_stdout = on_stdout or self.as_json or self.form != "text"
         if is_for_stdout:
             stream = sys.stdout
         if stream is None and is_for_stdout:
@@ -288,11 +288,7 @@ class Session:
         return changed
 
     def _print(self, report: "Report", stream: TextIO, text: str | None) -> None:
-        form: PrintedForm = "text"
-        if self.as_json:
-            form = "json"
-        elif self.as_sarif:
-            form = "sarif"
+        form: PrintedForm = "json" if self.as_json else self.form
         if text is not None:
             # The report is redacted already, this text is not.
             text = self.redactor.without_values(text)

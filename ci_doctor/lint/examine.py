@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. One file by the readers of its kind, with the scripts that stand in it."""
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from ci_doctor.lint.source_kind import SourceKind, shell_of
+from ci_doctor.lint.reading import FileReading, Readers, ReadText
+from ci_doctor.lint.shell.shell_source import ShellSource
+from ci_doctor.lint.unreadable import Unreadable
+from ci_doctor.lint.violation import Violation
+
+
+class Role(StrEnum):
+    """What a file is in CI; it decides the rules that look at it."""
+
+    SCRIPT = "scripts"
+    PIPELINE = "pipelines"
+    GATE = "gates"
+    OTHER = "other files"
+
+
+class Examination(Struct, frozen=True, kw_only=True):
+    """What the rules say of one file. embedded: how many scripts stand in it."""
+
+    role: Role
+    violations: tuple[Violation, ...] = ()
+    unreadable: tuple[Unreadable, ...] = ()
+    embedded: int = 0
+
+
+def examine(file: str, text: str, kind: SourceKind, readers: Readers, read: ReadText) -> Examination:
+    """The violations of `file` by the rules of single files.
+
+    read: gives the text of another file of the repository, which a script may source.
+    """
+    match kind:
+        case SourceKind.SHELL:
+            return _examination(Role.SCRIPT, readers.shell(_script(file, text), read))
+        case SourceKind.YAML:
+            pipeline = readers.pipeline(file, text)
+            if pipeline is not None:
+                return _with_scripts(pipeline, readers, read)
+        case SourceKind.PYTHON:
+            gate = readers.python(file, text)
+            if gate is not None:
+                return _examination(Role.GATE, gate)
+        # Rules over several files alone look at these.
+        case SourceKind.TOML | SourceKind.DOCKERFILE:
+            pass
+    return Examination(role=Role.OTHER)
+
+
+def _script(file: str, text: str) -> ShellSource:
+    # `#!/bin/bash -e`: the kernel hands one option on, with all its letters.
+    words = text[:256].partition("\n")[0].split()
+    options = words[1:] if words and words[0].startswith("#!") else []
+    errexit = any(word.startswith("-") and "e" in word for word in options if "S" not in word)
+    return ShellSource(file=file, text=text, shell=shell_of(file, text), errexit=errexit)
+
+
+def _with_scripts(pipeline: FileReading, readers: Readers, read: ReadText) -> Examination:
+    violations = list(pipeline.violations)
+    unreadable = list(pipeline.unreadable)
+    for script in pipeline.scripts:
+        reading = readers.shell(script, read)
+        violations += reading.violations
+        unreadable += reading.unreadable
+    return Examination(
+        role=Role.PIPELINE,
+        violations=tuple(violations),
+        unreadable=tuple(unreadable),
+        embedded=len(pipeline.scripts),
+    )
+
+
+def _examination(role: Role, reading: FileReading) -> Examination:
+    return Examination(role=role, violations=reading.violations, unreadable=reading.unreadable)

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. From a run of lint to the verdict, the findings and the facts."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from ci_doctor.lint.baseline import LintBaseline
+from ci_doctor.lint.examine import Role
+from ci_doctor.lint.findings import count_of, findings_of, severity_of, stale_finding
+from ci_doctor.lint.lint_run import LintRequest, LintRun
+from ci_doctor.lint.violation import Violation
+from ci_doctor.model.facts.lint import (
+    LintBaselineFacts,
+    LintFacts,
+    LintFixFacts,
+    LintSinceFacts,
+    UnreadableFact,
+)
+from ci_doctor.model.finding import Severity
+from ci_doctor.model.outcome import Case, CaseOutcome, Outcome
+from ci_doctor.model.verdict import Verdict
+from ci_doctor.render.formatting import amount
+
+_LOOKED_FOR: Final = (
+    "*.sh, *.bash, programs with a shebang of a shell, *.yml, *.yaml, *.py, *.toml, Dockerfile"
+)
+_MOST_UNREADABLE: Final = 500
+
+
+def outcome_of(ran: LintRun, request: LintRequest, fix: LintFixFacts | None = None) -> Outcome:
+    """The outcome of `ran`, which answers `request`; `fix` is what was mended before it."""
+    violations = ran.selection.violations
+    findings = findings_of(violations)
+    facts = _facts(ran, request, len(findings), fix)
+    stale = ran.selection.stale
+    if stale and request.baseline_file is not None:
+        findings = (*findings, stale_finding(request.baseline_file, stale))
+    return Outcome(
+        verdict=_verdict(ran, facts),
+        summary=_summary(ran, facts),
+        findings=findings,
+        facts=facts,
+        cases=tuple(_cases(ran, violations)),
+    )
+
+
+def dry_run_outcome(ran: LintRun, request: LintRequest, fix: LintFixFacts) -> Outcome:
+    """What `--fix --dry-run` would do. Nothing is judged."""
+    reported = len(ran.selection.violations)
+    facts = _facts(ran, request, reported, fix)
+    return Outcome(verdict=None, summary=fix_summary(fix), facts=facts)
+
+
+def baseline_outcome(baseline: LintBaseline, file: str) -> Outcome:
+    """What `--write-baseline` has written. Nothing is judged."""
+    count = sum(entry.count for entry in baseline.entries)
+    files = len({entry.file for entry in baseline.entries})
+    return Outcome(
+        verdict=None,
+        summary=f"{file}: {amount(count, 'violation')} in {amount(files, 'file')}; lint reports none of them "
+        "from now on",
+    )
+
+
+def _verdict(ran: LintRun, facts: LintFacts) -> Verdict:
+    if not ran.judgement.files and not _is_nothing_changed(ran):
+        return Verdict.VOID
+    return Verdict.FAILED if facts.errors else Verdict.PASS
+
+
+def _is_nothing_changed(ran: LintRun) -> bool:
+    """Whether git says that no file which lint reads has changed: an answer, and no lack of one."""
+    return ran.changes is not None and not ran.judgement.unreadable
+
+
+def fix_summary(fix: LintFixFacts) -> str:
+    """What was mended, or would be, without a full stop."""
+    verb = "would mend" if fix.is_dry_run else "mended"
+    count = sum(fix.files.values())
+    parts = [f"{verb} {amount(count, 'violation')} in {amount(len(fix.files), 'file')}"]
+    if fix.overlapping:
+        parts.append(f"{fix.overlapping} more with the next --fix")
+    for file, reason in fix.refused.items():
+        parts.append(f"{file} stays as it is: {reason}")
+    return "; ".join(parts)
+
+
+def _summary(ran: LintRun, facts: LintFacts) -> str:
+    if not ran.judgement.files:
+        return _nothing(ran)
+    counts = (
+        (facts.errors, "error"),
+        (facts.warnings, "warning"),
+        (facts.notes, "note"),
+    )
+    named = ", ".join(amount(count, noun) for count, noun in counts if count) or "nothing to report"
+    files = len({violation.place.file for violation in ran.selection.violations})
+    where = f" in {amount(files, 'file')}" if files else ""
+    parts = [f"{named}{where}; {_read(facts)}"]
+    unreadable = len({each.file for each in ran.judgement.unreadable})
+    if unreadable:
+        parts.append(f"{amount(unreadable, 'file')} not wholly readable")
+    if ran.selection.known:
+        parts.append(f"{ran.selection.known} known to the baseline")
+    if facts.fix is not None:
+        parts.append(fix_summary(facts.fix))
+    return "; ".join(parts)
+
+
+def _read(facts: LintFacts) -> str:
+    """`read 30 scripts, 9 pipelines with 120 scripts in them`."""
+    parts = []
+    for role, count in facts.lint_files.items():
+        noun = role.removesuffix("s")
+        text = amount(count, noun)
+        if role == Role.PIPELINE and facts.embedded:
+            text += f" with {amount(facts.embedded, 'script')} in them"
+        if count:
+            parts.append(text)
+    return f"read {', '.join(parts)}"
+
+
+def _nothing(ran: LintRun) -> str:
+    if _is_nothing_changed(ran):
+        return "no file that lint reads has changed"
+    unreadable = ran.judgement.unreadable
+    if unreadable:
+        return f"nothing could be read: {unreadable[0].file}: {unreadable[0].reason}"
+    return f"nothing was read: no file here is one of {_LOOKED_FOR}"
+
+
+def _facts(
+    ran: LintRun, request: LintRequest, reported: int, fix: LintFixFacts | None
+) -> LintFacts:
+    violations = ran.selection.violations
+    since = None
+    if ran.changes is not None and request.since is not None:
+        since = LintSinceFacts(
+            reference=request.since,
+            base=ran.changes.base,
+            changed_files=len(ran.changes.lines),
+        )
+    known = None
+    if request.baseline_file is not None:
+        known = LintBaselineFacts(
+            file=request.baseline_file,
+            known=ran.selection.known,
+            stale=len(ran.selection.stale),
+        )
+    return LintFacts(
+        lint_files=_counts(ran),
+        embedded=sum(each.examination.embedded for each in ran.judgement.files.values()),
+        rules=len(request.rules),
+        unreadable=_unreadable_facts(ran),
+        left_out=_left_out(ran),
+        latin1=sum(each.source.encoding != "utf-8" for each in ran.judgement.files.values()),
+        across_files=ran.judgement.is_whole,
+        silenced=ran.selection.silenced,
+        errors=count_of(violations, Severity.ERROR),
+        warnings=count_of(violations, Severity.WARNING),
+        notes=count_of(violations, Severity.NOTE),
+        unreported=len(violations) - reported,
+        since=since,
+        baseline=known,
+        fix=fix,
+        meanings={each.rule.id: each.rule.rule.meaning for each in violations},
+    )
+
+
+def _counts(ran: LintRun) -> dict[str, int]:
+    """How many files of each role there are, in the order of the roles."""
+    roles = Counter(each.examination.role for each in ran.judgement.files.values())
+    return {role.value: roles[role] for role in Role}
+
+
+def _unreadable_facts(ran: LintRun) -> tuple[UnreadableFact, ...]:
+    shown = ran.judgement.unreadable[:_MOST_UNREADABLE]
+    facts = [UnreadableFact(file=each.file, line=each.line, reason=each.reason) for each in shown]
+    return tuple(facts)
+
+
+def _left_out(ran: LintRun) -> dict[str, int]:
+    tree = ran.tree
+    return {
+        "deleted": tree.missing,
+        "links": tree.links,
+        "not regular": tree.special,
+        "vendored": tree.vendored,
+        "configured": ran.left_out,
+    }
+
+
+def _cases(ran: LintRun, violations: Sequence[Violation]) -> Iterator[Case]:
+    """A case for each file that was read: failed with an error in it."""
+    first: dict[str, Violation] = {}
+    for violation in violations:
+        if severity_of(violation) is Severity.ERROR:
+            first.setdefault(violation.place.file, violation)
+    for file in dict.fromkeys((*ran.judgement.files, *first)):
+        wrong = first.get(file)
+        if wrong is None:
+            yield Case(group="lint", name=file, outcome=CaseOutcome.PASSED)
+            continue
+        message = f"line {wrong.place.line}: {wrong.summary}"
+        yield Case(group="lint", name=file, outcome=CaseOutcome.FAILED, message=message)

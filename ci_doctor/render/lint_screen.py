@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. What lint reports -> lines for a terminal, by file and line."""
+
+from collections.abc import Iterator
+from itertools import groupby
+
+from ci_doctor.model.finding import Evidence, Finding, Severity
+from ci_doctor.model.report import Report
+from ci_doctor.render.formatting import place
+from ci_doctor.render.headline import symbol
+from ci_doctor.render.layout import clip, wrap
+from ci_doctor.render.remedies import is_advice
+from ci_doctor.render.safe_text import one_line
+from ci_doctor.render.styled_terminal import StyledTerminal
+
+_STYLES = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
+_MOST_SHOWN = 200
+_RELATED_SHOWN = 3
+_EXCERPT_LINES = 4
+
+
+def is_lint(report: Report) -> bool:
+    """Whether `report` is one of `ci-doctor lint`."""
+    return "lint_files" in report.facts
+
+
+def lint_blocks(report: Report, terminal: StyledTerminal) -> Iterator[list[str]]:
+    """A block for each file with its findings, the first 200 of them.
+
+    `report` is cleaned (`safe_text.cleaned`), and is one of lint (`is_lint`).
+    """
+    shown = report.findings[:_MOST_SHOWN]
+    for file, findings in groupby(shown, key=_file):
+        lines = [terminal.path(file)] if file else []
+        for finding in findings:
+            lines += _lines(finding, terminal)
+        yield lines
+    rest = len(report.findings) - len(shown)
+    unreported = report.facts.get("unreported")
+    if isinstance(unreported, int):
+        rest += unreported
+    if rest > 0:
+        yield [f"… and {rest} more: --json, or --report-dir DIR"]
+
+
+def _file(finding: Finding) -> str:
+    """The file in which a finding stands; empty for one of no file."""
+    if not finding.evidence or finding.evidence[0].line is None:
+        return ""
+    return one_line(finding.evidence[0].file or "")
+
+
+def _lines(finding: Finding, terminal: StyledTerminal) -> list[str]:
+    """The line number, the sentence, the line as it stands, and what to write instead."""
+    style = _STYLES[finding.severity]
+    first = finding.evidence[0] if finding.evidence else Evidence()
+    number = "" if first.line is None else f"{first.line} "
+    start = f"  {symbol(finding.severity)} {number}"
+    column = " " * len(start)
+    sentence, *more = wrap(one_line(finding.summary), terminal.width, first=start, rest=column)
+    mark = terminal.paint(start.rstrip(), f"bold {style}")
+    lines = [f"{mark} {terminal.bold(sentence[len(start) :])}"]
+    lines += [terminal.bold(line) for line in more]
+    lines += _excerpt(first.excerpt, column, terminal)
+    for each in finding.evidence[1 : _RELATED_SHOWN + 1]:
+        where = place(each)
+        if where is not None:
+            lines.append(f"{column}see {terminal.path(where)}")
+    if finding.remedy:
+        lines += _remedy(finding, finding.remedy, column, terminal)
+    severity = terminal.paint(finding.severity.value, style)
+    lines.append(f"{column}{severity}{terminal.dim(f' · {one_line(finding.rule)}')}")
+    return lines
+
+
+def _excerpt(excerpt: str | None, column: str, terminal: StyledTerminal) -> list[str]:
+    """Each line on one row: it is for finding the place, and not for copying."""
+    lines = []
+    for line in (excerpt or "").strip("\n").split("\n")[:_EXCERPT_LINES]:
+        if line.strip():
+            row = clip(f"{column}│ {line}", terminal.width).rstrip()
+            lines.append(terminal.dim(row))
+    return lines
+
+
+def _remedy(finding: Finding, remedy: str, column: str, terminal: StyledTerminal) -> list[str]:
+    """A sentence is wrapped; code keeps its lines."""
+    label = f"{column}try: "
+    if is_advice(finding):
+        return wrap(one_line(remedy), terminal.width, first=label, rest=" " * len(label))
+    first, *more = remedy.strip("\n").split("\n")
+    below = [f"{' ' * len(label)}{line}".rstrip() for line in more]
+    return [f"{label}{first}", *below]

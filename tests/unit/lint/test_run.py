@@ -1,0 +1,385 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run reads, and what it reports of it: real files, real git, readers with one rule each."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ci_doctor.errors import UsageError
+from ci_doctor.lint.baseline import baseline_of
+from ci_doctor.lint.lint_run import LintRequest, LintRun
+from ci_doctor.lint.rules import OWN_RULES
+from ci_doctor.lint.run import run
+from ci_doctor.lint.settings import LintSettings, PathSettings
+from ci_doctor.model.finding import Severity
+from tests.support.git_repository import commit, git, make_repository
+from tests.support.stand_in_readers import IDS, READERS
+
+ALL_IDS = (*IDS, *(rule.id for rule in OWN_RULES))
+
+
+def lint(directory: Path, *names: str, **changes: Any) -> LintRun:
+    request = LintRequest(
+        names=names,
+        cwd=directory,
+        rules=ALL_IDS,
+        readers=lambda _tree, _texts: READERS,
+        **changes,
+    )
+    return run(request, lambda _step: None)
+
+
+def reported(ran: LintRun) -> list[tuple[str, str, int]]:
+    """Rule, file and line of each violation."""
+    return [(each.rule.id, each.place.file, each.place.line) for each in ran.selection.violations]
+
+
+BAD = "#!/bin/bash\necho evil\n"
+
+
+# --- what is read ---
+
+
+def test_a_repository_is_read_from_its_root_with_each_kind_by_its_rules(tmp_path: Path) -> None:
+    files = {
+        "run.sh": BAD,
+        "tools/hook": "#!/usr/bin/env -S bash -e\necho evil\n",
+        ".buildkite/pipeline.yml": "steps:\n- label: late\n  command: echo evil\n",
+        "values.yaml": "late: 1\n",
+        "ci/gate.py": "slow = 1\n",
+        "src/model.py": "slow = 1\n",
+        "notes.md": "evil\n",
+    }
+    make_repository(tmp_path, files)
+
+    ran = lint(tmp_path / "src")
+
+    assert reported(ran) == [
+        ("pipeline/late-step", ".buildkite/pipeline.yml", 2),
+        ("shell/bad-word", ".buildkite/pipeline.yml", 3),
+        ("gate/slow-gate", "ci/gate.py", 1),
+        ("shell/bad-word", "run.sh", 2),
+        ("shell/bad-word", "tools/hook", 2),
+    ]
+
+
+def test_untracked_files_are_read_and_ignored_ones_are_not_unless_named(tmp_path: Path) -> None:
+    make_repository(tmp_path, {".gitignore": "out/\n"})
+    for name in ("new.sh", "out/made.sh"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(BAD)
+
+    assert [file for _, file, _ in reported(lint(tmp_path))] == ["new.sh"]
+    assert [file for _, file, _ in reported(lint(tmp_path, "out"))] == ["out/made.sh"]
+
+
+def test_a_directory_outside_of_any_repository_is_walked(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "run.sh").write_text(BAD)
+
+    ran = lint(tmp_path, "a")
+
+    assert reported(ran) == [("shell/bad-word", "run.sh", 2)]
+    assert not ran.scope.is_repository
+
+
+@pytest.mark.parametrize("folder", ["third_party", "node_modules", "lib/site-packages"])
+def test_files_of_other_projects_are_left_out_unless_named(folder: str, tmp_path: Path) -> None:
+    make_repository(tmp_path, {f"{folder}/run.sh": BAD, "x.sh": "true\n"})
+
+    assert reported(lint(tmp_path)) == []
+    assert lint(tmp_path).tree.vendored == 1
+    assert reported(lint(tmp_path, folder)) == [("shell/bad-word", f"{folder}/run.sh", 2)]
+
+
+def test_a_path_that_does_not_exist_is_a_usage_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="missing.sh does not exist"):
+        lint(tmp_path, "missing.sh")
+
+
+def test_paths_of_two_repositories_are_a_usage_error(tmp_path: Path) -> None:
+    make_repository(tmp_path / "a", {"x.sh": BAD})
+    make_repository(tmp_path / "b", {"x.sh": BAD})
+
+    with pytest.raises(UsageError, match="does not lie in"):
+        lint(tmp_path, "a/x.sh", "b/x.sh")
+
+
+# --- a tree that nobody can trust ---
+
+
+def test_links_pipes_and_deleted_files_are_counted_and_never_opened(tmp_path: Path) -> None:
+    outside = tmp_path / "outside.sh"
+    outside.write_text(BAD)
+    tree = make_repository(
+        tmp_path / "tree", {"gone.sh": BAD, "folder.sh/x": "", "ok.sh": "true\n"}
+    )
+    (tree / "gone.sh").unlink()
+    (tree / "out.sh").symlink_to(outside)
+    (tree / "root").symlink_to("/")
+    os.mkfifo(tree / "pipe.sh")
+
+    in_git = lint(tree)
+    git(tree, "init", "--quiet", "--bare", "--", str(tmp_path / "elsewhere"))
+    (tree / ".git").rename(tmp_path / "away")
+    walked = lint(tree)
+
+    for ran in (in_git, walked):
+        assert reported(ran) == []
+        assert list(ran.judgement.files) == ["ok.sh"]
+    assert (in_git.tree.links, in_git.tree.missing) == (2, 1)
+    # git does not list a pipe.
+    assert walked.tree.special == 1
+
+
+def test_a_sourced_file_outside_of_the_root_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "secret.sh").write_text(BAD)
+    tree = make_repository(
+        tmp_path / "tree", {"run.sh": "source ../secret.sh\nsource lib.sh\nsource inner.sh\n"}
+    )
+    (tree / "lib.sh").symlink_to(tmp_path / "secret.sh")
+
+    assert reported(lint(tree)) == []
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(b"echo caf\xe9 evil\n", id="latin-1"),
+        pytest.param(b"\xef\xbb\xbfecho evil\n", id="byte-order-mark"),
+        pytest.param(b"echo evil\r\n", id="crlf"),
+        pytest.param(b"echo \x1b[31m evil", id="escape-and-no-line-end"),
+    ],
+)
+def test_odd_bytes_are_read_all_the_same(content: bytes, tmp_path: Path) -> None:
+    make_repository(tmp_path, {"other.sh": "true\n"})
+    (tmp_path / "run.sh").write_bytes(content)
+
+    assert reported(lint(tmp_path)) == [("shell/bad-word", "run.sh", 1)]
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [(b"#!/bin/sh\necho \0 evil\n", 2), ("echo evil\n".encode("utf-16"), 1), (b"echo\nif true\n", 3)],
+)
+def test_what_cannot_be_read_is_a_finding_and_not_clean(
+    content: bytes, line: int, tmp_path: Path
+) -> None:
+    make_repository(tmp_path, {"other.sh": "true\n"})
+    (tmp_path / "run.sh").write_bytes(content)
+
+    ran = lint(tmp_path)
+
+    assert reported(ran) == [("lint/unreadable", "run.sh", line)]
+    assert len(ran.judgement.unreadable) == 1
+
+
+def test_names_that_are_no_text_are_read(tmp_path: Path) -> None:
+    make_repository(tmp_path, {"a b\nc.sh": BAD, "$(touch x).sh": BAD, "-rf.sh": BAD})
+    (tmp_path / os.fsdecode(b"\xff.sh")).write_text(BAD)
+
+    assert len(reported(lint(tmp_path))) == 4
+
+
+def test_one_line_of_a_megabyte_and_many_lines_are_read_in_one_pass(tmp_path: Path) -> None:
+    long = "x" * 1_000_000 + " evil # ci-doctor: ignore[shell/bad-word] it is long\n"
+    many = "true # ci-doctor: ignore[shell/bad-word] none\n" * 20_000
+    make_repository(tmp_path, {"long.sh": long, "many.sh": many})
+
+    ran = lint(tmp_path)
+
+    assert ran.selection.silenced == 1
+    assert len(reported(ran)) == 20_000
+
+
+# --- comments ---
+
+
+def silenced(tmp_path: Path, text: str, name: str = "run.sh") -> list[str]:
+    make_repository(tmp_path, {name: text})
+    return [rule for rule, _, _ in reported(lint(tmp_path))]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "echo evil  # ci-doctor: ignore[shell/bad-word] a test of words\n",
+        "# ci-doctor: ignore[shell/bad-word] a test of words\necho evil\n",
+        "# ci-doctor: ignore[shell/bad-word] a test of words\n# that goes on here\necho evil\n",
+        "# ci-doctor: ignore[shell/bad-word]: with a colon\necho good \\\n  evil\n",
+        "echo evil \\\n  good  # ci-doctor: ignore[shell/bad-word] at its end\n",
+    ],
+)
+def test_a_comment_silences_its_statement(text: str, tmp_path: Path) -> None:
+    assert silenced(tmp_path, text) == []
+
+
+def test_a_comment_silences_several_rules_in_a_pipeline(tmp_path: Path) -> None:
+    text = (
+        "steps:\n# ci-doctor: ignore[shell/bad-word, pipeline/late-step] both are meant\n"
+        "- command: echo late evil\n"
+    )
+
+    assert silenced(tmp_path, text, "p.yml") == []
+
+
+def test_a_comment_silences_nothing_elsewhere(tmp_path: Path) -> None:
+    text = "echo good  # ci-doctor: ignore[shell/bad-word] here\necho evil\n"
+
+    assert silenced(tmp_path, text) == ["lint/unused-ignore", "shell/bad-word"]
+
+
+def test_a_comment_without_a_reason_has_no_effect(tmp_path: Path) -> None:
+    text = "echo evil  # ci-doctor: ignore[shell/bad-word]\n"
+
+    assert silenced(tmp_path, text) == ["lint/ignore-without-reason", "shell/bad-word"]
+
+
+def test_a_comment_with_a_mistyped_rule_names_the_near_one(tmp_path: Path) -> None:
+    make_repository(tmp_path, {"x.sh": "true  # ci-doctor: ignore[shell/bad-wort] mistyped\n"})
+
+    (violation,) = lint(tmp_path).selection.violations
+
+    assert violation.rule.id == "lint/unknown-rule"
+    assert violation.remedy == "did you mean `shell/bad-word`?"
+
+
+def test_a_string_of_a_python_program_is_no_comment(tmp_path: Path) -> None:
+    text = '"""Write\n\n    # ci-doctor: ignore[nothing]\n"""\nslow = 1  # ci-doctor: ignore[gate/slow-gate] it is\n'
+
+    assert silenced(tmp_path, text, "ci/gate.py") == []
+
+
+def test_a_comment_is_not_called_unused_if_its_rules_did_not_see_the_whole_file(
+    tmp_path: Path,
+) -> None:
+    text = "if true\necho  # ci-doctor: ignore[shell/bad-word] who knows\n"
+
+    assert silenced(tmp_path, text) == ["lint/unreadable"]
+
+
+# --- settings ---
+
+
+def test_settings_leave_rules_out_everywhere_or_by_path_and_change_severities(
+    tmp_path: Path,
+) -> None:
+    make_repository(tmp_path, {"old/run.sh": BAD, "run.sh": BAD, "p.yml": "steps: late\n"})
+    settings = LintSettings(
+        ignore=("pipeline/*",),
+        severity={"shell/bad-word": Severity.NOTE},
+        paths=(PathSettings(match=("old/**",), ignore=("shell/bad-word",)),),
+    )
+
+    (violation,) = lint(tmp_path, settings=settings).selection.violations
+
+    assert (violation.place.file, violation.severity) == ("run.sh", Severity.NOTE)
+
+
+def test_a_path_with_all_rules_left_out_is_not_even_read(tmp_path: Path) -> None:
+    make_repository(tmp_path, {"old/run.sh": BAD, "run.sh": "true\n"})
+    settings = LintSettings(paths=(PathSettings(match=("old/**",), ignore=("*",)),))
+
+    ran = lint(tmp_path, settings=settings)
+
+    assert list(ran.judgement.files) == ["run.sh"]
+    assert ran.left_out == 1
+
+
+# --- changed lines ---
+
+
+def test_since_reports_changed_lines_of_all_that_is_not_committed_to_the_base(
+    tmp_path: Path,
+) -> None:
+    lines = [f"line {number}" for number in range(1, 9)]
+    make_repository(tmp_path, {"old.sh": "echo evil\n", "moved.sh": "\n".join([*lines, "evil", ""])})
+    git(tmp_path, "switch", "--quiet", "-c", "work")
+    git(tmp_path, "mv", "moved.sh", "new name.sh")
+    lines[2] = "evil too"
+    commit(tmp_path, {"new name.sh": "\n".join([*lines, "evil", ""])})
+    (tmp_path / "untracked.sh").write_text("echo evil\n")
+    (tmp_path / "old.sh").write_text("echo evil\nevil\n")
+
+    assert reported(lint(tmp_path, since="main")) == [
+        ("shell/bad-word", "new name.sh", 3),
+        ("shell/bad-word", "old.sh", 2),
+        ("shell/bad-word", "untracked.sh", 1),
+    ]
+
+
+def test_since_reports_an_unchanged_line_whose_cause_has_changed(tmp_path: Path) -> None:
+    files = {"lib.sh": "echo fine\n", "caller.sh": "source lib.sh\n", "apart.sh": "echo evil\n"}
+    make_repository(tmp_path, files)
+    (tmp_path / "lib.sh").write_text("echo evil\n")
+
+    ran = lint(tmp_path, since="HEAD")
+
+    assert reported(ran) == [("shell/bad-word", "caller.sh", 1), ("shell/bad-word", "lib.sh", 1)]
+    assert "apart.sh" not in ran.judgement.files
+
+
+def test_since_reports_a_contradiction_with_a_changed_line(tmp_path: Path) -> None:
+    make_repository(tmp_path, {"a.sh": "VALUE=1\n", "b.sh": "VALUE=1\nevil\n"})
+    (tmp_path / "a.sh").write_text("VALUE=2\n")
+
+    assert reported(lint(tmp_path, since="HEAD")) == [("config/two-values", "b.sh", 1)]
+
+
+def test_since_an_unknown_commit_is_a_usage_error(tmp_path: Path) -> None:
+    make_repository(tmp_path, {"x.sh": BAD})
+
+    with pytest.raises(UsageError, match="no commit --output=x"):
+        lint(tmp_path, since="--output=x")
+    assert not (tmp_path / "x").exists()
+
+
+def test_since_a_history_without_a_common_commit_is_a_usage_error(tmp_path: Path) -> None:
+    make_repository(tmp_path, {"x.sh": BAD})
+    git(tmp_path, "switch", "--quiet", "--orphan", "other")
+    commit(tmp_path, {"y.sh": BAD})
+
+    with pytest.raises(UsageError, match="no common commit"):
+        lint(tmp_path, since="main")
+
+
+# --- several files ---
+
+
+def test_rules_over_several_files_see_all_of_them_and_report_on_the_paths(tmp_path: Path) -> None:
+    files = {"a/x.sh": "VALUE=1\n", "b/y.sh": "VALUE=2\n", "c/z.sh": "VALUE=3\n", "d/n.sh": "\n"}
+    make_repository(tmp_path, files)
+
+    assert reported(lint(tmp_path, "b")) == [("config/two-values", "b/y.sh", 1)]
+    assert reported(lint(tmp_path, "d")) == []
+    # A hook with single files compares nothing that it does not see.
+    assert reported(lint(tmp_path, "b/y.sh")) == []
+
+
+# --- baseline ---
+
+
+def test_a_baseline_holds_when_lines_move_and_reports_what_is_new_or_gone(tmp_path: Path) -> None:
+    make_repository(tmp_path, {"run.sh": "echo evil\n", "two.sh": "evil\nevil\n"})
+    baseline = baseline_of(lint(tmp_path).selection.violations)
+    (tmp_path / "run.sh").write_text("true\n\n    echo   evil\necho evil again\n")
+    (tmp_path / "two.sh").write_text("evil\n")
+
+    ran = lint(tmp_path, baseline=baseline)
+
+    assert reported(ran) == [("shell/bad-word", "run.sh", 4)]
+    assert ran.selection.known == 2
+    assert [(entry.file, entry.count) for entry in ran.selection.stale] == [("two.sh", 2)]
+
+
+def test_an_entry_of_a_file_that_was_not_looked_at_is_not_stale(tmp_path: Path) -> None:
+    make_repository(tmp_path, {"run.sh": BAD, "other.sh": "true\n"})
+    baseline = baseline_of(lint(tmp_path).selection.violations)
+    (tmp_path / "run.sh").write_text("true\n")
+
+    assert lint(tmp_path, "other.sh", baseline=baseline).selection.stale == ()
+    assert lint(tmp_path, since="HEAD", baseline=baseline).selection.stale == ()
+    (tmp_path / "run.sh").unlink()
+    assert len(lint(tmp_path, baseline=baseline).selection.stale) == 1
