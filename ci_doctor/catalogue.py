@@ -10,6 +10,7 @@ from ci_doctor.environment import rules as environment
 from ci_doctor.finished_job import rules as finished_job
 from ci_doctor.history import rules as history
 from ci_doctor.imports import rules as imports
+from ci_doctor.lint import rules as lint
 from ci_doctor.model.rule import Rule
 from ci_doctor.preload import rules as preload
 from ci_doctor.pytest_runs import rules as pytest_runs
@@ -34,6 +35,7 @@ _ROOMS: tuple[tuple[Rule, ...], ...] = (
     build.RULES,
     history.RULES,
     caches.RULES,
+    lint.RULES,
     session.RULES,
 )
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads rules: what a rule, a verdict, an exit code or an error message means, and what to do."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from ci_doctor.catalogue import all_rules
@@ -9,12 +9,14 @@ from ci_doctor.diagnosis.explained import explain_log_rule, explain_text, log_ru
 from ci_doctor.diagnosis.import_race import import_race_sign, is_import_race
 from ci_doctor.errors import UsageError
 from ci_doctor.imports import rules as imports
+from ci_doctor.lint.lint_rule import Example
+from ci_doctor.lint.rules import LINT_RULES
 from ci_doctor.model.facts.explain import ExplainFacts
 from ci_doctor.model.meaning import Meaning
 from ci_doctor.model.meanings import EXIT_CODES, VERDICTS
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.suggestion import nearest
-from ci_doctor.model.table import text_table
+from ci_doctor.model.table import Table, text_table
 
 _NOTHING = "Nothing."
 
@@ -36,9 +38,23 @@ def explain(word: str, own_rules: Callable[[], tuple[Path, ...]] = tuple) -> Out
     return Outcome(
         verdict=None,
         summary=f"{word}: {meaning.meaning}",
-        tables=(text_table("What to do", (meaning.remedy,)),),
+        tables=(text_table("What to do", (meaning.remedy,)), *_examples(word)),
         facts=ExplainFacts(meaning=meaning.meaning, remedy=meaning.remedy),
     )
+
+
+def _examples(word: str) -> tuple[Table, ...]:
+    """The first example that a rule of lint reports, and the first that it does not."""
+    for rule in LINT_RULES:
+        if rule.id == word:
+            return (*_listing("Reported", rule.bad[0]), *_listing("Not reported", rule.good[0]))
+    return ()
+
+
+def _listing(title: str, files: tuple[Example, ...]) -> Iterator[Table]:
+    for file in files:
+        lines = file.text.rstrip("\n").split("\n")
+        yield text_table(f"{title}: {file.file}", tuple(lines))
 
 
 def _with_probe(error: str, remedy: str) -> str:

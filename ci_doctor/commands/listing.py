@@ -11,6 +11,10 @@ COMMANDS = {
     ),
     "env": ("Prepare", "Record what may decide a result, and name what changed."),
     "config": ("Prepare", "Print every configuration value and its origin."),
+    "lint": (
+        "Prepare",
+        "Name what in scripts, pipelines and gates will break a job, before it runs.",
+    ),
     "preload": (
         "Prepare",
         "Plan, install, show, verify or remove the preload shims of interpreters.",

@@ -25,6 +25,7 @@ SECTIONS = (
     "exit-codes",
     "history",
     "import-race",
+    "lint",
     "restart-check",
     "services",
     "setup-env",

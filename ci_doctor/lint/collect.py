@@ -17,7 +17,7 @@ from ci_doctor.lint.source_kind import (
     kind_by_name,
     may_be_program,
 )
-from ci_doctor.lint.source_tree import WHOLE, LintScope, SourcePath, SourceTree
+from ci_doctor.lint.source_tree import WHOLE, LintScope, LintTree, SourcePath
 
 # What others wrote and this repository only keeps.
 VENDORED: Final = frozenset(
@@ -26,7 +26,7 @@ VENDORED: Final = frozenset(
 _SHEBANG_BYTES: Final = 128  # what the kernel itself looked at for long (BINPRM_BUF_SIZE)
 
 
-def collect(scope: LintScope, changed: Collection[str] | None = None) -> SourceTree:
+def collect(scope: LintScope, changed: Collection[str] | None = None) -> LintTree:
     """The files below the paths of `scope`.
 
     changed: if it is given, no other file is opened to learn its kind. Raises InfraError if git
@@ -50,7 +50,7 @@ def collect(scope: LintScope, changed: Collection[str] | None = None) -> SourceT
         if reason is not None:
             left_out[reason] += 1
     listed = partial(_repository_files, scope.root) if scope.is_repository else None
-    return SourceTree(
+    return LintTree(
         root=scope.root, listed=listed, files=tuple(files), evidence=tuple(evidence), **left_out
     )
 

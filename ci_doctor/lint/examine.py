@@ -5,14 +5,14 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from ci_doctor.lint.source_kind import SourceKind, shell_of
 from ci_doctor.lint.reading import FileReading, Readers, ReadText
 from ci_doctor.lint.shell.shell_source import ShellSource
+from ci_doctor.lint.source_kind import SourceKind, shell_of
 from ci_doctor.lint.unreadable import Unreadable
 from ci_doctor.lint.violation import Violation
 
 
-class Role(StrEnum):
+class CiRole(StrEnum):
     """What a file is in CI; it decides the rules that look at it."""
 
     SCRIPT = "scripts"
@@ -21,23 +21,25 @@ class Role(StrEnum):
     OTHER = "other files"
 
 
-class Examination(Struct, frozen=True, kw_only=True):
+class FileExamination(Struct, frozen=True, kw_only=True):
     """What the rules say of one file. embedded: how many scripts stand in it."""
 
-    role: Role
+    role: CiRole
     violations: tuple[Violation, ...] = ()
     unreadable: tuple[Unreadable, ...] = ()
     embedded: int = 0
 
 
-def examine(file: str, text: str, kind: SourceKind, readers: Readers, read: ReadText) -> Examination:
+def examine(
+    file: str, text: str, kind: SourceKind, readers: Readers, read: ReadText
+) -> FileExamination:
     """The violations of `file` by the rules of single files.
 
     read: gives the text of another file of the repository, which a script may source.
     """
     match kind:
         case SourceKind.SHELL:
-            return _examination(Role.SCRIPT, readers.shell(_script(file, text), read))
+            return _examination(CiRole.SCRIPT, readers.shell(_script(file, text), read))
         case SourceKind.YAML:
             pipeline = readers.pipeline(file, text)
             if pipeline is not None:
@@ -45,11 +47,11 @@ def examine(file: str, text: str, kind: SourceKind, readers: Readers, read: Read
         case SourceKind.PYTHON:
             gate = readers.python(file, text)
             if gate is not None:
-                return _examination(Role.GATE, gate)
+                return _examination(CiRole.GATE, gate)
         # Rules over several files alone look at these.
         case SourceKind.TOML | SourceKind.DOCKERFILE:
             pass
-    return Examination(role=Role.OTHER)
+    return FileExamination(role=CiRole.OTHER)
 
 
 def _script(file: str, text: str) -> ShellSource:
@@ -60,20 +62,20 @@ def _script(file: str, text: str) -> ShellSource:
     return ShellSource(file=file, text=text, shell=shell_of(file, text), errexit=errexit)
 
 
-def _with_scripts(pipeline: FileReading, readers: Readers, read: ReadText) -> Examination:
+def _with_scripts(pipeline: FileReading, readers: Readers, read: ReadText) -> FileExamination:
     violations = list(pipeline.violations)
     unreadable = list(pipeline.unreadable)
     for script in pipeline.scripts:
         reading = readers.shell(script, read)
         violations += reading.violations
         unreadable += reading.unreadable
-    return Examination(
-        role=Role.PIPELINE,
+    return FileExamination(
+        role=CiRole.PIPELINE,
         violations=tuple(violations),
         unreadable=tuple(unreadable),
         embedded=len(pipeline.scripts),
     )
 
 
-def _examination(role: Role, reading: FileReading) -> Examination:
-    return Examination(role=role, violations=reading.violations, unreadable=reading.unreadable)
+def _examination(role: CiRole, reading: FileReading) -> FileExamination:
+    return FileExamination(role=role, violations=reading.violations, unreadable=reading.unreadable)

@@ -8,14 +8,14 @@ from msgspec import Struct
 
 from ci_doctor.lint.baseline import LintBaseline
 from ci_doctor.lint.changed_lines import ChangedLines
-from ci_doctor.lint.examine import Examination
-from ci_doctor.lint.source_kind import SourceKind
+from ci_doctor.lint.examine import FileExamination
 from ci_doctor.lint.reading import Readers
 from ci_doctor.lint.repository_texts import RepositoryTexts
 from ci_doctor.lint.selection import Selection
 from ci_doctor.lint.settings import LintSettings
+from ci_doctor.lint.source_kind import SourceKind
 from ci_doctor.lint.source_text import SourceText
-from ci_doctor.lint.source_tree import LintScope, SourceTree
+from ci_doctor.lint.source_tree import LintScope, LintTree
 from ci_doctor.lint.unreadable import Unreadable
 from ci_doctor.lint.violation import Violation
 
@@ -30,7 +30,7 @@ class LintRequest(Struct, frozen=True, kw_only=True):
     names: Sequence[str]
     cwd: Path
     rules: Collection[str]
-    readers: Callable[[SourceTree, RepositoryTexts], Readers]
+    readers: Callable[[LintTree, RepositoryTexts], Readers]
     since: str | None = None
     settings: LintSettings = LintSettings()
     baseline: LintBaseline | None = None
@@ -42,7 +42,7 @@ class JudgedFile(Struct, frozen=True, kw_only=True):
 
     source: SourceText
     kind: SourceKind
-    examination: Examination
+    examination: FileExamination
 
 
 class Judgement(Struct, frozen=True, kw_only=True):
@@ -69,7 +69,7 @@ class LintRun(Struct, frozen=True, kw_only=True):
     """What was read, and what is wrong. `left_out` counts files that the settings leave out."""
 
     scope: LintScope
-    tree: SourceTree
+    tree: LintTree
     left_out: int
     changes: ChangedLines | None
     judgement: Judgement

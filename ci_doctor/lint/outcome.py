@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from ci_doctor.lint.baseline import LintBaseline
-from ci_doctor.lint.examine import Role
+from ci_doctor.lint.examine import CiRole
 from ci_doctor.lint.findings import count_of, findings_of, severity_of, stale_finding
 from ci_doctor.lint.lint_run import LintRequest, LintRun
 from ci_doctor.lint.violation import Violation
@@ -114,7 +114,7 @@ def _read(facts: LintFacts) -> str:
     for role, count in facts.lint_files.items():
         noun = role.removesuffix("s")
         text = amount(count, noun)
-        if role == Role.PIPELINE and facts.embedded:
+        if role == CiRole.PIPELINE and facts.embedded:
             text += f" with {amount(facts.embedded, 'script')} in them"
         if count:
             parts.append(text)
@@ -171,7 +171,7 @@ def _facts(
 def _counts(ran: LintRun) -> dict[str, int]:
     """How many files of each role there are, in the order of the roles."""
     roles = Counter(each.examination.role for each in ran.judgement.files.values())
-    return {role.value: roles[role] for role in Role}
+    return {role.value: roles[role] for role in CiRole}
 
 
 def _unreadable_facts(ran: LintRun) -> tuple[UnreadableFact, ...]:

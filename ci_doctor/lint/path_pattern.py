@@ -2,43 +2,68 @@
 """Pure. Globs over paths: `*` stays in one directory, `**` crosses them."""
 
 import re
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from functools import lru_cache
+
+_ANY = "**"
+_CHOICE = re.compile(r"\{([^{}/]+)\}")
+_MOST_CHOICES = 64
 
 
 def matches(pattern: str, file: str) -> bool:
     """Whether `file` (relative, with `/`) matches `pattern`.
 
-    `vendor/**` is all below a directory, `**/x.sh` a name in any of them. A pattern without a slash
-    is looked for in each directory, as git does it.
+    `vendor/**` is all below a directory, `**/x.sh` a name in any of them, `*.{yml,yaml}` two
+    endings. A pattern without a slash is looked for in each directory, as git does it.
     """
-    return _regex(pattern).fullmatch(file) is not None
+    names = file.split("/")
+    return any(_fits(segments, names) for segments in _alternatives(pattern))
+
+
+def _fits(segments: tuple[str, ...], names: list[str]) -> bool:
+    """Whether `segments` match all of `names`: a set of positions, so that no star is tried twice."""
+    positions = set(_onward(segments, 0))
+    for name in names:
+        reached: set[int] = set()
+        for position in positions:
+            if position == len(segments):
+                continue
+            if segments[position] == _ANY:
+                reached.update(_onward(segments, position))
+            elif fnmatchcase(name, segments[position]):
+                reached.update(_onward(segments, position + 1))
+        positions = reached
+    return len(segments) in positions
+
+
+def _onward(segments: tuple[str, ...], position: int) -> Iterator[int]:
+    """`position`, and those behind it that `**` reaches with no directory at all."""
+    yield position
+    while position < len(segments) and segments[position] == _ANY:
+        position += 1
+        yield position
 
 
 @lru_cache(maxsize=256)
-def _regex(pattern: str) -> re.Pattern[str]:
-    anchored = pattern if "/" in pattern.rstrip("/") else f"**/{pattern}"
-    if anchored.endswith("/"):
-        anchored += "**"
-    # Longest first: `**/` is also no directory at all.
-    pieces = re.findall(r"\*\*/|\*+|\?|\[[^\]/]+\]|.", anchored.lstrip("/"), re.DOTALL)
-    translated = "".join(map(_translated, pieces))
-    try:
-        return re.compile(translated, re.DOTALL)
-    # `[z-a]`: such a range is a name of these characters.
-    except re.error:
-        return re.compile(re.escape(pattern))
+def _alternatives(pattern: str) -> tuple[tuple[str, ...], ...]:
+    expanded = [pattern]
+    while len(expanded) < _MOST_CHOICES:
+        match = _CHOICE.search(expanded[0])
+        if match is None:
+            break
+        choices = match[1].split(",")
+        expanded = [each.replace(match[0], choice, 1) for each in expanded for choice in choices]
+    return tuple(map(_segments, expanded))
 
 
-def _translated(piece: str) -> str:
-    if piece == "**/":
-        return "(?:[^/]+/)*"
-    if piece.startswith("**"):
-        return ".*"
-    if piece == "*":
-        return "[^/]*"
-    if piece == "?":
-        return "[^/]"
-    if len(piece) > 1:
-        body = piece[1:-1].replace("\\", "\\\\")
-        return f"[^{body[1:]}]" if body.startswith("!") else f"[{body}]"
-    return re.escape(piece)
+def _segments(pattern: str) -> tuple[str, ...]:
+    if "/" not in pattern.rstrip("/"):
+        pattern = f"{_ANY}/{pattern}"
+    if pattern.endswith("/"):
+        pattern += _ANY
+    segments = pattern.strip("/").split("/")
+    # All below a directory, and not the directory itself.
+    if segments[-1] == _ANY:
+        segments.append("*")
+    return tuple(segments)

@@ -3,7 +3,9 @@
 
 from typing import Final
 
+from ci_doctor.lint.consistency import all_rules as consistency
 from ci_doctor.lint.lint_rule import Example, LintRule
+from ci_doctor.lint.python import all_rules as python
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.rule import Rule
 
@@ -66,6 +68,6 @@ STALE_BASELINE = Rule(
 )
 
 OWN_RULES: Final = (UNREADABLE, IGNORE_WITHOUT_REASON, UNKNOWN_RULE, UNUSED_IGNORE)
-LINT_RULES: Final = OWN_RULES
+LINT_RULES: Final[tuple[LintRule, ...]] = (*python.RULES, *consistency.RULES, *OWN_RULES)
 # For the catalogue.
 RULES: Final = (*(each.rule for each in LINT_RULES), STALE_BASELINE)

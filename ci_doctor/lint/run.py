@@ -1,19 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads a tree: collects its files, has them judged, and selects what is to be reported."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Collection, Iterable, Mapping
 
-from ci_doctor.lint.baseline import LintBaseline
 from ci_doctor.lint.changed_lines import ChangedLines
 from ci_doctor.lint.changes import changed_since
 from ci_doctor.lint.collect import collect
 from ci_doctor.lint.configured import is_left_out
 from ci_doctor.lint.directive import directives
-from ci_doctor.lint.source_kind import kind_by_name
 from ci_doctor.lint.judging import judge
 from ci_doctor.lint.lint_run import Judgement, LintRequest, LintRun
-from ci_doctor.lint.reading import Readers
 from ci_doctor.lint.repository_texts import RepositoryTexts
 from ci_doctor.lint.scope import lint_scope
 from ci_doctor.lint.selection import (
@@ -23,8 +19,8 @@ from ci_doctor.lint.selection import (
     select,
     violation_of,
 )
-from ci_doctor.lint.settings import LintSettings
-from ci_doctor.lint.source_tree import WHOLE, LintScope, SourcePath, SourceTree
+from ci_doctor.lint.source_kind import kind_by_name
+from ci_doctor.lint.source_tree import WHOLE, LintScope, LintTree, SourcePath
 from ci_doctor.lint.suppression import Directives
 from ci_doctor.lint.unreadable import Unreadable
 from ci_doctor.lint.violation import Violation
@@ -76,7 +72,7 @@ def _names_directory(scope: LintScope) -> bool:
     return any((scope.root / path).is_dir() for path in scope.paths)
 
 
-def _whole(scope: LintScope, tree: SourceTree, changed: Collection[str] | None) -> list[str]:
+def _whole(scope: LintScope, tree: LintTree, changed: Collection[str] | None) -> list[str]:
     """All files of the repository: what one states, another outside of the paths may contradict."""
     if scope.paths != (WHOLE,):
         whole = LintScope(root=scope.root, paths=(WHOLE,), is_repository=scope.is_repository)

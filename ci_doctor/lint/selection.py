@@ -9,7 +9,7 @@ from msgspec import Struct
 from ci_doctor.lint.baseline import BaselineEntry, LintBaseline, subtract
 from ci_doctor.lint.changed_lines import ChangedLines
 from ci_doctor.lint.configured import configured
-from ci_doctor.lint.examine import Role
+from ci_doctor.lint.examine import CiRole
 from ci_doctor.lint.rules import UNREADABLE
 from ci_doctor.lint.settings import LintSettings
 from ci_doctor.lint.suppression import Directives, suppress, wrong_directives
@@ -18,10 +18,10 @@ from ci_doctor.lint.violation import Place, Violation
 
 # The families of rules that look at a file of each role, and the one that looks at all files.
 _FAMILIES: Final = {
-    Role.SCRIPT: ("shell",),
-    Role.PIPELINE: ("pipeline", "shell"),
-    Role.GATE: ("gate",),
-    Role.OTHER: (),
+    CiRole.SCRIPT: ("shell",),
+    CiRole.PIPELINE: ("pipeline", "shell"),
+    CiRole.GATE: ("gate",),
+    CiRole.OTHER: (),
 }
 _OF_EACH: Final = "lint"
 _ACROSS: Final = "config"
@@ -76,7 +76,7 @@ def select(
     )
 
 
-def judged_families(role: Role, *, is_readable: bool, is_whole: bool) -> tuple[str, ...]:
+def judged_families(role: CiRole, *, is_readable: bool, is_whole: bool) -> tuple[str, ...]:
     """The families of rules that have judged all of a file."""
     if not is_readable:
         return ()

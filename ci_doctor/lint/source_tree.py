@@ -30,7 +30,7 @@ class SourcePath(Struct, frozen=True, kw_only=True):
     kind: SourceKind
 
 
-class SourceTree(Struct, frozen=True, kw_only=True):
+class LintTree(Struct, frozen=True, kw_only=True):
     """The files of a tree in the order of their names, and counts of what was left out.
 
     root: what names are relative to. listed: the names of all files of the repository, also of

@@ -46,7 +46,7 @@ def _bad_words(
     for index, content in enumerate(text.split("\n")):
         for match in re.finditer(r"\bevil\b", content):
             line = index + 1 if lines is None else lines[index]
-            edits = ()
+            edits: tuple[Edit, ...] = ()
             if offset is not None:
                 start = offset + begin + match.start()
                 edits = (Edit(file=file, start=start, end=start + 4, text="good"),)
@@ -114,7 +114,7 @@ def python(file: str, text: str) -> FileReading | None:
     return FileReading(violations=tuple(violations))
 
 
-def consistency(files: Mapping[str, str], whole: bool) -> tuple[Violation, ...]:  # noqa: FBT001
+def consistency(files: Mapping[str, str], whole: bool) -> tuple[Violation, ...]:
     """Reports each `VALUE=` that differs from the first one; only if all files are there."""
     violations: list[Violation] = []
     first: tuple[str, Place] | None = None

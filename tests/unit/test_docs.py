@@ -15,6 +15,9 @@ from ci_doctor.config.exit_codes import ExitCodes
 from ci_doctor.config.reference import reference_text
 from ci_doctor.diagnosis.diagnosis import load_rules
 from ci_doctor.diagnosis.failure_class import POLICIES
+from ci_doctor.lint.lint_rule import Example
+from ci_doctor.lint.rules import LINT_RULES
+from ci_doctor.lint.source_kind import kind_by_name
 from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.meanings import EXIT_CODES, VERDICTS
 from ci_doctor.model.verdict import Verdict
@@ -150,6 +153,41 @@ def log_rules_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def lint_rules_page() -> str:
+    lines = [
+        "# Rules of lint",
+        "",
+        "Every rule by which [`ci-doctor lint`](lint.md) reads scripts, pipelines and gates, by family, with the first of its",
+        "examples. `ci-doctor explain RULE` prints the same. This page is made from the rules (`ci_doctor/lint/rules.py` lists",
+        "them); a test holds both together, and another one runs every example.",
+        "",
+        "| rule | severity | meaning |",
+        "|---|---|---|",
+    ]
+    ordered = sorted(LINT_RULES, key=lambda each: each.id)
+    for each in ordered:
+        first = each.rule.meaning.partition(". ")[0].rstrip(".").replace("|", "\\|")
+        lines.append(f"| [`{each.id}`](#{each.id}) | {each.rule.severity.value} | {first} |")
+    family = ""
+    for each in ordered:
+        if each.id.partition("/")[0] != family:
+            family = each.id.partition("/")[0]
+            lines += ["", f"## {family}"]
+        lines += ["", f'### <a id="{each.id}"></a>`{each.id}`', "", each.rule.meaning]
+        lines += ["", f"**What to do.** {each.rule.remedy or 'Nothing.'}"]
+        for title, files in (("Reported", each.bad[0]), ("Not reported", each.good[0])):
+            for file in files:
+                lines += ["", f"{title}, `{file.file}`:", "", *_code_block(file)]
+    return "\n".join(lines) + "\n"
+
+
+def _code_block(example: Example) -> list[str]:
+    kind = kind_by_name(example.file)
+    name = {"shell": "sh", "YAML": "yaml", "Python": "python"}.get(kind or "", "")
+    fence = "````" if "```" in example.text else "```"
+    return [f"{fence}{name}", *example.text.rstrip("\n").split("\n"), fence]
+
+
 def flaky_kinds_page() -> str:
     lines = [
         "# Why a test is flaky",
@@ -229,6 +267,7 @@ suites whose tests depend on their order ([RESULTS.md](../benchmarks/RESULTS.md)
         ("exit-codes.md", exit_codes_page()),
         ("diagnose-rules.md", log_rules_page()),
         ("configuration.md", configuration_page()),
+        ("lint-rules.md", lint_rules_page()),
     ],
 )
 def test_pages_made_from_tables_are_true(name: str, page: str) -> None:
@@ -250,7 +289,7 @@ def test_every_rule_that_the_code_names_is_explained() -> None:
     )
     named = set(
         re.findall(
-            r'"((?:correctness|determinism|diagnose|import-race|preload|restart-check|services|setup-env|version)/[a-z0-9-]+)"',
+            r'"((?:correctness|determinism|diagnose|import-race|preload|restart-check|services|setup-env|version|lint)/[a-z0-9-]+)"',
             source,
         )
     )

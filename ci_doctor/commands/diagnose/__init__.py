@@ -77,7 +77,8 @@ def diagnose(
     whatever is named, 86 if no log can be read.
     """
     _check(session, follow=follow, by_class=by_class, sarif=sarif, baseline=baseline)
-    session.as_sarif = sarif
+    if sarif:
+        session.form = "sarif"
     session.claim()
 
     from ci_doctor.commands.diagnose_settings import exit_policy, rule_files

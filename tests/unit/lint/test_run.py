@@ -3,41 +3,15 @@
 
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ci_doctor.errors import UsageError
 from ci_doctor.lint.baseline import baseline_of
-from ci_doctor.lint.lint_run import LintRequest, LintRun
-from ci_doctor.lint.rules import OWN_RULES
-from ci_doctor.lint.run import run
 from ci_doctor.lint.settings import LintSettings, PathSettings
 from ci_doctor.model.finding import Severity
 from tests.support.git_repository import commit, git, make_repository
-from tests.support.stand_in_readers import IDS, READERS
-
-ALL_IDS = (*IDS, *(rule.id for rule in OWN_RULES))
-
-
-def lint(directory: Path, *names: str, **changes: Any) -> LintRun:
-    request = LintRequest(
-        names=names,
-        cwd=directory,
-        rules=ALL_IDS,
-        readers=lambda _tree, _texts: READERS,
-        **changes,
-    )
-    return run(request, lambda _step: None)
-
-
-def reported(ran: LintRun) -> list[tuple[str, str, int]]:
-    """Rule, file and line of each violation."""
-    return [(each.rule.id, each.place.file, each.place.line) for each in ran.selection.violations]
-
-
-BAD = "#!/bin/bash\necho evil\n"
-
+from tests.support.lint_runs import BAD, lint, reported
 
 # --- what is read ---
 
@@ -95,7 +69,7 @@ def test_files_of_other_projects_are_left_out_unless_named(folder: str, tmp_path
 
 
 def test_a_path_that_does_not_exist_is_a_usage_error(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="missing.sh does not exist"):
+    with pytest.raises(UsageError, match="does not exist"):
         lint(tmp_path, "missing.sh")
 
 
@@ -162,7 +136,11 @@ def test_odd_bytes_are_read_all_the_same(content: bytes, tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     ("content", "line"),
-    [(b"#!/bin/sh\necho \0 evil\n", 2), ("echo evil\n".encode("utf-16"), 1), (b"echo\nif true\n", 3)],
+    [
+        (b"#!/bin/sh\necho \0 evil\n", 2),
+        ("echo evil\n".encode("utf-16"), 1),
+        (b"echo\nif true\n", 3),
+    ],
 )
 def test_what_cannot_be_read_is_a_finding_and_not_clean(
     content: bytes, line: int, tmp_path: Path
@@ -295,7 +273,9 @@ def test_since_reports_changed_lines_of_all_that_is_not_committed_to_the_base(
     tmp_path: Path,
 ) -> None:
     lines = [f"line {number}" for number in range(1, 9)]
-    make_repository(tmp_path, {"old.sh": "echo evil\n", "moved.sh": "\n".join([*lines, "evil", ""])})
+    make_repository(
+        tmp_path, {"old.sh": "echo evil\n", "moved.sh": "\n".join([*lines, "evil", ""])}
+    )
     git(tmp_path, "switch", "--quiet", "-c", "work")
     git(tmp_path, "mv", "moved.sh", "new name.sh")
     lines[2] = "evil too"

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ci-doctor lint`."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ci_doctor.commands import completion_values as values
+from ci_doctor.commands.options import config_option, output_options, pass_session
+from ci_doctor.errors import UsageError
+from ci_doctor.session.printing import say
+from ci_doctor.session.session import Session
+
+if TYPE_CHECKING:
+    from ci_doctor.lint.lint_run import LintRequest, LintRun
+    from ci_doctor.model.outcome import Outcome
+
+
+@click.command("lint")
+@click.argument("paths", nargs=-1, metavar="[PATH]...", shell_complete=values.files)
+@click.option(
+    "--since",
+    metavar="REF",
+    help="Report only what lines changed since this commit or branch have to do with.",
+)
+@click.option(
+    "--fix", "fixes", is_flag=True, help="Mend what is safe, shown as a diff, and look again."
+)
+@click.option("--dry-run", is_flag=True, help="With --fix: print the diff; change nothing.")
+@click.option(
+    "--baseline",
+    metavar="FILE",
+    shell_complete=values.files,
+    help="Leave out the violations that this file lists. [default: that of [lint]]",
+)
+@click.option(
+    "--write-baseline",
+    metavar="FILE",
+    shell_complete=values.files,
+    help="List all present violations in this file; report none.",
+)
+@click.option("--sarif", is_flag=True, help="Print SARIF 2.1.0 on stdout.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "github"]),
+    default="text",
+    help="github: print annotations, `::error file=…`. [default: text, and annotations too on GitHub]",
+)
+@config_option
+@output_options
+@pass_session
+def lint(
+    session: Session,
+    /,
+    *,
+    paths: tuple[str, ...],
+    since: str | None,
+    fixes: bool,
+    dry_run: bool,
+    baseline: str | None,
+    write_baseline: str | None,
+    sarif: bool,
+    form: str,
+    config_path: Path | None,
+) -> int:
+    """Name what in scripts, pipelines and gates will break a job, without running any.
+
+    PATH is a file or a directory; without one it is the whole repository. Exit codes: 1 for a
+    finding of severity error, 86 if there was nothing to read.
+    """
+    _check(fixes=fixes, dry_run=dry_run, since=since, write_baseline=write_baseline)
+    _choose_form(session, sarif=sarif, form=form)
+    session.claim()
+
+    from ci_doctor.commands.lint_settings import lint_request
+    from ci_doctor.lint.extra import require_lint_extra
+
+    require_lint_extra()
+    request = lint_request(paths, config_path, os.environ, since=since, baseline=baseline)
+    if write_baseline is not None:
+        return session.finish(_written(request, write_baseline), on_stdout=True)
+    ran = _run(request)
+    if fixes:
+        return _fixed(session, request, ran, dry_run=dry_run)
+    from ci_doctor.lint.outcome import outcome_of
+
+    return session.finish(outcome_of(ran, request), on_stdout=True)
+
+
+def _check(*, fixes: bool, dry_run: bool, since: str | None, write_baseline: str | None) -> None:
+    """Raises UsageError for options that do not go together."""
+    if dry_run and not fixes:
+        raise UsageError("--dry-run goes with --fix", hint="ci-doctor lint --fix --dry-run")
+    for name, is_given in {"--fix": fixes, "--since": since is not None}.items():
+        if write_baseline is not None and is_given:
+            raise UsageError(
+                f"--write-baseline and {name} exclude each other",
+                hint="a baseline lists all that is wrong at present",
+            )
+
+
+def _choose_form(session: Session, *, sarif: bool, form: str) -> None:
+    """Raises UsageError for more than one form."""
+    is_github = form == "github"
+    if sum((sarif, is_github, session.as_json)) > 1:
+        raise UsageError(
+            "--json, --sarif and --format github exclude each other", hint="give one of them"
+        )
+    if sarif:
+        session.form = "sarif"
+    elif is_github:
+        session.form = "github"
+
+
+def _run(request: "LintRequest") -> "LintRun":
+    from ci_doctor.commands.telling.late import LateTeller
+    from ci_doctor.lint.run import run
+
+    with LateTeller() as tell:
+        return run(request, tell)
+
+
+def _written(request: "LintRequest", file: str) -> "Outcome":
+    """What comes of writing the baseline of all present violations. Raises UsageError."""
+    from msgspec.structs import replace
+
+    from ci_doctor.lint.baseline import baseline_of
+    from ci_doctor.lint.baseline_file import write_baseline
+    from ci_doctor.lint.outcome import baseline_outcome, outcome_of
+
+    ran = _run(replace(request, baseline=None, baseline_file=None))
+    # A baseline of nothing would be taken for a clean repository.
+    if not ran.judgement.files:
+        return outcome_of(ran, request)
+    baseline = baseline_of(ran.selection.violations)
+    write_baseline(Path(file), baseline)
+    return baseline_outcome(baseline, file)
+
+
+def _fixed(session: Session, request: "LintRequest", ran: "LintRun", *, dry_run: bool) -> int:
+    """The report after the changes of `--fix`, which are printed before they are made."""
+    from ci_doctor.lint.fixing import fix_facts, mended, planned
+    from ci_doctor.lint.outcome import dry_run_outcome, outcome_of
+
+    plan = planned(ran, request)
+    if dry_run:
+        outcome = dry_run_outcome(ran, request, fix_facts(plan, {}, is_dry_run=True))
+        # The diff alone, so that `git apply` takes it.
+        if plan.diff:
+            say(f"ci-doctor: {outcome.summary}\n")
+        return session.finish(outcome, on_stdout=True, text=plan.diff or None)
+
+    def show(diff: str) -> None:
+        say(session.redactor.without_values(diff))
+
+    fix = mended(ran, plan, show)
+    return session.finish(outcome_of(_run(request), request, fix), on_stdout=True)

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ci-doctor lint` as it is typed: what it prints where, its exit codes, and what it leaves behind."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.support.cli import Ran, doctor
+from tests.support.git_repository import git, make_repository
+
+pytestmark = pytest.mark.integration
+WRONG = "import sys\n\ndef main():\n    if sys.argv:\n        return False\n    return True\n\nsys.exit(main())\n"
+RULE = "gate/exit-with-bool"
+FILE = "ci/gate.py"
+
+
+@pytest.fixture
+def wrong(tmp_path: Path) -> Path:
+    """A repository with one error."""
+    return make_repository(tmp_path, {FILE: WRONG, "notes.md": "x\n"})
+
+
+def findings(ran: Ran) -> list[tuple[str, str, int]]:
+    """Rule, file and line of each finding."""
+    report = json.loads(ran.out)
+    return [
+        (each["rule"], each["evidence"][0]["file"], each["evidence"][0]["line"])
+        for each in report["findings"]
+    ]
+
+
+def test_the_verdict_comes_first_and_the_file_with_its_lines_after_it(wrong: Path) -> None:
+    ran = doctor("lint", cwd=wrong)
+
+    lines = ran.out.splitlines()
+    assert (ran.code, ran.err) == (1, "")
+    assert lines[0].startswith("✗ FAILED  lint")
+    assert lines[1] == "  1 error in 1 file; read 1 gate"
+    assert lines[3] == FILE
+    assert any(RULE in line for line in lines)
+    assert max(map(len, lines)) <= 80
+
+
+def test_json_has_the_findings_and_the_facts(wrong: Path) -> None:
+    ran = doctor("lint", FILE, "--json", cwd=wrong)
+
+    assert findings(ran) == [(RULE, FILE, 8)]
+    assert json.loads(ran.out)["facts"]["lint_files"]["gates"] == 1
+
+
+def test_a_report_directory_holds_sarif_and_junit(wrong: Path) -> None:
+    doctor("lint", "--report-dir", "out", "--junit", "requests", cwd=wrong)
+
+    log = json.loads((wrong / "out" / "report.sarif").read_text())
+    assert log["runs"][0]["results"][0]["ruleId"] == RULE
+    assert FILE in (wrong / "out" / "junit.xml").read_text()
+
+
+def test_sarif_is_printed_alone(wrong: Path) -> None:
+    ran = doctor("lint", "--sarif", cwd=wrong)
+
+    assert json.loads(ran.out)["version"] == "2.1.0"
+    assert ran.code == 1
+
+
+def test_annotations_are_printed_on_request_and_on_github(wrong: Path) -> None:
+    asked = doctor("lint", "--format", "github", cwd=wrong)
+    in_a_job = doctor("lint", cwd=wrong, env={"GITHUB_ACTIONS": "true"})
+
+    start = f"::error title={RULE},file={FILE},line=8"
+    assert asked.out.startswith(start)
+    assert start in in_a_job.err + in_a_job.out
+
+
+def test_a_tree_without_files_to_read_ends_with_86(tmp_path: Path) -> None:
+    ran = doctor("lint", cwd=tmp_path)
+
+    assert ran.code == 86
+    assert "nothing was read" in ran.out
+
+
+def test_a_baseline_takes_the_present_away_and_reports_what_is_new(wrong: Path) -> None:
+    written = doctor("lint", "--write-baseline", "lint.json", cwd=wrong)
+    (wrong / "ci-doctor.toml").write_text('[lint]\nbaseline = "lint.json"\n')
+    (wrong / "ci" / "more.py").write_text(WRONG)
+
+    ran = doctor("lint", "--json", cwd=wrong / "ci")
+
+    assert written.code == 0
+    assert findings(ran) == [(RULE, "ci/more.py", 8)]
+    assert json.loads(ran.out)["facts"]["baseline"]["known"] == 1
+
+
+def test_a_stale_entry_is_a_note(wrong: Path) -> None:
+    doctor("lint", "--write-baseline", "lint.json", cwd=wrong)
+    (wrong / FILE).write_text("pass\n")
+
+    ran = doctor("lint", "--baseline", "lint.json", cwd=wrong)
+
+    assert ran.code == 0
+    assert "lint/stale-baseline" in ran.out
+    assert "ci-doctor lint --write-baseline lint.json" in ran.out
+
+
+def test_since_reports_what_a_branch_has_changed(wrong: Path) -> None:
+    git(wrong, "switch", "--quiet", "-c", "work")
+    unchanged = doctor("lint", "--since", "main", cwd=wrong)
+    (wrong / "ci" / "new.py").write_text(WRONG)
+    changed = doctor("lint", "--since", "main", "--json", cwd=wrong)
+
+    assert (unchanged.code, changed.code) == (0, 1)
+    assert "no file that lint reads has changed" in unchanged.out
+    assert findings(changed) == [(RULE, "ci/new.py", 8)]
+
+
+def test_the_settings_count_and_a_mistyped_rule_is_a_usage_error(wrong: Path) -> None:
+    (wrong / "ci-doctor.toml").write_text(
+        f'[lint]\nseverity = {{ "{RULE}" = "warning" }}\n'
+        '[[lint.paths]]\nmatch = ["ci/**"]\nignore = []\n'
+    )
+    weaker = doctor("lint", cwd=wrong)
+    (wrong / "ci-doctor.toml").write_text(f'[lint]\nignore = ["{RULE[:-1]}"]\n')
+    mistyped = doctor("lint", cwd=wrong)
+
+    assert weaker.code == 0
+    assert mistyped.code == 2
+    assert f"did you mean `{RULE}`?" in mistyped.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--dry-run",),
+        ("--fix", "--write-baseline", "x"),
+        ("--since", "HEAD", "--write-baseline", "x"),
+        ("--sarif", "--json"),
+        ("--sarif", "--format", "github"),
+        ("missing.sh",),
+        ("--since", "nothing"),
+        ("--baseline", "missing.json"),
+    ],
+)
+def test_what_does_not_fit_together_is_a_usage_error(words: tuple[str, ...], wrong: Path) -> None:
+    assert doctor("lint", *words, cwd=wrong).code == 2
+
+
+def test_without_the_extra_it_names_the_command_that_installs_it(
+    wrong: Path, tmp_path: Path
+) -> None:
+    # A finder in front of all others, as in an environment without the package.
+    block = tmp_path / "block"
+    block.mkdir()
+    (block / "sitecustomize.py").write_text(
+        "import importlib.util as u\nreal = u.find_spec\n"
+        "u.find_spec = lambda name, *more: None if name == 'tree_sitter' else real(name, *more)\n"
+    )
+    path = os.pathsep.join([str(block), str(Path(__file__).parents[2])])
+
+    ran = doctor("lint", cwd=wrong, env={"PYTHONPATH": path})
+
+    assert ran.code == 2
+    assert "pip install 'ci-doctor-toolkit[lint]'" in ran.err
+
+
+def test_a_pipe_in_the_tree_holds_nothing_up(tmp_path: Path) -> None:
+    (tmp_path / "a.sh").write_text("true\n")
+    os.mkfifo(tmp_path / "b.sh")
+    os.mkfifo(tmp_path / "hook")
+
+    ran = doctor("lint", "--json", cwd=tmp_path)
+
+    assert json.loads(ran.out)["facts"]["left_out"]["not regular"] == 2

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a run to the verdict: what fails, what passes, and what is no answer."""
+
+from pathlib import Path
+
+import pytest
+
+from ci_doctor.lint.findings import MOST_FINDINGS
+from ci_doctor.lint.outcome import outcome_of
+from ci_doctor.lint.settings import LintSettings
+from ci_doctor.model.facts.lint import LintFacts
+from ci_doctor.model.finding import RemedyKind, Severity
+from ci_doctor.model.outcome import CaseOutcome, Outcome
+from ci_doctor.model.verdict import Verdict
+from tests.support.git_repository import commit, git, make_repository
+from tests.support.lint_runs import BAD, lint, request
+
+
+def outcome(directory: Path, *names: str, since: str | None = None) -> Outcome:
+    ran = lint(directory, *names, since=since)
+    return outcome_of(ran, request(directory, *names, since=since))
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict", "summary"),
+    [
+        (BAD, Verdict.FAILED, "1 error in 1 file; read 1 script"),
+        ("true\n", Verdict.PASS, "nothing to report; read 1 script"),
+        (
+            "if true\n",
+            Verdict.PASS,
+            "1 warning in 1 file; read 1 script; 1 file not wholly readable",
+        ),
+    ],
+)
+def test_an_error_fails_and_a_warning_does_not(
+    text: str, verdict: Verdict, summary: str, tmp_path: Path
+) -> None:
+    make_repository(tmp_path, {"run.sh": text})
+
+    answer = outcome(tmp_path)
+
+    assert (answer.verdict, answer.summary) == (verdict, summary)
+
+
+def test_a_tree_without_a_file_that_lint_reads_is_void_and_says_what_was_looked_for(
+    tmp_path: Path,
+) -> None:
+    make_repository(tmp_path, {"notes.md": "evil\n"})
+
+    answer = outcome(tmp_path)
+
+    assert answer.verdict is Verdict.VOID
+    assert "*.sh" in answer.summary
+
+
+def test_a_tree_of_which_nothing_can_be_read_is_void(tmp_path: Path) -> None:
+    (tmp_path / "run.sh").write_bytes(b"\0")
+
+    answer = outcome(tmp_path)
+
+    assert answer.verdict is Verdict.VOID
+    assert "run.sh: it holds a NUL byte" in answer.summary
+
+
+def test_a_change_of_nothing_that_lint_reads_passes(tmp_path: Path) -> None:
+    make_repository(tmp_path, {"run.sh": BAD})
+    git(tmp_path, "switch", "--quiet", "-c", "work")
+    commit(tmp_path, {"notes.md": "evil\n"})
+
+    answer = outcome(tmp_path, since="main")
+
+    assert (answer.verdict, answer.summary) == (
+        Verdict.PASS,
+        "no file that lint reads has changed",
+    )
+
+
+def test_an_unreadable_change_is_no_pass(tmp_path: Path) -> None:
+    make_repository(tmp_path, {"run.sh": BAD})
+    (tmp_path / "run.sh").write_bytes(b"\0")
+
+    assert outcome(tmp_path, since="HEAD").verdict is Verdict.VOID
+
+
+def test_facts_count_what_was_read_and_what_was_left_out(tmp_path: Path) -> None:
+    files = {
+        "run.sh": "echo evil # ci-doctor: ignore[shell/bad-word] meant\n",
+        "p.yml": "steps:\n- command: a\n- command: b\n",
+        "values.yaml": "a: 1\n",
+        "ci/gate.py": "pass\n",
+        "third_party/x.sh": "",
+    }
+    make_repository(tmp_path, files)
+    (tmp_path / "latin.sh").write_bytes(b"echo \xe9\n")
+
+    facts = outcome(tmp_path).facts
+
+    assert isinstance(facts, LintFacts)
+    assert facts.lint_files == {"scripts": 2, "pipelines": 1, "gates": 1, "other files": 1}
+    assert (facts.embedded, facts.latin1, facts.silenced) == (2, 1, 1)
+    assert facts.left_out["vendored"] == 1
+
+
+def test_a_finding_has_its_line_its_related_places_and_a_remedy_to_paste(tmp_path: Path) -> None:
+    make_repository(tmp_path, {"lib.sh": "echo evil\n", "run.sh": "source lib.sh\n"})
+
+    first, second = outcome(tmp_path).findings
+
+    assert (first.evidence[0].excerpt, first.remedy) == ("echo evil", "good")
+    assert first.remedy_kind is RemedyKind.COMMAND
+    assert [(each.file, each.line) for each in second.evidence] == [("run.sh", 1), ("lib.sh", 1)]
+
+
+def test_of_too_many_findings_the_errors_stay_and_the_rest_is_counted(tmp_path: Path) -> None:
+    words = "echo evil\n" * (MOST_FINDINGS + 7)
+    make_repository(tmp_path, {"a.sh": words, "z.sh": "echo evil\n"})
+    settings = LintSettings(severity={"shell/bad-word": Severity.WARNING})
+
+    asked = request(tmp_path, settings=settings)
+    answer = outcome_of(lint(tmp_path, settings=settings), asked)
+
+    assert len(answer.findings) == MOST_FINDINGS
+    assert isinstance(answer.facts, LintFacts)
+    assert (answer.facts.warnings, answer.facts.unreported) == (MOST_FINDINGS + 8, 8)
+
+
+def test_each_file_is_a_case_for_readers_of_tests(tmp_path: Path) -> None:
+    make_repository(tmp_path, {"bad.sh": BAD, "good.sh": "true\n"})
+
+    bad, good = outcome(tmp_path).cases
+
+    assert (bad.name, bad.outcome, bad.message) == (
+        "bad.sh",
+        CaseOutcome.FAILED,
+        "line 2: an evil word",
+    )
+    assert good.outcome is CaseOutcome.PASSED

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which edits are made together, what is shown of them, and when a file stays as it is."""
+
+import subprocess
+import tempfile
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ci_doctor.lint.repair import RepairPlan, plan_repair
+from ci_doctor.lint.source_text import SourceText
+from ci_doctor.lint.violation import Edit, Place, Violation
+from tests.support.stand_in_readers import BAD_WORD
+
+
+def violation(*edits: tuple[int, int, str], file: str = "x.sh") -> Violation:
+    made = tuple(Edit(file=file, start=start, end=end, text=text) for start, end, text in edits)
+    place = Place(file=file, line=1, end_line=1)
+    return Violation(rule=BAD_WORD, place=place, summary="s", excerpt="", edits=made)
+
+
+def plan(text: str, *violations: Violation, encoding: str = "utf-8") -> RepairPlan:
+    source = SourceText(file="x.sh", text=text, encoding=encoding)
+    return plan_repair(violations, {"x.sh": source}, lambda _file, new: new.count("("))
+
+
+def after(text: str, *violations: Violation) -> str:
+    planned = plan(text, *violations)
+    return planned.files[0].text if planned.files else text
+
+
+def test_edits_that_meet_wait_for_another_run_as_a_whole() -> None:
+    first = violation((0, 3, "one"))
+    meets = violation((2, 4, "no"), (8, 9, "no"))
+    touches = violation((3, 5, "--"))
+
+    planned = plan("abcdefghij", first, meets, touches)
+
+    assert planned.files[0].text == "one--fghij"
+    assert (planned.files[0].count, planned.overlapping) == (2, 1)
+
+
+def test_two_insertions_at_one_place_have_no_order() -> None:
+    assert plan("ab", violation((1, 1, "x")), violation((1, 1, "y"))).overlapping == 1
+
+
+def test_the_same_edit_of_two_violations_is_made_once() -> None:
+    assert after("ab", violation((1, 1, "x")), violation((1, 1, "x"))) == "axb"
+
+
+def test_an_edit_outside_of_its_text_is_not_made() -> None:
+    assert plan("ab", violation((1, 9, "x"))).overlapping == 1
+    assert plan("ab", violation((0, 1, "x"), file="other.sh")).overlapping == 1
+
+
+def test_a_file_that_could_be_read_less_well_is_refused() -> None:
+    planned = plan("a\n", violation((0, 1, "(")))
+
+    assert planned.files == ()
+    assert planned.refused == {"x.sh": "the file could not be parsed after the change"}
+
+
+def test_a_character_that_the_encoding_lacks_is_refused() -> None:
+    planned = plan("a\n", violation((0, 1, "…")), encoding="latin-1")
+
+    assert "latin-1" in planned.refused["x.sh"]
+
+
+@st.composite
+def texts_with_edits(draw: st.DrawFn) -> tuple[str, list[Violation]]:
+    lines = draw(st.lists(st.sampled_from(["a\n", "bb\n", "\n", "c c\r\n"]), max_size=30))
+    text = "".join(lines) + draw(st.sampled_from(["", "end"]))
+    places = st.integers(0, len(text))
+    new = st.sampled_from(["", "x", "y\n", "\n\n", "a\nb"])
+    edits = draw(st.lists(st.tuples(places, places, new), max_size=6))
+    return text, [violation((min(a, b), max(a, b), word)) for a, b, word in edits]
+
+
+@settings(max_examples=40)
+@given(texts_with_edits())
+def test_git_makes_the_same_file_of_the_diff(case: tuple[str, list[Violation]]) -> None:
+    text, violations = case
+    planned = plan(text, *violations)
+
+    assert applied(text, planned.diff) == (planned.files[0].text if planned.files else text)
+
+
+def applied(text: str, diff: str) -> str:
+    """`text` after `git apply`."""
+    with tempfile.TemporaryDirectory() as directory:
+        file = Path(directory, "x.sh")
+        file.write_bytes(text.encode())
+        if diff:
+            command = ["git", "apply", "--whitespace=nowarn", "-"]
+            subprocess.run(command, cwd=directory, input=diff.encode(), check=True)
+        return file.read_bytes().decode()
+
+
+def test_distant_edits_are_hunks_of_their_own() -> None:
+    text = "".join(f"line {number}\n" for number in range(30)) + "no end"
+    end = len(text)
+
+    planned = plan(
+        text, violation((0, 4, "LINE")), violation((7, 7, "new\n")), violation((end, end, "!"))
+    )
+
+    assert planned.diff.count("@@ -") == 2
+    assert "\\ No newline at end of file" in planned.diff
+    assert applied(text, planned.diff) == planned.files[0].text

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a person sees of lint: the verdict first, then each file with its lines."""
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from rich.cells import cell_len
+
+from ci_doctor.render import text
+from tests.support.git_repository import make_repository
+from tests.support.lint_runs import lint_report
+
+LONG = "x" * 300
+
+
+def test_findings_stand_below_their_file_in_the_order_of_lines(tmp_path: Path) -> None:
+    files = {"b.sh": "echo evil\n", "a.sh": "true\nsource b.sh\necho evil 2\n"}
+    make_repository(tmp_path, files)
+
+    lines = text.render(lint_report(tmp_path)).splitlines()
+
+    assert lines == [
+        "✗ FAILED  lint  0.4 s",
+        "  3 errors in 2 files; read 2 scripts",
+        "",
+        "a.sh",
+        "  ✗ 2 it sources an evil word",
+        "      │ source b.sh",
+        "      see b.sh:1",
+        "      error · shell/bad-word",
+        "  ✗ 3 an evil word",
+        "      │ echo evil 2",
+        "      try: good",
+        "      error · shell/bad-word",
+        "",
+        "b.sh",
+        "  ✗ 1 an evil word",
+        "      │ echo evil",
+        "      try: good",
+        "      error · shell/bad-word",
+        "",
+        "exit code 1",
+    ]
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_no_line_is_wider_than_the_terminal(width: int, tmp_path: Path) -> None:
+    make_repository(tmp_path, {"a.sh": f"echo evil {LONG} 漢字漢字\n" * 3})
+
+    shown = text.render(lint_report(tmp_path), width=width)
+
+    assert max(cell_len(line) for line in shown.splitlines()) <= max(width, 44)
+
+
+def test_nothing_of_a_script_acts_on_the_terminal(tmp_path: Path) -> None:
+    make_repository(
+        tmp_path, {"a.sh": "echo evil \x1b]0;title\x07 \x1b[2J\n", "\x1b[31m.sh": "evil\n"}
+    )
+
+    shown = text.render(lint_report(tmp_path))
+
+    assert "\x1b" not in shown
+
+
+def test_a_long_list_ends_with_the_number_of_the_rest(tmp_path: Path) -> None:
+    make_repository(tmp_path, {"a.sh": "echo evil\n" * 205})
+    report = lint_report(tmp_path)
+
+    assert "… and 5 more: --json, or --report-dir DIR" in text.render(report)
+    more = replace(report, facts={**report.facts, "unreported": 10})
+    assert "… and 15 more" in text.render(more)
