@@ -27,7 +27,7 @@ def description(*keys: Key) -> str | None:
     name = str(keys[-1])
     table = ".".join(map(str, keys))
     # Else it is the line of a table above: the key itself is not in the example.
-    if not line.startswith((f"{name} ", f"[{table}]", f"[{table}.")):
+    if not line.startswith((f"{name} ", f"[{table}]", f"[{table}.", f"[[{table}]]")):
         return None
     _, marker, comment = line.partition("  # ")
     return comment.strip() if marker else None
