@@ -192,12 +192,14 @@ def _left_out(ran: LintRun) -> dict[str, int]:
 
 
 def _cases(ran: LintRun, violations: Sequence[Violation]) -> Iterator[Case]:
-    """A case for each file that was read: failed with an error in it."""
+    """A case for each script, pipeline and gate, and for other files with an error."""
     first: dict[str, Violation] = {}
     for violation in violations:
         if severity_of(violation) is Severity.ERROR:
             first.setdefault(violation.place.file, violation)
-    for file in dict.fromkeys((*ran.judgement.files, *first)):
+    files = ran.judgement.files
+    judged = [file for file in files if files[file].examination.role is not CiRole.OTHER]
+    for file in dict.fromkeys((*judged, *first)):
         wrong = first.get(file)
         if wrong is None:
             yield Case(group="lint", name=file, outcome=CaseOutcome.PASSED)

@@ -3,7 +3,6 @@
 
 import re
 from enum import StrEnum
-from pathlib import PurePosixPath
 from typing import Final
 
 from ci_doctor.lint.shell.shell_source import Shell
@@ -84,22 +83,21 @@ _PYTHON: Final = re.compile(r"python[0-9.]*")
 
 def kind_by_name(file: str) -> SourceKind | None:
     """The kind that the name of `file` tells; None if only its first line could."""
-    name = PurePosixPath(file).name
+    name = _name(file)
     if _DOCKERFILE.fullmatch(name):
         return SourceKind.DOCKERFILE
-    return _SUFFIXES.get(PurePosixPath(file).suffix.lower())
+    return _SUFFIXES.get(_suffix(name))
 
 
 def is_evidence(file: str) -> bool:
     """Whether `file`, which no rule looks at by itself, may read or set what others set or read."""
-    path = PurePosixPath(file)
-    return path.suffix.lower() in _EVIDENCE or path.name in _EVIDENCE_NAMES
+    name = _name(file)
+    return _suffix(name) in _EVIDENCE or name in _EVIDENCE_NAMES
 
 
 def may_be_program(file: str) -> bool:
     """Whether the first line of `file` may tell its kind: its name has no ending, such as a hook's."""
-    name = PurePosixPath(file).name
-    return not PurePosixPath(name).suffix and not name.startswith(".")
+    return "." not in _name(file)
 
 
 def kind_by_first_line(line: str) -> SourceKind | None:
@@ -119,7 +117,7 @@ def shell_of(file: str, text: str) -> Shell:
     interpreter = _interpreter(text[:256].partition("\n")[0])
     if interpreter in _SHELLS:
         return _SHELLS[interpreter]
-    if interpreter is not None or PurePosixPath(file).suffix.lower() in {".zsh", ".ksh"}:
+    if interpreter is not None or _suffix(_name(file)) in {".zsh", ".ksh"}:
         return Shell.OTHER
     return Shell.BASH
 
@@ -129,11 +127,22 @@ def _interpreter(line: str) -> str | None:
     match = _SHEBANG.match(line)
     if match is None:
         return None
-    name = PurePosixPath(match["path"]).name
+    name = _name(match["path"])
     if name != "env":
         return name
     for word in match["rest"].split():
         # `env -S bash -e`, `env -i NAME=value bash`.
         if not word.startswith("-") and "=" not in word:
-            return PurePosixPath(word).name
+            return _name(word)
     return None
+
+
+def _name(path: str) -> str:
+    # Not pathlib, which takes a second for a repository of 100,000 files.
+    return path.rpartition("/")[2]
+
+
+def _suffix(name: str) -> str:
+    """The ending with its dot, in small letters; empty without one, and for `.hidden`."""
+    stem, dot, ending = name.rpartition(".")
+    return f".{ending.lower()}" if dot and stem else ""

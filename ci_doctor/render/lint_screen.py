@@ -41,6 +41,9 @@ def lint_blocks(report: Report, terminal: StyledTerminal) -> Iterator[list[str]]
         rest += unreported
     if rest > 0:
         yield [f"… and {rest} more: --json, or --report-dir DIR"]
+    if shown:
+        rule = one_line(shown[0].rule)
+        yield [terminal.dim(f"ci-doctor explain {rule}  # a rule, with code that is right")]
 
 
 def _file(finding: Finding) -> str:
