@@ -10,7 +10,6 @@ from ci_doctor.diagnosis.import_race import import_race_sign, is_import_race
 from ci_doctor.errors import UsageError
 from ci_doctor.imports import rules as imports
 from ci_doctor.lint.lint_rule import Example
-from ci_doctor.lint.rules import LINT_RULES
 from ci_doctor.model.facts.explain import ExplainFacts
 from ci_doctor.model.meaning import Meaning
 from ci_doctor.model.meanings import EXIT_CODES, VERDICTS
@@ -45,7 +44,10 @@ def explain(word: str, own_rules: Callable[[], tuple[Path, ...]] = tuple) -> Out
 
 def _examples(word: str) -> tuple[Table, ...]:
     """The first example that a rule of lint reports, and the first that it does not."""
-    for rule in LINT_RULES:
+    from ci_doctor.lint.all_rules import FAMILIES, rules_of
+
+    family = word.partition("/")[0]
+    for rule in rules_of(family) if family in FAMILIES else ():
         if rule.id == word:
             return (*_listing("Reported", rule.bad[0]), *_listing("Not reported", rule.good[0]))
     return ()
@@ -72,13 +74,13 @@ def explained_words() -> list[str]:
 
 
 def _meaning(word: str) -> Meaning | None:
+    words = _verdicts_and_codes()
+    if word in words:
+        return words[word]
     rules = all_rules()
     rule = rules.get(word)
     if rule is not None:
         return Meaning(rule.meaning, rule.remedy or _NOTHING)
-    words = _verdicts_and_codes()
-    if word in words:
-        return words[word]
     if is_import_race(word):
         return Meaning(imports.ABOUT.meaning, _with_probe(word, imports.ABOUT.remedy))
     return _of_family(word, list(rules))

@@ -2,16 +2,36 @@
 """Reads the configuration: `[lint]`, its baseline, and what of `[correctness]` rules compare with."""
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
-from ci_doctor.config.decoding import decode_section, path_in
-from ci_doctor.config.loading import load_config
+from ci_doctor.config.decoding import decode_section, path_in, seconds_of
+from ci_doctor.config.loading import Config, load_config
+from ci_doctor.lint.all_rules import rule_ids
 from ci_doctor.lint.baseline_file import read_baseline
 from ci_doctor.lint.configured import check_rule_names
 from ci_doctor.lint.lint_run import LintRequest
-from ci_doctor.lint.readers import READERS
-from ci_doctor.lint.rules import LINT_RULES
+from ci_doctor.lint.pipelines.pipeline_context import CorrectnessTimes
+from ci_doctor.lint.readers import readers_of
 from ci_doctor.lint.settings import LintSettings
+
+
+def _correctness(loaded: Config, environ: Mapping[str, str]) -> CorrectnessTimes | None:
+    """How long `ci-doctor correctness` may take; None without such a section."""
+    if "correctness" not in loaded.tables:
+        return None
+    from ci_doctor.correctness.settings import CorrectnessSettings
+
+    settings, _ = decode_section(
+        loaded, "correctness", CorrectnessSettings, environ=environ, flags={}
+    )
+    start = settings.start_timeout
+    budget = settings.budget
+    return CorrectnessTimes(
+        retries=settings.retries,
+        start=None if start is None else seconds_of(start, "start_timeout"),
+        budget=None if budget is None else seconds_of(budget, "budget"),
+    )
 
 
 def lint_request(
@@ -27,16 +47,15 @@ def lint_request(
     settings, origins = decode_section(
         loaded, "lint", LintSettings, environ=environ, flags={"baseline": baseline}
     )
-    rules = tuple(each.id for each in LINT_RULES)
-    check_rule_names(settings, rules, loaded.where("lint"))
+    check_rule_names(settings, rule_ids, loaded.where("lint"))
     file = None
     if settings.baseline is not None:
         file = path_in(loaded, origins["baseline"], settings.baseline)
     return LintRequest(
         names=names,
         cwd=Path.cwd(),
-        rules=rules,
-        readers=lambda _tree, _texts: READERS,
+        rule_ids=rule_ids,
+        readers=partial(readers_of, correctness=_correctness(loaded, environ)),
         since=since,
         settings=settings,
         baseline=None if file is None else read_baseline(file),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. What `[lint]` in ci-doctor.toml makes of violations."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from fnmatch import fnmatchcase
 
 from msgspec.structs import replace
@@ -15,12 +15,16 @@ from ci_doctor.model.suggestion import did_you_mean
 EVERYTHING = "*"
 
 
-def check_rule_names(settings: LintSettings, rules: Collection[str], where: str) -> None:
-    """Raises ConfigError for a name or a pattern in `settings` that fits none of `rules`.
+def check_rule_names(
+    settings: LintSettings, rule_ids: Callable[[], Collection[str]], where: str
+) -> None:
+    """Raises ConfigError for a name or a pattern in `settings` that fits no rule.
 
-    where: the place to name, such as `ci-doctor.toml`.
+    rule_ids: gives the ids of all rules. where: the place to name, such as `ci-doctor.toml`.
     """
-    for name in _names(settings):
+    names = tuple(_names(settings))
+    rules = rule_ids() if names else ()
+    for name in names:
         if not any(fnmatchcase(rule, name) for rule in rules):
             hint = did_you_mean(name, rules)
             raise ConfigError(f"{where}: [lint]: no rule is called `{name}`", hint=hint)

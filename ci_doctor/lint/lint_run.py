@@ -23,13 +23,13 @@ from ci_doctor.lint.violation import Violation
 class LintRequest(Struct, frozen=True, kw_only=True):
     """What a person asks for.
 
-    names: paths as typed. rules: the ids of all rules. readers: makes the readers for a tree.
+    names: paths as typed. rule_ids: gives the ids of all rules. readers: makes the readers for a tree.
     since: a commit; None for all lines. baseline_file: where `baseline` was read, for messages.
     """
 
     names: Sequence[str]
     cwd: Path
-    rules: Collection[str]
+    rule_ids: Callable[[], Collection[str]]
     readers: Callable[[LintTree, RepositoryTexts], Readers]
     since: str | None = None
     settings: LintSettings = LintSettings()

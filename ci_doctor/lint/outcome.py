@@ -5,10 +5,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from ci_doctor.lint.all_rules import FAMILIES, rules_of
 from ci_doctor.lint.baseline import LintBaseline
 from ci_doctor.lint.examine import CiRole
 from ci_doctor.lint.findings import count_of, findings_of, severity_of, stale_finding
 from ci_doctor.lint.lint_run import LintRequest, LintRun
+from ci_doctor.lint.selection import judged_families
 from ci_doctor.lint.violation import Violation
 from ci_doctor.model.facts.lint import (
     LintBaselineFacts,
@@ -151,7 +153,7 @@ def _facts(
     return LintFacts(
         lint_files=_counts(ran),
         embedded=sum(each.examination.embedded for each in ran.judgement.files.values()),
-        rules=len(request.rules),
+        rules=_rules_run(ran),
         unreadable=_unreadable_facts(ran),
         left_out=_left_out(ran),
         latin1=sum(each.source.encoding != "utf-8" for each in ran.judgement.files.values()),
@@ -166,6 +168,15 @@ def _facts(
         fix=fix,
         meanings={each.rule.id: each.rule.rule.meaning for each in violations},
     )
+
+
+def _rules_run(ran: LintRun) -> dict[str, int]:
+    """How many rules of each family had a file to look at."""
+    present: set[str] = set()
+    for file in ran.judgement.files.values():
+        role = file.examination.role
+        present.update(judged_families(role, is_readable=True, is_whole=ran.judgement.is_whole))
+    return {family: len(rules_of(family)) for family in FAMILIES if family in present}
 
 
 def _counts(ran: LintRun) -> dict[str, int]:

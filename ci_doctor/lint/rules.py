@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. All rules of lint: those about lint itself, and those of its readers."""
+"""Pure. The rules of lint about lint itself; those of its readers stand beside these."""
 
 from typing import Final
 
-from ci_doctor.lint.consistency import all_rules as consistency
 from ci_doctor.lint.lint_rule import Example, LintRule
-from ci_doctor.lint.python import all_rules as python
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.rule import Rule
 
@@ -24,8 +22,8 @@ UNREADABLE = LintRule(
         remedy="Mend the syntax. A file that is meant to be like this belongs under `[[lint.paths]]` with "
         '`ignore = ["*"]`.',
     ),
-    bad=(_example("if true; then"),),
-    good=(_example("if true; then pytest tests; fi"),),
+    bad=((Example(file="ci/gate.py", text="import sys\n\nsys.exit(1\n"),),),
+    good=((Example(file="ci/gate.py", text="import sys\n\nsys.exit(1)\n"),),),
 )
 IGNORE_WITHOUT_REASON = LintRule(
     rule=Rule(
@@ -68,6 +66,3 @@ STALE_BASELINE = Rule(
 )
 
 OWN_RULES: Final = (UNREADABLE, IGNORE_WITHOUT_REASON, UNKNOWN_RULE, UNUSED_IGNORE)
-LINT_RULES: Final[tuple[LintRule, ...]] = (*python.RULES, *consistency.RULES, *OWN_RULES)
-# For the catalogue.
-RULES: Final = (*(each.rule for each in LINT_RULES), STALE_BASELINE)

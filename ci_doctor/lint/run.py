@@ -89,7 +89,7 @@ def _selection(
 ) -> Selection:
     violations = [*judgement.violations, *_unreadable_lines(judgement)]
     wanted = SelectionRequest(
-        rules=request.rules,
+        rule_ids=request.rule_ids,
         settings=request.settings,
         paths=scope.paths,
         changes=changes,

@@ -21,7 +21,7 @@ def lint_scope(names: Sequence[str], cwd: Path) -> LintScope:
     whole = [_existing(cwd / name, name) for name in names]
     first = whole[0] if whole[0].is_dir() else whole[0].parent
     top = _repository_of(first)
-    root = top or _common_directory(whole)
+    root = top or _common_directory(whole, cwd.resolve())
     paths = []
     for path, name in zip(whole, names, strict=True):
         if not path.is_relative_to(root):
@@ -47,6 +47,9 @@ def _repository_of(directory: Path) -> Path | None:
     return Path(top).resolve() if top else None
 
 
-def _common_directory(paths: Sequence[Path]) -> Path:
+def _common_directory(paths: Sequence[Path], cwd: Path) -> Path:
+    """`cwd` if all paths lie in it: the folders above a file say what it is for."""
+    if all(path.is_relative_to(cwd) for path in paths):
+        return cwd
     directories = [path if path.is_dir() else path.parent for path in paths]
     return Path(os.path.commonpath(directories))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. From all that the rules say to what is reported: comments, settings, paths, changes, baseline."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
 from msgspec import Struct
@@ -28,9 +28,9 @@ _ACROSS: Final = "config"
 
 
 class SelectionRequest(Struct, frozen=True, kw_only=True):
-    """What decides. rules: the ids of all rules; paths: the paths to report on; changes: None for all."""
+    """What decides. rule_ids: gives the ids of all rules; paths: the paths to report on; changes: None for all."""
 
-    rules: Collection[str]
+    rule_ids: Callable[[], Collection[str]]
     settings: LintSettings
     paths: tuple[str, ...]
     changes: ChangedLines | None
@@ -57,7 +57,7 @@ def select(
     families: for each file that was read the families of rules that have judged all of it.
     """
     suppression = suppress(_without_doubles(violations), directives)
-    wrong = wrong_directives(directives, suppression.used, request.rules, families)
+    wrong = wrong_directives(directives, suppression.used, request.rule_ids, families)
     present = configured((*suppression.kept, *wrong), request.settings)
     wanted = (violation for violation in present if _is_wanted(violation, request))
     kept = sorted(wanted, key=_order)

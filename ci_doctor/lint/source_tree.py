@@ -14,7 +14,7 @@ WHOLE = "."
 class LintScope(Struct, frozen=True, kw_only=True):
     """What to look at.
 
-    root: the repository's root, or without one the directory that holds all paths. paths: relative
+    root: the repository's root, or without one the working directory, or one that holds all paths. paths: relative
     to it, with `/`; `.` is all of it. is_repository: git lists the files.
     """
 

@@ -2,7 +2,7 @@
 """Pure. What comments of `directive` silence, and what is wrong with these comments themselves."""
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from msgspec import Struct
 
@@ -63,14 +63,15 @@ def _silencing(violation: Violation, index: _Index) -> Iterator[_Use]:
 def wrong_directives(
     directives: Directives,
     used: Collection[_Use],
-    rules: Collection[str],
+    rule_ids: Callable[[], Collection[str]],
     judged: Mapping[str, Collection[str]],
 ) -> Iterator[Violation]:
     """What is wrong with the directives themselves.
 
-    rules: the ids of all rules. judged: for each file the families of rules (`shell`) that have
+    rule_ids: gives the ids of all rules; it is called if there is a directive. judged: for each file the families of rules (`shell`) that have
     looked at all of it; a directive for another one may be right.
     """
+    rules = rule_ids() if any(directives.values()) else ()
     for file, several in directives.items():
         for directive in several:
             if not directive.reason:

@@ -66,7 +66,7 @@ def _lines(finding: Finding, terminal: StyledTerminal) -> list[str]:
     lines += [terminal.bold(line) for line in more]
     lines += _excerpt(first.excerpt, column, terminal)
     for each in finding.evidence[1 : _RELATED_SHOWN + 1]:
-        where = place(each)
+        where = _related(each, first)
         if where is not None:
             lines.append(f"{column}see {terminal.path(where)}")
     if finding.remedy:
@@ -74,6 +74,13 @@ def _lines(finding: Finding, terminal: StyledTerminal) -> list[str]:
     severity = terminal.paint(finding.severity.value, style)
     lines.append(f"{column}{severity}{terminal.dim(f' · {one_line(finding.rule)}')}")
     return lines
+
+
+def _related(evidence: Evidence, first: Evidence) -> str | None:
+    """A place that belongs to the first one; the name of their common file stands above."""
+    if evidence.file == first.file and evidence.line is not None:
+        return f"line {evidence.line}"
+    return place(evidence)
 
 
 def _excerpt(excerpt: str | None, column: str, terminal: StyledTerminal) -> list[str]:

@@ -21,7 +21,7 @@ def request(directory: Path, *names: str, **changes: Any) -> LintRequest:
     return LintRequest(
         names=names,
         cwd=directory,
-        rules=ALL_IDS,
+        rule_ids=lambda: ALL_IDS,
         readers=lambda _tree, _texts: READERS,
         **changes,
     )

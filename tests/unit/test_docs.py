@@ -15,8 +15,8 @@ from ci_doctor.config.exit_codes import ExitCodes
 from ci_doctor.config.reference import reference_text
 from ci_doctor.diagnosis.diagnosis import load_rules
 from ci_doctor.diagnosis.failure_class import POLICIES
+from ci_doctor.lint.all_rules import lint_rules
 from ci_doctor.lint.lint_rule import Example
-from ci_doctor.lint.rules import LINT_RULES
 from ci_doctor.lint.source_kind import kind_by_name
 from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.meanings import EXIT_CODES, VERDICTS
@@ -164,7 +164,7 @@ def lint_rules_page() -> str:
         "| rule | severity | meaning |",
         "|---|---|---|",
     ]
-    ordered = sorted(LINT_RULES, key=lambda each: each.id)
+    ordered = sorted(lint_rules(), key=lambda each: each.id)
     for each in ordered:
         first = each.rule.meaning.partition(". ")[0].rstrip(".").replace("|", "\\|")
         lines.append(f"| [`{each.id}`](#{each.id}) | {each.rule.severity.value} | {first} |")

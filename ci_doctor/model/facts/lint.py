@@ -49,14 +49,14 @@ class LintFacts(Facts, frozen=True, kw_only=True):
 
     `lint_files` counts files by what they are in CI: `scripts`, `pipelines`, `gates` (Python in CI
     folders), `other files`. `embedded` are scripts that stand in pipelines. `left_out` counts files
-    that were not read, by reason. `latin1` are files whose bytes are not UTF-8. `across_files`: the
+    that were not read, by reason. `rules` counts those that ran by family. `latin1` are files whose bytes are not UTF-8. `across_files`: the
     rules over several files ran, too. `silenced` violations have a comment, `unreported` ones are
     above the limit of a report. `meanings` are those of the rules that report.
     """
 
     lint_files: dict[str, int]
     embedded: int
-    rules: int
+    rules: dict[str, int]
     unreadable: tuple[UnreadableFact, ...]
     left_out: dict[str, int]
     latin1: int

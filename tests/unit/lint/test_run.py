@@ -55,8 +55,9 @@ def test_a_directory_outside_of_any_repository_is_walked(tmp_path: Path) -> None
 
     ran = lint(tmp_path, "a")
 
-    assert reported(ran) == [("shell/bad-word", "run.sh", 2)]
+    assert reported(ran) == [("shell/bad-word", "a/run.sh", 2)]
     assert not ran.scope.is_repository
+    assert reported(lint(tmp_path / "a", "../a/run.sh")) == [("shell/bad-word", "run.sh", 2)]
 
 
 @pytest.mark.parametrize("folder", ["third_party", "node_modules", "lib/site-packages"])

@@ -3,19 +3,24 @@
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from ci_doctor.lint.all_rules import FAMILIES, lint_rules, rules_for_catalogue
 from ci_doctor.lint.directive import directives
 from ci_doctor.lint.examine import examine
 from ci_doctor.lint.lint_rule import Example, LintRule
-from ci_doctor.lint.readers import READERS
-from ci_doctor.lint.rules import LINT_RULES, RULES
+from ci_doctor.lint.readers import readers_of
+from ci_doctor.lint.reading import Readers
+from ci_doctor.lint.repository_texts import RepositoryTexts
 from ci_doctor.lint.selection import SelectionRequest, judged_families, select, violation_of
 from ci_doctor.lint.settings import LintSettings
 from ci_doctor.lint.source_kind import SourceKind, kind_by_first_line, kind_by_name
+from ci_doctor.lint.source_tree import LintTree
 from ci_doctor.lint.violation import Violation
 
+LINT_RULES = lint_rules()
 IDS = tuple(rule.id for rule in LINT_RULES)
 
 
@@ -30,17 +35,28 @@ def kind_of(example: Example) -> SourceKind | None:
     return kind_by_name(example.file) or kind_by_first_line(first)
 
 
-def reported(files: tuple[Example, ...]) -> tuple[Violation, ...]:
+def readers_for(root: Path, files: tuple[Example, ...]) -> Readers:
+    """The real readers over a directory with `files`."""
+    for each in files:
+        (root / each.file).parent.mkdir(parents=True, exist_ok=True)
+        (root / each.file).write_text(each.text)
+    names = tuple(each.file for each in files)
+    tree = LintTree(root=root, listed=lambda: names, files=(), evidence=())
+    return readers_of(tree, RepositoryTexts(root))
+
+
+def reported(files: tuple[Example, ...], root: Path) -> tuple[Violation, ...]:
     """What lint reports of a repository with these files alone."""
     texts = {each.file: each.text for each in files}
-    violations: list[Violation] = list(READERS.consistency(texts, True))
+    readers = readers_for(root, files)
+    violations: list[Violation] = list(readers.consistency(texts, True))
     comments = {}
     families = {}
     for each in files:
         kind = kind_of(each)
         if kind is None:
             continue
-        examined = examine(each.file, each.text, kind, READERS, texts.get)
+        examined = examine(each.file, each.text, kind, readers, texts.get)
         violations += examined.violations
         violations += [violation_of(one, "") for one in examined.unreadable]
         comments[each.file] = directives(each.text, kind)
@@ -48,18 +64,18 @@ def reported(files: tuple[Example, ...]) -> tuple[Violation, ...]:
             examined.role, is_readable=not examined.unreadable, is_whole=True
         )
     request = SelectionRequest(
-        rules=IDS, settings=LintSettings(), paths=(".",), changes=None, baseline=None
+        rule_ids=lambda: IDS, settings=LintSettings(), paths=(".",), changes=None, baseline=None
     )
     return select(violations, comments, families, request).violations
 
 
 @pytest.mark.parametrize(("rule", "files"), tuple(cases("bad")))
 def test_a_bad_example_is_reported_at_a_line_of_its_own(
-    rule: LintRule, files: tuple[Example, ...]
+    rule: LintRule, files: tuple[Example, ...], tmp_path: Path
 ) -> None:
     lines = {each.file: each.text.count("\n") + 1 for each in files}
 
-    own = [each for each in reported(files) if each.rule.id == rule.id]
+    own = [each for each in reported(files, tmp_path) if each.rule.id == rule.id]
 
     assert own
     for violation in own:
@@ -69,8 +85,10 @@ def test_a_bad_example_is_reported_at_a_line_of_its_own(
 
 
 @pytest.mark.parametrize(("rule", "files"), tuple(cases("good")))
-def test_a_good_example_is_not_reported(rule: LintRule, files: tuple[Example, ...]) -> None:
-    assert [each for each in reported(files) if each.rule.id == rule.id] == []
+def test_a_good_example_is_not_reported(
+    rule: LintRule, files: tuple[Example, ...], tmp_path: Path
+) -> None:
+    assert [each for each in reported(files, tmp_path) if each.rule.id == rule.id] == []
 
 
 @pytest.mark.parametrize("rule", LINT_RULES, ids=IDS)
@@ -82,6 +100,8 @@ def test_a_rule_has_examples_a_meaning_and_a_remedy(rule: LintRule) -> None:
 
 
 def test_the_ids_are_unique_and_of_a_known_family() -> None:
-    assert len({rule.id for rule in RULES}) == len(RULES)
-    for rule in RULES:
-        assert re.fullmatch(r"(shell|pipeline|gate|config|lint)/[a-z][a-z0-9-]+", rule.id)
+    rules = rules_for_catalogue()
+
+    assert len({rule.id for rule in rules}) == len(rules)
+    for rule in rules:
+        assert re.fullmatch(rf"({'|'.join(FAMILIES)})/[a-z][a-z0-9-]+", rule.id)

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The example: each mistake that its README names is reported, and the mended repository is clean."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.cli import ROOT, doctor
+
+pytestmark = pytest.mark.integration
+EXAMPLE = ROOT / "examples" / "lint"
+
+
+def report_of(name: str, directory: Path) -> dict[str, Any]:
+    shutil.copytree(EXAMPLE / name, directory / name)
+    report: dict[str, Any] = json.loads(doctor("lint", "--json", cwd=directory / name).out)
+    return report
+
+
+def test_every_mistake_of_the_readme_is_reported(tmp_path: Path) -> None:
+    named = re.findall(r"^\|.*\| (.*) \|$", (EXAMPLE / "README.md").read_text(), re.MULTILINE)
+    rules = set(re.findall(r"`([a-z]+/[a-z-]+)`", "\n".join(named)))
+
+    report = report_of("before", tmp_path)
+
+    assert report["verdict"] == "failed"
+    assert {each["rule"] for each in report["findings"]} == rules
+
+
+def test_the_mended_repository_is_clean(tmp_path: Path) -> None:
+    report = report_of("after", tmp_path)
+
+    assert (report["verdict"], report["findings"]) == ("pass", [])
