@@ -55,8 +55,9 @@ def _examples(word: str) -> tuple[Table, ...]:
 
 def _listing(title: str, files: tuple[Example, ...]) -> Iterator[Table]:
     for file in files:
-        lines = file.text.rstrip("\n").split("\n")
-        yield text_table(f"{title}: {file.file}", tuple(lines))
+        # A carriage return is what some of them are about.
+        text = file.text.rstrip("\n").replace("\r", "␍")
+        yield text_table(f"{title}: {file.file}", tuple(text.split("\n")))
 
 
 def _with_probe(error: str, remedy: str) -> str:

@@ -172,3 +172,41 @@ def test_a_pipe_in_the_tree_holds_nothing_up(tmp_path: Path) -> None:
     ran = doctor("lint", "--json", cwd=tmp_path)
 
     assert json.loads(ran.out)["facts"]["left_out"]["not regular"] == 2
+
+
+HOSTILE = {
+    "half.sh": b"#!/bin/bash\nif true; then\n  f() {\n  cat <<EOF\n  never ends\n",
+    "line.sh": b"echo " + b"a" * 1_000_000 + b"\n",
+    "lines.sh": b"echo hello # x\n" * 100_000,
+    "nested.sh": b"$(" * 5_000,
+    "latin.sh": b"echo \xe9\r\n",
+    "nul.sh": b"echo \0\n",
+    "fish.sh": b"#!/usr/bin/env fish\nif true\n  echo $status\nend\n",
+    ".buildkite/steps.yml": b"steps:\n" + b"- label: a\n  command: make\n" * 2_000,
+    ".buildkite/odd.yml": b"steps: &s\n- &a {command: make, command: !x test, <<: {key: 1}}\n- *a\nx: *s\n",
+    ".buildkite/bomb.yml": b"a: &a [x, x]\n"
+    + b"".join(b"%c: &%c [*%c, *%c]\n" % (b + 1, b + 1, b, b) for b in range(97, 120)),
+    ".buildkite/half.yml": b"steps:\n- command: [make\n\t- tab",
+    "ci/deep.py": b"x = " + b"(" * 5_000 + b")" * 5_000 + b"\n",
+    "ci/half.py": b"def f(:\n",
+}
+
+
+def test_no_content_and_no_kind_of_file_holds_a_run_up_or_ends_it(tmp_path: Path) -> None:
+    for name, content in HOSTILE.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "out.sh").symlink_to("/etc/passwd")
+    (tmp_path / "folder.sh").mkdir()
+    os.mkfifo(tmp_path / "pipe.sh")
+
+    ran = doctor("lint", "--json", cwd=tmp_path)
+
+    facts = json.loads(ran.out)["facts"]
+    unreadable = {each["file"] for each in facts["unreadable"]}
+    # A file with a NUL is in no role; all others were looked at, as far as they could be read.
+    assert ran.code in (0, 1)
+    assert sum(facts["lint_files"].values()) == len(HOSTILE) - 1
+    assert {"nul.sh", "ci/half.py"} <= unreadable
+    assert (facts["left_out"]["links"], facts["left_out"]["not regular"]) == (1, 1)
+    assert "root:" not in ran.out

@@ -185,7 +185,9 @@ def _code_block(example: Example) -> list[str]:
     kind = kind_by_name(example.file)
     name = {"shell": "sh", "YAML": "yaml", "Python": "python"}.get(kind or "", "")
     fence = "````" if "```" in example.text else "```"
-    return [f"{fence}{name}", *example.text.rstrip("\n").split("\n"), fence]
+    # A carriage return would be a line end to whoever reads the page.
+    text = example.text.rstrip("\n").replace("\r", "␍")
+    return [f"{fence}{name}", *text.split("\n"), fence]
 
 
 def flaky_kinds_page() -> str:
