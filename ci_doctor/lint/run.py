@@ -111,16 +111,16 @@ def _unreadable_lines(judgement: Judgement) -> Iterable[Violation]:
 
 def _directives(judgement: Judgement, texts: RepositoryTexts) -> Directives:
     """Those of the files that were judged, and of others in which there is a violation."""
-    found = {}
+    by_file = {}
     for file, judged in judgement.files.items():
-        found[file] = directives(judged.source.text, judged.kind)
+        by_file[file] = directives(judged.source.text, judged.kind)
     for violation in judgement.across:
         file = violation.place.file
         kind = kind_by_name(file)
         source = texts.source(file)
-        if file not in found and kind is not None and not isinstance(source, Unreadable):
-            found[file] = directives(source.text, kind)
-    return found
+        if file not in by_file and kind is not None and not isinstance(source, Unreadable):
+            by_file[file] = directives(source.text, kind)
+    return by_file
 
 
 def _families(judgement: Judgement) -> Mapping[str, tuple[str, ...]]:

@@ -31,13 +31,13 @@ def lint_rules(report: Report) -> list[dict[str, Any]]:
 def lint_results(report: Report) -> list[dict[str, Any]]:
     """A result for each finding, at its place, with the places that belong to it."""
     indexes = {rule: index for index, rule in enumerate(_ids(report))}
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     results = []
     for finding in report.findings:
         fingerprint = _fingerprint(finding)
-        seen[fingerprint] += 1
+        counts[fingerprint] += 1
         # Of two equal lines in a file each has a number of its own.
-        number = f"{fingerprint}/{seen[fingerprint]}"
+        number = f"{fingerprint}/{counts[fingerprint]}"
         results.append(_result(finding, indexes[finding.rule], number))
     return results
 
