@@ -15,6 +15,7 @@ from ci_doctor.lint.shell.shell_source import ShellSource
 from ci_doctor.lint.source_kind import SourceKind, kind_by_name
 from ci_doctor.lint.source_text import SourceText
 from ci_doctor.lint.source_tree import LintTree
+from ci_doctor.lint.started_programs import StartedProgram, started_programs
 from ci_doctor.lint.violation import Violation
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ def readers_of(
 ) -> Readers:
     """The readers for `tree`. correctness: what `[correctness]` says; None without that section."""
     context: PipelineContext | None = None
+    pipelines = RepositoryPipelines(tree, texts)
 
     def pipeline(file: str, text: str) -> FileReading | None:
         nonlocal context
@@ -34,28 +36,27 @@ def readers_of(
         if not is_pipeline(file, text):
             return None
         if context is None:
-            context = _context(tree, texts, correctness)
+            context = _context(tree, texts, pipelines, correctness)
         reading = check_pipeline(file, text, context)
         return FileReading(
             violations=reading.violations, unreadable=reading.unreadable, scripts=reading.scripts
         )
 
-    return Readers(shell=_shell, pipeline=pipeline, python=_python, consistency=_consistency)
+    def python(file: str, text: str) -> FileReading | None:
+        from ci_doctor.lint.python.check import check_python, is_gate
+
+        if not is_gate(file) and not pipelines.start(file):
+            return None
+        reading = check_python(file, text)
+        return FileReading(violations=reading.violations, unreadable=reading.unreadable)
+
+    return Readers(shell=_shell, pipeline=pipeline, python=python, consistency=_consistency)
 
 
 def _shell(source: ShellSource, read: ReadText) -> FileReading:
     from ci_doctor.lint.shell.check import check_shell
 
     reading = check_shell(source, read)
-    return FileReading(violations=reading.violations, unreadable=reading.unreadable)
-
-
-def _python(file: str, text: str) -> FileReading | None:
-    from ci_doctor.lint.python.check import check_python, is_gate
-
-    if not is_gate(file):
-        return None
-    reading = check_python(file, text)
     return FileReading(violations=reading.violations, unreadable=reading.unreadable)
 
 
@@ -66,7 +67,10 @@ def _consistency(files: Mapping[str, str], whole: bool) -> tuple[Violation, ...]
 
 
 def _context(
-    tree: LintTree, texts: RepositoryTexts, correctness: "CorrectnessTimes | None"
+    tree: LintTree,
+    texts: RepositoryTexts,
+    pipelines: "RepositoryPipelines",
+    correctness: "CorrectnessTimes | None",
 ) -> "PipelineContext":
     from ci_doctor.lint.pipelines.pipeline_context import PipelineContext
 
@@ -80,7 +84,7 @@ def _context(
         correctness=correctness,
         matches=has_match,
         read=texts.read,
-        others=RepositoryPipelines(tree, texts),
+        others=pipelines,
     )
 
 
@@ -104,6 +108,15 @@ class RepositoryPipelines(Mapping[str, str]):
             if isinstance(source, SourceText) and is_pipeline(name, source.text):
                 pipelines[name] = source.text
         return pipelines
+
+    @cached_property
+    def _started(self) -> list[StartedProgram]:
+        texts = self._by_file.values()
+        return [each for text in texts for each in started_programs(text)]
+
+    def start(self, file: str) -> bool:
+        """Whether a command of a pipeline may start the Python program `file`."""
+        return any(each.may_be(file) for each in self._started)
 
     def __getitem__(self, file: str) -> str:
         return self._by_file[file]

@@ -50,6 +50,16 @@ def test_json_has_the_findings_and_the_facts(wrong: Path) -> None:
     assert json.loads(ran.out)["facts"]["lint_files"]["gates"] == 1
 
 
+def test_a_program_that_a_pipeline_starts_is_a_gate_wherever_it_lies(tmp_path: Path) -> None:
+    step = "steps:\n- label: compare\n  timeout_in_minutes: 5\n  command: python3 tools/compare.py\n"
+    files = {".buildkite/pipeline.yml": step, "tools/compare.py": WRONG, "tools/other.py": WRONG}
+    make_repository(tmp_path, files)
+
+    ran = doctor("lint", "--json", cwd=tmp_path)
+
+    assert findings(ran) == [(RULE, "tools/compare.py", 8)]
+
+
 def test_a_report_directory_holds_sarif_and_junit(wrong: Path) -> None:
     doctor("lint", "--report-dir", "out", "--junit", "requests", cwd=wrong)
 
