@@ -51,7 +51,9 @@ def test_json_has_the_findings_and_the_facts(wrong: Path) -> None:
 
 
 def test_a_program_that_a_pipeline_starts_is_a_gate_wherever_it_lies(tmp_path: Path) -> None:
-    step = "steps:\n- label: compare\n  timeout_in_minutes: 5\n  command: python3 tools/compare.py\n"
+    step = (
+        "steps:\n- label: compare\n  timeout_in_minutes: 5\n  command: python3 tools/compare.py\n"
+    )
     files = {".buildkite/pipeline.yml": step, "tools/compare.py": WRONG, "tools/other.py": WRONG}
     make_repository(tmp_path, files)
 

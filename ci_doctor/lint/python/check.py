@@ -14,7 +14,8 @@ from ci_doctor.lint.violation import Violation
 
 # Folders of CI: a program in them runs in a job, and what it exits with is the job's result.
 _FOLDERS = re.compile(
-    r"\.?(?:buildkite|github|gitlab|circleci|jenkins|azure-pipelines|qa)|\.?ci(?:[_-].+)?|.+[_-]ci"
+    r"\.?(?:buildkite|github|gitlab|circleci|jenkins|azure-pipelines|ci|qa)|.+[_-]ci"
+    r"|ci[_-](?:checks?|gates?|helpers|jobs?|scripts?|tests?|tools?|utils)"
 )
 
 

@@ -19,7 +19,9 @@ def test_python_in_folders_of_ci_is_a_gate(file: str) -> None:
     assert is_gate(file)
 
 
-@pytest.mark.parametrize("file", ["ci.py", "package/circle.py", "ci/gate.sh", "specific/gate.py"])
+@pytest.mark.parametrize(
+    "file", ["ci.py", "package/circle.py", "ci_doctor/gate.py", "ci/gate.sh", "specific/gate.py"]
+)
 def test_other_python_is_none(file: str) -> None:
     assert not is_gate(file)
 
