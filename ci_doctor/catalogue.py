@@ -4,6 +4,7 @@
 from ci_doctor.build import rules as build
 from ci_doctor.caches import rules as caches
 from ci_doctor.checks import rules as checks
+from ci_doctor.compat import rules as compat
 from ci_doctor.correctness import rules as correctness
 from ci_doctor.diagnosis import rules as diagnosis
 from ci_doctor.environment import rules as environment
@@ -34,6 +35,7 @@ _ROOMS: tuple[tuple[Rule, ...], ...] = (
     build.RULES,
     history.RULES,
     caches.RULES,
+    compat.RULES,
     session.RULES,
 )
 

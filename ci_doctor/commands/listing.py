@@ -15,6 +15,7 @@ COMMANDS = {
         "Prepare",
         "Name what in scripts, pipelines and gates will break a job, before it runs.",
     ),
+    "compat": ("Prepare", "Check that one package still calls another one correctly."),
     "preload": (
         "Prepare",
         "Plan, install, show, verify or remove the preload shims of interpreters.",

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ci-doctor compat`."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from ci_doctor.commands.options import output_options, pass_session
+from ci_doctor.session.session import Session
+
+
+@click.command("compat")
+@click.argument("caller")
+@click.argument("callees", nargs=-1, required=True, metavar="CALLEE…")
+@click.option(
+    "--python",
+    "python",
+    type=click.Path(path_type=Path, exists=True),
+    metavar="PY",
+    help="Look for installed packages beside this interpreter. It is not started.",
+)
+@click.option(
+    "--python-version",
+    metavar="X.Y",
+    help="Decide `sys.version_info` guards for this Python. [default: the one that runs ci-doctor]",
+)
+@output_options
+@pass_session
+def compat(
+    session: Session,
+    caller: str,
+    callees: tuple[str, ...],
+    python: Path | None,
+    python_version: str | None,
+) -> int:
+    """Check that the code of CALLER still calls CALLEE correctly.
+
+    Each is a directory, PATH@REVISION, a wheel, an sdist, or the name of an installed package. The
+    source is read and nothing of it runs. Exit codes: 0 no place surely breaks; 1 a call, an import,
+    an attribute or an override does; 86 nothing could be judged.
+    """
+    from ci_doctor.commands.telling.line import LineKind
+    from ci_doctor.commands.telling.steps import StepSource
+    from ci_doctor.commands.telling.teller import Teller
+    from ci_doctor.compat.outcome import check
+    from ci_doctor.compat.request import CompatRequest, version_pair
+
+    session.claim()
+    request = CompatRequest(
+        caller=caller,
+        callees=callees,
+        python=python,
+        python_version=version_pair(python_version) or sys.version_info[:2],
+    )
+    with Teller(StepSource(LineKind.STATUS), group="ci-doctor compat: steps") as tell:
+        outcome = check(request, tell=tell)
+    return session.finish(outcome, on_stdout=outcome.error is None)

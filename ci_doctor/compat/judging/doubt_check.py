@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads all source of both sides for a name, before it is said to be gone."""
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+
+from ci_doctor.compat.judging.binding import arguments_of, mismatches
+from ci_doctor.compat.judging.call_signature import of_function
+from ci_doctor.compat.meaning.evaluation import Evaluation
+from ci_doctor.compat.meaning.refs import AbsentRef, ClassRef, FunctionRef, InstanceRef, Ref
+from ci_doctor.compat.meaning.world import Side
+from ci_doctor.compat.reading.parsed_module import ReadModule
+
+
+class DoubtCheck:
+    """Looks for code that makes a doubtful name or signature right after all."""
+
+    def __init__(self, evaluation: Evaluation, callers: Sequence[ReadModule]) -> None:
+        self._evaluation = evaluation
+        self._world = evaluation.world
+        self._callers = callers
+        self._texts: dict[int, list[tuple[str, str]]] = {}
+
+    def is_named_in_caller(self, name: str) -> bool:
+        """Whether a class or a function of the caller defines the name, perhaps in a mixin."""
+        pattern = re.compile(rf"(?:def|class)\s+{name}\b|\b{name}\s*(?::[^=\n]+)?=(?!=)")
+        return self._matches(self._world.caller, name, pattern)
+
+    def may_have(self, owner: Ref, name: str) -> bool:
+        """Whether code assigns the name from elsewhere, or a class below has it."""
+        if any(name in module.patched for module in self._callers):
+            return True
+        pattern = re.compile(
+            rf"(?<!self)(?<!cls)\.{name}\s*(?::[^=\n(]+)?=(?!=)|setattr\([^,]+,\s*[\"']{name}[\"']"
+        )
+        if any(self._matches(side, name, pattern) for side in self._world.callees):
+            return True
+        if isinstance(owner, InstanceRef) and not owner.is_exact:
+            return any(self._has(each, name) for each in self._below(owner.cls))
+        return False
+
+    def may_take(self, ref: Ref, node: ast.Call) -> bool:
+        """Whether a class below the one of a method overrides it with one that takes the call."""
+        if not isinstance(ref, FunctionRef) or ref.owner is None or not ref.skip:
+            return False
+        func = node.func
+        if isinstance(func, ast.Attribute) and ast.unparse(func.value) == "super()":
+            return False
+        name = ref.scope.name
+        for below in self._below(ClassRef(ref.owner)):
+            found = self._evaluation.attribute(InstanceRef(below), name)
+            if not isinstance(found, FunctionRef) or found.scope is ref.scope:
+                continue
+            if not mismatches(of_function(found), arguments_of(node)):
+                return True
+        return False
+
+    def _matches(self, side: Side, word: str, pattern: re.Pattern[str]) -> bool:
+        """Whether a file has the pattern. `word` is a part of it: looking for it alone is far cheaper."""
+        return any(word in text and pattern.search(text) for _, text in self._all_text(side))
+
+    def _has(self, cls: ClassRef, name: str) -> bool:
+        ref = self._evaluation.attribute(InstanceRef(cls), name)
+        return not isinstance(ref, AbsentRef)
+
+    def _below(self, cls: ClassRef) -> Iterator[ClassRef]:
+        """The classes of both sides below a class, as far as their bases are known."""
+        pattern = re.compile(rf"^\s*class\s+\w+\s*\([^)]*\b{cls.scope.name}\b", re.MULTILINE)
+        for side in (*self._world.callees, self._world.caller):
+            for path, text in self._all_text(side):
+                if cls.scope.name not in text or not pattern.search(text):
+                    continue
+                module = self._module_of(side, path)
+                read = None if module is None else self._world.module(module)
+                for scope in () if read is None else read.classes:
+                    below = ClassRef(scope)
+                    if below != cls and cls in self._evaluation.classes.bases.order(below):
+                        yield below
+
+    def _module_of(self, side: Side, path: str) -> str | None:
+        for name, file in side.index.modules.items():
+            if file.path == path:
+                return name
+        return None
+
+    def _all_text(self, side: Side) -> list[tuple[str, str]]:
+        key = id(side)
+        if key not in self._texts:
+            self._texts[key] = list(_texts(side))
+        return self._texts[key]
+
+
+def _texts(side: Side) -> Iterator[tuple[str, str]]:
+    for path in sorted(side.tree.names):
+        if path.endswith(".py"):
+            try:
+                yield path, side.tree.read(path).decode("utf-8", "replace")
+            except OSError:
+                continue

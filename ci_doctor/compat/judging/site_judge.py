@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the places of one module of the caller, and judges each against the callee."""
+
+import ast
+from typing import Final
+
+from ci_doctor.compat.judging.binding import arguments_of, mismatches
+from ci_doctor.compat.judging.breakage import Breakage, BreakKind, Judged, SourceLine
+from ci_doctor.compat.judging.call_signature import CallSignature, of_function
+from ci_doctor.compat.judging.constructor import Constructors
+from ci_doctor.compat.judging.doubt_check import DoubtCheck
+from ci_doctor.compat.judging.wording import right_call, sentence
+from ci_doctor.compat.meaning.evaluation import Evaluation
+from ci_doctor.compat.meaning.life import Caught, Life
+from ci_doctor.compat.meaning.refs import (
+    AbsentRef,
+    ClassRef,
+    FunctionRef,
+    Ignorance,
+    InstanceRef,
+    ModuleRef,
+    OutsideRef,
+    Ref,
+    SuperRef,
+    UnionRef,
+    UnknownRef,
+)
+from ci_doctor.compat.reading.name_scope import BindingKind, NameScope, UseKind, UseSite
+from ci_doctor.compat.reading.parsed_module import ReadModule
+
+_MOST_EXCERPT: Final = 160
+
+
+class SiteJudge:
+    """Judges the places of modules, one module after the other, into one result."""
+
+    def __init__(self, evaluation: Evaluation, doubts: DoubtCheck) -> None:
+        self._evaluation = evaluation
+        self._world = evaluation.world
+        self._constructors = Constructors(evaluation)
+        self._doubts = doubts
+        self.judged = Judged()
+        self._kept: set[Breakage] = set()
+
+    def module(self, module: ReadModule) -> None:
+        """Judge every place of a module."""
+        self.judged.files += 1
+        for site in module.sites:
+            life = self._evaluation.runs(site.guards, site.scope)
+            if life in {Life.DEAD, Life.TYPING}:
+                continue
+            match site.kind:
+                case UseKind.IMPORT:
+                    self._import(module, site, life)
+                case UseKind.CALL:
+                    self._call(module, site, life)
+                case UseKind.ATTRIBUTE:
+                    self._attribute(module, site, life)
+
+    def _import(self, module: ReadModule, site: UseSite, life: Life) -> None:
+        binding = site.binding
+        if binding is None:
+            return
+        ref = self._evaluation.binding(binding, site.scope)
+        target = binding.target
+        if binding.level or not self._world.is_callee(target):
+            return
+        if isinstance(ref, AbsentRef):
+            kind = BreakKind.MODULE_GONE if ref.is_module else BreakKind.NAME_GONE
+            found = _gone_sentence(ref)
+            symbol = ref.name if ref.is_module else f"{ref.place}.{ref.name}"
+            error = "ModuleNotFoundError" if ref.is_module else "ImportError"
+            broken = Breakage(kind=kind, at=self._line(module, site), symbol=symbol, sentence=found)
+            self._keep(broken, site, life, error)
+        elif isinstance(ref, UnknownRef):
+            self.judged.miss(ref.why)
+        else:
+            self.judged.count("imports")
+
+    def _attribute(self, module: ReadModule, site: UseSite, life: Life) -> None:
+        node = site.node
+        assert isinstance(node, ast.Attribute)  # noqa: S101 - that is what the kind says
+        owner = self._evaluation.value(node.value, site.scope)
+        if not self._is_callee(owner):
+            return
+        ref = self._evaluation.value(node, site.scope)
+        if isinstance(ref, UnknownRef):
+            return
+        if not isinstance(ref, AbsentRef):
+            self.judged.count("attributes")
+            return
+        if ref.scope is not None and not self._world.is_callee(ref.scope.module):
+            # A class of the caller's own, below one of the callee.
+            own = self._doubts.is_named_in_caller(ref.name)
+            if own:
+                self.judged.miss(Ignorance.SEVERAL)
+                return
+        if self._doubts.may_have(owner, ref.name):
+            self.judged.miss(Ignorance.PATCHED)
+            return
+        place = self._class_line(ref.scope) if ref.scope is not None else None
+        broken = Breakage(
+            kind=BreakKind.ATTRIBUTE_GONE,
+            at=self._line(module, site),
+            symbol=f"{ref.place}.{ref.name}",
+            sentence=_gone_sentence(ref),
+            definition=place,
+        )
+        self._keep(broken, site, life, "AttributeError")
+
+    def _call(self, module: ReadModule, site: UseSite, life: Life) -> None:
+        node = site.node
+        assert isinstance(node, ast.Call)  # noqa: S101 - that is what the kind says
+        ref = self._evaluation.value(node.func, site.scope)
+        signature = self.signature(ref, node)
+        if signature is None:
+            return
+        if isinstance(signature, UnknownRef):
+            if self._concerns(node.func, site.scope):
+                self.judged.miss(signature.why)
+            return
+        if not self._world.is_callee(signature.module):
+            return
+        found = mismatches(signature, arguments_of(node))
+        if not found:
+            self.judged.count("calls")
+            return
+        if self._doubts.may_take(ref, node):
+            self.judged.miss(Ignorance.SEVERAL)
+            return
+        self.judged.count("calls")
+        broken = Breakage(
+            kind=BreakKind.CALL,
+            at=self._line(module, site),
+            symbol=f"{signature.module}.{signature.qualified}",
+            sentence="; ".join(sentence(signature, each) for each in found),
+            definition=self._definition(signature),
+            signature=signature,
+            mismatches=tuple(found),
+            call=right_call(node, signature, found),
+        )
+        self._keep(broken, site, life, "TypeError")
+
+    def signature(self, ref: Ref, node: ast.Call) -> CallSignature | UnknownRef | None:
+        """What a call takes that stands for `ref`; None if it is nothing of the callee."""
+        match ref:
+            case FunctionRef():
+                return of_function(ref)
+            case ClassRef():
+                return self._constructors.signature(ref)
+            case InstanceRef():
+                called = self._evaluation.attribute(ref, "__call__")
+                return of_function(called) if isinstance(called, FunctionRef) else None
+            case UnknownRef():
+                return self._initialiser(ref, node)
+            case UnionRef() | OutsideRef() | AbsentRef() | ModuleRef():
+                return UnknownRef(Ignorance.SEVERAL) if isinstance(ref, UnionRef) else None
+            case _:
+                return None
+
+    def _initialiser(self, ref: UnknownRef, _node: ast.Call) -> CallSignature | UnknownRef:
+        return ref
+
+    def _is_callee(self, ref: Ref) -> bool:
+        """Whether the thing is the callee's own, or an instance of a class below one of its classes."""
+        match ref:
+            case ModuleRef():
+                return self._world.is_callee(ref.name)
+            case ClassRef():
+                return self._descends(ref)
+            case InstanceRef() | SuperRef():
+                return self._descends(ref.cls)
+            case FunctionRef():
+                return self._world.is_callee(ref.scope.module)
+            case _:
+                return False
+
+    def _descends(self, cls: ClassRef) -> bool:
+        order = self._evaluation.classes.bases.order(cls)
+        return any(
+            isinstance(each, ClassRef) and self._world.is_callee(each.scope.module)
+            for each in order
+        )
+
+    def _concerns(self, node: ast.expr, scope: NameScope) -> bool:
+        """Whether an expression begins with something of the callee."""
+        while isinstance(node, ast.Attribute | ast.Call | ast.Subscript | ast.Await):
+            node = node.func if isinstance(node, ast.Call) else node.value
+        if not isinstance(node, ast.Name):
+            return False
+        around: NameScope | None = scope
+        while around is not None:
+            for binding in around.bindings.get(node.id, ()):
+                is_import = binding.kind in {BindingKind.IMPORT, BindingKind.FROM}
+                if is_import and not binding.level and self._world.is_callee(binding.target):
+                    return True
+            around = around.parent
+        return self._is_callee(self._evaluation.value(node, scope))
+
+    def _keep(self, broken: Breakage, site: UseSite, life: Life, error: str) -> None:
+        caught = self._evaluation.caught(site.guards, error)
+        if broken in self._kept:
+            return  # `from gone import a, b` is one break
+        self._kept.add(broken)
+        if life is Life.GUARDED or caught is Caught.BY_NAME:
+            self.judged.guarded += 1
+            return
+        import msgspec
+
+        self.judged.breaks.append(msgspec.structs.replace(broken, caught=caught))
+
+    def _line(self, module: ReadModule, site: UseSite) -> SourceLine:
+        line = getattr(site.node, "lineno", 1)
+        if site.kind is UseKind.ATTRIBUTE:
+            line = getattr(site.node, "end_lineno", line)
+        return SourceLine(file=module.path, line=line, text=excerpt(module, site.node, line))
+
+    def _definition(self, signature: CallSignature) -> SourceLine | None:
+        read = self._world.module(signature.module)
+        if read is None:
+            return None
+        return SourceLine(file=read.path, line=signature.line, text=signature.text)
+
+    def _class_line(self, scope: NameScope) -> SourceLine | None:
+        read = self._world.module(scope.module)
+        if read is None:
+            return None
+        line = getattr(scope.node, "lineno", 1)
+        return SourceLine(file=read.path, line=line, text=f"class {scope.qualified}")
+
+
+def excerpt(module: ReadModule, node: ast.AST, line: int) -> str:
+    """The source of a place, in one line that is not too long."""
+    end = getattr(node, "end_lineno", line) or line
+    text = " ".join(each.strip() for each in module.lines[line - 1 : end])
+    return text if len(text) <= _MOST_EXCERPT else f"{text[: _MOST_EXCERPT - 1]}…"
+
+
+def _gone_sentence(ref: AbsentRef) -> str:
+    if ref.is_module:
+        return f"there is no module {ref.name}"
+    if ref.scope is not None:
+        return f"class {ref.place} has no attribute `{ref.name}`"
+    return f"module {ref.place} has no name `{ref.name}`"

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the files of code trees: modules by name, parsed when they are first needed."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from ci_doctor.compat.reading.module_index import ModuleFile, ModuleIndex, module_index
+from ci_doctor.compat.reading.parsed_module import ReadModule
+from ci_doctor.compat.reading.scope_reader import read_module
+from ci_doctor.compat.sources.code_tree import LARGEST_SOURCE, CodeTree
+
+# Files that say what a build makes.
+_BUILD_FILES: Final = ("setup.py", "pyproject.toml", "CMakeLists.txt", ".gitignore", "MANIFEST.in")
+_WORD: Final = re.compile(r"\w+")
+
+
+class Side(Struct, frozen=True, kw_only=True, eq=False):
+    """A tree with its modules. `is_caller`: its calls are judged, not its definitions."""
+
+    tree: CodeTree
+    index: ModuleIndex
+    is_caller: bool
+
+
+def side_of(tree: CodeTree, *, is_caller: bool = False) -> Side:
+    """The modules of a tree."""
+    return Side(tree=tree, index=module_index(tree.names), is_caller=is_caller)
+
+
+class World:
+    """The caller and what it calls. A module is looked for in the caller first."""
+
+    def __init__(self, caller: Side, callees: Sequence[Side], python: tuple[int, int]) -> None:
+        self.caller = caller
+        self.callees = tuple(callees)
+        self.python = python
+        self._modules: dict[str, ReadModule | None] = {}
+        self._build_words: dict[int, frozenset[str]] = {}
+        self._texts: dict[str, bytes | None] = {}
+        self.unread: dict[str, str] = {}
+
+    def side(self, module: str) -> Side | None:
+        """The package that has the module's top name, if it was given."""
+        top = module.partition(".")[0]
+        for side in (*self.callees, self.caller):
+            if top in side.index.tops:
+                return side
+        return None
+
+    def is_callee(self, module: str) -> bool:
+        """Whether the module belongs to a package whose definitions count."""
+        side = self.side(module)
+        return side is not None and not side.is_caller
+
+    def file(self, module: str) -> ModuleFile | None:
+        """The module's file, if the package has such a module."""
+        side = self.side(module)
+        return None if side is None else side.index.modules.get(module)
+
+    def module(self, name: str) -> ReadModule | None:
+        """The module, parsed; None if it has no Python source that can be read."""
+        if name not in self._modules:
+            self._modules[name] = self._read(name)
+        return self._modules[name]
+
+    def may_export(self, module: str, name: str) -> bool:
+        """Whether a star import of the module may bring the name.
+
+        Its text decides that before it is parsed: a package of hundreds of lazy modules has a
+        star import of each.
+        """
+        if module not in self._texts:
+            side = self.side(module)
+            file = None if side is None else side.index.modules.get(module)
+            text = None
+            if side is not None and file is not None and file.path is not None:
+                try:
+                    text = side.tree.read(file.path)
+                except OSError as error:
+                    self.unread[file.path] = str(error)
+            self._texts[module] = text
+        text = self._texts[module]
+        return text is None or name.encode() in text or b"import *" in text
+
+    def may_be_built(self, name: str) -> bool:
+        """Whether a build might make a module of that name, which the tree does not have."""
+        side = self.side(name)
+        if side is None or side.tree.is_built:
+            return False
+        last = name.rpartition(".")[2]
+        if last.startswith("_C") or last.endswith(("_pb2", "_pb2_grpc", "_version", "version")):
+            return True
+        return last in self._named_by_build(side)
+
+    def versions(self) -> dict[str, str]:
+        """The known versions of the callees, by distribution and by top package."""
+        known: dict[str, str] = {}
+        for side in self.callees:
+            if side.tree.version is None:
+                continue
+            for top in side.index.tops:
+                known[top] = side.tree.version
+            if side.tree.distribution is not None:
+                known[side.tree.distribution] = side.tree.version
+        return known
+
+    def caller_files(self) -> Iterator[tuple[str, bytes]]:
+        """The Python files of the caller with their content, by path."""
+        for path in sorted(self.caller.tree.names):
+            if path.endswith(".py"):
+                try:
+                    yield path, self.caller.tree.read(path)
+                except OSError as error:
+                    self.unread[path] = str(error)
+
+    def _named_by_build(self, side: Side) -> frozenset[str]:
+        key = id(side)
+        if key not in self._build_words:
+            words: set[str] = set()
+            for name in _BUILD_FILES:
+                if name in side.tree.names:
+                    text = side.tree.read(name).decode("utf-8", "replace")
+                    words |= set(_WORD.findall(text))
+            self._build_words[key] = frozenset(words)
+        return self._build_words[key]
+
+    def _read(self, name: str) -> ReadModule | None:
+        side = self.side(name)
+        file = None if side is None else side.index.modules.get(name)
+        if side is None or file is None or file.path is None:
+            return None
+        try:
+            source = side.tree.read(file.path)
+        except OSError as error:
+            self.unread[file.path] = str(error)
+            return None
+        return self.parse(name, file.path, source, is_package=file.is_package)
+
+    def parse(self, name: str, path: str, source: bytes, *, is_package: bool) -> ReadModule | None:
+        """A module of this source; None, and a line in `unread`, if no Python could run it."""
+        if len(source) > LARGEST_SOURCE:
+            self.unread[path] = "larger than 4 MiB"
+            return None
+        try:
+            return read_module(name, path, source, is_package=is_package)
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            self.unread[path] = f"no Python: {error}"
+            return None

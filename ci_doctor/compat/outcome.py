@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads two packages: `compat`, from a request to an outcome."""
+
+from collections.abc import Callable, Sequence
+
+from ci_doctor.compat.findings import Change, break_fact, finding, other_findings
+from ci_doctor.compat.judging.breakage import Breakage, Judged
+from ci_doctor.compat.judging.judge import judge
+from ci_doctor.compat.meaning.life import Caught
+from ci_doctor.compat.request import CompatRequest
+from ci_doctor.compat.sources.code_tree import CodeTree
+from ci_doctor.compat.sources.opening import open_source
+from ci_doctor.model.facts.compat import CodeTreeFact, CompatFacts
+from ci_doctor.model.outcome import Outcome
+from ci_doctor.model.table import Row, Table, row
+from ci_doctor.model.verdict import Verdict
+from ci_doctor.render.formatting import amount
+
+
+def check(request: CompatRequest, *, tell: Callable[[str], None] = lambda _: None) -> Outcome:
+    """Whether the caller still calls the callees correctly.
+
+    `failed` if a place surely breaks; `inconclusive` if no place could be judged. Raises UsageError
+    if a source cannot be opened.
+    """
+    tell(f"opening {request.caller}")
+    caller = open_source(request.caller, request.python)
+    callees = [open_source(each, request.python) for each in request.callees]
+    judged = judge(caller, callees, python=request.python_version, tell=tell)
+    changes = [Change() for _ in judged.breaks]
+    return compat_outcome(caller, callees, judged, changes)
+
+
+def compat_outcome(
+    caller: CodeTree, callees: Sequence[CodeTree], judged: Judged, changes: Sequence[Change]
+) -> Outcome:
+    """The outcome of what was judged; `changes` stand beside its breaks."""
+    pairs = sorted(zip(judged.breaks, changes, strict=True), key=_urgent_first)
+    findings = [finding(broken, change) for broken, change in pairs]
+    findings += other_findings(judged)
+    return Outcome(
+        verdict=verdict_of(judged),
+        summary=_summary(caller, callees, judged),
+        findings=tuple(findings),
+        tables=tuple(_tables(caller, callees, judged)),
+        facts=CompatFacts(
+            caller=_tree_fact(caller),
+            callees=tuple(map(_tree_fact, callees)),
+            files=judged.files,
+            resolved=judged.resolved,
+            unknown=dict(sorted(judged.unknown.items())),
+            guarded=judged.guarded,
+            unread=judged.unread,
+            breaks=tuple(break_fact(broken, change) for broken, change in pairs),
+        ),
+    )
+
+
+def verdict_of(judged: Judged) -> Verdict:
+    """`failed` if an error reaches nobody's handler; a pass needs at least one place that was judged."""
+    if any(each.caught is Caught.NOT for each in judged.breaks):
+        return Verdict.FAILED
+    return Verdict.PASS if judged.total else Verdict.INCONCLUSIVE
+
+
+def _urgent_first(pair: tuple[Breakage, Change]) -> tuple[int, str, int]:
+    broken = pair[0]
+    return (broken.caught, broken.at.file, broken.at.line)
+
+
+def _summary(caller: CodeTree, callees: Sequence[CodeTree], judged: Judged) -> str:
+    names = f"{_name(caller)} calls {', '.join(map(_name, callees))}"
+    errors = sum(each.caught is Caught.NOT for each in judged.breaks)
+    hidden = len(judged.breaks) - errors
+    if not judged.total and not judged.breaks:
+        return f"{names}: nothing could be judged"
+    judged_text = f"{amount(judged.total, 'place')} judged"
+    if not judged.breaks:
+        return f"{names}: {judged_text}, none breaks"
+    text = f"{names}: {amount(errors, 'place')} will break"
+    if hidden:
+        text = f"{text}, {hidden} more behind a broad `except`"
+    return f"{text}; {judged_text}"
+
+
+def _name(tree: CodeTree) -> str:
+    if tree.distribution is None:
+        return tree.label
+    return f"{tree.distribution} {tree.version or '(no version)'}"
+
+
+def _tables(caller: CodeTree, callees: Sequence[CodeTree], judged: Judged) -> list[Table]:
+    rows = [row("caller", _name(caller), caller.label)]
+    rows += [row("callee", _name(each), each.label) for each in callees]
+    rows.append(row("files that name the callee", judged.files))
+    for kind, count in sorted(judged.resolved.items()):
+        rows.append(row(f"{kind} judged", count))
+    rows.append(row("protected by a handler or an undecided version guard", judged.guarded))
+    tables = [Table(title="What was judged", rows=tuple(rows))]
+    if judged.unknown:
+        tables.append(
+            Table(title="Not judged, by reason", rows=tuple(_unknown_rows(judged)), is_aside=True)
+        )
+    return tables
+
+
+def _unknown_rows(judged: Judged) -> list[Row]:
+    by_count = sorted(judged.unknown.items(), key=lambda each: (-each[1], each[0]))
+    return [row(reason, count) for reason, count in by_count]
+
+
+def _tree_fact(tree: CodeTree) -> CodeTreeFact:
+    return CodeTreeFact(label=tree.label, distribution=tree.distribution, version=tree.version)

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. The conditions under which a statement runs: the branches and the exceptions around it."""
+
+import ast
+from enum import StrEnum
+
+from msgspec import Struct
+
+Except = ast.Try | ast.TryStar
+
+
+class GuardKind(StrEnum):
+    """Which part of a compound statement a line stands in."""
+
+    TEST = "test"
+    BODY = "try"
+    HANDLER = "except"
+    ELSE = "else"
+    SUPPRESS = "suppress"
+
+
+class Guard(Struct, frozen=True, kw_only=True, eq=False):
+    """One condition.
+
+    node: the test of an `if`, the `try`, or the exceptions that a `with suppress(...)` names.
+    holds: whether the test must be true. index: the statement of a `try` body it stands in, or the
+    number of the handler.
+    """
+
+    kind: GuardKind
+    node: ast.AST
+    holds: bool = True
+    index: int = 0
+
+
+Guards = tuple[Guard, ...]

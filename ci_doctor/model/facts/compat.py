@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. The facts of `ci-doctor compat`."""
+
+from msgspec import Struct
+
+from ci_doctor.model.facts import Facts
+
+
+class CodeTreeFact(Struct, frozen=True, kw_only=True):
+    """A package as it was named, and what its metadata say."""
+
+    label: str
+    distribution: str | None
+    version: str | None
+
+
+class DefinitionFact(Struct, frozen=True, kw_only=True):
+    """A definition: its file, its line and its signature."""
+
+    file: str
+    line: int
+    text: str
+
+
+class BreakFact(Struct, frozen=True, kw_only=True):
+    """One break.
+
+    rule: its id. caught: `not`, or `broadly` if an `except Exception` around it hides the error.
+    symbol: the dotted name in the callee. now: its definition in the callee; before: in the older
+    one, if there is one. changed_by: the commit or the version that changed it. call: the right call.
+    """
+
+    rule: str
+    file: str
+    line: int
+    excerpt: str
+    symbol: str
+    sentence: str
+    caught: str
+    now: DefinitionFact | None = None
+    before: DefinitionFact | None = None
+    changed_by: str | None = None
+    call: str | None = None
+
+
+class CompatFacts(Facts, frozen=True, kw_only=True):
+    """What one package calls of others.
+
+    resolved: places whose definition is known, by kind (`calls`, `imports`, `attributes`,
+    `overrides`). unknown: places that nobody can judge, by reason. guarded: places that a handler
+    or an undecided condition about versions protects. files: files of the caller that name a callee.
+    """
+
+    caller: CodeTreeFact
+    callees: tuple[CodeTreeFact, ...]
+    files: int
+    resolved: dict[str, int]
+    unknown: dict[str, int]
+    guarded: int
+    unread: dict[str, str]
+    breaks: tuple[BreakFact, ...]
