@@ -46,7 +46,7 @@ def finding(broken: Breakage, change: Change) -> Finding:
     if change.changed_by is not None:
         evidence.append(Evidence(excerpt=f"changed by: {change.changed_by}"))
     remedy = rule.remedy if broken.call is None else f"call it like this: `{broken.call}`"
-    severity = Severity.WARNING if is_hidden else rule.severity
+    severity = rule.severity if broken.is_error else Severity.WARNING
     return rule.finding(summary, evidence=tuple(evidence), remedy=remedy, severity=severity)
 
 
@@ -78,8 +78,8 @@ def break_fact(broken: Breakage, change: Change) -> BreakFact:
 def other_findings(judged: Judged) -> list[Finding]:
     """What nobody could judge at all."""
     found = []
-    if judged.total == 0:
-        summary = "no place of the caller could be resolved to a definition in the callee"
+    if not judged.has_calls:
+        summary = "no call of the caller could be resolved to a definition in the callee"
         found.append(rules.NOTHING_RESOLVED.finding(summary, remedy=rules.NOTHING_RESOLVED.remedy))
     for file, reason in sorted(judged.unread.items()):
         evidence = (Evidence(file=file, excerpt=reason),)

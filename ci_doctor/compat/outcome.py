@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from ci_doctor.compat.findings import Change, break_fact, finding, other_findings
 from ci_doctor.compat.judging.breakage import Breakage, Judged
 from ci_doctor.compat.judging.judge import judge
-from ci_doctor.compat.meaning.life import Caught
 from ci_doctor.compat.request import CompatRequest
 from ci_doctor.compat.sources.code_tree import CodeTree
 from ci_doctor.compat.sources.opening import open_source
@@ -20,7 +19,7 @@ from ci_doctor.render.formatting import amount
 def check(request: CompatRequest, *, tell: Callable[[str], None] = lambda _: None) -> Outcome:
     """Whether the caller still calls the callees correctly.
 
-    `failed` if a place surely breaks; `inconclusive` if no place could be judged. Raises UsageError
+    `failed` if a place surely breaks; `inconclusive` if no call could be judged. Raises UsageError
     if a source cannot be opened.
     """
     tell(f"opening {request.caller}")
@@ -57,29 +56,29 @@ def compat_outcome(
 
 
 def verdict_of(judged: Judged) -> Verdict:
-    """`failed` if an error reaches nobody's handler; a pass needs at least one place that was judged."""
-    if any(each.caught is Caught.NOT for each in judged.breaks):
+    """`failed` if an error reaches nobody's handler; a pass needs at least one call that was judged."""
+    if judged.errors:
         return Verdict.FAILED
-    return Verdict.PASS if judged.total else Verdict.INCONCLUSIVE
+    return Verdict.PASS if judged.has_calls else Verdict.INCONCLUSIVE
 
 
 def _urgent_first(pair: tuple[Breakage, Change]) -> tuple[int, str, int]:
     broken = pair[0]
-    return (broken.caught, broken.at.file, broken.at.line)
+    return (not broken.is_error, broken.at.file, broken.at.line)
 
 
 def _summary(caller: CodeTree, callees: Sequence[CodeTree], judged: Judged) -> str:
     names = f"{_name(caller)} calls {', '.join(map(_name, callees))}"
-    errors = sum(each.caught is Caught.NOT for each in judged.breaks)
-    hidden = len(judged.breaks) - errors
-    if not judged.total and not judged.breaks:
-        return f"{names}: nothing could be judged"
+    errors = judged.errors
+    others = len(judged.breaks) - errors
+    if not judged.has_calls and not errors:
+        return f"{names}: no call could be judged"
     judged_text = f"{amount(judged.total, 'place')} judged"
     if not judged.breaks:
         return f"{names}: {judged_text}, none breaks"
     text = f"{names}: {amount(errors, 'place')} will break"
-    if hidden:
-        text = f"{text}, {hidden} more behind a broad `except`"
+    if others:
+        text = f"{text}, {amount(others, 'warning')}"
     return f"{text}; {judged_text}"
 
 

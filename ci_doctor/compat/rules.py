@@ -58,14 +58,15 @@ ABSTRACT: Final = Rule(
     severity=Severity.ERROR,
     meaning=(
         "The caller makes an instance of its own class, and a class of the callee above it has an "
-        "abstract method that nothing implements: Python raises TypeError."
+        "abstract method that nothing implements: Python raises TypeError. A warning if no line of the "
+        "caller makes such an instance: the callee may."
     ),
     remedy="Implement the method in the caller's class.",
 )
 NOTHING_RESOLVED: Final = Rule(
     id="compat/nothing-resolved",
     severity=Severity.WARNING,
-    meaning="No place of the caller could be resolved to a definition in the callee, so nothing was judged.",
+    meaning="No call of the caller could be resolved to a definition in the callee, so nothing proves that it works.",
     remedy=(
         "Check that both are the right packages, and that the callee's directory holds the package "
         "that the caller imports. This never counts as a pass."

@@ -33,7 +33,7 @@ class Breakage(Struct, frozen=True, kw_only=True):
     """A break.
 
     symbol: the dotted name of the callee's definition, or of the name that is gone. sentence: what
-    Python does there. definition: where the callee's definition stands now. call: the right call,
+    Python does there. is_certain: it happens whenever the place runs. definition: where the callee's definition stands now. call: the right call,
     if there is only one. signature: what the definition takes now.
     """
 
@@ -42,10 +42,16 @@ class Breakage(Struct, frozen=True, kw_only=True):
     symbol: str
     sentence: str
     caught: Caught = Caught.NOT
+    is_certain: bool = True
     definition: SourceLine | None = None
     signature: CallSignature | None = None
     mismatches: tuple[Mismatch, ...] = ()
     call: str | None = None
+
+    @property
+    def is_error(self) -> bool:
+        """Whether it is certain, and no handler hides it."""
+        return self.is_certain and self.caught is Caught.NOT
 
 
 class Judged(Struct, kw_only=True):
@@ -70,6 +76,16 @@ class Judged(Struct, kw_only=True):
     def miss(self, why: str) -> None:
         """One more place that nobody can judge."""
         self.unknown[why] = self.unknown.get(why, 0) + 1
+
+    @property
+    def errors(self) -> int:
+        """Breaks that end a program."""
+        return sum(each.is_error for each in self.breaks)
+
+    @property
+    def has_calls(self) -> bool:
+        """Whether a call or an override was judged: a pass needs one."""
+        return bool(self.resolved.get("calls") or self.resolved.get("overrides"))
 
     @property
     def total(self) -> int:

@@ -3,7 +3,7 @@
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from ci_doctor.compat.judging.binding import arguments_of, mismatches
 from ci_doctor.compat.judging.call_signature import of_function
@@ -59,6 +59,23 @@ class DoubtCheck:
     def _matches(self, side: Side, word: str, pattern: re.Pattern[str]) -> bool:
         """Whether a file has the pattern. `word` is a part of it: looking for it alone is far cheaper."""
         return any(word in text and pattern.search(text) for _, text in self._all_text(side))
+
+    def modules_with(
+        self, word: str, is_wanted: Callable[[str], bool], *, most: int
+    ) -> list[ReadModule] | None:
+        """The callees' modules with `word` in a text that is wanted; None if there are more than `most`."""
+        modules = []
+        for side in self._world.callees:
+            for path, text in self._all_text(side):
+                if word not in text or not is_wanted(text):
+                    continue
+                name = self._module_of(side, path)
+                read = None if name is None else self._world.module(name)
+                if read is not None:
+                    modules.append(read)
+                if len(modules) > most:
+                    return None
+        return modules
 
     def _has(self, cls: ClassRef, name: str) -> bool:
         ref = self._evaluation.attribute(InstanceRef(cls), name)

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads a caller and its callees: which places of the caller break, and what nobody can judge."""
 
+import ast
 import re
 from collections.abc import Callable, Sequence
 
 from ci_doctor.compat.judging.breakage import Judged
+from ci_doctor.compat.judging.callee_calls import CalleeCalls
 from ci_doctor.compat.judging.doubt_check import DoubtCheck
+from ci_doctor.compat.judging.overrides import OverrideJudge
 from ci_doctor.compat.judging.site_judge import SiteJudge
 from ci_doctor.compat.meaning.evaluation import Evaluation
 from ci_doctor.compat.meaning.world import World, side_of
@@ -32,8 +35,23 @@ def judge(
     judging = SiteJudge(evaluation, doubts)
     for module in modules:
         judging.module(module)
+    calls = CalleeCalls(evaluation, doubts)
+    overrides = OverrideJudge(evaluation, calls, judging.judged)
+    parents = _parents(modules)
+    for module in modules:
+        overrides.module(module, parents)
     judging.judged.unread = world.unread
     return judging.judged
+
+
+def _parents(modules: Sequence[ReadModule]) -> frozenset[str]:
+    """The last words of all bases of the caller's classes."""
+    names = set()
+    for module in modules:
+        for scope in module.classes:
+            for base in getattr(scope.node, "bases", ()):
+                names.add(ast.unparse(base).partition("[")[0].rpartition(".")[2])
+    return frozenset(names)
 
 
 def concerned_modules(world: World) -> list[ReadModule]:

@@ -2,13 +2,13 @@
 """Reads the places of one module of the caller, and judges each against the callee."""
 
 import ast
-from typing import Final
 
 from ci_doctor.compat.judging.binding import arguments_of, mismatches
 from ci_doctor.compat.judging.breakage import Breakage, BreakKind, Judged, SourceLine
 from ci_doctor.compat.judging.call_signature import CallSignature, of_function
 from ci_doctor.compat.judging.constructor import Constructors
 from ci_doctor.compat.judging.doubt_check import DoubtCheck
+from ci_doctor.compat.judging.excerpts import excerpt
 from ci_doctor.compat.judging.wording import right_call, sentence
 from ci_doctor.compat.meaning.evaluation import Evaluation
 from ci_doctor.compat.meaning.life import Caught, Life
@@ -19,7 +19,6 @@ from ci_doctor.compat.meaning.refs import (
     Ignorance,
     InstanceRef,
     ModuleRef,
-    OutsideRef,
     Ref,
     SuperRef,
     UnionRef,
@@ -27,8 +26,6 @@ from ci_doctor.compat.meaning.refs import (
 )
 from ci_doctor.compat.reading.name_scope import BindingKind, NameScope, UseKind, UseSite
 from ci_doctor.compat.reading.parsed_module import ReadModule
-
-_MOST_EXCERPT: Final = 160
 
 
 class SiteJudge:
@@ -112,7 +109,7 @@ class SiteJudge:
         node = site.node
         assert isinstance(node, ast.Call)  # noqa: S101 - that is what the kind says
         ref = self._evaluation.value(node.func, site.scope)
-        signature = self.signature(ref, node)
+        signature = self._signature(ref)
         if signature is None:
             return
         if isinstance(signature, UnknownRef):
@@ -141,7 +138,7 @@ class SiteJudge:
         )
         self._keep(broken, site, life, "TypeError")
 
-    def signature(self, ref: Ref, node: ast.Call) -> CallSignature | UnknownRef | None:
+    def _signature(self, ref: Ref) -> CallSignature | UnknownRef | None:
         """What a call takes that stands for `ref`; None if it is nothing of the callee."""
         match ref:
             case FunctionRef():
@@ -152,14 +149,11 @@ class SiteJudge:
                 called = self._evaluation.attribute(ref, "__call__")
                 return of_function(called) if isinstance(called, FunctionRef) else None
             case UnknownRef():
-                return self._initialiser(ref, node)
-            case UnionRef() | OutsideRef() | AbsentRef() | ModuleRef():
-                return UnknownRef(Ignorance.SEVERAL) if isinstance(ref, UnionRef) else None
+                return ref
+            case UnionRef():
+                return UnknownRef(Ignorance.SEVERAL)
             case _:
                 return None
-
-    def _initialiser(self, ref: UnknownRef, _node: ast.Call) -> CallSignature | UnknownRef:
-        return ref
 
     def _is_callee(self, ref: Ref) -> bool:
         """Whether the thing is the callee's own, or an instance of a class below one of its classes."""
@@ -227,13 +221,6 @@ class SiteJudge:
             return None
         line = getattr(scope.node, "lineno", 1)
         return SourceLine(file=read.path, line=line, text=f"class {scope.qualified}")
-
-
-def excerpt(module: ReadModule, node: ast.AST, line: int) -> str:
-    """The source of a place, in one line that is not too long."""
-    end = getattr(node, "end_lineno", line) or line
-    text = " ".join(each.strip() for each in module.lines[line - 1 : end])
-    return text if len(text) <= _MOST_EXCERPT else f"{text[: _MOST_EXCERPT - 1]}…"
 
 
 def _gone_sentence(ref: AbsentRef) -> str:

@@ -24,6 +24,7 @@ class Ignorance(StrEnum):
     CONDITION = "a condition that is not decided"
     PATCHED = "a name that code assigns from elsewhere"
     BUILD = "a module that a build may make"
+    COMMON = "an override of a method whose name is everywhere in the callee"
     GENERATED = "a constructor that a library makes"
 
 
