@@ -14,6 +14,12 @@ from ci_doctor.session.session import Session
 @click.argument("caller")
 @click.argument("callees", nargs=-1, required=True, metavar="CALLEE…")
 @click.option(
+    "--matrix",
+    is_flag=True,
+    help="Each argument is a specification such as 'vllm==0.1[89].*', or a local source: judge all pairs "
+    "of published versions, in both directions.",
+)
+@click.option(
     "--python",
     "python",
     type=click.Path(path_type=Path, exists=True),
@@ -31,19 +37,21 @@ def compat(
     session: Session,
     caller: str,
     callees: tuple[str, ...],
+    matrix: bool,
     python: Path | None,
     python_version: str | None,
 ) -> int:
     """Check that the code of CALLER still calls CALLEE correctly.
 
     Each is a directory, PATH@REVISION, a wheel, an sdist, or the name of an installed package. The
-    source is read and nothing of it runs. Exit codes: 0 no place surely breaks; 1 a call, an import,
+    source is read and nothing of it runs. With --matrix, versions come from the index that pip is
+    configured with. Exit codes: 0 no place surely breaks; 1 a call, an import,
     an attribute or an override does; 86 nothing could be judged.
     """
     from ci_doctor.commands.telling.line import LineKind
     from ci_doctor.commands.telling.steps import StepSource
     from ci_doctor.commands.telling.teller import Teller
-    from ci_doctor.compat.outcome import check
+    from ci_doctor.compat.outcome import check, check_matrix
     from ci_doctor.compat.request import CompatRequest, version_pair
 
     session.claim()
@@ -54,5 +62,5 @@ def compat(
         python_version=version_pair(python_version) or sys.version_info[:2],
     )
     with Teller(StepSource(LineKind.STATUS), group="ci-doctor compat: steps") as tell:
-        outcome = check(request, tell=tell)
+        outcome = (check_matrix if matrix else check)(request, tell=tell)
     return session.finish(outcome, on_stdout=outcome.error is None)

@@ -30,6 +30,28 @@ def check(request: CompatRequest, *, tell: Callable[[str], None] = lambda _: Non
     return compat_outcome(caller, callees, judged, changes)
 
 
+def check_matrix(
+    request: CompatRequest, *, tell: Callable[[str], None] = lambda _: None
+) -> Outcome:
+    """Which versions of the packages work together; each operand is a specification or a local source.
+
+    Raises UsageError for a wrong operand, InfraError if an index or a file cannot be read.
+    """
+    from ci_doctor.compat.index.package_index import PackageIndex, cache_directory
+    from ci_doctor.compat.index.pip_settings import pip_settings
+    from ci_doctor.compat.matrix import MatrixRun
+    from ci_doctor.compat.matrix_outcome import matrix_outcome
+
+    cache = cache_directory()
+    index = PackageIndex(pip_settings(), cache)
+    try:
+        run = MatrixRun(index, cache, request.python_version, tell)
+        operands = [run.operand(each) for each in (request.caller, *request.callees)]
+        return matrix_outcome(tuple(run.pairs(operands)))
+    finally:
+        index.close()
+
+
 def compat_outcome(
     caller: CodeTree, callees: Sequence[CodeTree], judged: Judged, changes: Sequence[Change]
 ) -> Outcome:

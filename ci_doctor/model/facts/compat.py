@@ -59,3 +59,27 @@ class CompatFacts(Facts, frozen=True, kw_only=True):
     guarded: int
     unread: dict[str, str]
     breaks: tuple[BreakFact, ...]
+
+
+class DirectionFact(Struct, frozen=True, kw_only=True):
+    """What one version calls of the other. `unread` counts files that could not be parsed."""
+
+    caller: str
+    callee: str
+    resolved: dict[str, int]
+    unread: int
+    breaks: tuple[BreakFact, ...]
+
+
+class PairFact(Struct, frozen=True, kw_only=True):
+    """Two versions, judged in both directions."""
+
+    first: str
+    second: str
+    directions: tuple[DirectionFact, ...]
+
+
+class MatrixFacts(Facts, frozen=True, kw_only=True):
+    """All pairs of versions, in the order in which they were judged."""
+
+    pairs: tuple[PairFact, ...]

@@ -12,8 +12,8 @@ CALLS = {
     "through self in the base": ("", "class Base:\n    def run(self):\n        self.step(1, 2)\n    def step(self, a, b): ...\n", True),
     "through an annotated parameter": ("from lib.api import Base\ndef run(b: Base):\n    b.step(1, 2)\n", BASE, True),
     "through an attribute that a factory makes": (
-        "from lib.api import Base\ndef make() -> Base: ...\nclass Engine:\n    def __init__(self):\n"
-        "        self.b = make()\n    def run(self):\n        self.b.step(1, 2)\n", BASE, True),
+        ("from lib.api import Base\ndef make() -> Base: ...\nclass Engine:\n    def __init__(self):\n"
+        "        self.b = make()\n    def run(self):\n        self.b.step(1, 2)\n"), BASE, True),
     "with arguments it takes": ("from lib.api import Base\ndef run(b: Base):\n    b.step(1)\n", BASE, False),
     "on another class": ("class X:\n    def step(self, a, b): ...\ndef run(b: X):\n    b.step(1, 2)\n", BASE, False),
     "on an unknown receiver": ("def run(b):\n    b.step(1, 2)\n", BASE, False),
