@@ -4,6 +4,7 @@
 from collections.abc import Callable, Sequence
 
 from ci_doctor.compat.findings import Change, break_fact, finding, other_findings
+from ci_doctor.compat.history import changes
 from ci_doctor.compat.judging.breakage import Breakage, Judged
 from ci_doctor.compat.judging.judge import judge
 from ci_doctor.compat.request import CompatRequest
@@ -26,8 +27,7 @@ def check(request: CompatRequest, *, tell: Callable[[str], None] = lambda _: Non
     caller = open_source(request.caller, request.python)
     callees = [open_source(each, request.python) for each in request.callees]
     judged = judge(caller, callees, python=request.python_version, tell=tell)
-    changes = [Change() for _ in judged.breaks]
-    return compat_outcome(caller, callees, judged, changes)
+    return compat_outcome(caller, callees, judged, changes(judged.breaks, callees))
 
 
 def check_matrix(
@@ -53,10 +53,10 @@ def check_matrix(
 
 
 def compat_outcome(
-    caller: CodeTree, callees: Sequence[CodeTree], judged: Judged, changes: Sequence[Change]
+    caller: CodeTree, callees: Sequence[CodeTree], judged: Judged, known: Sequence[Change]
 ) -> Outcome:
-    """The outcome of what was judged; `changes` stand beside its breaks."""
-    pairs = sorted(zip(judged.breaks, changes, strict=True), key=_urgent_first)
+    """The outcome of what was judged; `known` changes stand beside its breaks."""
+    pairs = sorted(zip(judged.breaks, known, strict=True), key=_urgent_first)
     findings = [finding(broken, change) for broken, change in pairs]
     findings += other_findings(judged)
     return Outcome(

@@ -12,14 +12,13 @@ class CompatRequest(Struct, frozen=True, kw_only=True):
     """Sources as they were typed.
 
     python: the interpreter whose packages may be named. python_version: what `sys.version_info`
-    guards are decided by. since: a revision of the callee's repository to compare with.
+    guards are decided by.
     """
 
     caller: str
     callees: tuple[str, ...]
     python: Path | None
     python_version: tuple[int, int]
-    since: str | None = None
 
 
 def version_pair(text: str | None) -> tuple[int, int] | None:

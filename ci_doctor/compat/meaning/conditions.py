@@ -14,8 +14,10 @@ from ci_doctor.compat.reading.name_scope import BindingKind, NameScope
 
 # A test of these words may be about what the callee has. If it is not decided, nothing under it is certain.
 _ABOUT_NAMES: Final = re.compile(
-    r"(?i)version|hasattr|getattr|signature|parameters|find_spec|has_|have_|avail|support|legacy|compat"
+    r"(?i)version|signature|parameters|find_spec|has_|have_|avail|support|legacy|compat"
 )
+# Such a test is about one object. Behind it, not inside it, other objects are as certain as before.
+_ABOUT_ONE: Final = re.compile(r"hasattr|getattr")
 _IMPORT_ERRORS: Final = frozenset({"ImportError", "ModuleNotFoundError"})
 _BROAD: Final = frozenset({"Exception", "BaseException"})
 
@@ -27,7 +29,7 @@ class Conditions:
         self._asks = asks
         self.decisions = Decisions(asks)
         self._imports: dict[int, bool | None] = {}
-        self._branches: dict[tuple[int, bool, int], Life] = {}
+        self._branches: dict[tuple[int, int], Life] = {}
 
     def runs(self, guards: Guards, scope: NameScope) -> Life:
         """The least certain of the conditions."""
@@ -52,11 +54,11 @@ class Conditions:
 
     def _life(self, guard: Guard, scope: NameScope) -> Life:
         if guard.kind is GuardKind.TEST and isinstance(guard.node, ast.expr):
-            key = (id(guard.node), guard.holds, id(scope))
+            key = (id(guard), id(scope))
             if key not in self._branches:
                 # While a test is looked at, it is not decided for the names that it needs.
                 self._branches[key] = Life.SOMETIMES
-                self._branches[key] = self._branch(guard.node, guard.holds, scope)
+                self._branches[key] = self._branch(guard, guard.node, scope)
             return self._branches[key]
         if isinstance(guard.node, Except):
             if guard.kind is GuardKind.BODY:
@@ -67,14 +69,17 @@ class Conditions:
                 return Life.DEAD
         return Life.ALWAYS
 
-    def _branch(self, test: ast.expr, holds: bool, scope: NameScope) -> Life:
+    def _branch(self, guard: Guard, test: ast.expr, scope: NameScope) -> Life:
         if _last_word(test) == "TYPE_CHECKING":
-            return Life.TYPING if holds else Life.ALWAYS
+            return Life.TYPING if guard.holds else Life.ALWAYS
         decided = self.decisions.decide(test, scope)
         if decided is not None:
-            return Life.ALWAYS if decided is holds else Life.DEAD
+            return Life.ALWAYS if decided is guard.holds else Life.DEAD
         text = ast.unparse(test)
-        return Life.GUARDED if _ABOUT_NAMES.search(text) else Life.SOMETIMES
+        is_about_names = _ABOUT_NAMES.search(text) or (
+            not guard.is_behind and _ABOUT_ONE.search(text)
+        )
+        return Life.GUARDED if is_about_names else Life.SOMETIMES
 
     def _body(self, node: Except, index: int, scope: NameScope) -> Life:
         before = node.body[:index]

@@ -83,7 +83,12 @@ class World:
                     self.unread[file.path] = str(error)
             self._texts[module] = text
         text = self._texts[module]
-        return text is None or name.encode() in text or b"import *" in text
+        if text is None or b"import *" in text:
+            return True
+        word = name.encode()
+        if b"__all__" not in text:
+            return word in text
+        return b'"' + word + b'"' in text or b"'" + word + b"'" in text or b"__all__ +" in text
 
     def may_be_built(self, name: str) -> bool:
         """Whether a build might make a module of that name, which the tree does not have."""

@@ -15,9 +15,9 @@ def afterwards(statement: ast.stmt) -> Guards:
     if not isinstance(statement, ast.If):
         return ()
     if statement.body and _never_ends(statement.body):
-        return (Guard(kind=GuardKind.TEST, node=statement.test, holds=False),)
+        return (Guard(kind=GuardKind.TEST, node=statement.test, holds=False, is_behind=True),)
     if statement.orelse and _never_ends(statement.orelse):
-        return (Guard(kind=GuardKind.TEST, node=statement.test),)
+        return (Guard(kind=GuardKind.TEST, node=statement.test, is_behind=True),)
     return ()
 
 

@@ -24,13 +24,14 @@ class Guard(Struct, frozen=True, kw_only=True, eq=False):
 
     node: the test of an `if`, the `try`, or the exceptions that a `with suppress(...)` names.
     holds: whether the test must be true. index: the statement of a `try` body it stands in, or the
-    number of the handler.
+    number of the handler. is_behind: the line stands behind an `if` that leaves the block otherwise.
     """
 
     kind: GuardKind
     node: ast.AST
     holds: bool = True
     index: int = 0
+    is_behind: bool = False
 
 
 Guards = tuple[Guard, ...]
