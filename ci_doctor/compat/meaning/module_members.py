@@ -43,6 +43,7 @@ class ModuleMembers:
         self._asks = asks
         self._world = asks.world
         self._looking: set[tuple[str, str]] = set()
+        self._known: dict[tuple[str, str], Ref] = {}
 
     def imported(self, target: str, alias: str) -> Ref:
         """What `import target` binds: the module with an alias, else its top package."""
@@ -104,11 +105,13 @@ class ModuleMembers:
         key = (module, name)
         if key in self._looking:
             return UnknownRef(Ignorance.LAZY, module)
-        self._looking.add(key)
-        try:
-            return self._member(module, name)
-        finally:
-            self._looking.discard(key)
+        if key not in self._known:
+            self._looking.add(key)
+            try:
+                self._known[key] = self._member(module, name)
+            finally:
+                self._looking.discard(key)
+        return self._known[key]
 
     def _member(self, module: str, name: str) -> Ref:
         if name == "__version__" and module in self._world.versions():

@@ -14,6 +14,7 @@ from ci_doctor.compat.sources.code_tree import LARGEST_SOURCE, CodeTree
 
 # Files that say what a build makes.
 _BUILD_FILES: Final = ("setup.py", "pyproject.toml", "CMakeLists.txt", ".gitignore", "MANIFEST.in")
+_QUOTED: Final = re.compile(r"""["'](\w+)["']""")
 _WORD: Final = re.compile(r"\w+")
 
 
@@ -39,7 +40,7 @@ class World:
         self.python = python
         self._modules: dict[str, ReadModule | None] = {}
         self._build_words: dict[int, frozenset[str]] = {}
-        self._texts: dict[str, bytes | None] = {}
+        self._exports: dict[str, frozenset[str] | None] = {}
         self.unread: dict[str, str] = {}
 
     def side(self, module: str) -> Side | None:
@@ -72,7 +73,7 @@ class World:
         Its text decides that before it is parsed: a package of hundreds of lazy modules has a
         star import of each.
         """
-        if module not in self._texts:
+        if module not in self._exports:
             side = self.side(module)
             file = None if side is None else side.index.modules.get(module)
             text = None
@@ -81,14 +82,9 @@ class World:
                     text = side.tree.read(file.path)
                 except OSError as error:
                     self.unread[file.path] = str(error)
-            self._texts[module] = text
-        text = self._texts[module]
-        if text is None or b"import *" in text:
-            return True
-        word = name.encode()
-        if b"__all__" not in text:
-            return word in text
-        return b'"' + word + b'"' in text or b"'" + word + b"'" in text or b"__all__ +" in text
+            self._exports[module] = _exported_words(text)
+        words = self._exports[module]
+        return words is None or name in words
 
     def may_be_built(self, name: str) -> bool:
         """Whether a build might make a module of that name, which the tree does not have."""
@@ -154,3 +150,11 @@ class World:
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             self.unread[path] = f"no Python: {error}"
             return None
+
+
+def _exported_words(text: bytes | None) -> frozenset[str] | None:
+    """The words that a star import of a module of this text may bring; None if that may be any."""
+    if text is None or b"import *" in text:
+        return None
+    pattern = _QUOTED if b"__all__" in text and b"__all__ +" not in text else _WORD
+    return frozenset(pattern.findall(text.decode("utf-8", "replace")))
