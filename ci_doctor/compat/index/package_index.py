@@ -13,8 +13,8 @@ from packaging.utils import canonicalize_name
 
 from ci_doctor.compat.index.pip_settings import PipSettings
 from ci_doctor.compat.index.published import (
-    Published,
     PublishedFile,
+    PublishedRelease,
     best_files,
     html_files,
     json_files,
@@ -59,7 +59,7 @@ class PackageIndex:
         """Close the connections."""
         self._client.close()
 
-    def versions(self, name: str) -> list[Published]:
+    def versions(self, name: str) -> list[PublishedRelease]:
         """The releases of a package, oldest first.
 
         Raises UsageError if no index has it, InfraError if none answers.
@@ -118,7 +118,7 @@ class PackageIndex:
             for each in sorted(folder.iterdir())
         ]
 
-    def tree(self, release: Published) -> CodeTree:
+    def tree(self, release: PublishedRelease) -> CodeTree:
         """The source of a release. Raises InfraError if its file cannot be read."""
         file = release.file
         try:
@@ -133,7 +133,7 @@ class PackageIndex:
                 f"{release.label}: {error}", hint="try again, or name a local file"
             ) from error
 
-    def _local(self, path: Path, release: Published) -> CodeTree:
+    def _local(self, path: Path, release: PublishedRelease) -> CodeTree:
         digest = release.file.sha256
         if release.file.filename.endswith((".whl", ".zip")):
             return wheel_tree(path, release.label, digest)

@@ -26,7 +26,7 @@ class PublishedFile(Struct, frozen=True, kw_only=True):
     is_yanked: bool = False
 
 
-class Published(Struct, frozen=True, kw_only=True):
+class PublishedRelease(Struct, frozen=True, kw_only=True):
     """A version of a package, and the file that its source is read from."""
 
     name: str
@@ -83,7 +83,7 @@ def html_files(text: str, page: str) -> list[PublishedFile]:
     return files
 
 
-def best_files(name: str, files: Iterable[PublishedFile]) -> list[Published]:
+def best_files(name: str, files: Iterable[PublishedFile]) -> list[PublishedRelease]:
     """One file for each version, oldest version first: a wheel if there is one, else the sdist."""
     best: dict[Version, tuple[int, str, PublishedFile]] = {}
     for file in files:
@@ -96,7 +96,8 @@ def best_files(name: str, files: Iterable[PublishedFile]) -> list[Published]:
         if version not in best or candidate[:2] > best[version][:2]:
             best[version] = candidate
     return [
-        Published(name=name, version=version, file=best[version][2]) for version in sorted(best)
+        PublishedRelease(name=name, version=version, file=best[version][2])
+        for version in sorted(best)
     ]
 
 

@@ -9,7 +9,7 @@ from typing import Final
 from msgspec import Struct
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
-from ci_doctor.compat.index.published import Published
+from ci_doctor.compat.index.published import PublishedRelease
 from ci_doctor.errors import UsageError
 
 _SPEC: Final = re.compile(
@@ -24,7 +24,7 @@ class VersionChoice(Struct, frozen=True, kw_only=True):
     specifiers: str
     globs: tuple[tuple[bool, str], ...]
 
-    def chosen(self, published: Sequence[Published]) -> list[Published]:
+    def chosen(self, published: Sequence[PublishedRelease]) -> list[PublishedRelease]:
         """The wanted versions, oldest first.
 
         Pre-releases and yanked ones are left out unless nothing else is wanted.
@@ -40,7 +40,7 @@ class VersionChoice(Struct, frozen=True, kw_only=True):
         ]
         return usual or matching
 
-    def _globbed(self, each: Published) -> bool:
+    def _globbed(self, each: PublishedRelease) -> bool:
         text = str(each.version)
         return all(_matches(text, pattern) is positive for positive, pattern in self.globs)
 

@@ -4,7 +4,7 @@
 import pytest
 from packaging.version import Version
 
-from ci_doctor.compat.index.published import Published, PublishedFile
+from ci_doctor.compat.index.published import PublishedFile, PublishedRelease
 from ci_doctor.compat.index.version_choice import version_choice
 from ci_doctor.errors import UsageError
 
@@ -13,7 +13,9 @@ VERSIONS = ("0.17.1", "0.18.0", "0.18.1", "0.19.0rc1", "0.19.1", "0.20.0")
 
 def chosen(text: str) -> list[str]:
     file = PublishedFile(filename="", address="")
-    published = [Published(name="vllm", version=Version(each), file=file) for each in VERSIONS]
+    published = [
+        PublishedRelease(name="vllm", version=Version(each), file=file) for each in VERSIONS
+    ]
     return [str(each.version) for each in version_choice(text).chosen(published)]
 
 
