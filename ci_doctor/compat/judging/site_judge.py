@@ -43,16 +43,23 @@ class SiteJudge:
         """Judge every place of a module."""
         self.judged.files += 1
         for site in module.sites:
-            life = self._evaluation.runs(site.guards, site.scope)
-            if life in {Life.DEAD, Life.TYPING}:
-                continue
-            match site.kind:
-                case UseKind.IMPORT:
-                    self._import(module, site, life)
-                case UseKind.CALL:
-                    self._call(module, site, life)
-                case UseKind.ATTRIBUTE:
-                    self._attribute(module, site, life)
+            try:
+                self._site(module, site)
+            except RecursionError:
+                # Names that lead to names, deeper than Python itself goes.
+                self.judged.miss(Ignorance.EXPRESSION)
+
+    def _site(self, module: ReadModule, site: UseSite) -> None:
+        life = self._evaluation.runs(site.guards, site.scope)
+        if life in {Life.DEAD, Life.TYPING}:
+            return
+        match site.kind:
+            case UseKind.IMPORT:
+                self._import(module, site, life)
+            case UseKind.CALL:
+                self._call(module, site, life)
+            case UseKind.ATTRIBUTE:
+                self._attribute(module, site, life)
 
     def _import(self, module: ReadModule, site: UseSite, life: Life) -> None:
         binding = site.binding

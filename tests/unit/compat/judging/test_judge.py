@@ -370,3 +370,12 @@ def test_a_file_that_is_no_python_is_named_and_judges_nothing() -> None:
 
     assert list(found.unread) == ["app/use.py"]
     assert found.total == 0
+
+
+def test_names_that_lead_to_names_without_end_are_unknown_and_end() -> None:
+    chain = "".join(f"x{number + 1} = x{number}\n" for number in range(3000))
+    caller = f"from lib.api import f\nx0 = f\n{chain}x3000()\nf()\n"
+
+    found = judged(caller, {"lib/api.py": "def f(a): ...\n"})
+
+    assert found.breaks[-1].at.text == "f()"
