@@ -2,6 +2,7 @@
 """`ci-doctor lint`."""
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -144,6 +145,7 @@ def _fixed(session: Session, request: "LintRequest", ran: "LintRun", *, dry_run:
     """The report after the changes of `--fix`, which are printed before they are made."""
     from ci_doctor.lint.fixing import fix_facts, mended, planned
     from ci_doctor.lint.outcome import dry_run_outcome, outcome_of
+    from ci_doctor.render.safe_text import printable
 
     plan = planned(ran, request)
     if dry_run:
@@ -151,10 +153,12 @@ def _fixed(session: Session, request: "LintRequest", ran: "LintRun", *, dry_run:
         # The diff alone, so that `git apply` takes it.
         if plan.diff:
             say(f"ci-doctor: {outcome.summary}\n")
-        return session.finish(outcome, on_stdout=True, text=plan.diff or None)
+        is_shown = sys.stdout is not None and sys.stdout.isatty()
+        diff = printable(plan.diff) if is_shown else plan.diff
+        return session.finish(outcome, on_stdout=True, text=diff or None)
 
     def show(diff: str) -> None:
-        say(session.redactor.without_values(diff))
+        say(printable(session.redactor.text(diff)))
 
     fix = mended(ran, plan, show)
     return session.finish(outcome_of(_run(request), request, fix), on_stdout=True)

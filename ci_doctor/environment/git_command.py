@@ -47,16 +47,21 @@ def run_git(
     environ = git_environment(os.environ)
     command = ["git", *arguments]
     try:
-        return subprocess.run(
+        completed = subprocess.run(
             command,
             cwd=directory,
             env=environ,
-            input=text,
+            input=text.encode("utf-8", "surrogateescape"),
             capture_output=True,
-            encoding="utf-8",
-            errors="surrogateescape",
             check=False,
             timeout=timeout_s,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return subprocess.CompletedProcess(command, 124, "", str(error))
+    # Not by subprocess, which makes a line end of a carriage return: a file's name may hold one.
+    return subprocess.CompletedProcess(
+        command,
+        completed.returncode,
+        completed.stdout.decode("utf-8", "surrogateescape"),
+        completed.stderr.decode("utf-8", "surrogateescape"),
+    )

@@ -37,12 +37,25 @@ def unified_diff(file: str, text: str, edits: Sequence[Edit]) -> str:
     blocks = list(_blocks(lines, edits))
     if not blocks:
         return ""
-    parts = [f"--- a/{file}\n+++ b/{file}\n"]
+    parts = [f"--- {_header_name(f'a/{file}')}\n+++ {_header_name(f'b/{file}')}\n"]
     shift = 0
     for hunk in _hunks(blocks):
         parts.append(_hunk(lines, hunk, shift))
         shift += sum(len(block.new) - (block.last - block.first) for block in hunk)
     return "".join(parts)
+
+
+def _header_name(name: str) -> str:
+    """`name` as git writes it in a diff: in C's quotes if a character of it would end the line."""
+    if name.isprintable() and not {'"', "\\"} & set(name):
+        # Behind a tab git looks for no name: one with spaces ends there.
+        return f"{name}\t" if " " in name else name
+    characters = []
+    for byte in name.encode("utf-8", "surrogateescape"):
+        character = chr(byte)
+        is_plain = 0x20 <= byte < 0x7F and character not in {'"', "\\"}
+        characters.append(character if is_plain else f"\\{byte:03o}")
+    return f'"{"".join(characters)}"'
 
 
 def _lines(text: str) -> list[str]:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from ci_doctor.lint.baseline import BaselineEntry
+from ci_doctor.lint.excerpt import excerpt_of
 from ci_doctor.lint.rules import STALE_BASELINE
 from ci_doctor.lint.violation import Place, Violation
 from ci_doctor.model.finding import Evidence, Finding, NextStep, Severity, ShellCommand
@@ -12,7 +13,9 @@ from ci_doctor.render.remedies import is_sentence
 
 # A report of them has some megabytes, and nobody reads to its end.
 MOST_FINDINGS: Final = 3000
-_EXCERPT_CHARACTERS: Final = 300
+# A word of a script in it may have a megabyte.
+LONGEST_SUMMARY: Final = 500
+_LONGEST_REMEDY: Final = 2000
 _STALE_SHOWN: Final = 20
 
 
@@ -54,7 +57,7 @@ def stale_finding(file: str, stale: Sequence[BaselineEntry]) -> Finding:
 def _finding(violation: Violation) -> Finding:
     related = [_evidence(place, None) for place in violation.related]
     return violation.rule.rule.finding(
-        violation.summary,
+        excerpt_of(violation.summary, LONGEST_SUMMARY),
         evidence=(_evidence(violation.place, violation.excerpt), *related),
         remedy=_remedy(violation.remedy),
         severity=violation.severity,
@@ -63,16 +66,14 @@ def _finding(violation: Violation) -> Finding:
 
 def _remedy(text: str | None) -> NextStep | None:
     """A line of code is to be copied as it is; a sentence may be wrapped."""
-    if text is None or is_sentence(text):
-        return text
-    return ShellCommand(text)
+    # Code that is cut would do something else. `explain` prints the rule's own remedy.
+    if text is None or len(text) > _LONGEST_REMEDY:
+        return None
+    return text if is_sentence(text) else ShellCommand(text)
 
 
 def _evidence(place: Place, excerpt: str | None) -> Evidence:
     shown = None
     if excerpt is not None and excerpt.strip():
-        # A line may have a megabyte.
-        shown = excerpt[:_EXCERPT_CHARACTERS].strip()
-        if len(excerpt) > _EXCERPT_CHARACTERS:
-            shown += "…"
+        shown = excerpt_of(excerpt)
     return Evidence(file=place.file, line=place.line, end_line=place.end_line, excerpt=shown)

@@ -8,7 +8,14 @@ from typing import Final
 from ci_doctor.lint.all_rules import FAMILIES, rules_of
 from ci_doctor.lint.baseline import LintBaseline
 from ci_doctor.lint.examine import CiRole
-from ci_doctor.lint.findings import count_of, findings_of, severity_of, stale_finding
+from ci_doctor.lint.excerpt import excerpt_of
+from ci_doctor.lint.findings import (
+    LONGEST_SUMMARY,
+    count_of,
+    findings_of,
+    severity_of,
+    stale_finding,
+)
 from ci_doctor.lint.lint_run import LintRequest, LintRun
 from ci_doctor.lint.selection import judged_families
 from ci_doctor.lint.violation import Violation
@@ -66,9 +73,22 @@ def baseline_outcome(baseline: LintBaseline, file: str) -> Outcome:
 
 
 def _verdict(ran: LintRun, facts: LintFacts) -> Verdict:
-    if not ran.judgement.files and not _is_nothing_changed(ran):
+    if facts.errors:
+        return Verdict.FAILED
+    if not _files_read(ran) and not _is_nothing_changed(ran):
         return Verdict.VOID
-    return Verdict.FAILED if facts.errors else Verdict.PASS
+    return Verdict.PASS
+
+
+def _files_read(ran: LintRun) -> set[str]:
+    """The files that rules have looked at, each at least in part."""
+    return set(ran.judgement.files) - _reasons(ran).keys()
+
+
+def _reasons(ran: LintRun) -> dict[str, str]:
+    """Why no rule has looked at a file, by file."""
+    unreadable = ran.judgement.unreadable
+    return {each.file: each.reason for each in unreadable if not each.is_partial}
 
 
 def _is_nothing_changed(ran: LintRun) -> bool:
@@ -89,7 +109,7 @@ def fix_summary(fix: LintFixFacts) -> str:
 
 
 def _summary(ran: LintRun, facts: LintFacts) -> str:
-    if not ran.judgement.files:
+    if not facts.errors and not _files_read(ran):
         return _nothing(ran)
     counts = (
         (facts.errors, "error"),
@@ -129,6 +149,8 @@ def _nothing(ran: LintRun) -> str:
     unreadable = ran.judgement.unreadable
     if unreadable:
         return f"nothing could be read: {unreadable[0].file}: {unreadable[0].reason}"
+    if ran.left_out:
+        return f"nothing was read: [lint] leaves out {amount(ran.left_out, 'file')}, and there is no other"
     return f"nothing was read: no file here is one of {_LOOKED_FOR}"
 
 
@@ -203,17 +225,26 @@ def _left_out(ran: LintRun) -> dict[str, int]:
 
 
 def _cases(ran: LintRun, violations: Sequence[Violation]) -> Iterator[Case]:
-    """A case for each script, pipeline and gate, and for other files with an error."""
+    """A case for each script, pipeline and gate, and for other files with an error.
+
+    What no rule has looked at is skipped, and has not passed.
+    """
     first: dict[str, Violation] = {}
     for violation in violations:
         if severity_of(violation) is Severity.ERROR:
             first.setdefault(violation.place.file, violation)
     files = ran.judgement.files
     judged = [file for file in files if files[file].examination.role is not CiRole.OTHER]
-    for file in dict.fromkeys((*judged, *first)):
+    reasons = _reasons(ran)
+    for file in dict.fromkeys((*judged, *reasons, *first)):
         wrong = first.get(file)
-        if wrong is None:
-            yield Case(group="lint", name=file, outcome=CaseOutcome.PASSED)
-            continue
-        message = f"line {wrong.place.line}: {wrong.summary}"
-        yield Case(group="lint", name=file, outcome=CaseOutcome.FAILED, message=message)
+        reason = reasons.get(file)
+        message = None
+        outcome = CaseOutcome.PASSED
+        if wrong is not None:
+            message = f"line {wrong.place.line}: {excerpt_of(wrong.summary, LONGEST_SUMMARY)}"
+            outcome = CaseOutcome.FAILED
+        elif reason is not None:
+            message = f"no rule could read it: {reason}"
+            outcome = CaseOutcome.SKIPPED
+        yield Case(group="lint", name=file, outcome=outcome, message=message)

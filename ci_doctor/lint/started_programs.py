@@ -11,6 +11,7 @@ _STARTED = re.compile(
     r"\bpython(?:3(?:\.\d+)?)?[ \t]+(?:-[uBIE]+[ \t]+)*(?P<file>[\w./-]+\.py)\b"
     r"(?P<rest>(?:[^\n\\;&|]|\\\r?\n|\\.)*)"
 )
+_COMMENT = re.compile(r"[ \t]*#")
 
 
 class StartedProgram(Struct, frozen=True, kw_only=True):
@@ -28,9 +29,12 @@ class StartedProgram(Struct, frozen=True, kw_only=True):
 
 def started_programs(text: str) -> Iterator[StartedProgram]:
     """Commands such as `python3 benchmarks/serve.py --port 8000`, not those in comments."""
+    line_start = 0
     for match in _STARTED.finditer(text):
-        before = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
-        if before.lstrip().startswith("#"):
+        # From the line before: a line of a megabyte is searched once.
+        line_end = text.rfind("\n", line_start, match.start())
+        line_start = line_end + 1 if line_end >= 0 else line_start
+        if _COMMENT.match(text, line_start):
             continue
         yield StartedProgram(
             file=PurePosixPath(match["file"]),

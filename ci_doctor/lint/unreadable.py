@@ -5,8 +5,12 @@ from msgspec import Struct
 
 
 class Unreadable(Struct, frozen=True, kw_only=True):
-    """A file, or lines of it, that no rule has looked at. `reason` is one sentence without a full stop."""
+    """A file, or lines of it, that no rule has looked at.
+
+    reason: one sentence without a full stop. is_partial: rules have looked at the rest of the file.
+    """
 
     file: str
     line: int
     reason: str
+    is_partial: bool = False

@@ -186,9 +186,44 @@ def test_a_pipe_in_the_tree_holds_nothing_up(tmp_path: Path) -> None:
     assert json.loads(ran.out)["facts"]["left_out"]["not regular"] == 2
 
 
+@pytest.mark.parametrize("options", [(), ("--json",), ("--sarif",), ("--format", "github")])
+def test_no_part_of_a_secret_in_a_reported_line_is_printed(
+    options: tuple[str, ...], tmp_path: Path
+) -> None:
+    token = "ghp_" + "A1b2C3d4E5f6" * 3
+    (tmp_path / "whole.sh").write_text(f"pkill -f vllm; echo {token} hunter2hunter2\n")
+    # A line is cut for the report at 200 characters: here inside of the token, and of the value.
+    (tmp_path / "token.sh").write_text(f"pkill -f vllm; echo {'z' * 160} {token}\n")
+    (tmp_path / "value.sh").write_text(f"pkill -f vllm; echo {'z' * 170} hunter2hunter2\n")
+
+    ran = doctor("lint", *options, cwd=tmp_path, env={"MY_TOKEN": "hunter2hunter2"})
+
+    assert "whole.sh" in ran.out
+    assert "value.sh" in ran.out
+    for part in ("ghp_", "hunter2"):
+        assert part not in ran.out + ran.err
+
+
+def test_the_diff_of_a_repair_does_not_act_on_the_terminal(tmp_path: Path) -> None:
+    script = b"#!/bin/bash\n# \x1b[31mred\nN=$(grep -c x y || echo 0)\n"
+    (tmp_path / "a.sh").write_bytes(script)
+
+    shown = doctor("lint", "--fix", cwd=tmp_path)
+
+    assert "+N=$(grep -c x y || true)" in shown.err
+    assert "\x1b" not in shown.err
+    assert b"\x1b[31mred\nN=$(grep -c x y || true)\n" in (tmp_path / "a.sh").read_bytes()
+
+
 HOSTILE = {
     "half.sh": b"#!/bin/bash\nif true; then\n  f() {\n  cat <<EOF\n  never ends\n",
     "line.sh": b"echo " + b"a" * 1_000_000 + b"\n",
+    "words.sh": b"make " + b"a" * 1_000_000 + b" &\nsleep 30\n",
+    "curls.sh": b"make '" + b"curl " * 200_000 + b"' &\nsleep 30\n",
+    "python.sh": b"python a.py;" * 100_000 + b"\n",
+    "names.sh": b"A_B" * 300_000 + b"\n",
+    "settings.sh": b"A_B=1 " * 150_000 + b"\n",
+    "ci/choices.py": b"x = '" + b"choices" * 100_000 + b"'\n",
     "lines.sh": b"echo hello # x\n" * 100_000,
     "nested.sh": b"$(" * 5_000,
     "latin.sh": b"echo \xe9\r\n",

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import PurePosixPath
 
+from ci_doctor.lint.excerpt import excerpt_of
 from ci_doctor.lint.lint_rule import LintRule
 from ci_doctor.lint.python.program import PythonProgram, parse
 from ci_doctor.lint.violation import Place, Violation
@@ -85,7 +86,7 @@ class RepositoryFiles:
 
     def _line(self, place: Place) -> str:
         lines = self.files[place.file].split("\n")
-        return lines[place.line - 1].strip() if place.line <= len(lines) else ""
+        return excerpt_of(lines[place.line - 1]) if place.line <= len(lines) else ""
 
 
 def own_prefixes(packages: Iterable[str]) -> tuple[str, ...]:

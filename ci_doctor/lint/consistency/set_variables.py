@@ -2,12 +2,14 @@
 """Pure. The variables that shell scripts, YAML and Dockerfiles set to a constant."""
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 
 from ci_doctor.lint.consistency.python_environment import VariableValue
-from ci_doctor.lint.consistency.repository import RepositoryFiles, line_place
+from ci_doctor.lint.consistency.repository import RepositoryFiles
+from ci_doctor.lint.violation import Place
 
-_NAME = r"(?P<name>[A-Z][A-Z0-9]*_[A-Z0-9_]+)"
+_NAME = r"(?<![A-Z0-9_])(?P<name>[A-Z][A-Z0-9]*_[A-Z0-9_]+)"
 _SHELL = re.compile(
     _NAME + r"""=(?P<quote>["']?)(?P<value>[^\s"'$`;&|()<>\\]*)(?P=quote)(?=[\s;&|)]|$)"""
 )
@@ -17,6 +19,8 @@ _YAML = re.compile(
     + r"""[ \t]*(?:\#.*)?\r?$""",
     re.MULTILINE,
 )
+_COMMENT = re.compile(r"\s*#")
+_LINE_END = re.compile(r"\n")
 # What may stand before a name that is set.
 _BEFORE_IN_SHELL = frozenset(" \t\n;&|(\"'")
 
@@ -25,23 +29,26 @@ def set_variables(repository: RepositoryFiles) -> Iterator[VariableValue]:
     """Settings such as `export NAME=value`, `docker run -e NAME=value` and `NAME: value`."""
     for file in repository.settings:
         text = repository.files[file]
+        # A line may have a megabyte, and a file a hundred thousand settings.
+        starts = [0, *(end.end() for end in _LINE_END.finditer(text))]
         is_yaml = file.endswith((".yml", ".yaml"))
         for pattern in (_SHELL, _YAML) if is_yaml else (_SHELL,):
             for match in pattern.finditer(text):
                 start = match.start("name")
-                before = text[text.rfind("\n", 0, start) + 1 : start]
-                if before.lstrip().startswith("#") or not _may_set(pattern, before):
+                line = bisect_right(starts, start)
+                first = starts[line - 1]
+                if _COMMENT.match(text, first, start) or not _may_set(pattern, text, first, start):
                     continue
                 yield VariableValue(
                     name=match["name"],
                     value=match["value"],
-                    place=line_place(file, text, start),
+                    place=Place(file=file, line=line, end_line=line),
                     sets=True,
                 )
 
 
-def _may_set(pattern: re.Pattern[str], before: str) -> bool:
-    """Whether what stands before a name in its line lets it be a name."""
+def _may_set(pattern: re.Pattern[str], text: str, first: int, start: int) -> bool:
+    """Whether what stands in a line from `first` to a name at `start` lets it be a name."""
     if pattern is _YAML:
-        return not before.strip(" \t-\"'")
-    return not before or before[-1] in _BEFORE_IN_SHELL
+        return not text[first:start].strip(" \t-\"'")
+    return start == first or text[start - 1] in _BEFORE_IN_SHELL

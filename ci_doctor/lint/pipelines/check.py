@@ -45,15 +45,15 @@ def check_pipeline(file: str, text: str, context: PipelineContext) -> PipelineRe
     composition = compose(text)
     templated = _is_template(text, composition.problem)
     pipeline = _pipeline(file, text, composition)
-    found: list[Violation] = []
+    violations: list[Violation] = []
     if composition.problem is not None and not composition.problem.ours and not templated:
-        found += unparsable_yaml.check(pipeline, composition.problem)
+        violations += unparsable_yaml.check(pipeline, composition.problem)
     for check in all_rules.CHECKS:
-        found += check(pipeline, context)
-    found.sort(key=lambda each: (each.place.line, each.rule.id))
+        violations += check(pipeline, context)
+    violations.sort(key=lambda each: (each.place.line, each.rule.id))
     return PipelineReading(
-        violations=tuple(found),
-        unreadable=_unreadable(file, text, composition.problem, templated=templated),
+        violations=tuple(violations),
+        unreadable=_unreadable(pipeline, composition.problem, templated=templated),
         scripts=scripts_of(pipeline),
     )
 
@@ -92,12 +92,13 @@ def _pipeline(file: str, text: str, composition: Composition) -> PipelineFile:
 
 
 def _unreadable(
-    file: str, text: str, problem: YamlProblem | None, *, templated: bool
+    pipeline: PipelineFile, problem: YamlProblem | None, *, templated: bool
 ) -> tuple[Unreadable, ...]:
     if problem is None:
         return ()
-    line = min(problem.line, text.count("\n") + 1)
+    line = min(problem.line, len(pipeline.lines))
     reason = f"no rule has read it from here: {problem.reason}"
     if templated:
         reason = f"a template, which is YAML only when it has been rendered ({problem.reason})"
-    return (Unreadable(file=file, line=line, reason=reason),)
+    is_partial = bool(pipeline.documents)
+    return (Unreadable(file=pipeline.file, line=line, reason=reason, is_partial=is_partial),)

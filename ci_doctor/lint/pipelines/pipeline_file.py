@@ -5,12 +5,13 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from ci_doctor.lint.excerpt import excerpt_of
 from ci_doctor.lint.lint_rule import LintRule
 from ci_doctor.lint.pipelines.reading.yaml_nodes import MappingNode, Node, ScalarNode, text_of
 from ci_doctor.lint.violation import Edit, Place, Violation
 from ci_doctor.model.finding import Severity
 
-_LONGEST_EXCERPT = 200
+_LONGEST_NAME = 60
 
 
 class FileKind(StrEnum):
@@ -104,12 +105,12 @@ class PipelineFile(Struct, frozen=True, eq=False, kw_only=True):
         related: tuple[Node, ...] = (),
     ) -> Violation:
         """A violation at `node`, with its line as the excerpt."""
-        excerpt = self.lines[node.line - 1].strip() if node.line <= len(self.lines) else ""
+        excerpt = self.lines[node.line - 1] if node.line <= len(self.lines) else ""
         return Violation(
             rule=rule,
             place=self.place(node),
             summary=summary,
-            excerpt=excerpt[:_LONGEST_EXCERPT],
+            excerpt=excerpt_of(excerpt),
             remedy=remedy,
             severity=severity,
             related=tuple(self.place(each) for each in related),
@@ -123,5 +124,4 @@ class PipelineFile(Struct, frozen=True, eq=False, kw_only=True):
 
 
 def _short(text: str) -> str:
-    words = " ".join(text.split())
-    return words if len(words) <= 60 else words[:57] + "..."
+    return excerpt_of(" ".join(text.split()), _LONGEST_NAME)

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator
 from functools import cached_property
 
+from ci_doctor.lint.excerpt import excerpt_of
 from ci_doctor.lint.lint_rule import LintRule
 from ci_doctor.lint.violation import Place, Violation
 
@@ -97,7 +98,7 @@ class PythonProgram:
             rule=rule,
             place=Place(file=self.file, line=node.lineno, end_line=node.lineno),
             summary=summary,
-            excerpt=self.lines[node.lineno - 1].strip(),
+            excerpt=excerpt_of(self.lines[node.lineno - 1]),
             remedy=remedy,
             related=tuple(self.place(each) for each in related),
         )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ci_doctor.lint.shell.all_rules import CHECKS
 from ci_doctor.lint.shell.bash_syntax import bash_answer
@@ -81,7 +82,7 @@ def _is_readable(
     if answer.line is not None:
         violations.append(syntax_violation(source, answer.line, answer.complaint))
         return False
-    unreadable += _first_of_each_line(holes)
+    unreadable += [replace(hole, is_partial=True) for hole in _first_of_each_line(holes)]
     return True
 
 
@@ -101,4 +102,6 @@ def _first_of_each_line(holes: list[Unreadable]) -> Iterator[Unreadable]:
 
 
 def _unreadable(source: ShellSource, line: int, reason: str) -> Unreadable:
-    return Unreadable(file=source.file, line=line, reason=reason)
+    # The file around a script in it has been read.
+    is_partial = source.embedded is not None
+    return Unreadable(file=source.file, line=line, reason=reason, is_partial=is_partial)

@@ -8,6 +8,7 @@ import re
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
+from ci_doctor.lint.excerpt import LONGEST_EXCERPT, excerpt_of
 from ci_doctor.lint.shell.shell_node import NodeKind, ShellNode
 from ci_doctor.lint.shell.shell_words import CommandWords, unquoted, unwrapped
 from ci_doctor.lint.violation import Edit, Place
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from ci_doctor.lint.shell.syntax_tree import SyntaxTree
 
 _NO_WORDS: Final = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
-_EXCERPT: Final = 200
 Answer = TypeVar("Answer")
 
 
@@ -162,9 +162,9 @@ class ShellProgram:
         first = self.text.rfind("\n", 0, node.start) + 1
         end = self.text.find("\n", node.start)
         end = len(self.text) if end < 0 else end
-        if node.start - first > _EXCERPT // 2:
+        if node.start - first > LONGEST_EXCERPT // 2:
             first = node.start
-        return self.source.text[first : min(end, first + _EXCERPT)].strip()
+        return excerpt_of(self.source.text[first:end])
 
     def edits(self, *changes: tuple[int, int, str]) -> tuple[Edit, ...]:
         """Replacements of (start, end, text) in offsets of this text; none if it does not stand in its file as it is."""

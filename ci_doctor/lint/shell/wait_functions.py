@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from ci_doctor.lint.shell.shell_program import ShellProgram
 
 _DEPTH: Final = 4
-_WAITING_STRING: Final = re.compile(r"(?s)\b(?:until|while)\b.*\bsleep\b.*\bdone\b")
+# What a loop with pauses is written with, in this order.
+_LOOP_WORDS: Final = tuple(map(re.compile, (r"\b(?:until|while)\b", r"\bsleep\b", r"\bdone\b")))
 _ASKS: Final = re.compile(
     r"\bcurl\b|\bnc\b|\bwget\b|/dev/tcp|\bgrep\b|pg_isready|\bss\b|nvidia-smi"
 )
@@ -101,7 +102,7 @@ def is_direct_wait(program: ShellProgram, node: ShellNode) -> bool:
         if not words.is_limited or "-c" not in words.arguments:
             return False
         script = words.arguments[-1]
-        return bool(_WAITING_STRING.search(script) and _ASKS.search(script))
+        return _has_wait_loop(script) and _ASKS.search(script) is not None
     if words.name in ("kubectl", "oc"):
         return "wait" in words.arguments[:3] or words.arguments[:2] == ("rollout", "status")
     return words.name in (
@@ -111,6 +112,17 @@ def is_direct_wait(program: ShellProgram, node: ShellNode) -> bool:
         "wait_for_it.sh",
         "dockerize",
     )
+
+
+def _has_wait_loop(script: str) -> bool:
+    """Whether the words of a loop stand in a script that is an argument."""
+    end = 0
+    for word in _LOOP_WORDS:
+        match = word.search(script, end)
+        if match is None:
+            return False
+        end = match.end()
+    return True
 
 
 def _in_subshell(node: ShellNode) -> bool:

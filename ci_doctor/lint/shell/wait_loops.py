@@ -26,15 +26,15 @@ _FILE: Final = re.compile(r"\bgrep\b[^\n|]*(?:log|out)\b|\[\[?\s+(?:!\s+)?-[efs]
 LIVENESS: Final = re.compile(
     r"\bkill\s+-(?:0|s\s+0)\b|/proc/\$|\bps\s+(?:-[a-z]*\s+)*(?:-?p\b|--pid|-[a-z]*p\b|aux|-ef|-e\b)|\bpgrep\b|\bpidof\b|\bjobs\b"
     r"|\bwait\s+-[np]|\bdocker\s+(?:container\s+)?(?:ps|inspect|logs|top)\b|\bpodman\s+(?:ps|inspect)\b|\bsqueue\b|\bsacct\b|\bscontrol\b"
-    r"|\bkubectl\b|\bsystemctl\b|\btmux\s+(?:has|ls|list)|--pid\b|\bis_?(?:running|alive)\b|\w*alive\w*|\bscreen\s+-ls|/proc/"
+    r"|\bkubectl\b|\bsystemctl\b|\btmux\s+(?:has|ls|list)|--pid\b|\bis_?running\b|alive|\bscreen\s+-ls|/proc/"
 )
 _SLEEPS: Final = re.compile(r"\bsleep\b")
 _CLOCK: Final = re.compile(
     r"\bdate\s+['\"]?\+|\$\{?(?:SECONDS|EPOCHSECONDS|EPOCHREALTIME)\b|\bSECONDS\b"
 )
 _COUNTER: Final = re.compile(
-    r"(\w+)=\$\(\(\s*\$?\{?\1\}?\s*[-+]|\(\(\s*(?:[-+]{2})?(\w+)\s*(?:\+\+|--|[-+]=)"
-    r"|\blet\s+[\"']?(\w+)(?:\+\+|--|[-+]=)|(\w+)=(?:`|\$\()expr"
+    r"\b(\w+)=\$\(\(\s*\$?\{?\1\}?\s*[-+]|\(\(\s*(?:[-+]{2})?(\w+)\s*(?:\+\+|--|[-+]=)"
+    r"|\blet\s+[\"']?(\w+)(?:\+\+|--|[-+]=)|\b(\w+)=(?:`|\$\()expr"
 )
 
 

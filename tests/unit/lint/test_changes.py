@@ -52,6 +52,14 @@ def test_any_name_is_that_of_the_file(name: str, tmp_path: Path) -> None:
     assert changes.lines == {name: ((7, 7),), "other.sh": ((7, 7),)}
 
 
+def test_a_carriage_return_in_a_line_is_no_line_of_the_patch(tmp_path: Path) -> None:
+    make_repository(tmp_path, {"x.sh": NUMBERS})
+    (tmp_path / "x.sh").write_bytes(NUMBERS.encode() + b"8\rdiff --git a/y b/y\r@@ -1 +1 @@\n")
+
+    assert len(changed_since(tmp_path, "HEAD").lines) == 1
+    assert (1, 1) not in lines_of(tmp_path, "x.sh")
+
+
 def test_a_file_that_was_only_moved_has_no_changed_line(tmp_path: Path) -> None:
     make_repository(tmp_path, {"x.sh": NUMBERS})
     git(tmp_path, "mv", "x.sh", "y.sh")

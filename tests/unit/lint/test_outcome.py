@@ -7,7 +7,7 @@ import pytest
 
 from ci_doctor.lint.findings import MOST_FINDINGS
 from ci_doctor.lint.outcome import outcome_of
-from ci_doctor.lint.settings import LintSettings
+from ci_doctor.lint.settings import LintSettings, PathSettings
 from ci_doctor.model.facts.lint import LintFacts
 from ci_doctor.model.finding import RemedyKind, Severity
 from ci_doctor.model.outcome import CaseOutcome, Outcome
@@ -27,16 +27,17 @@ def outcome(directory: Path, *names: str, since: str | None = None) -> Outcome:
         (BAD, Verdict.FAILED, "1 error in 1 file; read 1 script"),
         ("true\n", Verdict.PASS, "nothing to report; read 1 script"),
         (
-            "if true\n",
+            None,
             Verdict.PASS,
-            "1 warning in 1 file; read 1 script; 1 file not wholly readable",
+            "1 warning in 1 file; read 2 scripts; 1 file not wholly readable",
         ),
     ],
 )
 def test_an_error_fails_and_a_warning_does_not(
-    text: str, verdict: Verdict, summary: str, tmp_path: Path
+    text: str | None, verdict: Verdict, summary: str, tmp_path: Path
 ) -> None:
-    make_repository(tmp_path, {"run.sh": text})
+    scripts = {"run.sh": text} if text else {"run.sh": "true\n", "half.sh": "if true\n"}
+    make_repository(tmp_path, scripts)
 
     answer = outcome(tmp_path)
 
@@ -61,6 +62,25 @@ def test_a_tree_of_which_nothing_can_be_read_is_void(tmp_path: Path) -> None:
 
     assert answer.verdict is Verdict.VOID
     assert "run.sh: it holds a NUL byte" in answer.summary
+
+
+def test_a_tree_of_which_nothing_can_be_parsed_is_void(tmp_path: Path) -> None:
+    make_repository(tmp_path, {"half.sh": "if true\n"})
+
+    answer = outcome(tmp_path)
+
+    assert answer.verdict is Verdict.VOID
+    assert answer.summary.startswith("nothing could be read: half.sh: ")
+
+
+def test_files_that_the_settings_leave_out_are_named_as_the_reason(tmp_path: Path) -> None:
+    make_repository(tmp_path, {"run.sh": BAD})
+    settings = LintSettings(paths=(PathSettings(match=("*.sh",), ignore=("*",)),))
+
+    answer = outcome_of(lint(tmp_path, settings=settings), request(tmp_path, settings=settings))
+
+    assert answer.verdict is Verdict.VOID
+    assert answer.summary == "nothing was read: [lint] leaves out 1 file, and there is no other"
 
 
 def test_a_change_of_nothing_that_lint_reads_passes(tmp_path: Path) -> None:
@@ -136,3 +156,15 @@ def test_each_file_is_a_case_for_readers_of_tests(tmp_path: Path) -> None:
         "line 2: an evil word",
     )
     assert good.outcome is CaseOutcome.PASSED
+
+
+def test_a_file_that_no_rule_has_looked_at_has_not_passed(tmp_path: Path) -> None:
+    make_repository(tmp_path, {"good.sh": "true\n", "half.sh": "if true\n"})
+    (tmp_path / "nul.sh").write_bytes(b"\0")
+
+    good, half, nul = outcome(tmp_path).cases
+
+    assert good.outcome is CaseOutcome.PASSED
+    assert (half.name, half.outcome) == ("half.sh", CaseOutcome.SKIPPED)
+    assert (nul.name, nul.outcome) == ("nul.sh", CaseOutcome.SKIPPED)
+    assert nul.message == "no rule could read it: it holds a NUL byte, as binary files do"

@@ -5,9 +5,11 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ci_doctor.lint.edit_blocks import unified_diff
 from ci_doctor.lint.repair import RepairPlan, plan_repair
 from ci_doctor.lint.source_text import SourceText
 from ci_doctor.lint.violation import Edit, Place, Violation
@@ -86,10 +88,20 @@ def test_git_makes_the_same_file_of_the_diff(case: tuple[str, list[Violation]]) 
     assert applied(text, planned.diff) == (planned.files[0].text if planned.files else text)
 
 
-def applied(text: str, diff: str) -> str:
-    """`text` after `git apply`."""
+@pytest.mark.parametrize(
+    "name",
+    ["a b.sh", "a\nb.sh", 'a"b.sh', "a\\b.sh", "\x1b[31m.sh", "café.sh", "caf\udce9.sh", "a\tb.sh"],
+)
+def test_git_applies_the_diff_of_a_file_of_any_name(name: str) -> None:
+    diff = unified_diff(name, "abc\n", [Edit(file=name, start=0, end=1, text="x")])
+
+    assert applied("abc\n", diff, name) == "xbc\n"
+
+
+def applied(text: str, diff: str, name: str = "x.sh") -> str:
+    """`text`, the content of `name`, after `git apply`."""
     with tempfile.TemporaryDirectory() as directory:
-        file = Path(directory, "x.sh")
+        file = Path(directory, name)
         file.write_bytes(text.encode())
         if diff:
             command = ["git", "apply", "--whitespace=nowarn", "-"]

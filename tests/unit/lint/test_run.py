@@ -158,8 +158,9 @@ def test_what_cannot_be_read_is_a_finding_and_not_clean(
 def test_names_that_are_no_text_are_read(tmp_path: Path) -> None:
     make_repository(tmp_path, {"a b\nc.sh": BAD, "$(touch x).sh": BAD, "-rf.sh": BAD})
     (tmp_path / os.fsdecode(b"\xff.sh")).write_text(BAD)
+    (tmp_path / "x\r.sh").write_text(BAD)
 
-    assert len(reported(lint(tmp_path))) == 4
+    assert len(reported(lint(tmp_path))) == 5
 
 
 def test_one_line_of_a_megabyte_and_many_lines_are_read_in_one_pass(tmp_path: Path) -> None:

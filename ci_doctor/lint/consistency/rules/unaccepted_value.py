@@ -17,7 +17,7 @@ from ci_doctor.model.finding import Severity
 from ci_doctor.model.rule import Rule
 from ci_doctor.model.suggestion import nearest
 
-_CHOOSING = re.compile(r"choices?\w*\(\s*[\"']")
+_CHOOSING = re.compile(r"choice\w{0,100}\(\s*[\"']")
 _NAME = re.compile(r"[A-Z][A-Z0-9]*_[A-Z0-9_]+")
 
 _ENVS = """\

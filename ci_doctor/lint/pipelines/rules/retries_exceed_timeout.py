@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from ci_doctor.lint.excerpt import excerpt_of
 from ci_doctor.lint.lint_rule import LintRule
 from ci_doctor.lint.pipelines.examples import buildkite, job_steps, workflow
 from ci_doctor.lint.pipelines.inner_times import InnerTime, duration, inner_times, minutes
@@ -181,7 +182,7 @@ def _script(
             rule=RULE,
             place=Place(file=pipeline.file, line=line, end_line=line),
             summary=f"{each.words} may take {minutes(each.seconds)}, and {step.name} has {minutes(limit)}",
-            excerpt=pipeline.lines[line - 1].strip()[:200],
+            excerpt=excerpt_of(pipeline.lines[line - 1]),
         )
 
 

@@ -4,6 +4,7 @@
 from collections.abc import Iterator
 from typing import Final
 
+from ci_doctor.lint.excerpt import excerpt_of
 from ci_doctor.lint.lint_rule import LintRule
 from ci_doctor.lint.pipelines.examples import buildkite, job_steps
 from ci_doctor.lint.pipelines.pipeline_file import PipelineFile
@@ -44,5 +45,5 @@ def check(pipeline: PipelineFile, problem: YamlProblem) -> Iterator[Violation]:
         rule=RULE,
         place=Place(file=pipeline.file, line=line, end_line=line),
         summary=f"the file is no YAML: {problem.reason}",
-        excerpt=pipeline.lines[line - 1].strip()[:200],
+        excerpt=excerpt_of(pipeline.lines[line - 1]),
     )

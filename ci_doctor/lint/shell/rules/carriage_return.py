@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from ci_doctor.lint.excerpt import excerpt_of
 from ci_doctor.lint.lint_rule import LintRule
 from ci_doctor.lint.shell.shell_violation import script
 from ci_doctor.lint.violation import Edit, Place, Violation
@@ -46,6 +47,6 @@ def check(program: ShellProgram) -> Iterator[Violation]:
         rule=RULE,
         place=Place(file=program.source.file, line=line, end_line=line),
         summary="This line ends with CR LF, and bash reads the carriage return as a part of it",
-        excerpt=found[0].strip()[:200],
+        excerpt=excerpt_of(found[0]),
         edits=edits,
     )

@@ -53,7 +53,7 @@ _SERVER: Final = re.compile(
     r"(?i)\bserve\b|server|\brouter|proxy|\bray\s+start|api_server|daemon|redis|etcd\b|gateway|docker\s+run|podman\s+run|dynamo\.|frontend|uvicorn|gunicorn|port-forward"
 )
 _LOOKS: Final = re.compile(
-    r"\bcurl\b[^\n]*(?:health|ready)|\bif\b[^\n]*\bgrep\b|\bwait\b|\w*wait_\w*|wait[A-Z]\w*|\buntil\b|\bwhile\b|_ready\b|health|is_alive|Ready"
+    r"\bcurl\b[^\n]{0,500}ready|\bif\b[^\n]{0,500}\bgrep\b|\bwait\b|wait_|wait[A-Z]|\buntil\b|\bwhile\b|_ready\b|health|is_alive|Ready"
 )
 _LONGEST_GAP: Final = 3
 _LONGEST_LOOK: Final = 8

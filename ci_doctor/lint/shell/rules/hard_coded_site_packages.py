@@ -41,7 +41,7 @@ RULE: Final = LintRule(
     ),
 )
 
-_PATH: Final = re.compile(r"[^\s\"'=:]*python3\.\d+/(?:site|dist)-packages")
+_PATH: Final = re.compile(r"(?<![^\s\"'=:])[^\s\"'=:]*python3\.\d+/(?:site|dist)-packages")
 
 
 def check(program: ShellProgram) -> Iterator[Violation]:

@@ -49,7 +49,7 @@ _BARRIER: Final = re.compile(
     r"(?i)barrier|wait[_-]?(?:for|until)|health[_-]?(?:check|barrier)|check[_-]?health|wait[_-]ready"
 )
 _SUCCESS: Final = re.compile(
-    r"(?i)\b(?:success\w*|congrat\w*|ready|healthy|passed|all (?:\w+ )*up|is up|are up|complete\w*|finished|done|started)\b"
+    r"(?i)\b(?:success\w*|congrat\w*|ready|healthy|passed|all (?:\w+ ){0,20}up|is up|are up|complete\w*|finished|done|started)\b"
 )
 _DOUBT: Final = re.compile(r"(?i)fail|error|warn|not |wait|\$\?|time(?:d )?out|if ")
 

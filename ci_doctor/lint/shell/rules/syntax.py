@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from ci_doctor.lint.excerpt import excerpt_of
 from ci_doctor.lint.lint_rule import LintRule
 from ci_doctor.lint.shell.shell_violation import script
 from ci_doctor.lint.violation import Place, Violation
@@ -45,5 +46,5 @@ def syntax_violation(source: ShellSource, line: int, complaint: str) -> Violatio
         rule=RULE,
         place=Place(file=source.file, line=number, end_line=number),
         summary=f"bash cannot read this: {complaint}",
-        excerpt=texts[own - 1].strip()[:200],
+        excerpt=excerpt_of(texts[own - 1]),
     )
