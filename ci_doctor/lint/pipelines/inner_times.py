@@ -42,8 +42,8 @@ class InnerTime(Struct, frozen=True, kw_only=True):
 
 def inner_times(script: str) -> list[InnerTime]:
     """The constructs of a script that bound themselves, in the order of its lines."""
-    found = [*_loops(script), *_single(script), *_reruns(script)]
-    return sorted(found, key=lambda each: each.line)
+    times = [*_loops(script), *_single(script), *_reruns(script)]
+    return sorted(times, key=lambda each: each.line)
 
 
 def _single(script: str) -> Iterator[InnerTime]:

@@ -54,7 +54,7 @@ def _answer(status: int, said: str) -> BashAnswer:
     """Bash warns of a here-document without an end and still succeeds."""
     if status == 0:
         return BashAnswer(is_known=True)
-    complaints = [found for found in map(_COMPLAINT.search, said.splitlines()) if found]
+    complaints = [match for match in map(_COMPLAINT.search, said.splitlines()) if match]
     if status < 0 or not complaints:
         return BashAnswer(is_known=False)
     return BashAnswer(is_known=True, line=int(complaints[0][1]), complaint=complaints[0][2].strip())

@@ -119,14 +119,14 @@ def _reader(
 
 def _runner_shell(words: CommandWords) -> tuple[Shell, bool] | None:
     """`docker exec -i c bash <<EOF`; `ssh host <<EOF` runs the login shell."""
-    found = shell_among(words.arguments)
-    if found is None:
+    interpreter = shell_among(words.arguments)
+    if interpreter is None:
         plain = [each for each in words.arguments if not each.startswith("-")]
         return (Shell.BASH, False) if words.name == "ssh" and len(plain) == 1 else None
-    options = words.arguments[found[0] + 1 :]
+    options = words.arguments[interpreter[0] + 1 :]
     if "-c" in options or (options and not options[0].startswith("-")):
         return None
-    return found[1], bool(setting(options, ShellOption.ERREXIT))
+    return interpreter[1], bool(setting(options, ShellOption.ERREXIT))
 
 
 def _written_shell(
@@ -148,10 +148,10 @@ def _string(program: ShellProgram, node: ShellNode) -> EmbeddedScript | None:
     if words.name in _SHELLS:
         place, shell, rest = -1, _SHELLS[words.name], words.arguments
     elif words.name in _RUNNERS:
-        found = shell_among(words.arguments)
-        if found is None:
+        interpreter = shell_among(words.arguments)
+        if interpreter is None:
             return None
-        place, shell = found
+        place, shell = interpreter
         rest = words.arguments[place + 1 :]
     else:
         return None

@@ -138,7 +138,7 @@ class ShellProgram:
 
     @cached_property
     def _line_starts(self) -> list[int]:
-        return [0, *(found.end() for found in re.finditer("\n", self.text))]
+        return [0, *(match.end() for match in re.finditer("\n", self.text))]
 
     def own_line(self, offset: int) -> int:
         """The 1-based line of this text at `offset`."""

@@ -53,7 +53,7 @@ class CommandWords(Struct, frozen=True):
 def unquoted(word: str) -> str:
     """A word without its quotes. Expansions stay as they are written."""
     if "'" in word or '"' in word or "\\" in word:
-        return _PLAIN_QUOTES.sub(lambda found: found[1] or found[2] or found[3] or "", word)
+        return _PLAIN_QUOTES.sub(lambda match: match[1] or match[2] or match[3] or "", word)
     return word
 
 

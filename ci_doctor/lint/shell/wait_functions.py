@@ -64,9 +64,9 @@ class WaitFunctions:
             if use is StatusUse.RETURNED:
                 return node
             if use is StatusUse.READ:
-                found = self._returned_after(node, function)
-                if found is not None:
-                    return found
+                answer = self._returned_after(node, function)
+                if answer is not None:
+                    return answer
         return None
 
     def _failing_return(self, function: ShellNode) -> ShellNode | None:

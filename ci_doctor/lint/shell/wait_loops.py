@@ -93,10 +93,16 @@ def _loops(program: ShellProgram) -> Iterator[WaitLoop]:
             asks_network=asks_network,
             looks_at_process=bool(LIVENESS.search(text)),
             has_clock=bool(_CLOCK.search(text)),
-            counters=frozenset(
-                name for found in _COUNTER.finditer(text) for name in found.groups() if name
-            ),
+            counters=_counters(text),
         )
+
+
+def _counters(text: str) -> frozenset[str]:
+    """The variables that are counted up or down."""
+    names: set[str] = set()
+    for match in _COUNTER.finditer(text):
+        names.update(name for name in match.groups() if name)
+    return frozenset(names)
 
 
 _PROBES: Final = frozenset(

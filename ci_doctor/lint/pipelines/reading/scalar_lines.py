@@ -35,7 +35,7 @@ def _followed(node: ScalarNode, text: str, lines: list[str]) -> tuple[int, ...]:
     at = header.end() if header else 0
     line_at = node.line + raw.count("\n", 0, at)
     counted = at
-    found = []
+    numbers = []
     for line in lines:
         here = None
         for token in _TOKEN.finditer(line):
@@ -49,8 +49,8 @@ def _followed(node: ScalarNode, text: str, lines: list[str]) -> tuple[int, ...]:
             at = position + length
         line_at += raw.count("\n", counted, at)
         counted = at
-        found.append(here if here is not None else min(line_at + 1, node.end_line))
-    return tuple(found)
+        numbers.append(here if here is not None else min(line_at + 1, node.end_line))
+    return tuple(numbers)
 
 
 def _find(raw: str, token: str, at: int, style: str) -> tuple[int, int]:

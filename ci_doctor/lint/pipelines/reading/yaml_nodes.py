@@ -71,13 +71,13 @@ Node = ScalarNode | SequenceNode | MappingNode
 
 def walk(node: Node) -> Iterator[Node]:
     """Each node below `node`, and itself, once, in the order of the file."""
-    seen: set[int] = set()
+    visited: set[int] = set()
     waiting = [node]
     while waiting:
         each = waiting.pop()
-        if id(each) in seen:
+        if id(each) in visited:
             continue
-        seen.add(id(each))
+        visited.add(id(each))
         yield each
         if isinstance(each, SequenceNode):
             waiting.extend(reversed(each.items))

@@ -73,12 +73,12 @@ def check(pipeline: PipelineFile, context: PipelineContext) -> Iterator[Violatio
     if pipeline.kind in (FileKind.WORKFLOW, FileKind.ACTION):
         yield from _uploads(pipeline, context)
         return
-    seen: set[int] = set()
+    visited: set[int] = set()
     for step in pipeline.commands:
         for node in scalars_of(step.node.get("artifact_paths")):
-            if id(node) in seen:
+            if id(node) in visited:
                 continue
-            seen.add(id(node))
+            visited.add(id(node))
             problem = _bad_glob(node.value) or _missed(node.value.split(";"), [step], context)
             if problem:
                 yield pipeline.violation(RULE, node, problem)

@@ -64,11 +64,11 @@ def check(pipeline: PipelineFile, _context: PipelineContext) -> Iterator[Violati
 
 
 def _references(pipeline: PipelineFile) -> Iterator[ScalarNode]:
-    seen: set[int] = set()
+    visited: set[int] = set()
     for step in pipeline.commands:
         uses = step.node.get("uses")
         names = [uses] if isinstance(uses, ScalarNode) else plugin_names(step.node.get("plugins"))
         for name in names:
-            if id(name) not in seen:
-                seen.add(id(name))
+            if id(name) not in visited:
+                visited.add(id(name))
                 yield name

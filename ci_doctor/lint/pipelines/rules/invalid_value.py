@@ -75,10 +75,10 @@ Problem = tuple[Node, str]
 
 def check(pipeline: PipelineFile, _context: PipelineContext) -> Iterator[Violation]:
     """Values of steps and jobs; a value that is filled in later is left alone."""
-    seen: set[tuple[int, str]] = set()
+    visited: set[tuple[int, str]] = set()
     for node, problem in _problems(pipeline):
-        if (id(node), problem) not in seen:
-            seen.add((id(node), problem))
+        if (id(node), problem) not in visited:
+            visited.add((id(node), problem))
             yield pipeline.violation(RULE, node, problem)
 
 

@@ -84,7 +84,7 @@ RULE: Final = LintRule(
 
 def check(pipeline: PipelineFile, _context: PipelineContext) -> Iterator[Violation]:
     """The rule with `"*"`, if no rule of the step names what a lost agent leaves."""
-    seen: set[int] = set()
+    visited: set[int] = set()
     for step in pipeline.commands:
         rules = retry_rules(step.node)
         if not rules or any(_covers_lost_agent(rule) for rule in rules):
@@ -95,9 +95,9 @@ def check(pipeline: PipelineFile, _context: PipelineContext) -> Iterator[Violati
                 rule.named
                 and rule.limit != 0
                 and rule.reason in (None, "*")
-                and id(rule.place) not in seen
+                and id(rule.place) not in visited
             ):
-                seen.add(id(rule.place))
+                visited.add(id(rule.place))
                 yield pipeline.violation(
                     RULE,
                     rule.place,

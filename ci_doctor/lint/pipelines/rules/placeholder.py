@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. A value that nobody filled in, seen by its siblings: values at the same place of entries like it."""
+"""Pure. A value that nobody filled in, judged by its siblings: values at the same place of entries like it."""
 
 import re
 from collections import Counter
@@ -87,7 +87,7 @@ def check(pipeline: PipelineFile, _context: PipelineContext) -> Iterator[Violati
 def _groups(document: Node) -> dict[tuple[str, ...], list[ScalarNode]]:
     """Scalars by their place, where all items of a list are one place, as are entries of one form."""
     groups: dict[tuple[str, ...], list[ScalarNode]] = {}
-    seen: set[int] = set()
+    visited: set[int] = set()
     waiting: list[tuple[tuple[str, ...], Node]] = [((), document)]
     while waiting:
         path, node = waiting.pop()
@@ -95,9 +95,9 @@ def _groups(document: Node) -> dict[tuple[str, ...], list[ScalarNode]]:
             if len(node.value) <= _LONGEST:
                 groups.setdefault(path, []).append(node)
             continue
-        if id(node) in seen or len(path) > 12:
+        if id(node) in visited or len(path) > 12:
             continue
-        seen.add(id(node))
+        visited.add(id(node))
         if isinstance(node, SequenceNode):
             below = (*path, "*")
             waiting.extend((below, each) for each in reversed(node.items))

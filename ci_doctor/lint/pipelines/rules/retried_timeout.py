@@ -80,7 +80,7 @@ RULE: Final = LintRule(
 
 def check(pipeline: PipelineFile, _context: PipelineContext) -> Iterator[Violation]:
     """The first rule of each step that a time-out matches."""
-    seen: set[int] = set()
+    visited: set[int] = set()
     for step in pipeline.commands:
         minutes = text_of(step.node.get("timeout_in_minutes"))
         if minutes is None:
@@ -88,8 +88,8 @@ def check(pipeline: PipelineFile, _context: PipelineContext) -> Iterator[Violati
         for rule in retry_rules(step.node):
             if rule.reason == "cancel" and rule.limit == 0:
                 break
-            if _matches_timeout(rule) and id(rule.place) not in seen:
-                seen.add(id(rule.place))
+            if _matches_timeout(rule) and id(rule.place) not in visited:
+                visited.add(id(rule.place))
                 yield _violation(pipeline, step, rule, minutes)
                 break
 

@@ -142,13 +142,13 @@ def check(pipeline: PipelineFile, context: PipelineContext) -> Iterator[Violatio
 def _limit(step: PipelineStep) -> float | None:
     """Seconds that the step may take."""
     nodes = [step.node, step.job.node] if step.job else [step.node]
-    limits = [
-        60.0 * number
-        for node in nodes
-        for key in ("timeout_in_minutes", "timeout-minutes")
-        if (number := whole_number(node.get(key)))
-    ]
-    return min(limits) if limits else None
+    limits = []
+    for node in nodes:
+        for key in ("timeout_in_minutes", "timeout-minutes"):
+            minutes_of_key = whole_number(node.get(key))
+            if minutes_of_key:
+                limits.append(60.0 * minutes_of_key)
+    return min(limits, default=None)
 
 
 def _own_limit(node: MappingNode) -> bool:
@@ -191,7 +191,9 @@ def _correctness(script: str, times: CorrectnessTimes | None) -> Iterator[InnerT
     for match in _CORRECTNESS.finditer(script):
         line = script.count("\n", 0, match.start())
         budget = _BUDGET.search(match["rest"])
-        seconds = duration(budget[1]) if budget else times.budget if times else None
+        seconds = None if times is None else times.budget
+        if budget is not None:
+            seconds = duration(budget[1])
         if seconds is not None:
             words = "the budget of `ci-doctor correctness`"
             yield InnerTime(seconds=seconds, words=words, line=line)

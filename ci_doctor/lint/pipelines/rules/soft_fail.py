@@ -74,17 +74,17 @@ def check(pipeline: PipelineFile, _context: PipelineContext) -> Iterator[Violati
         yield from _jobs(pipeline)
         return
     named = _names_in_commands(pipeline)
-    seen: set[int] = set()
+    visited: set[int] = set()
     for step in pipeline.steps:
         node = step.node.get("soft_fail")
         if (
             step.kind not in (StepKind.COMMAND, StepKind.TRIGGER)
             or node is None
-            or id(node) in seen
+            or id(node) in visited
         ):
             continue
         if _softens_all(node) and not _outcome_is_read(named, step):
-            seen.add(id(node))
+            visited.add(id(node))
             yield pipeline.violation(
                 RULE,
                 node,

@@ -121,23 +121,27 @@ def _workflow(pipeline: PipelineFile) -> Iterator[Violation]:
                 )
 
 
+def _keys(pipeline: PipelineFile) -> Iterator[str]:
+    """The names by which other steps may call the steps of a pipeline."""
+    for step in pipeline.steps:
+        for name in ("key", "id", "identifier"):
+            key = step.node.get(name)
+            if isinstance(key, ScalarNode):
+                yield key.value
+
+
 def _pipeline(pipeline: PipelineFile, context: PipelineContext) -> Iterator[Violation]:
     """A build may consist of several uploads: only a name close to one that is there is certain."""
-    known = {
-        key.value
-        for step in pipeline.steps
-        for name in ("key", "id", "identifier")
-        if isinstance(key := step.node.get(name), ScalarNode)
-    }
+    known = set(_keys(pipeline))
     if not known:
         return
-    seen: set[int] = set()
+    visited: set[int] = set()
     compared = 0
     for step in pipeline.steps:
         for name in _dependencies(step.node.get("depends_on")):
-            if name.value in known or id(name) in seen or "{" in name.value or "$" in name.value:
+            if name.value in known or id(name) in visited or "{" in name.value or "$" in name.value:
                 continue
-            seen.add(id(name))
+            visited.add(id(name))
             compared += len(known)
             nearest = _nearest(name.value, known) if compared <= _MOST_COMPARED else None
             if nearest and not _has_key(name.value, context):

@@ -102,11 +102,11 @@ def check(pipeline: PipelineFile, _context: PipelineContext) -> Iterator[Violati
 
 def conditions(nodes: list[MappingNode]) -> Iterator[ScalarNode]:
     """The texts of `if`, each once."""
-    seen: set[int] = set()
+    visited: set[int] = set()
     for node in nodes:
         condition = node.get("if")
-        if isinstance(condition, ScalarNode) and id(condition) not in seen:
-            seen.add(id(condition))
+        if isinstance(condition, ScalarNode) and id(condition) not in visited:
+            visited.add(id(condition))
             yield condition
 
 
@@ -118,16 +118,16 @@ def _buildkite_problem(text: str) -> str | None:
         match = _TOKEN.match(text, position)
         if match is None:
             return _stray(text[position:])
-        found = match.group()
+        word = match.group()
         position = match.end()
-        if found in ("=~", "!~"):
+        if word in ("=~", "!~"):
             expression = _REGEX.match(text, position)
             position = expression.end() if expression else position
-        depth += (found == "(") - (found == ")")
+        depth += (word == "(") - (word == ")")
         if depth < 0:
             return "a bracket closes that none has opened"
         if match.lastgroup == "word":
-            problem = _word_problem(found)
+            problem = _word_problem(word)
             if problem:
                 return problem
     return "a bracket is not closed" if depth else None

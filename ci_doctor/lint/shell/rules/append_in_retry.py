@@ -111,10 +111,10 @@ def _appended(program: ShellProgram, node: ShellNode) -> str | None:
         )
         is_message = source is not None and source.word in _MESSAGES
         return files[0] if files and not is_message else None
-    found = _APPENDS.search(program.redirections(node))
-    if found is None or words.name in _MESSAGES:
+    match = _APPENDS.search(program.redirections(node))
+    if match is None or words.name in _MESSAGES:
         return None
-    return found[1].strip("\"'")
+    return match[1].strip("\"'")
 
 
 def _is_shared(program: ShellProgram, loop: ShellNode, text: str, target: str) -> bool:

@@ -68,11 +68,11 @@ def _broad(program: ShellProgram, node: ShellNode) -> str:
     if words.name == "fuser":
         return "fuser -k" if "k" in words.flags() else ""
     if words.name == "kill":
-        found = _LISTS.search(" ".join(words.arguments))
-        return f"kill $({found[0]} …)" if found and not words.has("-0") else ""
+        match = _LISTS.search(" ".join(words.arguments))
+        return f"kill $({match[0]} …)" if match and not words.has("-0") else ""
     parent = node.parent
     if words.name == "xargs" and parent is not None and parent.kind is NodeKind.PIPELINE:
         kills = any(re.search(r"\bkill\b", each) for each in words.arguments)
-        found = _LISTS.search(program.of_node(parent))
-        return f"{found[0]} … | xargs kill" if kills and found else ""
+        match = _LISTS.search(program.of_node(parent))
+        return f"{match[0]} … | xargs kill" if kills and match else ""
     return ""

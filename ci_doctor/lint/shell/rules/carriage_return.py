@@ -34,10 +34,10 @@ _CODE: Final = re.compile(r"(?m)^[^#\r\n][^\r\n]*\r$")
 def check(program: ShellProgram) -> Iterator[Violation]:
     """The first line of code that ends so; one edit for each line."""
     text = program.source.text
-    found = _CODE.search(text) if "\r" in text else None
-    if found is None or "<<" in text[: found.start()]:
+    match = _CODE.search(text) if "\r" in text else None
+    if match is None or "<<" in text[: match.start()]:
         return
-    line = program.line(found.start())
+    line = program.line(match.start())
     edits: tuple[Edit, ...] = ()
     if program.source.offset is not None and text.count("\r\n") == text.count("\n"):
         edits = program.edits(
@@ -47,6 +47,6 @@ def check(program: ShellProgram) -> Iterator[Violation]:
         rule=RULE,
         place=Place(file=program.source.file, line=line, end_line=line),
         summary="This line ends with CR LF, and bash reads the carriage return as a part of it",
-        excerpt=excerpt_of(found[0]),
+        excerpt=excerpt_of(match[0]),
         edits=edits,
     )

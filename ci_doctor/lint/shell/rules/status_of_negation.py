@@ -91,24 +91,24 @@ def _repair(
     program: ShellProgram, node: ShellNode, conditions: list[ShellNode], first: ShellNode
 ) -> tuple[Edit, ...]:
     """`if ! cmd; then rc=$?` with one plain command becomes `rc=0; cmd || rc=$?; if [ "$rc" -ne 0 ]; then`."""
-    found = re.fullmatch(r"(\w+)=\$\?", program.of_node(first))
+    match = re.fullmatch(r"(\w+)=\$\?", program.of_node(first))
     command = conditions[0].children[0] if conditions[0].children else None
     simple = (
-        found is not None
+        match is not None
         and conditions[0].kind is NodeKind.NEGATION
         and node.kind is NodeKind.IF
         and len(conditions) == 1
         and command is not None
         and command.kind is NodeKind.COMMAND
     )
-    if not simple or found is None:
+    if not simple or match is None:
         return ()
     indent = re.search(r"[ \t]*\Z", program.text[: node.start])
     between = program.text[conditions[0].end : first.start]
     before = program.text[program.text.rfind("\n", 0, node.start) + 1 : node.start]
     if before.strip() or indent is None or not re.fullmatch(r"\s*;?\s*then\s+", between):
         return ()
-    name = found[1]
+    name = match[1]
     command_text = re.sub(
         r"^!\s*", "", program.source.text[conditions[0].start : conditions[0].end]
     )

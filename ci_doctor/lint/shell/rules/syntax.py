@@ -41,7 +41,9 @@ def syntax_violation(source: ShellSource, line: int, complaint: str) -> Violatio
     texts = source.text.split("\n")
     own = min(max(line, 1), len(texts))
     lines = source.lines
-    number = own if lines is None else (lines[min(own, len(lines)) - 1] if lines else 1)
+    number = own
+    if lines is not None:
+        number = lines[min(own, len(lines)) - 1] if lines else 1
     return Violation(
         rule=RULE,
         place=Place(file=source.file, line=number, end_line=number),

@@ -92,9 +92,9 @@ def _bound(program: ShellProgram, loop: WaitLoop) -> str:
     text = without_comments(program.of_node(loop.node))
     head = text.partition("\n")[0].partition("do")[0] if loop.node.word.startswith("for") else ""
     compared = [
-        found[0]
+        match[0]
         for name in loop.counters
-        for found in re.finditer(rf"[^\n]*\b{name}\b[^\n]*(?:-[gl][te]|[<>])[^\n]*", text)
+        for match in re.finditer(rf"(?m)^[^\n]*\b{name}\b[^\n]*(?:-[gl][te]|[<>])[^\n]*", text)
     ]
     return " ".join([head, *loop.counters, *compared])
 
