@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from ci_doctor.errors import UsageError
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.pytest_runs.attempt import RunKind
-from ci_doctor.pytest_runs.baseline import base_commit
+from ci_doctor.pytest_runs.baseline import BaseCommit, base_commit
 from ci_doctor.pytest_runs.interpreter import TestInterpreter, find_interpreter
 from ci_doctor.pytest_runs.outcome import (
     answered_outcome,
@@ -58,9 +58,7 @@ def run(
         asks_for_rerunfailures=_reruns_in_process(request),
     )
     plan = _plan(request, interpreter)
-    base = None
-    if request.baseline is not None:
-        base = base_commit(request.directory, request.baseline)
+    base = _base(request)
     open_closed_streams()
     with own_directory("pytest") as folder:
         scratch = Path(folder)
@@ -81,12 +79,23 @@ def run(
         finally:
             runner.close()
             if directory is not None:
-                for warning in redact_files(sorted(logs.glob("*.log")), redactor):
-                    tell(f"warning: {warning}")
+                _redact(logs, redactor, tell)
     outcome = outcome_of(result, request.directory, directory)
     if result.interrupted is not None:
         return interrupted_outcome(outcome, result.interrupted)
     return outcome
+
+
+def _base(request: PytestRequest) -> BaseCommit | None:
+    """The commit that the suite is compared with; None without one. Raises UsageError."""
+    if request.baseline is None:
+        return None
+    return base_commit(request.directory, request.baseline)
+
+
+def _redact(logs: Path, redactor: "Redactor", tell: Callable[[str], None]) -> None:
+    for warning in redact_files(sorted(logs.glob("*.log")), redactor):
+        tell(f"warning: {warning}")
 
 
 def _reruns_in_process(request: PytestRequest) -> bool:

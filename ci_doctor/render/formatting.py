@@ -63,7 +63,8 @@ def percent(share: float) -> str:
 
 def whole_percent_up(share: float) -> int:
     """86 for a share of 0.855: a bound that is rounded down would exclude what nothing excludes."""
-    return math.ceil(100 * share - _ROUNDING)
+    # A foreign report may state anything, also what is too large for a whole number.
+    return math.ceil(100 * min(max(share, 0.0), 1.0) - _ROUNDING)
 
 
 def probability(value: float) -> str:

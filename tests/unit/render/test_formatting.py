@@ -16,6 +16,7 @@ from ci_doctor.render.formatting import (
     probability,
     rate,
     size,
+    whole_percent_up,
 )
 
 
@@ -106,3 +107,10 @@ def test_a_cell_is_formatted_by_its_unit() -> None:
 @pytest.mark.parametrize(("value", "text"), [(4.3e12, "4,300 GB/s"), (5.512e10, "55.1 GB/s")])
 def test_rates_have_a_unit(value: float, text: str) -> None:
     assert rate(value) == text
+
+
+@pytest.mark.parametrize(("share", "whole"), [(1.8e306, 100), (-1.8e306, 0), (0.855, 86)])
+def test_a_bound_of_a_foreign_report_is_a_share_whatever_it_states(
+    share: float, whole: int
+) -> None:
+    assert whole_percent_up(share) == whole
