@@ -78,6 +78,8 @@ _EVIDENCE: Final = frozenset(
     ]
 )
 _EVIDENCE_NAMES: Final = frozenset({"Jenkinsfile", "Justfile", "Makefile", "justfile", "makefile"})
+# Programs that a build tool writes into each repository, and nobody there mends.
+_GENERATED_PROGRAMS: Final = frozenset({"gradlew", "mvnw"})
 _PYTHON: Final = re.compile(r"python[0-9.]*")
 
 
@@ -97,7 +99,7 @@ def is_evidence(file: str) -> bool:
 
 def may_be_program(file: str) -> bool:
     """Whether the first line of `file` may tell its kind: its name has no ending, such as a hook's."""
-    return "." not in _name(file)
+    return "." not in _name(file) and _name(file) not in _GENERATED_PROGRAMS
 
 
 def kind_by_first_line(line: str) -> SourceKind | None:

@@ -14,6 +14,7 @@ from ci_doctor.render.safe_text import one_line
 from ci_doctor.render.styled_terminal import StyledTerminal
 
 _STYLES = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
+_WORST_FIRST = (Severity.ERROR, Severity.WARNING, Severity.NOTE)
 _MOST_SHOWN = 200
 _RELATED_SHOWN = 3
 _EXCERPT_LINES = 4
@@ -42,8 +43,9 @@ def lint_blocks(report: Report, terminal: StyledTerminal) -> Iterator[list[str]]
     if rest > 0:
         yield [f"… and {rest} more: --json, or --report-dir DIR"]
     if shown:
-        rule = one_line(shown[0].rule)
-        yield [terminal.dim(f"ci-doctor explain {rule}  # a rule, with code that is right")]
+        worst = min(shown, key=lambda each: _WORST_FIRST.index(each.severity))
+        rule = one_line(worst.rule)
+        yield [terminal.dim(f"ci-doctor explain {rule}  # why, and what to write")]
 
 
 def _file(finding: Finding) -> str:

@@ -103,7 +103,8 @@ def is_setting(file: str) -> bool:
 
 def is_prose(file: str) -> bool:
     """Whether a file only tells of variables."""
-    return PurePosixPath(file).suffix in _PROSE
+    path = PurePosixPath(file)
+    return path.suffix in _PROSE and path.name != "CMakeLists.txt"
 
 
 def is_test(file: str) -> bool:

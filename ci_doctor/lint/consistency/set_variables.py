@@ -21,8 +21,8 @@ _YAML = re.compile(
 )
 _COMMENT = re.compile(r"\s*#")
 _LINE_END = re.compile(r"\n")
-# What may stand before a name that is set.
-_BEFORE_IN_SHELL = frozenset(" \t\n;&|(\"'")
+# What may stand before a name that is set. After a bar it is mostly a choice in a pattern of grep.
+_BEFORE_IN_SHELL = frozenset(" \t\n;&(\"'")
 
 
 def set_variables(repository: RepositoryFiles) -> Iterator[VariableValue]:

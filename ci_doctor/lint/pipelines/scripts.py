@@ -30,6 +30,11 @@ _STATEMENT = re.compile(r"\{%(?:(?!\{%).)*?%\}|\{#(?:(?!\{#).)*?#\}", re.DOTALL)
 # What a pipeline upload leaves of an escaped dollar sign.
 _DOLLARS = re.compile(r"(?:\$|\\)\$")
 _OPTION = re.compile(r"(?:^|\s)-(?!-)([A-Za-z]+)(?:\s+(\w+))?")
+# What only PowerShell has. A matrix may hold the runner's name, so that the system is not known.
+_POWERSHELL = re.compile(
+    r"\$env:\w|\$ErrorActionPreference\b|\s-ErrorAction\b|\[System\.|\$\(?LASTEXITCODE\b"
+    r"|(?<![\w./-])(?:Get|Set|New|Test|Remove|Invoke|Write|Join|Expand)-[A-Z][A-Za-z]+"
+)
 _SHELLS = {"bash": Shell.BASH, "sh": Shell.SH}
 
 
@@ -113,7 +118,7 @@ def _github(pipeline: PipelineFile, step: PipelineStep, node: Node) -> ShellSour
     if not isinstance(node, ScalarNode) or not node.value.strip():
         return None
     options = _github_shell(pipeline, step)
-    if options is None:
+    if options is None or (not _named_shell(pipeline, step) and _POWERSHELL.search(node.value)):
         return None
     shell, errexit, pipefail = options
     text = node.value.removesuffix("\n")

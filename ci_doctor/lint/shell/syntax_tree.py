@@ -73,11 +73,13 @@ def ascii_form(text: str) -> str:
     """`text` with every other character replaced by x, so that offsets in bytes are offsets in characters.
 
     A carriage return before a line feed becomes a blank: the parser reads lines, bash's view of it
-    is a rule of its own.
+    is a rule of its own. A backslash at the very end, which continues nothing, becomes a blank, too.
     """
     text = without_expressions(text)
     plain = text if text.isascii() else re.sub(r"[^\x00-\x7f]", "x", text)
-    return plain.replace("\r\n", " \n") if "\r" in plain else plain
+    plain = plain.replace("\r\n", " \n") if "\r" in plain else plain
+    body = plain.rstrip()
+    return f"{body[:-1]} {plain[len(body) :]}" if body.endswith("\\") else plain
 
 
 def without_expressions(text: str) -> str:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 _DEPTH: Final = 4
 # What a loop with pauses is written with, in this order.
 _LOOP_WORDS: Final = tuple(map(re.compile, (r"\b(?:until|while)\b", r"\bsleep\b", r"\bdone\b")))
+# Functions that make a service ready, and commands that only say so.
+_STARTS: Final = re.compile(r"(?i)wait|start|launch|serv|deploy|setup|ready|health|boot|init|up\b")
+_SAYS: Final = frozenset({"echo", "printf", "log", "info", "return", "true", "export"})
 _ASKS: Final = re.compile(
     r"\bcurl\b|\bnc\b|\bwget\b|/dev/tcp|\bgrep\b|pg_isready|\bss\b|nvidia-smi"
 )
@@ -65,9 +68,24 @@ class WaitFunctions:
                 return node
             if use is StatusUse.READ:
                 answer = self._returned_after(node, function)
-                if answer is not None:
+                if answer is not None and self._is_start(node, function):
                     return answer
         return None
+
+    def _is_start(self, wait: ShellNode, function: ShellNode) -> bool:
+        """Whether `function` only starts something: it ends with the wait, or is called so.
+
+        One that goes on to use the service, such as `run_benchmark`, has read the wait's failure itself.
+        """
+        if _STARTS.search(function.word):
+            return True
+        body = function.children[-1] if function.children else function
+        rest = [each for each in body.children if each.start > wait.start]
+        return all(
+            each.word in _SAYS or each.background or each.kind is NodeKind.ASSIGNMENT
+            for each in rest
+            if not each.start <= wait.start < each.end
+        )
 
     def _failing_return(self, function: ShellNode) -> ShellNode | None:
         for node in function.own():

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from ci_doctor.lint.shell.shell_node import NodeKind
@@ -15,8 +16,10 @@ if TYPE_CHECKING:
 
     from ci_doctor.lint.shell.shell_node import ShellNode
     from ci_doctor.lint.shell.shell_program import ShellProgram
-from ci_doctor.lint.shell.wait_loops import WaitLoop
+    from ci_doctor.lint.shell.shell_words import CommandWords
+    from ci_doctor.lint.shell.wait_loops import WaitLoop
 
+_OUTPUT: Final = re.compile(r"--output|-[a-zA-Z]*o")
 # Options that a variable holds: what they are is unknown.
 _OPTIONS: Final = re.compile(r"(?i)\$\{?\w*(?:opt|arg|flag|curl|timeout|extra|auth)\w*")
 
@@ -30,10 +33,34 @@ def waiting_curls(program: ShellProgram) -> Iterator[tuple[ShellNode, WaitLoop]]
         if not curls or not waits_until_ready(program, loop):
             continue
         for node in curls:
-            if decides(program, node) and not any(
-                _OPTIONS.match(each) for each in program.words(node).arguments
-            ):
+            words = program.words(node)
+            if any(_OPTIONS.match(each) for each in words.arguments):
+                continue
+            if decides(program, node) and not _downloads(words) and not _unpacks(program, node):
                 yield node, loop
+
+
+def _downloads(words: CommandWords) -> bool:
+    """Whether it keeps what it gets as a file, and prints no status: it fetches, it does not ask."""
+    if words.has("-w", "--write-out") or "w" in words.flags():
+        return False
+    if words.has("--remote-name") or "O" in words.flags():
+        return True
+    pairs = pairwise(words.arguments)
+    kept = [value for option, value in pairs if _OUTPUT.fullmatch(option)]
+    return any(value not in ("/dev/null", "-") for value in kept)
+
+
+def _unpacks(program: ShellProgram, node: ShellNode) -> bool:
+    """Whether what it prints is an archive or a program: `curl … | tar xz`."""
+    pipeline = node.parent
+    if pipeline is None or pipeline.kind is not NodeKind.PIPELINE:
+        return False
+    readers = [each for each in pipeline.children if each is not node and each.word]
+    return any(program.words(each).name in _UNPACKERS for each in readers)
+
+
+_UNPACKERS: Final = frozenset({"tar", "gunzip", "zcat", "unxz", "unzstd", "gpg", "sh", "bash"})
 
 
 def decides(program: ShellProgram, node: ShellNode) -> bool:

@@ -40,7 +40,7 @@ def test_findings_stand_below_their_file_in_the_order_of_lines(tmp_path: Path) -
         "      try: good",
         "      error · shell/bad-word",
         "",
-        "ci-doctor explain shell/bad-word  # a rule, with code that is right",
+        "ci-doctor explain shell/bad-word  # why, and what to write",
         "",
         "exit code 1",
     ]

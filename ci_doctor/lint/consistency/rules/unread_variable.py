@@ -65,6 +65,16 @@ RULE = LintRule(
                 file=".buildkite/run.sh", text='ENGINE_IMAGE=a:1\ndocker run "$ENGINE_IMAGE"\n'
             ),
         ),
+        (
+            Example(file="engine/__init__.py", text=_PACKAGE),
+            Example(file="CMakeLists.txt", text='option(ENGINE_USE_STUBS "" ON)\n'),
+            Example(file="ci/build.sh", text="export ENGINE_USE_STUBS=ON\n"),
+        ),
+        (
+            Example(file="engine/__init__.py", text=_PACKAGE),
+            Example(file="requirements.txt", text="engine-eval>=0.5\n"),
+            Example(file=".buildkite/run.sh", text="export ENGINE_EVAL_QUESTIONS=10\n"),
+        ),
     ),
 )
 
@@ -84,7 +94,7 @@ def check(repository: RepositoryFiles) -> Iterator[Violation]:
     for name, places in candidates.items():
         prefix = next(prefix for prefix in prefixes if name.startswith(prefix))
         own = {each for each in read if each.startswith(prefix)}
-        if name in read or len(own) < _FEWEST_READ or _is_computed(repository, prefix):
+        if name in read or len(own) < _FEWEST_READ or _may_be_read(repository, name, prefix):
             continue
         near = _nearest_variable(name, own)
         remedy = f"Did you mean `{near}`?" if near is not None else "Remove the line"
@@ -124,6 +134,22 @@ def _read(repository: RepositoryFiles, prefixes: tuple[str, ...]) -> set[str]:
                 mentioned.remove(name)
         names.update(mentioned)
     return names
+
+
+def _may_be_read(repository: RepositoryFiles, name: str, prefix: str) -> bool:
+    """Whether code that does not spell `name` out may read it."""
+    return _is_computed(repository, prefix) or _is_of_dependency(repository, name)
+
+
+def _is_of_dependency(repository: RepositoryFiles, name: str) -> bool:
+    """Whether the repository asks for a package of another one that is called as the name begins."""
+    first, second, *_ = name.lower().split("_")
+    package = re.compile(rf"(?im)^[\s\"'-]*{first}[-_.]{second}\b[\w.-]*\s*(?:\[|[<>=!~@\"';]|$)")
+    return any(
+        package.search(text) is not None
+        for file, text in repository.files.items()
+        if file.endswith((".toml", ".txt", ".in"))
+    )
 
 
 def _is_computed(repository: RepositoryFiles, prefix: str) -> bool:

@@ -13,6 +13,8 @@ from ci_doctor.lint.pipelines.reading.yaml_nodes import (
     Node,
     ScalarNode,
     SequenceNode,
+    items_of,
+    mapping_of,
     scalars_of,
     text_of,
     whole_number,
@@ -80,6 +82,8 @@ def check(pipeline: PipelineFile, _context: PipelineContext) -> Iterator[Violati
         if (id(node), problem) not in visited:
             visited.add((id(node), problem))
             yield pipeline.violation(RULE, node, problem)
+    if pipeline.kind in (FileKind.BUILDKITE, FileKind.OWN_STEPS):
+        yield from _unused_statuses(pipeline)
 
 
 def _problems(pipeline: PipelineFile) -> Iterator[Problem]:
@@ -144,9 +148,7 @@ def _retry(retry: Node) -> Iterator[Problem]:
 def _rule(rule: MappingNode) -> Iterator[Problem]:
     for status in scalars_of(rule.get("exit_status")):
         number = whole_number(status)
-        if number is not None and not -1 <= number <= 255:
-            yield status, f"an exit status is from -1 to 255, never {number}"
-        elif _is_no_number(status) and status.value != "*":
+        if _is_no_number(status) and status.value != "*":
             yield status, f"the exit status '{status.value}' is no number"
     limit = rule.get("limit")
     number = whole_number(limit)
@@ -155,6 +157,19 @@ def _rule(rule: MappingNode) -> Iterator[Problem]:
     for reason in scalars_of(rule.get("signal_reason")):
         if reason.value not in _REASONS and "$" not in reason.value:
             yield reason, f"'{reason.value}' is no signal reason of the agent"
+
+
+def _unused_statuses(pipeline: PipelineFile) -> Iterator[Violation]:
+    """Exit statuses of retries that no agent of Unix reports. Buildkite accepts them, so they break nothing."""
+    for step in pipeline.commands:
+        retry = mapping_of(step.node.get("retry"))
+        for rule in items_of(retry.get("automatic")) if retry else ():
+            statuses = rule.get("exit_status") if isinstance(rule, MappingNode) else None
+            for status in scalars_of(statuses):
+                number = whole_number(status)
+                if number is not None and not -1 <= number <= 255:
+                    said = f"an exit status is from -1 to 255, never {number}"
+                    yield pipeline.violation(RULE, status, said, severity=Severity.WARNING)
 
 
 def _workflow(pipeline: PipelineFile) -> Iterator[Problem]:

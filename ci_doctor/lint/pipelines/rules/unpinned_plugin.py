@@ -61,7 +61,8 @@ _BUILT_IN = frozenset({"kubernetes"})
 
 
 def check(pipeline: PipelineFile, context: PipelineContext) -> Iterator[Violation]:
-    """Plugins of Buildkite's steps, `uses` of GitHub's."""
+    """Plugins of Buildkite's steps, `uses` of GitHub's; each action once."""
+    actions: dict[str, list[ScalarNode]] = {}
     if pipeline.kind in (FileKind.WORKFLOW, FileKind.ACTION):
         for holder in (
             *(job.node for job in pipeline.jobs),
@@ -69,7 +70,9 @@ def check(pipeline: PipelineFile, context: PipelineContext) -> Iterator[Violatio
         ):
             uses = holder.get("uses")
             if isinstance(uses, ScalarNode):
-                yield from _action(pipeline, uses, context)
+                actions.setdefault(uses.value, []).append(uses)
+        for places in actions.values():
+            yield from _action(pipeline, places, context)
         return
     seen: set[int] = set()
     for step in pipeline.commands:
@@ -104,22 +107,25 @@ def _plugin(pipeline: PipelineFile, name: ScalarNode) -> Iterator[Violation]:
 
 
 def _action(
-    pipeline: PipelineFile, uses: ScalarNode, context: PipelineContext
+    pipeline: PipelineFile, places: list[ScalarNode], context: PipelineContext
 ) -> Iterator[Violation]:
+    uses, *others = places
     name, _, version = uses.value.partition("@")
     if name.startswith((".", "docker://")) or "${{" in uses.value or "/" not in name:
         return
+    severity = None
     if not version:
-        yield pipeline.violation(
-            RULE,
-            uses,
-            f"the action '{name}' has no `@version`, without which GitHub refuses the workflow",
-            severity=Severity.ERROR,
+        summary = (
+            f"the action '{name}' has no `@version`, without which GitHub refuses the workflow"
         )
+        severity = Severity.ERROR
     elif version.lower() in _BRANCHES and not _is_own(name, context):
-        yield pipeline.violation(
-            RULE, uses, f"the action '{name}' runs from '{version}', which moves"
-        )
+        summary = f"the action '{name}' runs from '{version}', which moves"
+    else:
+        return
+    if others:
+        summary += f" (at {len(places)} places of this file)"
+    yield pipeline.violation(RULE, uses, summary, severity=severity, related=tuple(others))
 
 
 def _is_own(name: str, context: PipelineContext) -> bool:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from ci_doctor.lint.lint_rule import LintRule
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from ci_doctor.lint.shell.shell_node import ShellNode
     from ci_doctor.lint.shell.shell_program import ShellProgram
+    from ci_doctor.lint.shell.shell_words import CommandWords
     from ci_doctor.lint.violation import Violation
 
 RULE: Final = LintRule(
@@ -25,7 +27,7 @@ RULE: Final = LintRule(
         id="shell/curl-without-fail",
         severity=Severity.WARNING,
         meaning="Without `-f`, curl succeeds on 404, 502 and 503 as well. A proxy that answers before its server is there counts as ready.",
-        remedy='Write `curl -f`, or compare `-w "%{http_code}"` with 200.',
+        remedy='Write `curl -f` and ask a page that answers 200 to GET, such as `/health`, or compare `-w "%{http_code}"` with 200.',
     ),
     bad=(
         script("until curl -s -m 5 localhost:8000/health > /dev/null; do sleep 1; done\n"),
@@ -48,6 +50,9 @@ RULE: Final = LintRule(
         ),
         script("until curl -s -m 5 localhost:8000/health | grep -q ok; do sleep 1; done\n"),
         script("curl -s -m 5 localhost:8000/metrics\n"),
+        script(
+            "for i in 1 2 3; do\n  if curl -sL -m 60 -o model.zip https://host/model.zip; then break; fi\n  sleep 5\ndone\nunzip model.zip\n"
+        ),
     ),
 )
 
@@ -67,8 +72,23 @@ def check(program: ShellProgram) -> Iterator[Violation]:
             RULE,
             node,
             "`curl` without `-f` takes an error page for readiness",
-            edits=program.edits(option_after_name(program, node, "-f")),
+            edits=program.edits(option_after_name(program, node, "-f"))
+            if _answers_to_get(words)
+            else (),
         )
+
+
+def _answers_to_get(words: CommandWords) -> bool:
+    """Whether it asks for a page that answers 200 to GET once a server is ready.
+
+    `/v1/completions` never does, so that the wait would not end with `-f`.
+    """
+    return any(_READINESS.search(each) for each in words.arguments)
+
+
+_READINESS: Final = re.compile(
+    r"/(?:health\w*|health/\w+|v2/health/\w+|ready\w*|live\w*|ping|version|v1/models)/?$"
+)
 
 
 def _is_filtered(node: ShellNode) -> bool:

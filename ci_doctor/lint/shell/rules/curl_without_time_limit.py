@@ -45,6 +45,9 @@ RULE: Final = LintRule(
             'timeout 600 bash -c "until curl -sf localhost:8000/health; do sleep 1; done" || exit 1\n'
         ),
         script("curl -sf localhost:8000/metrics\n"),
+        script(
+            "for i in 1 2 3; do\n  curl -fsSL https://host/tool.tgz | tar xz && break\n  sleep 5\ndone\n"
+        ),
     ),
 )
 

@@ -15,6 +15,7 @@ from ci_doctor.model.rule import Rule
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ci_doctor.lint.shell.shell_node import ShellNode
     from ci_doctor.lint.shell.shell_program import ShellProgram
     from ci_doctor.lint.violation import Violation
 
@@ -38,6 +39,7 @@ RULE: Final = LintRule(
         script('ls "$VENV"/lib/python3.*/site-packages\n'),
         script('cp x "$VENV/lib/python${PYTHON_VERSION}/site-packages/"\n'),
         script('echo "not in /usr/lib/python3.10/site-packages"\n'),
+        script('sp="$work/lib/python3.12/site-packages"\nmkdir -p "$sp"\n'),
     ),
 )
 
@@ -57,6 +59,8 @@ def check(program: ShellProgram) -> Iterator[Violation]:
             node.parent is not None and node.parent.kind is NodeKind.TEST
         ):
             continue
+        if _makes_it(program, node):
+            continue
         if _is_comment(program.text, found.start()) or node.kind is NodeKind.PROGRAM:
             continue
         line = program.line(found.start())
@@ -65,6 +69,15 @@ def check(program: ShellProgram) -> Iterator[Violation]:
             yield violation(
                 program, RULE, node, f"`{found[0]}` exists for one version of Python only"
             )
+
+
+def _makes_it(program: ShellProgram, node: ShellNode) -> bool:
+    """Whether the script itself makes the directory: no interpreter has it, or each one may."""
+    if node.word == "mkdir":
+        return True
+    name = re.match(r"(?:(?:local|export|readonly|declare)\s+)?(\w+)=", program.of_node(node))
+    made = rf"\bmkdir\b[^\n;&|]*\$\{{?{name[1]}\b" if name else None
+    return made is not None and re.search(made, program.text) is not None
 
 
 def _is_comment(text: str, offset: int) -> bool:

@@ -115,9 +115,9 @@ def check(program: ShellProgram) -> Iterator[Violation]:
             severity = None if _is_before_and(node) else Severity.ERROR
             yield violation(program, RULE, node, said, severity=severity)
         elif use is StatusUse.READ and program.source.embedded and node.parent is program.root:
-            yield violation(
-                program, RULE, node, "The step ends with the status of `tee`, which is 0"
-            )
+            whole = program.source.embedded.removeprefix("the ")
+            said = f"The {whole} ends with the status of `tee`, which is 0"
+            yield violation(program, RULE, node, said)
 
 
 def _hides(program: ShellProgram, node: ShellNode) -> bool:

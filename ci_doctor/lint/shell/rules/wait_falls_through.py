@@ -39,6 +39,9 @@ RULE: Final = LintRule(
         script(
             'vllm serve m &\nready=no\nfor i in $(seq 60); do\n  curl -sf -m 5 localhost:8000/health && ready=yes && break\n  sleep 1\ndone\n[ "$ready" = yes ] || exit 1\nvllm bench serve\n'
         ),
+        script(
+            'vllm serve m &\nfor i in $(seq 60); do\n  curl -sf -m 5 localhost:8000/health && break\n  if [ "$i" = 60 ]; then\n    skip=1\n    break\n  fi\n  sleep 1\ndone\na\nb\nc\nd\nif [ "$skip" != 1 ]; then vllm bench serve; fi\n'
+        ),
     ),
 )
 
@@ -55,7 +58,7 @@ def check(program: ShellProgram) -> Iterator[Violation]:
         if "break" not in text or _FAILS.search(text) or _is_endless(loop.node, text):
             continue
         after = loop.node.following(_FOLLOWERS)
-        if any(_asks(program, each, text) for each in after):
+        if any(_asks(program, each, text) for each in after) or _sets_flag(program, loop.node):
             continue
         if not after and not _ends_function(loop.node):
             continue
@@ -77,6 +80,13 @@ def _ends_function(node: ShellNode) -> bool:
     """Whether it is the last statement of a function: its calls cannot know how it ended."""
     body = node.parent
     return body is not None and body.parent is not None and body.parent.kind is NodeKind.FUNCTION
+
+
+def _sets_flag(program: ShellProgram, loop: ShellNode) -> bool:
+    """Whether the loop sets a variable to a constant, and anything after it reads the variable."""
+    flags = re.findall(r"\b(\w+)=[\"']?\w+[\"']?[ \t]*(?:$|[;\n])", program.of_node(loop))
+    rest = program.text[loop.end :]
+    return any(re.search(rf"\$\{{?{name}\b", rest) for name in flags)
 
 
 def _asks(program: ShellProgram, node: ShellNode, loop: str) -> bool:

@@ -34,6 +34,7 @@ def test_a_constant_is_known_with_its_line(file: str, text: str) -> None:
         ("run.sh", 'export ENGINE_SIZE="$1"\n'),
         ("run.sh", "export ENGINE_SIZE=$(nproc)\n"),
         ("run.sh", "serve --set:ENGINE_SIZE=16\n"),
+        ("run.sh", "env | grep -E '^(PATH=|ENGINE_SIZE=|HOME=)'\n"),
         ("a.yml", "  # ENGINE_SIZE: 16\n"),
         ("a.yml", "  text: see ENGINE_SIZE: 16\n"),
         ("a.yml", "  ENGINE_SIZE: *size\n"),

@@ -162,3 +162,12 @@ def test_nothing_in_a_file_raises(pieces: list[str], file: str) -> None:
     for script in reading.scripts:
         assert script.lines is not None
         assert len(script.lines) == script.text.count("\n") + 1
+
+
+def test_an_action_of_many_steps_is_one_violation_with_all_its_places() -> None:
+    job = "on: push\njobs:\n  a:\n    runs-on: x\n    steps:\n" + "      - uses: org/a@main\n" * 3
+
+    (violation,) = check(job, file=".github/workflows/a.yml").violations
+
+    assert violation.summary.endswith("(at 3 places of this file)")
+    assert [each.line for each in violation.related] == [7, 8]

@@ -137,3 +137,7 @@ def test_commands_behind_an_alias_are_one_program() -> None:
     files = buildkite("x: &x [a, b]\nsteps:\n  - commands: *x\n  - commands: *x\n")
 
     assert [each.text for each in scripts(files)] == ["a\nb"]
+
+
+def test_what_only_powershell_has_is_no_shell_program_even_if_a_matrix_names_the_runner() -> None:
+    assert scripts(job_steps('- run: |\n    $ErrorActionPreference = "Stop"\n    make\n')) == ()

@@ -56,6 +56,22 @@ def test_a_repair_mends_what_it_repairs_and_breaks_no_syntax(
             assert "shell/syntax" not in [each.rule.id for each in after]
 
 
+def test_a_page_that_refuses_get_is_reported_but_not_repaired() -> None:
+    text = "until curl -s -m 5 localhost:8000/v1/completions; do sleep 1; done\n"
+
+    (violation,) = reading_of(text).violations
+
+    assert violation.rule.id == "shell/curl-without-fail"
+    assert violation.edits == ()
+
+
+def test_a_backslash_at_the_end_hides_nothing() -> None:
+    reading = reading_of("pkill -f vllm\nserve \\\n  --port 8000 \\\n")
+
+    assert reading.unreadable == ()
+    assert [each.rule.id for each in reading.violations] == ["shell/broad-kill"]
+
+
 UNTIL = "until curl -sf localhost:8000/health; do sleep 1; done\n"
 
 

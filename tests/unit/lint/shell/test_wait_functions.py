@@ -111,3 +111,15 @@ def test_a_wait_for_an_end_may_fail() -> None:
 
 def test_a_failure_that_set_plus_e_allows_is_on_purpose() -> None:
     assert unchecked(WAIT + "set +e; wait_up; set -e\npytest\n") == []
+
+
+def test_a_function_that_uses_the_service_itself_has_read_the_failure() -> None:
+    text = WAIT + "run_config() {\n  serve &\n  if ! wait_up; then return 1; fi\n  bench $1\n}\n"
+
+    assert unchecked(text + "run_config a\nrun_config b\n") == []
+
+
+def test_a_function_that_only_starts_passes_the_failure_on() -> None:
+    text = WAIT + "both() {\n  serve &\n  wait_up || return 1\n  echo up\n}\n"
+
+    assert unchecked(text + "both\nbench\n") == [13]
