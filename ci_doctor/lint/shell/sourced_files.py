@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from typing import Final
 
 # Spellings of "the directory of this script", with what they need after them.
+_DIRNAME: Final = r"\$\(\s*dirname\s+(?:--\s+)?(?:\$\(\s*(?:realpath|readlink)[^()]*\)|[^()]*)\s*\)"
 _OWN_DIRECTORY: Final = re.compile(
-    r"""\$\(\s*cd\s+[^()]*?(?:\$\(\s*dirname[^()]*\)|\$\{(?:BASH_SOURCE(?:\[0\])?|0)%/\*\})[^()]*\)
-    | \$\(\s*dirname\s+(?:--\s+)?(?:\$\(\s*(?:realpath|readlink)[^()]*\)|[^()]*)\)
-    | \$\{(?:BASH_SOURCE(?:\[0\])?|0)%/\*\}
+    rf"""\$\(\s*cd\s+[^()]*?(?:{_DIRNAME}|\$\{{(?:BASH_SOURCE(?:\[0\])?|0)%/\*\}})[^()]*\)
+    | {_DIRNAME}
+    | \$\{{(?:BASH_SOURCE(?:\[0\])?|0)%/\*\}}
     """,
     re.VERBOSE,
 )

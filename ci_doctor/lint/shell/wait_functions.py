@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 _DEPTH: Final = 4
 # What a loop with pauses is written with, in this order.
 _LOOP_WORDS: Final = tuple(map(re.compile, (r"\b(?:until|while)\b", r"\bsleep\b", r"\bdone\b")))
+# Names of what waits for an end, not for a start: in a cleanup a failure is expected.
+TEARDOWN: Final = re.compile(
+    r"(?i)clean|stop|kill|shut|exit|down|free|clear|teardown|finish|drain|term"
+)
 # Functions that make a service ready, and commands that only say so.
 _STARTS: Final = re.compile(r"(?i)wait|start|launch|serv|deploy|setup|ready|health|boot|init|up\b")
 _SAYS: Final = frozenset({"echo", "printf", "log", "info", "return", "true", "export"})
@@ -57,7 +61,7 @@ class WaitFunctions:
         if waits:
             return self._failing_return(function)
         for node in function.own():
-            if node.kind is not NodeKind.COMMAND or not node.word:
+            if node.kind is not NodeKind.COMMAND or not node.word or TEARDOWN.search(node.word):
                 continue
             if not is_direct_wait(self._program, node) and not (
                 node.word != function.word and failing_exit(self._program, node.word, depth + 1)

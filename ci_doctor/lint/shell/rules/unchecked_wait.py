@@ -10,7 +10,7 @@ from ci_doctor.lint.lint_rule import LintRule
 from ci_doctor.lint.shell.shell_node import NodeKind
 from ci_doctor.lint.shell.shell_violation import script, violation
 from ci_doctor.lint.shell.status_use import StatusUse, use_of
-from ci_doctor.lint.shell.wait_functions import failing_exit, is_direct_wait
+from ci_doctor.lint.shell.wait_functions import TEARDOWN, failing_exit, is_direct_wait
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.rule import Rule
 
@@ -99,9 +99,4 @@ def _tears_down(program: ShellProgram, node: ShellNode) -> bool:
     """Whether it waits for an end, not for a start: in a cleanup a failure is expected."""
     names = [node.word, *(each.word for each in node.ancestors() if each.kind is NodeKind.FUNCTION)]
     text = program.of_node(node)
-    return any(_END.search(name) for name in names) or bool(re.search(r"delete|terminat", text))
-
-
-_END: Final = re.compile(
-    r"(?i)clean|stop|kill|shut|exit|down|free|clear|teardown|finish|drain|term"
-)
+    return any(TEARDOWN.search(name) for name in names) or bool(re.search(r"delete|terminat", text))

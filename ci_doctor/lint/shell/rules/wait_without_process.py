@@ -96,7 +96,10 @@ def _is_blind(program: ShellProgram, loop: WaitLoop) -> bool:
 
 
 def _report(program: ShellProgram, node: ShellNode, started: list[ShellNode]) -> Violation:
-    earlier = [each for each in started if each.start < node.start]
+    function = node.enclosing(NodeKind.FUNCTION)
+    calls = program.by_name.get(function.word, ()) if function is not None else ()
+    asked = min((each.start for each in calls), default=node.start)
+    earlier = [each for each in started if each.start < asked]
     start = program.place((earlier or started)[-1])
     return violation(
         program,

@@ -33,6 +33,7 @@ def unchecked(text: str, **files: str) -> list[int]:
         'source "${BASH_SOURCE%/*}"/lib.sh',
         'SCRIPT_DIR="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"\n. "$SCRIPT_DIR/lib.sh"',
         'HERE=$(dirname "$(realpath "$0")")\nsource $HERE/lib.sh',
+        'D="$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)"\nsource "${D}/lib.sh"',
         'ROOT="$(cd "$(dirname "$0")/.." && pwd)"\nsource "${ROOT}/ci/lib.sh"',
         "source ci/lib.sh",
         "source ./lib.sh",
@@ -123,3 +124,9 @@ def test_a_function_that_only_starts_passes_the_failure_on() -> None:
     text = WAIT + "both() {\n  serve &\n  wait_up || return 1\n  echo up\n}\n"
 
     assert unchecked(text + "both\nbench\n") == [13]
+
+
+def test_the_wait_of_a_cleanup_at_the_end_is_no_readiness() -> None:
+    cleanup = WAIT.replace("wait_up", "cleanup_server")
+
+    assert unchecked(cleanup + "run_config() {\n  bench\n  cleanup_server\n}\nrun_config a\n") == []
