@@ -34,6 +34,7 @@ RULE: Final = LintRule(
         script('python3 wait_for_server.py --port 8000\necho "Server is ready"\n'),
         script('./healthcheck.sh\nprintf "Health check passed\\n"\n'),
         script('python -m tools.wait_for_ready\necho "Cluster ready!"\npytest\n'),
+        script('pytest a &\npytest b &\nwait\necho "All tests passed"\n'),
     ),
     good=(
         script('python3 sync.py barrier --timeout 1800 || exit 1\necho "all nodes are up"\n'),
@@ -41,6 +42,8 @@ RULE: Final = LintRule(
         script(
             'python3 sync.py barrier\nif [ $? -ne 0 ]; then exit 1; fi\necho "all nodes are up"\n'
         ),
+        script('pytest a &\nwait $! || exit 1\necho "All tests passed"\n'),
+        script('pytest a &\nwait\necho "All tests are finished"\n'),
         script('python3 build.py\necho "build is ready"\n'),
     ),
 )
@@ -51,6 +54,7 @@ _BARRIER: Final = re.compile(
 _SUCCESS: Final = re.compile(
     r"(?i)\b(?:success\w*|congrat\w*|ready|healthy|passed|all (?:\w+ ){0,20}up|is up|are up|complete\w*|finished|done|started)\b"
 )
+_PASSED: Final = re.compile(r"(?i)\b(?:passed|succe(?:ss|eded)\w*)\b")
 _DOUBT: Final = re.compile(r"(?i)fail|error|warn|not |wait|\$\?|time(?:d )?out|if ")
 
 
@@ -60,19 +64,27 @@ def check(program: ShellProgram) -> Iterator[Violation]:
         after = node.next_statement()
         if after is None or after.word not in ("echo", "printf", "log", "info"):
             continue
-        if not _is_barrier(program, node):
+        if not _is_barrier(program, node) and not _is_bare_wait(program, node):
             continue
         said = program.of_node(after)
+        if _is_bare_wait(program, node):
+            if _PASSED.search(said) and not _DOUBT.search(said):
+                yield _report(program, after, node, "`wait` without a process is always 0")
+            continue
         if not _SUCCESS.search(said) or _DOUBT.search(said):
             continue
         if use_of(program, node) is StatusUse.IGNORED:
-            yield violation(
-                program,
-                RULE,
-                after,
-                "This says success even if the barrier before it has failed",
-                related=(program.place(node),),
-            )
+            yield _report(program, after, node, "the barrier before it may have failed")
+
+
+def _report(program: ShellProgram, said: ShellNode, barrier: ShellNode, why: str) -> Violation:
+    what = f"This says success in any case: {why}"
+    return violation(program, RULE, said, what, related=(program.place(barrier),))
+
+
+def _is_bare_wait(program: ShellProgram, node: ShellNode) -> bool:
+    """`wait` for all that runs in the background, of which the shell forgets every status."""
+    return program.of_node(node).strip() == "wait"
 
 
 def _is_barrier(program: ShellProgram, node: ShellNode) -> bool:
