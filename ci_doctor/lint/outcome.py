@@ -72,9 +72,11 @@ def baseline_outcome(baseline: LintBaseline, file: str) -> Outcome:
     )
 
 
-def _verdict(ran: LintRun, facts: LintFacts) -> Verdict:
+def _verdict(ran: LintRun, facts: LintFacts) -> Verdict | None:
     if facts.errors:
         return Verdict.FAILED
+    if _is_left_to_the_settings(ran):
+        return None
     if not _files_read(ran) and not _is_nothing_changed(ran):
         return Verdict.VOID
     return Verdict.PASS
@@ -89,6 +91,11 @@ def _reasons(ran: LintRun) -> dict[str, str]:
     """Why no rule has looked at a file, by file."""
     unreadable = ran.judgement.unreadable
     return {each.file: each.reason for each in unreadable if not each.is_partial}
+
+
+def _is_left_to_the_settings(ran: LintRun) -> bool:
+    """Whether `[lint]` leaves out every file: as in a commit that changes only such files."""
+    return bool(ran.left_out) and not ran.judgement.files and not ran.judgement.unreadable
 
 
 def _is_nothing_changed(ran: LintRun) -> bool:
@@ -150,7 +157,7 @@ def _nothing(ran: LintRun) -> str:
     if unreadable:
         return f"nothing could be read: {unreadable[0].file}: {unreadable[0].reason}"
     if ran.left_out:
-        return f"nothing was read: [lint] leaves out {amount(ran.left_out, 'file')}, and there is no other"
+        return f"nothing was judged: [lint] leaves out {amount(ran.left_out, 'file')}, and there is no other"
     return f"nothing was read: no file here is one of {_LOOKED_FOR}"
 
 

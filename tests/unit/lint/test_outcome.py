@@ -73,14 +73,14 @@ def test_a_tree_of_which_nothing_can_be_parsed_is_void(tmp_path: Path) -> None:
     assert answer.summary.startswith("nothing could be read: half.sh: ")
 
 
-def test_files_that_the_settings_leave_out_are_named_as_the_reason(tmp_path: Path) -> None:
+def test_files_that_the_settings_leave_out_are_not_judged(tmp_path: Path) -> None:
     make_repository(tmp_path, {"run.sh": BAD})
     settings = LintSettings(paths=(PathSettings(match=("*.sh",), ignore=("*",)),))
 
     answer = outcome_of(lint(tmp_path, settings=settings), request(tmp_path, settings=settings))
 
-    assert answer.verdict is Verdict.VOID
-    assert answer.summary == "nothing was read: [lint] leaves out 1 file, and there is no other"
+    assert answer.verdict is None
+    assert answer.summary == "nothing was judged: [lint] leaves out 1 file, and there is no other"
 
 
 def test_a_change_of_nothing_that_lint_reads_passes(tmp_path: Path) -> None:
