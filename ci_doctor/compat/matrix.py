@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acts on the network and on the user's cache: which published versions of two packages work together."""
 
+import gc
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
@@ -88,6 +89,7 @@ class MatrixRun:
 
     def _judge(self, caller: CodeTree, callee: CodeTree) -> DirectionFact:
         judged = judge(caller, [callee], python=self._python)
+        gc.collect()  # the scopes of a pair are circles of hundreds of megabytes
         errors = [break_fact(each, Change()) for each in judged.breaks if each.is_error]
         return DirectionFact(
             caller=caller.label,

@@ -46,7 +46,7 @@ class CalleeCalls:
 
         The text of each call decides first whether its file is worth parsing.
         """
-        modules = self._doubts.modules_with(
+        modules = self._doubts.modules_that_call(
             name, lambda text: _may_misfit(text, name, own), most=_MOST_FILES
         )
         if modules is None:

@@ -4,6 +4,7 @@
 import ast
 import re
 from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
 from ci_doctor.compat.judging.binding import arguments_of, mismatches
 from ci_doctor.compat.judging.call_signature import of_function
@@ -11,6 +12,8 @@ from ci_doctor.compat.meaning.evaluation import Evaluation
 from ci_doctor.compat.meaning.refs import AbsentRef, ClassRef, FunctionRef, InstanceRef, Ref
 from ci_doctor.compat.meaning.world import Side
 from ci_doctor.compat.reading.parsed_module import ReadModule
+
+_METHOD_CALL: Final = re.compile(r"\.(\w+)\(")
 
 
 class DoubtCheck:
@@ -21,6 +24,7 @@ class DoubtCheck:
         self._world = evaluation.world
         self._callers = callers
         self._texts: dict[int, list[tuple[str, str]]] = {}
+        self._by_method: dict[int, dict[str, list[tuple[str, str]]]] = {}
 
     def is_named_in_caller(self, name: str) -> bool:
         """Whether a class or a function of the caller defines the name, perhaps in a mixin."""
@@ -60,14 +64,14 @@ class DoubtCheck:
         """Whether a file has the pattern. `word` is a part of it: looking for it alone is far cheaper."""
         return any(word in text and pattern.search(text) for _, text in self._all_text(side))
 
-    def modules_with(
-        self, word: str, is_wanted: Callable[[str], bool], *, most: int
+    def modules_that_call(
+        self, method: str, is_wanted: Callable[[str], bool], *, most: int
     ) -> list[ReadModule] | None:
-        """The callees' modules with `word` in a text that is wanted; None if there are more than `most`."""
+        """The callees' modules that call `.method(` in a text that is wanted; None if there are more than `most`."""
         modules = []
         for side in self._world.callees:
-            for path, text in self._all_text(side):
-                if word not in text or not is_wanted(text):
+            for path, text in self._calling(side).get(method, ()):
+                if not is_wanted(text):
                     continue
                 name = self._module_of(side, path)
                 read = None if name is None else self._world.module(name)
@@ -100,6 +104,17 @@ class DoubtCheck:
             if file.path == path:
                 return name
         return None
+
+    def _calling(self, side: Side) -> dict[str, list[tuple[str, str]]]:
+        """The files of a side by the methods that they call: one pass, not one for each method."""
+        key = id(side)
+        if key not in self._by_method:
+            files: dict[str, list[tuple[str, str]]] = {}
+            for path, text in self._all_text(side):
+                for method in set(_METHOD_CALL.findall(text)):
+                    files.setdefault(method, []).append((path, text))
+            self._by_method[key] = files
+        return self._by_method[key]
 
     def _all_text(self, side: Side) -> list[tuple[str, str]]:
         key = id(side)
