@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads git for the commit that changed a signature, and for the signature before it."""
 
-import ast
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import Final
 
 from ci_doctor.compat.findings import Change
 from ci_doctor.compat.judging.breakage import Breakage, BreakKind
-from ci_doctor.compat.judging.call_signature import parameter_list, read_parameters
+from ci_doctor.compat.judging.named_definition import named_definition
 from ci_doctor.compat.sources.code_tree import CodeTree, GitPlace
 from ci_doctor.environment.git_command import ask_git
 from ci_doctor.model.facts.compat import DefinitionFact
@@ -16,7 +15,6 @@ from ci_doctor.model.facts.compat import DefinitionFact
 # A git process and a parse for each: together a second or two.
 _MOST_COMMITS: Final = 60
 _MOST_BREAKS: Final = 20
-_Definition = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def changes(breaks: Sequence[Breakage], callees: Sequence[CodeTree]) -> list[Change]:
@@ -81,21 +79,4 @@ def _definition(place: GitPlace, spec: str, qualified: str) -> tuple[int, str] |
     source = ask_git(place.repository, "show", spec)
     if source is None:
         return None
-    try:
-        body: Sequence[ast.stmt] = ast.parse(source).body
-    except (SyntaxError, ValueError, RecursionError):
-        return None
-    found: ast.stmt | None = None
-    for word in qualified.split("."):
-        found = next(
-            (
-                each
-                for each in body
-                if isinstance(each, ast.ClassDef | _Definition) and each.name == word
-            ),
-            None,
-        )
-        body = getattr(found, "body", [])
-    if not isinstance(found, _Definition):
-        return None
-    return found.lineno, parameter_list(tuple(read_parameters(found.args)))
+    return named_definition(source, qualified)

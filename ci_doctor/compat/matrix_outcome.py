@@ -96,6 +96,11 @@ def _findings(broken: Sequence[PairFact]) -> list[Finding]:
         if fact.now is not None:
             text = f"{direction.callee}: {fact.now.text}"
             evidence.append(Evidence(file=fact.now.file, line=fact.now.line, excerpt=text))
+        if fact.before is not None:
+            text = f"before: {fact.before.text}"
+            evidence.append(Evidence(file=fact.before.file, line=fact.before.line, excerpt=text))
+        if fact.changed_by is not None:
+            evidence.append(Evidence(excerpt=f"changed by: {fact.changed_by}"))
         evidence.append(Evidence(excerpt=f"in {', '.join(names)}"))
         caller = direction.caller.partition(" ")[0]
         summary = f"{caller}: {fact.file}:{fact.line}: {fact.sentence}"

@@ -41,13 +41,14 @@ def check_matrix(
     from ci_doctor.compat.index.pip_settings import pip_settings
     from ci_doctor.compat.matrix import MatrixRun
     from ci_doctor.compat.matrix_outcome import matrix_outcome
+    from ci_doctor.compat.version_history import with_versions
 
     cache = cache_directory()
     index = PackageIndex(pip_settings(), cache)
     try:
         run = MatrixRun(index, cache, request.python_version, tell)
         operands = [run.operand(each) for each in (request.caller, *request.callees)]
-        return matrix_outcome(tuple(run.pairs(operands)))
+        return matrix_outcome(with_versions(tuple(run.pairs(operands)), operands))
     finally:
         index.close()
 

@@ -85,14 +85,22 @@ class SiteJudge:
         node = site.node
         assert isinstance(node, ast.Attribute)  # noqa: S101 - that is what the kind says
         owner = self._evaluation.value(node.value, site.scope)
+        if isinstance(owner, UnknownRef) and self._concerns(node.value, site.scope):
+            self.judged.miss(owner.why)
         if not self._is_callee(owner):
             return
-        ref = self._evaluation.value(node, site.scope)
-        if isinstance(ref, UnknownRef):
-            return
-        if not isinstance(ref, AbsentRef):
-            self.judged.count("attributes")
-            return
+        match self._evaluation.value(node, site.scope):
+            case UnknownRef() as ref:
+                self.judged.miss(ref.why)
+            case AbsentRef() as ref:
+                self._gone(module, site, life, owner, ref)
+            case _:
+                self.judged.count("attributes")
+
+    def _gone(
+        self, module: ReadModule, site: UseSite, life: Life, owner: Ref, ref: AbsentRef
+    ) -> None:
+        """Judge an attribute that no line gives its owner."""
         if ref.scope is not None and not self._world.is_callee(ref.scope.module):
             # A class of the caller's own, below one of the callee.
             own = self._doubts.is_named_in_caller(ref.name)

@@ -26,8 +26,9 @@ class BreakFact(Struct, frozen=True, kw_only=True):
     """One break.
 
     rule: its id. caught: `not`, or `broadly` if an `except Exception` around it hides the error.
-    symbol: the dotted name in the callee. now: its definition in the callee; before: as it
-    stood before the commit that changed it, if git knows that. changed_by: the commit that changed it. call: the right call.
+    symbol: the dotted name in the callee. now: its definition in the callee; before: as it stood
+    before the commit or the version that changed it, if git or the matrix knows that. changed_by:
+    that commit, or that version and the one before it. call: the right call.
     """
 
     rule: str

@@ -379,3 +379,13 @@ def test_names_that_lead_to_names_without_end_are_unknown_and_end() -> None:
     found = judged(caller, {"lib/api.py": "def f(a): ...\n"})
 
     assert found.breaks[-1].at.text == "f()"
+
+
+def test_an_attribute_that_nobody_can_judge_is_counted() -> None:
+    callee = "class A:\n    def __getattr__(self, name): ...\ndef make(x): return x\n"
+    caller = "from lib.api import A, make\nA().colour\nmake(1).size\n"
+
+    found = judged(caller, {"lib/api.py": callee})
+
+    assert sum(found.unknown.values()) == 2
+    assert found.breaks == []
