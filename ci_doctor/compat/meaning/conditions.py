@@ -6,9 +6,9 @@ import re
 from typing import Final
 
 from ci_doctor.compat.meaning.asking import Asks
-from ci_doctor.compat.meaning.decisions import Decisions
+from ci_doctor.compat.meaning.decisions import Decisions, is_of_module
 from ci_doctor.compat.meaning.life import Caught, Life
-from ci_doctor.compat.meaning.refs import AbsentRef, OutsideRef, UnknownRef
+from ci_doctor.compat.meaning.refs import AbsentRef, ConstantRef, OutsideRef, UnionRef, UnknownRef
 from ci_doctor.compat.reading.guard import Except, Guard, GuardKind, Guards
 from ci_doctor.compat.reading.name_scope import BindingKind, NameScope
 
@@ -79,7 +79,19 @@ class Conditions:
         is_about_names = _ABOUT_NAMES.search(text) or (
             not guard.is_behind and _ABOUT_ONE.search(text)
         )
-        return Life.GUARDED if is_about_names else Life.SOMETIMES
+        if is_about_names or self._asks_a_flag(test, scope):
+            return Life.GUARDED
+        return Life.SOMETIMES
+
+    def _asks_a_flag(self, test: ast.expr, scope: NameScope) -> bool:
+        """Whether the test names a flag of a module that is true or false, as some branch there decides."""
+        for node in ast.walk(test):
+            if isinstance(node, ast.Name) and is_of_module(node.id, scope):
+                ref = self._asks.value(node, scope)
+                options = ref.options if isinstance(ref, UnionRef) else ()
+                if options and all(_is_flag(each) for each in options):
+                    return True
+        return False
 
     def _body(self, node: Except, index: int, scope: NameScope) -> Life:
         before = node.body[:index]
@@ -93,7 +105,7 @@ class Conditions:
         if imports and names & (_IMPORT_ERRORS | _BROAD):
             if False in imports:
                 return Life.ALWAYS
-            only_imports = len(imports) == len(node.body)
+            only_imports = all(_is_import(each) or _cannot_fail(each) for each in node.body)
             return Life.DEAD if only_imports and None not in imports else Life.GUARDED
         if names & {"TypeError", "AttributeError", *_IMPORT_ERRORS}:
             return Life.GUARDED
@@ -137,8 +149,21 @@ def _state(ref: object) -> bool | None:
     return None if isinstance(ref, UnknownRef | OutsideRef) else True
 
 
+def _is_flag(ref: object) -> bool:
+    return isinstance(ref, ConstantRef) and isinstance(ref.value, bool)
+
+
 def _is_import(node: ast.stmt) -> bool:
     return isinstance(node, ast.Import | ast.ImportFrom)
+
+
+def _cannot_fail(node: ast.stmt) -> bool:
+    """Whether the statement only gives a name a constant, such as `has_feature = True`."""
+    return (
+        isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.Constant)
+        and all(isinstance(each, ast.Name) for each in node.targets)
+    )
 
 
 def _caught_names(handler: ast.ExceptHandler) -> set[str]:

@@ -97,7 +97,7 @@ class Decisions:
         ref = self._asks.value(left, scope)
         if isinstance(ref, _THINGS):
             return False
-        is_constant = isinstance(ref, ConstantRef) and _is_of_module(left.id, scope)
+        is_constant = isinstance(ref, ConstantRef) and is_of_module(left.id, scope)
         return ref.value is None if is_constant and isinstance(ref, ConstantRef) else None
 
     def _in_signature(self, left: ast.expr, right: ast.expr, scope: NameScope) -> bool | None:
@@ -154,7 +154,7 @@ class Decisions:
                     value = bindings[0].value
                     if isinstance(value, ast.Compare | ast.Call | ast.BoolOp | ast.UnaryOp):
                         return self.decide(value, around)
-            if not _is_of_module(test.id, scope):
+            if not is_of_module(test.id, scope):
                 return None
         ref = self._asks.value(test, scope)
         if isinstance(ref, ConstantRef):
@@ -162,7 +162,7 @@ class Decisions:
         return True if isinstance(ref, ClassRef | FunctionRef | ModuleRef) else None
 
 
-def _is_of_module(name: str, scope: NameScope) -> bool:
+def is_of_module(name: str, scope: NameScope) -> bool:
     """Whether the name is the module's own, and no function makes another value for it."""
     around: NameScope | None = scope
     while around is not None and name not in around.bindings:

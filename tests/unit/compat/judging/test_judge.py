@@ -261,6 +261,24 @@ GUARDS = {
         ),
         [],
     ),
+    "the opposite of a flag of an import that succeeds": (
+        (
+            "try:\n    from lib.api import new\n    HAS = True\nexcept ImportError:\n    HAS = False\n"
+            "def f():\n    if not HAS:\n        from lib.api import gone"
+        ),
+        [],
+    ),
+    "a flag of an import that nobody can follow": (
+        (
+            "try:\n    import other\n    HAS = True\nexcept ImportError:\n    HAS = False\n"
+            "def f():\n    if not HAS:\n        from lib.api import gone"
+        ),
+        [],
+    ),
+    "an option of the program is no flag of an import": (
+        "import os\nfrom lib.api import new\nif os.environ.get('FAST'):\n    new()",
+        ["call 4"],
+    ),
     "except TypeError": (
         "from lib.api import new\ntry:\n    new()\nexcept TypeError:\n    new(1)",
         [],
