@@ -27,9 +27,21 @@ class DoubtCheck:
         self._by_method: dict[int, dict[str, list[tuple[str, str]]]] = {}
 
     def is_named_in_caller(self, name: str) -> bool:
-        """Whether a class or a function of the caller defines the name, perhaps in a mixin."""
+        """Whether a class of the caller defines the name, perhaps a mixin. Text says first where to look."""
         pattern = re.compile(rf"(?:def|class)\s+{name}\b|\b{name}\s*(?::[^=\n]+)?=(?!=)")
-        return self._matches(self._world.caller, name, pattern)
+        side = self._world.caller
+        for path, text in self._all_text(side):
+            if name in text and pattern.search(text) and self._defines(side, path, name):
+                return True
+        return False
+
+    def _defines(self, side: Side, path: str, name: str) -> bool:
+        """Whether a class in the file defines the name; so be it if nobody can read the file."""
+        module = self._module_of(side, path)
+        read = None if module is None else self._world.module(module)
+        if read is None:
+            return True
+        return any(name in each.bindings or name in each.attributes for each in read.classes)
 
     def may_have(self, owner: Ref, name: str) -> bool:
         """Whether code assigns the name from elsewhere, or a class below has it."""

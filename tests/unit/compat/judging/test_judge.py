@@ -407,3 +407,22 @@ def test_an_attribute_that_nobody_can_judge_is_counted() -> None:
 
     assert sum(found.unknown.values()) == 2
     assert found.breaks == []
+
+
+def test_a_keyword_of_the_name_does_not_give_a_class_the_attribute() -> None:
+    callee = "class A:\n    def __init__(self, **options): ...\n"
+    caller = (
+        "from lib.api import A\nclass B(A):\n    def __init__(self, colour):\n"
+        "        super().__init__(colour=colour)\n    def show(self):\n        return self.colour\n"
+    )
+
+    assert breaks(caller, callee) == ["attribute-gone 6"]
+
+
+def test_an_attribute_that_another_class_of_the_caller_has_is_not_surely_gone() -> None:
+    caller = (
+        "from lib.api import A\nclass Mixin:\n    colour = 1\nclass B(A):\n"
+        "    def show(self):\n        return self.colour\n"
+    )
+
+    assert breaks(caller, "class A: ...\n") == []
