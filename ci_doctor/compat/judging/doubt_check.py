@@ -99,7 +99,7 @@ class DoubtCheck:
 
     def _below(self, cls: ClassRef) -> Iterator[ClassRef]:
         """The classes of both sides below a class, as far as their bases are known."""
-        pattern = re.compile(rf"^\s*class\s+\w+\s*\([^)]*\b{cls.scope.name}\b", re.MULTILINE)
+        pattern = re.compile(rf"^[ \t]*class\s+\w+\s*\([^)]*\b{cls.scope.name}\b", re.MULTILINE)
         for side in (*self._world.callees, self._world.caller):
             for path, text in self._all_text(side):
                 if cls.scope.name not in text or not pattern.search(text):
