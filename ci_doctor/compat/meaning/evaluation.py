@@ -15,7 +15,6 @@ from ci_doctor.compat.meaning.refs import (
     AbsentRef,
     ClassRef,
     ConstantRef,
-    FunctionRef,
     Ignorance,
     InstanceRef,
     ModuleRef,
@@ -130,16 +129,12 @@ class Evaluation:
             self._bindings[key] = self._bind(binding, scope)
         return self._bindings[key]
 
-    def _bind(self, binding: Binding, scope: NameScope) -> Ref:  # noqa: C901, PLR0911 - a case per kind
+    def _bind(self, binding: Binding, scope: NameScope) -> Ref:
         match binding.kind:
-            case BindingKind.IMPORT:
-                return self._modules.imported(binding.target, binding.name)
-            case BindingKind.FROM:
-                return self._modules.imported_from(binding, scope)
-            case BindingKind.FUNCTION:
-                return self.classes.function(binding, scope)
-            case BindingKind.CLASS:
-                return ClassRef(scope.children[id(binding.node)])
+            case BindingKind.IMPORT | BindingKind.FROM:
+                return self._imported(binding, scope)
+            case BindingKind.FUNCTION | BindingKind.CLASS:
+                return self._defined(binding, scope)
             case BindingKind.VALUE:
                 return self._assigned(binding, scope)
             case BindingKind.PARAMETER:
@@ -148,6 +143,16 @@ class Evaluation:
                 return self._expressions.entered(binding, scope)
             case BindingKind.UNKNOWN:
                 return UnknownRef(Ignorance.EXPRESSION)
+
+    def _imported(self, binding: Binding, scope: NameScope) -> Ref:
+        if binding.kind is BindingKind.IMPORT:
+            return self._modules.imported(binding.target, binding.name)
+        return self._modules.imported_from(binding, scope)
+
+    def _defined(self, binding: Binding, scope: NameScope) -> Ref:
+        if binding.kind is BindingKind.FUNCTION:
+            return self.classes.function(binding, scope)
+        return ClassRef(scope.children[id(binding.node)])
 
     def _assigned(self, binding: Binding, scope: NameScope) -> Ref:
         ref: Ref = UnknownRef(Ignorance.EXPRESSION)
@@ -176,31 +181,33 @@ class Evaluation:
         """What a name of a class stands for, through its bases."""
         return self.classes.member(cls, name)
 
-    def attribute(self, ref: Ref, name: str) -> Ref:  # noqa: C901, PLR0911 - a case per kind
+    def attribute(self, ref: Ref, name: str) -> Ref:
         """What an attribute stands for."""
         match ref:
-            case ModuleRef():
-                return self.member(ref.name, name)
-            case ClassRef():
-                return self.classes.class_attribute(ref, name)
-            case InstanceRef():
-                return self.classes.instance_attribute(ref, name)
-            case SuperRef():
-                return self.classes.super_attribute(ref, name)
-            case OutsideRef():
-                return self._outside(f"{ref.path}.{name}")
+            case ModuleRef() | OutsideRef():
+                return self._name_of_package(ref, name)
+            case ClassRef() | InstanceRef() | SuperRef():
+                return self._name_of_class(ref, name)
             case ConstantRef():
                 return _constant_attribute(ref, name)
             case UnionRef():
                 return joined([self.attribute(each, name) for each in ref.options])
             case UnknownRef():
                 return ref
-            case AbsentRef():
-                return UnknownRef(Ignorance.EXPRESSION, name)
-            case FunctionRef():
-                return UnknownRef(Ignorance.EXPRESSION, name)
             case _:
                 return UnknownRef(Ignorance.EXPRESSION, name)
+
+    def _name_of_package(self, ref: ModuleRef | OutsideRef, name: str) -> Ref:
+        if isinstance(ref, ModuleRef):
+            return self.member(ref.name, name)
+        return self._outside(f"{ref.path}.{name}")
+
+    def _name_of_class(self, ref: ClassRef | InstanceRef | SuperRef, name: str) -> Ref:
+        if isinstance(ref, ClassRef):
+            return self.classes.class_attribute(ref, name)
+        if isinstance(ref, InstanceRef):
+            return self.classes.instance_attribute(ref, name)
+        return self.classes.super_attribute(ref, name)
 
     def _outside(self, path: str) -> Ref:
         if path == "sys.version_info":

@@ -54,39 +54,48 @@ class ExpressionValues:
     def __init__(self, asks: Any) -> None:
         self._asks: Parts = asks
 
-    def value(self, node: ast.expr, scope: NameScope) -> Ref:  # noqa: C901, PLR0911 - a case per kind
+    def value(self, node: ast.expr, scope: NameScope) -> Ref:
         """What the expression stands for."""
         match node:
-            case ast.Name():
-                return self._asks.lookup(node.id, scope)
-            case ast.Attribute():
-                return self._attribute(node, scope)
-            case ast.Call():
-                return self._call(node, scope)
-            case ast.Await():
-                ref = self._asks.value(node.value, scope)
-                return ref.result if isinstance(ref, AwaitableRef) else _UNKNOWN
+            case ast.Name() | ast.Attribute() | ast.Subscript():
+                return self._read(node, scope)
+            case ast.Call() | ast.Await():
+                return self._ran(node, scope)
+            case ast.IfExp() | ast.BoolOp():
+                return self._choice(node, scope)
             case ast.NamedExpr():
                 return self._asks.value(node.value, scope)
-            case ast.IfExp():
-                return self._choice(node, scope)
-            case ast.BoolOp(op=ast.Or()):
-                return joined([self._asks.value(each, scope) for each in node.values])
-            case ast.Constant():
-                return ConstantRef(node.value)
-            case ast.Tuple():
-                return _constant_tuple(node)
-            case ast.Subscript():
-                return self._subscript(node, scope)
+            case ast.Constant() | ast.Tuple():
+                return _literal(node)
             case _:
                 return _UNKNOWN
+
+    def _read(self, node: ast.Name | ast.Attribute | ast.Subscript, scope: NameScope) -> Ref:
+        if isinstance(node, ast.Name):
+            return self._asks.lookup(node.id, scope)
+        if isinstance(node, ast.Attribute):
+            return self._attribute(node, scope)
+        return self._subscript(node, scope)
+
+    def _ran(self, node: ast.Call | ast.Await, scope: NameScope) -> Ref:
+        if isinstance(node, ast.Call):
+            return self._call(node, scope)
+        ref = self._asks.value(node.value, scope)
+        return ref.result if isinstance(ref, AwaitableRef) else _UNKNOWN
 
     def _attribute(self, node: ast.Attribute, scope: NameScope) -> Ref:
         if is_narrowed(node.value, scope):
             return UnknownRef(Ignorance.NARROWED, ast.unparse(node.value))
         return self._asks.attribute(self._asks.value(node.value, scope), node.attr)
 
-    def _choice(self, node: ast.IfExp, scope: NameScope) -> Ref:
+    def _choice(self, node: ast.IfExp | ast.BoolOp, scope: NameScope) -> Ref:
+        if isinstance(node, ast.BoolOp):
+            either = isinstance(node.op, ast.Or)
+            return (
+                joined([self._asks.value(each, scope) for each in node.values])
+                if either
+                else _UNKNOWN
+            )
         decided = self._asks.conditions.decisions.decide(node.test, scope)
         if decided is not None:
             return self._asks.value(node.body if decided else node.orelse, scope)
@@ -220,7 +229,9 @@ def _parsed(ref: Ref) -> Ref:
         return _UNKNOWN
 
 
-def _constant_tuple(node: ast.Tuple) -> Ref:
+def _literal(node: ast.Constant | ast.Tuple) -> Ref:
+    if isinstance(node, ast.Constant):
+        return ConstantRef(node.value)
     try:
         return ConstantRef(ast.literal_eval(node))
     except ValueError:
