@@ -4,8 +4,7 @@
 
 It preloads in the loader's `create_module`: only a real load calls it (`find_spec` does not), the
 global import lock is free, and the trigger is not yet in sys.modules. Nothing that a preload raises
-gets out of it, except what a signal raises (Ctrl-C). CI_DOCTOR_PRELOAD_TRACE=1 (stderr) or =FILE
-traces each step; CI_DOCTOR_PRELOAD_TIMEOUT=SECONDS dumps all stacks to stderr after that time.
+gets out of it, except what a signal raises (Ctrl-C). The variables are those of docs/preload.md.
 """
 
 import _imp  # the import system's own lock: the only one that it repairs in a forked child
@@ -59,8 +58,7 @@ def spec_after(rules: "Any", name: str, path: "Any", target: "Any") -> "Any":
 class Watched:
     """One loader that preloads when it creates one of `triggers`, or when runpy takes its code.
 
-    The methods are put on the loader itself, so its type stays as it is, and removed with the last
-    trigger; one loader may serve many modules (an archive's, pytest's).
+    The methods stand on the loader itself, which may serve many modules, until the last trigger.
     """
 
     def __init__(self, rules: "Any", loader: "Any") -> None:
@@ -201,8 +199,7 @@ def remember(rules: "Any", module: str, error: BaseException, handled: "Any") ->
 def retell(first: BaseException, attempt: "Any", argument: "Any") -> "Any":
     """The result of the real import; if that fails too, raise what the preload raised.
 
-    What a first failure left behind makes a second error misleading (torch: "partially initialized
-    module"). The real import is tried all the same: it may have what the preload lacked.
+    The second error misleads (torch: "partially initialized module"), but the import may succeed.
     """
     before = handler_codes(), sys.exc_info()[1]
     try:
@@ -231,11 +228,8 @@ def behind(error: BaseException, handled: "Any") -> "list[tuple[BaseException, l
 
 
 def raised_by_signal(error: BaseException, handlers: "set[Any]", handled: "Any") -> bool:
-    """Whether a signal caused `error`: an interrupt without a `raise`, or anything of a handler.
-
-    `handlers` is the code of those from before: one may remove itself. `handled` as in `behind`.
-    """
-    handlers = handlers | handler_codes()
+    """Whether a signal caused `error`: an interrupt without a `raise`, or anything of a handler."""
+    handlers = handlers | handler_codes()  # those from before, too: one may remove itself
     for one, entries in behind(error, handled):
         if any(entry.tb_frame.f_code in handlers for entry in entries):
             return True
@@ -272,9 +266,14 @@ def watch_for_hang() -> "Any":
     seconds = os.environ.get("CI_DOCTOR_PRELOAD_TIMEOUT")
     try:
         if seconds:
-            faulthandler = __import__("faulthandler")
-            faulthandler.dump_traceback_later(float(seconds), file=2)
-            return faulthandler.cancel_dump_traceback_later
+            limit = float(seconds)
+            thread = __import__("_thread")
+            is_over = thread.allocate_lock()
+            is_over.acquire()
+            # Not faulthandler's own thread: it crashes on a frame that just changes (3.11).
+            dump = __import__("faulthandler").dump_traceback
+            thread.start_new_thread(lambda: is_over.acquire(True, limit) or dump(2), ())
+            return is_over.release
     except Exception as error:  # noqa: BLE001 - a wrong number must not end the program
         trace(f"CI_DOCTOR_PRELOAD_TIMEOUT={seconds}: {described(error)}")
     return lambda: None
