@@ -126,6 +126,26 @@ class EvidenceWriter:
         causes: dict[tuple[str, ...], int],
     ) -> tuple[dict[str, Row], list[LateContext]]:
         """Add what the files say of their jobs; the rows of these jobs by key, and what came late."""
+        rows = self._job_rows(connection, files, causes)
+        if not rows:
+            return {}, []
+        statement = _job_upsert(connection)
+        returned = connection.execute(statement, list(rows.values())).mappings()
+        jobs: dict[str, Row] = {row["key"]: dict(row) for row in returned}
+        late = [late_context(jobs[key], said) for key, said in rows.items()]
+        changed = [each for each in late if each is not None]
+        update_jobs(connection, changed)
+        jobs.update((each.after["key"], dict(each.after)) for each in changed)
+        had_attempts = [each for each in changed if _had_attempts(each, rows)]
+        return jobs, had_attempts
+
+    def _job_rows(
+        self,
+        connection: sa.Connection,
+        files: Sequence[EvidenceFile],
+        causes: dict[tuple[str, ...], int],
+    ) -> dict[str, Row]:
+        """The rows of the jobs by key, each from all files that speak of the job."""
         commits = self._commits.of(connection, _named(file.job.commit for file in files))
         branches = self._branches.of(connection, _named(file.job.branch for file in files))
         rows: dict[str, Row] = {}
@@ -138,17 +158,7 @@ class EvidenceWriter:
             row.update(zip(_SUMS, outcome_counts(file.attempts), strict=True))
             key = job.key or ""
             rows[key] = _together(rows[key], row) if key in rows else row
-        if not rows:
-            return {}, []
-        statement = _job_upsert(connection)
-        returned = connection.execute(statement, list(rows.values())).mappings()
-        jobs: dict[str, Row] = {row["key"]: dict(row) for row in returned}
-        late = [late_context(jobs[key], said) for key, said in rows.items()]
-        changed = [each for each in late if each is not None]
-        update_jobs(connection, changed)
-        jobs.update((each.after["key"], dict(each.after)) for each in changed)
-        had_attempts = [each for each in changed if _had_attempts(each, rows)]
-        return jobs, had_attempts
+        return rows
 
 
 def _had_attempts(late: LateContext, said: dict[str, Row]) -> bool:

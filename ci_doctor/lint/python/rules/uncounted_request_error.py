@@ -47,8 +47,8 @@ RULE = LintRule(
         severity=Severity.WARNING,
         meaning=(
             "A client sends requests and keeps the answers. A request that fails is left out, or "
-            "has an empty answer, so what is compared later is less than what was asked, and "
-            "nobody counts it."
+            "has an empty answer. Fewer answers are compared than were asked for, and nobody "
+            "counts them."
         ),
         remedy="Count the errors, and end with a status other than 0 if there are any.",
     ),
