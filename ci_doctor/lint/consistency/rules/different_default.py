@@ -2,7 +2,7 @@
 """Pure. A variable that two places of one package read with different defaults."""
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
@@ -68,26 +68,33 @@ def check(repository: RepositoryFiles) -> Iterator[Violation]:
 
 
 def _by_variable(repository: RepositoryFiles) -> dict[str, list[VariableDefault]]:
-    """Only names that a text search meets at least twice in a package of their own name."""
-    prefixes = own_prefixes(repository.packages)
+    """The reads of each variable in the package of its name, if a text search meets two of them."""
+    files = _files_by_variable(repository)
+    places: dict[str, list[VariableDefault]] = defaultdict(list)
+    for file in sorted({file for reading in files.values() for file in reading}):
+        program = repository.program(file)
+        if program is None:
+            continue
+        for each in defaults(program):
+            if file in files.get(each.name, ()):
+                places[each.name].append(each)
+    return places
+
+
+def _files_by_variable(repository: RepositoryFiles) -> dict[str, set[str]]:
+    """The files of a package that read a variable of its own, for each that is read twice."""
     files: dict[str, set[str]] = defaultdict(set)
-    counts: dict[str, int] = defaultdict(int)
+    counts: Counter[str] = Counter()
     for file in repository.python:
         package = _package(file, repository.packages)
         if package is None or is_test(file):
             continue
+        own = own_prefixes((package,))
         for name in _READ.findall(repository.files[file]):
-            if name.startswith(prefixes):
+            if name.startswith(own):
                 files[name].add(file)
                 counts[name] += 1
-    wanted = {name for name, count in counts.items() if count > 1}
-    places: dict[str, list[VariableDefault]] = defaultdict(list)
-    for file in sorted({file for name in wanted for file in files[name]}):
-        program = repository.program(file)
-        for each in defaults(program) if program is not None else ():
-            if each.name in wanted:
-                places[each.name].append(each)
-    return places
+    return {name: reading for name, reading in files.items() if counts[name] > 1}
 
 
 def _package(file: str, packages: frozenset[str]) -> str | None:

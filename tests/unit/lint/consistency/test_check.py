@@ -53,6 +53,13 @@ def test_variables_of_a_ci_system_are_its_own() -> None:
     assert reports({"buildkite/__init__.py": text}) == []
 
 
+def test_defaults_of_two_packages_are_not_compared() -> None:
+    read = 'import os\nsize = os.environ.get("ENGINE_SIZE", "{}")\n'
+    files = {"engine/__init__.py": read.format("1"), "client/__init__.py": read.format("2")}
+
+    assert reports(files) == []
+
+
 @pytest.mark.parametrize("text", ["def half(", "\0", "\ufeff", "x" * 100_000, "(" * 10_000])
 def test_no_text_ends_it(text: str) -> None:
     files = {"engine/__init__.py": READS + text, "a.sh": text, "a.yml": text, "Dockerfile": text}
