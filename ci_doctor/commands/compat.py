@@ -51,10 +51,12 @@ def compat(
     from ci_doctor.commands.telling.line import LineKind
     from ci_doctor.commands.telling.steps import StepSource
     from ci_doctor.commands.telling.teller import Teller
+    from ci_doctor.compat.extra import require_compat_extra
     from ci_doctor.compat.outcome import check, check_matrix
     from ci_doctor.compat.request import CompatRequest, version_pair
 
     session.claim()
+    require_compat_extra()
     request = CompatRequest(
         caller=caller,
         callees=callees,

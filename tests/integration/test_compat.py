@@ -5,6 +5,7 @@ import hashlib
 import http.server
 import io
 import json
+import os
 import threading
 import zipfile
 from collections.abc import Iterator
@@ -148,3 +149,17 @@ def test_two_packages_that_have_nothing_to_do_with_each_other_are_inconclusive(
 
     assert ran.code == 86
     assert "no call could be judged" in " ".join(ran.out.split())  # long paths fold the line
+
+
+def test_without_the_extra_it_names_the_command_that_installs_it(tmp_path: Path) -> None:
+    # A finder in front of all others, as in an environment without the package.
+    (tmp_path / "sitecustomize.py").write_text(
+        "import importlib.util as u\nreal = u.find_spec\n"
+        "u.find_spec = lambda name, *more: None if name == 'griffe' else real(name, *more)\n"
+    )
+    path = os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])])
+
+    ran = doctor("compat", "ci_doctor", "click", cwd=tmp_path, env={"PYTHONPATH": path})
+
+    assert ran.code == 2
+    assert "pip install 'ci-doctor-toolkit[compat]'" in ran.err
