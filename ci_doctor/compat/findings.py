@@ -77,11 +77,13 @@ def break_fact(broken: Breakage, change: Change) -> BreakFact:
 
 def other_findings(judged: Judged) -> list[Finding]:
     """What nobody could judge at all."""
-    found = []
+    findings = []
     if not judged.has_calls:
         summary = "no call of the caller could be resolved to a definition in the callee"
-        found.append(rules.NOTHING_RESOLVED.finding(summary, remedy=rules.NOTHING_RESOLVED.remedy))
+        findings.append(
+            rules.NOTHING_RESOLVED.finding(summary, remedy=rules.NOTHING_RESOLVED.remedy)
+        )
     for file, reason in sorted(judged.unread.items()):
         evidence = (Evidence(file=file, excerpt=reason),)
-        found.append(rules.UNREAD.finding(f"{file} could not be read", evidence=evidence))
-    return found
+        findings.append(rules.UNREAD.finding(f"{file} could not be read", evidence=evidence))
+    return findings

@@ -19,11 +19,11 @@ _MOST_BREAKS: Final = 20
 
 def changes(breaks: Sequence[Breakage], callees: Sequence[CodeTree]) -> list[Change]:
     """What changed the callee's definition of each break; an empty Change if no history is at hand."""
-    found = []
+    per_break = []
     for position, broken in enumerate(breaks):
         change = _change(broken, callees) if position < _MOST_BREAKS else None
-        found.append(change or Change())
-    return found
+        per_break.append(change or Change())
+    return per_break
 
 
 def _change(broken: Breakage, callees: Sequence[CodeTree]) -> Change | None:

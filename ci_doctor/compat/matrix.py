@@ -82,10 +82,10 @@ class MatrixRun:
                 return msgspec.json.decode(kept.read_bytes(), type=DirectionFact)
             except msgspec.DecodeError:
                 pass  # it is written again
-        found = self._judge(caller, callee)
+        judged = self._judge(caller, callee)
         if kept is not None:
-            write_atomically(kept, msgspec.json.encode(found))
-        return found
+            write_atomically(kept, msgspec.json.encode(judged))
+        return judged
 
     def _judge(self, caller: CodeTree, callee: CodeTree) -> DirectionFact:
         judged = judge(caller, [callee], python=self._python)

@@ -64,10 +64,10 @@ def _table(pairs: Sequence[PairFact]) -> Table:
     rows: list[Row] = []
     for pair in pairs:
         label = f"{pair.first} with {pair.second}"
-        found = first_break(pair)
+        first = first_break(pair)
         judged = sum(sum(each.resolved.values()) for each in pair.directions)
-        if found is not None:
-            direction, broken = found
+        if first is not None:
+            direction, broken = first
             count = sum(len(each.breaks) for each in pair.directions)
             where = f"{direction.caller}: {broken.file}:{broken.line}: {broken.sentence}"
             rows.append(row(label, "breaks", count, judged, where))
@@ -82,12 +82,12 @@ def _findings(broken: Sequence[PairFact]) -> list[Finding]:
     pairs: dict[tuple[str, str, str], list[str]] = {}
     sample: dict[tuple[str, str, str], tuple[DirectionFact, BreakFact]] = {}
     for pair in broken:
-        found = first_break(pair)
-        if found is None:
+        first = first_break(pair)
+        if first is None:
             continue
-        key = (found[1].rule, found[1].file, found[1].sentence)
+        key = (first[1].rule, first[1].file, first[1].sentence)
         pairs.setdefault(key, []).append(f"{pair.first} with {pair.second}")
-        sample.setdefault(key, found)
+        sample.setdefault(key, first)
     by_id = {each.id: each for each in rules.RULES}
     findings = []
     for key, names in pairs.items():

@@ -78,12 +78,12 @@ def _definition(tree: CodeTree, broken: BreakFact) -> DefinitionFact | None:
         return None
     name = _below_module(now.file, broken.symbol)
     try:
-        found = named_definition(tree.read(now.file), name)
+        definition = named_definition(tree.read(now.file), name)
     except OSError:
         return None
-    if found is None:
+    if definition is None:
         return None
-    return DefinitionFact(file=now.file, line=found[0], text=f"{name}({found[1]})")
+    return DefinitionFact(file=now.file, line=definition[0], text=f"{name}({definition[1]})")
 
 
 def _below_module(file: str, symbol: str) -> str:

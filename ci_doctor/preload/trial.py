@@ -19,7 +19,7 @@ from ci_doctor.preload.target import Target
 TRIAL_TIMEOUT_S = 180.0
 EXCERPT_LINES = 40
 
-# Prints {"found": bool, "error": str | null} as the last line of stdout; what the module prints
+# Prints {"is_installed": bool, "error": str | null} as the last line of stdout; what the module prints
 # goes to stderr. os._exit: threads that the module started must not delay the answer.
 _TRIAL = """
 import json, os, sys, traceback
@@ -32,8 +32,8 @@ del sys.argv[1:]
 sys.path[:] = [entry for entry in sys.path if entry]
 stdout = os.dup(1)
 os.dup2(2, 1)
-found, error = all(find_spec(module.partition(".")[0]) for module, _ in preloads), None
-for module, attributes in preloads if found else ():
+is_installed, error = all(find_spec(module.partition(".")[0]) for module, _ in preloads), None
+for module, attributes in preloads if is_installed else ():
     try:
         __import__(module)
         for attribute in attributes:
@@ -52,13 +52,13 @@ try:
     sys.stderr.flush()
 except Exception:
     pass
-os.write(stdout, b"\\n" + json.dumps({"found": found, "error": error}).encode() + b"\\n")
+os.write(stdout, b"\\n" + json.dumps({"is_installed": is_installed, "error": error}).encode() + b"\\n")
 os._exit(0)
 """
 
 
 class _TrialResult(Struct, frozen=True, kw_only=True):
-    found: bool
+    is_installed: bool
     error: str | None
 
 
@@ -124,7 +124,7 @@ def judge(
     if result is None:
         summary = f"importing {module} ends {python}: {_how_it_ended(answer.exit_code)}"
         return _finding(finding_rules.CRASHES, summary, answer, leave_out)
-    if not result.found:
+    if not result.is_installed:
         summary = f"{module} is not installed for {python} yet; the shim works as soon as it is"
         return finding_rules.NOT_INSTALLED.finding(summary)
     if result.error:

@@ -29,11 +29,11 @@ _RULES: Final = {
 def findings_of(result: PytestResult, directory: Path) -> tuple[Finding, ...]:
     """All findings about `result`; commands are for a shell in `directory`."""
     # A file that cannot be collected is why hundreds of tests have no result: it stands before them.
-    found = [*_of_problems(result), *_of_tests(result, directory)]
+    findings = [*_of_problems(result), *_of_tests(result, directory)]
     # Stable: of one severity the order stays.
     order = ["error", "warning", "note"]
-    found.sort(key=lambda finding: order.index(finding.severity))
-    return (*found, *_asides(result))
+    findings.sort(key=lambda finding: order.index(finding.severity))
+    return (*findings, *_asides(result))
 
 
 def _of_tests(result: PytestResult, directory: Path) -> Iterator[Finding]:

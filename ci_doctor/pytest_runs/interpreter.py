@@ -108,28 +108,28 @@ def chosen_interpreter(word: str | None, environ: Mapping[str, str]) -> Path:
     active = environ.get("VIRTUAL_ENV")
     if word is not None:
         path = Path(word)
-        found = shutil.which(str(path / "bin" / "python") if path.is_dir() else word)
-        if found is None:
+        interpreter = shutil.which(str(path / "bin" / "python") if path.is_dir() else word)
+        if interpreter is None:
             raise UsageError(
                 f"--python {word}: no such interpreter",
                 hint="name an existing Python, such as .venv/bin/python",
             )
     elif active:
-        found = shutil.which(str(Path(active) / "bin" / "python"))
-        if found is None:
+        interpreter = shutil.which(str(Path(active) / "bin" / "python"))
+        if interpreter is None:
             raise UsageError(
                 f"$VIRTUAL_ENV is {active}, which has no bin/python",
                 hint="activate another environment, or name the interpreter with --python",
             )
     else:
         path_variable = environ.get("PATH")
-        found = shutil.which("python", path=path_variable) or shutil.which(
+        interpreter = shutil.which("python", path=path_variable) or shutil.which(
             "python3", path=path_variable
         )
-        if found is None:
+        if interpreter is None:
             raise UsageError("there is no python on PATH", hint="name one with --python")
     # Not resolved: the python of a virtual environment is a link, and another one behind it.
-    return Path(os.path.abspath(found))  # noqa: PTH100
+    return Path(os.path.abspath(interpreter))  # noqa: PTH100
 
 
 def _ask(

@@ -148,15 +148,15 @@ class TestStages:
             sources.append(find_new_tests(self._runner, self._again, checkout, first))
         if self._request.past is not None:
             sources.append(self._past.new_tests(first.collected or ()))
-        found = all_new_tests(sources)
-        if found.problem is not None:
-            text = f"--new-tests: which tests are new is not known: {found.problem}"
+        all_new = all_new_tests(sources)
+        if all_new.problem is not None:
+            text = f"--new-tests: which tests are new is not known: {all_new.problem}"
             self._problems = (RunProblem(text=text),)
             return
         times = self._request.new_tests
-        self._known = replace(self._known, new=found.names, new_runs=times)
+        self._known = replace(self._known, new=all_new.names, new_runs=times)
         failed = {failure.test for failure in self._failures}
-        green = [name for name in found.names if name not in failed]
+        green = [name for name in all_new.names if name not in failed]
         if green:
             self.sessions += run_new_tests(
                 self._runner, self._again, green, times=times - 1, tell=self._tell

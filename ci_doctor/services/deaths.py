@@ -103,7 +103,7 @@ class DeathWatch:
 
     def pids_of(self, pid: int) -> frozenset[int]:
         """The processes that were ever seen below `pid`, and itself."""
-        return frozenset({pid, *self._descendants.seen(pid)})
+        return frozenset({pid, *self._descendants.of(pid)})
 
     def close(self) -> None:
         """Report nothing any more; may be called again."""

@@ -69,7 +69,7 @@ class DescendantWatch:
         """The processes below `root` at the last scan that have not ended since."""
         return tuple(member.kin for member in self._members if member.root == root)
 
-    def seen(self, root: int) -> frozenset[int]:
+    def of(self, root: int) -> frozenset[int]:
         """The pids of all that was ever below `root`; up to 10,000."""
         return frozenset(self._seen.get(root, ()))
 

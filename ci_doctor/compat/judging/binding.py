@@ -58,17 +58,17 @@ def arguments_of(call: ast.Call) -> Arguments:
 def mismatches(signature: CallSignature, arguments: Arguments) -> list[Mismatch]:
     """Why the call surely fails; empty if it may succeed."""
     positional = signature.positional()
-    found: list[Mismatch] = []
+    misfits: list[Mismatch] = []
     if arguments.positional > len(positional) and not signature.has(ParameterKind.STAR):
-        found.append(
+        misfits.append(
             Mismatch(misfit=Misfit.TOO_MANY, given=arguments.positional, taken=len(positional))
         )
     filled = positional[: arguments.positional]
-    found += _twice(filled, arguments)
-    found += _unknown(signature, arguments)
-    if not found:
-        found += _missing(signature, filled, arguments)
-    return found
+    misfits += _twice(filled, arguments)
+    misfits += _unknown(signature, arguments)
+    if not misfits:
+        misfits += _missing(signature, filled, arguments)
+    return misfits
 
 
 def _twice(filled: list[CallParameter], arguments: Arguments) -> list[Mismatch]:

@@ -65,10 +65,10 @@ class DoubtCheck:
             return False
         name = ref.scope.name
         for below in self._below(ClassRef(ref.owner)):
-            found = self._evaluation.attribute(InstanceRef(below), name)
-            if not isinstance(found, FunctionRef) or found.scope is ref.scope:
+            override = self._evaluation.attribute(InstanceRef(below), name)
+            if not isinstance(override, FunctionRef) or override.scope is ref.scope:
                 continue
-            if not mismatches(of_function(found), arguments_of(node)):
+            if not mismatches(of_function(override), arguments_of(node)):
                 return True
         return False
 

@@ -18,13 +18,13 @@ def named_definition(source: str | bytes, qualified: str) -> tuple[int, str] | N
         body: Sequence[ast.stmt] = ast.parse(source).body
     except (SyntaxError, ValueError, RecursionError):
         return None
-    found: ast.stmt | None = None
+    definition: ast.stmt | None = None
     for word in qualified.split("."):
-        found = next((each for each in body if _is_named(each, word)), None)
-        body = getattr(found, "body", [])
-    if not isinstance(found, _Definition):
+        definition = next((each for each in body if _is_named(each, word)), None)
+        body = getattr(definition, "body", [])
+    if not isinstance(definition, _Definition):
         return None
-    return found.lineno, parameter_list(tuple(read_parameters(found.args)))
+    return definition.lineno, parameter_list(tuple(read_parameters(definition.args)))
 
 
 def _is_named(statement: ast.stmt, name: str) -> bool:

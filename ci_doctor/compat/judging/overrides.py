@@ -61,8 +61,8 @@ class OverrideJudge:
     def _override(
         self, module: ReadModule, cls: ClassRef, above: Sequence[Ancestor], node: FunctionNode
     ) -> None:
-        found, owner = self._evaluation.classes.found(above, node.name)
-        if owner is None or not self._is_callee(owner) or not isinstance(found, FunctionRef):
+        inherited, owner = self._evaluation.classes.lookup(above, node.name)
+        if owner is None or not self._is_callee(owner) or not isinstance(inherited, FunctionRef):
             return
         own = of_function(FunctionRef(cls.scope.children[id(node)], skip=1))
         calls = self._calls.misfits(own, above, node.name)
@@ -86,7 +86,7 @@ class OverrideJudge:
                 definition=SourceLine(
                     file=call.at.file, line=call.at.line, text=f"calls {call.at.text}"
                 ),
-                signature=of_function(FunctionRef(found.scope, skip=1)),
+                signature=of_function(FunctionRef(inherited.scope, skip=1)),
                 mismatches=tuple(wrong),
             )
             self._judged.breaks.append(broken)
@@ -128,8 +128,8 @@ class OverrideJudge:
 
     def _stays(self, order: Sequence[Ancestor], name: str) -> bool:
         """Whether the first definition of the name in `order` is the abstract one."""
-        found, owner = self._evaluation.classes.found(order, name)
-        if isinstance(found, UnknownRef):
+        inherited, owner = self._evaluation.classes.lookup(order, name)
+        if isinstance(inherited, UnknownRef):
             return False
         return owner is not None and name in _abstract_names(owner)
 

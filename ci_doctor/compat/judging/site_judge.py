@@ -71,10 +71,10 @@ class SiteJudge:
             return
         if isinstance(ref, AbsentRef):
             kind = BreakKind.MODULE_GONE if ref.is_module else BreakKind.NAME_GONE
-            found = _gone_sentence(ref)
+            gone = _gone_sentence(ref)
             symbol = ref.name if ref.is_module else f"{ref.place}.{ref.name}"
             error = "ModuleNotFoundError" if ref.is_module else "ImportError"
-            broken = Breakage(kind=kind, at=self._line(module, site), symbol=symbol, sentence=found)
+            broken = Breakage(kind=kind, at=self._line(module, site), symbol=symbol, sentence=gone)
             self._keep(broken, site, life, error)
         elif isinstance(ref, UnknownRef):
             self.judged.miss(ref.why)
@@ -133,8 +133,8 @@ class SiteJudge:
             return
         if not self._world.is_callee(signature.module):
             return
-        found = mismatches(signature, arguments_of(node))
-        if not found:
+        misfits = mismatches(signature, arguments_of(node))
+        if not misfits:
             self.judged.count("calls")
             return
         if self._doubts.may_take(ref, node):
@@ -145,11 +145,11 @@ class SiteJudge:
             kind=BreakKind.CALL,
             at=self._line(module, site),
             symbol=f"{signature.module}.{signature.qualified}",
-            sentence="; ".join(sentence(signature, each) for each in found),
+            sentence="; ".join(sentence(signature, each) for each in misfits),
             definition=self._definition(signature),
             signature=signature,
-            mismatches=tuple(found),
-            call=right_call(node, signature, found),
+            mismatches=tuple(misfits),
+            call=right_call(node, signature, misfits),
         )
         self._keep(broken, site, life, "TypeError")
 

@@ -7,14 +7,14 @@ from ci_doctor.compat.judging.binding import Misfit, Mismatch
 from ci_doctor.compat.judging.call_signature import CallParameter, CallSignature, ParameterKind
 
 
-def sentence(signature: CallSignature, found: Mismatch) -> str:
+def sentence(signature: CallSignature, mismatch: Mismatch) -> str:
     """What happens at the call, without a full stop."""
     name = f"{signature.name}()"
-    names = ", ".join(f"`{each}`" for each in found.names)
-    match found.misfit:
+    names = ", ".join(f"`{each}`" for each in mismatch.names)
+    match mismatch.misfit:
         case Misfit.TOO_MANY:
-            taken = _amount(found.taken, "positional argument")
-            return f"{name} takes {taken}, and {found.given} are given"
+            taken = _amount(mismatch.taken, "positional argument")
+            return f"{name} takes {taken}, and {mismatch.given} are given"
         case Misfit.TWICE:
             return f"{name} gets multiple values for {names}: by position and by keyword"
         case Misfit.UNKNOWN_KEYWORD:
@@ -27,17 +27,17 @@ def _amount(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def right_call(call: ast.Call, signature: CallSignature, found: list[Mismatch]) -> str | None:
+def right_call(call: ast.Call, signature: CallSignature, mismatches: list[Mismatch]) -> str | None:
     """The call as the signature takes it, with the caller's own arguments; None if that is a guess.
 
     It is none if a positional argument only lost its place to a keyword, or if every surplus
     positional argument has the name of a keyword-only parameter.
     """
-    if len(found) != 1 or any(isinstance(each, ast.Starred) for each in call.args):
+    if len(mismatches) != 1 or any(isinstance(each, ast.Starred) for each in call.args):
         return None
     if any(keyword.arg is None for keyword in call.keywords):
         return None
-    only = found[0]
+    only = mismatches[0]
     if only.misfit is Misfit.TOO_MANY:
         return _by_keyword(call, signature, only.taken)
     if only.misfit is Misfit.UNKNOWN_KEYWORD:
@@ -58,9 +58,9 @@ def _by_keyword(call: ast.Call, signature: CallSignature, taken: int) -> str | N
     return _rendered(call, [*texts[:taken], *moved])
 
 
-def _renamed(call: ast.Call, signature: CallSignature, found: Mismatch) -> str | None:
+def _renamed(call: ast.Call, signature: CallSignature, mismatch: Mismatch) -> str | None:
     """One unknown keyword, and one required parameter that nothing fills: it was renamed."""
-    if len(found.names) != 1:
+    if len(mismatch.names) != 1:
         return None
     keywords = {each.arg for each in call.keywords}
     filled = {each.name for each in signature.positional()[: len(call.args)]}
@@ -69,10 +69,10 @@ def _renamed(call: ast.Call, signature: CallSignature, found: Mismatch) -> str |
         for each in signature.keywords().values()
         if each.default is None and each.name not in keywords | filled
     ]
-    if len(free) != 1 or not _alike(free[0], found.names[0]):
+    if len(free) != 1 or not _alike(free[0], mismatch.names[0]):
         return None
     return _rendered(
-        call, [ast.unparse(each) for each in call.args], {found.names[0]: free[0].name}
+        call, [ast.unparse(each) for each in call.args], {mismatch.names[0]: free[0].name}
     )
 
 

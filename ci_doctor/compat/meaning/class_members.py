@@ -80,10 +80,10 @@ class ClassMembers:
 
     def member(self, cls: ClassRef, name: str) -> Ref:
         """What the class or one above it binds the name to, as it stands there."""
-        found = self.found(self.bases.order(cls), name)
-        return found[0]
+        ref, _ = self.lookup(self.bases.order(cls), name)
+        return ref
 
-    def found(self, order: Sequence[Ancestor], name: str) -> tuple[Ref, ClassRef | None]:
+    def lookup(self, order: Sequence[Ancestor], name: str) -> tuple[Ref, ClassRef | None]:
         """What the first class in `order` that has the name binds it to, and that class."""
         vague: UnknownRef | None = None
         for ancestor in order:
@@ -124,7 +124,7 @@ class ClassMembers:
         order = self.bases.order(cls)
         if any(isinstance(each, OpaqueBase) and each.is_metaclass for each in order):
             return UnknownRef(Ignorance.BASES, "metaclass")
-        ref, owner = self.found(order, name)
+        ref, owner = self.lookup(order, name)
         if isinstance(ref, AbsentRef):
             return self._absent_of_class(ref, order)
         if isinstance(ref, FunctionRef) and owner is not None:
@@ -156,7 +156,7 @@ class ClassMembers:
     def instance_attribute(self, instance: InstanceRef, name: str) -> Ref:
         """What `instance.name` stands for."""
         order = self.bases.order(instance.cls)
-        ref, owner = self.found(order, name)
+        ref, owner = self.lookup(order, name)
         own = self._assigned_to_self(order, name)
         if own is not None:
             # An annotation in the body of the class says more than a value that nobody knows.
@@ -181,7 +181,7 @@ class ClassMembers:
         if hasattr(object, ref.name):
             return _UNKNOWN
         for hook in _ATTRIBUTE_HOOKS:
-            if not isinstance(self.found(order, hook)[0], AbsentRef):
+            if not isinstance(self.lookup(order, hook)[0], AbsentRef):
                 return UnknownRef(Ignorance.DYNAMIC, hook)
         decorated = self._any_decorated(order)
         if decorated is not None:
@@ -193,12 +193,12 @@ class ClassMembers:
         order = self.bases.order(ref.cls)[1:]
         if not order:
             return _UNKNOWN
-        found, owner = self.found(order, name)
-        if isinstance(found, FunctionRef) and owner is not None:
-            return self._bound(found, owner, on_class=ref.is_class)
-        if isinstance(found, AbsentRef):
-            return self._absent_of_instance(found, order)
-        return found
+        member, owner = self.lookup(order, name)
+        if isinstance(member, FunctionRef) and owner is not None:
+            return self._bound(member, owner, on_class=ref.is_class)
+        if isinstance(member, AbsentRef):
+            return self._absent_of_instance(member, order)
+        return member
 
     def _bound(self, ref: FunctionRef, owner: ClassRef, *, on_class: bool) -> Ref:
         node = ref.scope.node

@@ -43,13 +43,13 @@ class Conditions:
     def caught(self, guards: Guards, error: str) -> Caught:
         """Whether an `error` (ImportError, AttributeError, TypeError) raised there is handled."""
         for guard in reversed(guards):
-            found = Caught.NOT
+            outcome = Caught.NOT
             if guard.kind is GuardKind.BODY and isinstance(guard.node, Except):
-                found = self._handled(guard.node, error)
+                outcome = self._handled(guard.node, error)
             elif guard.kind is GuardKind.SUPPRESS and isinstance(guard.node, ast.Call):
-                found = _matching(set(map(_last_word, guard.node.args)), error)
-            if found is not Caught.NOT:
-                return found
+                outcome = _matching(set(map(_last_word, guard.node.args)), error)
+            if outcome is not Caught.NOT:
+                return outcome
         return Caught.NOT
 
     def _life(self, guard: Guard, scope: NameScope) -> Life:
@@ -136,10 +136,10 @@ class Conditions:
 
     def _handled(self, node: Except, error: str) -> Caught:
         for handler in node.handlers:
-            found = _matching(_caught_names(handler), error)
-            if found is not Caught.NOT:
+            outcome = _matching(_caught_names(handler), error)
+            if outcome is not Caught.NOT:
                 raises = any(isinstance(each, ast.Raise) for each in handler.body)
-                return Caught.NOT if raises else found
+                return Caught.NOT if raises else outcome
         return Caught.NOT
 
 

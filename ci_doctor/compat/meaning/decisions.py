@@ -173,13 +173,13 @@ def is_of_module(name: str, scope: NameScope) -> bool:
 
 
 def _below(scope: NameScope) -> list[NameScope]:
-    found = []
+    scopes = []
     todo = [scope]
     while todo:
         each = todo.pop()
-        found.append(each)
+        scopes.append(each)
         todo += each.children.values()
-    return found
+    return scopes
 
 
 def _compared(first: Any, op: ast.cmpop, second: Any) -> bool | None:

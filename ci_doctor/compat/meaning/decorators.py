@@ -76,15 +76,15 @@ def makes_manager(node: FunctionNode) -> bool:
 
 def shape(node: FunctionNode, scope: NameScope, asks: Asks) -> Shape:
     """What the decorators make of a function that is defined in `scope`."""
-    found = Shape.PLAIN
+    kind = Shape.PLAIN
     for decorator in node.decorator_list:
         word = _word(decorator)
         if word in _PROPERTIES:
             return Shape.PROPERTY
         if word == "staticmethod":
-            found = Shape.STATIC
+            kind = Shape.STATIC
         elif word == "classmethod":
-            found = Shape.CLASS
+            kind = Shape.CLASS
         elif word not in _KEEPING and not keeps_parameters(decorator, scope, asks):
             return Shape.UNKNOWN
     implicit = {
@@ -92,7 +92,7 @@ def shape(node: FunctionNode, scope: NameScope, asks: Asks) -> Shape:
         "__init_subclass__": Shape.CLASS,
         "__class_getitem__": Shape.CLASS,
     }
-    return implicit.get(node.name, found) if scope.is_class else found
+    return implicit.get(node.name, kind) if scope.is_class else kind
 
 
 def keeps_parameters(decorator: ast.expr, scope: NameScope, asks: Asks) -> bool:

@@ -100,7 +100,7 @@ def _literal_version(names: frozenset[str], read: Callable[[str], bytes]) -> str
     """The version that a package's `__init__.py`, `version.py` or `_version.py` states."""
     places = ("__init__.py", "version.py", "_version.py", "__version__.py")
     wanted = [name for name in sorted(names) if name.count("/") <= 2 and name.endswith(places)]
-    found = set()
+    versions = set()
     for name in wanted:
         if name.rpartition("/")[2] in places:
             try:
@@ -108,8 +108,8 @@ def _literal_version(names: frozenset[str], read: Callable[[str], bytes]) -> str
             except OSError:
                 continue
             if match is not None:
-                found.add(match.group(1))
-    return found.pop() if len(found) == 1 else None
+                versions.add(match.group(1))
+    return versions.pop() if len(versions) == 1 else None
 
 
 def _place(top: Path) -> GitPlace | None:

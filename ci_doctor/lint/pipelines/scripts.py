@@ -40,8 +40,8 @@ _SHELLS = {"bash": Shell.BASH, "sh": Shell.SH}
 
 def scripts_of(pipeline: PipelineFile) -> tuple[ShellSource, ...]:
     """One program for each step that runs a shell. A list of commands is one program."""
-    seen: set[int] = set()
-    found = []
+    visited: set[int] = set()
+    sources = []
     for step in pipeline.steps:
         if step.kind is not StepKind.COMMAND:
             continue
@@ -50,17 +50,17 @@ def scripts_of(pipeline: PipelineFile) -> tuple[ShellSource, ...]:
             if _is_github(pipeline)
             else step.node.get("commands", "command", "script")
         )
-        if node is None or id(node) in seen:
+        if node is None or id(node) in visited:
             continue
-        seen.add(id(node))
+        visited.add(id(node))
         source = (
             _github(pipeline, step, node)
             if _is_github(pipeline)
             else _buildkite(pipeline, step, node)
         )
         if source is not None:
-            found.append(source)
-    return tuple(found)
+            sources.append(source)
+    return tuple(sources)
 
 
 def _is_github(pipeline: PipelineFile) -> bool:

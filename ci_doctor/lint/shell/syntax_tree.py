@@ -86,7 +86,7 @@ def without_expressions(text: str) -> str:
     """`text` with `${{ … }}`, which GitHub replaces before a shell reads it, as a plain word of the same length."""
     if "${{" not in text:
         return text
-    return _EXPRESSION.sub(lambda found: "x" * len(found[0]), text)
+    return _EXPRESSION.sub(lambda match: "x" * len(match[0]), text)
 
 
 _EXPRESSION: Final = re.compile(r"\$\{\{[^\n]*?\}\}")

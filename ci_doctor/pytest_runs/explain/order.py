@@ -58,7 +58,7 @@ def order_plan(
         is_confirmed = yield from strictly(after(culprits), control, wanted)
     if not is_confirmed:
         return None
-    found = Explanation(
+    explanation = Explanation(
         test=suspect.test,
         kind=_kind((), wanted),
         culprit=", ".join(culprits),
@@ -73,9 +73,9 @@ def order_plan(
         left = yield from _left(after(culprits), wanted)
     except BudgetSpent:
         # The culprit is confirmed, whatever it leaves.
-        return msgspec.structs.replace(found, is_searched=False)
+        return msgspec.structs.replace(explanation, is_searched=False)
     sentences = tuple(each.sentence for each in left)
-    return msgspec.structs.replace(found, kind=_kind(left, wanted), left=sentences)
+    return msgspec.structs.replace(explanation, kind=_kind(left, wanted), left=sentences)
 
 
 def _known(suspect: Suspect, after: TrialOf, wanted: Ending) -> Search:

@@ -35,27 +35,27 @@ def explain(suspect: Suspect) -> Plan:
     """
     is_searched = True
     try:
-        found = yield from _searched(suspect)
+        explanation = yield from _searched(suspect)
     except BudgetSpent:
-        found, is_searched = None, False
-    if found is None:
+        explanation, is_searched = None, False
+    if explanation is None:
         plain = yield from _plain(suspect)
         return msgspec.structs.replace(plain, is_searched=is_searched)
     try:
-        return (yield from _simplified(found))
+        return (yield from _simplified(explanation))
     except BudgetSpent:
-        return found
+        return explanation
 
 
-def _simplified(found: Explanation) -> Plan:
-    """`found` with trials that leave out the seeds, if these show the same.
+def _simplified(explanation: Explanation) -> Plan:
+    """`explanation` with trials that leave out the seeds, if these show the same.
 
     They are what a person runs to see the test fail, and need less on the command line.
     """
-    if found.cause is None or found.control is None:
-        return found
-    keeps_seed = found.kind is FlakyKind.RANDOM_SEED
-    keeps_hash_seed = found.kind is FlakyKind.HASH_SEED
+    if explanation.cause is None or explanation.control is None:
+        return explanation
+    keeps_seed = explanation.kind is FlakyKind.RANDOM_SEED
+    keeps_hash_seed = explanation.kind is FlakyKind.HASH_SEED
 
     def simpler(trial: FlakyTrial) -> FlakyTrial:
         return msgspec.structs.replace(
@@ -64,12 +64,12 @@ def _simplified(found: Explanation) -> Plan:
             hash_seed=trial.hash_seed if keeps_hash_seed else None,
         )
 
-    cause = yield simpler(found.cause)
-    control = yield simpler(found.control)
-    if (cause.ending, control.ending) != (found.expected, found.expected.opposite):
-        return found
+    cause = yield simpler(explanation.cause)
+    control = yield simpler(explanation.control)
+    if (cause.ending, control.ending) != (explanation.expected, explanation.expected.opposite):
+        return explanation
     return msgspec.structs.replace(
-        found, cause=simpler(found.cause), control=simpler(found.control)
+        explanation, cause=simpler(explanation.cause), control=simpler(explanation.control)
     )
 
 
@@ -83,9 +83,9 @@ def _searched(suspect: Suspect) -> PartOfPlan:
     if suspect.before:
         in_order = yield msgspec.structs.replace(control, before=suspect.before)
         if {alone.ending, in_order.ending} == {Ending.PASSED, Ending.FAILED}:
-            found = yield from order_plan(suspect, control, in_order.ending)
-            if found is not None:
-                return found
+            explanation = yield from order_plan(suspect, control, in_order.ending)
+            if explanation is not None:
+                return explanation
         if alone.ending is in_order.ending is Ending.OTHER:
             return Explanation(test=suspect.test, reason=_reason(suspect, alone))
     if suspect.always_failed:

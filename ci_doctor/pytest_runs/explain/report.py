@@ -32,68 +32,73 @@ _VICTIMS = frozenset(
 
 def explained_finding(explained: ExplainedSuspect, command_of: CommandOf) -> Finding:
     """The finding about one test; `command_of` gives the shell command of a trial."""
-    found = explained.explanation
+    explanation = explained.explanation
     after = f"{explained.trials} runs in {explained.duration_s:.0f} s"
-    if found.kind is None or found.cause is None:
+    if explanation.kind is None or explanation.cause is None:
         return rules.NO_KIND.finding(
-            f"{found.test}: {nothing_found(found)}", evidence=(Evidence(excerpt=after),)
+            f"{explanation.test}: {nothing_found(explanation)}", evidence=(Evidence(excerpt=after),)
         )
-    meaning = MEANINGS[found.kind]
-    evidence = [Evidence(excerpt=meaning.meaning), *(Evidence(excerpt=each) for each in found.left)]
-    if not found.is_searched:
+    meaning = MEANINGS[explanation.kind]
+    evidence = [
+        Evidence(excerpt=meaning.meaning),
+        *(Evidence(excerpt=each) for each in explanation.left),
+    ]
+    if not explanation.is_searched:
         evidence.append(Evidence(excerpt=UNSEARCHED))
-    control = "" if found.control is None else command_of(found.control)
+    control = "" if explanation.control is None else command_of(explanation.control)
     if control:
-        evidence.append(Evidence(excerpt=f"it {_word(found.expected.opposite)} by: {control}"))
+        evidence.append(
+            Evidence(excerpt=f"it {_word(explanation.expected.opposite)} by: {control}")
+        )
     evidence.append(Evidence(excerpt=f"mend: {meaning.mend}"))
     evidence.append(Evidence(excerpt=after))
     return rules.KIND.finding(
-        f"{found.test}: {_sentence(found, found.kind)}",
+        f"{explanation.test}: {_sentence(explanation, explanation.kind)}",
         evidence=tuple(evidence),
-        remedy=ShellCommand(command_of(found.cause)),
+        remedy=ShellCommand(command_of(explanation.cause)),
     )
 
 
 def explanation_facts(explained: ExplainedSuspect, command_of: CommandOf) -> ExplanationFacts:
     """The same for programs."""
-    found = explained.explanation
+    explanation = explained.explanation
     return ExplanationFacts(
-        kind=found.kind,
-        culprit=found.culprit or None,
-        left=found.left,
-        reproduce=None if found.cause is None else command_of(found.cause),
-        control=None if found.control is None else command_of(found.control),
+        kind=explanation.kind,
+        culprit=explanation.culprit or None,
+        left=explanation.left,
+        reproduce=None if explanation.cause is None else command_of(explanation.cause),
+        control=None if explanation.control is None else command_of(explanation.control),
         runs=explained.trials,
         duration_s=round(explained.duration_s, 3),
-        plain_runs=found.plain_runs,
-        plain_failures=found.plain_failures,
-        is_searched=found.is_searched,
-        reason=found.reason,
+        plain_runs=explanation.plain_runs,
+        plain_failures=explanation.plain_failures,
+        is_searched=explanation.is_searched,
+        reason=explanation.reason,
     )
 
 
-def _sentence(found: Explanation, kind: FlakyKind) -> str:
+def _sentence(explanation: Explanation, kind: FlakyKind) -> str:
     if kind is FlakyKind.BRITTLE:
-        return f"{kind}: it passes after {found.culprit}, and not without it"
+        return f"{kind}: it passes after {explanation.culprit}, and not without it"
     if kind is FlakyKind.EARLIER_RUN:
         return f"{kind}: it depends on what an earlier run of itself left"
     if kind in _VICTIMS:
-        return f"{kind}: it fails after {found.culprit}, and not without it"
-    return f"{kind}: it fails with {found.culprit}, and not otherwise"
+        return f"{kind}: it fails after {explanation.culprit}, and not without it"
+    return f"{kind}: it fails with {explanation.culprit}, and not otherwise"
 
 
 def _word(ending: Ending) -> str:
     return "passes" if ending is Ending.PASSED else "fails"
 
 
-def nothing_found(found: Explanation) -> str:
+def nothing_found(explanation: Explanation) -> str:
     """What is known if no condition decides the ending: how far the search came, and the rate."""
-    if found.reason is not None:
-        return f"not explained: {found.reason}"
+    if explanation.reason is not None:
+        return f"not explained: {explanation.reason}"
     searched = "no condition decides how it ends"
-    if not found.is_searched:
+    if not explanation.is_searched:
         searched = "the time was over before all conditions were tried, and none so far decides"
-    return f"{searched}; {_rate(found.plain_failures, found.plain_runs)}"
+    return f"{searched}; {_rate(explanation.plain_failures, explanation.plain_runs)}"
 
 
 def _rate(failures: int, runs: int) -> str:

@@ -36,5 +36,5 @@ def error_class(message: str | None) -> str | None:
         return None
     if _ASSERTION.match(lines[0]):
         return "AssertionError"
-    found = _CLASS.match(lines[0])
-    return None if found is None else found.group(1)
+    header = _CLASS.match(lines[0])
+    return None if header is None else header.group(1)

@@ -85,19 +85,19 @@ def is_of_test(report: Any) -> bool:
     return report.when != "setup" and not is_subtest
 
 
-def telling(reports: list[Any]) -> Any:
+def decisive_report(reports: list[Any]) -> Any:
     """The report that says most: the first that did not pass."""
-    told = None
+    decisive = None
     for report in reports:
         if report.outcome == "passed":
             continue
         if report.outcome != "skipped":
             return report
-        told = told or report
-    return told
+        decisive = decisive or report
+    return decisive
 
 
-def tell(report: Any, record: dict[str, Any]) -> None:
+def add_outcome(report: Any, record: dict[str, Any]) -> None:
     text = report.longrepr
     if isinstance(text, tuple) and len(text) == 3:  # a skip: file, line, reason
         record["message"] = bounded(str(text[2]))

@@ -26,16 +26,16 @@ from ci_doctor_pytest_collecting import (  # type: ignore[import-not-found]  # b
 )
 from ci_doctor_pytest_lines import (  # type: ignore[import-not-found]  # beside this file
     RecordFile,
+    add_outcome,
     bounded,
     clean,
+    decisive_report,
     is_of_test,
     loaded_from,
     output,
     phase,
     process_line,
     quoted,
-    tell,
-    telling,
 )
 
 if TYPE_CHECKING:
@@ -109,9 +109,9 @@ class Recorder:
             return
         begun = self._begun.get(name) or (quoted(name), self._count, self._epoch())
         details = ""
-        told = telling(reports)
-        if told is not None or self._keeps_output:
-            details = self._details(reports, told)
+        decisive = decisive_report(reports)
+        if decisive is not None or self._keeps_output:
+            details = self._details(reports, decisive)
         self._file.append(
             '{"k":"test","p":%d,"id":%s,"n":%d,"at":%.3f,"t":%.6f,"phases":[%s]%s}\n'
             % (
@@ -123,10 +123,10 @@ class Recorder:
             )
         )
 
-    def _details(self, reports: list[Any], told: Any) -> str:
+    def _details(self, reports: list[Any], decisive: Any) -> str:
         record: dict[str, Any] = {}
-        if told is not None:
-            tell(told, record)
+        if decisive is not None:
+            add_outcome(decisive, record)
         text = output(reports)
         if text:
             record["output"] = text

@@ -29,11 +29,11 @@ TARGET = Target(
         pytest.param(3, "", "preload/crashes", Severity.ERROR, "exit code 3", id="os-exit"),
         pytest.param(0, "chatter", "preload/crashes", Severity.ERROR, "exit code 0", id="os-exit-0"),
         pytest.param(
-            0, '\n{"found": true, "error": "RuntimeError: no GPU"}\n', "preload/fails-now", Severity.WARNING, "no GPU",
+            0, '\n{"is_installed": true, "error": "RuntimeError: no GPU"}\n', "preload/fails-now", Severity.WARNING, "no GPU",
             id="raises",
         ),
         pytest.param(
-            0, '\n{"found": false, "error": null}\n', "preload/not-installed", Severity.NOTE, "not installed", id="absent"
+            0, '\n{"is_installed": false, "error": null}\n', "preload/not-installed", Severity.NOTE, "not installed", id="absent"
         ),
     ],
 )  # fmt: skip
@@ -51,6 +51,6 @@ def test_trial_is_judged(
 
 def test_trial_that_went_well_is_no_finding() -> None:
     answer = Answer(
-        exit_code=0, stdout='chatter\n{"found": true, "error": null}\n', stderr="a warning"
+        exit_code=0, stdout='chatter\n{"is_installed": true, "error": null}\n', stderr="a warning"
     )
     assert judge(TARGET, [Preload(module="torch")], answer, 9.0) is None

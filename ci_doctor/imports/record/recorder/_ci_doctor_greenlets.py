@@ -30,13 +30,13 @@ kind: "Any" = None  # the class greenlet.greenlet
 reference: "Any" = None  # weakref.ref: greenlets must not live longer because of us
 first: "dict[int, Any]" = {}  # by thread, the greenlet that has imported first
 complete: "frozenset[str]" = frozenset()  # modules loaded before greenlets can exist
-told: "set[str]" = set()
+recorded: "set[str]" = set()
 
 
 def unjudged(why: str) -> None:
     """Nothing is known of this process, whatever else its trace holds."""
-    if why not in told:
-        told.add(why)
+    if why not in recorded:
+        recorded.add(why)
         record("unjudged", why)
         process.write()
 

@@ -29,7 +29,7 @@ watched: "dict[str, Any]" = {}  # the incomplete modules, by name
 discarded: "dict[int, tuple[str, Any]]" = {}  # by identity: the name, and the object
 missed: "dict[str, set[str]]" = {}  # by module, the names that were read too early
 stars: "dict[str, set[str]]" = {}  # by module, the names that a `from m import *` found
-seen: "set[tuple[int, str, str]]" = set()  # thread, module and attribute of what is recorded
+recorded: "set[tuple[int, str, str]]" = set()  # thread, module and attribute of what is recorded
 when_missed: "list[Any]" = []  # called after each
 
 
@@ -90,8 +90,8 @@ def note(module: "Any", attribute: str, frame: "Any") -> None:
         if is_replaced and not has(name, modules[name], attribute):
             return
         key = thread.number, name, attribute
-        if key not in seen:
-            seen.add(key)
+        if key not in recorded:
+            recorded.add(key)
             missed.setdefault(name, set()).add(attribute)
             event("missing", name, attribute, *place(frame=frame))
         for function in when_missed:

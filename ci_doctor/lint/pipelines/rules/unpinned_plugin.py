@@ -74,11 +74,11 @@ def check(pipeline: PipelineFile, context: PipelineContext) -> Iterator[Violatio
         for places in actions.values():
             yield from _action(pipeline, places, context)
         return
-    seen: set[int] = set()
+    visited: set[int] = set()
     for step in pipeline.commands:
         for name in plugin_names(step.node.get("plugins")):
-            if id(name) not in seen:
-                seen.add(id(name))
+            if id(name) not in visited:
+                visited.add(id(name))
                 yield from _plugin(pipeline, name)
 
 

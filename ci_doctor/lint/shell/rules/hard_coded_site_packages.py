@@ -51,8 +51,8 @@ def check(program: ShellProgram) -> Iterator[Violation]:
     if "-packages" not in program.text:
         return
     lines = set()
-    for found in _PATH.finditer(program.text):
-        node = program.innermost(found.start())
+    for path in _PATH.finditer(program.text):
+        node = program.innermost(path.start())
         if node is None or node.kind is NodeKind.HERE_TEXT or node.word in ("echo", "printf"):
             continue
         if node.kind is NodeKind.TEST or (
@@ -61,13 +61,13 @@ def check(program: ShellProgram) -> Iterator[Violation]:
             continue
         if _makes_it(program, node):
             continue
-        if _is_comment(program.text, found.start()) or node.kind is NodeKind.PROGRAM:
+        if _is_comment(program.text, path.start()) or node.kind is NodeKind.PROGRAM:
             continue
-        line = program.line(found.start())
+        line = program.line(path.start())
         if line not in lines:
             lines.add(line)
             yield violation(
-                program, RULE, node, f"`{found[0]}` exists for one version of Python only"
+                program, RULE, node, f"`{path[0]}` exists for one version of Python only"
             )
 
 

@@ -124,26 +124,26 @@ class Snapshot:
 
     def changes(self) -> "List[Change]":
         """What differs now: the id of the item, a sentence, and how to put it back."""
-        found = self._environ() + self._settings() + self._modules() + self._running()
+        differences = self._environ() + self._settings() + self._modules() + self._running()
         for cell in self.walk.cells:
             try:
-                found += cell.changes()
+                differences += cell.changes()
             except Exception:  # noqa: BLE001 - a container of the project may raise anything
                 continue
-        return found
+        return differences
 
     def _environ(self) -> "List[Change]":
-        found = []
+        differences = []
         for name in sorted(set(self.environ) | set(os.environ)):
             before, after = self.environ.get(name), os.environ.get(name)
             if before == after or name in HIDDEN:
                 continue
             was = _shown(name, before)
             now = _shown(name, after)
-            found.append(
+            differences.append(
                 ("environ:" + name, "%s was %s, is %s" % (name, was, now), self._env(name))
             )
-        return found
+        return differences
 
     def _env(self, name: str) -> "Callable[[], object]":
         def put_back() -> None:
@@ -157,31 +157,31 @@ class Snapshot:
         return put_back
 
     def _settings(self) -> "List[Change]":
-        found: "List[Change]" = []
+        differences: "List[Change]" = []
         for name, (read, write) in _SETTINGS.items():
             before, after = self.settings[name], read()
             if before != after:
                 what = "%s was %s, is %s" % (name, brief(before), brief(after))
-                found.append(("state:" + name, what, functools.partial(write, before)))
+                differences.append(("state:" + name, what, functools.partial(write, before)))
         try:
             cwd = os.getcwd()
         except OSError:
             cwd = "a removed directory"
         if cwd != self.cwd:
             what = "the working directory was %s, is %s" % (self.cwd, cwd)
-            found.append(("directory:cwd", what, lambda: os.chdir(self.cwd)))
-        return found
+            differences.append(("directory:cwd", what, lambda: os.chdir(self.cwd)))
+        return differences
 
     def _modules(self) -> "List[Change]":
-        found: "List[Change]" = []
+        differences: "List[Change]" = []
         for name in sorted(set(self.modules) | set(sys.modules)):
             before, after = self.modules.get(name), sys.modules.get(name)
             is_plain_import = before is None and getattr(after, "__spec__", None) is not None
             if before is after or is_plain_import or name.startswith(OURS):
                 continue
             what = "sys.modules[%r] was replaced" % name
-            found.append(("state:sys.modules." + name, what, self._module(name)))
-        return found
+            differences.append(("state:sys.modules." + name, what, self._module(name)))
+        return differences
 
     def _module(self, name: str) -> "Callable[[], object]":
         def put_back() -> None:
@@ -193,19 +193,19 @@ class Snapshot:
         return put_back
 
     def _running(self) -> "List[Change]":
-        found: "List[Change]" = []
+        differences: "List[Change]" = []
         for thread in threading.enumerate():
             if thread not in self.threads:
                 what = "the thread %s still runs" % thread.name
                 # A thread cannot be ended from outside: another run does not start it at all.
-                found.append(("thread:thread", what, lambda: None))
+                differences.append(("thread:thread", what, lambda: None))
         if _loop()[1] is not self.loop[1]:
             what = "the event loop of the main thread was replaced"
-            found.append(("thread:loop", what, lambda: _set_loop(self.loop)))
+            differences.append(("thread:loop", what, lambda: _set_loop(self.loop)))
         for pid in sorted(processes() - self.processes):
             what = "the process %s still runs" % _command(pid)
-            found.append(("process:" + _command(pid), what, functools.partial(_end, pid)))
-        return found
+            differences.append(("process:" + _command(pid), what, functools.partial(_end, pid)))
+        return differences
 
 
 def _command(pid: int) -> str:
