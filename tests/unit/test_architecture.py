@@ -116,6 +116,7 @@ ACROSS_MODULES = {
     "diagnosis/test_house_rules.py",
     "test_architecture.py",
     "test_docs.py",
+    "test_pages.py",
     "test_statistics_page.py",
     "load/test_hostile_servers.py",
     "render/test_golden.py",

@@ -305,17 +305,3 @@ def test_every_command_stands_in_the_readme() -> None:
     for name, (group, _) in COMMANDS.items():
         if group:
             assert f"ci-doctor {name}" in readme, name
-
-
-def test_links_between_pages_lead_somewhere() -> None:
-    pages = [
-        ROOT / "README.md",
-        ROOT / "CONTRIBUTING.md",
-        *(ROOT / "docs").glob("*.md"),
-        *ROOT.glob("examples/*/README.md"),
-    ]
-    for page in pages:
-        for target in re.findall(
-            r"\]\((?!https?://|#|mailto:)([^)#\s]+)", page.read_text(encoding="utf-8")
-        ):
-            assert (page.parent / target).exists(), f"{page.name} links to {target}"
