@@ -2,6 +2,7 @@
 """Every page of the documentation: its links lead somewhere, its commands exist, its blocks are what they say."""
 
 import ast
+import runpy
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -136,3 +137,10 @@ def test_python_compiles(name: str) -> None:
     for block in blocks(name):
         if block.language == "python":
             compile(block.text, str(block), "exec")
+
+
+def test_every_page_has_a_place_on_the_site() -> None:
+    navigation = runpy.run_path(str(ROOT / "docs" / "site" / "navigation.py"))
+    homeless = navigation["without_place"]([name.removesuffix(".md") for name in PAGES])
+
+    assert homeless == [], "add them to a group in docs/site/navigation.py"

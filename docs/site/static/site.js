@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Makes what the theme leaves to a pointer reachable by keyboard: the two drawers, and boxes that scroll in themselves.
+"use strict";
+
+document.addEventListener("DOMContentLoaded", () => {
+  for (const [name, label] of [["__navigation", "Pages"], ["__toc", "On this page"]]) {
+    drawer(document.getElementById(name), label);
+  }
+  for (const caption of document.querySelectorAll(".sidebar-tree .caption")) {
+    caption.setAttribute("aria-level", "2");
+  }
+  for (const box of document.querySelectorAll("article pre, article .table-wrapper")) {
+    if (box.scrollWidth > box.clientWidth) {
+      box.tabIndex = 0;
+      box.setAttribute("role", "group");
+      box.setAttribute("aria-label", box.matches("pre") ? "Code" : "Table");
+    }
+  }
+});
+
+// `box` is the hidden checkbox by which the theme opens a drawer.
+function drawer(box, name) {
+  if (!box) return;
+  const buttons = [...document.querySelectorAll(`label[for="${box.id}"]:not(.overlay)`)];
+  const say = () => buttons.forEach((each) => each.setAttribute("aria-expanded", String(box.checked)));
+  const open = (isOpen) => { box.checked = isOpen; say(); };
+  for (const button of buttons) {
+    button.tabIndex = 0;
+    button.setAttribute("role", "button");
+    button.setAttribute("aria-label", name);
+    button.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" && event.key !== " ") return;
+      event.preventDefault();
+      open(!box.checked);
+    });
+  }
+  box.addEventListener("change", say);
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || !box.checked) return;
+    open(false);
+    buttons.find((each) => each.checkVisibility())?.focus();
+  });
+  say();
+}
