@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ci_doctor.commands.documented import GENERAL, option
 from ci_doctor.commands.group import Group
 from ci_doctor.commands.listing import COMMANDS
 from ci_doctor.errors import Terminated
@@ -73,9 +74,18 @@ def _print_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool
         ctx.exit()
 
 
-@click.group(cls=Root, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option(
+@click.group(
+    cls=Root,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    examples={
+        "ci-doctor diagnose logs/": "A job failed: name the cause in its logs.",
+        "ci-doctor correctness --baseline 'CMD {port}' --candidate 'CMD2 {port}' --requests prompts.jsonl": "A server was changed: compare its answers with those of the old one.",
+        "ci-doctor run --diagnose -- bash ci/test.sh": "Run a job's command in a prepared environment.",
+    },
+)
+@option(
     "--version",
+    group=GENERAL,
     is_flag=True,
     is_eager=True,
     expose_value=False,
@@ -83,7 +93,7 @@ def _print_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool
     help="Show the version.",
 )
 def root() -> None:
-    """Diagnostics for CI jobs testing LLM serving: prepare, run, explain, report."""
+    """Diagnostics for CI jobs that test LLM serving: prepare, run, explain, report."""
 
 
 def main(argv: Sequence[str]) -> int:

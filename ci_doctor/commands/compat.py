@@ -6,28 +6,44 @@ from pathlib import Path
 
 import click
 
+from ci_doctor.commands.documented import command, option
 from ci_doctor.commands.options import output_options, pass_session
 from ci_doctor.session.session import Session
 
 
-@click.command("compat")
+@command(
+    "compat",
+    examples={
+        "ci-doctor compat . vllm": "Check this checkout against the installed vLLM.",
+        "ci-doctor compat lmcache/ vllm@v0.9.0": "Check a directory against a revision of a clone.",
+        "ci-doctor compat --matrix 'lmcache==0.3.*' 'vllm==0.1[01].*'": "Judge all pairs of published versions.",
+    },
+    exits={
+        0: "no place surely breaks",
+        1: "a call, an import, an attribute or an override breaks",
+        86: "nothing could be judged",
+    },
+)
 @click.argument("caller")
 @click.argument("callees", nargs=-1, required=True, metavar="CALLEE…")
-@click.option(
+@option(
     "--matrix",
+    group="What is compared",
     is_flag=True,
     help="Each argument is a specification such as 'vllm==0.1[89].*', or a local source: judge all pairs "
     "of published versions, in both directions.",
 )
-@click.option(
+@option(
     "--python",
     "python",
+    group="What is compared",
     type=click.Path(path_type=Path, exists=True),
     metavar="PY",
     help="Look for installed packages beside this interpreter. It is not started.",
 )
-@click.option(
+@option(
     "--python-version",
+    group="What is compared",
     metavar="X.Y",
     help="Decide `sys.version_info` guards for this Python. [default: the one that runs ci-doctor]",
 )
@@ -45,8 +61,7 @@ def compat(
 
     Each is a directory, PATH@REVISION, a wheel, an sdist, or the name of an installed package. The
     source is read and nothing of it runs. With --matrix, versions come from the index that pip is
-    configured with. Exit codes: 0 no place surely breaks; 1 a call, an import,
-    an attribute or an override does; 86 nothing could be judged.
+    configured with.
     """
     from ci_doctor.commands.telling.line import LineKind
     from ci_doctor.commands.telling.steps import StepSource

@@ -23,12 +23,23 @@ from ci_doctor.session.session import Session
 Values = dict[str, ConfigValue]
 
 
-@click.group("config", cls=Group)
+@click.group(
+    "config",
+    examples={
+        "ci-doctor config show": "Print every value, and where it came from.",
+    },
+    cls=Group,
+)
 def config() -> None:
     """Show every configuration value and where it came from; print a schema for editors."""
 
 
-@config.command("show")
+@config.command(
+    "show",
+    examples={
+        "ci-doctor config show": "Print every value, and where it came from.",
+    },
+)
 @config_option
 @output_options
 @pass_session
@@ -39,16 +50,19 @@ def show(session: Session, config_path: Path | None) -> int:
     return session.finish(describe(loaded), on_stdout=True)
 
 
-@config.command("schema")
+@config.command(
+    "schema",
+    examples={
+        "ci-doctor config schema > ci-doctor.schema.json": "Write the schema to a file.",
+    },
+)
 @output_options
 @pass_session
 def schema(session: Session) -> int:
     """Print the JSON Schema of ci-doctor.toml, for editors.
 
-    \b
-        ci-doctor config schema > ci-doctor.schema.json
-        sed -i '1i #:schema ./ci-doctor.schema.json' ci-doctor.toml
-    """  # noqa: D301 - a backspace is how click is told to keep a line
+    Name the file in the first line of ci-doctor.toml: `#:schema ./ci-doctor.schema.json`.
+    """
     session.claim()
     written = configuration_schema()
     outcome = Outcome(

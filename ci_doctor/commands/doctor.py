@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ci_doctor.commands import completion_values as values
+from ci_doctor.commands.documented import GENERAL, REPORT, VERDICT, command, option
 from ci_doctor.commands.options import (
     PYTHON_OPTION,
     VENV_OPTION,
@@ -22,52 +23,80 @@ from ci_doctor.session.session import Session
 if TYPE_CHECKING:
     from ci_doctor.checks.context import CheckContext
     from ci_doctor.checks.outcome import DoctorRun
+_CHECKED = "What is checked"
 
 
-@click.command("doctor")
+@command(
+    "doctor",
+    section="doctor",
+    examples={
+        "ci-doctor doctor --for vllm --strict": "Before a job with vLLM: end if something that it needs is missing or unknown.",
+        "ci-doctor doctor gpu disk --all": "Print every check of two areas.",
+    },
+    exits={
+        0: "every check is ok, or warns",
+        1: "an error of the repository: every agent would fail",
+        75: "an error of the environment: another agent may be fit",
+        86: "--strict, and a check that --for needs is unknown; or nothing is known at all",
+    },
+)
 @click.argument("checks", nargs=-1, metavar="[CHECK]...", shell_complete=values.checks)
-@click.option(
+@option(
     "--for",
     "workload",
+    group=_CHECKED,
     type=click.Choice(["vllm", "lmcache", "sglang", "correctness"]),
     help="What the job is going to run.",
 )
-@click.option(
+@option(
     "--strict",
+    group=VERDICT,
     is_flag=True,
     default=None,
     help="End void (86) if a check that --for needs is unknown.",
 )
-@click.option(
+@option(
     "--skip",
+    group=_CHECKED,
     multiple=True,
     metavar="CHECK",
     shell_complete=values.checks,
     help="Leave this check out. Repeatable.",
 )
-@click.option(
+@option(
     "--imports",
     "requested",
+    group=_CHECKED,
     flag_value="imports",
     multiple=True,
     help="Start the entry points of the job, too: up to 60 s.",
 )
-@click.option(
-    "--gpu", "requested", flag_value="gpu", multiple=True, help="Measure the GPUs, too: minutes."
+@option(
+    "--gpu",
+    "requested",
+    group=_CHECKED,
+    flag_value="gpu",
+    multiple=True,
+    help="Measure the GPUs, too: minutes.",
 )
-@click.option(
+@option(
     "--since-green",
+    group=_CHECKED,
     metavar="PATH",
     shell_complete=values.files,
     help="Name what changed since this green run: a snapshot, a report directory, or a directory "
     "of many.",
 )
-@click.option(
-    "--fix", "fixes", is_flag=True, help="Change what is safe and ci-doctor's own, and look again."
+@option(
+    "--fix",
+    "fixes",
+    group=GENERAL,
+    is_flag=True,
+    help="Change what is safe and ci-doctor's own, and look again.",
 )
-@click.option("--dry-run", is_flag=True, help="With --fix: print the changes; make none.")
-@click.option("--all", "show_all", is_flag=True, help="Print the checks that are ok, too.")
-@click.option("--list", "lists", is_flag=True, help="List the checks; run none.")
+@option("--dry-run", group=GENERAL, is_flag=True, help="With --fix: print the changes; make none.")
+@option("--all", "show_all", group=REPORT, is_flag=True, help="Print the checks that are ok, too.")
+@option("--list", "lists", group=GENERAL, is_flag=True, help="List the checks; run none.")
 @VENV_OPTION
 @PYTHON_OPTION
 @config_option
@@ -88,8 +117,7 @@ def doctor(
 ) -> int:
     """Check whether this agent is fit for the job.
 
-    CHECK is the id of a check, an area such as gpu, or a pattern. Exit codes: 75 for an error of the
-    environment, 1 for one of the repository, 86 if --strict and a needed check is unknown.
+    CHECK is the id of a check, an area such as gpu, or a pattern. Without one, all are looked at.
     """
     session.claim()
     if dry_run and not fixes:

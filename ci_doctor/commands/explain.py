@@ -7,12 +7,20 @@ from pathlib import Path
 import click
 
 from ci_doctor.commands import completion_values as values
+from ci_doctor.commands.documented import command
 from ci_doctor.commands.options import config_option, output_options, pass_session
 from ci_doctor.explanation import explain as explanation
 from ci_doctor.session.session import Session
 
 
-@click.command("explain")
+@command(
+    "explain",
+    examples={
+        "ci-doctor explain 75": "Explain an exit code.",
+        "ci-doctor explain version/shallow-clone": "Explain the rule of a finding.",
+        "ci-doctor explain \"cannot import name 'GenerationConfig'\"": "Explain an error message.",
+    },
+)
 @click.argument("word", shell_complete=values.explained_words)
 @config_option
 @output_options

@@ -6,14 +6,24 @@ from typing import ClassVar
 
 import click
 
+from ci_doctor.commands.documented import Documented, DocumentedCommand
 from ci_doctor.commands.forgotten_quotes import quotes_hint
 from ci_doctor.errors import UsageError
 from ci_doctor.model.suggestion import did_you_mean
 from ci_doctor.session.session import Session
 
 
-class Group(click.Group):
-    """As click's, but an unknown command is an error of ours, with a hint."""
+class Group(Documented, click.Group):
+    """As click's, but documented, and an unknown command is an error of ours, with a hint."""
+
+    command_class = DocumentedCommand
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands, each with its whole first sentence."""
+        named = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        rows = [(name, first_sentence(each)) for name, each in named if each is not None]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -28,6 +38,14 @@ class Group(click.Group):
         if is_unknown and not word.startswith("-"):
             raise _unknown(ctx, self, word)
         return super().resolve_command(ctx, args)
+
+
+def first_sentence(shown: click.Command) -> str:
+    """What a command does, as a list of commands says it."""
+    paragraph = (shown.help or "").partition("\n\n")[0]
+    text = " ".join(paragraph.split())
+    sentence, stop, _ = text.partition(". ")
+    return f"{sentence}." if stop else text
 
 
 class PackageGroup(Group):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from ci_doctor.commands import completion_values as values
+from ci_doctor.commands.documented import REPORT, TIME, command, option
 from ci_doctor.commands.environment_record import load_record, record_environment
 from ci_doctor.commands.options import (
     config_option,
@@ -40,50 +41,70 @@ from ci_doctor.system.processes.interruption import Interruption
 if TYPE_CHECKING:
     from ci_doctor.services.outcome import ServiceEvent
     from ci_doctor.services.running import RunningGroup
+_SERVICES = "Services"
+
 
 DEFAULT_DIRECTORY = Path("ci-doctor-report")
 
 
-@click.command("launch", context_settings={"allow_interspersed_args": False})
-@click.option(
+@command(
+    "launch",
+    examples={
+        "ci-doctor launch --service 'vllm=vllm serve MODEL --port {port}' --ready vllm=/health -- pytest tests/serving": "Start a server, test it, stop it.",
+        "ci-doctor launch --dry-run": "Show how the services of ci-doctor.toml would start.",
+    },
+    exits={
+        0: "CLIENT succeeded; every other status of CLIENT is handed on, too",
+        1: "a service died, or was not ready in time",
+        75: "the same, and the cause lies outside the change",
+    },
+    context_settings={"allow_interspersed_args": False},
+)
+@option(
     "--service",
     "services",
+    group=_SERVICES,
     multiple=True,
     metavar="NAME[='CMD']",
     shell_complete=values.services,
     help="Start this service. Repeatable. [default: all]",
 )
-@click.option(
+@option(
     "--ready",
+    group=_SERVICES,
     multiple=True,
     metavar="NAME=PROBE",
     shell_complete=values.services_with_value,
     help="Readiness check of a service. Repeatable.",
 )
-@click.option(
+@option(
     "--needs",
+    group=_SERVICES,
     multiple=True,
     metavar="NAME=OTHER",
     shell_complete=values.services_with_value,
     help="Start NAME when OTHER is ready. Repeatable.",
 )
-@click.option(
+@option(
     "--timeout",
+    group=TIME,
     metavar="S",
     help="Time for all services together to become ready. [default: start_timeout of each]",
 )
-@click.option(
+@option(
     "--events",
+    group=REPORT,
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
     help="Write events to this file, as JSON lines.",
 )
-@click.option(
+@option(
     "--leaks",
+    group=_SERVICES,
     type=click.Choice(["report", "strict", "off"]),
     help="What is made of what services leave behind. [default: leaks of each]",
 )
-@click.option("--follow", is_flag=True, help="Print the services' output on stderr.")
+@option("--follow", group=REPORT, is_flag=True, help="Print the services' output on stderr.")
 @config_option
 @dry_run_option
 @output_options
@@ -106,9 +127,7 @@ def launch(
 ) -> int:
     """Start services, wait until all are ready, run CLIENT under them, stop everything.
 
-    Exits with CLIENT's status, with 1 if a service dies or is not ready in time, and with 75 if the
-    cause lies outside the change. Without CLIENT the services run until a signal arrives or one of
-    them dies.
+    Without CLIENT the services run until a signal arrives or one of them dies.
     """
     # First of all: a file opened later takes the number of a closed stream, and the client gets it.
     open_closed_streams()

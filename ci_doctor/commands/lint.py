@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ci_doctor.commands import completion_values as values
+from ci_doctor.commands.documented import GENERAL, REPORT, command, option
 from ci_doctor.commands.options import config_option, output_options, pass_session
 from ci_doctor.errors import UsageError
 from ci_doctor.session.printing import say
@@ -19,33 +20,55 @@ if TYPE_CHECKING:
     from ci_doctor.model.outcome import Outcome
 
 
-@click.command("lint")
+@command(
+    "lint",
+    section="lint",
+    examples={
+        "ci-doctor lint": "Read the whole repository.",
+        "ci-doctor lint ci/run.sh .buildkite --since main": "Report only what changed since main.",
+    },
+    exits={
+        0: "no finding of severity error",
+        1: "a finding of severity error",
+        86: "there was nothing to read",
+    },
+)
 @click.argument("paths", nargs=-1, metavar="[PATH]...", shell_complete=values.files)
-@click.option(
+@option(
     "--since",
+    group="What is reported",
     metavar="REF",
     help="Report only what lines changed since this commit or branch have to do with.",
 )
-@click.option(
-    "--fix", "fixes", is_flag=True, help="Mend what is safe, shown as a diff, and look again."
+@option(
+    "--fix",
+    "fixes",
+    group=GENERAL,
+    is_flag=True,
+    help="Mend what is safe, shown as a diff, and look again.",
 )
-@click.option("--dry-run", is_flag=True, help="With --fix: print the diff; change nothing.")
-@click.option(
+@option(
+    "--dry-run", group=GENERAL, is_flag=True, help="With --fix: print the diff; change nothing."
+)
+@option(
     "--baseline",
+    group="What is reported",
     metavar="FILE",
     shell_complete=values.files,
     help="Leave out the violations that this file lists. [default: that of [lint]]",
 )
-@click.option(
+@option(
     "--write-baseline",
+    group="What is reported",
     metavar="FILE",
     shell_complete=values.files,
     help="List all present violations in this file; report none.",
 )
-@click.option("--sarif", is_flag=True, help="Print SARIF 2.1.0 on stdout.")
-@click.option(
+@option("--sarif", group=REPORT, is_flag=True, help="Print SARIF 2.1.0 on stdout.")
+@option(
     "--format",
     "form",
+    group=REPORT,
     type=click.Choice(["text", "github"]),
     default="text",
     help="github: print annotations, `::error file=…`. [default: text, and annotations too on GitHub]",
@@ -69,8 +92,7 @@ def lint(
 ) -> int:
     """Name what in scripts, pipelines and gates will break a job, without running any.
 
-    PATH is a file or a directory; without one it is the whole repository. Exit codes: 1 for a
-    finding of severity error, 86 if there was nothing to read.
+    PATH is a file or a directory; without one it is the whole repository.
     """
     _check(fixes=fixes, dry_run=dry_run, since=since, write_baseline=write_baseline)
     _choose_form(session, sarif=sarif, form=form)

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from ci_doctor.commands import completion_values as values
+from ci_doctor.commands.documented import GENERAL, INTERPRETERS, REPORT, command, option
 from ci_doctor.session.session import Session
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -18,9 +19,10 @@ pass_session = click.make_pass_decorator(Session)
 
 def output_options(function: F) -> F:
     """`--json`, `--report-dir`, `--junit`: every command has them; the session keeps what they say."""
-    for option in (
-        click.option(
+    for each in (
+        option(
             "--junit",
+            group=REPORT,
             type=click.Choice(["verdict", "requests"]),
             expose_value=False,
             is_eager=True,
@@ -28,8 +30,9 @@ def output_options(function: F) -> F:
             help="What is a test case in junit.xml: the verdict alone, or each request (service, "
             "pin, test). [default: verdict; requests for `pytest`]",
         ),
-        click.option(
+        option(
             "--report-dir",
+            group=REPORT,
             type=click.Path(file_okay=False),
             expose_value=False,
             is_eager=True,
@@ -37,8 +40,9 @@ def output_options(function: F) -> F:
             help="Write report.json, report.md and junit.xml to this directory. "
             "[default: a folder in $CI_DOCTOR_REPORT_DIR, if that is set]",
         ),
-        click.option(
+        option(
             "--json",
+            group=REPORT,
             is_flag=True,
             expose_value=False,
             is_eager=True,
@@ -46,7 +50,7 @@ def output_options(function: F) -> F:
             help="Print the report as JSON on stdout; all other output goes to stderr.",
         ),
     ):
-        function = option(function)
+        function = each(function)
     return function
 
 
@@ -73,7 +77,7 @@ def _session(context: click.Context) -> Session:
     return session
 
 
-@click.command("output")
+@command("output")
 @output_options
 def _output() -> None:
     """The options of output alone."""
@@ -96,9 +100,10 @@ def read_output_options(session: Session) -> None:
 
 def config_option(function: F) -> F:
     """`--config`."""
-    return click.option(
+    return option(
         "--config",
         "config_path",
+        group=GENERAL,
         type=click.Path(path_type=Path, dir_okay=False),
         help="Configuration file. [default: ci-doctor.toml or pyproject.toml, here or above]",
     )(function)
@@ -106,58 +111,65 @@ def config_option(function: F) -> F:
 
 def dry_run_option(function: F) -> F:
     """`--dry-run`."""
-    return click.option(
-        "--dry-run", is_flag=True, help="Print the planned actions; change nothing."
+    return option(
+        "--dry-run", group=GENERAL, is_flag=True, help="Print the planned actions; change nothing."
     )(function)
 
 
-VENV_OPTION = click.option(
+VENV_OPTION = option(
     "--venv",
     "venvs",
+    group=INTERPRETERS,
     multiple=True,
     metavar="DIR",
     shell_complete=values.directories,
     help="Target virtual environment. Repeatable.",
 )
-PYTHON_OPTION = click.option(
+PYTHON_OPTION = option(
     "--python",
     "pythons",
+    group=INTERPRETERS,
     multiple=True,
     metavar="PY",
     shell_complete=values.interpreters,
     help="Target interpreter. Repeatable.",
 )
 _ENVIRONMENT_OPTIONS = (
-    click.option(
+    option(
         "--allow-fallback",
+        group="Version pins",
         is_flag=True,
         default=None,
         help="Pin even if a shallow clone hides the real version.",
     ),
-    click.option(
+    option(
         "--verify",
+        group="Version pins",
         type=click.Choice(["auto", "always", "never"]),
         help="Prove pins by building the metadata: where that is cheap, always (installs the "
         "build requirements), or never. [default: auto]",
     ),
-    click.option(
+    option(
         "--preload",
+        group="What is prepared",
         multiple=True,
         metavar="RULE",
         shell_complete=values.presets,
         help="Import a module before a trigger: TRIGGER=MODULE[:ATTR,ATTR], or the name of "
         "a preset (vllm). Installs a shim; with `run` it applies to CMD alone. Repeatable.",
     ),
-    click.option(
+    option(
         "--determinism",
+        group="What is prepared",
         type=click.Choice(["off", "default", "strict"]),
         help="Determinism profile. [default: default]",
     ),
     VENV_OPTION,
     PYTHON_OPTION,
-    click.option(
+    option(
         "--project",
         "projects",
+        group="Version pins",
         multiple=True,
         metavar="DIR",
         shell_complete=values.directories,
@@ -168,6 +180,6 @@ _ENVIRONMENT_OPTIONS = (
 
 def environment_options(function: F) -> F:
     """What `setup-env` and `run` prepare."""
-    for option in _ENVIRONMENT_OPTIONS:
-        function = option(function)
+    for each in _ENVIRONMENT_OPTIONS:
+        function = each(function)
     return function

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ci_doctor.commands import completion_values as values
+from ci_doctor.commands.documented import INTERPRETERS, TIME, VERDICT, command, option
 from ci_doctor.commands.options import config_option, output_options, pass_session
 from ci_doctor.commands.separator import check_separator
 from ci_doctor.errors import UsageError
@@ -17,54 +18,79 @@ if TYPE_CHECKING:
     from ci_doctor.config.loading import Config
     from ci_doctor.pytest_runs.past import PastReader
     from ci_doctor.pytest_runs.request import PytestRequest
+_RUNS = "Runs"
 
 
-@click.command("pytest", context_settings={"allow_interspersed_args": False})
-@click.option(
+@command(
+    "pytest",
+    examples={
+        "ci-doctor pytest -- tests -x": "Run tests, and run a test that fails again in a new process.",
+        "ci-doctor pytest --baseline origin/main --explain-flaky -- tests/serving": "Tell regressions from old failures, and find out why a test is flaky.",
+    },
+    exits={
+        0: "pass or flaky",
+        1: "a test failed",
+        7: "flaky, with --fail-on-flaky",
+        75: "each failure has a cause outside the change",
+        86: "results are missing",
+    },
+    context_settings={"allow_interspersed_args": False},
+)
+@option(
     "--reruns",
+    group=_RUNS,
     type=click.IntRange(min=0),
     default=2,
     show_default=True,
     help="How often a test that fails is run again, until it passes.",
 )
-@click.option(
+@option(
     "--rerun-in",
+    group=_RUNS,
     type=click.Choice(["fresh", "process"]),
     default="fresh",
     show_default=True,
     help="Rerun it alone in a new process, or in the same one by pytest-rerunfailures.",
 )
-@click.option("--fail-on-flaky", is_flag=True, help="End with 7 if a test is flaky.")
-@click.option(
-    "--explain-flaky", is_flag=True, help="Find out why a failed test is flaky, by further runs."
+@option("--fail-on-flaky", group=VERDICT, is_flag=True, help="End with 7 if a test is flaky.")
+@option(
+    "--explain-flaky",
+    group="Why a test is flaky",
+    is_flag=True,
+    help="Find out why a failed test is flaky, by further runs.",
 )
-@click.option(
+@option(
     "--explain-budget",
+    group="Why a test is flaky",
     metavar="S",
     default="120s",
     show_default=True,
     help="The time for these runs, for all tests together.",
 )
-@click.option(
+@option(
     "--timeout",
+    group=TIME,
     metavar="S",
     help="End a test that runs longer, and a file that loads longer (60 s at least), also in C code. "
     "[default: none]",
 )
-@click.option(
+@option(
     "--baseline",
+    group=_RUNS,
     metavar="REF",
     help="Run failed tests at the merge base with REF, too: what passes there is a regression.",
 )
-@click.option(
+@option(
     "--new-tests",
+    group=_RUNS,
     type=click.IntRange(min=1),
     default=1,
     metavar="N",
     help="Run tests that --baseline or the history does not have N times. [default: 1]",
 )
-@click.option(
+@option(
     "--python",
+    group=INTERPRETERS,
     metavar="PY",
     shell_complete=values.interpreters,
     help="The interpreter of the tests. [default: $VIRTUAL_ENV, python on PATH]",
@@ -98,8 +124,7 @@ def pytest(
     """Run the repository's own pytest, keep every attempt of each test, and judge.
 
     A test that fails is run again in a new process, alone. If it passes there, the tests before it
-    run once more in their order. Exit codes: 0 pass or flaky, 1 a test failed, 7 flaky under
-    --fail-on-flaky, 75 each failure has a cause outside the change, 86 results are missing.
+    run once more in their order.
     """
     check_separator(session.invocation, args)
     # Readers of JUnit expect a suite's tests.

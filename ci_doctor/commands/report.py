@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from ci_doctor.commands.documented import REPORT, command, option
 from ci_doctor.commands.options import output_options, pass_session
 from ci_doctor.errors import UsageError
 from ci_doctor.model.exit_code import ExitCode
@@ -16,18 +17,26 @@ from ci_doctor.session.session import Session
 from ci_doctor.session.written import publish_all, read_reports
 
 
-@click.command("report")
+@command(
+    "report",
+    examples={
+        "ci-doctor report ci-doctor-report": "Print a report again.",
+        "ci-doctor report reports --format markdown": "Print all reports below a directory as Markdown.",
+    },
+)
 @click.argument("directories", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option(
+@option(
     "--format",
     "form",
+    group=REPORT,
     type=click.Choice([each.name for each in RENDERERS]),
     default="text",
     show_default=True,
     help="The form to print.",
 )
-@click.option(
+@option(
     "--publish",
+    group="Buildkite",
     is_flag=True,
     help="On Buildkite: annotate the build, upload the files, set the meta-data.",
 )

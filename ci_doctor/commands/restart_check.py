@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from ci_doctor.commands import completion_values as values
+from ci_doctor.commands.documented import TIME, command, option
 from ci_doctor.commands.environment_record import load_record, record_environment
 from ci_doctor.commands.options import (
     config_option,
@@ -33,53 +34,94 @@ from ci_doctor.session.session import Session
 from ci_doctor.session.warm_up import WarmUp
 from ci_doctor.system.processes.interruption import Interruption
 
+_OUTAGE = "The outage"
+_PROMISES = "Promises"
+
+
 DEFAULT_DIRECTORY = Path("ci-doctor-report")
 
 
-@click.command("restart-check")
-@click.option(
+@command(
+    "restart-check",
+    section="restart-check",
+    examples={
+        "ci-doctor restart-check --requests prompts.jsonl": "Kill the answering service of ci-doctor.toml under load.",
+        "ci-doctor restart-check --kill cache --signal SIGTERM --same-outputs --requests prompts.jsonl": "Kill another service, and require the same answers afterwards.",
+    },
+    exits={
+        0: "every promise is kept",
+        1: "a promise is broken",
+        75: "infra: the cause lies outside the change",
+        86: "nothing is proven",
+    },
+)
+@option(
     "--kill",
+    group=_OUTAGE,
     metavar="NAME",
     shell_complete=values.services,
     help="The service to kill. [default: the answering one]",
 )
-@click.option(
+@option(
     "--signal",
+    group=_OUTAGE,
     metavar="NAME",
     shell_complete=values.signals,
     help="The signal for the kill. [default: SIGKILL]",
 )
-@click.option(
-    "--at", type=float, metavar="F", help="Kill after this fraction of the load. [default: 0.5]"
+@option(
+    "--at",
+    group=_OUTAGE,
+    type=float,
+    metavar="F",
+    help="Kill after this fraction of the load. [default: 0.5]",
 )
-@click.option("--outage", metavar="S", help="Time from its end to its relaunch. [default: 5s]")
-@click.option(
-    "--requests", metavar="FILE", shell_complete=values.files, help="JSONL, one request a line."
+@option(
+    "--outage", group=_OUTAGE, metavar="S", help="Time from its end to its relaunch. [default: 5s]"
 )
-@click.option(
-    "--concurrency", type=click.IntRange(min=1), help="Requests in flight at once. [default: 40]"
+@option(
+    "--requests",
+    group="Client load",
+    metavar="FILE",
+    shell_complete=values.files,
+    help="JSONL, one request a line.",
 )
-@click.option(
-    "--request-timeout", metavar="S", help="A longer request counts as hung. [default: 30s]"
+@option(
+    "--concurrency",
+    group="Client load",
+    type=click.IntRange(min=1),
+    help="Requests in flight at once. [default: 40]",
 )
-@click.option(
+@option(
+    "--request-timeout",
+    group=TIME,
+    metavar="S",
+    help="A longer request counts as hung. [default: 30s]",
+)
+@option(
     "--recovery-timeout",
+    group=TIME,
     metavar="S",
     help="Time to recover after the relaunch. [default: 120s]",
 )
-@click.option(
+@option(
     "--throughput",
+    group=_PROMISES,
     type=float,
     metavar="R",
     help="Lowest accepted ratio of after to before; 0: any. [default: 0.8]",
 )
-@click.option(
+@option(
     "--same-outputs/--no-same-outputs",
+    group=_PROMISES,
     default=None,
     help="Require the baseline's answers, byte for byte.",
 )
-@click.option(
-    "--budget", metavar="S", help="Wall clock for the whole run, report included. [default: 25m]"
+@option(
+    "--budget",
+    group=TIME,
+    metavar="S",
+    help="Wall clock for the whole run, report included. [default: 25m]",
 )
 @config_option
 @dry_run_option
@@ -96,8 +138,7 @@ def restart_check(
     """Kill a service under load, start it again, and check its promises to clients.
 
     No request may hang. The port, the processes and the memory must be released. The service must
-    be ready again in time, and answer as fast as before. Exit codes: 0 pass, 1 a promise is broken,
-    75 infra, 86 nothing is proven.
+    be ready again in time, and answer as fast as before.
     """
     if dry_run:
         plan = _prepare(session, load_config(config_path, Path.cwd()), flags)

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from ci_doctor.commands import completion_values as values
+from ci_doctor.commands.documented import command, option
 from ci_doctor.commands.environment_settings import read_job_settings
 from ci_doctor.commands.options import (
     config_option,
@@ -31,22 +32,42 @@ from ci_doctor.model.parse_size import parse_size
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.session.session import Session
 
+_CAUSE = "If CMD fails"
 
-@click.command("run", context_settings={"allow_interspersed_args": False})
+
+@command(
+    "run",
+    section="setup-env",
+    examples={
+        "ci-doctor run -- pytest tests/serving": "Run a command in a prepared environment.",
+        "ci-doctor run --diagnose --preload vllm -- bash ci/serving.sh": "Name the cause if the command fails.",
+    },
+    exits={
+        0: "CMD succeeded; every other status of CMD is handed on, too",
+        1: "the environment cannot be prepared as asked: CMD is not run",
+        75: "--exit-code-by-class: CMD ended by a cause outside the change that another run cures",
+        126: "CMD cannot be run",
+        127: "CMD does not exist",
+    },
+    context_settings={"allow_interspersed_args": False},
+)
 @environment_options
-@click.option(
+@option(
     "--diagnose",
+    group=_CAUSE,
     is_flag=True,
     help="Stay beside CMD and keep its output; if it fails, name the cause on stderr.",
 )
-@click.option(
+@option(
     "--exit-code-by-class",
     "by_class",
+    group=_CAUSE,
     is_flag=True,
     help="With --diagnose: end with 75 if CMD ended by a cause outside the change that another run cures.",
 )
-@click.option(
+@option(
     "--log-limit",
+    group=_CAUSE,
     default="64MiB",
     show_default=True,
     metavar="SIZE",

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from ci_doctor.commands import exports_output
+from ci_doctor.commands.documented import command, option
 from ci_doctor.commands.environment_settings import read_job_settings
 from ci_doctor.commands.failing_statement import print_failing_statement
 from ci_doctor.commands.options import (
@@ -28,18 +29,28 @@ from ci_doctor.system.files.atomic import write_atomically
 EXPORTED = "ci_doctor.exported"
 
 
-@click.command("setup-env")
+@command(
+    "setup-env",
+    section="setup-env",
+    examples={
+        'exports=$(ci-doctor setup-env) && case $exports in\n  *CI_DOCTOR_PREPARED=*) eval "$exports" ;; *) false ;; esac || exit': "In a job: prepare, or end the job, with or without `set -e`.",
+        "ci-doctor setup-env --determinism strict --dry-run": "Show what would be set and changed.",
+    },
+    exits={0: "prepared", 1: "the environment cannot be prepared as asked: nothing is exported"},
+)
 @environment_options
-@click.option(
+@option(
     "--format",
     "style",
+    group="Exports",
     type=click.Choice([str(item) for item in ExportFormat]),
     default="shell",
     show_default=True,
     help="Format of the exports.",
 )
-@click.option(
+@option(
     "--output",
+    group="Exports",
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write the exports to this file instead of stdout.",
 )
@@ -59,16 +70,10 @@ def setup_env(
 ) -> int:
     """Prepare a job's environment and print what to export.
 
-    In a job:
-
-    \b
-        exports=$(ci-doctor setup-env) && case $exports in
-          *CI_DOCTOR_PREPARED=*) eval "$exports" ;; *) false ;; esac || exit
-
-    This ends the shell on any error, with or without `set -e`, also if Python cannot start. On
-    an error of its own ci-doctor prints only a failing statement, or writes it to the file of
-    --output.
-    """  # noqa: D301 - a backspace is how click is told to keep a line
+    Pins versions, sets determinism variables and installs preload shims. On an error of its own
+    ci-doctor prints only a failing statement, or writes it to the file of --output. The first
+    example ends the shell on any error, also if Python cannot start.
+    """
     session.claim()
     settings, prepared = read_job_settings(session, config_path, os.environ, flags)
     preparation = _prepare(settings, dry_run=dry_run).for_job(prepared)

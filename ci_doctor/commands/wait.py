@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from ci_doctor.commands.documented import command, option
 from ci_doctor.commands.environment_record import load_record, record_environment
 from ci_doctor.commands.options import config_option, output_options, pass_session
 from ci_doctor.commands.telling.teller import Teller
@@ -30,30 +31,51 @@ _PROBES = (
 )
 
 
-@click.command("wait")
-@click.option("--pid", type=int, metavar="PID", help="The process to watch.")
-@click.option(
+@command(
+    "wait",
+    examples={
+        "ci-doctor wait --pid $! --ready http://127.0.0.1:8000/health": "Behind `server &` in a script: wait until it is ready, or dead.",
+        "ci-doctor wait --pidfile server.pid --ready tcp://127.0.0.1:8000 --log server.log --timeout 400s": "Print the log if the server dies.",
+    },
+    exits={
+        0: "ready",
+        1: "died, or not ready in time",
+        75: "the cause lies outside the change: another process has the port, or the disk is full",
+    },
+)
+@option("--pid", group="The process", type=int, metavar="PID", help="The process to watch.")
+@option(
     "--pidfile",
+    group="The process",
     type=click.Path(path_type=Path),
     metavar="F",
     help="File with the pid; may be written later.",
 )
-@click.option("--ready", metavar="PROBE", required=True, help=f"Readiness check: {_PROBES}.")
-@click.option(
+@option(
+    "--ready",
+    group="Readiness",
+    metavar="PROBE",
+    required=True,
+    help=f"Readiness check: {_PROBES}.",
+)
+@option(
     "--log",
+    group="The process",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
     help="Log of the process; printed if it dies.",
 )
-@click.option(
+@option(
     "--timeout",
+    group="Readiness",
     default="600s",
     show_default=True,
     metavar="S",
     help="How long to wait; 0 checks once.",
 )
-@click.option(
+@option(
     "--descendants",
+    group="The process",
     type=click.Choice(["signal", "exit", "ignore"]),
     default="signal",
     show_default=True,
@@ -76,10 +98,8 @@ def wait(
 ) -> int:
     """Wait until a running process is ready or dead.
 
-    For scripts starting their servers themselves. Reports the end of any process at once, also of a
-    zombie and of another parent's child. Starts and kills nothing. Exit codes: 0 ready, 1 died or
-    not ready in time, 75 if the cause lies outside the change (another process has the port, the
-    disk is full).
+    For scripts that start their servers themselves. Reports the end of any process at once, also of
+    a zombie and of another parent's child. Starts and kills nothing.
     """
     session.claim()
     loaded = load_config(config_path, Path.cwd())

@@ -11,6 +11,12 @@ class _BuildGroup(PackageGroup):
     names = ("merge", "publish", "upload")
 
 
-@click.group("build", cls=_BuildGroup)
+@click.group(
+    "build",
+    examples={
+        "ci-doctor build merge --current": "In a Buildkite job: merge the reports of this build.",
+    },
+    cls=_BuildGroup,
+)
 def build() -> None:
     """Merge the reports of a build's jobs, publish them, or upload their results."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ci_doctor.commands import completion_values as values
+from ci_doctor.commands.documented import option
 from ci_doctor.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ paths_argument = click.argument(
     type=click.Path(path_type=Path),
     shell_complete=values.files,
 )
-expect_option = click.option(
+expect_option = option(
     "--expect",
     multiple=True,
     metavar="STEP",

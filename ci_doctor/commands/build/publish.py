@@ -5,9 +5,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from ci_doctor.commands.build.options import expect_option, merged_build, paths_argument
+from ci_doctor.commands.documented import command, option
 from ci_doctor.commands.options import config_option, output_options, pass_session
 from ci_doctor.session.printing import say
 from ci_doctor.session.session import Session
@@ -18,10 +17,23 @@ if TYPE_CHECKING:
     from ci_doctor.session.exit_policy import ExitPolicy
 
 
-@click.command("publish")
+@command(
+    "publish",
+    examples={
+        "ci-doctor build publish": "In the last step of a build: publish its annotation, page and meta-data.",
+        "ci-doctor build publish --exit-code --expect 'correctness-*'": "Let the verdict of the build decide, and require reports.",
+    },
+    exits={
+        0: "published; with --exit-code the worst verdict is pass or flaky",
+        1: "--exit-code: the worst verdict is regression or failed",
+        75: "--exit-code: the worst verdict is infra",
+        85: "--exit-code: the worst verdict is nondeterministic",
+        86: "--exit-code: the worst verdict is inconclusive or void, or a report is missing",
+    },
+)
 @paths_argument
 @expect_option
-@click.option(
+@option(
     "--exit-code",
     is_flag=True,
     help="End with the exit code of the build's verdict. [default: 0 whatever it is]",

@@ -5,9 +5,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from ci_doctor.commands.build.options import merged_build, paths_argument, require_one_source
+from ci_doctor.commands.documented import command, option
 from ci_doctor.commands.options import output_options, pass_session
 from ci_doctor.errors import UsageError
 from ci_doctor.session.printing import say
@@ -24,11 +23,16 @@ _UNAUTHORIZED = (
 )
 
 
-@click.command("upload")
+@command(
+    "upload",
+    examples={
+        "ci-doctor build upload --current --test-engine --suite serving": "In a Buildkite job: upload the results of this build.",
+    },
+)
 @paths_argument
-@click.option("--current", is_flag=True, help="Upload the results of the build of this job.")
-@click.option("--test-engine", is_flag=True, help="Upload to Buildkite Test Engine.")
-@click.option(
+@option("--current", is_flag=True, help="Upload the results of the build of this job.")
+@option("--test-engine", is_flag=True, help="Upload to Buildkite Test Engine.")
+@option(
     "--suite",
     metavar="SLUG",
     help="The suite, for a token by OpenID Connect. Without it, $BUILDKITE_ANALYTICS_TOKEN counts.",

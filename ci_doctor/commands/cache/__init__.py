@@ -11,6 +11,12 @@ class _CacheGroup(PackageGroup):
     names = ("restore", "save", "status", "verify", "explain", "gc", "keygen")
 
 
-@click.group("cache", cls=_CacheGroup)
+@click.group(
+    "cache",
+    examples={
+        "ci-doctor cache status": "Show where the caches lie.",
+    },
+    cls=_CacheGroup,
+)
 def cache() -> None:
     """Move JIT caches between jobs, and prove whether that has paid."""

@@ -4,19 +4,24 @@
 import os
 from pathlib import Path
 
-import click
-
 from ci_doctor.commands.cache.options import (
     SIGNERS_OPTION,
     TRUST_OPTION,
     cache_options,
     store_options,
 )
+from ci_doctor.commands.documented import command
 from ci_doctor.commands.options import pass_session
 from ci_doctor.session.session import Session
 
 
-@click.command("explain")
+@command(
+    "explain",
+    section="cache",
+    examples={
+        "ci-doctor cache explain --store /mnt/caches --family triton": "Show why a saved cache is not valid here.",
+    },
+)
 @store_options
 @TRUST_OPTION
 @SIGNERS_OPTION

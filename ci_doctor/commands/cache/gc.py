@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from ci_doctor.commands.cache.options import store_options
+from ci_doctor.commands.documented import command, option
 from ci_doctor.commands.options import (
     config_option,
     dry_run_option,
@@ -15,13 +16,25 @@ from ci_doctor.commands.options import (
 from ci_doctor.session.session import Session
 
 
-@click.command("gc")
-@click.option(
+@command(
+    "gc",
+    section="cache",
+    examples={
+        "ci-doctor cache gc --store /mnt/caches --older-than 14d --dry-run": "Show what would be removed.",
+    },
+)
+@option(
     "--keep",
+    group="What is kept",
     type=click.IntRange(min=1),
     help="How many saved caches of each family and identity stay. [default: 3]",
 )
-@click.option("--older-than", metavar="TIME", help="Remove what is older. [default: 30d]")
+@option(
+    "--older-than",
+    group="What is kept",
+    metavar="TIME",
+    help="Remove what is older. [default: 30d]",
+)
 @dry_run_option
 @store_options
 @config_option

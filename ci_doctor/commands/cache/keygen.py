@@ -5,13 +5,19 @@ from pathlib import Path
 
 import click
 
+from ci_doctor.commands.documented import command, option
 from ci_doctor.commands.options import output_options, pass_session
 from ci_doctor.session.session import Session
 
 
-@click.command("keygen")
+@command(
+    "keygen",
+    examples={
+        "ci-doctor cache keygen signing-key": "Make signing-key and signing-key.pub.",
+    },
+)
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
-@click.option(
+@option(
     "--principal",
     default="ci-doctor-cache",
     help="The name in the allowed signers. [default: ci-doctor-cache]",

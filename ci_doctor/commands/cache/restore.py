@@ -4,19 +4,32 @@
 import os
 from pathlib import Path
 
-import click
-
 from ci_doctor.commands.cache.options import (
     SIGNERS_OPTION,
     TRUST_OPTION,
     cache_options,
     store_options,
 )
+from ci_doctor.commands.documented import command
 from ci_doctor.commands.options import pass_session
 from ci_doctor.session.session import Session
 
 
-@click.command("restore")
+@command(
+    "restore",
+    section="cache",
+    examples={
+        "ci-doctor cache restore --store s3://ci-caches/jit --trust signed --allowed-signers ci/signers": "Before the job's command: restore what an allowed signer saved.",
+        "ci-doctor cache restore --store /mnt/caches --family triton": "Restore one kind of cache from a directory.",
+    },
+    exits={
+        0: "restored, or a warning",
+        1: "--strict: a cache is refused, such as one without an accepted signature",
+        2: "--strict: the extra `cache` is not installed",
+        75: "--strict: a problem with the store",
+        86: "--strict: nothing was restored",
+    },
+)
 @store_options
 @TRUST_OPTION
 @SIGNERS_OPTION

@@ -5,14 +5,14 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from ci_doctor.commands.cache.options import (
     LOG_OPTION,
     SIGNERS_OPTION,
+    TRUST,
     cache_options,
     store_options,
 )
+from ci_doctor.commands.documented import command, option
 from ci_doctor.commands.options import pass_session
 from ci_doctor.session.session import Session
 
@@ -22,10 +22,22 @@ if TYPE_CHECKING:
     from ci_doctor.store.errors import StoreError
 
 
-@click.command("save")
+@command(
+    "save",
+    section="cache",
+    examples={
+        "ci-doctor cache save --store s3://ci-caches/jit --key signing-key": "After the job's command: save, with a signature.",
+    },
+    exits={
+        0: "saved, or a warning",
+        2: "--strict: the extra `cache` is not installed",
+        75: "--strict: a problem with the store",
+    },
+)
 @store_options
-@click.option(
+@option(
     "--key",
+    group=TRUST,
     metavar="FILE",
     help="The private key to sign with, for jobs of the default branch alone.",
 )

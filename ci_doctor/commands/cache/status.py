@@ -4,19 +4,24 @@
 import os
 from pathlib import Path
 
-import click
-
 from ci_doctor.commands.cache.options import (
     SIGNERS_OPTION,
     TRUST_OPTION,
     cache_options,
     store_options,
 )
+from ci_doctor.commands.documented import command
 from ci_doctor.commands.options import pass_session
 from ci_doctor.session.session import Session
 
 
-@click.command("status")
+@command(
+    "status",
+    section="cache",
+    examples={
+        "ci-doctor cache status --store /mnt/caches": "Show the caches, and what a restore would do.",
+    },
+)
 @store_options
 @TRUST_OPTION
 @SIGNERS_OPTION

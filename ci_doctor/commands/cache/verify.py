@@ -5,15 +5,15 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from ci_doctor.commands.cache.options import (
+    CACHES,
     LOG_OPTION,
     SIGNERS_OPTION,
     TRUST_OPTION,
     cache_options,
     store_options,
 )
+from ci_doctor.commands.documented import command, option
 from ci_doctor.commands.options import pass_session
 from ci_doctor.session.session import Session
 
@@ -23,9 +23,22 @@ if TYPE_CHECKING:
     from ci_doctor.model.facts.cache import VerifyCacheFacts
 
 
-@click.command("verify")
-@click.option(
+@command(
+    "verify",
+    section="cache",
+    examples={
+        "ci-doctor cache verify --effect --log server.log": "Say whether the restored caches have paid.",
+        "ci-doctor cache verify --store /mnt/caches": "Read a store against its digests.",
+    },
+    exits={
+        0: "intact, or with --effect whatever it is without --strict",
+        1: "the store is damaged; --effect --strict: a restored cache is inert",
+        86: "nothing was restored or saved; --effect --strict: there is no proof",
+    },
+)
+@option(
     "--effect",
+    group=CACHES,
     is_flag=True,
     help="Say whether what was restored has paid: paid, partly or inert. Run it after the job's "
     "command, and before `cache save`.",

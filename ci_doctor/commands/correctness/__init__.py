@@ -21,7 +21,24 @@ class _Below(PackageGroup):
     names = ("replay", "compare", "archive")
 
 
-@click.group("correctness", cls=_Below, invoke_without_command=True)
+@click.group(
+    "correctness",
+    section="correctness",
+    examples={
+        "ci-doctor correctness --baseline 'vllm serve MODEL --port {port}' --candidate 'vllm serve MODEL --port {port} --enable-prefix-caching' --requests prompts.jsonl": "Compare two servers without a configuration file.",
+        "ci-doctor correctness --retries 3 --budget 25m --report-dir report": "The same with the servers of ci-doctor.toml, within 25 minutes.",
+    },
+    exits={
+        0: "pass or flaky",
+        1: "regression",
+        7: "flaky, with --fail-on-flaky",
+        75: "infra: another run may help",
+        85: "nondeterministic",
+        86: "undecided, or no evidence",
+    },
+    cls=_Below,
+    invoke_without_command=True,
+)
 @experiment_options
 @config_option
 @dry_run_option
@@ -33,8 +50,7 @@ def correctness(context: click.Context, session: Session, /, **options: Any) -> 
 
     If the first two starts give the same answers, byte for byte, the result is a pass. If not, both
     servers are started again. An exact test over the starts then separates a regression from a
-    flaky environment. Exit codes: 0 pass or flaky, 1 regression, 75 infra, 85 nondeterministic, 86
-    undecided.
+    flaky environment.
     """
     if context.invoked_subcommand:
         return 0

@@ -7,12 +7,13 @@ from pathlib import Path
 import click
 
 from ci_doctor.commands import completion_values as values
+from ci_doctor.commands.documented import option
 from ci_doctor.commands.group import Group
 from ci_doctor.commands.options import config_option, output_options, pass_session
 from ci_doctor.errors import UsageError
 from ci_doctor.session.session import Session
 
-_archive_option = click.option(
+_archive_option = option(
     "--archive",
     "directory",
     metavar="DIR|URL",
@@ -21,12 +22,23 @@ _archive_option = click.option(
 )
 
 
-@click.group("archive", cls=Group)
+@click.group(
+    "archive",
+    examples={
+        "ci-doctor correctness archive list": "Print the builds in the configured archive.",
+    },
+    cls=Group,
+)
 def archive() -> None:
     """List the builds in an archive of baseline starts, or revoke one."""
 
 
-@archive.command("list")
+@archive.command(
+    "list",
+    examples={
+        "ci-doctor correctness archive list --archive s3://ci-baselines/serving": "Print the builds in an archive.",
+    },
+)
 @_archive_option
 @config_option
 @output_options
@@ -41,9 +53,14 @@ def list_builds(session: Session, directory: str | None, config_path: Path | Non
     return session.finish(list_outcome(survey_of_archive), on_stdout=True)
 
 
-@archive.command("revoke")
+@archive.command(
+    "revoke",
+    examples={
+        "ci-doctor correctness archive revoke 4f2a91c --reason 'wrong driver'": "Take the starts of a commit out of use.",
+    },
+)
 @click.argument("commit", metavar="COMMIT")
-@click.option("--reason", metavar="TEXT", help="Why; every later report says so.")
+@option("--reason", metavar="TEXT", help="Why; every later report says so.")
 @_archive_option
 @config_option
 @output_options

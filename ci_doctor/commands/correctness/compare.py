@@ -7,41 +7,60 @@ from pathlib import Path
 import click
 
 from ci_doctor.commands import completion_values as values
+from ci_doctor.commands.documented import VERDICT, command, option
 from ci_doctor.commands.options import config_option, output_options, pass_session
 from ci_doctor.correctness.comparison import AnswerLevel, read_comparison
 from ci_doctor.session.session import Session
 
 
-@click.command("compare")
+@command(
+    "compare",
+    section="correctness",
+    examples={
+        "ci-doctor correctness compare baseline.jsonl candidate.jsonl": "Compare one start of each.",
+        "ci-doctor correctness compare main/ change/ --compare tokens": "Compare directories in which each file is one start.",
+    },
+    exits={
+        0: "pass or flaky",
+        1: "regression",
+        7: "flaky, with --fail-on-flaky",
+        85: "nondeterministic",
+        86: "undecided, as if one start a side differs",
+    },
+)
 @click.argument("baseline", metavar="A", shell_complete=values.files)
 @click.argument("candidate", metavar="B", shell_complete=values.files)
-@click.option(
+@option(
     "--format",
     "form",
+    group="Samples",
     metavar="NAME",
     help="ours, lmcache, responses, batch or rows. [default: by content]",
 )
-@click.option(
+@option(
     "--alpha",
+    group=VERDICT,
     type=click.FloatRange(min=0, max=1, min_open=True, max_open=True),
     default=0.025,
     show_default=True,
     help="Accepted probability of a false regression.",
 )
-@click.option(
+@option(
     "--compare",
     "level",
+    group=VERDICT,
     type=click.Choice([each.value for each in AnswerLevel]),
     default=AnswerLevel.NUMBERS.value,
     show_default=True,
     help="What must be the same; each holds those before it.",
 )
-@click.option(
+@option(
     "--limit",
+    group=VERDICT,
     metavar="LIMIT",
     help="How far numbers may lie apart: '0.01 nat' or '4 ulp'. [default: not at all]",
 )
-@click.option("--fail-on-flaky", is_flag=True, help="Exit with 7 instead of 0 if flaky.")
+@option("--fail-on-flaky", group=VERDICT, is_flag=True, help="Exit with 7 instead of 0 if flaky.")
 @config_option
 @output_options
 @pass_session
@@ -60,8 +79,7 @@ def compare(
 ) -> int:
     """Compare samples that another program collected: A is the baseline's, B the candidate's.
 
-    Each is a file, or a directory in which every *.jsonl or *.txt is one start. Exit codes: 0 pass
-    or flaky, 1 regression, 85 nondeterministic, 86 undecided, as if one start a side differs.
+    Each is a file, or a directory in which every *.jsonl or *.txt is one start.
     """
     from ci_doctor.config.exit_codes import read_exit_codes
     from ci_doctor.config.loading import load_config

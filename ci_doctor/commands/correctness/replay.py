@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ci_doctor.commands import completion_values as values
+from ci_doctor.commands.documented import command, option
 from ci_doctor.commands.options import output_options, pass_session
 from ci_doctor.errors import UsageError
 from ci_doctor.session.session import Session
@@ -29,8 +30,14 @@ _STYLES: dict[str, dict[str, Any]] = {
 }
 
 
-@click.command("replay")
-@click.option(
+@command(
+    "replay",
+    examples={
+        "ci-doctor correctness replay --run ci-doctor-report --request r17": "Show what every start answered to one request.",
+        "ci-doctor correctness replay --run ci-doctor-report --request r17 --starts A1,B1": "Compare two starts.",
+    },
+)
+@option(
     "--run",
     "run_directory",
     metavar="DIR",
@@ -38,8 +45,8 @@ _STYLES: dict[str, dict[str, Any]] = {
     shell_complete=values.directories,
     help="The report directory of a run.",
 )
-@click.option("--request", metavar="ID", required=True, help="The request to show.")
-@click.option(
+@option("--request", metavar="ID", required=True, help="The request to show.")
+@option(
     "--starts",
     metavar="A1,B1",
     help="Two starts, or one to compare its passes. [default: the pair that shows most]",

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from ci_doctor.commands import completion_values as values
+from ci_doctor.commands.documented import REPORT, VERDICT, DocumentedCommand, command, option
 from ci_doctor.commands.options import config_option, output_options, pass_session
 from ci_doctor.errors import UsageError
 from ci_doctor.session.session import Session
@@ -15,7 +16,7 @@ from ci_doctor.session.session import Session
 _RULES = "rules"  # the word of a command of its own; a log of that name is `./rules`
 
 
-class _Diagnose(click.Command):
+class _Diagnose(DocumentedCommand):
     """Names of logs, or the word `rules` and what belongs to it."""
 
     def make_context(
@@ -33,29 +34,43 @@ class _Diagnose(click.Command):
         return rules.make_context(f"{info_name} {_RULES}", args[1:], parent, **extra)
 
 
-@click.command(
+@command(
     "diagnose",
+    section="diagnose",
+    examples={
+        "ci-doctor diagnose logs/": "Read all logs of a job together.",
+        "ci-doctor diagnose 'logs/**/*.log' --baseline last-green.log": "Leave out what a good run says, too.",
+        "ci-doctor diagnose --follow server.log": "Name causes while the server runs.",
+    },
+    exits={
+        0: "whatever is named",
+        1: "--exit-code-by-class: another run does not help, or the cause may be the change",
+        75: "--exit-code-by-class: another run helps, and the cause lies outside the change",
+        86: "no log can be read",
+    },
     cls=_Diagnose,
     epilog="`ci-doctor diagnose rules` lists the rules; `--check FILE` tests a rules file.",
 )
 @click.argument(
     "logs", nargs=-1, required=True, metavar="LOG…", shell_complete=values.logs_or_rules
 )
-@click.option(
+@option(
     "--baseline",
+    group="Logs",
     multiple=True,
     metavar="GOOD",
     shell_complete=values.files,
     help="Log of a good run: what stands there too explains nothing. Repeatable.",
 )
-@click.option("--follow", is_flag=True, help="Name causes as they appear, until Ctrl-C.")
-@click.option(
+@option("--follow", group="Logs", is_flag=True, help="Name causes as they appear, until Ctrl-C.")
+@option(
     "--exit-code-by-class",
     "by_class",
+    group=VERDICT,
     is_flag=True,
     help="Exit with 75 if another run helps and the cause lies outside the change, else with 1.",
 )
-@click.option("--sarif", is_flag=True, help="Print SARIF 2.1.0 on stdout.")
+@option("--sarif", group=REPORT, is_flag=True, help="Print SARIF 2.1.0 on stdout.")
 @config_option
 @output_options
 @pass_session
@@ -73,8 +88,7 @@ def diagnose(
     """Name the root cause of a failed job: the line in its logs, what followed, and what to do.
 
     Give all logs of the job, because the time-out may stand in one and the traceback in another. A
-    LOG is a file, also a packed one, a folder, a pattern in quotes, or - for stdin. Exit codes: 0
-    whatever is named, 86 if no log can be read.
+    LOG is a file, also a packed one, a folder, a pattern in quotes, or - for stdin.
     """
     _check(session, follow=follow, by_class=by_class, sarif=sarif, baseline=baseline)
     if sarif:

@@ -6,12 +6,24 @@ from pathlib import Path
 
 import click
 
+from ci_doctor.commands.documented import command, option
 from ci_doctor.commands.options import config_option, output_options, pass_session
 from ci_doctor.session.session import Session
 
 
-@click.command("rules")
-@click.option(
+@command(
+    "rules",
+    section="diagnose",
+    examples={
+        "ci-doctor diagnose rules": "List all rules.",
+        "ci-doctor diagnose rules --check ci/log-rules.toml": "Test a rules file of your own.",
+    },
+    exits={
+        0: "listed; with --check every rule is right",
+        1: "--check: a rule is wrong",
+    },
+)
+@option(
     "--check",
     "checked",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -22,10 +34,7 @@ from ci_doctor.session.session import Session
 @output_options
 @pass_session
 def rules(session: Session, checked: Path | None, config_path: Path | None) -> int:
-    """List the rules about log lines, ci-doctor's own and those of this repository.
-
-    With --check FILE: exit code 1 if a rule of it is wrong, each named with its line.
-    """
+    """List the rules about log lines, ci-doctor's own and those of this repository."""
     from ci_doctor.commands.diagnose_settings import own_rule_files
     from ci_doctor.diagnosis.rules_check import check_outcome
     from ci_doctor.diagnosis.rules_outcome import rules_outcome

@@ -11,6 +11,13 @@ class _EnvGroup(PackageGroup):
     names = ("snapshot", "diff")
 
 
-@click.group("env", cls=_EnvGroup)
+@click.group(
+    "env",
+    examples={
+        "ci-doctor env snapshot -o green.json": "Record this machine.",
+        "ci-doctor env diff green.json red.json": "Name what changed.",
+    },
+    cls=_EnvGroup,
+)
 def env() -> None:
     """Record what may decide a result, and name what changed."""

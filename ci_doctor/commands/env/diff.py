@@ -6,22 +6,34 @@ from pathlib import Path
 import click
 
 from ci_doctor.commands import completion_values as values
+from ci_doctor.commands.documented import command, option
 from ci_doctor.commands.options import output_options, pass_session
 from ci_doctor.session.session import Session
 
 
-@click.command("diff")
+@command(
+    "diff",
+    examples={
+        "ci-doctor env diff green.json red.json": "Name what changed.",
+        "ci-doctor env diff green/ red/ --only packages --exit-code": "Let changed packages end the job.",
+    },
+    exits={
+        0: "whatever differs, without --exit-code",
+        1: "--exit-code: something differs that can change a result",
+        86: "--exit-code: one side does not know such a fact",
+    },
+)
 @click.argument("before", metavar="A", type=click.Path(path_type=Path), shell_complete=values.files)
 @click.argument("after", metavar="B", type=click.Path(path_type=Path), shell_complete=values.files)
-@click.option(
+@option(
     "--only",
     "areas",
     type=click.Choice(["packages", "machine", "variables", "system"]),
     multiple=True,
     help="Compare this part alone. Repeatable.",
 )
-@click.option("--all", "show_all", is_flag=True, help="Print every difference.")
-@click.option(
+@option("--all", "show_all", is_flag=True, help="Print every difference.")
+@option(
     "--exit-code",
     "decides",
     is_flag=True,
@@ -42,8 +54,7 @@ def diff(
 ) -> int:
     """Name what changed from A to B, the most suspicious first.
 
-    A and B are files of `ci-doctor env snapshot`, or report directories. Ends with 0 whatever
-    differs, and with 2 if one of them is no snapshot.
+    A and B are files of `ci-doctor env snapshot`, or report directories.
     """
     session.claim()
 

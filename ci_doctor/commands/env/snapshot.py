@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from ci_doctor.commands import completion_values as values
+from ci_doctor.commands.documented import REPORT, command, option
 from ci_doctor.commands.options import (
     PYTHON_OPTION,
     VENV_OPTION,
@@ -19,22 +20,29 @@ from ci_doctor.errors import UsageError
 from ci_doctor.session.session import Session
 
 
-@click.command("snapshot")
-@click.option(
+@command(
+    "snapshot",
+    examples={
+        "ci-doctor env snapshot -o green.json": "Record this machine.",
+        "ci-doctor env snapshot --venv .venv --hash-files -o green.json": "Record the contents of a virtual environment, too.",
+    },
+)
+@option(
     "-o",
     "--output",
+    group=REPORT,
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
     shell_complete=values.files,
     help="Write the snapshot to this file. [default: environment.json in --report-dir, or stdout]",
 )
-@click.option(
+@option(
     "--hash-files",
     is_flag=True,
     help="Read the contents of all installed files, too: finds what was changed after "
     "installation.",
 )
-@click.option("--step", metavar="KEY", help="The step it is about. [default: $BUILDKITE_STEP_KEY]")
+@option("--step", metavar="KEY", help="The step it is about. [default: $BUILDKITE_STEP_KEY]")
 @VENV_OPTION
 @PYTHON_OPTION
 @config_option

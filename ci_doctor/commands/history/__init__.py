@@ -23,6 +23,13 @@ class _HistoryGroup(PackageGroup):
     )
 
 
-@click.group("history", cls=_HistoryGroup)
+@click.group(
+    "history",
+    examples={
+        "ci-doctor history ingest reports/": "Read the reports of some jobs.",
+        "ci-doctor history flaky": "List the flaky tests.",
+    },
+    cls=_HistoryGroup,
+)
 def history() -> None:
     """Keep every attempt of every test, and ask which are flaky, since when, and what they cost."""

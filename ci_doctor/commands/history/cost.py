@@ -3,8 +3,7 @@
 
 from pathlib import Path
 
-import click
-
+from ci_doctor.commands.documented import command
 from ci_doctor.commands.history.options import (
     database_options,
     history_settings,
@@ -16,7 +15,13 @@ from ci_doctor.commands.options import pass_session
 from ci_doctor.session.session import Session
 
 
-@click.command("cost")
+@command(
+    "cost",
+    section="history",
+    examples={
+        "ci-doctor history cost --days 7": "Show what causes cost in the last week.",
+    },
+)
 @window_options
 @database_options
 @pass_session

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from ci_doctor.commands import completion_values as values
+from ci_doctor.commands.documented import command, option
 from ci_doctor.commands.history.options import (
     database_options,
     history_settings,
@@ -17,8 +18,14 @@ from ci_doctor.commands.options import pass_session
 from ci_doctor.session.session import Session
 
 
-@click.command("export")
-@click.option(
+@command(
+    "export",
+    section="history",
+    examples={
+        "ci-doctor history export --parquet attempts.parquet --days 90": "Write the attempts of three months.",
+    },
+)
+@option(
     "--parquet",
     required=True,
     metavar="FILE",

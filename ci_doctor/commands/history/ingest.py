@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ci_doctor.commands import completion_values as values
+from ci_doctor.commands.documented import command, option
 from ci_doctor.commands.history.options import database_options, history_settings, opened
 from ci_doctor.commands.options import pass_session
 from ci_doctor.errors import UsageError
@@ -21,18 +22,31 @@ if TYPE_CHECKING:
     from ci_doctor.history.ingest import Tell
 
 
-@click.command("ingest")
+@command(
+    "ingest",
+    section="history",
+    examples={
+        "ci-doctor history ingest reports/ 'junit/*.xml'": "Write the attempts of all files to the history.",
+        "ci-doctor history ingest --build current": "In a Buildkite job: read the artifacts of this build.",
+    },
+    exits={
+        0: "ingested, or known already",
+        86: "no file holds evidence",
+    },
+)
 @click.argument("paths", nargs=-1, metavar="[PATH]…", shell_complete=values.files)
-@click.option(
+@option(
     "--about",
+    group="Evidence",
     multiple=True,
     metavar="KEY=VALUE",
     help="What files do not say of their job: pipeline, build, step, label, job, commit, branch, agent, "
     "queue. Repeatable. [default in a Buildkite job: that job]",
 )
-@click.option(
+@option(
     "--build",
     "builds",
+    group="Evidence",
     multiple=True,
     metavar="BUILD",
     help="The artifacts of a build: in a job by buildkite-agent `current`, a number of this pipeline, "
@@ -53,8 +67,7 @@ def ingest(
     """Write the attempts in evidence files to the history, each file once.
 
     A PATH is a file, a folder or a pattern: reports of ci-doctor, JUnit XML of any tool, JSON of
-    pytest-json-report, pytest-reportlog and Buildkite Test Engine. Exit code 86 if no file holds
-    evidence.
+    pytest-json-report, pytest-reportlog and Buildkite Test Engine.
     """
     if not paths and not builds:
         raise UsageError(

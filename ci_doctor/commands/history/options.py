@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from ci_doctor.commands.documented import option
 from ci_doctor.commands.options import config_option, output_options
 from ci_doctor.errors import UsageError
 
@@ -25,8 +26,9 @@ def database_options(function: F) -> F:
     """`--database`, `--config`, and the options of output."""
     function = output_options(function)
     function = config_option(function)
-    return click.option(
+    return option(
         "--database",
+        group="Database",
         metavar="FILE|URL",
         help="A SQLite file, or postgresql://user@host/database. [default: that of [history], else "
         "ci-doctor-history.sqlite]",
@@ -35,11 +37,15 @@ def database_options(function: F) -> F:
 
 def window_options(function: F) -> F:
     """`--days` and `--branch`."""
-    function = click.option(
-        "--branch", metavar="NAME", help="Only attempts of this branch. [default: all]"
+    function = option(
+        "--branch",
+        group="Attempts",
+        metavar="NAME",
+        help="Only attempts of this branch. [default: all]",
     )(function)
-    return click.option(
+    return option(
         "--days",
+        group="Attempts",
         type=click.IntRange(min=1),
         help="How far back to look. [default: that of [history], else 30]",
     )(function)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from ci_doctor.commands.documented import command, option
 from ci_doctor.commands.history.options import (
     database_options,
     history_settings,
@@ -15,8 +16,14 @@ from ci_doctor.commands.options import pass_session
 from ci_doctor.session.session import Session
 
 
-@click.command("prune")
-@click.option(
+@command(
+    "prune",
+    section="history",
+    examples={
+        "ci-doctor history prune --keep-days 180": "Keep half a year.",
+    },
+)
+@option(
     "--keep-days",
     type=click.IntRange(min=1),
     required=True,

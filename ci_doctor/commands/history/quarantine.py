@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from ci_doctor.commands.documented import option
 from ci_doctor.commands.group import Group
 from ci_doctor.commands.history.options import (
     database_options,
@@ -17,13 +18,24 @@ from ci_doctor.commands.options import pass_session
 from ci_doctor.session.session import Session
 
 
-@click.group("quarantine", cls=Group)
+@click.group(
+    "quarantine",
+    examples={
+        "ci-doctor history quarantine suggest": "Print entries for ci-doctor-quarantine.toml.",
+    },
+    cls=Group,
+)
 def quarantine() -> None:
     """Suggest which tests are to run without deciding."""
 
 
-@quarantine.command("suggest")
-@click.option(
+@quarantine.command(
+    "suggest",
+    examples={
+        "ci-doctor history quarantine suggest --for-days 7": "Print entries that end in a week.",
+    },
+)
+@option(
     "--for-days",
     type=click.IntRange(min=1),
     default=14,

@@ -3,8 +3,7 @@
 
 from pathlib import Path
 
-import click
-
+from ci_doctor.commands.documented import command
 from ci_doctor.commands.history.options import (
     database_options,
     history_settings,
@@ -18,7 +17,13 @@ from ci_doctor.session.session import Session
 _DIRECTORY = Path("ci-doctor-history")
 
 
-@click.command("report")
+@command(
+    "report",
+    section="history",
+    examples={
+        "ci-doctor history report --report-dir page": "Write page/report.html.",
+    },
+)
 @window_options
 @database_options
 @pass_session

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from ci_doctor.commands.documented import command
 from ci_doctor.commands.history.options import (
     database_options,
     history_settings,
@@ -16,7 +17,13 @@ from ci_doctor.commands.options import pass_session
 from ci_doctor.session.session import Session
 
 
-@click.command("test")
+@command(
+    "test",
+    section="history",
+    examples={
+        "ci-doctor history test test_stream": "Show the attempts of one test.",
+    },
+)
 @click.argument("name")
 @window_options
 @database_options

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from ci_doctor.commands.documented import command, option
 from ci_doctor.commands.history.options import (
     database_options,
     history_settings,
@@ -18,10 +19,14 @@ from ci_doctor.session.session import Session
 _DAYS = {"day": 1, "week": 7}
 
 
-@click.command("trend")
-@click.option(
-    "--by", type=click.Choice(list(_DAYS)), default="week", help="The periods. [default: week]"
+@command(
+    "trend",
+    section="history",
+    examples={
+        "ci-doctor history trend --by day --days 14": "Show two weeks, day by day.",
+    },
 )
+@option("--by", type=click.Choice(list(_DAYS)), default="week", help="The periods. [default: week]")
 @window_options
 @database_options
 @pass_session

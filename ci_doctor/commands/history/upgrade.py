@@ -3,14 +3,19 @@
 
 from pathlib import Path
 
-import click
-
+from ci_doctor.commands.documented import command
 from ci_doctor.commands.history.options import database_options, history_settings
 from ci_doctor.commands.options import pass_session
 from ci_doctor.session.session import Session
 
 
-@click.command("upgrade")
+@command(
+    "upgrade",
+    section="history",
+    examples={
+        "ci-doctor history upgrade --database postgresql://ci@db.example/history": "Make or upgrade the schema of a PostgreSQL database.",
+    },
+)
 @database_options
 @pass_session
 def upgrade(session: Session, /, *, database: str | None, config_path: Path | None) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from ci_doctor.commands import completion_values as values
+from ci_doctor.commands.documented import REPORT, command, option
 from ci_doctor.commands.options import config_option, output_options
 from ci_doctor.commands.separator import check_separator, stands_behind
 from ci_doctor.errors import UsageError
@@ -19,40 +20,58 @@ if TYPE_CHECKING:
     from ci_doctor.session.session import Session
 
 
-@click.command(
+@command(
     "import-race",
+    section="import-race",
+    examples={
+        "ci-doctor import-race -- python app.py": "Record one run, and report possible races.",
+        "ci-doctor import-race --confirm -- python -m server --once": "Make each hazard fire.",
+    },
+    exits={
+        0: "no race; with --confirm none that did harm",
+        1: "a race did harm: in this run, or with --confirm in a run with a delay",
+        86: "races are possible and none fired, or nothing is known",
+    },
     context_settings={"allow_interspersed_args": False},
     epilog="`ci-doctor import-race probe MODULE[:ATTR]` checks one module in one interpreter.",
 )
-@click.option(
+@option(
     "--confirm",
+    group="Runs",
     is_flag=True,
     help="Run CMD again for each hazard, with a delay to make it fire.",
 )
-@click.option(
-    "--timeout", metavar="S", help="End a command that does not end by itself. [default: none]"
+@option(
+    "--timeout",
+    group="Runs",
+    metavar="S",
+    help="End a command that does not end by itself. [default: none]",
 )
-@click.option(
+@option(
     "--candidates",
+    group="Runs",
     type=click.IntRange(min=1),
     default=10,
     show_default=True,
     help="How many hazards --confirm tries, the worst first.",
 )
-@click.option(
+@option(
     "--timeline",
+    group=REPORT,
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
     help="Write the imports by thread to this file, for Perfetto. "
     "[default: imports.json in --report-dir, or here]",
 )
-@click.option(
+@option(
     "--baseline",
+    group="Known races",
     metavar="FILE",
     help="Accept the import races that this file lists. [default: `baseline` in [import-race]]",
 )
-@click.option(
+@option(
     "--update-baseline",
+    group="Known races",
     is_flag=True,
     help="Write the import races of this run to the baseline, and remove those that did not occur.",
 )
@@ -82,10 +101,8 @@ def import_race(
 ) -> int:
     """Run CMD, record its imports across threads, and report possible races.
 
-    Reports races even if nothing went wrong. Follows all Python processes of CMD, except if they
-    ignore PYTHONPATH. Exit codes: 0 no race, or none that did harm with --confirm, 1 a race did harm
-    (in this run, or with --confirm in a run with a delay), 86 races are possible and none fired, or
-    nothing is known.
+    Reports races even if nothing went wrong. Follows all Python processes of CMD, except those that
+    ignore PYTHONPATH.
     """
     session: Session = context.obj
     invocation = session.invocation

@@ -7,13 +7,24 @@ from pathlib import Path
 import click
 
 from ci_doctor.commands import completion_values as values
+from ci_doctor.commands.documented import command, option
 from ci_doctor.commands.options import output_options, pass_session
 from ci_doctor.errors import UsageError
 from ci_doctor.session.session import Session
 
 
-@click.command("probe")
-@click.option(
+@command(
+    "probe",
+    examples={
+        "ci-doctor import-race probe transformers:GenerationConfig": "Check one name of one module in this interpreter.",
+    },
+    exits={
+        0: "the import cannot be lost",
+        1: "the import can be lost to another thread's",
+        86: "the module cannot be imported at all",
+    },
+)
+@option(
     "--python",
     metavar="PY",
     shell_complete=values.interpreters,
@@ -23,10 +34,7 @@ from ci_doctor.session.session import Session
 @click.argument("target", metavar="MODULE[:ATTR]")
 @pass_session
 def probe(session: Session, /, *, target: str, python: str | None) -> int:
-    """Check whether an import of MODULE (or of ATTR from it) can be lost to another thread's.
-
-    Exit codes: 0 it cannot, 1 it can, 86 the module cannot be imported at all.
-    """
+    """Check whether an import of MODULE (or of ATTR from it) can be lost to another thread's."""
     session.claim()
 
     from ci_doctor.environment.targets import choose_targets

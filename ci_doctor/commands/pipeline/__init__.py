@@ -11,6 +11,12 @@ class _PipelineGroup(PackageGroup):
     names = ("retry-rules",)
 
 
-@click.group("pipeline", cls=_PipelineGroup)
+@click.group(
+    "pipeline",
+    examples={
+        "ci-doctor pipeline retry-rules": "Print the retry rules of a step.",
+    },
+    cls=_PipelineGroup,
+)
 def pipeline() -> None:
     """Write the parts of a Buildkite pipeline that follow from this repository's configuration."""

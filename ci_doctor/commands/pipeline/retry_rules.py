@@ -4,9 +4,8 @@
 import os
 from pathlib import Path
 
-import click
-
 from ci_doctor.buildkite.retry_rules import rules_for
+from ci_doctor.commands.documented import command
 from ci_doctor.commands.options import config_option, output_options, pass_session
 from ci_doctor.config.exit_codes import read_exit_codes
 from ci_doctor.config.loading import load_config
@@ -14,7 +13,12 @@ from ci_doctor.model.outcome import Outcome
 from ci_doctor.session.session import Session
 
 
-@click.command("retry-rules")
+@command(
+    "retry-rules",
+    examples={
+        "ci-doctor pipeline retry-rules": "Print the rules for the codes of this repository.",
+    },
+)
 @config_option
 @output_options
 @pass_session

@@ -11,6 +11,13 @@ class _PreloadGroup(PackageGroup):
     names = ("plan", "install", "status", "verify", "remove", "audit")
 
 
-@click.group("preload", cls=_PreloadGroup)
+@click.group(
+    "preload",
+    examples={
+        "ci-doctor preload install --preset vllm --venv .venv": "Install the shims of a preset.",
+        "ci-doctor preload verify --venv .venv": "Show that they work.",
+    },
+    cls=_PreloadGroup,
+)
 def preload() -> None:
     """Manage shims: each imports a module before a background thread can race for it."""

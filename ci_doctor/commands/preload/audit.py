@@ -5,31 +5,51 @@ from pathlib import Path
 
 import click
 
+from ci_doctor.commands.documented import TIME, command, option
 from ci_doctor.commands.options import config_option, output_options, pass_session
 from ci_doctor.commands.preload.options import interpreters_of, settings_of, target_options
 from ci_doctor.session.session import Session
 
 
-@click.command("audit")
+@command(
+    "audit",
+    section="setup-env",
+    examples={
+        "ci-doctor preload audit lmcache --venv .venv": "Read the source of an installed package.",
+    },
+    exits={
+        0: "no sure race was seen",
+        1: "a thread races a module that replaces itself",
+        86: "code could not be read, or the time was up",
+    },
+)
 @click.argument("package")
-@click.option(
+@option(
     "--trigger",
     "triggers",
+    group="What is read",
     multiple=True,
     metavar="MODULE[:FUNCTION]",
     help="Also audit a program that imports MODULE and calls FUNCTION. Repeatable.",
 )
-@click.option(
-    "--entry", "entries", multiple=True, metavar="NAME", help="Only this entry point. Repeatable."
+@option(
+    "--entry",
+    "entries",
+    group="What is read",
+    multiple=True,
+    metavar="NAME",
+    help="Only this entry point. Repeatable.",
 )
-@click.option(
+@option(
     "--follow",
+    group="What is read",
     multiple=True,
     metavar="PACKAGE",
     help="Go through the code of this dependency too. Repeatable.",
 )
-@click.option(
+@option(
     "--timeout",
+    group=TIME,
     type=click.FloatRange(min=1),
     default=300.0,
     show_default=True,
@@ -54,8 +74,7 @@ def audit(
     """Find the threads that an installed PACKAGE starts, and the imports that they race.
 
     Its source is read and nothing of it is imported. Entry points are its scripts,
-    `python -m PACKAGE` and `import PACKAGE`. Exit codes: 0 no sure race was seen; 1 a thread
-    races a module that replaces itself; 86 code could not be read, or the time was up.
+    `python -m PACKAGE` and `import PACKAGE`.
     """
     from ci_doctor.commands.telling.line import LineKind
     from ci_doctor.commands.telling.steps import StepSource

@@ -3,8 +3,7 @@
 
 from pathlib import Path
 
-import click
-
+from ci_doctor.commands.documented import command
 from ci_doctor.commands.options import (
     config_option,
     dry_run_option,
@@ -20,7 +19,19 @@ from ci_doctor.commands.preload.options import (
 from ci_doctor.session.session import Session
 
 
-@click.command("install")
+@command(
+    "install",
+    section="setup-env",
+    examples={
+        "ci-doctor preload install --preset vllm --venv .venv": "Install the shims of a preset.",
+        "ci-doctor preload install --rule vllm=transformers:GenerationConfig --python python3": "Install a rule of your own.",
+    },
+    exits={
+        0: "installed, or there already",
+        1: "a rule cannot be proven or armed in an interpreter",
+        75: "an interpreter cannot be started or written to",
+    },
+)
 @rule_options
 @target_options
 @config_option

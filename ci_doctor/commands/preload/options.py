@@ -10,6 +10,7 @@ import click
 from msgspec.structs import replace
 
 from ci_doctor.commands import completion_values as values
+from ci_doctor.commands.documented import option
 from ci_doctor.commands.environment_settings import read_settings
 from ci_doctor.commands.options import PYTHON_OPTION, VENV_OPTION
 from ci_doctor.errors import UsageError
@@ -18,36 +19,46 @@ from ci_doctor.session.session import Session
 if TYPE_CHECKING:
     from ci_doctor.environment.settings import SetupEnvSettings
     from ci_doctor.preload.interpreters import Interpreters
+_RULES = "Rules"
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def target_options(function: F) -> F:
     """`--python` and `--venv`."""
-    for option in (VENV_OPTION, PYTHON_OPTION):
-        function = option(function)
+    for each in (VENV_OPTION, PYTHON_OPTION):
+        function = each(function)
     return function
 
 
 def rule_options(function: F) -> F:
     """`--preset`, `--rule`, the rules as arguments, `--replace` and `--force`."""
-    for option in (
-        click.option(
-            "--force", is_flag=True, help="Also presets that are not for the installed version."
+    for each in (
+        option(
+            "--force",
+            group=_RULES,
+            is_flag=True,
+            help="Also presets that are not for the installed version.",
         ),
-        click.option(
-            "--replace", is_flag=True, help="Arm only these rules, instead of adding them."
+        option(
+            "--replace",
+            group=_RULES,
+            is_flag=True,
+            help="Arm only these rules, instead of adding them.",
         ),
-        click.option(
+        option(
             "--rule",
             "rules",
+            group=_RULES,
             multiple=True,
             metavar="TRIGGER=MODULE[:ATTR,ATTR]",
             help="Import MODULE before TRIGGER. Repeatable.",
         ),
-        click.option(
+        option(
             "--preset",
             "presets",
+            group=_RULES,
             multiple=True,
             metavar="NAME",
             shell_complete=values.presets,
@@ -56,7 +67,7 @@ def rule_options(function: F) -> F:
         ),
         click.argument("more_rules", nargs=-1, metavar="[RULE]...", shell_complete=values.presets),
     ):
-        function = option(function)
+        function = each(function)
     return function
 
 

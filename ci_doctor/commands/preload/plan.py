@@ -3,8 +3,7 @@
 
 from pathlib import Path
 
-import click
-
+from ci_doctor.commands.documented import command
 from ci_doctor.commands.options import config_option, output_options, pass_session
 from ci_doctor.commands.preload.options import (
     interpreters_of,
@@ -15,7 +14,18 @@ from ci_doctor.commands.preload.options import (
 from ci_doctor.session.session import Session
 
 
-@click.command("plan")
+@command(
+    "plan",
+    section="setup-env",
+    examples={
+        "ci-doctor preload plan --preset vllm --venv .venv": "Show what would be installed.",
+    },
+    exits={
+        0: "planned",
+        1: "a rule cannot be proven or armed in an interpreter",
+        75: "an interpreter cannot be started",
+    },
+)
 @rule_options
 @target_options
 @config_option

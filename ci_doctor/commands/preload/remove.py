@@ -3,8 +3,7 @@
 
 from pathlib import Path
 
-import click
-
+from ci_doctor.commands.documented import command, option
 from ci_doctor.commands.options import (
     config_option,
     dry_run_option,
@@ -15,9 +14,15 @@ from ci_doctor.commands.preload.options import interpreters_of, settings_of, tar
 from ci_doctor.session.session import Session
 
 
-@click.command("remove")
+@command(
+    "remove",
+    section="setup-env",
+    examples={
+        "ci-doctor preload remove --venv .venv --trigger vllm": "Remove one rule.",
+    },
+)
 @target_options
-@click.option("--trigger", metavar="NAME", help="Remove only the rule with this trigger.")
+@option("--trigger", group="Rules", metavar="NAME", help="Remove only the rule with this trigger.")
 @config_option
 @dry_run_option
 @output_options

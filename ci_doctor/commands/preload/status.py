@@ -3,14 +3,19 @@
 
 from pathlib import Path
 
-import click
-
+from ci_doctor.commands.documented import command
 from ci_doctor.commands.options import config_option, output_options, pass_session
 from ci_doctor.commands.preload.options import interpreters_of, settings_of, target_options
 from ci_doctor.session.session import Session
 
 
-@click.command("status")
+@command(
+    "status",
+    section="setup-env",
+    examples={
+        "ci-doctor preload status --venv .venv": "Show the shims of one environment.",
+    },
+)
 @target_options
 @config_option
 @output_options

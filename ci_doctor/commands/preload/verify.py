@@ -5,15 +5,28 @@ from pathlib import Path
 
 import click
 
+from ci_doctor.commands.documented import command, option
 from ci_doctor.commands.options import config_option, output_options, pass_session
 from ci_doctor.commands.preload.options import interpreters_of, settings_of, target_options
 from ci_doctor.session.session import Session
 
 
-@click.command("verify")
+@command(
+    "verify",
+    section="setup-env",
+    examples={
+        "ci-doctor preload verify --venv .venv": "Show the race lost without the shim, and won with it.",
+    },
+    exits={
+        0: "proven, or no longer needed",
+        1: "the shim fails",
+        86: "nothing is proven",
+    },
+)
 @target_options
-@click.option(
+@option(
     "--runs",
+    group="Runs",
     type=click.IntRange(min=1),
     default=5,
     show_default=True,
@@ -31,8 +44,7 @@ def verify(
 ) -> int:
     """Prove that the shim is armed and cheap, and wins a race lost without it.
 
-    A stub stands in for the trigger, so neither a GPU nor the trigger's package is needed. Exit
-    codes: 0 proven, or no longer needed; 1 the shim fails; 86 nothing is proven.
+    A stub stands in for the trigger, so neither a GPU nor the trigger's package is needed.
     """
     from ci_doctor.commands.telling.line import LineKind
     from ci_doctor.commands.telling.steps import StepSource
