@@ -31,7 +31,7 @@ _CHECKED = "What is checked"
     section="doctor",
     examples={
         "ci-doctor doctor --for vllm --strict": "Before a job with vLLM: end if something that it needs is missing or unknown.",
-        "ci-doctor doctor gpu disk --all": "Print every check of two areas.",
+        "ci-doctor doctor gpu machine --all": "Print every check of two areas.",
     },
     exits={
         0: "every check is ok, or warns",

@@ -87,17 +87,20 @@ class Documented:
         examples: Mapping[str, str] | None = None,
         exits: Mapping[int, str] | None = None,
         section: str | None = None,
+        below: Mapping[str, str] | None = None,
         **attributes: Any,
     ) -> None:
         """examples: a command line, and the sentence that says what it does.
 
         exits: what exit codes mean for this command, if that is more than docs/exit-codes.md says.
         section: the section of ci-doctor.toml whose keys its options override.
+        below: words that it takes for commands of their own though it is no group, and their modules.
         """
         super().__init__(*arguments, **attributes)
         self.examples = dict(examples or {})
         self.exits = dict(exits or {})
         self.section = section
+        self.below = dict(below or {})
 
     def write_documentation(self: Any, ctx: click.Context, formatter: HelpLayout) -> None:
         """Write examples, options by group, and exit codes."""

@@ -75,7 +75,9 @@ def _bold(text: str) -> str:
     """`text` in bold if a terminal may show it; click.echo leaves colours out of all other streams."""
     streams = (sys.stdout, sys.stderr)
     is_shown = any(stream is not None and stream.isatty() for stream in streams)
-    if not is_shown or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+    # As for reports: session/delivery.py.
+    knows_none = os.environ.get("TERM", "dumb") in {"", "dumb"}
+    if not is_shown or knows_none or os.environ.get("NO_COLOR"):
         return text
     return click.style(text, bold=True)
 

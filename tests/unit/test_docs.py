@@ -10,7 +10,11 @@ from msgspec.structs import asdict
 
 from ci_doctor.buildkite.retry_rules import rules_for
 from ci_doctor.catalogue import all_rules
+from ci_doctor.cli import root
 from ci_doctor.commands.listing import COMMANDS
+from ci_doctor.commands.manual.configuration_keys import configuration_keys
+from ci_doctor.commands.manual.reading import manuals
+from ci_doctor.commands.manual.reference import commands_page, environment_page
 from ci_doctor.config.exit_codes import ExitCodes
 from ci_doctor.config.reference import reference_text
 from ci_doctor.diagnosis.diagnosis import load_rules
@@ -265,6 +269,8 @@ suites whose tests depend on their order ([RESULTS.md](../benchmarks/RESULTS.md)
     ("name", "page"),
     [
         ("flaky-kinds.md", flaky_kinds_page()),
+        ("commands.md", commands_page(list(manuals(root)))),
+        ("environment.md", environment_page(configuration_keys())),
         ("findings.md", findings_page()),
         ("exit-codes.md", exit_codes_page()),
         ("diagnose-rules.md", log_rules_page()),

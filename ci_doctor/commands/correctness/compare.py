@@ -15,7 +15,6 @@ from ci_doctor.session.session import Session
 
 @command(
     "compare",
-    section="correctness",
     examples={
         "ci-doctor correctness compare baseline.jsonl candidate.jsonl": "Compare one start of each.",
         "ci-doctor correctness compare main/ change/ --compare tokens": "Compare directories in which each file is one start.",

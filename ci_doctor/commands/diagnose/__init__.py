@@ -37,6 +37,7 @@ class _Diagnose(DocumentedCommand):
 @command(
     "diagnose",
     section="diagnose",
+    below={"rules": "ci_doctor.commands.diagnose.rules"},
     examples={
         "ci-doctor diagnose logs/": "Read all logs of a job together.",
         "ci-doctor diagnose 'logs/**/*.log' --baseline last-green.log": "Leave out what a good run says, too.",

@@ -31,6 +31,7 @@ def quarantine() -> None:
 
 @quarantine.command(
     "suggest",
+    section="history",
     examples={
         "ci-doctor history quarantine suggest --for-days 7": "Print entries that end in a week.",
     },

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 @command(
     "import-race",
     section="import-race",
+    below={"probe": "ci_doctor.commands.import_race.probe"},
     examples={
         "ci-doctor import-race -- python app.py": "Record one run, and report possible races.",
         "ci-doctor import-race --confirm -- python -m server --once": "Make each hazard fire.",

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table of environment variables holds what the code reads, and nothing else."""
+
+from ci_doctor.commands.listing import COMMANDS
+from ci_doctor.commands.manual import variables
+from ci_doctor.commands.manual.configuration_keys import configuration_keys
+from tests.support.read_variables import read_by_hooks, read_by_python
+
+LISTED = {
+    *variables.SWITCHES,
+    *variables.OF_THE_JOB,
+    *variables.OF_THE_PLUGIN,
+    *variables.OF_THE_MACHINE,
+    *variables.OF_OTHER_PROGRAMS,
+    *variables.OWN,
+}
+# Names in the patterns of secrets, of what a container is given, or written and never read.
+NOT_READ = {"GITHUB_PAT", "GITHUB_", "BUILDKITE_", "COVERAGE_FILE", "GIT_OPTIONAL_LOCKS", "CUBLAS_WORKSPACE_CONFIG"}  # fmt: skip
+
+# A shell variable: the library sets it before it reads it.
+OF_ONE_HOOK = {"CI_DOCTOR_VENV_DIR"}
+
+
+def test_every_variable_that_the_code_reads_is_listed() -> None:
+    read = read_by_python()
+
+    assert {name: read[name] for name in set(read) - LISTED - NOT_READ} == {}
+
+
+def test_every_variable_that_the_hooks_of_the_plugin_read_is_listed() -> None:
+    assert read_by_hooks() - LISTED == OF_ONE_HOOK
+
+
+def test_every_variable_that_is_listed_is_read() -> None:
+    read = {*read_by_python(), *read_by_hooks()}
+
+    assert LISTED - read == set()
+
+
+def test_no_variable_is_listed_twice() -> None:
+    tables = (
+        variables.SWITCHES,
+        variables.OF_THE_JOB,
+        variables.OF_THE_PLUGIN,
+        variables.OF_THE_MACHINE,
+        variables.OF_OTHER_PROGRAMS,
+        variables.OWN,
+        configuration_keys(),
+    )
+
+    assert sum(map(len, tables)) == len({name for table in tables for name in table})
+
+
+def test_the_commands_that_read_one_are_commands() -> None:
+    named = {command for row in variables.SWITCHES.values() for command in row.commands}
+
+    assert named <= set(COMMANDS)
+
+
+def test_a_variable_for_some_commands_is_theirs_alone() -> None:
+    assert "BUILDKITE_ANALYTICS_TOKEN" in variables.variables_of("build")
+    assert "BUILDKITE_ANALYTICS_TOKEN" not in variables.variables_of("wait")
+    assert "NO_COLOR" in variables.variables_of("wait")
