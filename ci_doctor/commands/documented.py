@@ -2,11 +2,11 @@
 """Commands and options that carry their documentation: `--help`, manual and reference are made of it."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
-from ci_doctor.commands.help_layout import HelpContext, HelpLayout
+from ci_doctor.commands.help_layout import HelpLayout
 
 # What an option is put on: a function, or the command that it has become.
 OptionsT = TypeVar("OptionsT", bound=Callable[..., Any] | click.Command)
@@ -79,8 +79,6 @@ def option(
 class Documented:
     """What a command has besides click's: examples, exit codes, its section of the configuration."""
 
-    context_class: ClassVar[type[click.Context]] = HelpContext
-
     def __init__(
         self,
         *arguments: Any,
@@ -102,8 +100,17 @@ class Documented:
         self.section = section
         self.below = dict(below or {})
 
-    def write_documentation(self: Any, ctx: click.Context, formatter: HelpLayout) -> None:
-        """Write examples, options by group, and exit codes."""
+    def get_help(self: Any, ctx: click.Context) -> str:
+        """The help text, in our layout."""
+        layout = HelpLayout(width=ctx.terminal_width, max_width=ctx.max_content_width)
+        self.format_help(ctx, layout)
+        return layout.getvalue().rstrip("\n")
+
+    def format_options(self: Any, ctx: click.Context, formatter: Any) -> None:
+        """Write examples, options by group, and exit codes, in place of click's one block of options.
+
+        `formatter` is the layout of get_help.
+        """
         if self.examples:
             formatter.write_examples(self.examples)
         if isinstance(self, click.Group):
@@ -115,11 +122,6 @@ class Documented:
         if self.exits:
             with formatter.section("Exit codes"):
                 formatter.write_dl((str(code), text) for code, text in self.exits.items())
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """In place of click's one block of options."""
-        assert isinstance(formatter, HelpLayout)  # noqa: S101 - the context's own
-        self.write_documentation(ctx, formatter)
 
 
 class DocumentedCommand(Documented, click.Command):

@@ -80,9 +80,3 @@ def _bold(text: str) -> str:
     if not is_shown or knows_none or os.environ.get("NO_COLOR"):
         return text
     return click.style(text, bold=True)
-
-
-class HelpContext(click.Context):
-    """click's, with our layout."""
-
-    formatter_class = HelpLayout

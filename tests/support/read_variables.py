@@ -5,7 +5,6 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from functools import cache
 
 from tests.support.cli import ROOT
 
@@ -16,15 +15,17 @@ _TABLE = "commands/manual/variables.py"
 _NAME = re.compile(r"_?[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*")
 # A text that begins so is the name of a variable, wherever it stands.
 _PREFIXES = ("CI_DOCTOR_", "_CI_DOCTOR_", "BUILDKITE", "GITHUB_", "XDG_", "NO_COLOR")
+_MAY_READ = re.compile(rf"environ|getenv|[\"'](?:{'|'.join(_PREFIXES)})")
 _ENVIRONMENT = re.compile(r"env", re.IGNORECASE)
 _METHODS = {"get", "pop", "getenv"}
 _DEFAULTED = re.compile(r"\$\{(_?CI_DOCTOR_[A-Z_]+)(?::?[-?+=])")
 
 
-@cache
 def read_by_python() -> dict[str, list[str]]:
     """Variables that the package reads, with the modules that do."""
-    trees = {path: ast.parse(path.read_text()) for path in sorted(_PACKAGE.rglob("*.py"))}
+    sources = {path: path.read_text() for path in sorted(_PACKAGE.rglob("*.py"))}
+    # Most modules read none, and a parser needs seconds for all of them.
+    trees = {path: ast.parse(text) for path, text in sources.items() if _MAY_READ.search(text)}
     shared = _constants(trees.values())
     read: dict[str, set[str]] = defaultdict(set)
     for path, tree in trees.items():

@@ -162,7 +162,7 @@ class TestOptions:
         def run(plain: bool) -> None:
             """Do it."""
 
-        text = run.get_help(run.context_class(run))
+        text = run.get_help(click.Context(run))
         assert "Options:\n  --plain " in text
         assert "Example:\n  Do it.\n    ci-doctor x\n" in text
         assert text.endswith("Exit codes:\n  1  not done")

@@ -7,14 +7,14 @@ import click
 import pytest
 
 from ci_doctor.cli import root
-from ci_doctor.commands.help_layout import HelpContext, HelpLayout
+from ci_doctor.commands.help_layout import HelpLayout
 from ci_doctor.commands.manual.reading import command_at, manuals
 
 PATHS = [manual.words[1:] for manual in manuals(root)]
 
 
 def help_text(words: tuple[str, ...], width: int) -> str:
-    context = HelpContext(root, info_name="ci-doctor", **root.context_settings)
+    context = click.Context(root, info_name="ci-doctor", **root.context_settings)
     inner = command_at(context, words)
     inner.terminal_width = width
     return inner.get_help()
