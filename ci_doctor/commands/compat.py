@@ -30,8 +30,8 @@ from ci_doctor.session.session import Session
     "--matrix",
     group="What is compared",
     is_flag=True,
-    help="Each argument is a specification such as 'vllm==0.1[89].*', or a local source: judge all pairs "
-    "of published versions, in both directions.",
+    help="Judge all pairs of published versions, in both directions. Each argument is then a specification such "
+    "as 'vllm==0.1[89].*', or a local source.",
 )
 @option(
     "--python",

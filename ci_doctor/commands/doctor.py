@@ -53,7 +53,7 @@ _CHECKED = "What is checked"
     group=VERDICT,
     is_flag=True,
     default=None,
-    help="End void (86) if a check that --for needs is unknown.",
+    help="End with 86 (void) if a check that --for needs is unknown.",
 )
 @option(
     "--skip",
@@ -69,7 +69,7 @@ _CHECKED = "What is checked"
     group=_CHECKED,
     flag_value="imports",
     multiple=True,
-    help="Start the entry points of the job, too: up to 60 s.",
+    help="Start the entry points of the job, too. This takes up to 60 s.",
 )
 @option(
     "--gpu",
@@ -77,7 +77,7 @@ _CHECKED = "What is checked"
     group=_CHECKED,
     flag_value="gpu",
     multiple=True,
-    help="Measure the GPUs, too: minutes.",
+    help="Measure the GPUs, too. This takes minutes.",
 )
 @option(
     "--since-green",
@@ -94,7 +94,9 @@ _CHECKED = "What is checked"
     is_flag=True,
     help="Change what is safe and ci-doctor's own, and look again.",
 )
-@option("--dry-run", group=GENERAL, is_flag=True, help="With --fix: print the changes; make none.")
+@option(
+    "--dry-run", group=GENERAL, is_flag=True, help="With --fix: print the changes, and make none."
+)
 @option("--all", "show_all", group=REPORT, is_flag=True, help="Print the checks that are ok, too.")
 @option("--list", "lists", group=GENERAL, is_flag=True, help="List the checks; run none.")
 @VENV_OPTION

@@ -67,7 +67,7 @@ DEFAULT_DIRECTORY = Path("ci-doctor-report")
     multiple=True,
     metavar="NAME[='CMD']",
     shell_complete=values.services,
-    help="Start this service. Repeatable. [default: all]",
+    help="Start this service: a configured one, or CMD. Repeatable. [default: all that are configured]",
 )
 @option(
     "--ready",
@@ -102,13 +102,19 @@ DEFAULT_DIRECTORY = Path("ci-doctor-report")
     "--leaks",
     group=_SERVICES,
     type=click.Choice(["report", "strict", "off"]),
-    help="What is made of what services leave behind. [default: leaks of each]",
+    help="How leftovers of the services count: as findings, as errors, or not at all. [default: leaks of each]",
 )
 @option("--follow", group=REPORT, is_flag=True, help="Print the services' output on stderr.")
 @config_option
 @dry_run_option
 @output_options
-@click.argument("client", nargs=-1, type=click.UNPROCESSED, shell_complete=values.separator)
+@click.argument(
+    "client",
+    nargs=-1,
+    type=click.UNPROCESSED,
+    shell_complete=values.separator,
+    metavar="[-- CLIENT…]",
+)
 @pass_session
 def launch(
     session: Session,

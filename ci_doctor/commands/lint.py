@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     "--since",
     group="What is reported",
     metavar="REF",
-    help="Report only what lines changed since this commit or branch have to do with.",
+    help="Report only what concerns lines changed since this commit or branch.",
 )
 @option(
     "--fix",

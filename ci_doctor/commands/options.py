@@ -27,7 +27,7 @@ def output_options(function: F) -> F:
             expose_value=False,
             is_eager=True,
             callback=_keep_junit,
-            help="What is a test case in junit.xml: the verdict alone, or each request (service, "
+            help="What a test case of junit.xml is: the verdict, or each request (service, "
             "pin, test). [default: verdict; requests for `pytest`]",
         ),
         option(
@@ -146,8 +146,8 @@ _ENVIRONMENT_OPTIONS = (
         "--verify",
         group="Version pins",
         type=click.Choice(["auto", "always", "never"]),
-        help="Prove pins by building the metadata: where that is cheap, always (installs the "
-        "build requirements), or never. [default: auto]",
+        help="When pins are proven by building the metadata. auto: if that is cheap; always: also if "
+        "build requirements must be installed. [default: auto]",
     ),
     option(
         "--preload",

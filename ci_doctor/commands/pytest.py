@@ -86,7 +86,7 @@ _RUNS = "Runs"
     type=click.IntRange(min=1),
     default=1,
     metavar="N",
-    help="Run tests that --baseline or the history does not have N times. [default: 1]",
+    help="How often to run a test that neither --baseline nor the history knows. [default: 1]",
 )
 @option(
     "--python",

@@ -43,7 +43,10 @@ from ci_doctor.session.written import publish_all, read_reports
 @output_options
 @pass_session
 def report(session: Session, directories: tuple[Path, ...], form: str, publish: bool) -> int:
-    """Print the reports below DIRECTORIES again, or publish them. Ends with 0 whatever they say."""
+    """Print the reports below DIRECTORIES again, or publish them.
+
+    The exit code is 0, whatever the reports say.
+    """
     if publish:
         _publish(directories)
         return ExitCode.PASS

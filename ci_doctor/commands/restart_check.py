@@ -77,14 +77,17 @@ DEFAULT_DIRECTORY = Path("ci-doctor-report")
     help="Kill after this fraction of the load. [default: 0.5]",
 )
 @option(
-    "--outage", group=_OUTAGE, metavar="S", help="Time from its end to its relaunch. [default: 5s]"
+    "--outage",
+    group=_OUTAGE,
+    metavar="S",
+    help="Time from the service's end to its relaunch. [default: 5s]",
 )
 @option(
     "--requests",
     group="Client load",
     metavar="FILE",
     shell_complete=values.files,
-    help="JSONL, one request a line.",
+    help="File of requests, as JSON lines.",
 )
 @option(
     "--concurrency",
@@ -109,13 +112,13 @@ DEFAULT_DIRECTORY = Path("ci-doctor-report")
     group=_PROMISES,
     type=float,
     metavar="R",
-    help="Lowest accepted ratio of after to before; 0: any. [default: 0.8]",
+    help="Lowest accepted throughput after the restart, as a fraction of before. 0 accepts any. [default: 0.8]",
 )
 @option(
     "--same-outputs/--no-same-outputs",
     group=_PROMISES,
     default=None,
-    help="Require the baseline's answers, byte for byte.",
+    help="Require the same answers since the kill as before it, byte for byte.",
 )
 @option(
     "--budget",

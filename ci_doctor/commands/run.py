@@ -77,7 +77,12 @@ _CAUSE = "If CMD fails"
 @dry_run_option
 @output_options
 @click.argument(
-    "command", nargs=-1, required=True, type=click.UNPROCESSED, shell_complete=values.separator
+    "command",
+    nargs=-1,
+    required=True,
+    type=click.UNPROCESSED,
+    shell_complete=values.separator,
+    metavar="-- CMD…",
 )
 @pass_session
 def run(

@@ -79,7 +79,7 @@ _PROBES = (
     type=click.Choice(["signal", "exit", "ignore"]),
     default="signal",
     show_default=True,
-    help="Which end of a process below it counts as its death.",
+    help="Which end of a child process counts as a death: by a signal, any but 0, or none.",
 )
 @config_option
 @output_options

@@ -48,10 +48,10 @@ def upload(
     test_engine: bool,
     suite: str | None,
 ) -> int:
-    """Upload each attempt of each test case, with our verdicts as tags. Ends with 0.
+    """Upload each attempt of each test case, with our verdicts as tags.
 
     A PATH is a folder, searched for `job.json` and `report.json`, or such a file. An upload that
-    fails is a warning: it changes no result.
+    fails is a warning, and the exit code is 0.
     """
     if not test_engine:
         raise UsageError(

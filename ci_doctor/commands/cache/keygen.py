@@ -20,7 +20,7 @@ from ci_doctor.session.session import Session
 @option(
     "--principal",
     default="ci-doctor-cache",
-    help="The name in the allowed signers. [default: ci-doctor-cache]",
+    help="The name of the signer in the file of allowed signers. [default: ci-doctor-cache]",
 )
 @output_options
 @pass_session

@@ -56,20 +56,20 @@ SIGNERS_OPTION = option(
     "--allowed-signers",
     group=TRUST,
     metavar="FILE",
-    help="Whose signatures count, in the format of ssh-keygen(1).",
+    help="The accepted signers, in the format of ssh-keygen(1).",
 )
 TRUST_OPTION = option(
     "--trust",
     group=TRUST,
     type=click.Choice(["signed", "local", "any"]),
-    help="What is restored is executed: only what an allowed signer has signed, also unsigned "
-    "caches from a directory that this user alone can write, or anything. [default: local]",
+    help="Whose caches are restored. They are executed. signed: those of an accepted signer; local: also "
+    "unsigned ones from a directory that this user alone can write; any: all. [default: local]",
 )
 LOG_OPTION = option(
     "--log",
     group=CACHES,
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
-    help="The job's log: what libraries say there of their caches counts.",
+    help="The job's log, in which libraries report on their caches.",
 )
 
 

@@ -45,8 +45,8 @@ def restore(
 ) -> int:
     """Restore the caches that earlier jobs saved, if they are valid on this machine.
 
-    Of all processes of this user on this machine that ask for the same, one transfers; the others
-    wait and have its result. A problem is a warning, and the job goes on without a cache.
+    If several processes of this user on one machine ask for the same caches, one of them transfers.
+    The others wait and have its result. A problem is a warning: the job goes on without a cache.
     """
     session.claim()
     from ci_doctor.caches.machine_directory import machine_directory

@@ -46,7 +46,7 @@ class _Below(PackageGroup):
 @pass_session
 @click.pass_context
 def correctness(context: click.Context, session: Session, /, **options: Any) -> int:
-    """Start a baseline and a candidate server, send both the same requests, judge the difference.
+    """Start a baseline and a candidate server, send both the same requests, and judge.
 
     If the first two starts give the same answers, byte for byte, the result is a pass. If not, both
     servers are started again. An exact test over the starts then separates a regression from a

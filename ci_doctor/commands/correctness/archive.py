@@ -60,7 +60,7 @@ def list_builds(session: Session, directory: str | None, config_path: Path | Non
     },
 )
 @click.argument("commit", metavar="COMMIT")
-@option("--reason", metavar="TEXT", help="Why; every later report says so.")
+@option("--reason", metavar="TEXT", help="The reason, which every later report states.")
 @_archive_option
 @config_option
 @output_options
@@ -77,7 +77,7 @@ def revoke(
     """Take the archived starts of COMMIT out of use, for every build, from now on.
 
     COMMIT is a commit, the id of a build, seven or more characters of either, or the number of a
-    build. Ends with 2 if it names nothing in the archive, or several.
+    build. If it names nothing in the archive, or several, the exit code is 2.
     """
     from ci_doctor.correctness.archive.revoke import revoke as revoked
 

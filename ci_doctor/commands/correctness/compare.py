@@ -51,7 +51,7 @@ from ci_doctor.session.session import Session
     type=click.Choice([each.value for each in AnswerLevel]),
     default=AnswerLevel.NUMBERS.value,
     show_default=True,
-    help="What must be the same; each holds those before it.",
+    help="What must be the same. Each level includes those before it.",
 )
 @option(
     "--limit",

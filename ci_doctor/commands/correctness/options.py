@@ -28,7 +28,7 @@ _OPTIONS = (
         group=_REQUESTS,
         metavar="FILE",
         shell_complete=values.files,
-        help="JSONL, one request a line.",
+        help="File of requests, as JSON lines.",
     ),
     option(
         "--retries",
@@ -70,13 +70,13 @@ _OPTIONS = (
         "--policy",
         group=VERDICT,
         type=click.Choice([each.value for each in Policy]),
-        help="`any`: one agreeing pair of starts is enough; prints the risk. [default: control]",
+        help="`any`: one agreeing pair of starts is a pass; the report states the risk. [default: control]",
     ),
     option(
         "--compare",
         group=VERDICT,
         type=click.Choice([each.value for each in AnswerLevel]),
-        help="What must be the same; each holds those before it. [default: numbers]",
+        help="What must be the same. Each level includes those before it. [default: numbers]",
     ),
     option(
         "--limit",
@@ -88,7 +88,7 @@ _OPTIONS = (
         "--on-inconclusive",
         group=VERDICT,
         type=click.Choice([each.value for each in OnInconclusive]),
-        help="`pass`: exit 0. [default: fail]",
+        help="`pass`: a run that decides nothing ends with 0. [default: fail]",
     ),
     option(
         "--env",

@@ -56,7 +56,7 @@ _STYLES: dict[str, dict[str, Any]] = {
 def replay(session: Session, run_directory: str, request: str, starts: str | None) -> int:
     """Show one request of a run: what every start answered, and where two of the answers diverge.
 
-    Starts no server. Ends with 0 once it is shown, whatever it shows.
+    It starts no server. The exit code is 0, whatever the answers are.
     """
     from ci_doctor.correctness.report.replay import ReplayRequest, marked_replay
 

@@ -61,7 +61,7 @@ class _Diagnose(DocumentedCommand):
     multiple=True,
     metavar="GOOD",
     shell_complete=values.files,
-    help="Log of a good run: what stands there too explains nothing. Repeatable.",
+    help="Log of a good run. Its lines explain no failure. Repeatable.",
 )
 @option("--follow", group="Logs", is_flag=True, help="Name causes as they appear, until Ctrl-C.")
 @option(

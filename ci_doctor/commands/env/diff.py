@@ -38,7 +38,7 @@ from ci_doctor.session.session import Session
     "decides",
     is_flag=True,
     help="End with 1 if something differs that can change a result, and with 86 if one side does "
-    "not know such a fact.",
+    "not know such a fact. [default: 0 whatever differs]",
 )
 @output_options
 @pass_session

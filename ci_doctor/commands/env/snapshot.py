@@ -42,7 +42,9 @@ from ci_doctor.session.session import Session
     help="Read the contents of all installed files, too: finds what was changed after "
     "installation.",
 )
-@option("--step", metavar="KEY", help="The step it is about. [default: $BUILDKITE_STEP_KEY]")
+@option(
+    "--step", metavar="KEY", help="The step that the snapshot is of. [default: $BUILDKITE_STEP_KEY]"
+)
 @VENV_OPTION
 @PYTHON_OPTION
 @config_option

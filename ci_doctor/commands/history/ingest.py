@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     group="Evidence",
     multiple=True,
     metavar="KEY=VALUE",
-    help="What files do not say of their job: pipeline, build, step, label, job, commit, branch, agent, "
+    help="Facts of the job that the files do not hold: pipeline, build, step, label, job, commit, branch, agent, "
     "queue. Repeatable. [default in a Buildkite job: that job]",
 )
 @option(

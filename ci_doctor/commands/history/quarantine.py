@@ -40,7 +40,7 @@ def quarantine() -> None:
     "--for-days",
     type=click.IntRange(min=1),
     default=14,
-    help="When the entries end. [default: 14]",
+    help="After how many days the entries end. [default: 14]",
 )
 @window_options
 @database_options

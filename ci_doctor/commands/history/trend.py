@@ -26,7 +26,12 @@ _DAYS = {"day": 1, "week": 7}
         "ci-doctor history trend --by day --days 14": "Show two weeks, day by day.",
     },
 )
-@option("--by", type=click.Choice(list(_DAYS)), default="week", help="The periods. [default: week]")
+@option(
+    "--by",
+    type=click.Choice(list(_DAYS)),
+    default="week",
+    help="The length of a period. [default: week]",
+)
 @window_options
 @database_options
 @pass_session

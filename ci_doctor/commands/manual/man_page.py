@@ -113,8 +113,10 @@ def _examples(manual: CommandManual) -> Iterator[str]:
     if not manual.examples:
         return
     yield ".SH EXAMPLES"
-    for line, sentence in manual.examples.items():
-        yield ".PP"
+    for number, (line, sentence) in enumerate(manual.examples.items()):
+        # Behind a heading a paragraph begins by itself.
+        if number:
+            yield ".PP"
         yield prose(sentence)
         yield ".RS 4"
         yield ".nf"

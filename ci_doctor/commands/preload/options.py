@@ -39,7 +39,7 @@ def rule_options(function: F) -> F:
             "--force",
             group=_RULES,
             is_flag=True,
-            help="Also presets that are not for the installed version.",
+            help="Take presets that are not for the installed version, too.",
         ),
         option(
             "--replace",

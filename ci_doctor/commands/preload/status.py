@@ -26,7 +26,7 @@ def status(
     venvs: tuple[str, ...],
     config_path: Path | None,
 ) -> int:
-    """Print installed shims, whether they are unchanged, and the other code of every start."""
+    """Print installed shims, whether they are unchanged, and what else runs at every start."""
     from ci_doctor.preload.outcome.status import status as status_of
 
     session.claim()
