@@ -22,6 +22,7 @@ from ci_doctor.session.session import Session
 
 @command(
     "snapshot",
+    section="doctor",
     examples={
         "ci-doctor env snapshot -o green.json": "Record this machine.",
         "ci-doctor env snapshot --venv .venv --hash-files -o green.json": "Record the contents of a virtual environment, too.",
