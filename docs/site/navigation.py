@@ -70,6 +70,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "docs/commands*",
         "docs/commands/*",
         "docs/configuration",
+        "docs/environment",
         "docs/exit-codes",
         "docs/findings",
         "docs/lint-rules",

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parses the command lines of help texts with the parsers of the commands that they are about."""
 
-import shlex
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -12,23 +11,16 @@ from ci_doctor.commands.manual.reading import command_at
 from ci_doctor.model.parse_duration import parse_duration
 from ci_doctor.session.invocation import Invocation
 from ci_doctor.session.session import Session
+from tests.support.documents.shell_commands import tool_commands
 
 _TIMES = {"S", "TIME"}
 
 
 def own_words(line: str) -> list[str]:
     """The words of `ci-doctor` in a shell's line, up to the end of its command."""
-    lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
-    lexer.whitespace_split = True
-    words = list(lexer)
-    first = words.index("ci-doctor") + 1
-    own = []
-    for word in words[first:]:
-        if set(word) <= set(lexer.punctuation_chars):
-            break
-        # A shell puts the number of the last background process in its place.
-        own.append(word.replace("$!", "4242"))
-    return own
+    (words,) = tool_commands(line)
+    # A shell puts the number of the last background process in its place.
+    return ["4242" if word == "$!" else word for word in words]
 
 
 def parsed(words: Sequence[str]) -> dict[str, Any]:

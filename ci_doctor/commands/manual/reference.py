@@ -10,6 +10,8 @@ from ci_doctor.commands.manual.command_manual import CommandManual, OptionManual
 from ci_doctor.model.shell_line import broken_line
 
 _WIDTH: Final = 100
+# The comment that says which blocks of the pages are run (CONTRIBUTING.md).
+_NOT_RUN: Final = "<!-- not run: tests/unit/commands/test_documented.py parses each example -->"
 _COMMON: Final = (REPORT, GENERAL)
 _HEAD: Final = ("| option | meaning | default |", "|---|---|---|")
 
@@ -93,6 +95,7 @@ def _examples(examples: Mapping[str, str]) -> Iterator[str]:
     if not examples:
         return
     yield ""
+    yield _NOT_RUN
     yield "```sh"
     for line, sentence in examples.items():
         yield f"# {sentence}"
