@@ -13,6 +13,7 @@ import click
 import pytest
 
 from ci_doctor import cli
+from ci_doctor.commands.listing import COMMANDS
 from tests.support.cli import Ran, doctor, environment, words
 
 pytestmark = pytest.mark.integration
@@ -219,6 +220,19 @@ class TestStartUp:
             & (HEAVY | {"ci_doctor.commands.setup_env", "importlib.metadata"})
             == set()
         )
+
+    def test_the_help_of_a_command_imports_no_other_command_and_no_manual(
+        self, project: Path
+    ) -> None:
+        modules = imported("wait", "--help", cwd=project)
+        commands = {f"ci_doctor.commands.{name.replace('-', '_')}" for name in COMMANDS}
+        assert modules & commands == {"ci_doctor.commands.wait"}
+        assert not {name for name in modules if name.startswith("ci_doctor.commands.manual")}
+
+    def test_the_page_of_a_command_imports_no_other_command(self, project: Path) -> None:
+        modules = imported("man", "env", "diff", cwd=project)
+        commands = {f"ci_doctor.commands.{name.replace('-', '_')}" for name in COMMANDS}
+        assert modules & commands == {"ci_doctor.commands.man", "ci_doctor.commands.env"}
 
     def test_preparing_imports_nothing_of_measuring(self, project: Path) -> None:
         modules = imported("setup-env", cwd=project)

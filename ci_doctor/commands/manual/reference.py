@@ -9,7 +9,7 @@ from ci_doctor.commands.manual import variables
 from ci_doctor.commands.manual.command_manual import CommandManual, OptionManual, OptionsManual
 from ci_doctor.model.shell_line import broken_line
 
-_WIDTH: Final = 100
+_WIDTH: Final = 84
 # The comment that says which blocks of the pages are run (CONTRIBUTING.md).
 _NOT_RUN: Final = "<!-- not run: tests/unit/commands/test_documented.py parses each example -->"
 _COMMON: Final = (REPORT, GENERAL)

@@ -8,11 +8,14 @@ import click
 import msgspec
 import pytest
 
+from ci_doctor.checks.all_checks import all_checks
+from ci_doctor.checks.settings import DoctorSettings
 from ci_doctor.cli import root
 from ci_doctor.commands.documented import GENERAL, OPTIONS, REPORT, command, option
 from ci_doctor.commands.manual.command_manual import CommandManual, OptionManual
 from ci_doctor.commands.manual.reading import manuals
 from ci_doctor.configuration import SETTINGS
+from ci_doctor.explanation import explain
 from ci_doctor.model.exit_code import ExitCode
 from tests.support.example_lines import own_words, parsed
 
@@ -58,6 +61,19 @@ def test_every_example_is_a_command_line_of_its_command(
 def test_an_example_that_has_rotted_is_noticed(line: str) -> None:
     with pytest.raises(click.UsageError):
         parsed(own_words(line))
+
+
+def test_the_words_that_examples_explain_are_explained() -> None:
+    (manual,) = (each for each in MANUALS if each.page == "ci-doctor-explain")
+    for line in manual.examples:
+        explain(own_words(line)[-1])  # raises UsageError
+
+
+def test_the_checks_that_examples_name_are_checks() -> None:
+    areas = {check.area for check in all_checks(DoctorSettings())}
+    (manual,) = (each for each in MANUALS if each.page == "ci-doctor-doctor")
+    for line in manual.examples:
+        assert set(parsed(own_words(line))["checks"]) <= areas
 
 
 def test_an_example_with_a_wrong_duration_is_noticed() -> None:
