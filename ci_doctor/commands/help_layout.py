@@ -11,7 +11,7 @@ import click
 # A term that is longer gets a line of its own, and pushes nothing to the right.
 _TERM: Final = 22
 _GAP: Final = 2
-# On a narrower terminal each explanation stands below its term.
+# On a narrower terminal each explanation stands below its option.
 _NARROW: Final = 70
 
 
@@ -31,13 +31,13 @@ class HelpLayout(click.HelpFormatter):
         """Write terms and what they mean."""
         listed = list(rows)
         widest = max((len(term) for term, _ in listed), default=0)
-        column = min(widest, col_max) + col_spacing
-        if self.width < _NARROW:
-            column = 2 * col_spacing
-        self._write_terms(listed, column)
+        self._write_terms(listed, min(widest, col_max) + col_spacing)
 
     def write_options(self, rows: Iterable[tuple[str, str]]) -> None:
-        """Write options: in every section their explanations begin in the same column."""
+        """Write options: in every section their explanations begin in the same column.
+
+        On a narrow terminal they stand below, because options are longer than names of commands.
+        """
         column = 2 * _GAP if self.width < _NARROW else _TERM + _GAP
         self._write_terms(list(rows), column)
 

@@ -50,6 +50,13 @@ def test_on_a_narrow_terminal_each_explanation_stands_below_its_option() -> None
     assert layout.getvalue() == "--x\n    Short.\n"
 
 
+def test_on_a_narrow_terminal_a_command_and_what_it_does_stay_on_one_line() -> None:
+    layout = HelpLayout(width=58)
+    layout.write_dl([("show", "Print every value."), ("schema", "Print a schema.")])
+
+    assert layout.getvalue() == "show    Print every value.\nschema  Print a schema.\n"
+
+
 def test_an_example_can_be_pasted_whatever_the_width() -> None:
     layout = HelpLayout(width=40)
     layout.write_examples({"ci-doctor wait --pid 1 --ready http://127.0.0.1:8000/health": "Wait."})
