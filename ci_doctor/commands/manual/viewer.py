@@ -3,9 +3,11 @@
 
 import os
 import shutil
+import signal
 import subprocess
-import tempfile
 from pathlib import Path
+
+from ci_doctor.system.files.own_directory import own_directory
 
 
 def show_page(name: str, text: str) -> bool:
@@ -13,9 +15,14 @@ def show_page(name: str, text: str) -> bool:
     program = shutil.which("man", path=os.environ.get("PATH"))
     if program is None:
         return False
-    with tempfile.TemporaryDirectory(prefix="ci-doctor-man-") as folder:
+    with own_directory("man") as folder:
         page = Path(folder, f"{name}.1")
         page.write_text(text, encoding="utf-8")
-        # A name with a slash is a file to man-db, to mandoc's man and to BSD's.
-        shown = subprocess.run([program, str(page)], check=False)
+        # Ctrl-C is a key of the pager.
+        previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            # A name with a slash is a file to man-db, to mandoc's man and to BSD's.
+            shown = subprocess.run([program, str(page)], check=False)
+        finally:
+            signal.signal(signal.SIGINT, previous)
     return shown.returncode == 0
