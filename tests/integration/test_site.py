@@ -127,7 +127,7 @@ def test_the_keyboard_reaches_the_text_the_pages_and_the_search(site: Path, page
     page.keyboard.press("Escape")
     assert page.evaluate("document.activeElement.ariaExpanded") == "false"
     page.keyboard.press("Enter")
-    page.focus(".sidebar-search")
+    assert page.evaluate("document.activeElement.className") == "sidebar-search"
     page.keyboard.type("clopper")
     page.keyboard.press("Enter")
     page.wait_for_selector("#search-results li a")

@@ -6,6 +6,8 @@ document.addEventListener("DOMContentLoaded", () => {
   for (const [name, label] of [["__navigation", "Pages"], ["__toc", "On this page"]]) {
     drawer(document.getElementById(name), label);
   }
+  document.querySelector(".sidebar-drawer")?.setAttribute("aria-label", "Pages");
+  document.querySelector(".toc-drawer")?.setAttribute("aria-label", "On this page");
   for (const caption of document.querySelectorAll(".sidebar-tree .caption")) {
     caption.setAttribute("aria-level", "2");
   }
@@ -24,6 +26,7 @@ function drawer(box, name) {
   const buttons = [...document.querySelectorAll(`label[for="${box.id}"]:not(.overlay)`)];
   const say = () => buttons.forEach((each) => each.setAttribute("aria-expanded", String(box.checked)));
   const open = (isOpen) => { box.checked = isOpen; say(); };
+  const inside = document.querySelector(box.id === "__toc" ? ".toc-drawer a" : ".sidebar-search");
   for (const button of buttons) {
     button.tabIndex = 0;
     button.setAttribute("role", "button");
@@ -32,6 +35,7 @@ function drawer(box, name) {
       if (event.key !== "Enter" && event.key !== " ") return;
       event.preventDefault();
       open(!box.checked);
+      if (box.checked) inside?.focus();
     });
   }
   box.addEventListener("change", say);
