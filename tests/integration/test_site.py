@@ -156,6 +156,8 @@ def test_each_mistake_of_a_page_fails_the_build(small_repository: Path, tmp_path
     for name, text in pages.items():
         (small_repository / name).write_text(text)
 
+    build(small_repository, tmp_path / "built")
+    # A second build has nothing new to read, and must not be green for that.
     ended = build(small_repository, tmp_path / "built")
 
     assert ended.returncode == 1
