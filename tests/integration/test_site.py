@@ -17,6 +17,7 @@ from tests.support.browser import CONTRAST, NEEDS_A_BROWSER, a_browser
 from tests.support.cli import ROOT
 
 pytestmark = pytest.mark.integration
+WIDE = ViewportSize(width=1440, height=900)
 NARROW = ViewportSize(width=390, height=844)
 FACTS = """() => ({
   width: document.documentElement.scrollWidth,
@@ -56,10 +57,17 @@ def site(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
 
 
 @pytest.fixture(scope="module")
-def page() -> Iterator[Page]:
-    """A page of a narrow window."""
+def running() -> Iterator[Page]:
+    """A page of a browser."""
     with a_browser() as browser:
-        yield browser.new_page(viewport=NARROW)
+        yield browser.new_page()
+
+
+@pytest.fixture
+def page(running: Page) -> Page:
+    """A page of a narrow window."""
+    running.set_viewport_size(NARROW)
+    return running
 
 
 @pytest.fixture
@@ -134,6 +142,18 @@ def test_the_keyboard_reaches_the_text_the_pages_and_the_search(site: Path, page
 
     found = page.eval_on_selector_all("#search-results li a", "all => all.map((each) => each.href)")
     assert any("flaky-kinds.html" in address for address in found)
+
+
+@NEEDS_A_BROWSER
+def test_a_long_page_shows_where_its_reader_is(site: Path, page: Page) -> None:
+    page.set_viewport_size(WIDE)
+    page.goto((site / "docs" / "findings.html").as_uri() + "#services/died")
+
+    page.wait_for_function("document.querySelector('.toc-scroll').scrollTop > 0")
+    page.wait_for_function("document.querySelector('.sidebar-scroll').scrollTop > 0")
+    place = page.locator("section[id='services/died']").bounding_box()
+    assert place is not None
+    assert 0 <= place["y"] < WIDE["height"] / 2
 
 
 def test_links_into_the_repository_lead_to_pages_and_copies(site: Path) -> None:

@@ -8,8 +8,14 @@ document.addEventListener("DOMContentLoaded", () => {
   }
   document.querySelector(".sidebar-drawer")?.setAttribute("aria-label", "Pages");
   document.querySelector(".toc-drawer")?.setAttribute("aria-label", "On this page");
+  centre(document.querySelector(".sidebar-scroll"), document.querySelector(".sidebar-tree .current-page"));
+  // The theme sends this for the heading that a reader has come to.
+  document.addEventListener("gumshoeActivate", (event) => centre(document.querySelector(".toc-scroll"), event.target));
   for (const caption of document.querySelectorAll(".sidebar-tree .caption")) {
     caption.setAttribute("aria-level", "2");
+  }
+  for (const word of document.querySelectorAll("code .pre")) {
+    word.classList.toggle("short", word.textContent.length <= 28);
   }
   for (const box of document.querySelectorAll("article pre, article .table-wrapper")) {
     if (box.scrollWidth > box.clientWidth) {
@@ -19,6 +25,13 @@ document.addEventListener("DOMContentLoaded", () => {
     }
   }
 });
+
+// Scroll `box` until `item` in it can be seen.
+function centre(box, item) {
+  if (!box || !item) return;
+  const top = item.getBoundingClientRect().top - box.getBoundingClientRect().top;
+  if (top < 0 || top > box.clientHeight - 40) box.scrollTop += top - box.clientHeight / 2;
+}
 
 // `box` is the hidden checkbox by which the theme opens a drawer.
 function drawer(box, name) {
