@@ -10,7 +10,8 @@ site=${1:-build/site}
 python=python3
 [ ! -x "$venv/bin/python" ] || python=$venv/bin/python
 
-# A warning is an error: a link that leads nowhere, a page without a place.
-"$python" -m sphinx --builder html --fail-on-warning --keep-going --quiet --conf-dir docs/site \
+# A warning is an error: a link that leads nowhere, a page without a place. Each build reads all pages: one that reads what has
+# changed repeats no warning.
+"$python" -m sphinx --builder html --fresh-env --write-all --fail-on-warning --keep-going --quiet --conf-dir docs/site \
   --doctree-dir "$site.doctrees" . "$site"
 echo "$site/index.html"

@@ -23,7 +23,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "examples/tiny-llm/README",
         "examples/*/README",
     ),
-    "Prepare a job": (
+    "Commands: prepare a job": (
         "docs/doctor",
         "docs/setup-env",
         "docs/drift",
@@ -31,7 +31,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "docs/preload",
         "docs/compat",
     ),
-    "Run under evidence": (
+    "Commands: run it": (
         "docs/run",
         "docs/pytest",
         "docs/flaky-kinds",
@@ -42,14 +42,14 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "docs/cache",
         "docs/cache-store",
     ),
-    "Compare answers": (
+    "Commands: compare answers": (
         "docs/correctness",
         "docs/compare",
         "docs/replay",
         "docs/answers",
         "docs/archive",
     ),
-    "Explain and report": (
+    "Commands: explain and report": (
         "docs/diagnose",
         "docs/import-race",
         "docs/report",
@@ -76,7 +76,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "docs/lint-rules",
         "docs/diagnose-rules",
         "docs/completion",
-        "docs/man*",
+        "docs/man",
     ),
     "Explanation": ("docs/origins", "examples/origins/README", "docs/statistics", "docs/design"),
     "Project": (

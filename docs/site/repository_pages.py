@@ -31,21 +31,30 @@ def setup(app: Sphinx) -> dict[str, Any]:
 
 
 class OwnAnchors(SphinxTransform):
-    """`## <a id="NAME"></a>Title` gives the section that name, so links to it are checked as all others are."""
+    """`<a id="NAME"></a>` names its section or its place, so links to it are checked as all others are."""
 
     default_priority = 265  # after the sections have their ids, before MyST resolves links
 
     def apply(self, **_kwargs: Any) -> None:
-        """Move each anchor of a title to its section."""
+        """Put a target, or a name of the section, in the place of each anchor."""
         slugs = self.env.metadata[self.env.docname].setdefault("myst_slugs", {})
-        for title in findall(self.document)(nodes.title):
-            section = title.parent
-            for raw in [node for node in title.children if isinstance(node, nodes.raw)]:
-                title.remove(raw)
-                if anchor := _ANCHOR.match(raw.astext()):
-                    section["ids"].insert(0, anchor[1])
-                    self.document.ids[anchor[1]] = section
-                    slugs[anchor[1]] = (section.line, anchor[1], title.astext())
+        for raw in list(findall(self.document)(nodes.raw)):
+            anchor = _ANCHOR.fullmatch(raw.astext())
+            if anchor is None:
+                continue
+            name, parent = anchor[1], raw.parent
+            following = raw.next_node(descend=False, siblings=True)
+            if isinstance(following, nodes.raw) and following.astext() == "</a>":
+                parent.remove(following)
+            slugs[name] = (raw.line, name, parent.astext())
+            if isinstance(parent, nodes.title):
+                parent.remove(raw)
+                parent.parent["ids"].insert(0, name)
+                self.document.ids[name] = parent.parent
+            else:
+                target = nodes.target("", "", ids=[name])
+                raw.replace_self(target)
+                self.document.ids[name] = target
         self.document.myst_slugs = slugs
 
 

@@ -77,10 +77,23 @@ def _read_json(text: str, _scratch: Path) -> None:
 
 
 def _read_yaml(text: str, _scratch: Path) -> None:
+    """By its keys: a pipeline of Buildkite, a workflow or an action of GitHub, else any YAML."""
     for document in yaml.safe_load_all(text):
-        for key, name in _SCHEMAS.items():
-            if isinstance(document, dict) and key in document:
-                jsonschema.validate(document, _schema(name))
+        if isinstance(document, dict):
+            # PyYAML reads YAML 1.1, where the word `on` is true.
+            named = {"on" if key is True else key: value for key, value in document.items()}
+            _validate(named)
+
+
+def _validate(document: dict[str, Any]) -> None:
+    steps = document.get("steps", ())
+    if any(isinstance(step, dict) and {"run", "uses"} & set(step) for step in steps):
+        # The steps of a job, as a page about GitHub shows them.
+        job = {"runs-on": "ubuntu-latest", **document}
+        document = {"on": "push", "jobs": {"job": job}}
+    for key, name in _SCHEMAS.items():
+        if key in document:
+            jsonschema.validate(document, _schema(name))
 
 
 @cache

@@ -47,7 +47,7 @@ def run_statements(marker: Run, chosen: Sequence[Statement], scratch: Path) -> l
         cwd=place,
         env=_environment(scratch),
         stdin=subprocess.DEVNULL,
-        timeout=120,
+        timeout=180,
         check=False,
     )
     return [_ended(statement, output / str(number)) for number, statement in enumerate(chosen)]

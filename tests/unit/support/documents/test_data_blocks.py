@@ -22,6 +22,7 @@ from tests.support.documents.page import Block
         ("yaml", "steps:\n  - commandz: make\n"),
         ("yaml", "on: push\njobs: {a: {runs-on: x, step: []}}\n"),
         ("yaml", "a: [\n"),
+        ("yaml", "steps:\n  - runs: make\n    uses: a/b@v1\n"),
     ],
 )
 def test_data_that_its_reader_refuses_is_a_mistake(
@@ -34,3 +35,16 @@ def test_the_scripts_of_a_pipeline_are_read() -> None:
     assert pipeline_commands(
         "steps:\n  - commands: [a, b]\n  - group: g\n    steps: [{command: c}]\n"
     ) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "steps:\n  - command: make\n",
+        "on: push\njobs:\n  a:\n    runs-on: x\n    steps: [{run: make}]\n",
+        "steps:\n  - uses: a/b@v1\n  - run: make\n    if: always()\n",
+        "anything: 1\n",
+    ],
+)
+def test_yaml_that_its_reader_takes_is_none(text: str, tmp_path: Path) -> None:
+    assert mistake_in_data(Block("docs/page.md", 1, "yaml", text), tmp_path) is None
