@@ -78,7 +78,8 @@ def relative_pronouns(words: list[str]) -> int:
     count = 0
     for index, word in enumerate(words):
         if word in _ALWAYS_RELATIVE:
-            count += 1
+            # "What to do" holds no clause.
+            count += words[index + 1 : index + 2] != ["to"]
         elif word == "that" and index > 0:
             count += words[index - 1] not in _NOT_RELATIVE_AFTER
     return count
