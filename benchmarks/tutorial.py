@@ -26,7 +26,7 @@ from startup import RESULTS
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "tutorial.md"
-WORDS_A_MINUTE = 100  # half of what studies of silent reading name for a native speaker
+WORDS_A_MINUTE = 100  # an assumption: slow reading, in a second language, with an editor open
 
 
 class Took(NamedTuple):
