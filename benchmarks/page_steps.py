@@ -6,17 +6,18 @@ A page that follows these rules can be run:
 - a line that ends with a name in backquotes and a colon (`server.py`:) names the file of the next
   block;
 - a `diff` block is a change to such a file;
-- an `sh` block is run by a shell;
+- an `sh` block is run by a shell; a comment `<!-- not run: … -->` above it says why tests do not;
 - a `text` block after an `sh` block is what the commands print. Its lines stand in the output in
   this order, and a line `…` stands for any lines.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _NAME = re.compile(r"`([^`\n]+)`:\s*\Z")
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+_NOT_RUN = re.compile(r"<!-- not run: ([^>]*?) -->\s*\Z")
 _DURATION = re.compile(r"\b\d+(\.\d+)? (ms|s)\b")
 _ANY_LINES = "…"
 
@@ -38,14 +39,14 @@ class ChangedFile:
 
 @dataclass(frozen=True)
 class Commands:
-    """Commands that the reader types, and what they print, if the page shows it."""
+    """Commands that the reader types, and what they print, if the page shows it.
+
+    `not_run` says why tests leave them out.
+    """
 
     script: str
-    output: str | None
-
-    @property
-    def installs(self) -> bool:
-        return "pip install" in self.script
+    output: str | None = None
+    not_run: str | None = None
 
     @property
     def expected_status(self) -> int:
@@ -62,18 +63,19 @@ def steps_of(page: str) -> list[Step]:
     steps: list[Step] = []
     end_of_last = 0
     for block in _BLOCK.finditer(page):
-        before = _COMMENT.sub("", page[end_of_last : block.start()])
+        between = page[end_of_last : block.start()]
+        not_run = _NOT_RUN.search(between)
         end_of_last = block.end()
         kind, text = block[1], block[2]
-        named = _NAME.search(before)
+        named = _NAME.search(_COMMENT.sub("", between))
         if kind == "diff":
             steps.append(ChangedFile(text))
         elif named:
             steps.append(WrittenFile(named[1], text))
         elif kind == "sh":
-            steps.append(Commands(text, None))
+            steps.append(Commands(text, not_run=not_run[1] if not_run else None))
         elif kind == "text" and steps and isinstance(steps[-1], Commands):
-            steps[-1] = Commands(steps[-1].script, text)
+            steps[-1] = replace(steps[-1], output=text)
         else:
             raise ValueError(f"a block of {kind!r} that is no file, change, command or output")
     return steps

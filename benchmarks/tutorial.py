@@ -50,7 +50,7 @@ def run_page(folder: Path) -> list[Took]:
             subprocess.run(["git", "apply"], cwd=work, input=step.diff, text=True, check=True)
         else:
             started = time.monotonic()
-            run_commands(step, folder if step.installs else work, environ)
+            run_commands(step, work if work.exists() else folder, environ)
             command = step.script.strip().splitlines()[-1]
             took.append(Took(command, time.monotonic() - started))
     return took

@@ -44,9 +44,15 @@ def test_files_changes_and_commands_come_in_the_order_of_the_page() -> None:
     ]
 
 
+def test_a_block_that_no_test_runs_has_a_reason() -> None:
+    page = "<!-- not run: it needs a GPU -->\n```sh\nnvidia-smi\n```\n"
+
+    assert steps_of(page) == [Commands("nvidia-smi\n", not_run="it needs a GPU")]
+
+
 def test_the_status_is_that_of_the_shown_output() -> None:
     assert Commands("ls\n", "text\nexit code 3\n").expected_status == 3
-    assert Commands("ls\n", None).expected_status == 0
+    assert Commands("ls\n").expected_status == 0
 
 
 def test_a_block_without_a_meaning_is_an_error() -> None:
