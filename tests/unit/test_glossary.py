@@ -4,7 +4,7 @@ import importlib.util
 import re
 from pathlib import Path
 from types import ModuleType
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -38,14 +38,14 @@ def test_pictures_of_words_are_those_of_the_script(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["arms-and-starts", "disputed", "relabeling"])
 def test_pictures_of_words_can_be_read_without_seeing_them(name: str) -> None:
-    root = ElementTree.parse(DOCS / "images" / f"{name}.svg").getroot()
+    root = ET.parse(DOCS / "images" / f"{name}.svg").getroot()
 
     assert root.get("role") == "img"
     for part in ("title", "desc"):
         element = root.find(f"{SVG}{part}")
         assert element is not None
         assert element.text
-    assert "prefers-color-scheme: dark" in ElementTree.tostring(root, encoding="unicode")
+    assert "prefers-color-scheme: dark" in ET.tostring(root, encoding="unicode")
 
 
 def test_orders_of_the_pictures_are_orders_that_the_blocks_allow() -> None:
