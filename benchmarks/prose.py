@@ -91,10 +91,11 @@ def read_project(root: Path) -> Project:
     return Project(root.resolve().name, prose)
 
 
-def our_projects() -> list[Project]:
+def our_projects(root: Path) -> list[Project]:
     """Our repository twice: the pages written by hand, and those made from tables."""
-    by_hand, made = [], []
-    for page in pages_of(ROOT):
+    by_hand: list[Path] = []
+    made: list[Path] = []
+    for page in pages_of(root):
         (made if page.name in MADE_FROM_TABLES else by_hand).append(page)
     return [
         Project("ci-doctor", read_pages(by_hand)),
@@ -155,11 +156,14 @@ def main() -> int:
         "--long", type=Path, metavar="PAGE", help="print the long sentences of PAGE"
     )
     parser.add_argument("--record", action="store_true", help="append the result to RESULTS.md")
+    parser.add_argument(
+        "--root", type=Path, default=ROOT, metavar="DIR", help="another tree of this repository"
+    )
     arguments = parser.parse_args()
     if arguments.long is not None:
         print(*long_sentences(arguments.long), sep="\n")
         return 0
-    projects = [*our_projects(), *(read_project(root) for root in arguments.projects)]
+    projects = [*our_projects(arguments.root), *(read_project(root) for root in arguments.projects)]
     names = [project.name for project in projects]
     table = rows(projects)
     print(*as_text(names, table), sep="\n")
