@@ -15,14 +15,14 @@ from ci_doctor.correctness.verdict.labelings import Labels, labelings
 from ci_doctor.correctness.verdict.patterns import pattern
 
 HERE = Path(__file__).parent
-WIDTH = 640
-CELL = 34
+WIDTH = 480  # a telephone shows it without making the letters much smaller
+CELL = 32
 
 # Colours have enough contrast on white and on GitHub's dark grey. Every cell also has a letter.
 STYLE = """
-text { font: 14px system-ui, sans-serif; fill: #1f2328; }
+text { font: 13px system-ui, sans-serif; fill: #1f2328; }
 .small { font-size: 12px; }
-.in { fill: #ffffff; text-anchor: middle; font-weight: 600; }
+.in { fill: #ffffff; text-anchor: middle; font-weight: 600; font-size: 12px; }
 .x { fill: #0969da; } .y { fill: #9a6700; } .z { fill: #8250df; }
 .line { stroke: #8c959f; } .off { fill: #d0d7de; } .on { fill: #cf222e; }
 @media (prefers-color-scheme: dark) {
@@ -70,12 +70,12 @@ def cell(x: float, y: float, words: str, kind: str) -> str:
     """A filled square with a word in it."""
     size = CELL - 4
     square = f'<rect x="{x:g}" y="{y:g}" width="{size}" height="{size}" rx="4" class="{kind}"/>'
-    return square + text(x + size / 2, y + 20, words, "in")
+    return square + text(x + size / 2, y + 19, words, "in")
 
 
 def arms_and_starts() -> str:
     """Two rows of starts in the order in which they are made, up to the first look."""
-    left, top = 120, 34
+    left, top = 90, 34
     parts = [
         text(0, top + 20, "A  baseline"),
         text(0, top + CELL + 24, "B  candidate"),
@@ -85,15 +85,13 @@ def arms_and_starts() -> str:
         made[arm] += 1
         y = top if arm == "A" else top + CELL + 4
         kind = "x" if arm == "A" else "y"
-        parts.append(cell(left + place * (CELL + 4), y, f"{arm}{made[arm]}", kind))
-    end = left + len(ORDER) * (CELL + 4) - 8
+        parts.append(cell(left + place * (CELL + 2), y, f"{arm}{made[arm]}", kind))
+    end = left + len(ORDER) * (CELL + 2) - 6
     below = top + 2 * CELL + 18
     parts += [
         f'<path d="M{left} {below}H{end}" class="line"/>',
         text(left, below + 18, "time →", "small"),
-        text(end + 14, top + 20, "10 starts:", "small"),
-        text(end + 14, top + 38, "the first", "small"),
-        text(end + 14, top + 56, "look", "small"),
+        text(end - 150, below + 18, "10 starts: the first look", "small"),
         text(left, 18, "one box is one start: a new process answers every request", "small"),
     ]
     return svg(
@@ -112,28 +110,28 @@ def in_words(answers: str) -> str:
     baseline = set(classes[:BASELINE_STARTS])
     candidate = set(classes[BASELINE_STARTS:])
     if baseline.isdisjoint(candidate):
-        return "disputed: no answer in common"
+        return "disputed: nothing in common"
     if len(baseline | candidate) == 1:
         return "equal: one answer everywhere"
-    return "varies in both arms: not disputed"
+    return "varies in both: not disputed"
 
 
 def disputed() -> str:
     """A table of requests and starts; a letter is an answer."""
-    left, top = 70, 34
+    left, top = 36, 34
     starts = ["A1", "A2", "A3", "B1", "B2", "B3"]
     parts = []
     for column, start in enumerate(starts):
-        x = left + column * (CELL + 4) + (12 if column >= BASELINE_STARTS else 0)
+        x = left + column * (CELL + 2) + (10 if column >= BASELINE_STARTS else 0)
         parts.append(text(x + 6, top - 10, start))
         for row, answers in enumerate(ANSWERS.values()):
             answer = answers[column]
             parts.append(cell(x, top + row * (CELL + 2), answer, answer))
-    right = left + len(starts) * (CELL + 4) + 28
+    right = left + len(starts) * (CELL + 2) + 18
     told = []
     for row, (request, answers) in enumerate(ANSWERS.items()):
         y = top + row * (CELL + 2) + 20
-        parts += [text(20, y, request), text(right, y, in_words(answers))]
+        parts += [text(8, y, request), text(right, y, in_words(answers))]
         told.append(f"{request}: {' '.join(answers)}, {in_words(answers)}")
     return svg(
         top + len(ANSWERS) * (CELL + 2) + 8,
@@ -168,30 +166,33 @@ def phi_squared(labels: Sequence[float], answers: Sequence[float]) -> float:
 def relabeling() -> str:
     """The real labels, two others, and a square for each of all labelings."""
     answers = [1.0 if label == "B" else 0.0 for label in LABELINGS[0]]
-    left, top = 150, 30
-    parts = [text(left, 14, "ten starts; the colour and the small letter are the answer", "small")]
+    left, top = 64, 30
+    parts = [
+        text(left, 14, "ten starts, each with its label and its answer", "small"),
+        text(left + len(answers) * CELL + 6, 14, "difference", "small"),
+    ]
     for row, labels in enumerate(LABELINGS):
-        name = "another labeling" if row else "as drawn"
+        name = "another" if row else "as drawn"
         y = top + row * (CELL + 6)
         parts.append(text(0, y + 20, name))
         for column, label in enumerate(labels):
             answer = "y" if answers[column] else "x"
             parts.append(cell(left + column * CELL, y, f"{label} {answer}", answer))
         found = phi_squared([1.0 if label == "B" else 0.0 for label in labels], answers)
-        parts.append(text(left + len(labels) * CELL + 8, y + 20, f"difference {found:.2f}"))
+        parts.append(text(left + len(labels) * CELL + 12, y + 20, f"{found:.2f}"))
     every = differences()
     extreme = sum(each >= 1 - 1e-9 for each in every)
     y = top + len(LABELINGS) * (CELL + 6) + 24
     parts.append(text(0, y, f"all {len(every)} labelings that could have been drawn:"))
     for number, each in enumerate(every):
-        x, low = (number % 28) * 16, y + 12 + (number // 28) * 16
+        x, low = (number % 28) * 14, y + 12 + (number // 28) * 14
         kind = "on" if each >= 1 - 1e-9 else "off"
-        parts.append(f'<rect x="{x}" y="{low}" width="12" height="12" class="{kind}"/>')
-    low = y + 12 + ((len(every) - 1) // 28 + 1) * 16
+        parts.append(f'<rect x="{x}" y="{low}" width="11" height="11" class="{kind}"/>')
+    low = y + 12 + ((len(every) - 1) // 28 + 1) * 14
     told = f"p = {extreme} / {len(every)} = {extreme / len(every):.4f}"
-    parts.append(text(460, y + 40, told))
+    parts.append(text(0, low + 18, told))
     return svg(
-        low + 8,
+        low + 28,
         "How relabeling gives the p-value",
         f"Ten starts with their labels and answers. With the labels as drawn, the difference is "
         f"1. Of all {len(every)} labelings, {extreme} has a difference as large, so {told}.",
