@@ -20,7 +20,9 @@ _NOT_PROSE = (
 _CODE = re.compile(r"`[^`]*`")
 _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 _PARAGRAPH = re.compile(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.)\s)")
-_SENTENCE = re.compile(r"(?<=[.!?:])\s+(?=[A-Z*\"(“])")
+# Names of tools begin a sentence in lower case.
+_NAMES = "ci-doctor|pytest|tox|nox|coverage|structlog|pre-commit|bktec|just|pip|git|vLLM|httpx"
+_SENTENCE = re.compile(rf"(?<=[.!?:])\s+(?=[A-Z*\"(“])|(?<=[.!?])\s+(?=(?:{_NAMES})\b)")
 _WORD = re.compile(r"[A-Za-z][A-Za-z'’-]*")
 
 _ALWAYS_RELATIVE = frozenset({"which", "who", "whom", "whose", "what"})
@@ -78,7 +80,8 @@ def relative_pronouns(words: list[str]) -> int:
     count = 0
     for index, word in enumerate(words):
         if word in _ALWAYS_RELATIVE:
-            count += 1
+            # "What to do" holds no clause.
+            count += words[index + 1 : index + 2] != ["to"]
         elif word == "that" and index > 0:
             count += words[index - 1] not in _NOT_RELATIVE_AFTER
     return count

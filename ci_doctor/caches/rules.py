@@ -74,7 +74,7 @@ UNPROVEN = Rule(
     id="cache/unproven",
     severity=Severity.NOTE,
     meaning=(
-        "A cache was restored, and nothing shows that this job used it: the file system keeps no "
+        "A cache was restored, and nothing shows that this job used it. The file system keeps no "
         "times of reading, another job of this machine restored it, or all of it was there before "
         "the restore. No saving is claimed."
     ),

@@ -39,8 +39,8 @@ CALL: Final = Rule(
     severity=Severity.ERROR,
     meaning=(
         "A call of the caller raises TypeError, because its arguments do not fit the parameters of "
-        "the callee's definition: too many positional arguments, one that comes by keyword too, an "
-        "unknown keyword, or a missing one."
+        "the callee's definition. There are too many positional arguments, one comes by keyword "
+        "too, a keyword is unknown, or an argument is missing."
     ),
     remedy="Change the call as the definition asks, or pin a version of the callee that takes it.",
 )

@@ -49,8 +49,8 @@ NONDETERMINISTIC = Rule(
 VOID = Rule(
     id="correctness/void",
     severity=Severity.WARNING,
-    meaning="The evidence proves nothing: there are no answers, every answer is empty, the servers "
-    "got different prompts, a changed prompt changes no answer, or nothing proves that the "
+    meaning="The evidence proves nothing. There are no answers, every answer is empty, the servers "
+    "got different prompts, or a changed prompt changes no answer. Or nothing proves that the "
     "candidate's path ran.",
     remedy="Fix the named cause, then run it again. A void run never counts as a pass.",
 )

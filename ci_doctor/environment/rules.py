@@ -63,7 +63,7 @@ NOT_PREPARED: Final = Rule(
     severity=Severity.WARNING,
     meaning=(
         "The configuration or the step asks for `setup-env`, and the environment of this command "
-        "does not come from it: its Python died before it could print, the shell went on without "
+        "does not come from it. Its Python died before it could print, the shell went on without "
         "its exports, or they did not reach a container."
     ),
     remedy=(

@@ -188,10 +188,10 @@ THREAD_MAY_RACE: Final = Rule(
     id="preload/thread-may-race",
     severity=Severity.WARNING,
     meaning=(
-        "A thread and the code that goes on after its start both import a module for which the "
-        "import lock may not suffice: it lies in a circle of imports that they enter at different "
-        "modules, or one imports a package and the other names its submodule directly, or the "
-        "module is not installed here, so that nothing is known of it."
+        "A thread and the code that goes on after its start both import a module. The import lock "
+        "may not suffice for it. The module lies in a circle of imports that they enter at "
+        "different modules, or one imports a package and the other names its submodule directly. "
+        "Or the module is not installed here, so nothing is known of it."
     ),
     remedy=(
         "See whether it happens: `ci-doctor import-race -- CMD`. Import the module before the "

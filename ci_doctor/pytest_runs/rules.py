@@ -111,8 +111,9 @@ BASELINE: Final = Rule(
 QUARANTINE_GREEN: Final = Rule(
     id="test-run/quarantine-green",
     severity=Severity.NOTE,
-    meaning="The tests of an entry of `ci-doctor-quarantine.toml` have been green for long: the history "
-    "has runs of 14 days or more, and at most 5 % of them fail (the upper end of a 95 % interval).",
+    meaning="The tests of an entry of `ci-doctor-quarantine.toml` have been green for long. The history "
+    "has runs that span 14 days or more. At most 5 % of them fail, by the upper end of a 95 % "
+    "interval.",
     remedy="Remove the entry, so that the test decides again.",
 )
 HISTORY: Final = Rule(

@@ -50,8 +50,8 @@ MEMORY_NOT_RELEASED = Rule(
     id="restart-check/memory-not-released",
     severity=Severity.ERROR,
     meaning=(
-        "Memory of the killed service is still taken although no process uses it any more: a file "
-        "in /dev/shm, mapped or not, a System V segment, or memory of the GPU."
+        "Memory of the killed service is still taken although no process uses it any more. It is "
+        "a file in /dev/shm (mapped or not), a System V segment, or memory of the GPU."
     ),
     remedy=(
         "Unlink what an earlier start has left, at the start of the next one. If it is kept on "
@@ -74,9 +74,9 @@ NOT_RECOVERED = Rule(
     id="restart-check/not-recovered",
     severity=Severity.ERROR,
     meaning=(
-        "The service did not come back within `recovery_timeout`: it died again, its own probe "
-        "failed, a condition of `recovered` did not hold, or it was not ready any more after the "
-        "last load."
+        "The service did not come back within `recovery_timeout`. It died again, its own probe "
+        "failed, or a condition of `recovered` did not hold. Or it was not ready any more after "
+        "the last load."
     ),
     remedy=(
         "Read the log of its second start. A condition that counts workers shows the one that did "

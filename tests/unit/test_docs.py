@@ -69,8 +69,8 @@ def exit_codes_page() -> str:
         "",
         "ci-doctor never uses 125, because buildkite-agent rewrites it to -1. 126, 127 and 128+n belong to the shell.",
         "`ci-doctor run -- CMD` returns the status of CMD, 127 if CMD does not exist, and 126 if it cannot be run.",
-        "`ci-doctor run --diagnose --exit-code-by-class -- CMD` makes 75 of a failure whose cause lies outside the change, if",
-        "another run helps and CMD ended by it ([run](run.md)).",
+        "With `ci-doctor run --diagnose --exit-code-by-class -- CMD` a failure ends with 75 under three conditions: its cause lies",
+        "outside the change, another run helps, and CMD ended by it ([run](run.md)).",
         "",
         "Pipelines retry 75, so it never hides a regression. If the baseline starts and answers, and the candidate fails in",
         "every start, the verdict is `regression`.",
@@ -84,8 +84,9 @@ def exit_codes_page() -> str:
             for verdict, text in VERDICTS.items()
         ),
         "",
-        "The verdict alone decides the exit code. With 2, 70, 130 and 143 a report's `verdict` is null and its `error` says what",
-        "happened. The verdict is null, and the exit code 0, if nothing was judged (`explain`, `config show`, a dry run).",
+        "The verdict alone decides the exit code. With 2, 70, 130 and 143 a report's `verdict` is null, and its `error` says what",
+        "happened. If nothing was judged (`explain`, `config show`, a dry run), the verdict is null and the exit code 0.",
+        "[What do I do on each verdict?](how-do-i/each-verdict.md) goes through them one by one.",
         "",
         "## A repository's own codes",
         "",
@@ -94,14 +95,14 @@ def exit_codes_page() -> str:
         "infra = 255          # vLLM's pipelines retry 255",
         "```",
         "",
-        "A verdict's code may be 1 to 124 or 255, but not 2 or 70. `failed` may share the code of `regression`; neither `infra` nor",
-        "`nondeterministic` may share one with either.",
+        "A verdict's code may be 1 to 124 or 255, but not 2 or 70. `failed` may share the code of `regression`. `infra` and",
+        "`nondeterministic` may not share a code with either of them.",
         "",
         "## In a pipeline",
         "",
-        "`ci-doctor pipeline retry-rules` prints the rules of a step for the codes of this repository, with their reasons. A code",
-        "that others end with, too (1 to 7 are pytest's), gets no rule if the rule could hide a failure, and a comment says so. If",
-        "`infra` is 255, a command killed by a signal is retried, too.",
+        "`ci-doctor pipeline retry-rules` prints the rules of a step for the codes of this repository, with their reasons. Other",
+        "programs may end with the same code (1 to 7 are pytest's). If a rule for it could hide a failure, the code gets no rule,",
+        "and a comment says so. If `infra` is 255, a command killed by a signal is retried, too.",
         "",
         "```yaml",
         "steps:",
@@ -198,11 +199,13 @@ def flaky_kinds_page() -> str:
     lines = [
         "# Why a test is flaky",
         "",
-        "`ci-doctor pytest --explain-flaky -- ARGS` runs the failed tests of a suite again and again, and changes one condition at a",
-        "time: the tests before it, what they leave, seeds, the time zone, the clock, load, ports, the network, an earlier run. The",
-        "finding names the **kind**, the **culprit**, a command that shows the failure, one that does not, and how to mend it.",
-        "`--explain-budget 5m` is the time for all tests together (default 120s): a quarter or more for each, until it is over.",
-        "The verdict does not change.",
+        "`ci-doctor pytest --explain-flaky -- ARGS` runs the failed tests of a suite again and again, and changes one condition",
+        "at a time. The conditions are the tests before it and what they leave, seeds, the time zone, the clock, load, ports, the",
+        "network, and an earlier run. The finding names the **kind** and the **culprit**. It has a command that shows the failure,",
+        "one that does not, and a way to mend it. The verdict does not change.",
+        "",
+        "`--explain-budget 5m` is the time for all tests together (default 120s). Each test gets at least a quarter, until the",
+        "time is over.",
         "",
         "## The kinds",
         "",
@@ -213,8 +216,9 @@ def flaky_kinds_page() -> str:
             for kind, text in MEANINGS.items()
         ),
         "",
-        "`PLUGIN` is `PYTHONPATH=… CI_DOCTOR_TRIAL='{…}'` and `-p _ci_doctor_trial`: conditions that no environment makes. The",
-        "finding holds the whole line. This table is made from `ci_doctor/pytest_runs/explain/kinds.py`; a test holds both together.",
+        "`PLUGIN` is `PYTHONPATH=… CI_DOCTOR_TRIAL='{…}'` and `-p _ci_doctor_trial`. It makes conditions that no environment",
+        "makes. The finding holds the whole line. This table is made from `ci_doctor/pytest_runs/explain/kinds.py`, and a test",
+        "compares both.",
         "",
         FLAKY_KINDS_TEXT.strip(),
     ]
@@ -224,44 +228,45 @@ def flaky_kinds_page() -> str:
 FLAKY_KINDS_TEXT = f"""
 ## How it is found
 
-1. The test runs alone, and once more after the tests that ran before it in its process, in their order, both with fixed seeds.
-2. If these two end in opposite ways, a bisection over the tests before it finds the culprit: about log2(n) runs, 10 for 1,000 tests.
-   The culprit of another test is tried before that. Ten more runs confirm it. If no single test is enough, delta debugging finds a
-   small set of tests. Then what the culprit leaves
-   (variables, attributes, caches, files, threads, processes, the event loop) is put back item by item, until the test ends the other
-   way: that item is named.
-3. Otherwise each other condition is tried alone. One that changes the ending is confirmed.
-4. If none does, the test runs up to {PLAIN_RUNS} times alone with nothing controlled. The finding says how often it failed, and which
-   failure rate that excludes with 95 % confidence (Clopper & Pearson's exact limit): {PLAIN_RUNS} passes exclude 5 %.
+1. The test runs alone. Then it runs once more after the tests that ran before it in its process, in their order. Both runs have
+   fixed seeds.
+2. If these two end in opposite ways, a bisection over the earlier tests finds the culprit. It takes about log2(n) runs: 10 for 1,000
+   tests. The culprit of another test is tried first. Ten more runs confirm the culprit. If no single test is enough, delta debugging
+   finds a small set of tests. Then ci-doctor puts back what the culprit leaves, item by item: variables, attributes, caches, files,
+   threads, processes, the event loop. The item with which the test ends the other way is named.
+3. Otherwise each other condition is tried alone. If one changes the ending, it is confirmed.
+4. If none does, the test runs up to {PLAIN_RUNS} times alone with nothing controlled. The finding says how often it failed. It also
+   says which failure rate the runs exclude with 95 % confidence (Clopper & Pearson's exact limit): {PLAIN_RUNS} passes exclude 5 %.
 
-**A kind is named only if it is confirmed.** With the condition the test must fail in five runs of five, and without it pass in five of
-five, in mixed order. Load, the clock and the network make a failure likely, not certain: they may instead show it in twelve runs of
-each by Fisher's exact test, with p <= {LEVEL}. At most {MOST_CONFIRMATIONS} conditions are confirmed for a test. So a test that fails by chance, at
-whatever rate, is given a wrong kind with a probability of at most {WRONG_KIND_AT_MOST:.1%}. This needs runs that do not depend on each other.
+**A kind is named only if it is confirmed.** With the condition the test must fail in five runs of five. Without it the test must pass
+in five of five, in mixed order. Load, the clock and the network make a failure likely, not certain. They may instead show it in twelve
+runs of each by Fisher's exact test, with p <= {LEVEL}. At most {MOST_CONFIRMATIONS} conditions are confirmed for a test. So a test that fails by
+chance, at whatever rate, gets a wrong kind with a probability of at most {WRONG_KIND_AT_MOST:.1%}. This assumes runs that do not depend on each other.
 
 ## What a run does to the machine
 
 A trial runs in the project's directory with a `TMPDIR` of its own, in one process, without the reports that ARGS ask for. Afterwards
-ci-doctor ends the processes that it left, removes the files that it made outside `TMPDIR`, and writes back files of up to 1 MiB that
-it changed or removed. It knows them from Python's audit events (PEP 578): what other programs or C code write is not taken back.
-`~/.cache` is left alone. Under `load` the process group of the trial is stopped and continued, so that no other process is slower for it.
+ci-doctor ends the processes that the trial left, and removes the files that it made outside `TMPDIR`. It writes back files of up to
+1 MiB that the trial changed or removed. It knows them from Python's audit events (PEP 578). So it cannot take back what other programs
+or C code write. `~/.cache` is left alone. Under `load` ci-doctor stops and continues the process group of the trial, so no other process
+gets slower.
 
 ## What it does not see
 
-- State that Python cannot read or put back: memory of C extensions, open descriptors, rows in a database. The polluter is named all the
-  same, as `state` without an item.
+- State that Python cannot read or put back: memory of C extensions, open descriptors, rows in a database. The polluter is still
+  named, as `state` without an item.
 - The date: the time zone moves it by a day at most. A test that fails on 29 February only is not explained.
 - Two tests in two workers of pytest-xdist that meet at the same time. A fixed port or a file in common is found, the other test is not.
 - The random numbers of the kernel (`os.urandom`, `secrets`, `uuid4`) and generators that a test seeds by itself.
-- A test that failed in each attempt is explained only by another order: if the suite ran in the order of its files, it is a failure.
+- A test that failed in each attempt is explained only by another order. If the suite ran in the order of its files, it is a failure.
 - Two Python threads that race for the interpreter's lock: pauses seldom change who wins. A thread that waits, or works outside the
   lock, is found.
 - A service that answers differently: `network` says that the test needs it.
 
-The words victim, brittle, polluter and state-setter are those of iFixFlakies (Shi et al., ESEC/FSE 2019), the search for a minimal set is
-that of Zeller & Hildebrandt (IEEE TSE 2002), the other kinds follow Luo et al. (FSE 2014).
-`python benchmarks/flaky_kinds.py` measures the shares of right kinds and culprits, `python benchmarks/public_flaky.py` does so on published
-suites whose tests depend on their order ([RESULTS.md](../benchmarks/RESULTS.md)).
+The words victim, brittle, polluter and state-setter are those of iFixFlakies (Shi et al., ESEC/FSE 2019). The search for a minimal set
+is that of Zeller & Hildebrandt (IEEE TSE 2002). The other kinds follow Luo et al. (FSE 2014).
+`python benchmarks/flaky_kinds.py` measures the shares of right kinds and culprits. `python benchmarks/public_flaky.py` does so on
+published suites whose tests depend on their order ([RESULTS.md](../benchmarks/RESULTS.md)).
 """
 
 

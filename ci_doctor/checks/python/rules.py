@@ -127,9 +127,9 @@ EDITABLE_BROKEN: Final = Rule(
 MODULE_SHADOWED: Final = Rule(
     id="doctor/module-shadowed",
     severity=Severity.ERROR,
-    meaning="A file or package in the job's directory, or in one of PYTHONPATH, has the name of a "
-    "module of the standard library or of an installed package, and is imported in its place by "
-    "`python -m` and `python -c`. A source tree lacks the compiled parts of the installed package.",
+    meaning="A file or package in the job's directory, or in one of PYTHONPATH, has the name of "
+    "another module: one of the standard library or of an installed package. `python -m` and "
+    "`python -c` import the file in place of that module. A source tree lacks the compiled parts of the installed package.",
     remedy="Rename the file, run the job in another directory, or set PYTHONSAFEPATH=1.",
 )
 WHEEL_OF_ANOTHER_PLATFORM: Final = Rule(

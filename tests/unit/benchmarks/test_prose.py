@@ -50,6 +50,13 @@ def test_inline_code_is_one_word_and_a_link_is_its_text() -> None:
     assert read_prose("Run `which python` as [this page](which.md) shows.") == Prose(6, 0)
 
 
+def test_the_name_of_a_tool_begins_a_sentence_in_lower_case() -> None:
+    assert sentences("It ends. ci-doctor stops it, e.g. by a signal.") == [
+        "It ends.",
+        "ci-doctor stops it, e.g. by a signal.",
+    ]
+
+
 def test_a_list_item_is_a_sentence_of_its_own() -> None:
     assert sentences("- first\n- second\n  line\n\n1. third") == [
         "- first",

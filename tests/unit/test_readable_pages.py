@@ -1,0 +1,59 @@
+"""Pages stay readable: few long sentences, and few joints in the pages for beginners.
+
+The limits come from the docs of pre-commit, tox, nox, coverage.py, structlog, the test engine
+client and just, counted by benchmarks/prose.py (benchmarks/RESULTS.md). Their shares of sentences
+over 25 words go from 4.3 to 10.1 %; a page of ours may have 5 %. They have 0.6 to 0.9 joints in a
+sentence; a page for beginners may have 1.2, because ours explain with examples after a colon.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.density.prose import sentences
+from benchmarks.density.readability import LONG, long_cells, read_sentences
+
+ROOT = Path(__file__).parents[2]
+LONG_SHARE = 5  # percent
+JOINTS = 1.2
+# A short page may have one long sentence, whatever its share is.
+ONE = 1
+# For those who change the code; its sentences name modules and rules one after another.
+FOR_DEVELOPERS = {"docs/design.md"}
+FOR_BEGINNERS = [
+    "README.md",
+    "docs/tutorial.md",
+    "docs/glossary.md",
+    *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/how-do-i/*.md")),
+]
+
+
+def pages() -> list[str]:
+    found = [ROOT / "README.md"]
+    for pattern in ("docs/**/*.md", "examples/**/README.md", "buildkite_plugins/**/README.md"):
+        found += ROOT.glob(pattern)
+    names = {str(path.relative_to(ROOT)) for path in found}
+    return sorted(names - FOR_DEVELOPERS)
+
+
+def text_of(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", pages())
+def test_a_page_has_few_long_sentences(name: str) -> None:
+    texts = sentences(text_of(name))
+    long = [text for text in texts if read_sentences([text]).words > LONG]
+    most = max(ONE, len(texts) * LONG_SHARE // 100)
+
+    assert len(long) <= most, "\n".join(["split some of these:", *long])
+
+
+@pytest.mark.parametrize("name", FOR_BEGINNERS)
+def test_a_page_for_beginners_has_simple_sentences(name: str) -> None:
+    assert read_sentences(sentences(text_of(name))).joints_per_sentence <= JOINTS
+
+
+@pytest.mark.parametrize("name", FOR_BEGINNERS)
+def test_a_page_for_beginners_has_no_long_cell(name: str) -> None:
+    assert long_cells(text_of(name)) == []
