@@ -66,7 +66,7 @@ class Target(NamedTuple):
         }
 
 
-class Incomplete(Exception):
+class IncompleteError(Exception):
     """A wheel cannot be had; the message says which and for whom."""
 
 
@@ -106,7 +106,7 @@ def main(words: Sequence[str] | None = None) -> int:
         requirement = add_ours(options.source, options.extra, out)
         for target in targets:
             add_all(requirement, target, out, constraint)
-    except Incomplete as error:
+    except IncompleteError as error:
         print(f"wheelhouse.py: {error}", file=sys.stderr)
         return 1
     write_lists(out, requirement)
@@ -134,7 +134,9 @@ def add_all(requirement: str, target: Target, out: Path, constraint: Sequence[st
         download(wanted, target, out, constraint)
         missing = list(unmet(Requirement(requirement), target, out))
         if missing == wanted:
-            raise Incomplete(f"{', '.join(missing)} for Python {target.python} is not in {out}")
+            raise IncompleteError(
+                f"{', '.join(missing)} for Python {target.python} is not in {out}"
+            )
         wanted = missing
 
 
@@ -213,18 +215,17 @@ def needs(wheel: Path, extras: set[str], target: Target) -> Iterator[Requirement
 def write_lists(out: Path, requirement: str) -> None:
     """`requirements.txt` for the installation there, and `SHA256SUMS` for sha256sum(1)."""
     (out / "requirements.txt").write_text(requirement + "\n", encoding="utf-8")
-    lines = []
-    for path in sorted([*out.glob("*.whl"), out / "requirements.txt"]):
-        lines.append(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n")
+    paths = sorted([*out.glob("*.whl"), out / "requirements.txt"])
+    lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in paths]
     (out / "SHA256SUMS").write_text("".join(lines), encoding="utf-8")
 
 
 def pip(command: str, *words: str) -> None:
-    """Run pip of this interpreter; raises Incomplete with its last lines if it fails."""
+    """Run pip of this interpreter; raises IncompleteError with its last lines if it fails."""
     line = [sys.executable, "-m", "pip", command, "--quiet", "--disable-pip-version-check", *words]
     ran = subprocess.run(line, check=False, capture_output=True, text=True)
     if ran.returncode:
-        raise Incomplete(f"pip {command} failed\n{ran.stderr.strip()}")
+        raise IncompleteError(f"pip {command} failed\n{ran.stderr.strip()}")
 
 
 if __name__ == "__main__":
