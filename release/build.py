@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -41,6 +41,15 @@ class BuildError(Exception):
 def build(repository: Path, out: Path) -> Built:
     """Build the commit checked out in `repository` into `out`; raises BuildError."""
     out.mkdir(parents=True, exist_ok=True)
+    # Modes of files stand in a wheel.
+    before = os.umask(0o022)
+    try:
+        return _build(repository, out)
+    finally:
+        os.umask(before)
+
+
+def _build(repository: Path, out: Path) -> Built:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         clone = folder / "clone"
@@ -68,19 +77,18 @@ def _call(source: Path, hook: str, out: Path, environment: dict[str, str]) -> Pa
     """What the hook of PEP 517 builds from `source` into `out`."""
 
     def run(
-        command: Sequence[str], cwd: str | None = None, extra: dict[str, str] | None = None
+        command: Sequence[str],
+        cwd: str | None = None,
+        extra_environ: Mapping[str, str] | None = None,
     ) -> None:
-        quiet_subprocess_runner(command, cwd, {**environment, **(extra or {})})
+        quiet_subprocess_runner(command, cwd, {**environment, **(extra_environ or {})})
 
     out.mkdir()
     caller = BuildBackendHookCaller(str(source), BACKEND, runner=run)
-    before = os.umask(0o022)
     try:
         name = getattr(caller, hook)(str(out))
     except subprocess.CalledProcessError as error:
         raise BuildError(f"{hook} failed\n{error.output.decode(errors='replace')}") from error
-    finally:
-        os.umask(before)
     return out / str(name)
 
 
