@@ -109,7 +109,7 @@ def _normalised(raw: Path, target: Path, epoch: int) -> Path:
 
 def _plain(member: tarfile.TarInfo, epoch: int) -> tarfile.TarInfo:
     is_executable = member.isdir() or bool(member.mode & 0o100)
-    return member.replace(
+    plain = member.replace(
         mtime=epoch,
         mode=0o755 if is_executable else 0o644,
         uid=0,
@@ -117,6 +117,9 @@ def _plain(member: tarfile.TarInfo, epoch: int) -> tarfile.TarInfo:
         uname="",
         gname="",
     )
+    # They hold the time again; tarfile makes those anew that a long path needs.
+    plain.pax_headers = {}
+    return plain
 
 
 def _git(directory: Path, *words: str) -> str:
