@@ -77,11 +77,11 @@ def _call(source: Path, hook: str, out: Path, environment: dict[str, str]) -> Pa
     """What the hook of PEP 517 builds from `source` into `out`."""
 
     def run(
-        command: Sequence[str],
+        cmd: Sequence[str],
         cwd: str | None = None,
         extra_environ: Mapping[str, str] | None = None,
     ) -> None:
-        quiet_subprocess_runner(command, cwd, {**environment, **(extra_environ or {})})
+        quiet_subprocess_runner(cmd, cwd, {**environment, **(extra_environ or {})})
 
     out.mkdir()
     caller = BuildBackendHookCaller(str(source), BACKEND, runner=run)

@@ -40,7 +40,7 @@ def release(repository: Path, tag: str, target: Path) -> str:
         _git(target, "init", "--quiet", "--initial-branch=main")
     if _git(target, "tag", "--list", tag):
         raise PluginError(f"{target} has the tag {tag} already")
-    split = _git(repository, "subtree", "split", "--quiet", f"--prefix={PREFIX}")
+    split = _git(repository, "subtree", "split", "-q", f"--prefix={PREFIX}")
     _git(target, "fetch", "--quiet", "--no-tags", str(repository.resolve()), split)
     tree = _tree(repository, target, split, tag)
     commit = _commit(target, tree, split, tag)
