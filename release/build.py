@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acts on files: builds the sdist and the wheel of the commit that is checked out, the same bytes each time.
 
-    .venv/bin/python release/build.py --out dist
+    .venv/bin/python -m release.build --out dist
 
 A clone is built, so nothing untracked gets in. The wheel is built from the sdist and from the clone, and both must be
 equal. Times in the archives are the commit's (SOURCE_DATE_EPOCH), owners are root, modes are 644 and 755. The build tools

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads a release before it is uploaded: every reason against it, and exit status 1 if there is one.
 
-    .venv/bin/python release/build.py --out dist
-    .venv/bin/python release/check.py dist
+    .venv/bin/python -m release.build --out dist
+    .venv/bin/python -m release.check dist
 
 docs/releasing.md has the commands around it. The programs that judge the files (twine and others) are those beside this
 interpreter: `pip install --group release`. One that is missing is a reason, too.
@@ -20,8 +20,8 @@ from collections.abc import Iterator, Sequence
 from email.parser import BytesParser
 from pathlib import Path
 
-from build import BuildError, build
-from constraints import FILE, constraints
+from release.build import BuildError, build
+from release.constraints import FILE, constraints
 
 ROOT = Path(__file__).resolve().parents[1]
 # RFC 2606 reserves names that end so; no project lives there.
@@ -117,7 +117,7 @@ def program_problems(sdist: Path, wheel: Path) -> Iterator[str]:
 def constraint_problems() -> Iterator[str]:
     """Whether install/constraints.txt is what the tests ran with here."""
     if FILE.read_text(encoding="utf-8") != constraints():
-        yield "install/constraints.txt is not of this interpreter: python release/constraints.py"
+        yield "install/constraints.txt is not of this interpreter: python -m release.constraints"
 
 
 def problems(sdist: Path, wheel: Path) -> Iterator[str]:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads this interpreter's packages, and writes install/constraints.txt: versions with which the tests passed.
 
-    sh tests/run.sh && .venv/bin/python release/constraints.py --write
-    .venv/bin/python release/constraints.py       ends with 1 if the file and this interpreter differ
+    sh tests/run.sh && .venv/bin/python -m release.constraints --write
+    .venv/bin/python -m release.constraints       ends with 1 if the file and this interpreter differ
 
 The file pins what ci-doctor and all its extras need, directly or not. Dependencies of development are left out.
 """
@@ -21,7 +21,7 @@ FILE = Path(__file__).resolve().parents[1] / "install" / "constraints.txt"
 DISTRIBUTION = "ci-doctor-toolkit"
 HEAD = """\
 # Versions with which the tests of ci-doctor passed, for: pip install -c constraints.txt 'ci-doctor-toolkit[all]'
-# Made by `python release/constraints.py --write`. Do not edit.
+# Made by `python -m release.constraints --write`. Do not edit.
 """
 
 

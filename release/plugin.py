@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acts on git: puts the Buildkite plugin into a repository of its own, with its history.
 
-    python release/plugin.py v1.2.3 --to ../ci-doctor-buildkite-plugin
+    python -m release.plugin v1.2.3 --to ../ci-doctor-buildkite-plugin
     git -C ../ci-doctor-buildkite-plugin push --follow-tags origin main
 
 `git subtree split` makes the history of buildkite_plugins/ci-doctor. Each release is a commit over it on `main`, tagged:
