@@ -19,6 +19,7 @@ import hashlib
 import shutil
 import subprocess
 import sys
+import tempfile
 import zipfile
 from collections.abc import Iterator, Sequence
 from email.parser import BytesParser
@@ -82,7 +83,11 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     add("--python", action="append", help=f"a version of Python; repeatable; default {own}")
     add("--machine", default="x86_64", help="x86_64 (default) or aarch64")
     add("--glibc", default="2.28", help="the oldest glibc there; 2.28 (default) is Debian 10's")
-    add("--source", default=str(ROOT), help="a checkout, an sdist or a wheel; default this clone")
+    add(
+        "--source",
+        default=str(ROOT),
+        help="a checkout (its commit), an sdist or a wheel; default this clone",
+    )
     add("--newest", action="store_true", help="ignore install/constraints.txt")
     parsed = parser.parse_args(words)
     parsed.python = parsed.python or [own]
@@ -119,12 +124,23 @@ def add_ours(source: str, extras: Sequence[str], out: Path) -> str:
     """Build our wheel of `source` into `out`, or copy it; the requirement that names it."""
     if source.endswith(".whl"):
         shutil.copy(source, out)
+    elif Path(source, ".git").exists():
+        add_commit(source, out)
     else:
         pip("wheel", "--no-deps", "--wheel-dir", str(out), source)
     (wheel,) = out.glob("ci_doctor_toolkit-*.whl")
     version = parse_wheel_filename(wheel.name)[1]
     listed = f"[{','.join(sorted(extras))}]" if extras else ""
     return f"{DISTRIBUTION}{listed}=={version}"
+
+
+def add_commit(checkout: str, out: Path) -> None:
+    """Build the commit of `checkout` in a clone: pip would leave files there, and build them again."""
+    with tempfile.TemporaryDirectory() as folder:
+        git = ["git", "clone", "--quiet", checkout, folder]
+        if subprocess.run(git, check=False).returncode:
+            raise IncompleteError(f"{checkout} cannot be cloned")
+        pip("wheel", "--no-deps", "--wheel-dir", str(out), folder)
 
 
 def add_all(requirement: str, target: Target, out: Path, constraint: Sequence[str]) -> None:

@@ -11,7 +11,7 @@ import argparse
 import difflib
 import sys
 from collections.abc import Iterator, Sequence
-from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from importlib.metadata import Distribution, PackageNotFoundError, distribution, distributions
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -26,8 +26,9 @@ HEAD = """\
 
 
 def constraints() -> str:
-    """The file's text for this interpreter's packages; raises PackageNotFoundError without ours."""
-    ours = distribution(DISTRIBUTION)
+    """The file's text for this interpreter's packages; raises StopIteration without ours."""
+    # A build leaves metadata of its own in the checkout, as old as the build, and without RECORD.
+    ours = next(each for each in distributions(name=DISTRIBUTION) if each.read_text("RECORD"))
     installed, absent = _closure(ours)
     lines = [f"{canonicalize_name(name)}=={version}\n" for name, version in installed.items()]
     missing = f"# Not installed where the tests ran: {', '.join(absent)}\n" if absent else ""
