@@ -1,12 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
+# shellcheck disable=SC2329 # functions that `try` calls
 # Tries every way in of docs/install.md as a stranger, in a folder of its own: sh tests/ways_in.sh FOLDER [WAY...]
 # Not in CI: it takes some minutes. FOLDER must be empty or absent. The wheelhouse needs a package index; all else is offline.
 # Ways that need a tool that is missing are skipped, and said. As root it also tries a user without a home.
 set -eu
 
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
-[ $# -gt 0 ] || { sed -n 3,5p "$0" >&2; exit 2; }
+[ $# -gt 0 ] || { sed -n 4,6p "$0" >&2; exit 2; }
 mkdir -p "$1"
 work=$(CDPATH='' cd -- "$1" && pwd)
 shift
