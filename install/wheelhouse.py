@@ -26,8 +26,11 @@ from email.parser import BytesParser
 from pathlib import Path
 from typing import NamedTuple
 
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name, parse_wheel_filename
+try:
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name, parse_wheel_filename
+except ModuleNotFoundError:
+    sys.exit("wheelhouse.py needs `packaging`: run it by .venv/bin/python of `sh bootstrap.sh`")
 
 ROOT = Path(__file__).resolve().parents[1]
 CONSTRAINTS = Path(__file__).with_name("constraints.txt")

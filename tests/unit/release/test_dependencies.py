@@ -30,7 +30,7 @@ def direct() -> Iterator[Requirement]:
 def pins() -> dict[str, str]:
     lines = (ROOT / "install" / "constraints.txt").read_text().splitlines()
     pairs = (line.split("==") for line in lines if not line.startswith("#"))
-    return {name: version for name, version in pairs}
+    return dict(pairs)
 
 
 def test_constraints_pin_each_dependency_within_its_bounds() -> None:
