@@ -35,8 +35,8 @@ MODULES = {
     "pdm-backend": "pdm.backend.hooks.version.scm",
     "pyyaml": "yaml",
 }
-# Extras that no user of ours installs.
-OWN = {"all", "dev", "example"}
+# Extras of development.
+OWN = {"all", "dev", "docs", "example"}
 
 
 class Weight(NamedTuple):
