@@ -19,6 +19,7 @@ def with_clone_limits(
 
     `shallow` holds then only if the cut of the history is between HEAD and the tag, or if there is
     no tag. `missing` is a clause about tags that the remote has, or may have, and the clone lacks.
+    `unreleased` names a remote without any release.
     The remote is asked only if the clone has no usable tag, or was made with --no-tags, and never
     without `asks_remote`.
     """
@@ -32,7 +33,7 @@ def with_clone_limits(
         or (described.tag is not None and not _leaves_tags_out(directory))
     ):
         return described
-    return replace(described, missing=_missing(directory))
+    return _with_remote(directory, described)
 
 
 def _reaches(directory: Path, tag: str | None) -> bool:
@@ -59,20 +60,26 @@ def _leaves_tags_out(directory: Path) -> bool:
     return "--no-tags" in options
 
 
-def _missing(directory: Path) -> str | None:
+def _with_remote(directory: Path, described: Described) -> Described:
     remotes = (ask_git(directory, "remote") or "").split()
     if not remotes:
-        return None
+        return described
     remote = "origin" if "origin" in remotes else remotes[0]
     listed = ask_git(directory, "ls-remote", "--tags", remote, timeout_s=_REMOTE_TIMEOUT_S)
     if listed is None:
-        return f"its remote {remote} does not answer, so it may have tags that this clone lacks"
+        silent = f"its remote {remote} does not answer, so it may have tags that this clone lacks"
+        return replace(described, missing=silent)
     history = set((ask_git(directory, "rev-list", "HEAD") or "").split())
     here = set((ask_git(directory, "tag", "--list") or "").splitlines())
+    released = any(is_release(name) for name in here)
     for line in listed.splitlines():
         commit, _, reference = line.partition("\t")
         # The commit of an annotated tag is on a line of its own, `refs/tags/v1.0^{}`.
         name = reference.removeprefix("refs/tags/").removesuffix("^{}")
-        if commit in history and name not in here and is_release(name):
-            return f"its remote {remote} has the tag {name!r} on a commit of this history"
-    return None
+        if not is_release(name):
+            continue
+        released = True
+        if commit in history and name not in here:
+            lacking = f"its remote {remote} has the tag {name!r} on a commit of this history"
+            return replace(described, missing=lacking)
+    return replace(described, unreleased=None if released else remote)

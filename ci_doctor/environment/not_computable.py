@@ -3,7 +3,8 @@
 
 from ci_doctor.environment import rules
 from ci_doctor.environment.project import Project
-from ci_doctor.model.finding import NextStep
+from ci_doctor.model.distribution import install_extra
+from ci_doctor.model.finding import NextStep, ShellCommand
 from ci_doctor.model.rule import Rule
 
 
@@ -13,6 +14,18 @@ class NotComputable(Exception):  # noqa: N818 - not an error of ci-doctor: it en
     def __init__(self, rule: Rule, summary: str, *, remedy: NextStep | None = None) -> None:
         super().__init__(summary)
         self.finding = rule.finding(summary, remedy=remedy or rule.remedy)
+
+
+class BackendMissing(NotComputable):
+    """The library of the project's build backend is in an extra that is not installed."""
+
+    def __init__(self, project: Project, extra: str) -> None:
+        self.remedy = install_extra(extra)
+        super().__init__(
+            rules.BACKEND_MISSING,
+            f"{project.label} is built by {project.tool}, which is not installed beside ci-doctor",
+            remedy=ShellCommand(self.remedy),
+        )
 
 
 def backend_fails(project: Project, error: Exception) -> NotComputable:

@@ -137,7 +137,10 @@ MISSING_TAGS: Final = Rule(
 NO_USABLE_TAG: Final = Rule(
     id="version/no-usable-tag",
     severity=Severity.WARNING,
-    meaning="No tag reachable from HEAD is a version, so the backend computes 0.1.devN.",
+    meaning=(
+        "No tag reachable from HEAD is a version, so the backend computes 0.1.devN. "
+        "It is a note if the remote answers and has no release either."
+    ),
     remedy="`git fetch --tags`, or tag a release.",
 )
 NOT_FROM_GIT: Final = Rule(

@@ -51,6 +51,8 @@ class Described(Struct, frozen=True, kw_only=True):
     `tag` is hardly a release. `repository` is None if the version comes from files. `node` is the
     commit as the tool spells it, None if the tool names none. `shallow`: the clone's history is cut
     where the version depends on it. `missing` is a clause about tags that the clone may lack.
+    `unreleased` names the remote that answered and has no tag of a release, if the clone has none
+    either.
     """
 
     version: str
@@ -61,6 +63,7 @@ class Described(Struct, frozen=True, kw_only=True):
     dirty: bool = False
     shallow: bool = False
     missing: str | None = None
+    unreleased: str | None = None
     unparsable: tuple[str, ...] = ()
     breaks_on: str | None = None
     suspicious: str | None = None

@@ -170,6 +170,15 @@ def _no_usable_tag(project: Project, described: Described) -> Finding | None:
         return None
     if described.missing is not None:
         return None
+    if described.unreleased is not None:
+        return rules.NO_USABLE_TAG.finding(
+            severity=Severity.NOTE,
+            summary=(
+                f"neither this clone nor its remote {described.unreleased} has a tag of a release: "
+                f"{project.tool} computes {described.version} for {project.label}"
+            ),
+            remedy="nothing, until the first release is tagged",
+        )
     return rules.NO_USABLE_TAG.finding(
         (
             f"no tag reachable from HEAD is a version of {project.label}: "

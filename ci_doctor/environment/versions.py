@@ -5,7 +5,7 @@ import shutil
 
 from ci_doctor.environment import rules
 from ci_doctor.environment.clone_history import with_clone_limits
-from ci_doctor.environment.not_computable import NotComputable
+from ci_doctor.environment.not_computable import BackendMissing, NotComputable
 from ci_doctor.environment.project import Project, VersionSource
 from ci_doctor.environment.tags import Described
 from ci_doctor.environment.version_findings import ComputedVersion, judge, unsupported
@@ -16,7 +16,8 @@ from ci_doctor.model.finding import Severity
 def compute_version(project: Project, *, allow_fallback: bool) -> ComputedVersion:
     """Compute the version of `project`; `allow_fallback` accepts an untagged shallow clone.
 
-    Raises UsageError if git is needed and missing. Every other obstacle is a finding.
+    Raises UsageError if git or the library of the project's build backend is needed and missing.
+    Every other obstacle is a finding.
     """
     if project.is_fixed:
         return ComputedVersion(project=project, version=project.version)
@@ -29,6 +30,8 @@ def compute_version(project: Project, *, allow_fallback: bool) -> ComputedVersio
         )
     try:
         described = with_clone_limits(project.directory, _describe(project, project.source))
+    except BackendMissing as reason:
+        raise UsageError(str(reason), hint=reason.remedy) from reason
     except NotComputable as reason:
         return ComputedVersion(project=project, version=None, findings=(reason.finding,))
     findings = judge(project, described, allow_fallback=allow_fallback)

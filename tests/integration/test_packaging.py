@@ -1,68 +1,82 @@
-"""What is built from a tarball or from a clone without tags can be installed, and holds what it needs."""
+"""What is built from a tarball, or from a clone with and without tags, can be installed, and holds what it needs."""
 
+import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
+from email.message import Message
+from email.parser import BytesParser
 from pathlib import Path
 
 import pytest
 
+from release.build import Built, build
+from release.check import wheel_problems
+from tests.support.git_repository import commit, git
+
 pytestmark = pytest.mark.integration
 ROOT = Path(__file__).parents[2]
+# Enough for a build: the whole package takes seconds.
+SMALL = (
+    *("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE", ".gitignore", ".ci/run"),
+    *("ci_doctor/__init__.py", "ci_doctor/__main__.py", "ci_doctor/py.typed"),
+)
 
 
-def sources(directory: Path) -> Path:
-    """The tracked files, without git: as a tarball has them."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True
-    ).stdout
-    for name in filter(None, listed.split("\0")):
-        if (
-            name.startswith(("ci_doctor/", "pyproject", "README", "LICENSE"))
-            and (ROOT / name).is_file()
-        ):
-            (directory / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, directory / name)
+def tracked() -> list[str]:
+    return [name for name in git(ROOT, "ls-files").splitlines() if (ROOT / name).is_file()]
+
+
+def copied(names: list[str] | tuple[str, ...], directory: Path) -> Path:
+    """The files without git: as a tarball has them."""
+    for name in names:
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, directory / name)
     return directory
 
 
-def build(directory: Path) -> Path:
+def clone(names: list[str] | tuple[str, ...], directory: Path) -> Path:
+    git(copied(names, directory), "init", "--quiet", "--initial-branch=main")
+    commit(directory, {})
+    return directory
+
+
+def wheel_of_pip(directory: Path) -> Path:
     """The wheel of a source tree, built with the build tools that stand in our environment."""
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        "--quiet",
-        "--no-deps",
-        "--no-build-isolation",
-        "-w",
-        "dist",
-        ".",
-    ]
+    words = ("wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", "dist", ".")
+    command = [sys.executable, "-m", "pip", *words]
     subprocess.run(command, cwd=directory, check=True, capture_output=True, timeout=120)
     return next((directory / "dist").glob("*.whl"))
 
 
-def test_tarball_without_git_builds_with_the_fallback_version(tmp_path: Path) -> None:
-    wheel = build(sources(tmp_path))
-
-    assert wheel.name.startswith("ci_doctor_toolkit-0.1.0.dev0-")
-
-
-def test_clone_without_version_tags_builds_and_a_nightly_tag_does_no_harm(tmp_path: Path) -> None:
-    directory = sources(tmp_path)
-    identity = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
-    for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "all"], ["tag", "nightly-cu13"]):
-        subprocess.run(["git", *identity, *words], cwd=directory, check=True, capture_output=True)
-
-    assert build(directory).name.startswith("ci_doctor_toolkit-0.1")
+def metadata(wheel: Path) -> Message:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (each for each in archive.namelist() if each.endswith(".dist-info/METADATA"))
+        return BytesParser().parsebytes(archive.read(name))
 
 
-def test_wheel_holds_the_schema_the_shim_and_the_type_marker(tmp_path: Path) -> None:
-    names = zipfile.ZipFile(build(sources(tmp_path))).namelist()
+def names_in(sdist: Path) -> set[str]:
+    with tarfile.open(sdist) as archive:
+        return {name.partition("/")[2] for name in archive.getnames()}
 
+
+def bytes_of(built: Built) -> list[tuple[str, bytes]]:
+    return [(path.name, path.read_bytes()) for path in built]
+
+
+def test_a_clone_without_release_tags_gives_an_sdist_and_a_wheel_with_all_they_need(
+    tmp_path: Path,
+) -> None:
+    repository = clone(tracked(), tmp_path / "clone")
+    git(repository, "tag", "nightly-cu13")
+
+    sdist, wheel = build(repository, tmp_path / "dist")
+
+    assert wheel.name.startswith("ci_doctor_toolkit-0.1")
+    assert list(wheel_problems(wheel, set(tracked()))) == []
+    names = zipfile.ZipFile(wheel).namelist()
     for needed in (
         "ci_doctor/py.typed",
         "ci_doctor/render/report.schema.json",
@@ -71,3 +85,49 @@ def test_wheel_holds_the_schema_the_shim_and_the_type_marker(tmp_path: Path) -> 
         "ci_doctor/_version.py",
     ):
         assert needed in names, needed
+    made = {"PKG-INFO", "setup.cfg", "ci_doctor/_version.py", ""}
+    rest = {name for name in names_in(sdist) - made if not name.startswith("ci_doctor_toolkit.egg")}
+    files = {name for name in rest if (ROOT / name).is_file()}
+    assert set(tracked()) - files == {".gitignore", ".ci/run"}
+    assert files <= set(tracked())
+
+
+def test_tarball_without_git_builds_with_the_fallback_version(tmp_path: Path) -> None:
+    wheel = wheel_of_pip(copied(SMALL, tmp_path))
+
+    assert wheel.name.startswith("ci_doctor_toolkit-0.1.0.dev0-")
+
+
+def test_builds_elsewhere_with_another_umask_and_time_zone_give_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository = clone(SMALL, tmp_path / "clone")
+    first = build(repository, tmp_path / "first")
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    before = os.umask(0o077)
+    try:
+        git(tmp_path, "clone", "--quiet", str(repository), "another place")
+        # What nobody committed gets into no release.
+        (tmp_path / "another place" / "ci_doctor" / "mine.py").write_text("")
+        second = build(tmp_path / "another place", tmp_path / "second")
+    finally:
+        os.umask(before)
+
+    assert bytes_of(first) == bytes_of(second)
+
+
+def test_the_page_of_a_release_shows_the_files_of_its_tag(tmp_path: Path) -> None:
+    repository = clone(SMALL, tmp_path / "clone")
+    untagged = metadata(wheel_of_pip(repository))
+    git(repository, "tag", "v1.2.3")
+    shutil.rmtree(repository / "dist")
+    released = metadata(wheel_of_pip(repository))
+
+    assert "/raw/main/docs/images/flaky.svg)" in str(untagged.get_payload())
+    assert "/raw/v1.2.3/docs/images/flaky.svg)" in str(released.get_payload())
+    assert released["Version"] == "1.2.3"
+    assert released["Description-Content-Type"] == "text/markdown"
+    extras = released.get_all("Provides-Extra")
+    assert extras is not None
+    assert {"all", "pdm", "cache", "lint"} <= set(extras)

@@ -394,10 +394,26 @@ def test_an_annotated_tag_of_the_remote_is_missed_too(tmp_path: Path) -> None:
     assert "version/missing-tags" in rules(compute(clone_without_tags(repository, tmp_path / "c")))
 
 
-def test_a_clone_whose_remote_has_no_release_is_pinned(tmp_path: Path) -> None:
+def test_a_clone_whose_remote_has_no_release_is_pinned_with_a_note(tmp_path: Path) -> None:
     repository = Repository(tmp_path / "r").commit().tag("nightly-cu13").commit()
     clone = clone_without_tags(repository, tmp_path / "c")
-    assert compute(clone).version == ask_library(clone)
+    computed = compute(clone)
+    assert computed.version == ask_library(clone)
+    assert rules(computed) == {"version/no-usable-tag": Severity.NOTE}
+    (finding,) = computed.findings
+    assert "neither this clone nor its remote origin has a tag of a release" in finding.summary
+    # `git fetch --tags` would fetch nothing.
+    assert finding.remedy == "nothing, until the first release is tagged"
+
+
+def test_a_release_that_is_tagged_here_alone_is_a_warning(tmp_path: Path) -> None:
+    repository = Repository(tmp_path / "r").commit()
+    clone = clone_without_tags(repository, tmp_path / "c")
+    for words in (["checkout", "-q", "--orphan", "side"], ["tag", "v1.0", "main"]):
+        subprocess.run(["git", *words], cwd=clone, check=True)
+    identity = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
+    commit = ["git", *identity, "commit", "-qm", "another history"]
+    subprocess.run(commit, cwd=clone, check=True)
     assert rules(compute(clone)) == {"version/no-usable-tag": Severity.WARNING}
 
 

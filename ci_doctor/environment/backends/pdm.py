@@ -4,13 +4,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from ci_doctor.environment import rules
 from ci_doctor.environment.backends.unpinned import fixed, other_source
-from ci_doctor.environment.not_computable import NotComputable
+from ci_doctor.environment.not_computable import BackendMissing
 from ci_doctor.environment.packaging_files import PackagingFiles, table
 from ci_doctor.environment.project import Project
 from ci_doctor.environment.tags import Described
-from ci_doctor.model.finding import ShellCommand
 
 _VARIABLE: Final = "PDM_BUILD_SCM_VERSION"
 
@@ -25,11 +23,7 @@ class PdmBackend:
         try:
             from ci_doctor.environment.backends import pdm_library
         except ImportError as error:
-            raise NotComputable(
-                rules.BACKEND_MISSING,
-                f"{project.label} is built by pdm-backend, which is not installed beside ci-doctor",
-                remedy=ShellCommand("pip install pdm-backend"),
-            ) from error
+            raise BackendMissing(project, "pdm") from error
         return pdm_library.describe(project)
 
     def exported_variables(self, project: Project) -> tuple[str, ...]:  # noqa: ARG002 - one for all

@@ -8,8 +8,10 @@ import pytest
 
 from ci_doctor.environment.backends.pdm import PDM_BACKEND
 from ci_doctor.environment.backends.setuptools_scm import SETUPTOOLS_SCM
+from ci_doctor.environment.not_computable import BackendMissing
 from ci_doctor.environment.project import Project
-from ci_doctor.environment.versions import compute_version
+from ci_doctor.environment.versions import compute_version, describe_locally
+from ci_doctor.errors import UsageError
 from ci_doctor.model.finding import Severity
 
 
@@ -47,10 +49,19 @@ def test_options_that_only_setup_py_knows_are_said() -> None:
     ]
 
 
-def test_a_backend_that_is_not_installed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_backend_whose_extra_is_not_installed_is_an_error_of_usage(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # A warning would let the job build with the version that its nightly tags give.
     monkeypatch.delitem(sys.modules, "ci_doctor.environment.backends.pdm_library", raising=False)
     monkeypatch.setitem(sys.modules, "pdm.backend.hooks.version", None)
     monkeypatch.delattr("ci_doctor.environment.backends.pdm_library", raising=False)
     project = Project(directory=Path("/p"), name="x", source=PDM_BACKEND, tool="pdm-backend")
-    (finding,) = compute_version(project, allow_fallback=False).findings
-    assert (finding.rule, finding.severity) == ("version/backend-missing", Severity.WARNING)
+
+    with pytest.raises(UsageError, match="is built by pdm-backend") as raised:
+        compute_version(project, allow_fallback=False)
+
+    assert raised.value.hint == "pip install 'ci-doctor-toolkit[pdm]'"
+    with pytest.raises(BackendMissing) as local:
+        describe_locally(project, PDM_BACKEND)
+    assert local.value.finding.rule == "version/backend-missing"

@@ -1,0 +1,83 @@
+"""release/plugin.py: the Buildkite plugin as a repository of its own."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from release.plugin import PREFIX, PluginError, release
+from tests.support.git_repository import commit, git
+
+pytestmark = pytest.mark.integration
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository with the plugin, whose history has commits of other things too."""
+    for role in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{role}_NAME", "a")
+        monkeypatch.setenv(f"GIT_{role}_EMAIL", "a@example.org")
+    folder = tmp_path / "repository"
+    shutil.copytree(ROOT / PREFIX, folder / PREFIX)
+    shutil.copy(ROOT / "LICENSE", folder)
+    git(folder, "init", "--quiet", "--initial-branch=main")
+    commit(folder, {"other": "1"})
+    commit(folder, {"other": "2"})
+    return folder
+
+
+def test_a_clone_of_it_is_a_plugin_at_the_root(repository: Path, tmp_path: Path) -> None:
+    release(repository, "v1.2.3", tmp_path / "plugin")
+
+    git(tmp_path, "clone", "--quiet", "--branch", "v1.2.3", "plugin", "agent")
+    agent = tmp_path / "agent"
+    assert yaml.safe_load((agent / "plugin.yml").read_text())["name"] == "ci-doctor"
+    for hook in (ROOT / PREFIX / "hooks").iterdir():
+        assert os.access(agent / "hooks" / hook.name, os.X_OK), hook.name
+    ours = {str(path.relative_to(ROOT / PREFIX)) for path in (ROOT / PREFIX).rglob("*.*")}
+    theirs = set(git(agent, "ls-files").splitlines())
+    assert {name for name in ours if "__pycache__" not in name} <= theirs
+    assert "LICENSE" in theirs
+    # The commits of other things are left out.
+    assert git(agent, "log", "--format=%s").splitlines() == ["Release v1.2.3", "x"]
+
+
+def test_its_readme_links_to_the_rest_of_this_repository_by_address(
+    repository: Path, tmp_path: Path
+) -> None:
+    release(repository, "v1.2.3", tmp_path / "plugin")
+
+    page = (tmp_path / "plugin" / "README.md").read_text()
+    assert "](../" not in page
+    assert "/blob/v1.2.3/docs/exit-codes.md)" in page
+    assert "](#caches)" in page
+
+
+def test_the_next_release_is_a_fast_forward(repository: Path, tmp_path: Path) -> None:
+    plugin = tmp_path / "plugin"
+    first = release(repository, "v1.2.3", plugin)
+    commit(repository, {f"{PREFIX}/hooks/pre-exit": "#!/bin/bash\n"})
+
+    second = release(repository, "v1.3.0", plugin)
+
+    git(plugin, "merge-base", "--is-ancestor", first, second)
+    assert (plugin / "hooks" / "pre-exit").read_text() == "#!/bin/bash\n"
+    assert git(plugin, "tag").splitlines() == ["v1.2.3", "v1.3.0"]
+    assert git(plugin, "status", "--porcelain") == ""
+
+
+def test_a_release_that_is_there_or_a_change_that_nobody_committed_is_refused(
+    repository: Path, tmp_path: Path
+) -> None:
+    release(repository, "v1.2.3", tmp_path / "plugin")
+    with pytest.raises(PluginError, match="already"):
+        release(repository, "v1.2.3", tmp_path / "plugin")
+    with pytest.raises(PluginError, match="latest is no tag of a release"):
+        release(repository, "latest", tmp_path / "plugin")
+
+    (repository / PREFIX / "plugin.yml").write_text("")
+    with pytest.raises(PluginError, match="changes that are not committed"):
+        release(repository, "v1.2.4", tmp_path / "plugin")
