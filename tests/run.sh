@@ -33,7 +33,7 @@ part() {
 }
 
 lint() {
-  ruff check . && ruff format --check . && shellcheck bootstrap.sh tests/run.sh tests/other_pythons.sh examples/tiny-llm/run.sh examples/doctor/run.sh docs/build.sh .ci/run benchmarks/diagnose/passing/prelude.sh benchmarks/diagnose/passing/programs/serve_and_test.sh
+  ruff check . && ruff format --check . && shellcheck bootstrap.sh tests/run.sh tests/other_pythons.sh examples/tiny-llm/run.sh examples/doctor/run.sh docs/build.sh .ci/run benchmarks/diagnose/passing/prelude.sh benchmarks/diagnose/passing/programs/serve_and_test.sh examples/origins/*/*.sh
 }
 
 # Three workers on two cores: a test that waits for a server leaves its core to others. The .pth file is what
