@@ -5,10 +5,12 @@ import msgspec
 
 from ci_doctor.notify.notice import Notice
 from ci_doctor.render.markup import code, inline
+from ci_doctor.render.safe_text import printable
 
 JSON_SCHEMA = "ci-doctor/notify/1"
 # Behind an `@` it ends a mention, and nobody sees it.
 _ZERO_WIDTH_SPACE = "\u200b"
+_FIELD_CHARACTERS = 300
 
 
 def comment_body(notice: Notice) -> str:
@@ -39,12 +41,16 @@ def json_body(notice: Notice) -> bytes:
         "subject": notice.subject,
         "cause": notice.cause,
         "url": notice.url,
-        "pipeline": about.pipeline,
+        "pipeline": _cut(about.pipeline),
         "build": about.build,
-        "commit": about.commit,
-        "branch": about.branch,
+        "commit": _cut(about.commit),
+        "branch": _cut(about.branch),
     }
     return msgspec.json.encode(message)
+
+
+def _cut(text: str | None) -> str | None:
+    return None if text is None else printable(text[:_FIELD_CHARACTERS])
 
 
 def quiet(text: str) -> str:

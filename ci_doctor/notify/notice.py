@@ -24,6 +24,7 @@ from ci_doctor.render.step_words import passed_without_evidence
 
 _NAME_CHARACTERS = 120
 _CAUSE_CHARACTERS = 300
+_URL_CHARACTERS = 1000
 _NOWHERE = "the log of the job"
 
 
@@ -67,7 +68,7 @@ def step_notice(
         verdict=verdict,
         subject=_line(place.step, _NAME_CHARACTERS),
         cause=_cause(verdict, reports, record),
-        url=safe_address(place.url),
+        url=_address(place.url),
         about=about,
     )
 
@@ -86,7 +87,7 @@ def build_notice(report: Report, place: NotifiedPlace) -> Notice:
         verdict=str(report.verdict or NO_VERDICT),
         subject=_line(number, _NAME_CHARACTERS),
         cause=_line(cause, _CAUSE_CHARACTERS),
-        url=safe_address(report.about.build_url or place.url),
+        url=_address(report.about.build_url or place.url),
         about=report.about,
     )
 
@@ -130,6 +131,11 @@ def _build_facts(facts: dict[str, Any]) -> BuildFacts:
         return msgspec.convert(facts, BuildFacts)
     except msgspec.ValidationError:
         return BuildFacts()
+
+
+def _address(url: str | None) -> str | None:
+    address = safe_address(url)
+    return address if address is not None and len(address) <= _URL_CHARACTERS else None
 
 
 def _marker(identity: str) -> str:

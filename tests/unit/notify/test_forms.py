@@ -7,7 +7,9 @@ import cmarkgfm
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from ci_doctor.model.about import About
 from ci_doctor.notify.forms import comment_body, json_body, slack_body
 from ci_doctor.notify.notice import Notice
 
@@ -85,6 +87,16 @@ def test_plain_json_has_the_lines_and_their_parts() -> None:
     assert (message["verdict"], message["url"]) == ("failed", URL)
     assert "@all" not in message["text"]
     assert message["cause"] == "port 8000 is taken @all"
+
+
+def test_what_a_build_is_called_is_cut_and_cannot_act() -> None:
+    about = About(branch="b\x1b[31m" + "x" * 5000, commit="4fe1a2b")
+
+    message = json.loads(json_body(replace(a_notice("x"), about=about)))
+
+    assert len(message["branch"]) <= 300
+    assert message["branch"].isprintable()
+    assert message["commit"] == "4fe1a2b"
 
 
 printable_line = st.text(st.characters(exclude_categories=("C", "Zl", "Zp")), min_size=1)

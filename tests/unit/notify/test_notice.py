@@ -84,6 +84,14 @@ def test_what_acts_is_taken_out_and_what_is_long_is_cut() -> None:
     assert len(notice.subject) == 120
 
 
+def test_an_address_of_more_than_a_line_is_none() -> None:
+    place = NotifiedPlace(
+        step="s", identity="i", pipeline="p", url=f"https://a.example/{'x' * 2000}"
+    )
+
+    assert step_notice([a_report(Verdict.PASS)], place).url is None
+
+
 def test_the_marker_is_of_the_step_and_holds_no_text_of_others() -> None:
     odd = NotifiedPlace(step="-->", identity="--> <script>", pipeline="p")
     report = a_report(Verdict.PASS)
