@@ -33,7 +33,9 @@ part() {
 }
 
 lint() {
-  ruff check . && ruff format --check . && shellcheck bootstrap.sh tests/run.sh tests/other_pythons.sh tests/ways_in.sh examples/tiny-llm/run.sh examples/doctor/run.sh docs/build.sh .ci/run benchmarks/diagnose/passing/prelude.sh benchmarks/diagnose/passing/programs/serve_and_test.sh
+  ruff check . && ruff format --check . &&
+    shellcheck bootstrap.sh .ci/run docs/build.sh tests/*.sh examples/tiny-llm/run.sh examples/doctor/run.sh \
+      examples/origins/*/*.sh benchmarks/diagnose/passing/prelude.sh benchmarks/diagnose/passing/programs/serve_and_test.sh
 }
 
 # Three workers on two cores: a test that waits for a server leaves its core to others. The .pth file is what

@@ -5,6 +5,8 @@ No message holds a header or an address: a token may stand in either.
 """
 
 import re
+import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -150,8 +152,8 @@ def _exchange(
             return _read(response, end, limits)
     except httpx.TimeoutException:
         return HttpReply(problem=_no_answer(limits))
-    except httpx.ConnectError:
-        return HttpReply(problem="no connection")
+    except httpx.ConnectError as error:
+        return HttpReply(problem=_unreachable(error))
     # ValueError: an address or a token that no request can hold.
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, OSError) as error:
         return HttpReply(problem=_impossible(error))
@@ -173,6 +175,20 @@ def _read(response: "httpx.Response", end: float, limits: RequestLimits) -> Http
         headers=dict(response.headers),
         problem=problem,
     )
+
+
+def _unreachable(error: BaseException) -> str:
+    """Why there is no connection, by what httpx and httpcore were raised from."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return f"its certificate is not trusted ({cause.verify_message})"
+        if isinstance(cause, ssl.SSLError):
+            return "no encrypted connection (TLS)"
+        if isinstance(cause, socket.gaierror):
+            return "its name has no address"
+        cause = cause.__cause__ or cause.__context__
+    return "no connection"
 
 
 def _impossible(error: Exception) -> str:

@@ -26,6 +26,7 @@ SECTIONS = (
     "history",
     "import-race",
     "lint",
+    "notify",
     "restart-check",
     "services",
     "setup-env",

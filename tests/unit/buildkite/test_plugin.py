@@ -34,6 +34,7 @@ FULL: dict[str, object] = {
     "diagnose": ["build_*.log", "logs/**/*.log"],
     "exit-codes": True,
     "cache": {"store": "s3://bucket/caches", "families": ["triton", "mine=/c"], "save": False},
+    "notify": True,
 }
 READ = PluginOptions(
     projects=(".", "it's $HOME"),
@@ -52,6 +53,7 @@ READ = PluginOptions(
     diagnose=("build_*.log", "logs/**/*.log"),
     exit_codes=True,
     cache=CacheOption(store="s3://bucket/caches", families=("triton", "mine=/c"), save=False),
+    notify=True,
 )
 JOB = {"BUILDKITE": "true", "BUILDKITE_JOB_ID": "j1", "BUILDKITE_BUILD_CHECKOUT_PATH": "/b/co"}
 

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on the network: one comment on a pull request, which later messages of the same step change.
+
+https://docs.github.com/rest/issues/comments: a pull request is an issue, and its comments are listed
+by ascending id. The fine-grained permission is "Pull requests: write" or "Issues: write".
+"""
+
+import re
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from ci_doctor.buildkite.bounded_request import HttpReply
+from ci_doctor.model.facts.notify import Notification, NotifyState
+from ci_doctor.notify.exchange import ServiceExchange, reason_of
+from ci_doctor.notify.pull_request import PullRequest
+from ci_doctor.notify.secret import SecretValue
+
+SERVICE: Final = "github"
+_VERSION: Final = "2022-11-28"
+_PER_PAGE: Final = 100  # the API's own limit
+_MOST_PAGES: Final = 10
+_NEXT: Final = re.compile(r'rel="?next"?')
+_MEANINGS: Final = {
+    401: "the token is not valid",
+    403: "the token may not write comments on pull requests there",
+    404: "there is no such pull request, or the token may not see it",
+    410: "the repository has no issues or comments",
+    422: "the conversation is locked, or the comment is refused",
+}
+
+
+class _User(Struct, frozen=True):
+    login: str = ""
+    type: str = ""
+
+
+class _Comment(Struct, frozen=True):
+    id: int
+    body: str | None = None
+    user: _User | None = None
+    html_url: str | None = None
+
+
+class _RefusedError(Exception):
+    """A reply that ends the exchange."""
+
+
+class PullRequestComment:
+    """The comment of one step; `marker` is how it begins."""
+
+    def __init__(
+        self, pull_request: PullRequest, token: SecretValue, marker: str, limit_s: float
+    ) -> None:
+        headers = {
+            "Accept": "application/vnd.github+json",
+            "Authorization": f"Bearer {token.value}",
+            "X-GitHub-Api-Version": _VERSION,
+        }
+        self._exchange = ServiceExchange(headers, limit_s)
+        self._api = pull_request.api_url
+        repository = f"{self._api}/repos/{pull_request.repository}"
+        self._all = f"{repository}/issues/{pull_request.number}/comments"
+        self._each = f"{repository}/issues/comments"
+        self._marker = marker
+        self._login: str | None = None
+        self._knows_login = False
+
+    def put(self, body: str, *, may_create: bool) -> Notification:
+        """Put `body` into the step's comment; make one if there is none and `may_create`."""
+        try:
+            found = self._found()
+            if found is None and not may_create:
+                reason = "the verdict is not in `on`, and there is no comment to change"
+                return Notification(to=SERVICE, state=NotifyState.SKIPPED, reason=reason)
+            content = msgspec.json.encode({"body": body})
+            if found is None:
+                return self._sent("POST", self._all, content, NotifyState.SENT)
+            if found.body is not None and found.body.strip() == body.strip():
+                return Notification(to=SERVICE, state=NotifyState.UNCHANGED, address=found.html_url)
+            return self._sent("PATCH", f"{self._each}/{found.id}", content, NotifyState.EDITED)
+        except _RefusedError as error:
+            return Notification(to=SERVICE, state=NotifyState.FAILED, reason=str(error))
+
+    def _sent(self, method: str, url: str, content: bytes, state: NotifyState) -> Notification:
+        reply = _checked(self._exchange.send(method, url, content))
+        try:
+            address = msgspec.json.decode(reply.body, type=_Comment).html_url
+        except (msgspec.DecodeError, UnicodeError):
+            address = None  # it is written all the same
+        return Notification(to=SERVICE, state=state, address=address)
+
+    def _found(self) -> _Comment | None:
+        """Our comment; raises _RefusedError if not all comments could be read, so that none is made twice."""
+        for page in range(1, _MOST_PAGES + 1):
+            url = f"{self._all}?per_page={_PER_PAGE}&page={page}"
+            reply = _checked(self._exchange.get(url))
+            for comment in _listed(reply):
+                if self._is_ours(comment):
+                    return comment
+            # Its address is not used: the token would go wherever it leads.
+            if not _NEXT.search(reply.headers.get("link", "")):
+                return None
+        raise _RefusedError(f"the pull request has more than {_MOST_PAGES * _PER_PAGE:,} comments")
+
+    def _is_ours(self, comment: _Comment) -> bool:
+        """Whether it has our marker, and nobody else can have written it.
+
+        Anybody can copy a marker, and could change the comment later. A token of an app, such as
+        that of GitHub Actions, writes as a bot, and cannot ask for its own name.
+        """
+        if comment.user is None or not (comment.body or "").startswith(self._marker):
+            return False
+        return comment.user.type == "Bot" or comment.user.login == self._own_login()
+
+    def _own_login(self) -> str | None:
+        if not self._knows_login:
+            self._knows_login = True
+            reply = self._exchange.get(f"{self._api}/user")
+            if reply.problem is None:
+                self._login = _login_in(reply.body)
+        return self._login
+
+
+def _checked(reply: HttpReply) -> HttpReply:
+    if reply.problem is not None:
+        raise _RefusedError(reason_of(reply, _MEANINGS))
+    return reply
+
+
+def _listed(reply: HttpReply) -> list[_Comment]:
+    try:
+        return msgspec.json.decode(reply.body, type=list[_Comment])
+    except (msgspec.DecodeError, UnicodeError):
+        raise _RefusedError("the answer is not that of GitHub's API") from None
+
+
+def _login_in(body: bytes) -> str | None:
+    try:
+        return msgspec.json.decode(body, type=_User).login or None
+    except (msgspec.DecodeError, UnicodeError):
+        return None
