@@ -21,11 +21,12 @@ from ci_doctor.scaffold.reading.source_file import (
     text_kind,
 )
 from ci_doctor.scaffold.repository_facts import ExistingFiles, RepositoryFacts
+from ci_doctor.scaffold.repository_files import RepositoryFiles
 from ci_doctor.scaffold.servers.candidate import ServerCandidate
 from ci_doctor.scaffold.servers.choose import ranked
 from ci_doctor.scaffold.servers.make_candidate import engine_candidate
 from ci_doctor.scaffold.servers.table import BY_KIND, PYTHON_PROGRAM
-from ci_doctor.scaffold.tree import RepositoryFiles, TextReader
+from ci_doctor.scaffold.tree import TextReader
 
 _PLUGIN: Final = re.compile(r"(?:^|/)ci-doctor/plugin\.yml$")
 # A command stands for an application, so others of the source are looked for only without one.

@@ -7,7 +7,9 @@ from ci_doctor.scaffold.servers.candidate import ServerCandidate
 
 
 class Packaging(Struct, frozen=True, kw_only=True):
-    """backend: the build backend of pyproject.toml. install: the shell commands that install what the
+    """How a project is built and installed.
+
+    backend: the build backend of pyproject.toml. install: the shell commands that install what the
     server needs, from the top of the repository; empty if nothing says it.
     """
 
@@ -31,7 +33,9 @@ class ExistingFiles(Struct, frozen=True, kw_only=True):
 
 
 class RepositoryFacts(Struct, frozen=True, kw_only=True):
-    """servers: the likeliest first. commands: how many commands of servers were read. refused: those that
+    """All that was read.
+
+    servers: the likeliest first. commands: how many commands of servers were read. refused: those that
     cannot be started as they stand, as `file:line`. waiting: scripts that start a server and wait by
     sleeping or polling. queues: the agents' queues that pipelines name. unread: files beyond a limit.
     prefix: the directory of the configuration, from the top of the repository; empty for the top.

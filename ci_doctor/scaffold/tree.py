@@ -11,10 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from msgspec import Struct
-
 from ci_doctor.environment.git_command import ask_git
 from ci_doctor.errors import UsageError
+from ci_doctor.scaffold.repository_files import RepositoryFiles
 
 MOST_FILES: Final = 100_000
 LARGEST_FILE: Final = 512 << 10
@@ -26,22 +25,6 @@ LEFT_OUT: Final = frozenset(
         *(".venv", "venv", ".git", ".tox", ".nox", "__pycache__", "build", "dist", ".mypy_cache"),
     )
 )
-
-
-class RepositoryFiles(Struct, frozen=True, kw_only=True):
-    """What is looked at.
-
-    root: the top of the repository, or the directory itself without one. directory: what is looked at,
-    where the configuration goes. files: the names below `directory`, relative to it, with `/`.
-    own_files: those of all of the repository, relative to `root`. is_whole: no limit was reached.
-    """
-
-    root: Path
-    directory: Path
-    is_repository: bool
-    files: tuple[str, ...]
-    root_files: tuple[str, ...]
-    is_whole: bool = True
 
 
 def read_files(directory: Path) -> RepositoryFiles:

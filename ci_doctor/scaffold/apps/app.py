@@ -44,7 +44,7 @@ class App(Struct, frozen=True, kw_only=True):
 
     paths: the paths of URLs that the source names, for a server whose routes are not read.
     model: what a constant of the source calls the model. takes_port_option: its command line has
-    `--port`. port_variable: the variable of the environment that holds the port. fixed_port: the one
+    `--port`. has_schema: FastAPI gives its description of the API. port_variable: the variable of the environment that holds the port. fixed_port: the one
     that the source names. is_run: the module starts its server itself. hidden: how many routes were
     left out, because they need what the source does not show.
     """
@@ -60,4 +60,5 @@ class App(Struct, frozen=True, kw_only=True):
     fixed_port: int | None = None
     is_run: bool = False
     is_factory: bool = False
+    has_schema: bool = True
     hidden: int = 0

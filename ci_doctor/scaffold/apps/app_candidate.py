@@ -159,7 +159,7 @@ def _ready(app: App) -> str:
     for path in (*asked, *app.paths):
         if _HEALTH.search(path) is not None:
             return path
-    if app.framework is Framework.FASTAPI:
+    if app.framework is Framework.FASTAPI and app.has_schema:
         return "/openapi.json"
     return "tcp://127.0.0.1:{port}"
 
@@ -175,4 +175,5 @@ def _apis(app: App) -> tuple[Api, ...]:
                 break
     if found:
         return tuple(found)
-    return (Api.ROUTES,) if app.framework is not Framework.OTHER else ()
+    can_be_asked = bool(app.routes) or (app.framework is Framework.FASTAPI and app.has_schema)
+    return (Api.ROUTES,) if can_be_asked else ()

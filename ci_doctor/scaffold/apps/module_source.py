@@ -40,11 +40,10 @@ class ModuleTable:
     def named(self, dotted: str, near: str = "") -> ModuleSource | None:
         """The module of a dotted name, the one nearest to the file `near` if several fit."""
         path = dotted.replace(".", "/")
-        fitting = []
+        fitting: list[str] = []
         for ending in (f"{path}.py", f"{path}/__init__.py"):
-            for file in self._by_ending.get(ending.rpartition("/")[2], ()):
-                if file == ending or file.endswith(f"/{ending}"):
-                    fitting.append(file)
+            named = self._by_ending.get(ending.rpartition("/")[2], ())
+            fitting += [name for name in named if f"/{name}".endswith(f"/{ending}")]
         if not fitting:
             return None
         fitting.sort(key=lambda file: (-_shared(file, near), len(file)))

@@ -17,6 +17,30 @@ _PLAIN: Final = frozenset(("str", "int", "float", "bool"))
 # What FastAPI gives a function by itself.
 _GIVEN: Final = frozenset(("Request", "Response", "BackgroundTasks", "HTTPConnection"))
 _PATH_PARAMETER: Final = re.compile(r"\{(\w+)(?::\w+)?\}|<(?:\w+:)?(\w+)>")
+# What gives another value each time.
+_CHANGING: Final = frozenset(
+    (
+        *(
+            "now",
+            "utcnow",
+            "today",
+            "time",
+            "time_ns",
+            "monotonic",
+            "perf_counter",
+            "uuid1",
+            "uuid4",
+        ),
+        *("random", "randint", "choice", "token_hex", "token_urlsafe", "getpid", "urandom"),
+    )
+)
+_REFUSALS: Final = frozenset(("HTTPException", "abort", "get_or_404", "first_or_404", "HTTP_404"))
+# Paths of what a request does to a server, or to others.
+_ACTS: Final = re.compile(
+    r"shutdown|stop|kill|delete|remove|reset|sleep|wake|regist|log-?in|log-?out|sign-?up|auth|token|e?mail"
+    r"|upload|download|webhook|callback|profile|pause|abort|load|update|create",
+    re.IGNORECASE,
+)
 # A response of these is no JSON.
 _NO_JSON: Final = frozenset(
     (
@@ -80,7 +104,7 @@ def route_of(
     raw: RawRoute, prefix: str, framework: Framework, module: ModuleSource, table: ModuleTable
 ) -> Route | None:
     """The route with examples of what it takes; None if the source does not show what that is."""
-    if not raw.is_json or raw.status not in {None, 200}:
+    if not raw.is_json or raw.status not in {None, 200} or not _is_repeatable(raw):
         return None
     names = [first or second for first, second in _PATH_PARAMETER.findall(raw.path)]
     if framework is not Framework.FASTAPI:
@@ -104,6 +128,18 @@ def route_of(
         in_path=tuple(in_path),
         body=body,
     )
+
+
+def _is_repeatable(raw: RawRoute) -> bool:
+    """Whether a route can be asked again and again, and answers alike.
+
+    One that looks something up may not have it, and an answer of 404 is none.
+    """
+    names = {type_name(node) for node in ast.walk(raw.function) if isinstance(node, ast.expr)}
+    looks_up = _PATH_PARAMETER.search(raw.path) is not None
+    if names & _CHANGING or (looks_up and names & _REFUSALS):
+        return False
+    return _ACTS.search(raw.path) is None
 
 
 def _flask_route(raw: RawRoute, prefix: str, names: list[str]) -> Route | None:

@@ -81,7 +81,8 @@ def _called_for(module: ModuleSource, variable: str) -> str | None:
     """`create_app` of `app = create_app()`."""
     for node in module.tree.body:
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
-            if any(isinstance(each, ast.Name) and each.id == variable for each in node.targets):
+            names = [type_name(each) for each in node.targets]
+            if variable in names:
                 return type_name(node.value.func)
     return None
 
@@ -105,6 +106,7 @@ def _app(module: ModuleSource, table: ModuleTable, **given: Any) -> App:
         port_variable=_port_variable(text),
         fixed_port=_fixed_port(text),
         is_run="uvicorn.run(" in text or ".run(" in text or "serve_forever" in text,
+        has_schema="openapi_url=None" not in text,
         is_factory=given["variable"] in functions,
         **given,
     )
@@ -112,9 +114,9 @@ def _app(module: ModuleSource, table: ModuleTable, **given: Any) -> App:
 
 def _paths(module: ModuleSource) -> Iterator[str]:
     for node in ast.walk(module.tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            if _PATH.fullmatch(node.value):
-                yield node.value
+        value = node.value if isinstance(node, ast.Constant) else None
+        if isinstance(value, str) and _PATH.fullmatch(value):
+            yield value
 
 
 def _model(module: ModuleSource, table: ModuleTable) -> str | None:
@@ -183,7 +185,7 @@ def _mounted(
         found = _router(node.args[0], module, table)
         if found is not None:
             home, name, own = found
-            given = _prefix(node, module, table)
+            given = _prefix(node, table)
             if given is not None:
                 yield from _mounted(home, name, f"{prefix}{given}{own}", table, depth + 1)
 
@@ -192,30 +194,35 @@ def _router(
     expression: ast.expr, module: ModuleSource, table: ModuleTable
 ) -> tuple[ModuleSource, str, str] | None:
     """Where a router is made, its name there, and its own prefix."""
-    home: ModuleSource | None = module
-    name = type_name(expression)
-    if isinstance(expression, ast.Attribute):
-        imported = module.imports.get(type_name(expression.value))
-        if imported is None:
-            return None
-        home = table.named(".".join(filter(None, imported)), module.file)
-    elif name in module.imports:
-        source, name = module.imports[name]
-        home = table.named(source, module.file)
-        if home is not None and name in home.imports:
-            source, name = home.imports[name]
-            home = table.named(source, home.file)
+    home, name = _home_of(expression, module, table)
     if home is None:
         return None
     for node in ast.walk(home.tree):
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
             is_it = type_name(node.targets[0]) == name
             if is_it and type_name(node.value.func) in _ROUTERS:
-                return home, name, _prefix(node.value, home, table) or ""
+                return home, name, _prefix(node.value, table) or ""
     return None
 
 
-def _prefix(call: ast.Call, module: ModuleSource, table: ModuleTable) -> str | None:
+def _home_of(
+    expression: ast.expr, module: ModuleSource, table: ModuleTable
+) -> tuple[ModuleSource | None, str]:
+    """The module in which `items.router` or `router` is made, and its name there."""
+    name = type_name(expression)
+    if isinstance(expression, ast.Attribute):
+        imported = module.imports.get(type_name(expression.value), ("", ""))
+        return table.named(".".join(filter(None, imported)), module.file), name
+    home: ModuleSource | None = module
+    # An import may lead to a module that imports it, too.
+    for _ in range(2):
+        if home is not None and name in home.imports:
+            source, name = home.imports[name]
+            home = table.named(source, home.file)
+    return home, name
+
+
+def _prefix(call: ast.Call, table: ModuleTable) -> str | None:
     """The `prefix` of a call; None if nobody can read it."""
     for keyword in call.keywords:
         if keyword.arg not in {"prefix", "url_prefix"}:

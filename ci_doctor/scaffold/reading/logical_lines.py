@@ -26,6 +26,16 @@ _MAKE_HEAD: Final = re.compile(r"^\s*[@+-]*")
 _PROMPT: Final = re.compile(r"^\s*(?:[$>] )?")
 _TOML_HEAD: Final = re.compile(r"""^\s*[\w."'-]+\s*=\s*(?:\{.*?(?:cmd|shell)\s*=\s*)?""")
 _PROC_HEAD: Final = re.compile(r"^[\w-]+:\s+")
+_HEADS: Final = {
+    TextKind.YAML: _YAML_HEAD,
+    TextKind.DOCKERFILE: _DOCKER_HEAD,
+    TextKind.MAKEFILE: _MAKE_HEAD,
+    TextKind.MARKDOWN: _PROMPT,
+    TextKind.TOML: _TOML_HEAD,
+    TextKind.PROCFILE: _PROC_HEAD,
+}
+_QUOTING: Final = frozenset((TextKind.YAML, TextKind.DOCKERFILE, TextKind.TOML))
+_DOUBLING: Final = frozenset((TextKind.YAML, TextKind.MAKEFILE))
 _JSON_LIST: Final = re.compile(r"^\[.*\]$")
 
 
@@ -73,22 +83,15 @@ def _goes_on(text: str) -> bool:
 
 
 def _bare(text: str, kind: TextKind) -> str:
-    match kind:
-        case TextKind.YAML:
-            # A script of Buildkite or a compose file writes `$$` for a `$` of the shell.
-            return _unquoted(_YAML_HEAD.sub("", text)).replace("$$", "$")
-        case TextKind.DOCKERFILE:
-            return _unquoted(_DOCKER_HEAD.sub("", text))
-        case TextKind.MAKEFILE:
-            return _MAKE_HEAD.sub("", text).replace("$$", "$")
-        case TextKind.MARKDOWN:
-            return _PROMPT.sub("", text)
-        case TextKind.TOML:
-            return _unquoted(_TOML_HEAD.sub("", text).rstrip("}, "))
-        case TextKind.PROCFILE:
-            return _PROC_HEAD.sub("", text)
-        case TextKind.SHELL | TextKind.PYTHON:
-            return text
+    head = _HEADS.get(kind)
+    if head is not None:
+        text = head.sub("", text)
+    if kind is TextKind.TOML:
+        text = text.rstrip("}, ")
+    if kind in _QUOTING:
+        text = _unquoted(text)
+    # A script of Buildkite, a compose file and a Makefile write `$$` for a `$` of the shell.
+    return text.replace("$$", "$") if kind in _DOUBLING else text
 
 
 def _unquoted(text: str) -> str:
