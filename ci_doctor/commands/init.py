@@ -14,9 +14,9 @@ from ci_doctor.session.printing import say
 from ci_doctor.session.session import Session
 
 if TYPE_CHECKING:
+    from ci_doctor.scaffold.listed_files import ListedFiles
     from ci_doctor.scaffold.outcome import InitResult
-    from ci_doctor.scaffold.repository_facts import RepositoryFacts
-    from ci_doctor.scaffold.repository_files import RepositoryFiles
+    from ci_doctor.scaffold.scaffold_facts import ScaffoldFacts
     from ci_doctor.scaffold.servers.candidate import ServerCandidate
     from ci_doctor.scaffold.servers.choose import ProposedArms
 
@@ -59,7 +59,7 @@ def _is_terminal() -> bool:
 
 
 def _proposed(
-    files: "RepositoryFiles", facts: "RepositoryFacts", arms: "ProposedArms | None"
+    files: "ListedFiles", facts: "ScaffoldFacts", arms: "ProposedArms | None"
 ) -> "InitResult":
     from ci_doctor.config.exit_codes import read_exit_codes
     from ci_doctor.config.loading import load_config
@@ -81,7 +81,7 @@ def _proposed(
     return InitResult(files=files, facts=facts, arms=arms, proposal=proposal)
 
 
-def _chosen(facts: "RepositoryFacts") -> "ServerCandidate | None":
+def _chosen(facts: "ScaffoldFacts") -> "ServerCandidate | None":
     """The server that a person chooses, if there are several; None for the likeliest."""
     whole = [each for each in facts.servers if each.role is None and each.apis]
     if len(whole) < 2 or facts.existing.config is not None:

@@ -11,21 +11,22 @@ from ci_doctor.scaffold.apps.app_candidate import app_candidate, bare_candidate
 from ci_doctor.scaffold.apps.module_source import ModuleTable
 from ci_doctor.scaffold.apps.source_app import may_serve
 from ci_doctor.scaffold.ci_facts import packaging_of, queues_in, test_directories, waits
+from ci_doctor.scaffold.listed_files import ListedFiles
 from ci_doctor.scaffold.reading.find_commands import server_commands
 from ci_doctor.scaffold.reading.server_command import ServerCommand
 from ci_doctor.scaffold.reading.source_file import (
-    Place,
+    ScriptPlace,
     SourceFile,
     TextKind,
     place_of_file,
     text_kind,
 )
-from ci_doctor.scaffold.repository_facts import ExistingFiles, RepositoryFacts
-from ci_doctor.scaffold.repository_files import RepositoryFiles
+from ci_doctor.scaffold.scaffold_facts import ExistingFiles, ScaffoldFacts
 from ci_doctor.scaffold.servers.candidate import ServerCandidate
 from ci_doctor.scaffold.servers.choose import ranked
 from ci_doctor.scaffold.servers.make_candidate import engine_candidate
 from ci_doctor.scaffold.servers.table import BY_KIND, PYTHON_PROGRAM
+from ci_doctor.scaffold.servers.without_secrets import without_secrets
 from ci_doctor.scaffold.tree import TextReader
 
 _PLUGIN: Final = re.compile(r"(?:^|/)ci-doctor/plugin\.yml$")
@@ -35,7 +36,7 @@ _MOST_PYTHON: Final = 5_000
 _TESTS: Final = frozenset(("tests", "test", "testing"))
 
 
-def look(files: RepositoryFiles) -> RepositoryFacts:
+def look(files: ListedFiles) -> ScaffoldFacts:
     """The facts of a repository. Raises ConfigError if its ci-doctor.toml cannot be read."""
     reader = TextReader(files.directory)
     sources = list(_sources(files, reader))
@@ -47,15 +48,15 @@ def look(files: RepositoryFiles) -> RepositoryFacts:
     first = servers[0] if servers else None
     prefix = files.directory.relative_to(files.root).as_posix()
     prefix = "" if prefix == "." else prefix
-    return RepositoryFacts(
+    return ScaffoldFacts(
         servers=servers,
         commands=len(commands),
         refused=refused,
-        pipelines=tuple(each.path for each in scripts if each.place is Place.PIPELINE),
+        pipelines=tuple(each.path for each in scripts if each.place is ScriptPlace.PIPELINE),
         workflows=tuple(_workflows(files)),
         waiting=_waiting(scripts, commands),
         tests=test_directories(files.files),
-        queues=queues_in(each.text for each in scripts if each.place is Place.PIPELINE),
+        queues=queues_in(each.text for each in scripts if each.place is ScriptPlace.PIPELINE),
         packaging=packaging_of(
             first.cwd if first else "",
             frozenset(files.files),
@@ -70,7 +71,7 @@ def look(files: RepositoryFiles) -> RepositoryFacts:
     )
 
 
-def _sources(files: RepositoryFiles, reader: TextReader) -> Iterator[SourceFile]:
+def _sources(files: ListedFiles, reader: TextReader) -> Iterator[SourceFile]:
     python = 0
     for name in files.files:
         kind = text_kind(name)
@@ -94,6 +95,7 @@ def _candidates(
     for command in commands:
         is_app = BY_KIND[command.kind].is_app
         candidate = app_candidate(command, table) if is_app else engine_candidate(command)
+        candidate = without_secrets(candidate) if candidate is not None else None
         if candidate is not None:
             made.append(candidate)
         # Most programs that are run by Python are no servers.
@@ -104,9 +106,9 @@ def _candidates(
 
 def _of_source(table: ModuleTable) -> tuple[ServerCandidate, ...]:
     """Applications that no command starts, the one nearest to the top first."""
-    made = []
+    made: list[ServerCandidate] = []
     for file in sorted(table.files, key=lambda name: (name.count("/"), name)):
-        is_shown = place_of_file(file, TextKind.PYTHON) is Place.EXAMPLE
+        is_shown = place_of_file(file, TextKind.PYTHON) is ScriptPlace.EXAMPLE
         if is_shown or not _TESTS.isdisjoint(file.split("/")) or len(made) >= _MOST_APPS:
             continue
         if may_serve(table.files[file]):
@@ -115,7 +117,7 @@ def _of_source(table: ModuleTable) -> tuple[ServerCandidate, ...]:
     return ranked(made)
 
 
-def _workflows(files: RepositoryFiles) -> Iterator[str]:
+def _workflows(files: ListedFiles) -> Iterator[str]:
     for name in files.root_files:
         if name.startswith(".github/workflows/") and name.endswith((".yml", ".yaml")):
             yield name
@@ -126,7 +128,7 @@ def _waiting(scripts: list[SourceFile], commands: list[ServerCommand]) -> tuple[
     return tuple(each.path for each in scripts if each.path in starting and waits(each))
 
 
-def _existing(files: RepositoryFiles) -> ExistingFiles:
+def _existing(files: ListedFiles) -> ExistingFiles:
     """What is there already. Raises ConfigError."""
     directory = files.directory
     found = find_config(directory)

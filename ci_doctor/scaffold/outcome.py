@@ -8,10 +8,10 @@ from msgspec import Struct
 from ci_doctor.model.facts.init import InitFacts, InitFile, InitServer
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.table import Row, Table, row, text_table
+from ci_doctor.scaffold.listed_files import ListedFiles
 from ci_doctor.scaffold.proposing.config_file import arm_names
 from ci_doctor.scaffold.proposing.proposed_file import Proposal
-from ci_doctor.scaffold.repository_facts import RepositoryFacts
-from ci_doctor.scaffold.repository_files import RepositoryFiles
+from ci_doctor.scaffold.scaffold_facts import ScaffoldFacts
 from ci_doctor.scaffold.servers.candidate import ServerCandidate
 from ci_doctor.scaffold.servers.choose import ProposedArms
 
@@ -22,8 +22,8 @@ _MOST_SHOWN = 3
 class InitResult(Struct, frozen=True, kw_only=True):
     """All that came of a run. why_not: why nothing was written; empty if it was."""
 
-    files: RepositoryFiles
-    facts: RepositoryFacts
+    files: ListedFiles
+    facts: ScaffoldFacts
     arms: ProposedArms | None
     proposal: Proposal
     why_not: str = ""
@@ -99,7 +99,7 @@ def _arms(arms: ProposedArms) -> Iterator[Row]:
         )
 
 
-def _servers(facts: RepositoryFacts) -> str:
+def _servers(facts: ScaffoldFacts) -> str:
     text = f"{len(facts.servers):,} different, of {facts.commands:,} commands that start a program"
     if not facts.servers:
         text = "none recognised"

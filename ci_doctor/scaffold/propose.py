@@ -21,7 +21,7 @@ from ci_doctor.scaffold.proposing.github_workflow import WORKFLOW, workflow_text
 from ci_doctor.scaffold.proposing.pre_commit import PRE_COMMIT, pre_commit_entry, pre_commit_text
 from ci_doctor.scaffold.proposing.proposed_file import Proposal, ProposedFile
 from ci_doctor.scaffold.proposing.route_requests import route_requests
-from ci_doctor.scaffold.repository_facts import RepositoryFacts
+from ci_doctor.scaffold.scaffold_facts import ScaffoldFacts
 from ci_doctor.scaffold.servers.choose import ArmsKind, ProposedArms
 from ci_doctor.scaffold.servers.server_kind import Api
 
@@ -35,7 +35,7 @@ class ProposalRequest(Struct, frozen=True, kw_only=True):
     codes: the exit code of each verdict. taken: the names that exist already, from the top.
     """
 
-    facts: RepositoryFacts
+    facts: ScaffoldFacts
     arms: ProposedArms | None
     schema: str
     version: str
@@ -88,7 +88,7 @@ def _wanted(request: ProposalRequest) -> Iterator[ProposedFile]:
         yield ProposedFile(path=PRE_COMMIT, text=text, why="`ci-doctor lint` before each commit")
 
 
-def _here(facts: RepositoryFacts, name: str) -> str:
+def _here(facts: ScaffoldFacts, name: str) -> str:
     return f"{facts.prefix}/{name}" if facts.prefix else name
 
 
@@ -105,7 +105,7 @@ def _why(arms: ProposedArms | None) -> str:
             return f"{candidate} against {baseline}, two commands of this repository"
 
 
-def _requests(facts: RepositoryFacts, arms: ProposedArms | None) -> Iterator[ProposedFile]:
+def _requests(facts: ScaffoldFacts, arms: ProposedArms | None) -> Iterator[ProposedFile]:
     """The requests, also for a configuration that names a file which is not there."""
     if arms is None:
         return
@@ -117,7 +117,7 @@ def _requests(facts: RepositoryFacts, arms: ProposedArms | None) -> Iterator[Pro
     yield ProposedFile(path=path, text=text, why=f"{len(lines)} starter requests: {_asked(arms)}")
 
 
-def _requests_path(facts: RepositoryFacts) -> str | None:
+def _requests_path(facts: ScaffoldFacts) -> str | None:
     """Where the requests belong; None if a configuration names none, or a place that is not ours."""
     config = facts.existing.config
     if config is None:
@@ -148,14 +148,14 @@ def _needs_gpu(arms: ProposedArms | None) -> bool:
     return arms is not None and arms.baseline.is_engine
 
 
-def _install(facts: RepositoryFacts, arms: ProposedArms | None) -> tuple[str, ...]:
+def _install(facts: ScaffoldFacts, arms: ProposedArms | None) -> tuple[str, ...]:
     """What installs an own application; the image of a GPU machine has its server."""
     if arms is None or arms.baseline.is_engine:
         return ()
     return facts.packaging.install
 
 
-def _step_commands(facts: RepositoryFacts, arms: ProposedArms | None) -> list[str]:
+def _step_commands(facts: ScaffoldFacts, arms: ProposedArms | None) -> list[str]:
     install = _install(facts, arms)
     if not install:
         return [_command(facts)]
@@ -163,7 +163,7 @@ def _step_commands(facts: RepositoryFacts, arms: ProposedArms | None) -> list[st
     return ["python3 -m venv .venv", ". .venv/bin/activate", *install, _command(facts)]
 
 
-def _command(facts: RepositoryFacts) -> str:
+def _command(facts: ScaffoldFacts) -> str:
     return f"{_COMMAND} --config {facts.prefix}/{CONFIG}" if facts.prefix else _COMMAND
 
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from ci_doctor.environment.git_command import ask_git
 from ci_doctor.errors import UsageError
-from ci_doctor.scaffold.repository_files import RepositoryFiles
+from ci_doctor.scaffold.listed_files import ListedFiles
 
 MOST_FILES: Final = 100_000
 LARGEST_FILE: Final = 512 << 10
@@ -27,7 +27,7 @@ LEFT_OUT: Final = frozenset(
 )
 
 
-def read_files(directory: Path) -> RepositoryFiles:
+def read_files(directory: Path) -> ListedFiles:
     """The files of the repository that holds `directory`. Raises UsageError for a bare repository."""
     directory = directory.resolve()
     if ask_git(directory, "rev-parse", "--is-inside-work-tree") == "false":
@@ -43,7 +43,7 @@ def read_files(directory: Path) -> RepositoryFiles:
     files = names
     if inside != ".":
         files = [name[len(inside) + 1 :] for name in names if name.startswith(f"{inside}/")]
-    return RepositoryFiles(
+    return ListedFiles(
         root=root,
         directory=directory,
         is_repository=top is not None,

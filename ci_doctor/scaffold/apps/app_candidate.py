@@ -12,7 +12,7 @@ from ci_doctor.scaffold.apps.locate import app_place
 from ci_doctor.scaffold.apps.module_source import ModuleTable
 from ci_doctor.scaffold.apps.source_app import app_in
 from ci_doctor.scaffold.reading.server_command import ServerCommand
-from ci_doctor.scaffold.reading.source_file import Place, TextKind
+from ci_doctor.scaffold.reading.source_file import ScriptPlace, TextKind
 from ci_doctor.scaffold.reading.variables import is_opaque, unknown_variables
 from ci_doctor.scaffold.servers.candidate import ServerCandidate
 from ci_doctor.scaffold.servers.make_candidate import with_known_host, with_port
@@ -91,7 +91,7 @@ def bare_candidate(file: str, table: ModuleTable) -> ServerCandidate | None:
         kind=words[0],
         file=file,
         line=1,
-        place=Place.SOURCE,
+        place=ScriptPlace.SOURCE,
         text_kind=TextKind.PYTHON,
         words=words,
         arguments=1,
@@ -134,24 +134,28 @@ def _with_port(
     ready = _ready(app)
     if command.kind != PYTHON_PROGRAM:
         return with_port(BY_KIND[command.kind], arguments), ready
-    placed = with_value(arguments, ("--port", "-p"), PORT)
-    if placed is not None:
+    placed = _of_program(app, arguments, env)
+    if placed is not None or app.fixed_port is None:
         return placed, ready
-    if app.takes_port_option:
-        return [*arguments, "--port", PORT], ready
-    if app.port_variable is not None:
+    at_port = f"127.0.0.1:{app.fixed_port}"
+    return arguments, f"http://{at_port}{ready}" if ready.startswith("/") else f"tcp://{at_port}"
+
+
+def _of_program(app: App, arguments: list[str], env: dict[str, str]) -> list[str] | None:
+    """The arguments of a program of the repository with a free port; None if it takes none."""
+    placed = with_value(arguments, ("--port", "-p"), PORT)
+    if placed is None and app.takes_port_option:
+        return [*arguments, "--port", PORT]
+    if placed is None and app.port_variable is not None:
         env[app.port_variable] = PORT
-        return arguments, ready
+        return arguments
     ports = [
         at for at, word in enumerate(arguments) if word.isdigit() and 1024 <= int(word) < 65536
     ]
-    if len(ports) == 1:
-        arguments[ports[0]] = PORT
-        return arguments, ready
-    if app.fixed_port is None:
-        return None, ready
-    at_port = f"127.0.0.1:{app.fixed_port}"
-    return arguments, f"http://{at_port}{ready}" if ready.startswith("/") else f"tcp://{at_port}"
+    if placed is None and len(ports) == 1:
+        placed = [*arguments]
+        placed[ports[0]] = PORT
+    return placed
 
 
 def _ready(app: App) -> str:

@@ -19,6 +19,7 @@ _FIXED: Final = {
 _PLAIN: Final[dict[str, Any]] = {"str": "text", "int": 1, "float": 1.0, "bool": True}
 _OPEN: Final = frozenset(("dict", "Dict", "Any", "Mapping", "object"))
 _LISTS: Final = frozenset(("list", "List", "Sequence", "tuple", "Tuple", "set", "Set", "Iterable"))
+_EMPTY: Final = _OPEN | _LISTS
 _WRAPPERS: Final = frozenset(("Annotated", "Required", "NotRequired", "Final"))
 
 
@@ -44,20 +45,18 @@ class _Examples:
     def value(self, annotation: ast.expr, module: ModuleSource, depth: int) -> Any:
         if depth > _DEEPEST:
             raise UnknownTypeError
-        if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
-            return self.value(_expression(annotation.value), module, depth)
+        if isinstance(annotation, ast.Constant):
+            annotation = _expression(str(annotation.value))
         if isinstance(annotation, ast.BinOp):
             # `X | None`: the first one that is a value.
-            return self.value(annotation.left, module, depth)
+            return self.value(annotation.left, module, depth + 1)
         if isinstance(annotation, ast.Subscript):
             return self._generic(annotation, module, depth)
         name = type_name(annotation)
         if name in _PLAIN:
             return _PLAIN[name]
-        if name in _OPEN:
-            return {}
-        if name in _LISTS:
-            return []
+        if name in _EMPTY:
+            return {} if name in _OPEN else []
         return self._of_class(name, module, depth)
 
     def _generic(self, annotation: ast.Subscript, module: ModuleSource, depth: int) -> Any:

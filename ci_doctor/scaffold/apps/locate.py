@@ -41,7 +41,8 @@ def app_place(command: ServerCommand, table: ModuleTable) -> AppPlace | None:
             return _first_file(files, command, table)
         case "flask":
             return _of_flask(command, table)
-    program = command.words[command.arguments - 1]
+        case _:
+            program = command.words[command.arguments - 1]
     if not program.endswith(".py"):
         path = program.replace(".", "/")
         return _first_file([f"{path}.py", f"{path}/__main__.py"], command, table)

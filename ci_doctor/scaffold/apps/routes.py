@@ -113,12 +113,8 @@ def route_of(
         query, in_path, bodies = _parameters(raw, names, module, table)
     except UnknownTypeError:
         return None
-    if len(bodies) > 1:
-        return None
-    body = bodies[0] if bodies else None
-    if raw.method == "POST" and body is None:
-        return None
-    if raw.method == "GET" and body is not None:
+    # A POST has one body here, and a GET none.
+    if len(bodies) != (raw.method == "POST"):
         return None
     return Route(
         method=raw.method,
@@ -126,7 +122,7 @@ def route_of(
         line=raw.function.lineno,
         query=tuple(query),
         in_path=tuple(in_path),
-        body=body,
+        body=bodies[0] if bodies else None,
     )
 
 
@@ -156,7 +152,9 @@ def _parameters(
     raw: RawRoute, names: list[str], module: ModuleSource, table: ModuleTable
 ) -> tuple[list[Parameter], list[Parameter], list[dict[str, Any]]]:
     """The parameters in the query, those in the path, and the bodies. Raises UnknownTypeError."""
-    query, in_path, bodies = [], [], []
+    query: list[Parameter] = []
+    in_path: list[Parameter] = []
+    bodies: list[dict[str, Any]] = []
     for argument, default in _arguments(raw.function):
         annotation = argument.annotation
         kind = type_name(annotation) if annotation is not None else "str"

@@ -34,6 +34,9 @@ def app_in(file: str, variable: str | None, table: ModuleTable) -> App | None:
 
     variable: its name in the module (`app` of `main:app`), or None for the first one.
     """
+    # To parse each program that a repository runs would take seconds.
+    if variable is None and not may_serve(table.files.get(file, "")):
+        return None
     module = table.module(file)
     if module is None:
         return None
@@ -87,9 +90,7 @@ def _called_for(module: ModuleSource, variable: str) -> str | None:
     return None
 
 
-def _other(module: ModuleSource, table: ModuleTable) -> App | None:
-    if not may_serve(table.files[module.file]):
-        return None
+def _other(module: ModuleSource, table: ModuleTable) -> App:
     return _app(module, table, framework=Framework.OTHER, variable="app", routes=(), hidden=0)
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from ci_doctor.buildkite.retry_rules import rules_for
 from ci_doctor.scaffold.home import PLUGIN, is_release, release_of, requirement
-from ci_doctor.scaffold.repository_facts import RepositoryFacts
+from ci_doctor.scaffold.scaffold_facts import ScaffoldFacts
 
 PIPELINE: Final = ".buildkite/ci-doctor.yml"
 _MINUTES: Final = 40
@@ -18,7 +18,7 @@ def upload_line() -> str:
 
 
 def pipeline_text(
-    facts: RepositoryFacts, commands: Sequence[str], version: str, codes: Mapping[str, int]
+    facts: ScaffoldFacts, commands: Sequence[str], version: str, codes: Mapping[str, int]
 ) -> str:
     """The whole file. codes: the exit code of each verdict. commands: those of the step."""
     lines = ["steps:", '  - label: "ci-doctor: correctness"', '    key: "ci-doctor-correctness"']
@@ -49,7 +49,7 @@ def _agents(queues: Sequence[str]) -> list[str]:
     ]
 
 
-def _plugin(facts: RepositoryFacts, version: str) -> list[str]:
+def _plugin(facts: ScaffoldFacts, version: str) -> list[str]:
     lines = []
     source = f"{PLUGIN}#v{release_of(version)}"
     if facts.existing.plugin is not None:

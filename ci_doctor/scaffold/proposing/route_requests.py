@@ -62,7 +62,8 @@ def _value(parameter: Parameter, variant: int) -> Any:
             return (variant + 1) / 2
         case "bool":
             return str(variant % 2 == 0).lower()
-    return WORDS[variant % len(WORDS)]
+        case _:
+            return WORDS[variant % len(WORDS)]
 
 
 def _varied(value: Any, variant: int) -> Any:

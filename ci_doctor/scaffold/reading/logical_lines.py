@@ -152,7 +152,7 @@ def _yaml_lists(lines: list[str]) -> Iterator[LogicalLine]:
 
 
 def _items(lines: list[str], at: int) -> tuple[list[str], int]:
-    words = []
+    words: list[str] = []
     while at < len(lines) and len(words) < _MOST_JOINED:
         match = _YAML_ITEM.match(lines[at])
         if match is None:

@@ -3,7 +3,7 @@
 
 from msgspec import Struct
 
-from ci_doctor.scaffold.reading.source_file import Place, TextKind
+from ci_doctor.scaffold.reading.source_file import ScriptPlace, TextKind
 
 
 class ServerCommand(Struct, frozen=True, kw_only=True):
@@ -18,7 +18,7 @@ class ServerCommand(Struct, frozen=True, kw_only=True):
     kind: str
     file: str
     line: int
-    place: Place
+    place: ScriptPlace
     text_kind: TextKind
     words: tuple[str, ...]
     arguments: int

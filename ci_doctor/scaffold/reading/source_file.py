@@ -21,7 +21,7 @@ class TextKind(StrEnum):
     PYTHON = "Python"
 
 
-class Place(StrEnum):
+class ScriptPlace(StrEnum):
     """Where in a repository a command stands, the most telling place first."""
 
     PIPELINE = "Buildkite pipeline"
@@ -40,7 +40,7 @@ class SourceFile(Struct, frozen=True, kw_only=True):
 
     path: str
     kind: TextKind
-    place: Place
+    place: ScriptPlace
     text: str
 
 
@@ -67,10 +67,10 @@ _NAMES: Final = {
     "readme.rst": TextKind.MARKDOWN,
 }
 _BY_KIND: Final = {
-    TextKind.PYTHON: Place.SOURCE,
-    TextKind.SHELL: Place.SCRIPT,
-    TextKind.DOCKERFILE: Place.IMAGE,
-    TextKind.YAML: Place.IMAGE,
+    TextKind.PYTHON: ScriptPlace.SOURCE,
+    TextKind.SHELL: ScriptPlace.SCRIPT,
+    TextKind.DOCKERFILE: ScriptPlace.IMAGE,
+    TextKind.YAML: ScriptPlace.IMAGE,
 }
 # What a repository shows to others, or measures, is not what its CI runs.
 _EXAMPLES: Final = frozenset(
@@ -114,17 +114,17 @@ def text_kind(path: str) -> TextKind | None:
     return _SUFFIXES.get(PurePosixPath(name).suffix)
 
 
-def place_of_file(path: str, kind: TextKind) -> Place:
+def place_of_file(path: str, kind: TextKind) -> ScriptPlace:
     """Where the file at `path` belongs."""
     directories = frozenset(path.lower().split("/")[:-1])
     if kind is TextKind.MARKDOWN:
-        return Place.README
+        return ScriptPlace.README
     if kind is TextKind.YAML and ".buildkite" in directories:
-        return Place.PIPELINE
+        return ScriptPlace.PIPELINE
     if kind is TextKind.YAML and path.startswith(".github/"):
-        return Place.WORKFLOW
+        return ScriptPlace.WORKFLOW
     if _EXAMPLES & directories:
-        return Place.EXAMPLE
+        return ScriptPlace.EXAMPLE
     if _CI & directories and kind is not TextKind.DOCKERFILE:
-        return Place.CI_SCRIPT
-    return _BY_KIND.get(kind, Place.TASK)
+        return ScriptPlace.CI_SCRIPT
+    return _BY_KIND.get(kind, ScriptPlace.TASK)

@@ -8,14 +8,14 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.scaffold.reading.source_file import Place
+from ci_doctor.scaffold.reading.source_file import ScriptPlace
 from ci_doctor.scaffold.reading.variables import unknown_variables
 from ci_doctor.scaffold.servers.candidate import ServerCandidate
 from ci_doctor.scaffold.servers.make_candidate import without_connector
 from ci_doctor.scaffold.servers.option_words import PORT
 from ci_doctor.scaffold.servers.table import KV_STORE
 
-_PLACES: Final = list(Place)
+_PLACES: Final = list(ScriptPlace)
 # What an image runs may need all of that image; what needs variables, the job must bring.
 _CONTAINER: Final = 3
 _UNKNOWN: Final = 2

@@ -6,7 +6,7 @@ from pathlib import Path
 from msgspec import Struct
 
 
-class RepositoryFiles(Struct, frozen=True, kw_only=True):
+class ListedFiles(Struct, frozen=True, kw_only=True):
     """What is looked at.
 
     root: the top of the repository, or the directory itself without one. directory: what is looked at,

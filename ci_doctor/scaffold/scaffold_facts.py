@@ -32,7 +32,7 @@ class ExistingFiles(Struct, frozen=True, kw_only=True):
     has_workflows: bool = False
 
 
-class RepositoryFacts(Struct, frozen=True, kw_only=True):
+class ScaffoldFacts(Struct, frozen=True, kw_only=True):
     """All that was read.
 
     servers: the likeliest first. commands: how many commands of servers were read. refused: those that
