@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 from ci_doctor.scaffold.reading.source_file import SourceFile, TextKind
-from ci_doctor.scaffold.repository_facts import Packaging
+from ci_doctor.scaffold.scaffold_facts import Packaging
 
 _QUEUE: Final = re.compile(r"""^\s*(?:- +)?queue\s*[:=]\s*["']?([\w.-]+)["']?\s*$""", re.MULTILINE)
 _WAITS: Final = re.compile(

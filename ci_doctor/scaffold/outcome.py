@@ -100,7 +100,7 @@ def _arms(arms: ProposedArms) -> Iterator[Row]:
 
 
 def _servers(facts: ScaffoldFacts) -> str:
-    text = f"{len(facts.servers):,} different, of {facts.commands:,} commands that start a program"
+    text = f"{len(facts.servers):,} different"
     if not facts.servers:
         text = "none recognised"
     if facts.refused:

@@ -71,6 +71,16 @@ def _wanted(request: ProposalRequest) -> Iterator[ProposedFile]:
             is_made=True,
         )
     yield from _requests(facts, arms)
+    # A step that compares nothing fails in each build.
+    if arms is not None or facts.existing.config is not None:
+        yield from _pipelines(request)
+    if not facts.existing.pre_commit:
+        text = pre_commit_text(request.version)
+        yield ProposedFile(path=PRE_COMMIT, text=text, why="`ci-doctor lint` before each commit")
+
+
+def _pipelines(request: ProposalRequest) -> Iterator[ProposedFile]:
+    facts, arms = request.facts, request.arms
     if facts.existing.has_buildkite or not facts.existing.has_workflows:
         text = pipeline_text(facts, _step_commands(facts, arms), request.version, request.codes)
         yield ProposedFile(
@@ -83,9 +93,6 @@ def _wanted(request: ProposalRequest) -> Iterator[ProposedFile]:
         yield ProposedFile(
             path=WORKFLOW, text=text, why="a job that installs ci-doctor and compares the arms"
         )
-    if not facts.existing.pre_commit:
-        text = pre_commit_text(request.version)
-        yield ProposedFile(path=PRE_COMMIT, text=text, why="`ci-doctor lint` before each commit")
 
 
 def _here(facts: ScaffoldFacts, name: str) -> str:
@@ -135,7 +142,7 @@ def request_lines(arms: ProposedArms) -> list[RequestLine]:
     server = arms.baseline
     if server.app is not None and Api.ROUTES in server.apis:
         return route_requests(server.app)
-    return api_requests(server.apis, server.model, short=server.short_prompts)
+    return api_requests(server.apis, server.paths, server.model, short=server.short_prompts)
 
 
 def _asked(arms: ProposedArms) -> str:
@@ -186,6 +193,7 @@ def _steps(request: ProposalRequest, written: frozenset[str]) -> Iterator[str]:
     facts, arms = request.facts, request.arms
     if arms is None and facts.existing.config is None:
         yield f"put the command of your server into {_here(facts, CONFIG)}, then write its requests"
+        yield "run `ci-doctor init` again: it adds a step for your pipeline"
     elif arms is None or facts.existing.config is not None:
         yield f"run it: {_command(facts)}"
     else:

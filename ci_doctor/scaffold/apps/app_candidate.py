@@ -66,7 +66,8 @@ def app_candidate(command: ServerCommand, table: ModuleTable) -> ServerCandidate
         env=env,
         cwd=place.directory,
         ready=ready,
-        apis=apis,
+        apis=tuple(apis),
+        paths=apis,
         model=app.model,
         app=app,
         unknown=unknown_variables([*words, *env.values()]),
@@ -168,16 +169,16 @@ def _ready(app: App) -> str:
     return "tcp://127.0.0.1:{port}"
 
 
-def _apis(app: App) -> tuple[Api, ...]:
-    """What an application answers: an API that others have too, else its own routes."""
+def _apis(app: App) -> dict[Api, str]:
+    """What an application answers, and where: an API that others have too, else its own routes."""
     paths = [*app.paths, *(route.path for route in app.routes)]
-    found: dict[Api, None] = {}
+    found: dict[Api, str] = {}
     for path in paths:
         for ending, api in _ENDINGS.items():
             if path.rstrip("/").endswith(ending):
-                found[api] = None
+                found.setdefault(api, path)
                 break
     if found:
-        return tuple(found)
+        return found
     can_be_asked = bool(app.routes) or (app.framework is Framework.FASTAPI and app.has_schema)
-    return (Api.ROUTES,) if can_be_asked else ()
+    return {Api.ROUTES: "/"} if can_be_asked else {}

@@ -38,8 +38,13 @@ class Prompt(Struct, frozen=True, kw_only=True):
         return f"{self.beginning}\n\n{self.question}" if self.beginning else self.question
 
 
-def api_requests(apis: Sequence[Api], model: str | None, *, short: bool) -> list[RequestLine]:
-    """Twenty requests, the APIs in turn. `short`: the server's context may be small."""
+def api_requests(
+    apis: Sequence[Api], paths: Mapping[Api, str], model: str | None, *, short: bool
+) -> list[RequestLine]:
+    """Twenty requests, the APIs in turn.
+
+    paths: where an API is not at its usual place. short: the server's context may be small.
+    """
     lines = []
     numbers = dict.fromkeys(apis, 0)
     for at, prompt in enumerate(_prompts(short=short)):
@@ -48,7 +53,8 @@ def api_requests(apis: Sequence[Api], model: str | None, *, short: bool) -> list
         path, body = _FORMS[api](prompt)
         if model is not None and api not in _WITHOUT_MODEL:
             body = {"model": model, **body}
-        lines.append({"id": f"{api}-{numbers[api]:02}", "path": path, "body": body})
+        identity = f"{api}-{numbers[api]:02}"
+        lines.append({"id": identity, "path": paths.get(api, path), "body": body})
     return lines
 
 

@@ -20,6 +20,8 @@ _MOST_JOINED: Final = 120
 _YAML_HEAD: Final = re.compile(r"^(?:- +)*(?:[\w.\"'-]+:(?:\s+|$))?(?:- +)*")
 _YAML_LIST_KEY: Final = re.compile(r"^(?P<indent>\s*(?:- )?)(?:command|args|entrypoint):\s*$")
 _YAML_ITEM: Final = re.compile(r"^(?P<indent>\s*)- +(?P<item>\S.*?)\s*$")
+# An option, or the value of the one before it.
+_GOES_ON: Final = re.compile(r"--\w|['\"]?\{")
 _BLOCK: Final = re.compile(r"[|>][+-]?\d?\s*$")
 _DOCKER_HEAD: Final = re.compile(r"^(?:CMD|ENTRYPOINT|RUN)\s+", re.IGNORECASE)
 _MAKE_HEAD: Final = re.compile(r"^\s*[@+-]*")
@@ -35,6 +37,7 @@ _HEADS: Final = {
     TextKind.PROCFILE: _PROC_HEAD,
 }
 _QUOTING: Final = frozenset((TextKind.YAML, TextKind.DOCKERFILE, TextKind.TOML))
+_MULTILINE: Final = frozenset((TextKind.SHELL, TextKind.YAML, TextKind.MARKDOWN))
 _DOUBLING: Final = frozenset((TextKind.YAML, TextKind.MAKEFILE))
 _JSON_LIST: Final = re.compile(r"^\[.*\]$")
 
@@ -68,8 +71,11 @@ def _joined(lines: list[str], at: int, kind: TextKind) -> tuple[str, int]:
         following = lines[at].strip()
         if text.rstrip().endswith("\\"):
             text = f"{text.rstrip()[:-1]} {following}"
-        elif kind is TextKind.YAML and following.startswith("--") and _goes_on(text):
+        elif kind is TextKind.YAML and _GOES_ON.match(following) and _goes_on(text):
             # A folded block: each option stands on a line of its own.
+            text = f"{text.rstrip()} {following}"
+        elif _is_open(text) and kind in _MULTILINE:
+            # Text of JSON over several lines: for a shell the break is a blank, too.
             text = f"{text.rstrip()} {following}"
         else:
             break
@@ -77,9 +83,25 @@ def _joined(lines: list[str], at: int, kind: TextKind) -> tuple[str, int]:
     return text, at
 
 
+def _is_open(text: str) -> bool:
+    """Whether a quotation of an option's value goes on in the next line."""
+    place = text.rfind(" --")
+    if place < 0:
+        return False
+    value = text[place:].strip().partition(" ")[2] or text[place:].partition("=")[2]
+    quote = value[:1]
+    return quote in {"'", '"'} and bool(quote) and value.count(quote) == 1
+
+
 def _goes_on(text: str) -> bool:
     stripped = text.strip()
-    return bool(stripped) and not stripped.startswith("#") and _BLOCK.search(stripped) is None
+    # `key:` and what stands below it are no command.
+    return (
+        bool(stripped)
+        and not stripped.endswith(":")
+        and not stripped.startswith("#")
+        and _BLOCK.search(stripped) is None
+    )
 
 
 def _bare(text: str, kind: TextKind) -> str:

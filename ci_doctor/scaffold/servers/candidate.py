@@ -12,7 +12,7 @@ class ServerCandidate(Struct, frozen=True, kw_only=True):
     """A command made ready to be started with a free port.
 
     words: with `{port}` where the port was; a `$` of the shell is still marked. ready: its probe.
-    model: as requests name it; None if nobody knows. cwd: relative to the directory of the
+    paths: where it answers an API, if not at the usual place. model: as requests name it; None if nobody knows. cwd: relative to the directory of the
     configuration; empty for that one. unknown: variables that the job must bring. connector: what keeps its keys and
     values elsewhere, in a word. notes: what was changed in the command, and what else a reader must
     know. short_prompts: its context may be small. role: it is one part of a server that several make.
@@ -26,6 +26,7 @@ class ServerCandidate(Struct, frozen=True, kw_only=True):
     cwd: str = ""
     ready: str = "/health"
     apis: tuple[Api, ...] = ()
+    paths: dict[Api, str] = {}
     model: str | None = None
     app: App | None = None
     unknown: tuple[str, ...] = ()

@@ -91,7 +91,8 @@ def _rank(server: ServerCandidate) -> tuple[int, int, int, str, int]:
         place += _UNKNOWN
     # `fastapi dev` is what a person types.
     place += "dev" in server.command.words
-    return place, -server.count, len(server.words), server.command.file, server.command.line
+    # The simplest one to begin with; a large repository also starts what takes eight GPUs.
+    return place, len(server.words), -server.count, server.command.file, server.command.line
 
 
 def _store(server: ServerCandidate, servers: Sequence[ServerCandidate]) -> ServerCandidate | None:

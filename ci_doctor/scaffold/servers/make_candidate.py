@@ -75,7 +75,8 @@ def engine_candidate(command: ServerCommand) -> ServerCandidate | None:
     if placed is None:
         return None
     words = (*command.words[: command.arguments], *with_known_host(placed))
-    if is_opaque((*words, *command.env.values())):
+    # Its value stands where no reader of lines looks.
+    if words[-1] == "--kv-transfer-config" or is_opaque((*words, *command.env.values())):
         return None
     named = option_value(arguments, _SERVED) or model
     is_known = named is not None and not unknown_variables([named])
@@ -87,6 +88,7 @@ def engine_candidate(command: ServerCommand) -> ServerCandidate | None:
         cwd=command.directory,
         ready=ready,
         apis=_apis(kind, arguments, model or ""),
+        paths={} if kind.prefix else {Api.EMBEDDINGS: "/embeddings"},
         model=named if is_known else None,
         unknown=unknown_variables([*words, *command.env.values()]),
         connector=connector_of(arguments),

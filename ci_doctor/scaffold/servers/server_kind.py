@@ -27,7 +27,7 @@ class ServerKind(Struct, frozen=True, kw_only=True):
     before them. port_options: those that take a port, the first one is added if none is there;
     bind_options: those that take HOST:PORT. model_options: those that name the model;
     takes_model: the first word without a dash does. ready: a readiness probe (docs/probes.md).
-    is_engine: it serves a large model, so it needs a GPU and takes long prompts. is_app: the words
+    prefix: what stands before the paths of its APIs. is_engine: it serves a large model, so it needs a GPU and takes long prompts. is_app: the words
     name an application of the repository. positional_port: the place of the port among the words
     that are no options.
     """
@@ -40,6 +40,7 @@ class ServerKind(Struct, frozen=True, kw_only=True):
     takes_model: bool = False
     ready: str = "/health"
     apis: tuple[Api, ...] = ()
+    prefix: str = "/v1"
     is_engine: bool = False
     is_app: bool = False
     positional_port: int | None = None

@@ -99,6 +99,7 @@ KINDS: Final = (
         starts=(("infinity_emb", "v2"),),
         model_options=("--model-id",),
         apis=(Api.EMBEDDINGS,),
+        prefix="",
         is_engine=True,
     ),
     ServerKind(
