@@ -70,7 +70,7 @@ def _packaging_in(
             return Packaging(backend=backend, install=(f"python -m pip install -r {path}",))
     if "project" in document or f"{here}setup.py" in files:
         return Packaging(backend=backend, install=(f"python -m pip install {_written(target)}",))
-    return None
+    return Packaging(backend=backend) if backend else None
 
 
 def _written(target: str) -> str:

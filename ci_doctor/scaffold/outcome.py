@@ -103,6 +103,9 @@ def _servers(facts: ScaffoldFacts) -> str:
     text = f"{len(facts.servers):,} different"
     if not facts.servers:
         text = "none recognised"
+    parts = sum(server.role is not None for server in facts.servers)
+    if parts:
+        text += f"; {parts:,} answer only as a part of several"
     if facts.refused:
         text += f"; {len(facts.refused):,} cannot be started as they stand ({_shortened(facts.refused)})"
     return text
