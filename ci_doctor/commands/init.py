@@ -3,6 +3,7 @@
 
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,11 +18,9 @@ if TYPE_CHECKING:
     from ci_doctor.scaffold.listed_files import ListedFiles
     from ci_doctor.scaffold.outcome import InitResult
     from ci_doctor.scaffold.scaffold_facts import ScaffoldFacts
-    from ci_doctor.scaffold.servers.candidate import ServerCandidate
     from ci_doctor.scaffold.servers.choose import ProposedArms
 
 _LINES = 45
-_WIDTH = 100
 _MOST_CHOICES = 5
 
 
@@ -45,8 +44,8 @@ def init(session: Session, /, *, yes: bool, dry_run: bool) -> int:
     asks = not (yes or dry_run or session.as_json) and _is_terminal()
     files = read_files(Path.cwd())
     facts = look(files)
-    chosen = _chosen(facts) if asks else None
-    result = _proposed(files, facts, choose_arms(facts.servers, chosen))
+    arms = _chosen(facts) if asks else choose_arms(facts.servers)
+    result = _proposed(files, facts, arms)
     if dry_run or not (yes or asks):
         return _shown(session, result, is_dry_run=dry_run)
     return _written(session, result, asks=asks)
@@ -56,6 +55,10 @@ def _is_terminal() -> bool:
     """Whether a person can be asked."""
     streams = (sys.stdin, sys.stderr)
     return all(stream is not None and stream.isatty() for stream in streams)
+
+
+def _width() -> int:
+    return shutil.get_terminal_size().columns
 
 
 def _proposed(
@@ -81,20 +84,24 @@ def _proposed(
     return InitResult(files=files, facts=facts, arms=arms, proposal=proposal)
 
 
-def _chosen(facts: "ScaffoldFacts") -> "ServerCandidate | None":
-    """The server that a person chooses, if there are several; None for the likeliest."""
-    whole = [each for each in facts.servers if each.role is None and each.apis]
-    if len(whole) < 2 or facts.existing.config is not None:
-        return None
+def _chosen(facts: "ScaffoldFacts") -> "ProposedArms | None":
+    """The arms that a person chooses, if there are several servers; else the proposed ones."""
     from ci_doctor.scaffold.outcome import command_line
+    from ci_doctor.scaffold.servers.choose import choose_arms, chosen_arms, comparable
 
-    say("Which server is to be compared?\n")
-    offered = whole[:_MOST_CHOICES]
+    offered = comparable(facts.servers)[:_MOST_CHOICES]
+    proposed = choose_arms(facts.servers)
+    # Two that differ by a connector alone are what a cache's repository wants.
+    is_clear = proposed is not None and proposed.candidate.connector is not None
+    if len(offered) < 2 or is_clear or facts.existing.config is not None:
+        return proposed
+    say("Servers of this repository:\n")
     for at, server in enumerate(offered, start=1):
-        say(f"  {at}. {command_line(server, _WIDTH)}\n     {server.origin}\n")
+        say(f"  {at}. {command_line(server, _width() - 6)}\n     {server.origin}\n")
     numbers = click.IntRange(1, len(offered))
-    chosen: int = click.prompt("Number", type=numbers, default=1, err=True)
-    return offered[chosen - 1]
+    one: int = click.prompt("Baseline", type=numbers, default=1, err=True)
+    other: int = click.prompt("Candidate (the same one: against itself)", type=numbers, default=one, err=True)  # fmt: skip
+    return chosen_arms(facts.servers, offered[one - 1], offered[other - 1])
 
 
 def _shown(session: Session, result: "InitResult", *, is_dry_run: bool) -> int:
@@ -113,7 +120,7 @@ def _shown(session: Session, result: "InitResult", *, is_dry_run: bool) -> int:
     files = result.proposal.files
     is_read_here = sys.stdout is not None and sys.stdout.isatty()
     # Elsewhere it is whole, so that `git apply` takes it.
-    diff = printable(short_diff(files, _LINES, _WIDTH)) if is_read_here else whole_diff(files)
+    diff = printable(short_diff(files, _LINES, _width())) if is_read_here else whole_diff(files)
     return session.finish(outcome, on_stdout=True, text=diff)
 
 
@@ -127,7 +134,7 @@ def _written(session: Session, result: "InitResult", *, asks: bool) -> int:
 
     files = result.proposal.files
     if files and not session.as_json:
-        diff = session.redactor.without_values(short_diff(files, _LINES, _WIDTH))
+        diff = session.redactor.without_values(short_diff(files, _LINES, _width()))
         say(f"{printable(diff)}\n")
     count = "this file" if len(files) == 1 else f"these {len(files)} files"
     if files and asks and not click.confirm(f"Write {count}?", default=True, err=True):

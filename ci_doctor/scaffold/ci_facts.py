@@ -2,6 +2,7 @@
 """Pure. What pipelines, scripts and packaging files say: queues, waits, tests, how to install."""
 
 import re
+import shlex
 import tomllib
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
@@ -11,9 +12,9 @@ from ci_doctor.scaffold.scaffold_facts import Packaging
 
 _QUEUE: Final = re.compile(r"""^\s*(?:- +)?queue\s*[:=]\s*["']?([\w.-]+)["']?\s*$""", re.MULTILINE)
 _WAITS: Final = re.compile(
-    r"^[^#\n]*\bsleep +[\d.]+|^[^#\n]*(?:until|while)\b[^\n]*\b(?:curl|wget|nc)\b|^[^#\n]*\bcurl\b[^\n]*--retry",
-    re.MULTILINE,
+    r"\bsleep +[\d.]+|\b(?:until|while)\b.*\b(?:curl|wget|nc)\b|\bcurl\b.*--retry"
 )
+_LONGEST_LINE: Final = 1_000
 _TESTS: Final = re.compile(r"(?:^|/)(?:test_\w+|\w+_test)\.py$")
 
 
@@ -27,8 +28,13 @@ def queues_in(texts: Iterable[str]) -> tuple[str, ...]:
 
 def waits(source: SourceFile) -> bool:
     """Whether a script waits for something by sleeping or by polling."""
-    is_script = source.kind in {TextKind.SHELL, TextKind.YAML}
-    return is_script and _WAITS.search(source.text) is not None
+    if source.kind not in {TextKind.SHELL, TextKind.YAML}:
+        return False
+    for line in source.text.split("\n"):
+        is_code = len(line) < _LONGEST_LINE and not line.lstrip().startswith("#")
+        if is_code and _WAITS.search(line):
+            return True
+    return False
 
 
 def test_directories(files: Iterable[str]) -> tuple[str, ...]:
@@ -66,7 +72,7 @@ def _packaging_in(
     target = "/".join(part for part in (prefix, place) if part) or "."
     for name in ("requirements.txt", "requirements/base.txt"):
         if f"{here}{name}" in files:
-            path = name if target == "." else f"{target}/{name}"
+            path = shlex.quote(name if target == "." else f"{target}/{name}")
             return Packaging(backend=backend, install=(f"python -m pip install -r {path}",))
     if "project" in document or f"{here}setup.py" in files:
         return Packaging(backend=backend, install=(f"python -m pip install {_written(target)}",))
@@ -75,7 +81,7 @@ def _packaging_in(
 
 def _written(target: str) -> str:
     """A directory as pip wants it: a bare name would be a package of the index."""
-    return target if target == "." else f"./{target}"
+    return target if target == "." else shlex.quote(f"./{target}")
 
 
 def _document(text: str) -> dict[str, Any]:

@@ -2,8 +2,11 @@
 """Pure. Proposed files as a unified diff, as `git apply` takes it."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from ci_doctor.scaffold.proposing.proposed_file import ProposedFile
+
+_REQUESTS: Final = 4
 
 
 def whole_diff(files: Sequence[ProposedFile]) -> str:
@@ -16,7 +19,10 @@ def short_diff(files: Sequence[ProposedFile], lines: int, width: int) -> str:
     parts = []
     for file in files:
         text = file.text.splitlines()
+        # Requests are long lines of one kind.
         most = 0 if file.is_made else lines
+        if file.path.endswith(".jsonl"):
+            most = _REQUESTS
         shown = [_cut(line, width) for line in text[:most]]
         part = _new_file(file, [f"{line}\n" for line in shown], count=len(text))
         if len(text) > most:

@@ -2,6 +2,7 @@
 """Pure. From facts to the files that are proposed, each with its whole text and why."""
 
 import json
+import shlex
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -171,7 +172,9 @@ def _step_commands(facts: ScaffoldFacts, arms: ProposedArms | None) -> list[str]
 
 
 def _command(facts: ScaffoldFacts) -> str:
-    return f"{_COMMAND} --config {facts.prefix}/{CONFIG}" if facts.prefix else _COMMAND
+    if not facts.prefix:
+        return _COMMAND
+    return f"{_COMMAND} --config {shlex.quote(f'{facts.prefix}/{CONFIG}')}"
 
 
 def _kept(request: ProposalRequest) -> Iterator[str]:
@@ -209,4 +212,4 @@ def _steps(request: ProposalRequest, written: frozenset[str]) -> Iterator[str]:
     if facts.existing.pre_commit:
         yield f"paste the block below into {PRE_COMMIT}"
     for script in facts.waiting[:3]:
-        yield f"{script} starts a server and waits by itself: `ci-doctor lint {script}` shows what can go wrong"
+        yield f"{script} waits by itself: `ci-doctor lint {shlex.quote(script)}` shows what can go wrong"

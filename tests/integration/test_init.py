@@ -87,7 +87,7 @@ def test_a_server_of_the_repository_has_a_verdict_after_two_commands(tmp_path: P
     )
     wrote = doctor("init", "--yes", cwd=tmp_path, env=TOOLS)
     assert wrote.code == 0, wrote
-    ran = doctor("correctness", "--report-dir", "out", cwd=tmp_path, env=TOOLS)
+    ran = doctor("correctness", "--passes", "1", "--report-dir", "out", cwd=tmp_path, env=TOOLS)
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     assert (ran.code, report["verdict"]) == (0, "pass"), ran
     assert "all 20 answers are the same" in report["summary"]
@@ -267,31 +267,34 @@ def test_no_secret_of_a_script_reaches_a_file_or_the_output(tmp_path: Path) -> N
 class TestOnATerminal:
     """A person is asked little, and nothing is written before the answer."""
 
-    def asked(self, directory: Path, *keys: bytes) -> tuple[int, str]:
+    def asked(self, directory: Path, **answers: bytes) -> tuple[int, str]:
         with ControllingTerminal(words("init"), cwd=directory) as terminal:
-            for question, key in zip((b"Number", b"Write these"), keys, strict=False):
-                terminal.read_until(question)
-                terminal.press(key)
+            for question, keys in answers.items():
+                terminal.read_until(question.encode())
+                terminal.press(keys)
             return terminal.wait(), terminal.written.decode()
 
-    def test_yes_writes_the_server_that_was_chosen(self, tmp_path: Path) -> None:
-        build(tmp_path, KV_CACHE)
-        (tmp_path / "other.sh").write_text("vllm serve acme/Second --port 3\n")
-        code, written = self.asked(tmp_path, b"3\r", b"y\r")
+    def test_the_two_servers_that_were_chosen_are_written(self, tmp_path: Path) -> None:
+        (tmp_path / "serve.sh").write_text(
+            "vllm serve acme/a --port 1\nvllm serve acme/a --dtype float32 --port 2\n"
+        )
+        code, written = self.asked(tmp_path, Baseline=b"1\r", Candidate=b"2\r", Write=b"y\r")
         assert code == 0, written
-        assert "acme/Second" in (tmp_path / "ci-doctor.toml").read_text(), written
+        text = (tmp_path / "ci-doctor.toml").read_text()
+        assert "# the two differ by --dtype float32" in text
+        assert 'command = "vllm serve acme/a --dtype float32 --port {port}"' in text
 
-    def test_no_writes_nothing(self, tmp_path: Path) -> None:
+    def test_no_writes_nothing_and_a_clear_pair_is_no_question(self, tmp_path: Path) -> None:
         build(tmp_path, KV_CACHE)
         before = state(tmp_path)
-        code, written = self.asked(tmp_path, b"\r", b"n\r")
-        assert (code, "you said no" in written) == (0, True), written
+        code, written = self.asked(tmp_path, Write=b"n\r")
+        assert (code, "you said no" in written, "Baseline" in written) == (0, True, False), written
         assert state(tmp_path) == before
 
     def test_ctrl_c_writes_nothing(self, tmp_path: Path) -> None:
         build(tmp_path, KV_CACHE)
         before = state(tmp_path)
-        code, written = self.asked(tmp_path, b"\r", b"\x03")
+        code, written = self.asked(tmp_path, Write=b"\x03")
         assert code == 130, written
         assert state(tmp_path) == before
 

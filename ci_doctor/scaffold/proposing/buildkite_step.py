@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. A pipeline of one step that installs ci-doctor, uses the plugin, and runs the comparison."""
 
+import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -10,6 +12,7 @@ from ci_doctor.scaffold.scaffold_facts import ScaffoldFacts
 
 PIPELINE: Final = ".buildkite/ci-doctor.yml"
 _MINUTES: Final = 40
+_PLAIN: Final = re.compile(r"[\w./-]+")
 
 
 def upload_line() -> str:
@@ -32,8 +35,13 @@ def pipeline_text(
 
 def _command(commands: Sequence[str]) -> list[str]:
     if len(commands) == 1:
-        return [f'    command: "{commands[0]}"']
-    return ["    command:", *(f'      - "{command}"' for command in commands)]
+        return [f"    command: {_quoted(commands[0])}"]
+    return ["    command:", *(f"      - {_quoted(command)}" for command in commands)]
+
+
+def _quoted(text: str) -> str:
+    """A string of YAML; an upload would put a variable in place of a `$`."""
+    return json.dumps(text, ensure_ascii=False).replace("$", "$$")
 
 
 def _agents(queues: Sequence[str]) -> list[str]:
@@ -54,16 +62,15 @@ def _plugin(facts: ScaffoldFacts, version: str) -> list[str]:
     source = f"{PLUGIN}#v{release_of(version)}"
     if facts.existing.plugin is not None:
         source = f"./{facts.existing.plugin}"
+        source = source if _PLAIN.fullmatch(source) else _quoted(source)
     else:
-        lines.append("      # The address of the plugin: put the one that your team uses here.")
+        lines.append("      # Put the address of the plugin here, the one that your team uses.")
     lines.append(f"      - {source}:")
     if not is_release(version):
-        lines.append(
-            f"          # Written by {version}, which is no release: name one that your index has."
-        )
+        lines.append(f"          # {version} is no release: name one that your index has.")
     lines.append(f'          install: "{requirement(version)}"')
     if facts.prefix:
-        lines.append(f'          config: "{facts.prefix}/ci-doctor.toml"')
+        lines.append(f"          config: {_quoted(f'{facts.prefix}/ci-doctor.toml')}")
     return lines
 
 

@@ -3,6 +3,8 @@
 
 from typing import Final
 
+from msgspec.structs import replace
+
 from ci_doctor.scaffold.proposing.service_table import service_table
 from ci_doctor.scaffold.proposing.toml_text import toml_list, toml_string
 from ci_doctor.scaffold.servers.candidate import ServerCandidate
@@ -35,7 +37,7 @@ _SKELETON: Final = """\
 # services = ["server-candidate"]
 """
 _PROOF: Final = (
-    "# A cache that was never used proves nothing: name a counter on /metrics that must rise.\n"
+    "# A cache that was never used proves nothing: name a counter on /metrics.\n"
     '# proof = [{ metric = "THE_COUNTER_OF_HITS", above = 0 }]\n'
 )
 
@@ -47,7 +49,7 @@ def config_text(arms: ProposedArms | None) -> str:
         return f"{head}{_SKELETON}"
     baseline, candidate = arm_names(arms)
     parts = [
-        f"{head}# Written by `ci-doctor init`. `ci-doctor config show` prints every value and its origin.",
+        f"{head}# Written by `ci-doctor init`; `ci-doctor config show` prints every value.",
         _services(arms, baseline, candidate),
         _correctness(arms, baseline, candidate),
     ]
@@ -57,7 +59,7 @@ def config_text(arms: ProposedArms | None) -> str:
 def arm_names(arms: ProposedArms) -> tuple[str, str]:
     """The names of the services that answer, of the baseline and of the candidate."""
     name = "app" if arms.baseline.app is not None else arms.baseline.kind
-    if arms.kind is ArmsKind.SAME:
+    if arms.candidate.connector is None:
         return name, f"{name}-candidate"
     return f"{name}-plain", f"{name}-{_short(arms.candidate)}"
 
@@ -93,15 +95,17 @@ def _candidate(arms: ProposedArms, name: str) -> str:
         return service_table(
             name,
             twin,
-            "YOUR CHANGE GOES INTO THIS COMMAND. Until then it is the baseline again, and a run shows",
-            "whether the server repeats itself; the verdict says nothing about a change.",
+            "YOUR CHANGE GOES INTO THIS COMMAND. Until then it is the baseline again:",
+            "a run shows whether the server repeats itself, and nothing about a change.",
         )
-    return service_table(name, arms.candidate, f"from {arms.candidate.origin}")
+    comments = [f"from {arms.candidate.origin}"]
+    if arms.also:
+        also = "besides the connector " if arms.candidate.connector else ""
+        comments.append(f"the two differ {also}by {' '.join(arms.also)}")
+    return service_table(name, arms.candidate, *comments)
 
 
 def _without_notes(server: ServerCandidate) -> ServerCandidate:
-    from msgspec.structs import replace
-
     return replace(server, notes=())
 
 
@@ -118,4 +122,4 @@ def _correctness(arms: ProposedArms, baseline: str, candidate: str) -> str:
         f"services = {toml_list(services)}",
     ]
     text = "\n".join(lines) + "\n"
-    return text if arms.kind is ArmsKind.SAME else text + _PROOF
+    return text if arms.candidate.connector is None else text + _PROOF

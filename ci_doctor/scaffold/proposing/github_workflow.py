@@ -25,7 +25,8 @@ jobs:
       - run: |
 """
 _TAIL: Final = """\
-      - run: {command} --report-dir ci-doctor-report
+      - run: |
+          {command} --report-dir ci-doctor-report
       - uses: actions/upload-artifact@v4
         if: always()
         with:
@@ -42,9 +43,7 @@ def workflow_text(command: str, install: Sequence[str], version: str, *, needs_g
         pull_request = "  # pull_request: # once runs-on names such a runner\n"
     lines = [f'python -m pip install "{requirement(version)}"', *install]
     if not is_release(version):
-        lines.insert(
-            0, f"# Written by {version}, which is no release: name one that your index has."
-        )
+        lines.insert(0, f"# {version} is no release: name one that your index has.")
     installed = "".join(f"          {line}\n" for line in lines)
     head = _HEAD.format(machine=machine, pull_request=pull_request)
     return f"{head}{installed}{_TAIL.format(command=command)}"

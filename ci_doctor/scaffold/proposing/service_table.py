@@ -17,7 +17,9 @@ _WIDEST: Final = 88
 
 def service_table(name: str, server: ServerCandidate, *comments: str) -> str:
     """The table with where it comes from, and what a reader must know, as comments above it."""
-    lines = [f"# {comment}" for comment in (*comments, *_remarks(server))]
+    # A comment ends with its line, whatever a file is called.
+    remarks = (*comments, *_remarks(server))
+    lines = ["# " + "".join(filter(str.isprintable, remark)) for remark in remarks]
     lines += [f"[services.{toml_key(name)}]", f"command = {_command(server)}"]
     settled = _settled(server)
     if settled:

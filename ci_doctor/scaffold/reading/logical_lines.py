@@ -57,7 +57,8 @@ def logical_lines(source: SourceFile) -> Iterator[LogicalLine]:
     at = 0
     while at < len(lines):
         text, following = _joined(lines, at, source.kind)
-        if text.strip():
+        # A longer line is data.
+        if text.strip() and len(text) <= 2 * _LONGEST:
             yield LogicalLine(number=at + 1, text=_bare(text.strip(), source.kind))
         at = following
 

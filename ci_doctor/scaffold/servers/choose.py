@@ -16,6 +16,7 @@ from ci_doctor.scaffold.servers.option_words import PORT
 from ci_doctor.scaffold.servers.table import KV_STORE
 
 _PLACES: Final = list(ScriptPlace)
+_SCRIPT: Final = _PLACES.index(ScriptPlace.SCRIPT)
 # What an image runs may need all of that image; what needs variables, the job must bring.
 _CONTAINER: Final = 3
 _UNKNOWN: Final = 2
@@ -33,12 +34,16 @@ class ArmsKind(StrEnum):
 
 
 class ProposedArms(Struct, frozen=True, kw_only=True):
-    """`store` is started before the candidate, which keeps its keys and values there."""
+    """`store` is started before the candidate, which keeps its keys and values there.
+
+    also: words in which two commands differ beside the connector.
+    """
 
     baseline: ServerCandidate
     candidate: ServerCandidate
     kind: ArmsKind
     store: ServerCandidate | None = None
+    also: tuple[str, ...] = ()
 
 
 def ranked(candidates: Iterable[ServerCandidate]) -> tuple[ServerCandidate, ...]:
@@ -55,36 +60,83 @@ def ranked(candidates: Iterable[ServerCandidate]) -> tuple[ServerCandidate, ...]
     return tuple(sorted(by_words.values(), key=_rank))
 
 
-def choose_arms(
-    servers: Sequence[ServerCandidate], chosen: ServerCandidate | None = None
-) -> ProposedArms | None:
-    """The arms for the likeliest server, or for the one that a person has `chosen`; None without any."""
-    whole = [each for each in servers if each.role is None and each.apis]
-    first = chosen or next(iter(whole), None)
+def comparable(servers: Sequence[ServerCandidate]) -> list[ServerCandidate]:
+    """Those that answer by themselves."""
+    return [each for each in servers if each.role is None and each.apis]
+
+
+def choose_arms(servers: Sequence[ServerCandidate]) -> ProposedArms | None:
+    """The arms for the likeliest server; None without any."""
+    whole = comparable(servers)
+    first = next(iter(whole), None)
     if first is None:
         return None
-    kin = [each for each in whole if each.kind == first.kind and each.model == first.model]
-    plain = next((each for each in [first, *kin] if each.connector is None), None)
-    connected = next((each for each in [first, *kin] if each.connector is not None), None)
-    if connected is None:
+    for connected in whole:
+        # A pair says more than a simple server, unless only a page of documentation has it.
+        if connected.connector is None or _tier(connected) > max(_tier(first), _SCRIPT):
+            continue
+        plain = _plain_kin(connected, whole)
+        if plain is not None:
+            return chosen_arms(servers, plain, connected)
+    if first.connector is None:
         return ProposedArms(baseline=first, candidate=first, kind=ArmsKind.SAME)
-    store = _store(connected, servers)
-    linked = _linked(connected, store)
-    if store is not None and linked is connected:
+    bare = without_connector(first)
+    return replace(chosen_arms(servers, bare, first), kind=ArmsKind.CONNECTOR_OFF, also=())
+
+
+def _plain_kin(
+    connected: ServerCandidate, whole: Sequence[ServerCandidate]
+) -> ServerCandidate | None:
+    """The server of the same model without a connector that differs least."""
+    kin = [
+        each
+        for each in whole
+        if each.connector is None and (each.kind, each.model) == (connected.kind, connected.model)
+    ]
+    return min(kin, key=lambda each: len(_differing(each, connected)), default=None)
+
+
+def _tier(server: ServerCandidate) -> int:
+    return _PLACES.index(server.command.place)
+
+
+def chosen_arms(
+    servers: Sequence[ServerCandidate], one: ServerCandidate, other: ServerCandidate
+) -> ProposedArms:
+    """The arms that a person has chosen; `one` and `other` may be the same server."""
+    if one is other:
+        return ProposedArms(baseline=one, candidate=one, kind=ArmsKind.SAME)
+    store = _store(other, servers) if other.connector is not None else None
+    linked = _linked(other, store)
+    if store is not None and linked is other:
         # Its address stands in a file of settings.
         store = _at_own_port(store)
-    if plain is None:
-        return ProposedArms(
-            baseline=without_connector(connected),
-            candidate=linked,
-            kind=ArmsKind.CONNECTOR_OFF,
-            store=store,
-        )
-    return ProposedArms(baseline=plain, candidate=linked, kind=ArmsKind.TWO_COMMANDS, store=store)
+    return ProposedArms(
+        baseline=one,
+        candidate=linked,
+        kind=ArmsKind.TWO_COMMANDS,
+        store=store,
+        also=_differing(one, other),
+    )
+
+
+def _differing(one: ServerCandidate, other: ServerCandidate) -> tuple[str, ...]:
+    """The words and variables that only one of two commands has, those of a connector left out."""
+    sides = []
+    for server in (one, other):
+        bare = without_connector(server)
+        words = [word for word in bare.words[server.command.arguments :] if word != PORT]
+        sides.append([*words, *(f"{name}={value}" for name, value in bare.env.items())])
+    left, right = sides
+    only = [word for word in left if word not in right] + [
+        word for word in right if word not in left
+    ]
+    # Two ways to write the same: `serve MODEL` and `--model MODEL`.
+    return tuple(word for word in only if word not in {"--model", "--model-path"})
 
 
 def _rank(server: ServerCandidate) -> tuple[int, int, int, str, int]:
-    place = _PLACES.index(server.command.place)
+    place = _tier(server)
     if server.command.in_container:
         place += _CONTAINER
     if server.unknown:

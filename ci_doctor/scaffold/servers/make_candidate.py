@@ -76,7 +76,7 @@ def engine_candidate(command: ServerCommand) -> ServerCandidate | None:
         return None
     words = (*command.words[: command.arguments], *with_known_host(placed))
     # Its value stands where no reader of lines looks.
-    if words[-1] == "--kv-transfer-config" or is_opaque((*words, *command.env.values())):
+    if arguments[-1:] == ["--kv-transfer-config"] or is_opaque((*words, *command.env.values())):
         return None
     named = option_value(arguments, _SERVED) or model
     is_known = named is not None and not unknown_variables([named])
