@@ -172,9 +172,9 @@ def _step_commands(facts: ScaffoldFacts, arms: ProposedArms | None) -> list[str]
 
 
 def _command(facts: ScaffoldFacts) -> str:
-    if not facts.prefix:
+    if facts.config is None:
         return _COMMAND
-    return f"{_COMMAND} --config {shlex.quote(f'{facts.prefix}/{CONFIG}')}"
+    return f"{_COMMAND} --config {shlex.quote(facts.config)}"
 
 
 def _kept(request: ProposalRequest) -> Iterator[str]:

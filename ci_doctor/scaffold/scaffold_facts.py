@@ -55,3 +55,10 @@ class ScaffoldFacts(Struct, frozen=True, kw_only=True):
     unread: tuple[str, ...] = ()
     is_whole: bool = True
     prefix: str = ""
+
+    @property
+    def config(self) -> str | None:
+        """What a step must name as its configuration; None if ci-doctor looks there by itself."""
+        proposed = f"{self.prefix}/ci-doctor.toml" if self.prefix else "ci-doctor.toml"
+        path = self.existing.config or proposed
+        return None if path in {"ci-doctor.toml", "pyproject.toml"} else path

@@ -69,8 +69,8 @@ def _plugin(facts: ScaffoldFacts, version: str) -> list[str]:
     if not is_release(version):
         lines.append(f"          # {version} is no release: name one that your index has.")
     lines.append(f'          install: "{requirement(version)}"')
-    if facts.prefix:
-        lines.append(f"          config: {_quoted(f'{facts.prefix}/ci-doctor.toml')}")
+    if facts.config is not None:
+        lines.append(f"          config: {_quoted(facts.config)}")
     return lines
 
 

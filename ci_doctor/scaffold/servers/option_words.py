@@ -3,6 +3,8 @@
 
 from collections.abc import Sequence
 
+from ci_doctor.scaffold.reading.variables import is_opaque, unknown_variables
+
 PORT = "{port}"
 
 
@@ -60,8 +62,9 @@ def with_bound_port(words: Sequence[str], names: Sequence[str]) -> list[str] | N
     bound = option_value(words, names)
     if bound is None:
         return None
-    host, colon, _ = bound.rpartition(":")
-    is_address = bool(colon) and "/" not in host
-    return with_value(
-        words, names, f"{host or '127.0.0.1'}:{PORT}" if is_address else f"127.0.0.1:{PORT}"
-    )
+    host, _, _ = bound.rpartition(":")
+    # `unix:/run/x.sock`, and a host that only the script knows.
+    is_known = not unknown_variables([host]) and not is_opaque([host])
+    if not host or host == "unix" or "/" in bound or not is_known:
+        host = "127.0.0.1"
+    return with_value(words, names, f"{host}:{PORT}")

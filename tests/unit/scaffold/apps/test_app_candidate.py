@@ -37,6 +37,7 @@ def line(text: str, path: str = "run.sh", **files: str) -> str:
         ("python -m uvicorn web:app --host $H", "python -m uvicorn web:app --host 127.0.0.1 --port {port} /openapi.json"),
         ("gunicorn web:app -k uvicorn.workers.UvicornWorker", "gunicorn web:app -k uvicorn.workers.UvicornWorker --bind 127.0.0.1:{port} /openapi.json"),
         ("gunicorn -b unix:/run/x.sock web:app", "gunicorn -b 127.0.0.1:{port} web:app /openapi.json"),
+        ("gunicorn --bind $HOST:$PORT web:app", "gunicorn --bind 127.0.0.1:{port} web:app /openapi.json"),
         ("hypercorn --bind=0.0.0.0:1 web:app", "hypercorn --bind=0.0.0.0:{port} web:app /openapi.json"),
         ("fastapi run web.py", "fastapi run web.py --port {port} /openapi.json"),
         ("fastapi dev web.py --port 1", "fastapi run web.py --port {port} /openapi.json"),
