@@ -206,9 +206,9 @@ def _steps(request: ProposalRequest, written: frozenset[str]) -> Iterator[str]:
             _, candidate = arm_names(arms)
             yield f"then put your change into the command of [services.{candidate}]"
     if PIPELINE in written:
-        yield f"add it to a build, as a step of a pipeline: {upload_line()}"
         if facts.existing.plugin is None:
             yield f"put the address of the plugin in place of {PLUGIN} in {PIPELINE}"
+        yield f"add {PIPELINE} to a build, by a command in one of its steps: {upload_line()}"
     if facts.existing.pre_commit:
         yield f"paste the block below into {PRE_COMMIT}"
     for script in facts.waiting[:3]:

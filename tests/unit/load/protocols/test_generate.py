@@ -10,23 +10,21 @@ TOKENS = [
     {"id": 5, "text": "a", "logprob": -0.5, "special": False},
     {"id": 6, "text": "b", "logprob": -0.25, "special": False},
 ]
-TGI = {
-    "generated_text": "ab",
-    "details": {"finish_reason": "length", "generated_tokens": 2, "tokens": TOKENS},
-}
+DETAILS = {"finish_reason": "length", "generated_tokens": 2, "tokens": TOKENS}
+TGI = {"generated_text": "ab", "details": DETAILS}
 
 
 def test_an_answer_of_text_generation_inference_has_text_tokens_and_numbers() -> None:
     (choice,) = GENERATE.read(TGI, {"inputs": "x"}).output["choices"]
     assert (choice["text"], choice["finish_reason"]) == ("ab", "length")
     assert choice["token_ids"] == [5, 6]
-    other = {**TGI, "details": {**TGI["details"], "tokens": [TOKENS[0], {**TOKENS[1], "id": 7}]}}
+    other = {**TGI, "details": {**DETAILS, "tokens": [TOKENS[0], {**TOKENS[1], "id": 7}]}}
     assert GENERATE.read(other, None).digest != GENERATE.read(TGI, None).digest
 
 
 def test_a_log_probability_counts_as_a_number_and_not_as_a_word() -> None:
     changed = [TOKENS[0], {**TOKENS[1], "logprob": -0.26}]
-    other = {**TGI, "details": {**TGI["details"], "tokens": changed}}
+    other = {**TGI, "details": {**DETAILS, "tokens": changed}}
     one, two = (GENERATE.read(value, None) for value in (TGI, other))
     assert one.digest != two.digest
     assert one.words_digest == two.words_digest
