@@ -4,6 +4,10 @@
 # name -> (help group, one line). The module is ci_doctor.commands.<name>, and its function has the
 # same name.
 COMMANDS = {
+    "init": (
+        "Prepare",
+        "Look at this repository and propose ci-doctor.toml, requests, a pipeline step and a hook.",
+    ),
     "doctor": ("Prepare", "Check whether this agent is fit for the job."),
     "setup-env": (
         "Prepare",

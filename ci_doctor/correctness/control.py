@@ -11,6 +11,7 @@ from ci_doctor.correctness.control_request import ControlRequest, control_reques
 from ci_doctor.correctness.evidence.samples import NO_PASS, Sample
 from ci_doctor.correctness.tally import Tally
 from ci_doctor.correctness.verdict.control import ControlOutcome, ControlTry, control_outcome
+from ci_doctor.load.answers import protocol_of
 from ci_doctor.load.requests import Request
 from ci_doctor.load.sending import Sender
 
@@ -23,10 +24,11 @@ async def send_control(
 ) -> ControlOutcome | None:
     """Send controls to a server that has answered what `tally` holds; one alone if it decides.
 
-    `keep` gets their samples, which belong to no pass. None if the server has answered nothing.
+    `keep` gets their samples, which belong to no pass. None if the server has answered nothing, or if no
+    protocol of `requests` has prompts.
     Raises InfraError as `collect` does.
     """
-    if not tally.variety:
+    if not tally.variety or not any(protocol_of(each).prompted for each in requests):
         return None
     tries: list[ControlTry] = []
     for control in control_requests(requests, tally.variety):

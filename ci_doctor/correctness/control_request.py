@@ -49,12 +49,18 @@ def control_requests(
     answered = [each for each in requests if each.id in variety and not _is_echo(each)]
     # The sort is stable: of equal ones the first of the file is taken.
     ranked = sorted(answered, key=lambda each: _rank(each, variety[each.id]), reverse=True)
-    changeable = [each for each in ranked if changed_body(each, PromptChange.REVERSED) is not None]
+    changeable = [each for each in ranked if _is_changeable(each)]
     if not changeable:
         return
     first = changeable[0]
     yield _control(first, PromptChange.REVERSED, variety)
     yield _control(_another(changeable), PromptChange.REPLACED, variety)
+
+
+def _is_changeable(request: Request) -> bool:
+    if not protocol_of(request).prompted:
+        return False
+    return changed_body(request, PromptChange.REVERSED) is not None
 
 
 def _is_echo(request: Request) -> bool:

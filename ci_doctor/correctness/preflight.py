@@ -8,6 +8,7 @@ from ci_doctor.correctness import rules
 from ci_doctor.correctness.settings import Arm, ArmPlan, ExperimentPlan
 from ci_doctor.environment.determinism import differing
 from ci_doctor.load.answers import protocol_of
+from ci_doctor.load.prompts import parameters_of
 from ci_doctor.load.requests import Request
 from ci_doctor.model.finding import Evidence, Finding
 
@@ -30,10 +31,16 @@ def sampling_findings(requests: Sequence[Request], path: Path) -> tuple[Finding,
 
 
 def _is_greedy(request: Request) -> bool:
-    """Whether the likeliest token is always taken. With `top_k` 1 the temperature is irrelevant."""
+    """Whether the likeliest token is always taken. With `top_k` 1 the temperature is irrelevant.
+
+    text-generation-inference takes no temperature of 0, and has `do_sample` for it.
+    """
     if not protocol_of(request).sampled:
         return True
-    return request.body.get("temperature") == 0 or request.body.get("top_k") == 1
+    parameters = parameters_of(request)
+    if parameters.get("do_sample") is False:
+        return True
+    return parameters.get("temperature") == 0 or parameters.get("top_k") == 1
 
 
 def determinism_findings(plan: ExperimentPlan) -> tuple[Finding, ...]:

@@ -1,14 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a request asks, and how much it leaves to the model. Pure."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from ci_doctor.load.answers import protocol_of
 from ci_doctor.load.requests import Request
 
 # The keys under which the APIs take a prompt. Completions, chats, embeddings and responses,
-# rerank, and vLLM's scores.
-PROMPT_KEYS = ("messages", "prompt", "input", "query", "queries", "text_1", "data_1")
+# rerank, vLLM's scores, and the own APIs of text-generation-inference and SGLang.
+PROMPT_KEYS = (
+    "messages",
+    "prompt",
+    "input",
+    "query",
+    "queries",
+    "text_1",
+    "data_1",
+    "inputs",
+    "text",
+)
+# Where these two have what other APIs have beside the prompt.
+_NESTED = ("parameters", "sampling_params")
 _LIMITS = ("max_completion_tokens", "max_tokens", "max_output_tokens", "max_new_tokens")
 # What binds a model to a form or to a choice: OpenAI's, vLLM's, SGLang's and llama.cpp's names.
 _RESTRICTIONS = (
@@ -41,12 +54,23 @@ def prompt_of(request: Request) -> str:
 
 def token_limit(request: Request) -> int | None:
     """The most tokens that the answer may have; None if the request names no limit."""
+    parameters = parameters_of(request)
     for key in _LIMITS:
-        value: Any = request.body.get(key)
+        value: Any = parameters.get(key)
         # By type: True is an int.
         if type(value) is int:
             return value
     return None
+
+
+def parameters_of(request: Request) -> Mapping[str, Any]:
+    """What a request says beside its prompt, wherever its API has it."""
+    parameters = dict(request.body)
+    for key in _NESTED:
+        nested = request.body.get(key)
+        if isinstance(nested, Mapping):
+            parameters |= nested
+    return parameters
 
 
 def is_free(request: Request) -> bool:

@@ -18,7 +18,9 @@ from ci_doctor.load.protocols.table import BY_NAME, USUAL_PATHS, of_path
 from ci_doctor.model.suggestion import did_you_mean
 
 DEFAULT_PATH = "/v1/completions"
-KEYS = ("id", "path", "body", "protocol")
+KEYS = ("id", "path", "body", "protocol", "method")
+POST = "POST"
+METHODS = (POST, "GET")
 # What a URL's path may hold (RFC 3986); a second slash at its beginning would name another host.
 _PATH = re.compile(r"/(?!/)[!-~]*")
 
@@ -26,7 +28,7 @@ _PATH = re.compile(r"/(?!/)[!-~]*")
 class Request(Struct, frozen=True, kw_only=True):
     """One request. `id` is the client's own and aligns the answers; `line` is that of the file.
 
-    `protocol` names how the answer is read; None: as the path tells.
+    `protocol` names how the answer is read; None: as the path tells. A GET has an empty `body`.
     """
 
     id: str
@@ -34,10 +36,25 @@ class Request(Struct, frozen=True, kw_only=True):
     body: dict[str, Any]
     line: int
     protocol: str | None = None
+    method: str = POST
 
     def content(self) -> bytes:
         """The body as it is sent: ASCII, so that a lone surrogate in a prompt survives."""
+        if self.method != POST:
+            return b""
         return json.dumps(self.body).encode("ascii")
+
+    def rare_parts(self) -> dict[str, str]:
+        """The protocol and the method where the file names them, for what identifies a request.
+
+        What earlier versions wrote knows neither, and stays the same.
+        """
+        parts = {}
+        if self.protocol is not None:
+            parts["protocol"] = self.protocol
+        if self.method != POST:
+            parts["method"] = self.method
+        return parts
 
 
 def read_requests(path: Path, only: Sequence[str] = ()) -> tuple[Request, ...]:
@@ -75,13 +92,23 @@ def _parse(line: str, number: int, path: Path) -> Request:
             hint = did_you_mean(key, KEYS)
             raise ConfigError(f"{where}: unknown key `{key}`", hint=hint)
     path_of_url = _url_path(value.get("path", DEFAULT_PATH), where)
+    method = _method(value.get("method", POST), where)
     return Request(
         id=_identity(value.get("id"), where),
         path=path_of_url,
-        body=_body(value.get("body"), where),
+        body=_body(value.get("body"), where, method),
         line=number,
         protocol=_protocol(value.get("protocol"), path_of_url, where),
+        method=method,
     )
+
+
+def _method(value: Any, where: str) -> str:
+    if value not in METHODS:
+        raise ConfigError(
+            f"{where}: `method` must be {' or '.join(METHODS)}", hint="leave it out for a POST"
+        )
+    return str(value)
 
 
 def _identity(value: Any, where: str) -> str:
@@ -110,7 +137,7 @@ def _protocol(value: Any, path: str, where: str) -> str | None:
         usual = did_you_mean(path, USUAL_PATHS) or f"answers are read from {', '.join(USUAL_PATHS)}"
         raise ConfigError(
             f"{where}: no protocol is known for the path `{path}`",
-            hint=f'{usual}; for a path of its own, name its protocol: "protocol": "chat"',
+            hint=f'{usual}; for a path of its own, name its protocol: "protocol": "chat", or "json" for any JSON',
         )
     if not isinstance(value, str) or value not in BY_NAME:
         near = did_you_mean(str(value), tuple(BY_NAME))
@@ -121,7 +148,14 @@ def _protocol(value: Any, path: str, where: str) -> str | None:
     return value
 
 
-def _body(value: Any, where: str) -> dict[str, Any]:
+def _body(value: Any, where: str, method: str) -> dict[str, Any]:
+    if method != POST:
+        if value:
+            raise ConfigError(
+                f"{where}: a {method} has no `body`",
+                hint="put its values into the path: /items?q=a",
+            )
+        return {}
     if not isinstance(value, dict):
         raise ConfigError(
             f"{where}: `body` must be an object",

@@ -221,7 +221,7 @@ class _Exchange:
         content = self._request.content()
         # Not build_request(), which merges the client's headers, cookies and parameters anew for
         # each request.
-        request = httpx.Request("POST", url, headers=_HEADERS, content=content)
+        request = httpx.Request(self._request.method, url, headers=_HEADERS, content=content)
         response = await client.send(request, stream=True)
         try:
             self._status = response.status_code

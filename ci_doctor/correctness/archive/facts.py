@@ -21,8 +21,7 @@ def requests_digest(requests: Sequence[Request]) -> str:
         # The order of keys in a body is no difference to a server.
         parts: list[object] = [request.id, request.path, request.body]
         # Only if it is named: the digests of earlier versions stay the same.
-        if request.protocol is not None:
-            parts.append(request.protocol)
+        parts += request.rare_parts().values()
         line = json.dumps(parts, sort_keys=True)
         content.update(line.encode("ascii") + b"\n")
     return content.hexdigest()

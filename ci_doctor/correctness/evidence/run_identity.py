@@ -17,6 +17,7 @@ from ci_doctor.correctness.settings import Arm, ArmPlan, ExperimentPlan
 from ci_doctor.environment.determinism_table import TABLE
 from ci_doctor.errors import UsageError
 from ci_doctor.load.canonical import digest
+from ci_doctor.load.requests import POST, Request
 from ci_doctor.services.start_order import start_order
 
 SCHEMA = "ci-doctor/run/2"
@@ -62,7 +63,7 @@ def identify(
     `more` are further settings that change what the evidence means, such as the commit. Neither the
     budget nor any timeout nor `max_starts` is part of it: a run may resume under others.
     """
-    requests = [[request.id, request.path, request.body] for request in plan.requests]
+    requests = [_identified(request) for request in plan.requests]
     hashes: dict[str, str] = {}
     for arm, arm_plan in plan.arms.items():
         hashes.update(_hashes(arm, arm_plan, plan.environment))
@@ -83,6 +84,14 @@ def identify(
         **more,
     }
     return RunIdentity(requests=digest(requests), hashes=hashes, settings=settings)
+
+
+def _identified(request: Request) -> list[object]:
+    parts: list[object] = [request.id, request.path, request.body]
+    # Only if it is another one: the identity of an earlier version's run stays the same.
+    if request.method != POST:
+        parts.append(request.method)
+    return parts
 
 
 def _hashes(arm: Arm, plan: ArmPlan, environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:

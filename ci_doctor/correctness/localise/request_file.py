@@ -43,6 +43,4 @@ def with_request_file(
 
 def _line(request: Request) -> str:
     fields: dict[str, Any] = {"id": request.id, "path": request.path, "body": request.body}
-    if request.protocol is not None:
-        fields["protocol"] = request.protocol
-    return json.dumps(fields)
+    return json.dumps(fields | request.rare_parts())

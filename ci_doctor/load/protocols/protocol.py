@@ -18,7 +18,8 @@ class Protocol(Struct, frozen=True, kw_only=True):
     `read` makes the canonical form of a parsed 200 response and raises NotAnAnswerError if it is
     no whole answer. `fold` makes one such response of the body of a stream, and raises the same;
     None: its answers are never streamed. `recognises` tells its responses from those of others.
-    `sampled`: the model draws tokens, so that `temperature` matters.
+    `sampled`: the model draws tokens, so that `temperature` matters. `prompted`: a request holds a
+    prompt, and its answer depends on it.
     """
 
     name: str
@@ -27,3 +28,4 @@ class Protocol(Struct, frozen=True, kw_only=True):
     recognises: Callable[[Any], bool]
     fold: Callable[[bytes], Any] | None = None
     sampled: bool = False
+    prompted: bool = True

@@ -7,16 +7,28 @@ from ci_doctor.load.protocols.chat import CHAT
 from ci_doctor.load.protocols.classify import CLASSIFY
 from ci_doctor.load.protocols.completions import COMPLETIONS
 from ci_doctor.load.protocols.embeddings import EMBEDDINGS
+from ci_doctor.load.protocols.generate import GENERATE
+from ci_doctor.load.protocols.json_value import JSON_VALUE
 from ci_doctor.load.protocols.protocol import Protocol
 from ci_doctor.load.protocols.rerank import RERANK
 from ci_doctor.load.protocols.responses import RESPONSES
 from ci_doctor.load.protocols.score import SCORE
 
 # The first one with a matching path counts: `/chat/completions` ends like `/completions`.
-PROTOCOLS = (CHAT, COMPLETIONS, RESPONSES, EMBEDDINGS, CLASSIFY, SCORE, RERANK)
+PROTOCOLS = (
+    CHAT,
+    COMPLETIONS,
+    RESPONSES,
+    EMBEDDINGS,
+    CLASSIFY,
+    SCORE,
+    RERANK,
+    GENERATE,
+    JSON_VALUE,
+)
 BY_NAME = {each.name: each for each in PROTOCOLS}
 # For a hint: the usual path of each.
-USUAL_PATHS = tuple(f"/v1{each.paths[0]}" for each in PROTOCOLS)
+USUAL_PATHS = tuple(f"/v1{each.paths[0]}" for each in PROTOCOLS if each.paths)
 
 
 def of_path(path: str) -> Protocol | None:

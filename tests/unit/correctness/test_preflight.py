@@ -25,6 +25,20 @@ def test_vectors_and_scores_are_not_sampled(tmp_path: Path) -> None:
     assert sampling_findings([request], tmp_path) == ()
 
 
+def test_the_own_apis_of_servers_say_it_in_a_part_of_the_body(tmp_path: Path) -> None:
+    greedy: list[dict[str, Any]] = [
+        {"inputs": "x", "parameters": {"do_sample": False}},
+        {"text": "x", "sampling_params": {"temperature": 0}},
+    ]
+    sampled: dict[str, Any] = {"inputs": "x", "parameters": {"do_sample": True}}
+    requests = [
+        Request(id=f"r{line}", path="/generate", body=body, line=line)
+        for line, body in enumerate([*greedy, sampled], start=1)
+    ]
+    assert sampling_findings(requests[:2], tmp_path) == ()
+    assert len(sampling_findings(requests, tmp_path)) == 1
+
+
 def test_arms_under_different_determinism_variables_are_a_finding(tmp_path: Path) -> None:
     variables = {Arm.BASELINE: {}, Arm.CANDIDATE: {"VLLM_BATCH_INVARIANT": "1"}}
     (finding,) = determinism_findings(planned(tmp_path, variables=variables))

@@ -107,11 +107,22 @@ def test_a_path_that_no_protocol_serves_is_refused_with_the_nearest_one(tmp_path
 
 
 def test_a_path_like_no_other_is_refused_with_all_that_are_known(tmp_path: Path) -> None:
-    path = written(tmp_path, '{"id": "a", "path": "/generate", "body": {}}')
+    path = written(tmp_path, '{"id": "a", "path": "/my/model", "body": {}}')
     with pytest.raises(ConfigError) as it:
         read_requests(path)
     assert "/v1/chat/completions" in (it.value.hint or "")
     assert "/v1/rerank" in (it.value.hint or "")
+
+
+def test_a_get_has_no_body_and_its_method_is_part_of_what_identifies_it(tmp_path: Path) -> None:
+    line = '{"id": "a", "path": "/items?q=1", "method": "GET", "protocol": "json"}'
+    (request,) = read_requests(written(tmp_path, line))
+    assert (request.method, request.body, request.content()) == ("GET", {}, b"")
+    assert request.rare_parts() == {"protocol": "json", "method": "GET"}
+    for wrong in ('"body": {"q": 1}, "method": "GET"', '"method": "PUT"', '"method": ["GET"]'):
+        path = written(tmp_path, f'{{"id": "a", "path": "/v1/score", {wrong}}}')
+        with pytest.raises(ConfigError):
+            read_requests(path)
 
 
 def test_a_path_of_its_own_may_name_its_protocol(tmp_path: Path) -> None:

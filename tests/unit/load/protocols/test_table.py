@@ -22,6 +22,7 @@ from ci_doctor.load.requests import Request
         ("/v1/score", "score"),
         ("/rerank", "rerank"),
         ("/v2/rerank", "rerank"),
+        ("/generate", "generate"),
     ],
 )
 def test_a_path_tells_its_protocol(path: str, name: str) -> None:
@@ -30,15 +31,16 @@ def test_a_path_tells_its_protocol(path: str, name: str) -> None:
     assert protocol.name == name
 
 
-@pytest.mark.parametrize("path", ["/generate", "/", "/v1/embeddings/x", "/a?b=/completions"])
+@pytest.mark.parametrize("path", ["/generator", "/", "/v1/embeddings/x", "/a?b=/completions"])
 def test_no_protocol_serves_a_path_of_another_kind(path: str) -> None:
     assert of_path(path) is None
 
 
 def test_every_protocol_is_found_by_its_usual_path_and_its_name() -> None:
-    for protocol, path in zip(PROTOCOLS, USUAL_PATHS, strict=True):
+    with_paths = [protocol for protocol in PROTOCOLS if protocol.paths]
+    for protocol, path in zip(with_paths, USUAL_PATHS, strict=True):
         assert of_path(path) is protocol
-        assert BY_NAME[protocol.name] is protocol
+    assert {name: BY_NAME[name] for name in BY_NAME} == {each.name: each for each in PROTOCOLS}
 
 
 @pytest.mark.parametrize(
@@ -52,6 +54,8 @@ def test_every_protocol_is_found_by_its_usual_path_and_its_name() -> None:
         ({"scores": [1]}, "score"),
         ({"results": [{"index": 0, "relevance_score": 1}]}, "rerank"),
         ([{"index": 0, "score": 1}], "rerank"),
+        ({"generated_text": "a"}, "generate"),
+        ({"text": "a", "meta_info": {}}, "generate"),
     ],
 )
 def test_a_collected_answer_is_known_by_its_form_and_by_no_other(value: Any, name: str) -> None:

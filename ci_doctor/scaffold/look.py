@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads a repository: its servers, pipelines, scripts, tests and packaging, as facts."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from ci_doctor.config.loading import find_config, load_config
+from ci_doctor.scaffold.apps.app_candidate import app_candidate, bare_candidate
+from ci_doctor.scaffold.apps.module_source import ModuleTable
+from ci_doctor.scaffold.apps.source_app import may_serve
+from ci_doctor.scaffold.ci_facts import packaging_of, queues_in, test_directories, waits
+from ci_doctor.scaffold.listed_files import ListedFiles
+from ci_doctor.scaffold.reading.find_commands import server_commands
+from ci_doctor.scaffold.reading.server_command import ServerCommand
+from ci_doctor.scaffold.reading.source_file import (
+    ScriptPlace,
+    SourceFile,
+    TextKind,
+    place_of_file,
+    text_kind,
+)
+from ci_doctor.scaffold.scaffold_facts import ExistingFiles, ScaffoldFacts
+from ci_doctor.scaffold.servers.candidate import ServerCandidate
+from ci_doctor.scaffold.servers.choose import ranked
+from ci_doctor.scaffold.servers.make_candidate import engine_candidate
+from ci_doctor.scaffold.servers.table import BY_KIND, PYTHON_PROGRAM
+from ci_doctor.scaffold.servers.without_secrets import without_secrets
+from ci_doctor.scaffold.tree import TextReader
+
+_PLUGIN: Final = re.compile(r"(?:^|/)ci-doctor/plugin\.yml$")
+# A command stands for an application, so others of the source are looked for only without one.
+_MOST_APPS: Final = 5
+_MOST_PYTHON: Final = 5_000
+_TESTS: Final = frozenset(("tests", "test", "testing"))
+
+
+def look(files: ListedFiles) -> ScaffoldFacts:
+    """The facts of a repository. Raises ConfigError if its ci-doctor.toml cannot be read."""
+    reader = TextReader(files.directory)
+    sources = list(_sources(files, reader))
+    scripts = [source for source in sources if source.kind is not TextKind.PYTHON]
+    table = ModuleTable({each.path: each.text for each in sources if each.kind is TextKind.PYTHON})
+    commands = [command for source in scripts for command in server_commands(source)]
+    servers, refused = _candidates(commands, table)
+    servers = servers or _of_source(table)
+    first = servers[0] if servers else None
+    prefix = files.directory.relative_to(files.root).as_posix()
+    prefix = "" if prefix == "." else prefix
+    return ScaffoldFacts(
+        servers=servers,
+        commands=len(commands),
+        refused=refused,
+        pipelines=tuple(each.path for each in scripts if each.place is ScriptPlace.PIPELINE),
+        workflows=tuple(_workflows(files)),
+        waiting=_waiting(scripts, commands),
+        tests=test_directories(files.files),
+        queues=queues_in(each.text for each in scripts if each.place is ScriptPlace.PIPELINE),
+        packaging=packaging_of(
+            first.cwd if first else "",
+            frozenset(files.files),
+            {each.path: each.text for each in scripts if each.kind is TextKind.TOML},
+            prefix,
+        ),
+        existing=_existing(files),
+        files=len(files.files),
+        unread=tuple(reader.skipped),
+        is_whole=files.is_whole,
+        prefix=prefix,
+    )
+
+
+def _sources(files: ListedFiles, reader: TextReader) -> Iterator[SourceFile]:
+    python = 0
+    for name in files.files:
+        kind = text_kind(name)
+        if kind is None:
+            continue
+        if kind is TextKind.PYTHON:
+            python += 1
+            if python > _MOST_PYTHON:
+                continue
+        text = reader.text(name)
+        if text is not None:
+            yield SourceFile(path=name, kind=kind, place=place_of_file(name, kind), text=text)
+
+
+def _candidates(
+    commands: list[ServerCommand], table: ModuleTable
+) -> tuple[tuple[ServerCandidate, ...], tuple[str, ...]]:
+    """The servers that can be proposed, and the places of the other commands."""
+    made = []
+    refused = []
+    for command in commands:
+        is_app = BY_KIND[command.kind].is_app
+        candidate = app_candidate(command, table) if is_app else engine_candidate(command)
+        candidate = without_secrets(candidate) if candidate is not None else None
+        if candidate is not None:
+            made.append(candidate)
+        # Most programs that are run by Python are no servers.
+        elif command.kind != PYTHON_PROGRAM:
+            refused.append(f"{command.file}:{command.line}")
+    return ranked(made), tuple(refused)
+
+
+def _of_source(table: ModuleTable) -> tuple[ServerCandidate, ...]:
+    """Applications that no command starts, the one nearest to the top first."""
+    made: list[ServerCandidate] = []
+    for file in sorted(table.files, key=lambda name: (name.count("/"), name)):
+        is_shown = place_of_file(file, TextKind.PYTHON) is ScriptPlace.EXAMPLE
+        if is_shown or not _TESTS.isdisjoint(file.split("/")) or len(made) >= _MOST_APPS:
+            continue
+        if may_serve(table.files[file]):
+            candidate = bare_candidate(file, table)
+            made += [candidate] if candidate is not None else []
+    return ranked(made)
+
+
+def _workflows(files: ListedFiles) -> Iterator[str]:
+    for name in files.root_files:
+        if name.startswith(".github/workflows/") and name.endswith((".yml", ".yaml")):
+            yield name
+
+
+def _waiting(scripts: list[SourceFile], commands: list[ServerCommand]) -> tuple[str, ...]:
+    starting = {command.file for command in commands}
+    return tuple(each.path for each in scripts if each.path in starting and waits(each))
+
+
+def _existing(files: ListedFiles) -> ExistingFiles:
+    """What is there already. Raises ConfigError."""
+    directory = files.directory
+    found = find_config(directory)
+    requests = None
+    if found is not None:
+        section = load_config(found, directory).tables.get("correctness", {})
+        requests = section.get("requests")
+    # A link to nothing is a file that somebody means to have.
+    elif (directory / "ci-doctor.toml").is_symlink():
+        found = directory / "ci-doctor.toml"
+    plugin = next((name for name in files.root_files if _PLUGIN.search(name)), None)
+    return ExistingFiles(
+        config=_relative(found, files.root) if found is not None else None,
+        requests=requests if isinstance(requests, str) else None,
+        pre_commit=(files.root / ".pre-commit-config.yaml").exists(),
+        plugin=plugin.removesuffix("/plugin.yml") if plugin else None,
+        has_buildkite=(files.root / ".buildkite").is_dir(),
+        has_workflows=(files.root / ".github" / "workflows").is_dir(),
+    )
+
+
+def _relative(path: Path, root: Path) -> str:
+    return path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)

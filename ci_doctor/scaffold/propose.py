@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. From facts to the files that are proposed, each with its whole text and why."""
+
+import json
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from ci_doctor.scaffold.home import PLUGIN
+from ci_doctor.scaffold.proposing.api_requests import RequestLine, api_requests
+from ci_doctor.scaffold.proposing.buildkite_step import PIPELINE, pipeline_text, upload_line
+from ci_doctor.scaffold.proposing.config_file import (
+    CONFIG,
+    REQUESTS,
+    SCHEMA,
+    arm_names,
+    config_text,
+)
+from ci_doctor.scaffold.proposing.github_workflow import WORKFLOW, workflow_text
+from ci_doctor.scaffold.proposing.pre_commit import PRE_COMMIT, pre_commit_entry, pre_commit_text
+from ci_doctor.scaffold.proposing.proposed_file import Proposal, ProposedFile
+from ci_doctor.scaffold.proposing.route_requests import route_requests
+from ci_doctor.scaffold.scaffold_facts import ScaffoldFacts
+from ci_doctor.scaffold.servers.choose import ArmsKind, ProposedArms
+from ci_doctor.scaffold.servers.server_kind import Api
+
+_COMMAND: Final = "ci-doctor correctness"
+
+
+class ProposalRequest(Struct, frozen=True, kw_only=True):
+    """What a proposal rests on.
+
+    schema: the text of the schema for editors. version: of this ci-doctor.
+    codes: the exit code of each verdict. taken: the names that exist already, from the top.
+    """
+
+    facts: ScaffoldFacts
+    arms: ProposedArms | None
+    schema: str
+    version: str
+    codes: Mapping[str, int]
+    taken: frozenset[str] = frozenset()
+
+
+def propose(request: ProposalRequest) -> Proposal:
+    """The files that are missing; what exists is named and not changed."""
+    files = []
+    kept = []
+    for file in _wanted(request):
+        if file.path in request.taken:
+            kept.append(f"{file.path} exists and is not changed")
+        else:
+            files.append(file)
+    return Proposal(
+        files=tuple(files),
+        kept=(*_kept(request), *kept),
+        steps=tuple(_steps(request, frozenset(file.path for file in files))),
+        to_paste=_to_paste(request),
+    )
+
+
+def _wanted(request: ProposalRequest) -> Iterator[ProposedFile]:
+    facts, arms = request.facts, request.arms
+    if facts.existing.config is None:
+        yield ProposedFile(path=_here(facts, CONFIG), text=config_text(arms), why=_why(arms))
+        yield ProposedFile(
+            path=_here(facts, SCHEMA),
+            text=request.schema,
+            why="editors complete keys and underline wrong ones; the first line of ci-doctor.toml names it",
+            is_made=True,
+        )
+    yield from _requests(facts, arms)
+    # A step that compares nothing fails in each build.
+    if arms is not None or facts.existing.config is not None:
+        yield from _pipelines(request)
+    if not facts.existing.pre_commit:
+        text = pre_commit_text(request.version)
+        yield ProposedFile(path=PRE_COMMIT, text=text, why="`ci-doctor lint` before each commit")
+
+
+def _pipelines(request: ProposalRequest) -> Iterator[ProposedFile]:
+    facts, arms = request.facts, request.arms
+    if facts.existing.has_buildkite or not facts.existing.has_workflows:
+        text = pipeline_text(facts, _step_commands(facts, arms), request.version, request.codes)
+        yield ProposedFile(
+            path=PIPELINE, text=text, why="a step that installs ci-doctor and compares the arms"
+        )
+    if facts.existing.has_workflows:
+        text = workflow_text(
+            _command(facts), _install(facts, arms), request.version, needs_gpu=_needs_gpu(arms)
+        )
+        yield ProposedFile(
+            path=WORKFLOW, text=text, why="a job that installs ci-doctor and compares the arms"
+        )
+
+
+def _here(facts: ScaffoldFacts, name: str) -> str:
+    return f"{facts.prefix}/{name}" if facts.prefix else name
+
+
+def _why(arms: ProposedArms | None) -> str:
+    if arms is None:
+        return "a skeleton in comments: no command of a server was recognised"
+    baseline, candidate = arm_names(arms)
+    match arms.kind:
+        case ArmsKind.SAME:
+            return f"{baseline} against itself, until {candidate} gets your change"
+        case ArmsKind.CONNECTOR_OFF:
+            return f"{candidate} against the same command without its connector"
+        case ArmsKind.TWO_COMMANDS:
+            return f"{candidate} against {baseline}, two commands of this repository"
+
+
+def _requests(facts: ScaffoldFacts, arms: ProposedArms | None) -> Iterator[ProposedFile]:
+    """The requests, also for a configuration that names a file which is not there."""
+    if arms is None:
+        return
+    path = _requests_path(facts)
+    lines = request_lines(arms)
+    if path is None or not lines:
+        return
+    text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+    yield ProposedFile(path=path, text=text, why=f"{len(lines)} starter requests: {_asked(arms)}")
+
+
+def _requests_path(facts: ScaffoldFacts) -> str | None:
+    """Where the requests belong; None if a configuration names none, or a place that is not ours."""
+    config = facts.existing.config
+    if config is None:
+        return _here(facts, REQUESTS)
+    name = facts.existing.requests
+    if name is None or name.startswith("/") or ".." in name.split("/") or "://" in name:
+        return None
+    # Relative to the configuration, which may lie above.
+    directory, _, _ = config.rpartition("/")
+    return None if config.startswith("/") else "/".join(filter(None, (directory, name)))
+
+
+def request_lines(arms: ProposedArms) -> list[RequestLine]:
+    """The starter requests for what the arms answer."""
+    server = arms.baseline
+    if server.app is not None and Api.ROUTES in server.apis:
+        return route_requests(server.app)
+    return api_requests(server.apis, server.paths, server.model, short=server.short_prompts)
+
+
+def _asked(arms: ProposedArms) -> str:
+    if Api.ROUTES in arms.baseline.apis:
+        return "the routes of the application"
+    return ", ".join(arms.baseline.apis)
+
+
+def _needs_gpu(arms: ProposedArms | None) -> bool:
+    return arms is not None and arms.baseline.is_engine
+
+
+def _install(facts: ScaffoldFacts, arms: ProposedArms | None) -> tuple[str, ...]:
+    """What installs an own application; the image of a GPU machine has its server."""
+    if arms is None or arms.baseline.is_engine:
+        return ()
+    return facts.packaging.install
+
+
+def _step_commands(facts: ScaffoldFacts, arms: ProposedArms | None) -> list[str]:
+    install = _install(facts, arms)
+    if not install:
+        return [_command(facts)]
+    # An agent's own Python often refuses packages (PEP 668).
+    return ["python3 -m venv .venv", ". .venv/bin/activate", *install, _command(facts)]
+
+
+def _command(facts: ScaffoldFacts) -> str:
+    if facts.config is None:
+        return _COMMAND
+    return f"{_COMMAND} --config {shlex.quote(facts.config)}"
+
+
+def _kept(request: ProposalRequest) -> Iterator[str]:
+    config = request.facts.existing.config
+    if config is None:
+        return
+    yield f"{config} exists and is not changed; `ci-doctor config show` prints what it says"
+    if request.facts.existing.requests is None:
+        yield f"{config} names no requests, so none are proposed: `requests` in [correctness]"
+
+
+def _to_paste(request: ProposalRequest) -> dict[str, str]:
+    if not request.facts.existing.pre_commit:
+        return {}
+    return {PRE_COMMIT: pre_commit_entry(request.version)}
+
+
+def _steps(request: ProposalRequest, written: frozenset[str]) -> Iterator[str]:
+    facts, arms = request.facts, request.arms
+    if arms is None and facts.existing.config is None:
+        yield f"put the command of your server into {_here(facts, CONFIG)}, then write its requests"
+        yield "run `ci-doctor init` again: it adds a step for your pipeline"
+    elif arms is None or facts.existing.config is not None:
+        yield f"run it: {_command(facts)}"
+    else:
+        # From where the person stands: the configuration is beside it.
+        yield f"run it: {_COMMAND}"
+        if arms.kind is ArmsKind.SAME:
+            _, candidate = arm_names(arms)
+            yield f"then put your change into the command of [services.{candidate}]"
+    if PIPELINE in written:
+        if facts.existing.plugin is None:
+            yield f"put the address of the plugin in place of {PLUGIN} in {PIPELINE}"
+        yield f"add {PIPELINE} to a build, by a command in one of its steps: {upload_line()}"
+    if facts.existing.pre_commit:
+        yield f"paste the block below into {PRE_COMMIT}"
+    for script in facts.waiting[:3]:
+        yield f"{script} waits by itself: `ci-doctor lint {shlex.quote(script)}` shows what can go wrong"

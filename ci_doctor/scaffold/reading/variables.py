@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. The variables that a text sets, and words with their values in place of their names."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from ci_doctor.scaffold.reading.shell_words import BARE, OPAQUE, QUOTED
+from ci_doctor.scaffold.reading.source_file import TextKind
+
+_SHELL: Final = re.compile(
+    r"^(?:export +|readonly +|local +|declare +(?:-\w+ +)*|typeset +)?"
+    r"""(?P<name>[A-Za-z_]\w*)=(?P<value>"[^"]*"|'[^']*'|[^\s;&|]*)"""
+)
+_MAKE: Final = re.compile(
+    r"^(?:export +)?(?P<name>[A-Za-z_]\w*)\s*(?:\?=|::?=|=)\s*(?P<value>[^#]*)"
+)
+_DOCKER: Final = re.compile(
+    r"^(?:ENV|ARG) +(?P<name>[A-Za-z_]\w*)(?:=| +)(?P<value>\"[^\"]*\"|\S*)"
+)
+_YAML: Final = re.compile(
+    r"""^(?:- +)?["']?(?P<name>[A-Z_][A-Z0-9_]*)["']?(?:=|: +)(?P<value>"[^"]*"|'[^']*'|[^#\s][^#]*|)"""
+)
+_PATTERNS: Final = {
+    TextKind.SHELL: (_SHELL,),
+    TextKind.MAKEFILE: (_MAKE, _SHELL),
+    TextKind.DOCKERFILE: (_DOCKER, _SHELL),
+    TextKind.YAML: (_YAML, _SHELL),
+    TextKind.MARKDOWN: (_SHELL,),
+}
+_USE: Final = re.compile(
+    rf"[{QUOTED}{BARE}](?:(?P<plain>[A-Za-z_]\w*|[0-9@*#?!])"
+    r"|\{(?P<name>[A-Za-z_]\w*|[0-9@*])(?:(?P<how>:?[-=])(?P<default>[^}]*)|(?P<other>[^}]*))\})"
+)
+_MAKE_USE: Final = re.compile(r"\$[({](?P<name>[A-Za-z_]\w*)[)}]")
+# What a script was called with; without a call there is nothing.
+_ALL_ARGUMENTS: Final = frozenset({"@", "*"})
+
+
+def assignments(lines: Sequence[str], kind: TextKind) -> Iterator[tuple[int, str, str]]:
+    """The line number, the name and the value of each variable that a text sets plainly."""
+    patterns = _PATTERNS.get(kind, ())
+    for number, line in enumerate(lines, start=1):
+        # Most lines set nothing, and regexes over a large repository would cost a second.
+        if "=" not in line and ":" not in line and " " not in line:
+            continue
+        text = line.strip()
+        for pattern in patterns:
+            match = pattern.match(text)
+            if match is not None:
+                yield number, match["name"], _value(match["value"].strip())
+                break
+
+
+def make_variables(text: str) -> str:
+    """A line of a Makefile with its own variables written as a shell's."""
+    return _MAKE_USE.sub(r"${\g<name>}", text)
+
+
+def resolved(words: Sequence[str], values: Mapping[str, str]) -> tuple[str, ...]:
+    """`words` with their variables replaced by `values`; the others stand as they were."""
+    made: list[str] = []
+    for word in words:
+        made += _words_of(word, values)
+    return tuple(made)
+
+
+def unknown_variables(words: Sequence[str]) -> tuple[str, ...]:
+    """The variables that are still in `words`, in their order."""
+    names: dict[str, None] = {}
+    for word in words:
+        for match in _USE.finditer(word):
+            names[match["plain"] or match["name"]] = None
+    return tuple(names)
+
+
+def is_opaque(words: Sequence[str]) -> bool:
+    """Whether a part of `words` is only known when the script runs: an argument, another's output."""
+    return any(OPAQUE in word for word in words)
+
+
+def _value(written: str) -> str:
+    """A value as a word: its live `$` marked. Not by the reader of lines, because YAML has no words."""
+    if len(written) > 1 and written[0] == written[-1] == "'":
+        return written[1:-1]
+    if len(written) > 1 and written[0] == written[-1] == '"':
+        written = written[1:-1]
+    if "$(" in written or "`" in written:
+        return OPAQUE
+    return written.replace("$", BARE)
+
+
+def _words_of(word: str, values: Mapping[str, str]) -> list[str]:
+    """The words that one word becomes: none of an empty variable, several of a list."""
+    text = _filled(word, values, frozenset())
+    if not text and word:
+        return []
+    is_whole = word.startswith(BARE) and _USE.fullmatch(word) is not None
+    return text.split() if is_whole and BARE not in text else [text]
+
+
+def _filled(word: str, values: Mapping[str, str], within: frozenset[str]) -> str:
+    def value_of(match: re.Match[str]) -> str:
+        name = match["plain"] or match["name"]
+        if name in _ALL_ARGUMENTS:
+            return ""
+        value = values.get(name)
+        # `PORT=${PORT:-8000}` is about the variable that the job sets.
+        if value is None or name in within:
+            value = _default(match)
+        if match["other"]:
+            return OPAQUE
+        if value is None:
+            is_name = name[0].isalpha() or name[0] == "_"
+            return match[0] if is_name else OPAQUE
+        return _filled(value, values, within | {name})
+
+    return _USE.sub(value_of, word)
+
+
+def _default(match: re.Match[str]) -> str | None:
+    if not match["how"]:
+        return None
+    return match["default"].strip("\"'").replace("$", BARE)

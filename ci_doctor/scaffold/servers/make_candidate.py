@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. From a command in a file to a service: its port, its model, its probe, what it answers."""
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from ci_doctor.scaffold.reading.server_command import ServerCommand
+from ci_doctor.scaffold.reading.variables import is_opaque, unknown_variables
+from ci_doctor.scaffold.servers.candidate import ServerCandidate
+from ci_doctor.scaffold.servers.option_words import (
+    PORT,
+    has_option,
+    option_value,
+    with_bound_port,
+    with_value,
+    without_option,
+)
+from ci_doctor.scaffold.servers.server_kind import Api, ServerKind
+from ci_doctor.scaffold.servers.table import BY_KIND, KINDS
+
+_SERVED: Final = ("--served-model-name", "--model-name", "--alias", "--model_alias")
+# A model may also come from a file or from the environment.
+_OTHER_MODEL: Final = ("--config", "--config_file", "--hf_model_repo_id", "--engine")
+_LENGTH: Final = (
+    "--max-model-len",
+    "--context-length",
+    "--session-len",
+    "-c",
+    "--ctx-size",
+    "--n_ctx",
+)
+_FEW_TOKENS: Final = 1024
+_POOLING: Final = ("--is-embedding", "--embedding", "--embeddings")
+_TASKS: Final = ("--task", "--runner", "--convert")
+_EMBEDS: Final = re.compile(r"embed|pooling")
+# A base model has no template of a chat, and refuses one.
+_CHATS: Final = re.compile(
+    r"instruct|chat|[-_]it\b|qwen-?3|deepseek-(?:v|r)|gpt-oss", re.IGNORECASE
+)
+_BUILT_IN: Final = {
+    "--kv-offloading-size": "KV offloading",
+    "--enable-hierarchical-cache": "HiCache",
+    "--enable-lmcache": "LMCache",
+}
+_ONE_OF_SEVERAL: Final = (
+    "--disaggregation-mode",
+    "--disagg-cluster-storage",
+    "--node-rank",
+    "--nnodes",
+    "--headless",
+    "--dist-init-addr",
+    "--master-addr",
+    "--data-parallel-address",
+    "--data-parallel-start-rank",
+    "--data-parallel-rank",
+)
+
+
+def engine_candidate(command: ServerCommand) -> ServerCandidate | None:
+    """The service of a command that starts a server of models; None if it cannot run as it stands."""
+    kind = _kind(command)
+    arguments = list(command.words[command.arguments :])
+    model = _model(kind, arguments, command.env)
+    if model is None and kind.is_engine and not has_option(arguments, *_OTHER_MODEL):
+        return None
+    ready = kind.ready
+    if kind.positional_port is not None:
+        placed = _at_position(arguments, kind.positional_port)
+    else:
+        placed = with_port(kind, arguments)
+    if placed is None:
+        return None
+    words = (*command.words[: command.arguments], *with_known_host(placed))
+    # Its value stands where no reader of lines looks.
+    if arguments[-1:] == ["--kv-transfer-config"] or is_opaque((*words, *command.env.values())):
+        return None
+    named = option_value(arguments, _SERVED) or model
+    is_known = named is not None and not unknown_variables([named])
+    return ServerCandidate(
+        kind=kind.name,
+        command=command,
+        words=words,
+        env=command.env,
+        cwd=command.directory,
+        ready=ready,
+        apis=_apis(kind, arguments, model or ""),
+        paths={} if kind.prefix else {Api.EMBEDDINGS: "/embeddings"},
+        model=named if is_known else None,
+        unknown=unknown_variables([*words, *command.env.values()]),
+        connector=connector_of(arguments),
+        role=_role(arguments),
+        is_engine=kind.is_engine,
+        short_prompts=_is_short(arguments),
+    )
+
+
+def with_port(kind: ServerKind, arguments: Sequence[str]) -> list[str] | None:
+    """The arguments with the free port in place of their own; added if they have none."""
+    if kind.bind_options:
+        bound = with_bound_port(arguments, kind.bind_options)
+        return bound or [*arguments, kind.bind_options[0], f"127.0.0.1:{PORT}"]
+    placed = with_value(arguments, kind.port_options, PORT)
+    if placed is not None:
+        return placed
+    return [*arguments, kind.port_options[0], PORT]
+
+
+def connector_of(arguments: Sequence[str]) -> str | None:
+    """What keeps keys and values beyond the server's own cache; None for a plain server."""
+    for option, name in _BUILT_IN.items():
+        if has_option(arguments, option):
+            return name
+    given = _transfer(arguments)
+    if given is None:
+        return None
+    return str(given.get("kv_connector") or "a KV connector")
+
+
+def without_connector(candidate: ServerCandidate) -> ServerCandidate:
+    """The same server without its connector."""
+    words: list[str] = list(candidate.words)
+    words = without_option(words, "--kv-transfer-config", 1)
+    words = without_option(words, "--kv-offloading-size", 1)
+    words = without_option(words, "--kv-offloading-backend", 1)
+    for option in ("--enable-hierarchical-cache", "--enable-lmcache"):
+        words = without_option(words, option, 0)
+    env = {name: value for name, value in candidate.env.items() if not name.startswith("LMCACHE_")}
+    return replace(candidate, words=tuple(words), env=env, connector=None)
+
+
+def _kind(command: ServerCommand) -> ServerKind:
+    """The row of a command: two may have one name, and take their port in different ways."""
+    for kind in KINDS:
+        for start in kind.starts:
+            # The interpreter and its options stand before `-m`.
+            named = list(command.words[: command.arguments])[-len(start) :]
+            named[0] = named[0].rpartition("/")[2]
+            if kind.name == command.kind and named == list(start):
+                return kind
+    return BY_KIND[command.kind]
+
+
+def _model(kind: ServerKind, arguments: Sequence[str], env: dict[str, str]) -> str | None:
+    if kind.takes_model and arguments and not arguments[0].startswith("-"):
+        return arguments[0]
+    return option_value(arguments, kind.model_options) or env.get("MODEL_ID")
+
+
+def _at_position(arguments: list[str], position: int) -> list[str] | None:
+    """The arguments with the free port as the word at `position`, options not counted."""
+    plain = [at for at, word in enumerate(arguments) if not word.startswith("-")]
+    if len(plain) <= position:
+        return None
+    arguments[plain[position]] = PORT
+    return arguments
+
+
+def with_known_host(arguments: list[str]) -> list[str]:
+    """A host that only the script knows becomes the loopback address, where the probe asks."""
+    host = option_value(arguments, ("--host",))
+    if host is None or not (is_opaque([host]) or unknown_variables([host])):
+        return arguments
+    return with_value(arguments, ("--host",), "127.0.0.1") or arguments
+
+
+def _apis(kind: ServerKind, arguments: Sequence[str], model: str) -> tuple[Api, ...]:
+    task = option_value(arguments, _TASKS) or ""
+    if has_option(arguments, *_POOLING) or _EMBEDS.search(task):
+        return (Api.EMBEDDINGS,)
+    chats = has_option(arguments, "--chat-template") or _CHATS.search(model) is not None
+    return tuple(api for api in kind.apis if chats or api is not Api.CHAT)
+
+
+def _role(arguments: Sequence[str]) -> str | None:
+    """What the command is a part of, if it does not answer by itself."""
+    for option in _ONE_OF_SEVERAL:
+        if has_option(arguments, option):
+            return option
+    role = (_transfer(arguments) or {}).get("kv_role")
+    return role if role in {"kv_producer", "kv_consumer"} else None
+
+
+def _transfer(arguments: Sequence[str]) -> dict[str, object] | None:
+    written = option_value(arguments, ("--kv-transfer-config",))
+    if written is None:
+        return None
+    try:
+        value = json.loads(written)
+    except ValueError:
+        # With a variable in it: the names are still legible.
+        pairs = re.findall(r'"(kv_connector|kv_role)"\s*:\s*"(\w+)"', written)
+        return dict(pairs)
+    return value if isinstance(value, dict) else {}
+
+
+def _is_short(arguments: Sequence[str]) -> bool:
+    length = option_value(arguments, _LENGTH)
+    return length is not None and length.isdigit() and 0 < int(length) < _FEW_TOKENS

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on files: writes those that are proposed, each whole or not at all, and none that exists."""
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from ci_doctor.errors import UsageError
+from ci_doctor.scaffold.proposing.proposed_file import ProposedFile
+
+
+def write_files(root: Path, files: Sequence[ProposedFile]) -> None:
+    """Write all of `files` below `root`, or none.
+
+    Raises UsageError if one of them exists by now or cannot be written; what was written before it is
+    removed again, also if a signal ends it.
+    """
+    written: list[Path] = []
+    made: list[Path] = []
+    try:
+        for file in files:
+            path = root / file.path
+            _make_parents(path.parent, root, made)
+            _write_new(path, file.text.encode("utf-8", "replace"))
+            written.append(path)
+    except FileExistsError as error:
+        _remove(written, made)
+        raise UsageError(
+            f"{error.filename2 or error.filename} exists by now; nothing was written",
+            hint="look at it, then run `ci-doctor init` again",
+        ) from error
+    except OSError as error:
+        _remove(written, made)
+        raise UsageError(
+            f"cannot write to {root}: {error.strerror or error}; nothing was written",
+            hint="`ci-doctor init --dry-run` prints the files as a diff",
+        ) from error
+    except BaseException:
+        _remove(written, made)
+        raise
+
+
+def _make_parents(directory: Path, root: Path, made: list[Path]) -> None:
+    """Make the directories above a file. Raises OSError, also for one that is a link to elsewhere."""
+    if directory == root or directory.is_dir():
+        if not directory.resolve().is_relative_to(root.resolve()):
+            raise OSError(0, f"{directory} leads out of the repository")
+        return
+    _make_parents(directory.parent, root, made)
+    directory.mkdir()
+    made.append(directory)
+
+
+def _write_new(path: Path, content: bytes) -> None:
+    """Write a file that is not there. Raises FileExistsError if it is, also as a link to nothing."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.chmod(0o644)
+        _put(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _put(temporary: Path, path: Path) -> None:
+    """Give a whole file its name. A link refuses a name that is taken, which a rename does not."""
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        raise
+    except OSError:
+        # A file system without hard links: the name is taken first, by an empty file of ours.
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644))
+        temporary.replace(path)
+
+
+def _remove(written: Sequence[Path], made: Sequence[Path]) -> None:
+    for path in written:
+        path.unlink(missing_ok=True)
+    for directory in reversed(made):
+        # Somebody else may have put something there meanwhile.
+        with contextlib.suppress(OSError):
+            directory.rmdir()

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+import pytest
+
+from ci_doctor.scaffold.reading.shell_words import commands_in
+from ci_doctor.scaffold.reading.source_file import TextKind
+from ci_doctor.scaffold.reading.variables import (
+    assignments,
+    is_opaque,
+    resolved,
+    unknown_variables,
+)
+
+TEXT = """\
+MODEL="acme/a"
+export PORT=${PORT:-8000}
+EXTRA='--a 1 --b 2'
+COUNT=$(nproc)
+FIRST="${1:-one}"
+NEXT=$MODEL-next
+"""
+
+
+def values(text: str, kind: TextKind = TextKind.SHELL) -> dict[str, str]:
+    return {name: value for _, name, value in assignments(text.split("\n"), kind)}
+
+
+def filled(line: str, text: str = TEXT) -> tuple[str, ...]:
+    return resolved(commands_in(line)[0].words, values(text))
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ('serve "$MODEL"', ("serve", "acme/a")),
+        ("serve $PORT", ("serve", "8000")),
+        ("serve $EXTRA", ("serve", "--a", "1", "--b", "2")),
+        ('serve "$EXTRA"', ("serve", "--a 1 --b 2")),
+        ('serve "$@" $*', ("serve",)),
+        ("serve $FIRST $NEXT", ("serve", "one", "acme/a-next")),
+        ("serve ${OTHER:-x}", ("serve", "x")),
+    ],
+)
+def test_variables_have_the_values_that_the_script_gives_them(
+    line: str, expected: tuple[str, ...]
+) -> None:
+    assert filled(line) == expected
+
+
+def test_what_nobody_sets_is_named_and_what_a_command_prints_is_opaque() -> None:
+    made = filled('serve "$NOBODY" ${NOBODY} $ELSE')
+    assert unknown_variables(made) == ("NOBODY", "ELSE")
+    assert not is_opaque(made)
+    for line in ("serve $COUNT", "serve $1", "serve ${MODEL##*/}", "serve $(id)"):
+        assert is_opaque(filled(line)), line
+
+
+def test_a_variable_that_is_set_by_itself_does_not_go_round_in_a_circle() -> None:
+    assert unknown_variables(filled("serve $A", "A=$B\nB=$A")) == ("A",)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (TextKind.MAKEFILE, "A ?= x y"),
+        (TextKind.DOCKERFILE, "ENV A=x"),
+        (TextKind.DOCKERFILE, "ARG A x"),
+        (TextKind.YAML, '  A: "x"'),
+        (TextKind.YAML, "  - A=x"),
+    ],
+)
+def test_each_kind_of_file_sets_variables_in_its_own_way(kind: TextKind, text: str) -> None:
+    assert values(text, kind)["A"].startswith("x")
+
+
+def test_prose_with_an_equals_sign_sets_nothing_of_another_kind() -> None:
+    assert values("A=x", TextKind.TOML) == {}

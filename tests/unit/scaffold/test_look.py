@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from ci_doctor.config.loading import load_config
+from ci_doctor.errors import ConfigError
+from ci_doctor.load.requests import read_requests
+from ci_doctor.scaffold.look import look
+from ci_doctor.scaffold.propose import ProposalRequest, propose, request_lines
+from ci_doctor.scaffold.proposing.config_file import config_text
+from ci_doctor.scaffold.scaffold_facts import ScaffoldFacts
+from ci_doctor.scaffold.servers.choose import choose_arms
+from ci_doctor.scaffold.tree import read_files
+from ci_doctor.services.configured import service_specs
+from tests.support.repository_layouts import ENGINE, FULL_STACK, KV_CACHE, LAYOUTS, Layout, build
+
+CODES = {
+    "pass": 0, "regression": 1, "failed": 1, "flaky": 7, "nondeterministic": 85, "infra": 75, "inconclusive": 86, "void": 86,
+}  # fmt: skip
+
+
+def facts_of(directory: Path, layout: Layout) -> ScaffoldFacts:
+    return look(read_files(build(directory, layout)))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS.keys())
+def test_the_server_of_each_layout_is_proposed_as_it_is_started_there(
+    layout: Layout, tmp_path: Path
+) -> None:
+    arms = choose_arms(facts_of(tmp_path, layout).servers)
+    if layout.baseline is None:
+        assert arms is None
+        return
+    assert arms is not None
+    server = arms.baseline
+    assert (server.origin, arms.candidate.origin) == (
+        layout.baseline,
+        layout.candidate or layout.baseline,
+    )
+    assert server.words == layout.command
+    assert (server.ready, server.cwd, server.env) == (layout.ready, layout.cwd, layout.env)
+    assert tuple(map(str, server.apis)) == layout.apis
+    assert (arms.kind.value, server.model) == (layout.arms, layout.model)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS.keys())
+def test_what_is_proposed_for_each_layout_is_read_without_an_error(
+    layout: Layout, tmp_path: Path
+) -> None:
+    facts = facts_of(tmp_path, layout)
+    arms = choose_arms(facts.servers)
+    text = config_text(arms)
+    assert text.startswith("#:schema ./ci-doctor.schema.json\n")
+    (tmp_path / "ci-doctor.toml").write_text(text)
+    specs = service_specs(load_config(None, tmp_path))
+    assert bool(specs) == (layout.baseline is not None)
+    for spec in specs.values():
+        assert spec.takes_port(), spec
+    if arms is None:
+        return
+    lines = request_lines(arms)
+    (tmp_path / "requests.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    requests = read_requests(tmp_path / "requests.jsonl")
+    assert len(requests) == len({request.id for request in requests})
+    if "routes" not in layout.apis:
+        assert len(requests) == 20
+
+
+def test_two_arms_with_a_store_start_it_first_and_know_its_free_port(tmp_path: Path) -> None:
+    arms = choose_arms(facts_of(tmp_path, KV_CACHE).servers)
+    document = tomllib.loads(config_text(arms))
+    assert document["correctness"]["candidate"]["services"] == ["kv", "vllm-lmcache"]
+    assert document["services"]["kv"]["command"] == "lmcache_server localhost {port}"
+    assert document["services"]["kv"]["ready"] == "tcp://127.0.0.1:{port}"
+    candidate = document["services"]["vllm-lmcache"]
+    assert candidate["env"] == {"LMCACHE_REMOTE_URL": "lm://localhost:{kv.port}"}
+    assert '{"kv_connector": "LMCacheConnectorV1", "kv_role": "kv_both"}' in candidate["command"]
+    assert "kv" not in document["services"]["vllm-plain"]["command"]
+
+
+def test_the_facts_name_pipelines_queues_tests_and_scripts_that_wait(tmp_path: Path) -> None:
+    facts = facts_of(tmp_path, ENGINE)
+    assert facts.pipelines == (".buildkite/pipeline.yaml",)
+    assert facts.queues == ("gpu_1",)
+    assert facts.tests == ("tests",)
+    assert facts.waiting == (".buildkite/scripts/serve.sh",)
+    assert facts.packaging.backend == "setuptools.build_meta"
+    assert facts.existing.has_buildkite
+
+
+def test_an_application_is_installed_from_its_own_directory(tmp_path: Path) -> None:
+    assert facts_of(tmp_path, FULL_STACK).packaging.install == ("python -m pip install ./backend",)
+
+
+def test_a_configuration_that_cannot_be_read_is_an_error_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "ci-doctor.toml").write_text("[services\n")
+    with pytest.raises(ConfigError, match=r"ci-doctor\.toml:1"):
+        facts_of(tmp_path, ENGINE)
+
+
+def test_with_a_configuration_only_what_is_missing_is_proposed(tmp_path: Path) -> None:
+    directory = build(tmp_path, ENGINE)
+    (directory / "ci-doctor.toml").write_text('[correctness]\nrequests = "mine/r.jsonl"\n')
+    facts = look(read_files(directory))
+    request = ProposalRequest(
+        facts=facts, arms=choose_arms(facts.servers), schema="{}", version="1.0.0", codes=CODES
+    )
+    proposal = propose(request)
+    paths = [file.path for file in proposal.files]
+    assert paths == ["mine/r.jsonl", ".buildkite/ci-doctor.yml", ".pre-commit-config.yaml"]
+    assert proposal.kept[0].startswith("ci-doctor.toml exists and is not changed")
+
+
+@pytest.mark.parametrize("requests", ["../r.jsonl", "/tmp/r.jsonl", "s3://a/r.jsonl"])
+def test_requests_elsewhere_are_not_written(requests: str, tmp_path: Path) -> None:
+    directory = build(tmp_path, ENGINE)
+    (directory / "ci-doctor.toml").write_text(f'[correctness]\nrequests = "{requests}"\n')
+    facts = look(read_files(directory))
+    request = ProposalRequest(
+        facts=facts, arms=choose_arms(facts.servers), schema="{}", version="1.0.0", codes=CODES
+    )
+    assert [file.path for file in propose(request).files] == [
+        ".buildkite/ci-doctor.yml",
+        ".pre-commit-config.yaml",
+    ]
+
+
+def test_an_application_that_nothing_starts_is_a_guess_and_says_so(tmp_path: Path) -> None:
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg" / "__init__.py").write_text("")
+    (tmp_path / "pkg" / "web.py").write_text(
+        'from flask import Flask\nserver = Flask(__name__)\n\n@server.get("/up")\ndef up():\n    return {"up": True}\n'
+    )
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.py").write_text("from fastapi import FastAPI\napp = FastAPI()\n")
+    (server,) = look(read_files(tmp_path)).servers
+    assert server.words == ("flask", "--app", "pkg.web:server", "run", "--port", "{port}")
+    assert server.ready == "/up"
+    assert "guess" in server.notes[0]
