@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ci_doctor.commands.documented import GENERAL, command, option
 from ci_doctor.commands.options import output_options, pass_session
 from ci_doctor.session.printing import say
 from ci_doctor.session.session import Session
@@ -24,9 +25,19 @@ _LINES = 45
 _MOST_CHOICES = 5
 
 
-@click.command("init")
-@click.option("--yes", is_flag=True, help="Write the files; ask nothing.")
-@click.option("--dry-run", is_flag=True, help="Print the files as a diff; write nothing.")
+@command(
+    "init",
+    examples={
+        "ci-doctor init": "Look at what is proposed, and answer what is asked.",
+        "ci-doctor init --dry-run | git apply": "Read the diff, and apply it yourself.",
+    },
+    exits={
+        0: "written, or proposed; also if the answer is no",
+        2: "nothing is written: a file cannot be, or ci-doctor.toml is wrong",
+    },
+)
+@option("--yes", group=GENERAL, is_flag=True, help="Write the files; ask nothing.")
+@option("--dry-run", group=GENERAL, is_flag=True, help="Print the files as a diff; write nothing.")
 @output_options
 @pass_session
 def init(session: Session, /, *, yes: bool, dry_run: bool) -> int:

@@ -16,6 +16,13 @@ _REPORT: Final = {
 }
 # By the words behind ci-doctor.
 _OWN: Final = {
+    ("init",): {
+        "ci-doctor.toml": "The configuration that is proposed.",
+        "ci-doctor.schema.json": "Its JSON Schema, for editors.",
+        "ci-doctor-requests.jsonl": "Starter requests.",
+        ".buildkite/ci-doctor.yml": "A pipeline step.",
+        ".pre-commit-config.yaml": "A hook that runs `ci-doctor lint`.",
+    },
     ("correctness",): {
         "ci-doctor-report/": "The report directory without `--report-dir`; `--resume` goes on in it.",
         "report.html": "The report as a page for a browser, in the report directory.",

@@ -21,6 +21,7 @@ NOT_READ = {
     "COVERAGE_FILE",
     "GIT_OPTIONAL_LOCKS",
     "GITHUB_PAT",  # in the patterns of secrets
+    "MODEL_ID",  # of a server that `init` proposes
     "CUBLAS_WORKSPACE_CONFIG",  # what a constant is called that other modules have, too
 }
 # A shell variable: the library sets it before it reads it.
