@@ -218,7 +218,8 @@ def table(rows: list[tuple[Case, Measured, Measured]]) -> str:
 
 def result(measured: Measured) -> tuple[str, str]:
     """The status and the time."""
-    return f"exit {measured.status}", f"{measured.seconds:.1f} s"
+    # A no-break space: a figure keeps its unit in a narrow column.
+    return f"exit {measured.status}", f"{measured.seconds:.1f}\N{NO-BREAK SPACE}s"
 
 
 def console(command: str, measured: Measured, text: str, marker: str) -> str:

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from ci_doctor.render.json import render
 from tests.support import stand_in_agent
+from tests.support.builders import a_report
 from tests.support.builds import a_red_build, job_id, write_build
 from tests.support.cli import Ran, doctor
 from tests.support.stand_in_github import REPOSITORY, TOKEN, StandInGithub, running_github
@@ -51,9 +53,10 @@ def secrets(github: StandInGithub) -> dict[str, str]:
 
 def a_failed_report(folder: Path) -> Path:
     """The report of a command that could not be run as it was typed."""
-    ran = doctor("build", "merge", folder / "none.json", "--report-dir", folder / "r", cwd=folder)
-    assert ran.code == 2, ran
-    return folder / "r"
+    directory = folder / "r"
+    directory.mkdir()
+    (directory / "report.json").write_text(render(a_report(None)))
+    return directory
 
 
 def report(folder: Path, *words: str, **environ: str) -> Ran:
@@ -80,7 +83,7 @@ def test_a_step_gets_one_comment_and_a_retry_changes_it(
     (comment,) = github.comments
     _, head, cause, where, *_ = comment["body"].split("\n")
     assert head == "**✗ ERROR** · `e2e`\\"
-    assert "none.json" in cause
+    assert "unknown key" in cause
     assert where == f"<https://github.com/{REPOSITORY}/actions/runs/43>"
     texts = [each["text"] for each in github.posted if "text" in each]
     assert [text.count("\n") for text in texts] == [2, 2]
