@@ -57,22 +57,29 @@ def metadata(wheel: Path) -> Message:
         return BytesParser().parsebytes(archive.read(name))
 
 
+def page_of(wheel: Path) -> str:
+    return str(metadata(wheel).get_payload())
+
+
 def names_in(sdist: Path) -> set[str]:
+    """Its files, without the metadata of setuptools."""
     with tarfile.open(sdist) as archive:
-        return {name.partition("/")[2] for name in archive.getnames()}
+        files = [member.name.partition("/")[2] for member in archive if member.isfile()]
+    return {name for name in files if ".egg-info/" not in name}
 
 
 def bytes_of(built: Built) -> list[tuple[str, bytes]]:
     return [(path.name, path.read_bytes()) for path in built]
 
 
-def test_a_clone_without_release_tags_gives_an_sdist_and_a_wheel_with_all_they_need(
+def test_a_clone_without_release_tags_gives_a_wheel_with_all_that_the_package_needs(
     tmp_path: Path,
 ) -> None:
-    repository = clone(tracked(), tmp_path / "clone")
+    package = [name for name in tracked() if name.startswith("ci_doctor/")]
+    repository = clone([*SMALL, *package], tmp_path / "clone")
     git(repository, "tag", "nightly-cu13")
 
-    sdist, wheel = build(repository, tmp_path / "dist")
+    wheel = wheel_of_pip(repository)
 
     assert wheel.name.startswith("ci_doctor_toolkit-0.1")
     assert list(wheel_problems(wheel, set(tracked()))) == []
@@ -85,11 +92,6 @@ def test_a_clone_without_release_tags_gives_an_sdist_and_a_wheel_with_all_they_n
         "ci_doctor/_version.py",
     ):
         assert needed in names, needed
-    made = {"PKG-INFO", "setup.cfg", "ci_doctor/_version.py", ""}
-    rest = {name for name in names_in(sdist) - made if not name.startswith("ci_doctor_toolkit.egg")}
-    files = {name for name in rest if (ROOT / name).is_file()}
-    assert set(tracked()) - files == {".gitignore", ".ci/run"}
-    assert files <= set(tracked())
 
 
 def test_tarball_without_git_builds_with_the_fallback_version(tmp_path: Path) -> None:
@@ -115,19 +117,23 @@ def test_builds_elsewhere_with_another_umask_and_time_zone_give_the_same_bytes(
         os.umask(before)
 
     assert bytes_of(first) == bytes_of(second)
+    assert "/raw/main/docs/images/flaky.svg)" in page_of(first.wheel)
 
 
-def test_the_page_of_a_release_shows_the_files_of_its_tag(tmp_path: Path) -> None:
+def test_a_release_has_an_sdist_for_builds_and_tests_and_a_page_with_the_files_of_its_tag(
+    tmp_path: Path,
+) -> None:
     repository = clone(SMALL, tmp_path / "clone")
-    untagged = metadata(wheel_of_pip(repository))
     git(repository, "tag", "v1.2.3")
-    shutil.rmtree(repository / "dist")
-    released = metadata(wheel_of_pip(repository))
 
-    assert "/raw/main/docs/images/flaky.svg)" in str(untagged.get_payload())
-    assert "/raw/v1.2.3/docs/images/flaky.svg)" in str(released.get_payload())
-    assert released["Version"] == "1.2.3"
-    assert released["Description-Content-Type"] == "text/markdown"
-    extras = released.get_all("Provides-Extra")
+    sdist, wheel = build(repository, tmp_path / "dist")
+
+    assert "/raw/v1.2.3/docs/images/flaky.svg)" in page_of(wheel)
+    made = {"ci_doctor/_version.py", "PKG-INFO", "setup.cfg"}
+    assert names_in(sdist) == {*SMALL, *made} - {".gitignore", ".ci/run"}
+    described = metadata(wheel)
+    assert described["Version"] == "1.2.3"
+    assert described["Description-Content-Type"] == "text/markdown"
+    extras = described.get_all("Provides-Extra")
     assert extras is not None
     assert {"all", "pdm", "cache", "lint"} <= set(extras)

@@ -115,6 +115,7 @@ def test_a_rules_id_stands_in_the_rules_of_its_room_alone() -> None:
 ACROSS_MODULES = {
     "diagnosis/test_house_rules.py",
     "test_architecture.py",
+    "test_containers.py",
     "test_docs.py",
     "test_pages.py",
     "test_statistics_page.py",
@@ -129,8 +130,8 @@ def test_every_unit_test_stands_where_its_module_does() -> None:
     for path in sorted((ROOT / "tests" / "unit").rglob("test_*.py")):
         place = path.relative_to(ROOT / "tests" / "unit")
         name = place.stem.removeprefix("test_")
-        if place.parts[0] == "benchmarks":
-            modules = [*(ROOT / "benchmarks").rglob(f"{name}.py")]
+        if place.parts[0] in {"benchmarks", "release"}:
+            modules = [*(ROOT / place.parts[0]).rglob(f"{name}.py")]
         elif place.parts[0] == "support":
             modules = [*(ROOT / "tests" / "support").rglob(f"{name}.py")]
         else:

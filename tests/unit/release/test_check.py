@@ -1,10 +1,10 @@
 """Reasons against a release."""
 
+import sys
 from pathlib import Path
 
 import pytest
 
-from release import check
 from release.check import home_problems, page_problems, program_problems, version_problems
 
 ROOT = Path(__file__).parents[3]
@@ -75,7 +75,7 @@ def test_a_program_that_is_missing_or_fails_is_a_reason(
     (tmp_path / "twine").write_text("#!/bin/sh\necho bad $4; exit 1\n")
     (tmp_path / "twine").chmod(0o755)
     (tmp_path / "check-wheel-contents").symlink_to("/bin/true")
-    monkeypatch.setattr(check.sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
 
     failed, missing = program_problems(Path("s.tar.gz"), Path("w.whl"))
 

@@ -81,6 +81,8 @@ def test_gitpython_gives_the_same(change: str, tmp_path: Path) -> None:
             git(tmp_path, "checkout", "-q", "-b", "feature/ä-b")
         case "renamed":
             git(tmp_path, "mv", "file", "moved")
+        case _:
+            assert change == "none"
 
     found = checkout(tmp_path)
 
