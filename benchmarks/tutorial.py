@@ -100,7 +100,10 @@ def main() -> int:
     lines = report(took, words_to_read(PAGE.read_text(encoding="utf-8")))
     print(*lines, sep="\n")
     if arguments.record:
-        machine = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}, {os.cpu_count()} CPUs"
+        machine = (
+            f"Python {platform.python_version()}, {platform.system()} {platform.machine()},"
+            f" {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.0f}"
+        )
         title = f"## {datetime.now(UTC):%Y-%m-%d}: the tutorial"
         text = "\n".join([title, "", machine, "", *lines])
         with RESULTS.open("a", encoding="utf-8") as file:

@@ -44,8 +44,8 @@ def table() -> str:
         cells = " | ".join(f"{minutes(starts, load)} min" for load in LOADS_MIN)
         lines.append(f"| {title} | {starts} | {cells} |")
     stated = (
-        f"The load times are assumptions, not measurements. So are {REQUESTS} requests and\n"
-        f"{ANSWER_S} s for an answer. {SETTINGS.passes} passes and {SETTINGS.concurrency} requests"
+        f"The load times are assumptions, not measurements. So are {REQUESTS} requests and"
+        f" {ANSWER_S} s for an answer.\n{SETTINGS.passes} passes and {SETTINGS.concurrency} requests"
         f" at once are the defaults. Times are rounded up."
     )
     return "\n".join([*lines, "", stated])
