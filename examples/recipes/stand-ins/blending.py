@@ -46,9 +46,13 @@ class Remote(PrefixCache):
         """Send every whole chunk, under both of its names."""
         for end in _ends(prompt):
             content = pack(
-                model.keys[:, slot, :, :, end - CHUNK : end], model.values[:, slot, end - CHUNK : end]
+                model.keys[:, slot, :, :, end - CHUNK : end],
+                model.values[:, slot, end - CHUNK : end],
             )
-            for name in (digest("prefix", prompt[:end]), digest("chunk", prompt[end - CHUNK : end])):
+            for name in (
+                digest("prefix", prompt[:end]),
+                digest("chunk", prompt[end - CHUNK : end]),
+            ):
                 call("127.0.0.1", self._port, name, content)
 
     def _fill(self, name: str, model: Model, slot: int, end: int) -> bool:
@@ -86,7 +90,8 @@ class BlendEngine(Engine):
 
     def _prefill(self, sequence: Sequence) -> None:
         cache, prompt, slot = self._cache, sequence.prompt, sequence.slot
-        assert isinstance(cache, Tiers) and isinstance(cache.connector, Blended)
+        assert isinstance(cache, Tiers)
+        assert isinstance(cache.connector, Blended)
         hit, start = cache.load(prompt, self.model, slot)
         left = cache.connector.known(prompt, self.model, slot, start)
         blended = len(prompt) - start - len(left)

@@ -12,7 +12,6 @@ from collections import Counter
 from engine import BLOCK, PrefixCache
 from model import F32, Model
 
-
 _KEPT = 256
 _COUNTERS = (
     "prefix_cache_queries",
@@ -67,7 +66,7 @@ class Exports(PrefixCache):
         super().__init__(stale=False)
         self._kept: dict[bytes, tuple[F32, F32]] = {}
 
-    def load(self, prompt: bytes, model: Model, slot: int) -> tuple[int, int]:
+    def load(self, prompt: bytes, model: Model, slot: int) -> tuple[int, int]:  # noqa: ARG002
         """Nothing: a prefill server computes."""
         return 0, 0
 

@@ -40,7 +40,8 @@ def make(directory: Path, lmcache: str) -> None:
         metadata.write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
     # The programs themselves, tiny-llm, and numpy of the interpreter that runs this.
     numpy = importlib.util.find_spec("numpy")
-    assert numpy is not None and numpy.origin is not None, "numpy is needed: pip install numpy"
+    if numpy is None or numpy.origin is None:
+        sys.exit("make_venvs.py: numpy is needed: pip install numpy")
     folders = (HERE, HERE.parents[1] / "tiny-llm", Path(numpy.origin).parents[1])
     (site / "stand_ins.pth").write_text("\n".join(map(str, folders)) + "\n")
     for program, module in (("vllm", "vllm.entrypoints.cli.main"), ("lmcache", "lmcache_server")):

@@ -2,14 +2,16 @@
 """The HTTP side that the stand-ins share: tiny-llm's, with another name of the model and other metrics."""
 
 import json
-from collections.abc import Callable, Mapping
 from http.server import ThreadingHTTPServer
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cache_tiers import Tiers
 from engine import Engine, Sequence
 from protocol import MODEL_NAME, APIError, Json, answer, parse, require
 from server import Handler, Server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 
 class ServedModel:
@@ -31,7 +33,7 @@ class OpenAIHandler(Handler):
 
     served: ServedModel
 
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802 - as http.server names it
         """Serve /metrics, and what tiny-llm serves."""
         if self.path == "/metrics":
             self._send(200, self.served.metrics())
@@ -40,7 +42,7 @@ class OpenAIHandler(Handler):
         else:
             super().do_GET()
 
-    def do_POST(self) -> None:
+    def do_POST(self) -> None:  # noqa: N802
         """Serve completions and the further paths."""
         action = self.served.paths.get(self.path)
         if action is None:

@@ -102,12 +102,7 @@ def join_and_work(address: str, port: int, rank: int, ranks: int, plan: str) -> 
     _announce(address, port, rank, ranks)
     model = Model(plan)
     own = share(model.lm_head, rank, ranks)
-    while True:
-        try:
-            peer = socket.create_connection((address, port))
-            break
-        except ConnectionRefusedError:
-            time.sleep(_RETRY_S)  # as a torch client does until its timeout
+    peer = _connected(address, port)
     peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     peer.sendall(struct.pack("<I", rank))
     while True:
@@ -123,6 +118,14 @@ def _announce(address: str, port: int, rank: int, ranks: int) -> None:
         "backend=nccl",
         flush=True,
     )
+
+
+def _connected(address: str, port: int) -> socket.socket:
+    while True:
+        try:
+            return socket.create_connection((address, port))
+        except ConnectionRefusedError:
+            time.sleep(_RETRY_S)  # as a torch client does
 
 
 def end_with_the_engine() -> None:

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from cache_tiers import Exports, Imports, PrefixCache
-from engine import Sequence
+from cache_tiers import Exports, Imports
+from engine import PrefixCache, Sequence
 from kv_wire import call, pack, serve_bytes, unpack
 from openai_server import ServedModel
 from protocol import Json

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,14 +14,16 @@ from typing import Any
 import blending
 import ranks
 import side_channel
-from cache_tiers import Exports, Imports, PrefixCache, Tiers, lmcache_of, own_blocks
-from engine import Engine
+from cache_tiers import Exports, Imports, Tiers, lmcache_of, own_blocks
+from engine import Engine, PrefixCache
 from kv_wire import as_json, metrics_text
 from model import Model, autotune
 from openai_server import ServedModel, listen
 
 # LMCache's own default (lmcache/v1/config.py, 0.5.6).
 _DEFAULT_CHUNK = 256
+# A model of 14 billion parameters takes a minute or more.
+_SLOW_LOAD_S = 10.0
 
 
 def parse_args(words: list[str]) -> argparse.Namespace:
@@ -85,6 +88,8 @@ def serve(args: argparse.Namespace) -> None:
     batch_invariant = os.environ.get("VLLM_BATCH_INVARIANT") == "1"
     plan = "split8" if batch_invariant else autotune()
     print(f"Starting to load model {args.model_tag}...", flush=True)
+    if os.environ.get("STAND_IN_FAULT") == "loads-slowly":
+        time.sleep(_SLOW_LOAD_S)
     model = Model(plan)
     if args.nnodes > 1:
         limit_s = args.distributed_timeout_seconds

@@ -4,7 +4,16 @@
 import sys
 import time
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # what a type checker shall see
+
+    class GenerationConfig:
+        """Made when it is first asked for."""
+
+    class PretrainedConfig:
+        """Made when it is first asked for."""
+
 
 # What the real package reads meanwhile takes 0.6 to 2.8 s.
 time.sleep(0.4)

@@ -21,7 +21,9 @@ threading.Thread(target=_preload, name="vllm-torch-preload", daemon=True).start(
 def main() -> None:
     """Import what the server needs, then serve."""
     time.sleep(0.1)  # the options are read
-    from lmcache.v1.multiprocess.custom_types import BlockAllocationRecord
+    from lmcache.v1.multiprocess.custom_types import (  # type: ignore[import-not-found]
+        BlockAllocationRecord,
+    )
     from transformers import GenerationConfig, PretrainedConfig
 
     needed = (BlockAllocationRecord, GenerationConfig, PretrainedConfig)
