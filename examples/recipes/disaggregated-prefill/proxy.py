@@ -10,6 +10,8 @@ Each request goes to the prefill server first, for one token. What that answers 
 
 import argparse
 import json
+import signal
+import sys
 import uuid
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -115,6 +117,8 @@ def main() -> None:
     parser.add_argument("--prefill", required=True, help="URL of the prefill server")
     parser.add_argument("--decode", required=True, help="URL of the decode server")
     args = parser.parse_args()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: sys.exit(0))
     with Proxy(args.port, args.prefill, args.decode) as proxy:
         print(f"proxy on port {args.port}", flush=True)
         proxy.serve_forever()
