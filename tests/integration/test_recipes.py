@@ -81,9 +81,7 @@ def missing(printed: tuple[str, ...], ran: Ran) -> list[str]:
 
 
 @pytest.mark.parametrize("recipe", CODES)
-def test_every_command_ends_and_prints_as_the_readme_says(
-    recipe: str, recipes: Path
-) -> None:
+def test_every_command_ends_and_prints_as_the_readme_says(recipe: str, recipes: Path) -> None:
     commands = commands_of((RECIPES / recipe / "README.md").read_text(encoding="utf-8"))
 
     rans = [typed(each.lines, recipes / recipe) for each in commands]
