@@ -97,6 +97,17 @@ def test_the_scripts_and_steps_of_the_recipes_are_clean() -> None:
     assert ran.code == 0, ran
 
 
+@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="needs shellcheck")
+def test_shellcheck_has_nothing_to_say_about_the_scripts() -> None:
+    scripts = [*RECIPES.glob("*/*.sh"), *(RECIPES / "stand-ins" / "bin").iterdir()]
+
+    ran = subprocess.run(
+        ["shellcheck", *map(str, scripts)], capture_output=True, text=True, check=False
+    )
+
+    assert (ran.returncode, ran.stdout) == (0, "")
+
+
 def test_the_index_has_every_recipe() -> None:
     index = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
 
