@@ -6,7 +6,6 @@ import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-import httpx
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -16,6 +15,7 @@ from ci_doctor.correctness.control import send_control
 from ci_doctor.correctness.evidence.samples import Sample
 from ci_doctor.correctness.pass_plan import PassPlan, passes_of
 from ci_doctor.correctness.proof import ProofCheck
+from ci_doctor.correctness.reset import reset
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import ArmPlan, ExperimentPlan
 from ci_doctor.correctness.tally import Tally
@@ -228,7 +228,7 @@ class StartAttempt:
         not_reset: list[str] = []
         for number, each in enumerate(self._passes, start=1):
             if each.resets and self._arm.reset:
-                not_reset.extend(await _reset(sender, self._arm.reset))
+                not_reset.extend(await reset(sender, self._arm.reset))
             sample = functools.partial(Sample, arm=arm, start=start, pass_=number)
             paced = replace(sender, concurrency=each.concurrency)
             await collect(paced, each.requests, sample, self._keep)
@@ -247,18 +247,6 @@ class StartAttempt:
         self.tools.tell(
             ExperimentProgress(start=self.tally.name, answers=self.tally.count, requests=total)
         )
-
-
-async def _reset(sender: Sender, path: str) -> tuple[str, ...]:
-    """Let the server forget, between two passes. Returns a sentence if that is not certain."""
-    try:
-        async with asyncio.timeout(sender.timeout_s), sender.client() as client:
-            response = await client.post(path)
-    except (TimeoutError, httpx.HTTPError) as error:
-        return (f"the reset request {path} was not answered: {type(error).__name__}",)
-    if response.is_success:
-        return ()
-    return (f"the reset request {path} was answered with HTTP {response.status_code}",)
 
 
 def _no_longer_ready(group: RunningGroup, service: RunningService, reason: str) -> ServiceFailure:

@@ -6,6 +6,7 @@ import functools
 from ci_doctor.errors import UsageError
 from ci_doctor.model.suggestion import did_you_mean
 from ci_doctor.restart.settings import Condition, RecoveredSpec, RestartPlan
+from ci_doctor.services.port_names import port_names
 from ci_doctor.services.probes.ready import ReadySpec, Scheme, parse_ready
 from ci_doctor.services.spec import LaunchContext, fill, placeholders_for
 
@@ -74,7 +75,7 @@ def _target(written: RecoveredSpec) -> str:
 
 def check_conditions(plan: RestartPlan, context: LaunchContext) -> None:
     """Raises UsageError if a probe of the plan's conditions cannot work."""
-    ports = dict.fromkeys(plan.order, _ANY_PORT)
+    ports = dict.fromkeys(port_names(plan.specs, plan.order), _ANY_PORT)
     for condition in plan.conditions:
         if condition.ready is None:
             continue

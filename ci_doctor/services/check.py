@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from ci_doctor.errors import UsageError
 from ci_doctor.model.parse_duration import parse_duration
 from ci_doctor.services.command_check import check_command
+from ci_doctor.services.port_names import port_names
 from ci_doctor.services.spec import FilledSpec, LaunchContext, ServiceSpec, fill_spec
 from ci_doctor.services.start_order import start_order
 from ci_doctor.system.gpu_memory import check_gpu_library
@@ -26,9 +27,10 @@ def check_services(
     or not executable, missing cwd, a probe that cannot work, a bad duration.
     """
     order = start_order(specs, names)
+    reserved = port_names(specs, order)
     owners: dict[int, str] = {}
     for name in order:
-        filled = _check_service(name, specs[name], context, order)
+        filled = _check_service(name, specs[name], context, reserved)
         if specs[name].has_fixed_port():
             _check_fixed_port(name, filled.probe.port, owners)
         if "gpu-memory" in specs[name].released:
@@ -37,7 +39,7 @@ def check_services(
 
 
 def _check_service(
-    name: str, spec: ServiceSpec, context: LaunchContext, order: Iterable[str]
+    name: str, spec: ServiceSpec, context: LaunchContext, reserved: Iterable[str]
 ) -> FilledSpec:
     if not _NAME.fullmatch(name):
         raise UsageError(
@@ -46,7 +48,7 @@ def _check_service(
         )
     _check_values(name, spec)
     try:
-        filled = fill_spec(spec, context, dict.fromkeys(order, _ANY_PORT), name)
+        filled = fill_spec(spec, context, dict.fromkeys(reserved, _ANY_PORT), name)
     except ValueError as error:
         hint = (
             'use for example "/health", "http://127.0.0.1:{port}/health" or '
@@ -99,13 +101,17 @@ def _check_fixed_port(name: str, port: int, owners: dict[int, str]) -> None:
 
 
 def _check_port(name: str, spec: ServiceSpec) -> None:
-    if spec.probe_address() is None or spec.has_fixed_port() or spec.takes_port():
+    placeholder = spec.probed_port()
+    if placeholder is None or spec.takes(placeholder):
         return
+    # `.http.port}` is the end of `{kv.http.port}`.
+    if placeholder.startswith("."):
+        placeholder = f"{{{name}{placeholder}"
     raise UsageError(
-        f'service "{name}": its probe uses {{port}}, but neither its command nor its env holds '
-        "{port}",
-        hint='pass it on, as in command = "... --port {port}", or give ready a whole URL with a '
-        "fixed port",
+        f'service "{name}": its probe uses {placeholder}, but neither its command nor its env '
+        "holds it",
+        hint=f'pass it on, as in command = "... --port {placeholder}", or give ready a whole URL '
+        "with a fixed port",
     )
 
 

@@ -11,6 +11,7 @@ from ci_doctor.services.cause_elsewhere import with_cause_elsewhere
 from ci_doctor.services.check import check_services
 from ci_doctor.services.leaks.ledger import TEMPORARY, LeakLedger, LeakPolicy
 from ci_doctor.services.outcome import ServiceEvent, ServiceFailure, StopResult
+from ci_doctor.services.port_names import port_names
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import LaunchContext, ServiceSpec, fill_spec
 from ci_doctor.services.starting import StartLimit, cannot_start, start_service
@@ -30,7 +31,8 @@ async def start_group(
     `check_services` does and if a command cannot be run at all, and either error as `open_log`.
     """
     order = check_services(specs, names, context)
-    group = RunningGroup(order, on_event)
+    further = port_names(specs, order)[len(order) :]
+    group = RunningGroup(order, on_event, further)
     try:
         await _GroupStart(group, specs, order, context).run()
         if not group.death.done():

@@ -37,7 +37,12 @@ class RunningGroup:
     event loop, and always `stop` it.
     """
 
-    def __init__(self, names: Sequence[str], on_event: Callable[[ServiceEvent], None]) -> None:
+    def __init__(
+        self,
+        names: Sequence[str],
+        on_event: Callable[[ServiceEvent], None],
+        further_ports: Sequence[str] = (),
+    ) -> None:
         # If the guardian is killed, what it has started becomes our children.
         become_subreaper()
         self.services: dict[str, RunningService] = {}
@@ -57,7 +62,7 @@ class RunningGroup:
         try:
             self.tree = OwnTree(self._guardian)
             # All before the first start: a command may hold the port of any other service.
-            for name in names:
+            for name in (*names, *further_ports):
                 self._ports[name] = reserve_port()
             guardian = self._guardian
             self._watch = DeathWatch(self.tree, lambda: guardian.adopters, self.report, self.fail)
@@ -73,7 +78,7 @@ class RunningGroup:
 
     @property
     def ports(self) -> dict[str, int]:
-        """The port reserved for each service."""
+        """The reserved ports: of each service by its name, further ones as `port_names` has them."""
         return {name: port.number for name, port in self._ports.items()}
 
     def note_gpu_memory(self) -> None:

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from ci_doctor.errors import UsageError
 from ci_doctor.services.misuse import file_name
+from ci_doctor.services.port_names import port_names
 from ci_doctor.services.spec import FilledSpec, LaunchContext, ServiceSpec, fill_spec
 
 _ANY_PORT = 1
@@ -96,9 +97,10 @@ def check_scripts(
     typing error, if there is a directory that it could be in.
     """
     names = {file_name(word) for word in elsewhere}
+    ports = dict.fromkeys(port_names(specs, order), _ANY_PORT)
     for name in order:
         spec = specs[name]
-        filled = fill_spec(spec, context, dict.fromkeys(order, _ANY_PORT), name)
+        filled = fill_spec(spec, context, ports, name)
         script = script_of(filled.words)
         if script is None or spec.needs or _is_there(filled, script):
             continue

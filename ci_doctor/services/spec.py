@@ -21,7 +21,7 @@ class ServiceSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     Durations are seconds or text for parse_duration, sizes bytes or text for parse_size. `command`
     and `stop_command` are split as a shell would split words, and no shell runs them. `cwd` is
     relative to LaunchContext.directory. `ready` is a probe (docs/probes.md). `needs` names services
-    that must be ready before.
+    that must be ready before. `ports` are names of further ports that it listens on.
 
     `descendants` tells which end of a process below the service is a death of the service: one by a
     `signal`, any `exit`, or none (`ignore`). A log line that matches `fatal` is one too, unless the
@@ -32,9 +32,9 @@ class ServiceSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     names (fnmatch) that it may leave.
 
     In `command`, `stop_command`, `pidfile`, `env` values and `ready`, `{port}` becomes a port
-    reserved for this service, `{NAME.port}` that of another service of the group, and each further
-    placeholder of the launch (`{arm}`, `{start}`) its value. Only these exact words are replaced,
-    so JSON in an argument stays as it is.
+    reserved for this service, `{NAME.port}` that of another service of the group, `{NAME.MORE.port}`
+    the further port MORE of service NAME, and each further placeholder of the launch (`{arm}`,
+    `{start}`) its value. Only these exact words are replaced, so JSON in an argument stays as it is.
     """
 
     command: str | list[str]
@@ -43,6 +43,7 @@ class ServiceSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     ready: str | ReadySpec = "/health"
     start_timeout: Duration = "600s"
     needs: list[str] = []
+    ports: list[str] = []
     descendants: Literal["signal", "exit", "ignore"] = "signal"
     fatal: str | None = None
     fatal_grace: Duration = "500ms"
@@ -78,14 +79,14 @@ class ServiceSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         """Bytes that its log may hold. Raises ValueError."""
         return parse_size(self.log_limit)
 
-    def takes_port(self) -> bool:
-        """Whether the service gets its port by its command or environment."""
+    def takes(self, placeholder: str) -> bool:
+        """Whether the service gets what ends with `placeholder` by its command or environment."""
         texts = list(self.env.values())
         if isinstance(self.command, str):
             texts.append(self.command)
         else:
             texts.extend(self.command)
-        return any("{port}" in text for text in texts)
+        return any(placeholder in text for text in texts)
 
     def probe_address(self) -> str | None:
         """The address in `ready`, placeholders still in it; None for a probe without a network.
@@ -97,12 +98,24 @@ class ServiceSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
             return spec.http
         return spec.tcp
 
-    def has_fixed_port(self) -> bool:
-        """Whether `ready` names another port than the one reserved for this service."""
+    def probed_port(self) -> str | None:
+        """The end of the placeholder by which `ready` names a port reserved for this service.
+
+        None for a fixed port, and for a probe without a network.
+        """
         address = self.probe_address()
-        if address is None or address.startswith("/"):
-            return False
-        return "{port}" not in address
+        if address is None:
+            return None
+        for further in self.ports:
+            if f".{further}.port}}" in address:
+                return f".{further}.port}}"
+        if address.startswith("/") or "{port}" in address:
+            return "{port}"
+        return None
+
+    def has_fixed_port(self) -> bool:
+        """Whether `ready` names another port than those reserved for this service."""
+        return self.probe_address() is not None and self.probed_port() is None
 
 
 def _split(command: str | list[str]) -> list[str]:

@@ -52,19 +52,21 @@ class Sequence:
 class PrefixCache:
     """Keys and values of earlier prompts, found by their block-aligned prefixes."""
 
-    def __init__(self, stale: bool) -> None:
+    def __init__(self, stale: bool, block: int = BLOCK) -> None:
         self._stale = stale
+        self._block = block
         self._entries: dict[bytes, tuple[F32, F32]] = {}
 
     def load(self, prompt: bytes, model: Model, slot: int) -> tuple[int, int]:
         """Fill the slot from the longest known prefix; return (hit, filled)."""
         # The last token is always computed: its logits choose the first new one.
-        for hit in range((len(prompt) - 1) // BLOCK * BLOCK, 0, -BLOCK):
+        block = self._block
+        for hit in range((len(prompt) - 1) // block * block, 0, -block):
             if entry := self._entries.get(prompt[:hit]):
                 keys, values = entry
                 # The bug of `stale`: it also takes the first block that did NOT match,
                 # so up to 16 positions hold another prompt's keys and values.
-                end = hit + BLOCK if self._stale else hit
+                end = hit + block if self._stale else hit
                 end = min(end, values.shape[1], len(prompt) - 1)
                 model.keys[:, slot, :, :, :end] = keys[..., :end]
                 model.values[:, slot, :end] = values[:, :end]
@@ -76,7 +78,7 @@ class PrefixCache:
         length = len(prompt)
         keys = model.keys[:, slot, :, :, :length].copy()
         values = model.values[:, slot, :length].copy()
-        for end in range(BLOCK, length + 1, BLOCK):
+        for end in range(self._block, length + 1, self._block):
             self._entries.setdefault(prompt[:end], (keys, values))
         while len(self._entries) > MAX_PREFIXES:
             del self._entries[next(iter(self._entries))]
@@ -85,12 +87,16 @@ class PrefixCache:
 class Engine:
     """The scheduler: a waiting queue, the running batch, and counters."""
 
-    def __init__(self, model: Model, kv_reuse: str = "off") -> None:
+    def __init__(
+        self, model: Model, kv_reuse: str = "off", cache: PrefixCache | None = None
+    ) -> None:
         self.model = model
         self.kv_reuse = kv_reuse
         self.counters: Counter[str] = Counter()
         self.running: list[Sequence] = []
-        self._cache = None if kv_reuse == "off" else PrefixCache(kv_reuse == "stale")
+        self._cache = cache
+        if cache is None and kv_reuse != "off":
+            self._cache = PrefixCache(kv_reuse == "stale")
         self._waiting: queue.SimpleQueue[Sequence | None] = queue.SimpleQueue()
         self._free = list(range(MAX_NUM_SEQS))
         self._stopping = False

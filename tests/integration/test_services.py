@@ -105,6 +105,23 @@ def test_a_service_starts_after_what_it_needs_and_is_told_its_port(scene: Scene)
     assert told["argv"][1] == str(group.services["kv"].port)
 
 
+def test_a_service_is_probed_and_reached_on_a_further_port_of_its_own(scene: Scene) -> None:
+    async def run() -> RunningGroup:
+        ready = "http://127.0.0.1:{kv.http.port}/health"
+        kv = scene.service("answers", "{kv.http.port}", ports=["http"], ready=ready)
+        vllm = scene.service("tells", "{port}", "{kv.port}", "{kv.http.port}", ready=TCP)
+        group = await scene.started(kv=kv, vllm=vllm)
+        await group.stop()
+        return group
+
+    group = asyncio.run(run())
+    own, http = group.ports["kv"], group.ports["kv.http"]
+    assert own != http
+    assert group.services["kv"].base_url == f"http://127.0.0.1:{http}"
+    told = json.loads(scene.log("vllm").read_text().splitlines()[0])
+    assert told["argv"][1:3] == [str(own), str(http)]
+
+
 def test_a_service_gets_exactly_its_words_environment_and_folder(scene: Scene) -> None:
     (scene.directory / "inner").mkdir()
     config = '{"kv_connector": "LMCache", "nested": {"port": {port}}}'

@@ -144,6 +144,20 @@ def test_a_server_that_cannot_forget_makes_all_void(bench: Bench) -> None:
     assert "/reset was answered with HTTP 404" in bench.report["summary"]
 
 
+def test_a_server_that_forgets_at_the_second_request_is_compared(bench: Bench) -> None:
+    arms(bench, "remembers", "remembers holds-blocks-once", 'reset = "/reset"')
+    check(bench, run(bench), "pass", 0)
+    assert bench.report["facts"]["within"] == {"A1": 0, "B1": 0}
+
+
+def test_a_server_that_says_it_has_not_forgotten_makes_all_void(bench: Bench) -> None:
+    arms(bench, "", "holds-blocks", 'reset = "/reset"\nrequest_timeout = "500ms"')
+    check(bench, run(bench), "void", 86)
+    assert (
+        "`success` is false in every answer to the reset request /reset" in bench.report["summary"]
+    )
+
+
 @pytest.mark.parametrize(
     ("setting", "compiling"),
     [("fresh", ["A1", "B1"]), ("warm-up", ["A0"])],

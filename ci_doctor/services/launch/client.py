@@ -18,18 +18,21 @@ _PORT = re.compile(r"(?<!\{)\{([A-Za-z0-9][A-Za-z0-9_.-]*)\.port\}(?!\})", re.AS
 _NO_NAME = re.compile(r"[^A-Z0-9]", re.ASCII)
 
 
-def check_words(words: Sequence[str], names: Collection[str]) -> None:
-    """Check the client's words against the `names` of the services.
+def check_words(
+    words: Sequence[str], names: Collection[str], further_ports: Collection[str] = ()
+) -> None:
+    """Check the client's words against the `names` of the services and their further ports.
 
     Raises UsageError if a word holds the port of an unknown service, or two services would share a
     variable.
     """
+    known = (*names, *further_ports)
     for word in words:
         for match in _PORT.finditer(word):
-            if match[1] not in names:
+            if match[1] not in known:
                 raise UsageError(
                     f"{match[0]} in the command: no service is named `{match[1]}`",
-                    hint=did_you_mean(match[1], names),
+                    hint=did_you_mean(match[1], known),
                 )
     prefixes: dict[str, str] = {}
     for name in names:
@@ -42,11 +45,20 @@ def check_words(words: Sequence[str], names: Collection[str]) -> None:
         prefixes[prefix] = name
 
 
-def filled_words(words: Sequence[str], services: Iterable[RunningService]) -> tuple[str, ...]:
-    """`words` with `{NAME.port}` replaced for each service."""
+def filled_words(
+    words: Sequence[str], services: Iterable[RunningService], reserved: Mapping[str, int]
+) -> tuple[str, ...]:
+    """`words` with `{NAME.port}` replaced for each service, and for each further port.
+
+    `reserved` are the group's ports by what stands before `.port`.
+    """
     ports = {}
+    for name, port in reserved.items():
+        ports[f"{name}.port"] = str(port)
     for service in services:
-        ports[f"{service.name}.port"] = str(service.port)
+        # It listens on a fixed port, so nobody is on the reserved one.
+        if service.port not in reserved.values():
+            ports[f"{service.name}.port"] = str(service.port)
     return tuple(fill(word, ports) for word in words)
 
 

@@ -13,6 +13,7 @@ from ci_doctor.services.launch.launch import launch
 from ci_doctor.services.launch.plan import LaunchPlan, LaunchRequest
 from ci_doctor.services.launch.report import outcome_of, refused
 from ci_doctor.services.outcome import ServiceEvent
+from ci_doctor.services.port_names import port_names
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.script_check import check_scripts
 from ci_doctor.services.spec import LaunchContext
@@ -31,7 +32,8 @@ def make_plan(request: LaunchRequest) -> LaunchPlan:
     )
     order = check_services(request.specs, request.names, context)
     check_scripts(request.specs, order, context)
-    check_words(request.client, order)
+    further = port_names(request.specs, order)[len(order) :]
+    check_words(request.client, order, further)
     return LaunchPlan(request=request, order=order, context=context)
 
 

@@ -42,7 +42,7 @@ class RunningClient:
         They run in the group's tree and in our process group.
         """
         services = group.services.values()
-        self.words = filled_words(words, services)
+        self.words = filled_words(words, services, group.ports)
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.unable: int | None = None
         self._began = clock.now()

@@ -33,6 +33,7 @@ TRAITS = {
 }
 answered = itertools.count(1)
 cached = itertools.count(1)
+refused = itertools.count()
 answered_so_far: list[int] = []
 asked_so_far: list[dict[str, Any]] = []
 remembered: set[str] = set()
@@ -185,8 +186,7 @@ class Handler(small_http.Handler):
     def post(self) -> None:
         content = self.body()
         if self.path == "/reset":
-            remembered.clear()
-            self.reply(404 if "no-reset" in TRAITS else 200, b"")
+            self.forget()
             return
         body = json.loads(content)
         if "throttles" in TRAITS and body["prompt"] not in turned_away:
@@ -208,6 +208,16 @@ class Handler(small_http.Handler):
         self.reply(500 if "fails" in TRAITS else 200, self.content(body))
         remembered.add(body["prompt"])
         self.after_an_answer()
+
+    def forget(self) -> None:
+        if "no-reset" in TRAITS:
+            self.reply(404)
+        # As vLLM does while blocks are held: HTTP 200, and nothing is forgotten.
+        elif "holds-blocks" in TRAITS or ("holds-blocks-once" in TRAITS and next(refused) == 0):
+            self.reply(200, b'{"success": false}')
+        else:
+            remembered.clear()
+            self.reply(200, b'{"success": true}')
 
     def content(self, body: dict[str, Any]) -> bytes:
         if "html" in TRAITS:

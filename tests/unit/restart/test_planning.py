@@ -23,9 +23,10 @@ def plan(directory: Path, line: str) -> RestartPlan:
         load_config(None, directory), "restart-check", RestartSettings, environ={}, flags={}
     )
     service = ServiceSpec(command=["true", "{port}"])
+    router = ServiceSpec(command=["true", "{port}", "{router.admin.port}"], ports=["admin"])
     request = RestartRequest(
         settings=settings,
-        specs={"worker": service, "router": service},
+        specs={"worker": service, "router": router},
         requests=directory / (settings.requests or "requests.jsonl"),
         environment=dict(os.environ),
         directory=directory,
@@ -61,3 +62,11 @@ def test_a_wrong_setting_gives_no_plan(tmp_path: Path, line: str, said: str) -> 
 
 def test_the_settings_around_it_are_right(tmp_path: Path) -> None:
     assert plan(tmp_path, 'kill = "worker"').kill == "worker"
+
+
+def test_a_condition_may_be_a_probe_of_a_further_port(tmp_path: Path) -> None:
+    made = plan(tmp_path, 'recovered = ["http://127.0.0.1:{router.admin.port}/ready"]')
+
+    assert [each.ready for each in made.conditions] == [
+        "http://127.0.0.1:{router.admin.port}/ready"
+    ]

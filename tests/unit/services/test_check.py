@@ -85,6 +85,16 @@ def test_a_service_without_a_fault_passes(tmp_path: Path) -> None:
             id="authorization",
         ),
         pytest.param(
+            ServiceSpec(
+                command="sh {port}", ports=["http"], ready="http://127.0.0.1:{vllm.http.port}/"
+            ),
+            "its probe uses {vllm.http.port}, but neither its command nor its env holds it",
+            id="further-port",
+        ),
+        pytest.param(
+            ServiceSpec(command="sh {port}", ports=["a.b"]), "cannot name a port", id="port-name"
+        ),
+        pytest.param(
             ServiceSpec(command="sh {port}", start_timeout="soon"), "not a duration", id="duration"
         ),
         pytest.param(
@@ -98,6 +108,15 @@ def test_what_cannot_work_is_told_before_anything_starts(
     answer = refusal(tmp_path, service)
     assert 'service "vllm"' in answer
     assert told in answer
+
+
+def test_two_ports_of_one_name_are_refused(tmp_path: Path) -> None:
+    specs = {
+        "kv": ServiceSpec(command="sh {port}", ports=["http"]),
+        "kv.http": ServiceSpec(command="sh {port}"),
+    }
+    with pytest.raises(UsageError, match=r"\{kv.http.port\} stands for 2 ports"):
+        check_services(specs, list(specs), context(tmp_path))
 
 
 def test_a_mistyped_command_is_answered_with_the_nearest_one(tmp_path: Path) -> None:

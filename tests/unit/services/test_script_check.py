@@ -102,3 +102,15 @@ def test_a_shell_does_not_look_for_a_path_on_path(tmp_path: Path) -> None:
     (tmp_path / "tools" / "serve.sh").touch()
     with pytest.raises(UsageError, match="is to run"):
         check(tmp_path, command="bash ./serve.sh")
+
+
+def test_the_script_of_a_service_with_a_further_port_is_checked_too(tmp_path: Path) -> None:
+    spec = ServiceSpec(
+        command="python serve.py {kv.http.port}",
+        ports=["http"],
+        ready="http://127.0.0.1:{kv.http.port}/",
+    )
+    context = LaunchContext(environment={}, directory=tmp_path, log_directory=tmp_path)
+
+    with pytest.raises(UsageError, match=r"is to run serve\.py"):
+        check_scripts({"kv": spec}, ("kv",), context)

@@ -20,8 +20,18 @@ def test_ports_are_filled_into_the_clients_words() -> None:
     words = filled_words(
         ("http://127.0.0.1:{kv.port}/", '{"a": {}}', "{{server.port}}"),
         [running("kv", 81), running("b", 82)],
+        {"kv": 81, "b": 82},
     )
     assert words == ("http://127.0.0.1:81/", '{"a": {}}', "{{server.port}}")
+
+
+def test_a_further_port_is_filled_in_too_and_a_fixed_one_instead_of_the_reserved() -> None:
+    reserved = {"kv": 81, "kv.http": 82, "fixed": 83}
+    services = [running("kv", 82), running("fixed", 9000)]
+
+    words = filled_words(("{kv.port} {kv.http.port} {fixed.port}",), services, reserved)
+
+    assert words == ("81 82 9000",)
 
 
 def test_the_client_is_told_where_everything_is() -> None:
@@ -36,6 +46,7 @@ def test_the_client_is_told_where_everything_is() -> None:
 
 def test_an_unknown_port_and_a_shared_variable_are_refused() -> None:
     check_words(("{kv.port}", "{{x.port}}", "{port}"), ("kv",))
+    check_words(("{kv.http.port}",), ("kv",), ("kv.http",))
     with pytest.raises(UsageError, match="no service is named `kw`"):
         check_words(("--at={kw.port}",), ("kv",))
     with pytest.raises(UsageError, match="CI_DOCTOR_SERVICES_A_B_"):
