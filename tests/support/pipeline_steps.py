@@ -13,6 +13,15 @@ def step_of(pipeline: Path, key: str) -> dict[str, Any]:
     return next(dict(step) for step in steps if step.get("key") == key)
 
 
+def plugin_of(step: dict[str, Any], name: str) -> Any:
+    """The configuration that the step gives the plugin whose source holds `name`."""
+    for plugin in step["plugins"]:
+        for source, configuration in plugin.items():
+            if name in source:
+                return configuration
+    raise KeyError(name)
+
+
 def command_of(step: dict[str, Any]) -> str:
     """Its command as the agent gets it: several are lines of one script.
 
