@@ -43,7 +43,7 @@ def install(folder: Path, wheels: Path, **environment: str) -> subprocess.Comple
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
     return subprocess.run(
         [*NO_NETWORK, "sh", str(RECIPE / "install.sh"), str(wheels), str(folder / "venv")],
-        env={**kept, "PYTHON": str(python), "PIP_NO_COMPILE": "1", **environment},
+        env={**kept, "PYTHON": str(python), "PIP_NO_COMPILE": "0", **environment},
         capture_output=True,
         text=True,
         check=False,
