@@ -178,12 +178,14 @@ def test_the_actions_own_files_are_installed_with_the_version_of_their_tag(
     )
 
     ran = runner.run_action(action, {"setup-env": "false", "command": "ci-doctor --version"})
+    (runner.temporary / "ci-doctor/venv/of-the-first").touch()
     again = runner.run_action(action, {"setup-env": "false", "command": "ci-doctor --version"})
 
     assert ran.result == "success", ran.log
     program = runner.temporary / "ci-doctor/venv/bin/ci-doctor"
     assert f"ci-doctor 1.2.3 ({program})" in ran.log
     assert again.result == "success", again.log
+    assert (runner.temporary / "ci-doctor/venv/of-the-first").exists(), "it was not made anew"
 
 
 def test_what_cannot_be_installed_is_75_and_nothing_runs(tmp_path: Path, workspace: Path) -> None:
