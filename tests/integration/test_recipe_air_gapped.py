@@ -42,7 +42,8 @@ def install(folder: Path, wheels: Path, **environment: str) -> subprocess.Comple
     python.chmod(0o755)
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
     return subprocess.run(
-        [*NO_NETWORK, "sh", str(RECIPE / "install.sh"), str(wheels), str(folder / "venv")],
+        [*NO_NETWORK, "sh", str(RECIPE / "install.sh"), str(wheels), "venv"],
+        cwd=folder,
         env={**kept, "PYTHON": str(python), "PIP_NO_COMPILE": "0", **environment},
         capture_output=True,
         text=True,
@@ -54,8 +55,8 @@ def test_a_job_runs_with_what_was_installed_without_a_network(
     machine: Path, tmp_path: Path
 ) -> None:
     workplace = Workplace(tmp_path)
-    for program in ("sh", "unshare", "git"):
-        workplace.link(program)
+    for name in ("sh", "unshare", "git"):
+        workplace.link(name)
     for file in RECIPE.iterdir():
         shutil.copy(file, workplace.checkout)
     program = workplace.bin / "ci-doctor"

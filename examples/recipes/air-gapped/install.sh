@@ -12,13 +12,12 @@ fail() {
   exit "$3"
 }
 
-cd "$wheelhouse"
-sha256sum --check --quiet SHA256SUMS >&2 ||
+(cd "$wheelhouse" && sha256sum --check --quiet SHA256SUMS) >&2 ||
   fail "$wheelhouse is not what was made: a file is missing or has other bytes" "carry the whole folder here again" 2
 [ -x "$venv/bin/python" ] || "${PYTHON:-python3}" -m venv "$venv"
 # --no-index: pip asks nobody. --only-binary: a source distribution would need a compiler, and an index for its tools.
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-index --only-binary :all: \
-  --find-links . -r requirements.txt ||
-  fail "$wheelhouse does not hold all that $(cat requirements.txt) needs here: see above" \
+  --find-links "$wheelhouse" -r "$wheelhouse/requirements.txt" ||
+  fail "$wheelhouse does not hold all that $(cat "$wheelhouse/requirements.txt") needs here: see above" \
     "$("$venv/bin/python" --version) on $(uname -m): make the folder with these --python and --machine, and each --extra" 1
 "$venv/bin/ci-doctor" --version
