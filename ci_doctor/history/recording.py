@@ -9,7 +9,7 @@ import os
 from typing import Final
 
 from ci_doctor.buildkite.job import step_label
-from ci_doctor.errors import CiDoctorError
+from ci_doctor.errors import CiDoctorError, UsageError
 from ci_doctor.history.address import DatabaseAddress
 from ci_doctor.history.extra import require_extra
 from ci_doctor.history.reading.hidden_secrets import Hide, job_without_secrets
@@ -69,7 +69,13 @@ def _record(address: DatabaseAddress, report: Report, hide: Hide) -> str:
         if cause is not None:
             with reading(engine) as connection:
                 line = f"cause {cause.fingerprint}: {seen_phrase(seen_before(connection, cause.fingerprint))}"
-        EvidenceWriter(engine).write([evidence], now_ms)
+        try:
+            EvidenceWriter(engine).write([evidence], now_ms)
+        except UsageError as error:
+            # A job that may only read, as one of a pull request.
+            if cause is None:
+                raise
+            line = f"{line}; this run is not written: {error.message}"
     finally:
         engine.dispose()
     return line

@@ -5,9 +5,11 @@ Copied from its README (github.com/buildkite-plugins/docker-buildkite-plugin, v5
 `command` runs the step's command in place of the agent; the container gets the variables that `environment` names or
 sets, those whose names stand in the variable that `env-propagation-list` names (the job fails if that is empty), and of
 the hooks' variables no others; the command runs in `workdir`, where the checkout is mounted. A mount is a symbolic link
-to the checkout here, so `workdir` must not exist before.
+to the checkout here, so `workdir` must not exist before. With `hides` it is a real mount, in a namespace of its own: of
+that folder of the host the container sees its `bin`, which stands for what is in the image, and nothing else.
 """
 
+import shlex
 from pathlib import Path
 
 _HOOK = r"""#!/bin/bash
@@ -29,17 +31,38 @@ if [[ -n "$list" ]]; then
     if [[ -n "${!name+set}" ]]; then arguments+=("$name=${!name}"); fi
   done
 fi
+hides='@HIDES@'
+if [[ -n "$hides" ]]; then
+  exec unshare -rm sh -ec "$hides" sh "$PWD" "$BUILDKITE_PLUGIN_DOCKER_WORKDIR" \
+    env -i "${arguments[@]}" /bin/sh -e -c "$BUILDKITE_COMMAND"
+fi
 ln -s "$PWD" "$BUILDKITE_PLUGIN_DOCKER_WORKDIR"
 cd "$BUILDKITE_PLUGIN_DOCKER_WORKDIR"
 env -i "${arguments[@]}" /bin/sh -e -c "$BUILDKITE_COMMAND"
 """
+_HIDES = """
+checkout=$1 workdir=$2 hidden=@HIDDEN@
+shift 2
+mount -t tmpfs tmpfs /mnt
+mkdir /mnt/image "$workdir"
+mount --bind "$checkout" "$workdir"
+mount --bind "$hidden/bin" /mnt/image
+PATH=/mnt/image
+mount -t tmpfs tmpfs "$hidden"
+mkdir "$hidden/bin"
+mount --bind /mnt/image "$hidden/bin"
+cd "$workdir"
+exec "$@"
+"""
 
 
-def make(directory: Path) -> Path:
-    """The plugin's directory, below `directory`."""
+def make(directory: Path, *, hides: Path | None = None) -> Path:
+    """The plugin's directory, below `directory`; with `hides`, a `workdir` lies in /mnt."""
     plugin = directory / "docker"
     hook = plugin / "hooks" / "command"
     hook.parent.mkdir(parents=True)
-    hook.write_text(_HOOK)
+    script = "" if hides is None else _HIDES.replace("@HIDDEN@", shlex.quote(str(hides)))
+    assert "'" not in script, "the hook quotes it"
+    hook.write_text(_HOOK.replace("@HIDES@", script))
     hook.chmod(0o755)
     return plugin

@@ -120,9 +120,11 @@ class Archive:
                 raise ValueError(f"{result.start.name} has {len(content)} bytes, too many to keep")
             store.create(name, content)
         except (StoreError, OSError) as error:
+            what = f"cannot write {self.place}/{name}: "
             why = error.message if isinstance(error, StoreError) else error.strerror or error
+            # A store in a directory names the same file itself.
             raise UsageError(
-                f"cannot write {self.place}/{name}: {why}",
+                what + str(why).removeprefix(what),
                 hint="name a place that this user can write",
             ) from error
         # After the start, because a description alone would look like an identity without starts.

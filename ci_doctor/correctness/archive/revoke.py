@@ -50,5 +50,6 @@ def revoke(
         created = archive_store(place).create(name, content)
         stands = made if created else read_revocations(place).by_key.get(target.key, made)
     except StoreError as error:
-        raise UsageError(f"cannot write {path}: {error.message}", hint=error.hint) from error
+        what = f"cannot write {path}: "
+        raise UsageError(what + error.message.removeprefix(what), hint=error.hint) from error
     return revoke_outcome(str(place), target, path, stands, was_revoked=not created)
