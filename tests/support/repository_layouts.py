@@ -69,6 +69,25 @@ KV_CACHE = Layout(
     arms="two commands",
     model="acme/Tiny-0.5B-Instruct",
 )
+# The same in containers: each server is the image's, and a script of its own starts it.
+KV_CACHE_IMAGES = Layout(
+    files={
+        ".buildkite/plain.sh": (
+            'MODEL=${1:-"acme/Chat-2B"}\nID=$(sudo docker run -d --gpus all --env "HF_TOKEN=$HF_TOKEN" \\\n'
+            "  -p 8000:8000 acme/vllm-openai:latest $MODEL --port 8000)\nsleep 120\n"
+        ),
+        ".buildkite/cache.sh": (
+            'MODEL=${1:-"acme/Chat-2B"}\nID=$(sudo docker run -d --env "LMCACHE_CHUNK_SIZE=256" \\\n'
+            "  acme/vllm-openai:latest $MODEL --port 8000 \\\n"
+            """  --kv-transfer-config '{"kv_connector":"LMCacheConnectorV1","kv_role":"kv_both"}')\n"""
+        ),
+    },
+    baseline=".buildkite/plain.sh:2",
+    candidate=".buildkite/cache.sh:2",
+    command=("vllm", "serve", "acme/Chat-2B", "--port", "{port}"),
+    arms="two commands",
+    model="acme/Chat-2B",
+)
 # A connector of its own, and no plain server beside it.
 CONNECTOR_ALONE = Layout(
     files={
@@ -230,6 +249,7 @@ LIBRARY = Layout(
 LAYOUTS = {
     "engine": ENGINE,
     "kv-cache": KV_CACHE,
+    "kv-cache-images": KV_CACHE_IMAGES,
     "connector-alone": CONNECTOR_ALONE,
     "disaggregated": DISAGGREGATED,
     "launcher": LAUNCHER,

@@ -2,15 +2,24 @@
 """Pure. The commands in a text that start a server."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from msgspec import Struct
+
+from ci_doctor.scaffold.reading.images import server_in_image
 from ci_doctor.scaffold.reading.logical_lines import LogicalLine, logical_lines
 from ci_doctor.scaffold.reading.programs import ELSEWHERE, RUNNERS, SPEAKERS, VERBS, WRAPPERS
 from ci_doctor.scaffold.reading.server_command import ServerCommand
 from ci_doctor.scaffold.reading.shell_words import SimpleCommand, commands_in
 from ci_doctor.scaffold.reading.source_file import SourceFile, TextKind
-from ci_doctor.scaffold.reading.variables import assignments, make_variables, resolved
+from ci_doctor.scaffold.reading.variables import (
+    assignments,
+    make_variables,
+    resolved,
+    unknown_variables,
+    values_at,
+)
 from ci_doctor.scaffold.servers.table import KINDS, PYTHON_PROGRAM, kind_at
 
 _MOST_PER_FILE: Final = 200
@@ -24,7 +33,11 @@ _HELP: Final = frozenset({"--help", "-h", "--version"})
 _LITERALS: Final = tuple(
     sorted({start[0] if start[0] != "-m" else start[1] for kind in KINDS for start in kind.starts})
 )
-_ANY_SERVER: Final = re.compile("|".join(map(re.escape, _LITERALS)) + r"|python[\d.]*\s|python")
+_ANY_SERVER: Final = re.compile(
+    "|".join(map(re.escape, _LITERALS))
+    + "|python|text-(?:generation|embeddings)-inference|llama.cpp:",
+    re.IGNORECASE,
+)
 
 
 def server_commands(source: SourceFile) -> tuple[ServerCommand, ...]:
@@ -38,15 +51,12 @@ def server_commands(source: SourceFile) -> tuple[ServerCommand, ...]:
 def _limited(source: SourceFile) -> Iterator[ServerCommand]:
     count = 0
     set_in_text = list(assignments(source.text.split("\n"), source.kind))
-    values: dict[str, str] = {}
     directory = ""
     for line in logical_lines(source):
         directory = _directory(line.text, source.kind, directory)
         if _ANY_SERVER.search(line.text) is None or _is_shown(line.text, source.kind):
             continue
-        # Those set above it, and if there is no other, those below: a Makefile has no order.
-        values = {name: value for _, name, value in reversed(set_in_text)}
-        values |= {name: value for number, name, value in set_in_text if number <= line.number}
+        values = values_at(line.number, set_in_text)
         for found in _in_line(line, source, values, directory):
             yield found
             count += 1
@@ -67,29 +77,24 @@ def _in_line(
 ) -> Iterator[ServerCommand]:
     text = make_variables(line.text) if source.kind is TextKind.MAKEFILE else line.text
     for command in _commands(text, 0):
-        words = list(command.words)
-        if words[0] == "cd" and len(words) == 2:
+        words = list(resolved(command.words, values))
+        if words[:1] == ["cd"] and len(words) == 2:
             directory = words[1]
             continue
         found = _server_in(words, source)
-        if found is None:
-            continue
-        kind, first, behind = found
-        # The words that name the server have no variables, so its place stays.
-        filled = (*words[first:behind], *resolved(words[behind:], values))
-        if _is_template(filled):
+        if found is None or _is_template(found.words):
             continue
         yield ServerCommand(
-            kind=kind,
+            kind=found.kind,
             file=source.path,
             line=line.number,
             place=source.place,
             text_kind=source.kind,
-            words=filled,
-            arguments=behind - first,
-            env=_env(words[:first], values),
+            words=found.words,
+            arguments=found.arguments,
+            env=_env(found.before),
             directory=directory,
-            in_container=_is_elsewhere(words[:first]),
+            in_container=_is_elsewhere(found.before),
             in_background=command.in_background,
         )
 
@@ -114,21 +119,45 @@ def _commands(text: str, depth: int) -> Iterator[SimpleCommand]:
             before = word
 
 
-def _server_in(words: list[str], source: SourceFile) -> tuple[str, int, int] | None:
-    """The kind of server, the place of its first word, and that behind its name; None without one."""
+class _FoundServer(Struct, frozen=True, kw_only=True):
+    """The words before a server, its own words, and the place of its arguments among these."""
+
+    kind: str
+    before: tuple[str, ...]
+    words: tuple[str, ...]
+    arguments: int
+
+
+def _server_in(words: list[str], source: SourceFile) -> _FoundServer | None:
     for at, word in enumerate(words):
         if word.rpartition("/")[2] in SPEAKERS or word in VERBS:
             return None
-        found = _named_at(words, at)
-        if found is None:
+        named = _named_at(words, at)
+        if named is None:
             continue
-        kind, end = found
+        kind, end = named
         first = _with_runner(words, at)
         is_asked = bool(_HELP.intersection(words[end:]))
         if is_asked or not _may_start(words[:first], source.kind):
             return None
-        return kind, first, end
-    return None
+        before = tuple(words[:first])
+        return _FoundServer(
+            kind=kind, before=before, words=tuple(words[first:]), arguments=end - first
+        )
+    return _in_image(words)
+
+
+def _in_image(words: list[str]) -> _FoundServer | None:
+    image = server_in_image(words)
+    named = kind_at(list(image.program), 0) if image is not None else None
+    if image is None or named is None:
+        return None
+    kind, end = named
+    # The program first, so that it is known to run elsewhere.
+    before = (words[0], "docker", *image.variables)
+    return _FoundServer(
+        kind=kind.name, before=before, words=(*image.program, *image.arguments), arguments=end
+    )
 
 
 def _named_at(words: list[str], at: int) -> tuple[str, int] | None:
@@ -173,16 +202,17 @@ def _with_runner(words: list[str], at: int) -> int:
     return at
 
 
-def _env(before: list[str], values: Mapping[str, str]) -> dict[str, str]:
+def _env(before: Sequence[str]) -> dict[str, str]:
+    """The assignments before a command; one that hands on a variable of the job sets nothing."""
     made = {}
     for word in before:
-        if _ASSIGNMENT.match(word):
-            name, _, value = word.partition("=")
-            made[name] = "".join(resolved([value], values))
+        name, _, value = word.partition("=")
+        if _ASSIGNMENT.match(word) and unknown_variables([value]) != (name,):
+            made[name] = value
     return made
 
 
-def _is_elsewhere(before: list[str]) -> bool:
+def _is_elsewhere(before: Sequence[str]) -> bool:
     return any(word.rpartition("/")[2] in ELSEWHERE for word in before)
 
 

@@ -16,6 +16,7 @@ QUOTED: Final = "\ue000"
 BARE: Final = "\ue001"
 # Expansions whose values nobody knows before the script runs.
 OPAQUE: Final = "\ue002"
+_DEEPEST: Final = 5
 _SEPARATORS: Final = frozenset(";&|()\n")
 _REDIRECTION: Final = re.compile(r"(?:\d*|&)(?:>>?\|?|<<?<?)(?:&\s*(?:\d+|-))?")
 _NAME: Final = re.compile(r"[A-Za-z_]")
@@ -29,15 +30,20 @@ class SimpleCommand(Struct, frozen=True, kw_only=True):
 
 
 def commands_in(line: str) -> tuple[SimpleCommand, ...]:
-    """The commands of a line, in their order. A quotation that is not closed ends with the line."""
+    """The commands of a line, then those in its substitutions.
+
+    A quotation that is not closed ends with the line.
+    """
     return tuple(_LineReader(line).commands())
 
 
 class _LineReader:
     """One line, read from left to right."""
 
-    def __init__(self, line: str) -> None:
-        self._line = line
+    def __init__(self, line: str, depth: int = 0) -> None:
+        self._line = line if depth < _DEEPEST else ""
+        self._depth = depth
+        self._inner: list[str] = []
         self._at = 0
         self._words: list[str] = []
         self._word: list[str] | None = None
@@ -48,6 +54,8 @@ class _LineReader:
         while self._at < len(self._line):
             self._step()
         self._end_command(in_background=False)
+        for inner in self._inner:
+            self._commands += _LineReader(inner, self._depth + 1).commands()
         return self._commands
 
     def _step(self) -> None:
@@ -133,12 +141,13 @@ class _LineReader:
             return OPAQUE
         following = self._line[self._at : self._at + 1]
         if following == "(":
-            self._past_brackets()
+            inner = self._within("(", ")")
+            # What it runs is a command, too; `$((` is a sum.
+            if not inner.startswith("("):
+                self._inner.append(inner)
             return OPAQUE
         if following == "{":
-            self._at += 1
-            inner = self._until("}")
-            return f"{mark}{{{inner}}}"
+            return f"{mark}{{{self._within('{', '}')}}}"
         if _NAME.match(self._line, self._at) is not None:
             return mark
         # `$1`, `$@`, `$?`.
@@ -146,14 +155,17 @@ class _LineReader:
             return mark
         return "$"
 
-    def _past_brackets(self) -> None:
+    def _within(self, opening: str, closing: str) -> str:
+        """The text up to the bracket that closes the one at the present place."""
         depth = 0
+        first = self._at + 1
         while self._at < len(self._line):
             character = self._line[self._at]
             self._at += 1
-            depth += {"(": 1, ")": -1}.get(character, 0)
+            depth += {opening: 1, closing: -1}.get(character, 0)
             if depth == 0:
-                return
+                return self._line[first : self._at - 1]
+        return self._line[first:]
 
     def _until(self, end: str) -> str:
         place = self._line.find(end, self._at)

@@ -30,8 +30,9 @@ _PATTERNS: Final = {
 }
 _USE: Final = re.compile(
     rf"[{QUOTED}{BARE}](?:(?P<plain>[A-Za-z_]\w*|[0-9@*#?!])"
-    r"|\{(?P<name>[A-Za-z_]\w*|[0-9@*])(?:(?P<how>:?[-=])(?P<default>[^}]*)|(?P<other>[^}]*))\})"
+    r"|\{(?P<name>[A-Za-z_]\w*|[0-9@*])(?:(?P<how>:?[-=])(?P<default>(?:[^{}]|\{[^{}]*\})*)|(?P<other>[^}]*))\})"
 )
+_GLOB: Final = re.compile(r"[*?\[$\ue000\ue001]")
 _MAKE_USE: Final = re.compile(r"\$[({](?P<name>[A-Za-z_]\w*)[)}]")
 # What a script was called with; without a call there is nothing.
 _ALL_ARGUMENTS: Final = frozenset({"@", "*"})
@@ -50,6 +51,32 @@ def assignments(lines: Sequence[str], kind: TextKind) -> Iterator[tuple[int, str
             if match is not None:
                 yield number, match["name"], _value(match["value"].strip())
                 break
+
+
+def values_at(number: int, assigned: Sequence[tuple[int, str, str]]) -> dict[str, str]:
+    """The value of each variable for a command in the line `number`.
+
+    Those set above it count, and if there is no other, those below: a Makefile has no order.
+    """
+    values = {name: value for _, name, value in reversed(assigned)}
+    above: dict[str, str] = {}
+    for line, name, value in assigned:
+        if line <= number:
+            # `DIR=${DIR%/}` is about the value before.
+            previous = above.get(name)
+            if previous is not None:
+                previous = _filled(previous, above, frozenset({name}))
+                value = _with_previous(name, value, previous)  # noqa: PLW2901
+            above[name] = value
+    return values | above
+
+
+def _with_previous(name: str, value: str, previous: str) -> str:
+    def filled(match: re.Match[str]) -> str:
+        is_own = name == (match["plain"] or match["name"])
+        return _cut(previous, match["other"]) if is_own else match[0]
+
+    return _USE.sub(filled, value)
 
 
 def make_variables(text: str) -> str:
@@ -108,14 +135,22 @@ def _filled(word: str, values: Mapping[str, str], within: frozenset[str]) -> str
         # `PORT=${PORT:-8000}` is about the variable that the job sets.
         if value is None or name in within:
             value = _default(match)
-        if match["other"]:
-            return OPAQUE
         if value is None:
-            is_name = name[0].isalpha() or name[0] == "_"
-            return match[0] if is_name else OPAQUE
-        return _filled(value, values, within | {name})
+            is_known = (name[0].isalpha() or name[0] == "_") and not match["other"]
+            return match[0] if is_known else OPAQUE
+        return _cut(_filled(value, values, within | {name}), match["other"])
 
     return _USE.sub(value_of, word)
+
+
+def _cut(value: str, operator: str | None) -> str:
+    """`${NAME%/}`; any other operator of the shell is not worked out."""
+    if not operator:
+        return value
+    ending = operator.lstrip("%")
+    if not operator.startswith("%") or _GLOB.search(ending):
+        return OPAQUE
+    return value.removesuffix(ending)
 
 
 def _default(match: re.Match[str]) -> str | None:

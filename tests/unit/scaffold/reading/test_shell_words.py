@@ -46,7 +46,16 @@ def test_what_runs_in_the_background_is_known() -> None:
 
 def test_a_variable_keeps_whether_it_is_quoted_and_a_substitution_is_opaque() -> None:
     assert words('a "$B" $C ${D:-e f} $(date) `id` $ 5$') == [
-        ("a", f"{QUOTED}B", f"{BARE}C", f"{BARE}{{D:-e f}}", OPAQUE, OPAQUE, "$", "5$")
+        ("a", f"{QUOTED}B", f"{BARE}C", f"{BARE}{{D:-e f}}", OPAQUE, OPAQUE, "$", "5$"),
+        ("date",),
+    ]
+
+
+def test_what_a_substitution_runs_is_a_command_too() -> None:
+    assert words("A=$(b c | d) e $((1 + 2))") == [
+        (f"A={OPAQUE}", "e", OPAQUE),
+        ("b", "c"),
+        ("d",),
     ]
 
 

@@ -58,6 +58,11 @@ def test_a_variable_that_is_set_by_itself_does_not_go_round_in_a_circle() -> Non
     assert unknown_variables(filled("serve $A", "A=$B\nB=$A")) == ("A",)
 
 
+def test_a_suffix_is_cut_and_a_default_may_hold_another_one() -> None:
+    assert filled("serve ${A%/} ${B:-${C:-x}}", "A=/a/") == ("serve", "/a", "x")
+    assert is_opaque(filled("serve ${A%%*}", "A=/a/"))
+
+
 @pytest.mark.parametrize(
     ("kind", "text"),
     [
