@@ -79,19 +79,24 @@ def checked(tool: str, *arguments: str, cwd: Path) -> None:
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
-def test_a_server_of_the_repository_has_a_verdict_after_two_commands(tmp_path: Path) -> None:
+def test_the_page_shows_what_its_commands_print(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "init.md").read_text(encoding="utf-8")
+    shown = page.partition("```console\n$ ci-doctor init --yes\n")[2].partition("```")[0]
+    written, _, verdict = shown.partition("$ ci-doctor correctness\n")
     for source in (ROOT / "examples" / "tiny-llm").glob("*.py"):
         shutil.copy(source, tmp_path)
-    (tmp_path / "serve.sh").write_text(
-        "python server.py --plan split8 --port 8000 > log 2>&1 &\nsleep 9\n"
-    )
-    wrote = doctor("init", "--yes", cwd=tmp_path, env=TOOLS)
-    assert wrote.code == 0, wrote
-    ran = doctor("correctness", "--passes", "1", "--report-dir", "out", cwd=tmp_path, env=TOOLS)
-    report = json.loads((tmp_path / "out" / "report.json").read_text())
-    assert (ran.code, report["verdict"]) == (0, "pass"), ran
-    assert "all 20 answers are the same" in report["summary"]
-    assert {each["result"] for each in report["facts"]["control"]} == {"changed"}
+    for name, text in {
+        ".buildkite/pipeline.yml": "steps:\n  - command: bash ci/test.sh\n",
+        "ci/test.sh": "python server.py --plan split8 --port 8000 &\nsleep 10\npytest tests\n",
+    }.items():
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text(text)
+    ran = doctor("init", "--yes", cwd=tmp_path, env={**TOOLS, "COLUMNS": "80"})
+    assert ran.out.rstrip() == written.rstrip(), ran
+    judged = doctor("correctness", cwd=tmp_path, env={**TOOLS, "COLUMNS": "80"})
+    assert judged.code == 0, judged
+    # Without its duration.
+    assert judged.out.split("\n")[1:3] == verdict.split("\n")[1:3], judged
 
 
 def test_an_application_of_fastapi_has_one_too_and_its_routes_are_asked(tmp_path: Path) -> None:
