@@ -2,19 +2,19 @@
 """The name of the distribution: ours everywhere, and never that of another project."""
 
 import re
-import subprocess
 import tomllib
 from pathlib import Path
 
 import pytest
 
 from ci_doctor.model.distribution import DISTRIBUTION, install_extra
+from tests.support.tracked_files import tracked_files
 
 ROOT = Path(__file__).parents[3]
 # `pip install x ci-doctor`, `uvx ci-doctor`, `ci-doctor[gpu]`, `ci-doctor==1`, a project's page.
 NAME = r"[\"'`]?ci[-_.]doctor(?![-_.\w])"
 FOREIGN = re.compile(
-    rf"(?:pip3?|pipx|uv|conda|poetry|pdm)\s+(?:tool\s+|pip\s+)?(?:install|add|run|download)\s[^|&;#`\n]*?"
+    rf"(?:pip3?|pipx|uv|conda|poetry|pdm)\s+(?:tool\s+|pip\s+)?(?:install|add|run|download)\s(?!--spec ci-doctor-toolkit\s)[^|&;#`\n]*?"
     rf"(?<![-/_.\w]){NAME}(?!/|\S*\.git)"
     rf"|uvx\s+(?:--from\s+)?{NAME}"
     rf"|(?<![-/_.\w]){NAME}\[[a-z]"
@@ -25,10 +25,7 @@ FOREIGN = re.compile(
 
 
 def tracked() -> list[Path]:
-    listed = subprocess.run(
-        ["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True
-    )
-    return [ROOT / name for name in listed.stdout.split("\0") if name]
+    return [ROOT / name for name in tracked_files()]
 
 
 def leads_elsewhere(text: str) -> list[str]:
@@ -43,6 +40,7 @@ def leads_elsewhere(text: str) -> list[str]:
         "uv pip install foo ci-doctor",
         "uv tool install ci-doctor",
         "pipx run ci-doctor explain",
+        "pipx run --spec ci-doctor-toolkit2 ci-doctor explain",
         "uvx ci-doctor explain",
         "uvx --from ci_doctor ci-doctor",
         "ci-doctor[gpu] is needed",
@@ -62,6 +60,7 @@ def test_the_search_knows_the_ways_to_the_other_project(text: str) -> None:
         "pip install .; then ci-doctor explain",
         "pip install git+https://example.org/ci-doctor/ci-doctor.git",
         "pip uninstall ci-doctor",
+        "pipx run --spec ci-doctor-toolkit ci-doctor explain 75",
         "[tool.ci-doctor.setup-env]",
     ],
 )
