@@ -102,7 +102,7 @@ def _check_fixed_port(name: str, port: int, owners: dict[int, str]) -> None:
 
 def _check_port(name: str, spec: ServiceSpec) -> None:
     placeholder = spec.probed_port()
-    if placeholder is None or spec.takes(placeholder):
+    if placeholder is None or spec.takes_port(placeholder):
         return
     # `.http.port}` is the end of `{kv.http.port}`.
     if placeholder.startswith("."):

@@ -79,8 +79,11 @@ class ServiceSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         """Bytes that its log may hold. Raises ValueError."""
         return parse_size(self.log_limit)
 
-    def takes(self, placeholder: str) -> bool:
-        """Whether the service gets what ends with `placeholder` by its command or environment."""
+    def takes_port(self, placeholder: str = "{port}") -> bool:
+        """Whether the service gets its port by its command or environment.
+
+        `placeholder` is the port's, or its end: `.http.port}` for `{kv.http.port}`.
+        """
         texts = list(self.env.values())
         if isinstance(self.command, str):
             texts.append(self.command)
