@@ -21,7 +21,9 @@ _CODE = re.compile(r"`[^`]*`")
 _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 _PARAGRAPH = re.compile(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.)\s)")
 # Names of tools begin a sentence in lower case.
-_NAMES = "ci-doctor|pytest|tox|nox|coverage|structlog|pre-commit|bktec|just|pip|git|vLLM|httpx|torch"
+_NAMES = (
+    "ci-doctor|pytest|tox|nox|coverage|structlog|pre-commit|bktec|just|pip|git|vLLM|httpx|torch"
+)
 _SENTENCE = re.compile(rf"(?<=[.!?:])\s+(?=[A-Z*\"(“])|(?<=[.!?])\s+(?=(?:{_NAMES})\b)")
 _WORD = re.compile(r"[A-Za-z][A-Za-z'’-]*")
 
