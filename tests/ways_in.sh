@@ -113,7 +113,7 @@ without_root() {
 # The programs of an image without git and compiler: what needs git says so, all else works.
 without_git() {
   mkdir -p "$work/slim" "$work/project" || return
-  for program in sh env cat uname; do
+  for program in sh env cat uname true; do
     ln -sf "$(command -v "$program")" "$work/slim/$program" || return
   done
   stranger_path=$work/slim
