@@ -52,7 +52,7 @@ uses() {
     stranger "$@" explain 75 &&
     diagnosed=$(stranger "$@" diagnose some.log) &&
     case $diagnosed in *'API drift'*) ;; *) echo "$diagnosed" && false ;; esac &&
-    stranger "$@" launch --service web="$python -m http.server {port}" --ready 'web=tcp://127.0.0.1:{port}' -- true &&
+    stranger "$@" launch --service web="$python -m http.server {port}" --ready 'web=tcp://127.0.0.1:{port}' -- sh -c : &&
     cd "$work"
 }
 
@@ -107,7 +107,7 @@ without_root() {
   setpriv --reuid=65534 --regid=65534 --clear-groups env -i PATH=/usr/bin:/bin HOME=/nonexistent NO_COLOR=1 \
     sh -c "cd \"\$(mktemp -d)\" && '$work/a folder/venv 3.11/bin/ci-doctor' --version &&
       '$work/a folder/venv 3.11/bin/ci-doctor' launch --service web='$python -m http.server {port}' \
-        --ready 'web=tcp://127.0.0.1:{port}' -- true"
+        --ready 'web=tcp://127.0.0.1:{port}' -- sh -c :"
 }
 
 # The programs of an image without git and compiler: what needs git says so, all else works.
