@@ -275,7 +275,8 @@ class TestOnATerminal:
     def asked(self, directory: Path, **answers: bytes) -> tuple[int, str]:
         with ControllingTerminal(words("init"), cwd=directory) as terminal:
             for question, keys in answers.items():
-                terminal.read_until(question.encode())
+                # The end of the question, too: the diff has a word of it.
+                terminal.read_until(b"[Y/n]: " if question == "write" else question.encode())
                 terminal.press(keys)
             return terminal.wait(), terminal.written.decode()
 
@@ -283,7 +284,7 @@ class TestOnATerminal:
         (tmp_path / "serve.sh").write_text(
             "vllm serve acme/a --port 1\nvllm serve acme/a --dtype float32 --port 2\n"
         )
-        code, written = self.asked(tmp_path, Baseline=b"1\r", Candidate=b"2\r", Write=b"y\r")
+        code, written = self.asked(tmp_path, Baseline=b"1\r", Candidate=b"2\r", write=b"y\r")
         assert code == 0, written
         text = (tmp_path / "ci-doctor.toml").read_text()
         assert "# the two differ by --dtype float32" in text
@@ -292,14 +293,15 @@ class TestOnATerminal:
     def test_no_writes_nothing_and_a_clear_pair_is_no_question(self, tmp_path: Path) -> None:
         build(tmp_path, KV_CACHE)
         before = state(tmp_path)
-        code, written = self.asked(tmp_path, Write=b"n\r")
+        code, written = self.asked(tmp_path, write=b"n\r")
         assert (code, "you said no" in written, "Baseline" in written) == (0, True, False), written
         assert state(tmp_path) == before
 
     def test_ctrl_c_writes_nothing(self, tmp_path: Path) -> None:
         build(tmp_path, KV_CACHE)
         before = state(tmp_path)
-        code, written = self.asked(tmp_path, Write=b"\x03")
+        # The end of input behind it: a signal just before read(2) waits for the next key.
+        code, written = self.asked(tmp_path, write=b"\x03\x04")
         assert code == 130, written
         assert state(tmp_path) == before
 
