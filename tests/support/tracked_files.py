@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads git, or what an sdist lists: the files of the repository."""
 
+import posixpath
 import subprocess
 from pathlib import Path
 
@@ -16,5 +17,7 @@ def tracked_files() -> list[str]:
         names = listed.stdout.split("\0")
     else:
         lines = _LISTED.read_text(encoding="utf-8").splitlines()
-        names = [name for name in lines if not name.startswith(_LISTED.parent.name)]
+        # setuptools lists some files twice, the second time as `./name`.
+        every = sorted({posixpath.normpath(line) for line in lines})
+        names = [name for name in every if not name.startswith(_LISTED.parent.name)]
     return [name for name in names if name and (ROOT / name).is_file()]
