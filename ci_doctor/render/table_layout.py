@@ -12,6 +12,8 @@ _INDENT = "  "
 _BELOW = "    "  # of text that goes on below its own beginning
 # A last column narrower than this is no column to read in: its text begins on a line of its own.
 _NARROWEST = 24
+# Labels get this much at least, even if columns with names then have no room.
+_NARROWEST_LABEL = 24
 
 
 def table_lines(table: Table, width: int) -> list[str]:
@@ -19,8 +21,8 @@ def table_lines(table: Table, width: int) -> list[str]:
 
     The title is left out. Labels and texts stand at the left of their column. Numbers stand at its
     right if the columns have names: without names the rows have nothing to do with each other. Text
-    of the last column is broken between words and goes on below itself. A row without cells is a
-    paragraph.
+    of the last column is broken between words and goes on below itself. So is a label, if columns
+    with names had no room beside it. A row without cells is a paragraph.
     """
     rows = list(table.rows)
     if table.columns:
@@ -28,6 +30,8 @@ def table_lines(table: Table, width: int) -> list[str]:
     has_names = bool(table.columns)
     grid = [_TableLine(row, aligned=has_names) for row in rows]
     columns = _column_widths(grid)
+    if has_names:
+        columns = _with_room_for_names(columns, table.columns, width)
     lines: list[str] = []
     for line in grid:
         lines += _laid_out(line, columns, width)
@@ -76,11 +80,25 @@ def _column_widths(lines: Sequence[_TableLine]) -> list[int]:
     return widths
 
 
+def _with_room_for_names(columns: Sequence[int], names: Sequence[str], width: int) -> list[int]:
+    """The columns with the last name beside the others; labels get what that leaves of `width`."""
+    label, *others = columns
+    last = widest([names[-1]])
+    if len(others) == len(names):
+        # Numbers stand in the last column: they end where its name does.
+        last = max(last, others.pop())
+    taken = len(_INDENT) + sum(others) + last + len(_GAP) * len(names)
+    room = max(_NARROWEST_LABEL, width - taken)
+    return [min(label, room), *others, last]
+
+
 def _laid_out(line: _TableLine, columns: Sequence[int], width: int) -> list[str]:
     """One row as lines of text: its last text is wrapped beside the others, or below them."""
     *before, last = line.texts
     if not before:
         return wrap(last, width, first=_INDENT, rest=_BELOW)
+    before[0], *below_label = wrap(before[0], columns[0], rest=_INDENT)
+    rest_of_label = [_INDENT + text for text in below_label]
     start = _INDENT
     for text, cells, is_number in zip(before, columns, line.is_number, strict=False):
         placed = _placed(text, cells, right=is_number)
@@ -95,8 +113,9 @@ def _laid_out(line: _TableLine, columns: Sequence[int], width: int) -> list[str]
     # A short text stays beside its label even there: it needs no second line.
     if is_narrow and is_wider:
         below = wrap(last, width, first=_BELOW, rest=_BELOW)
-        return [start.rstrip(), *below]
-    return wrap(last, width, first=start, rest=" " * column)
+        return [start.rstrip(), *rest_of_label, *below]
+    first, *others = wrap(last, width, first=start, rest=" " * column)
+    return [first, *rest_of_label, *others]
 
 
 def _placed(text: str, width: int, *, right: bool) -> str:

@@ -27,3 +27,20 @@ def test_text_that_has_no_room_in_its_column_begins_on_a_line_of_its_own() -> No
         "  a label of some length",
         "    words that need some room",
     ]
+
+
+def test_a_label_that_leaves_no_room_for_named_columns_goes_on_below_itself() -> None:
+    table = Table(
+        title="Where it differs",
+        columns=("result", "differing", "pairs"),
+        rows=(
+            row("the request alone, first 8 of 32 characters, one pass", "equal", "0 of 1", 1),
+            row("all requests", "differs", "1 of 1", 24),
+        ),
+    )
+    assert table_lines(table, 60) == [
+        "                                   result   differing  pairs",
+        "  the request alone, first 8 of    equal    0 of 1         1",
+        "    32 characters, one pass",
+        "  all requests                     differs  1 of 1        24",
+    ]
