@@ -1,11 +1,18 @@
 """Reasons against a release."""
 
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
 
-from release.check import home_problems, page_problems, program_problems, version_problems
+from release.check import (
+    home_problems,
+    module_problems,
+    page_problems,
+    program_problems,
+    version_problems,
+)
 
 ROOT = Path(__file__).parents[3]
 PYPROJECT = """
@@ -39,6 +46,17 @@ def test_the_reserved_home_stands_in_one_file_of_ours_alone() -> None:
     code = [*(ROOT / "ci_doctor").rglob("*.py"), ROOT / "setup.py", ROOT / "README.md"]
 
     assert [path for path in code if "ci-doctor.example/blob" in path.read_text()] == []
+
+
+def test_a_module_that_writes_the_reserved_home_is_a_reason(tmp_path: Path) -> None:
+    wheel = tmp_path / "a.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.write(ROOT / "ci_doctor/scaffold/home.py", "ci_doctor/scaffold/home.py")
+        archive.writestr("ci_doctor/other.py", "HOME = 'https://ci-doctor.somewhere.org'")
+
+    assert list(module_problems(wheel)) == [
+        "ci_doctor/scaffold/home.py names the reserved https://ci-doctor.example"
+    ]
 
 
 @pytest.mark.parametrize(
