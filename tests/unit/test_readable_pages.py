@@ -18,8 +18,6 @@ LONG_SHARE = 5  # percent
 JOINTS = 1.2
 # A short page may have one long sentence, whatever its share is.
 ONE = 1
-# For those who change the code; its sentences name modules and rules one after another.
-FOR_DEVELOPERS = {"docs/design.md"}
 FOR_BEGINNERS = [
     "README.md",
     "docs/tutorial.md",
@@ -29,11 +27,10 @@ FOR_BEGINNERS = [
 
 
 def pages() -> list[str]:
-    found = [ROOT / "README.md"]
+    found = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"]
     for pattern in ("docs/**/*.md", "examples/**/README.md", "buildkite_plugins/**/README.md"):
         found += ROOT.glob(pattern)
-    names = {str(path.relative_to(ROOT)) for path in found}
-    return sorted(names - FOR_DEVELOPERS)
+    return sorted({str(path.relative_to(ROOT)) for path in found})
 
 
 def text_of(name: str) -> str:
