@@ -92,7 +92,7 @@ _CHECKED = "What is checked"
     "fixes",
     group=GENERAL,
     is_flag=True,
-    help="Change what is safe and ci-doctor's own, and look again.",
+    help="Repair what ci-doctor itself made, if that is safe; then check again.",
 )
 @option(
     "--dry-run", group=GENERAL, is_flag=True, help="With --fix: print the changes, and make none."

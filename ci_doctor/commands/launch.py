@@ -15,8 +15,8 @@ from ci_doctor.commands.environment_record import load_record, record_environmen
 from ci_doctor.commands.options import (
     config_option,
     dry_run_option,
-    output_options,
     pass_session,
+    run_output_options,
 )
 from ci_doctor.commands.separator import check_separator
 from ci_doctor.commands.telling.service_output import ServiceOutput
@@ -89,7 +89,7 @@ DEFAULT_DIRECTORY = Path("ci-doctor-report")
     "--timeout",
     group=TIME,
     metavar="S",
-    help="Time for all services together to become ready. [default: start_timeout of each]",
+    help="Time for all services together to become ready. [default: `start_timeout` of each service]",
 )
 @option(
     "--events",
@@ -102,12 +102,12 @@ DEFAULT_DIRECTORY = Path("ci-doctor-report")
     "--leaks",
     group=_SERVICES,
     type=click.Choice(["report", "strict", "off"]),
-    help="How leftovers of the services count: as findings, as errors, or not at all. [default: leaks of each]",
+    help="How leftovers of the services count: as findings, as errors, or not at all. [default: `leaks` of each service]",
 )
 @option("--follow", group=REPORT, is_flag=True, help="Print the services' output on stderr.")
 @config_option
 @dry_run_option
-@output_options
+@run_output_options
 @click.argument(
     "client",
     nargs=-1,

@@ -19,6 +19,15 @@ pass_session = click.make_pass_decorator(Session)
 
 def output_options(function: F) -> F:
     """`--json`, `--report-dir`, `--junit`: every command has them; the session keeps what they say."""
+    return _output_options(function, "a folder in $CI_DOCTOR_REPORT_DIR, if that is set")
+
+
+def run_output_options(function: F) -> F:
+    """The same for commands that keep logs: they write a report in any case."""
+    return _output_options(function, "a folder in $CI_DOCTOR_REPORT_DIR, else ci-doctor-report")
+
+
+def _output_options(function: F, directory: str) -> F:
     for each in (
         option(
             "--junit",
@@ -27,8 +36,7 @@ def output_options(function: F) -> F:
             expose_value=False,
             is_eager=True,
             callback=_keep_junit,
-            help="What a test case of junit.xml is: the verdict, or each request (service, "
-            "pin, test). [default: verdict; requests for `pytest`]",
+            help="Test cases of junit.xml. [default: verdict; requests for `pytest`]",
         ),
         option(
             "--report-dir",
@@ -38,7 +46,7 @@ def output_options(function: F) -> F:
             is_eager=True,
             callback=_keep_directory,
             help="Write report.json, report.md and junit.xml to this directory. "
-            "[default: a folder in $CI_DOCTOR_REPORT_DIR, if that is set]",
+            f"[default: {directory}]",
         ),
         option(
             "--json",

@@ -14,8 +14,8 @@ from ci_doctor.commands.environment_record import load_record, record_environmen
 from ci_doctor.commands.options import (
     config_option,
     dry_run_option,
-    output_options,
     pass_session,
+    run_output_options,
 )
 from ci_doctor.commands.telling.restart import RestartSource
 from ci_doctor.commands.telling.teller import Teller
@@ -128,7 +128,7 @@ DEFAULT_DIRECTORY = Path("ci-doctor-report")
 )
 @config_option
 @dry_run_option
-@output_options
+@run_output_options
 @pass_session
 def restart_check(
     session: Session,

@@ -70,9 +70,9 @@ def setup_env(
 ) -> int:
     """Prepare a job's environment and print what to export.
 
-    Pins versions, sets determinism variables and installs preload shims. On an error of its own
-    ci-doctor prints only a failing statement, or writes it to the file of --output. The first
-    example ends the shell on any error, also if Python cannot start.
+    Pins versions, sets determinism variables and installs preload shims. If ci-doctor fails,
+    it prints one statement that fails, or writes it to the file of --output. The first example ends
+    the shell on any error, even if Python cannot start.
     """
     session.claim()
     settings, prepared = read_job_settings(session, config_path, os.environ, flags)

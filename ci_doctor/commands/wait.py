@@ -49,7 +49,7 @@ _PROBES = (
     group="The process",
     type=click.Path(path_type=Path),
     metavar="F",
-    help="File with the pid; may be written later.",
+    help="File with the pid; it may appear later.",
 )
 @option(
     "--ready",
@@ -98,8 +98,8 @@ def wait(
 ) -> int:
     """Wait until a running process is ready or dead.
 
-    For scripts that start their servers themselves. Reports the end of any process at once, also of
-    a zombie and of another parent's child. Starts and kills nothing.
+    For scripts that start their servers themselves. It sees at once when the process ends,
+    even if another process started it. It starts and kills nothing.
     """
     session.claim()
     loaded = load_config(config_path, Path.cwd())

@@ -12,6 +12,7 @@ from ci_doctor.scaffold.apps.module_source import ModuleTable
 from ci_doctor.scaffold.apps.source_app import may_serve
 from ci_doctor.scaffold.ci_facts import packaging_of, queues_in, test_directories, waits
 from ci_doctor.scaffold.listed_files import ListedFiles
+from ci_doctor.scaffold.proposing.pre_commit import HOOK, PRE_COMMIT
 from ci_doctor.scaffold.reading.find_commands import server_commands
 from ci_doctor.scaffold.reading.server_command import ServerCommand
 from ci_doctor.scaffold.reading.source_file import (
@@ -33,6 +34,7 @@ _PLUGIN: Final = re.compile(r"(?:^|/)ci-doctor/plugin\.yml$")
 # A command stands for an application, so others of the source are looked for only without one.
 _MOST_APPS: Final = 5
 _MOST_PYTHON: Final = 5_000
+_MOST_BYTES: Final = 1_000_000
 _TESTS: Final = frozenset(("tests", "test", "testing"))
 
 
@@ -140,14 +142,26 @@ def _existing(files: ListedFiles) -> ExistingFiles:
     elif (directory / "ci-doctor.toml").is_symlink():
         found = directory / "ci-doctor.toml"
     plugin = next((name for name in files.root_files if _PLUGIN.search(name)), None)
+    hooks = files.root / PRE_COMMIT
     return ExistingFiles(
         config=_relative(found, files.root) if found is not None else None,
         requests=requests if isinstance(requests, str) else None,
-        pre_commit=(files.root / ".pre-commit-config.yaml").exists(),
+        pre_commit=hooks.exists(),
+        has_hook=_has(hooks, HOOK),
+        ignores_reports=_has(files.root / ".gitignore", "ci-doctor-report"),
         plugin=plugin.removesuffix("/plugin.yml") if plugin else None,
         has_buildkite=(files.root / ".buildkite").is_dir(),
         has_workflows=(files.root / ".github" / "workflows").is_dir(),
     )
+
+
+def _has(path: Path, words: str) -> bool:
+    """Whether a small file that can be read holds `words`."""
+    try:
+        with path.open("rb") as file:
+            return words.encode() in file.read(_MOST_BYTES)
+    except OSError:
+        return False
 
 
 def _relative(path: Path, root: Path) -> str:

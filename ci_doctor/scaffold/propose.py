@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from ci_doctor.scaffold.home import PLUGIN
+from ci_doctor.scaffold.home import PLUGIN, is_release, requirement
 from ci_doctor.scaffold.proposing.api_requests import RequestLine, api_requests
 from ci_doctor.scaffold.proposing.buildkite_step import PIPELINE, pipeline_text, upload_line
 from ci_doctor.scaffold.proposing.config_file import (
@@ -187,12 +187,34 @@ def _kept(request: ProposalRequest) -> Iterator[str]:
 
 
 def _to_paste(request: ProposalRequest) -> dict[str, str]:
-    if not request.facts.existing.pre_commit:
+    existing = request.facts.existing
+    if not existing.pre_commit or existing.has_hook:
         return {}
     return {PRE_COMMIT: pre_commit_entry(request.version)}
 
 
 def _steps(request: ProposalRequest, written: frozenset[str]) -> Iterator[str]:
+    facts = request.facts
+    yield from _first_steps(request)
+    if not is_release(request.version):
+        installing = [name for name in (PIPELINE, WORKFLOW, PRE_COMMIT) if name in written]
+        if installing:
+            here = requirement(request.version)
+            yield f"this is no release: name a wheel in place of {here} in {', '.join(installing)}"
+    if PIPELINE in written:
+        if facts.existing.plugin is None:
+            yield f"put the address of the plugin in place of {PLUGIN} in {PIPELINE}"
+        yield f"add {PIPELINE} to a build, by a command in one of its steps: {upload_line()}"
+    if facts.existing.pre_commit and not facts.existing.has_hook:
+        yield f"paste the block below into {PRE_COMMIT}"
+    if written and not facts.existing.ignores_reports:
+        yield "keep reports out of git: echo ci-doctor-report/ >> .gitignore"
+    for script in facts.waiting[:3]:
+        yield f"{script} waits by itself: `ci-doctor lint {shlex.quote(script)}` shows what can go wrong"
+
+
+def _first_steps(request: ProposalRequest) -> Iterator[str]:
+    """How to run it once, and where a change goes."""
     facts, arms = request.facts, request.arms
     if arms is None and facts.existing.config is None:
         yield f"put the command of your server into {_here(facts, CONFIG)}, then write its requests"
@@ -203,13 +225,9 @@ def _steps(request: ProposalRequest, written: frozenset[str]) -> Iterator[str]:
         # From where the person stands: the configuration is beside it.
         yield f"run it: {_COMMAND}"
         if arms.kind is ArmsKind.SAME:
-            _, candidate = arm_names(arms)
+            baseline, candidate = arm_names(arms)
             yield f"then put your change into the command of [services.{candidate}]"
-    if PIPELINE in written:
-        if facts.existing.plugin is None:
-            yield f"put the address of the plugin in place of {PLUGIN} in {PIPELINE}"
-        yield f"add {PIPELINE} to a build, by a command in one of its steps: {upload_line()}"
-    if facts.existing.pre_commit:
-        yield f"paste the block below into {PRE_COMMIT}"
-    for script in facts.waiting[:3]:
-        yield f"{script} waits by itself: `ci-doctor lint {shlex.quote(script)}` shows what can go wrong"
+            yield (
+                f"or, if your change is in the code, give [services.{baseline}] the line "
+                '`cwd = "CHECKOUT OF MAIN"`'
+            )

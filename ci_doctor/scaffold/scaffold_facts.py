@@ -22,11 +22,14 @@ class ExistingFiles(Struct, frozen=True, kw_only=True):
 
     config: the configuration that ci-doctor reads. plugin: the folder of a vendored plugin.
     requests: the requests file of the configuration, if that names one: relative to the directory.
+    has_hook: whether the file of pre-commit has our hook. ignores_reports: whether git does.
     """
 
     config: str | None = None
     requests: str | None = None
     pre_commit: bool = False
+    has_hook: bool = False
+    ignores_reports: bool = False
     plugin: str | None = None
     has_buildkite: bool = False
     has_workflows: bool = False

@@ -140,7 +140,8 @@ def test_a_history_that_cannot_be_used_is_named_and_changes_no_status(
 
     assert ran.code == 3, ran
     (line,) = [line for line in ran.err.splitlines() if line.startswith("history: ")]
-    assert line.startswith("history: not written: ")
+    # A file that can be read still says how often the cause was seen.
+    assert "not written: " in line
     assert problem in line
 
 

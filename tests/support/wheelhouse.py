@@ -56,8 +56,11 @@ def _pack_own(own: importlib.metadata.Distribution, folder: Path) -> None:
     """Our wheel without a build, which tests/integration/test_packaging.py makes."""
     info = f"ci_doctor_toolkit-{own.version}.dist-info"
     wheel = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    # An editable installation has it in site-packages, and as PKG-INFO in the checkout, which may come first.
+    metadata = own.read_text("METADATA") or own.read_text("PKG-INFO")
+    assert metadata
     texts = {
-        "METADATA": own.read_text("METADATA"),
+        "METADATA": metadata,
         "entry_points.txt": own.read_text("entry_points.txt"),
         "WHEEL": wheel,
         "RECORD": "",

@@ -10,8 +10,8 @@ from ci_doctor.commands.group import PackageGroup
 from ci_doctor.commands.options import (
     config_option,
     dry_run_option,
-    output_options,
     pass_session,
+    run_output_options,
 )
 from ci_doctor.session.session import Session
 
@@ -31,6 +31,7 @@ class _Below(PackageGroup):
     exits={
         0: "pass or flaky",
         1: "regression",
+        2: "the command line, a file or the command of a server is wrong",
         7: "flaky, with --fail-on-flaky",
         75: "infra: another run may help",
         85: "nondeterministic",
@@ -42,7 +43,7 @@ class _Below(PackageGroup):
 @experiment_options
 @config_option
 @dry_run_option
-@output_options
+@run_output_options
 @pass_session
 @click.pass_context
 def correctness(context: click.Context, session: Session, /, **options: Any) -> int:

@@ -34,7 +34,7 @@ _OPTIONS = (
         "--retries",
         group=_STARTS,
         type=click.IntRange(min=1),
-        help="Candidate starts at the first look for noise. [default: 3]",
+        help="Starts of each arm before chance is asked to explain a difference. [default: 3]",
     ),
     option(
         "--max-starts",

@@ -44,13 +44,13 @@ class _Diagnose(DocumentedCommand):
         "ci-doctor diagnose --follow server.log": "Name causes while the server runs.",
     },
     exits={
-        0: "whatever is named",
+        0: "the logs were read, with or without a cause",
         1: "--exit-code-by-class: another run does not help, or the cause may be the change",
         75: "--exit-code-by-class: another run helps, and the cause lies outside the change",
         86: "no log can be read",
     },
     cls=_Diagnose,
-    epilog="`ci-doctor diagnose rules` lists the rules; `--check FILE` tests a rules file.",
+    epilog="`ci-doctor diagnose rules` lists the rules; `ci-doctor diagnose rules --check FILE` tests a file of them.",
 )
 @click.argument(
     "logs", nargs=-1, required=True, metavar="LOG…", shell_complete=values.logs_or_rules

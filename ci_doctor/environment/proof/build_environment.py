@@ -5,8 +5,8 @@ Requirements that are installed already are linked, which takes a tenth of a sec
 installed with uv, or else with pip.
 """
 
+import importlib.machinery
 import importlib.metadata
-import importlib.util
 import os
 import shutil
 import sys
@@ -117,7 +117,8 @@ def _installer(python: Path, environ: Mapping[str, str]) -> list[str]:
     uv = shutil.which("uv", path=environ.get("PATH"))
     if uv is not None:
         return [uv, "pip", "install", "--quiet", "--python", str(python)]
-    if importlib.util.find_spec("pip") is None:
+    # By the path alone: the finder of setuptools warns of a distutils that is loaded.
+    if importlib.machinery.PathFinder.find_spec("pip") is None:
         raise Unbuildable("neither uv nor pip is at hand to install the build requirements")
     quiet = ["--quiet", "--disable-pip-version-check", "--no-input", *_SHORT_WAITS]
     return [sys.executable, "-m", "pip", "--python", str(python), "install", *quiet]

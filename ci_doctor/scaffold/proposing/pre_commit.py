@@ -7,21 +7,25 @@ https://pre-commit.com/#repository-local-hooks
 
 from typing import Final
 
-from ci_doctor.scaffold.home import requirement
+from ci_doctor.scaffold.home import is_release, requirement
 
 PRE_COMMIT: Final = ".pre-commit-config.yaml"
+HOOK: Final = "ci-doctor-lint"
 
 
 def pre_commit_entry(version: str) -> str:
     """The item of the list `repos`."""
+    note = ""
+    if not is_release(version):
+        note = f"        # {version} is no release: name one that your index has, or a wheel.\n"
     return f"""\
   - repo: local
     hooks:
-      - id: ci-doctor-lint
+      - id: {HOOK}
         name: ci-doctor lint
         entry: ci-doctor lint
         language: python
-        additional_dependencies: ["{requirement(version, "lint")}"]
+{note}        additional_dependencies: ["{requirement(version, "lint")}"]
         types_or: [shell, yaml, python]
         require_serial: true
 """

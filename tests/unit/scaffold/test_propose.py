@@ -143,3 +143,28 @@ def test_a_configuration_above_has_its_requests_beside_it() -> None:
     assert step(request(facts))["command"] == "ci-doctor correctness"
     elsewhere = existing(config="/etc/ci-doctor.toml", requests="q.jsonl", pre_commit=True)
     assert list(texts(request(elsewhere))) == [".buildkite/ci-doctor.yml"]
+
+
+def test_a_hook_that_is_there_is_not_pasted_again() -> None:
+    proposal = propose(request(existing(pre_commit=True, has_hook=True)))
+    assert proposal.to_paste == {}
+    assert not any("paste" in step for step in proposal.steps)
+
+
+def test_next_says_what_a_change_in_the_code_needs_and_keeps_reports_out_of_git() -> None:
+    steps = propose(request()).steps
+    assert any("cwd" in step for step in steps)
+    assert any(">> .gitignore" in step for step in steps)
+
+    steps = propose(request(existing(ignores_reports=True))).steps
+    assert not any(".gitignore" in step for step in steps)
+
+
+def test_a_version_that_no_index_has_is_a_step_before_anything_is_installed() -> None:
+    proposal = propose(request(version="1.2.3.dev4+gabc"))
+    (step,) = [step for step in proposal.steps if "no release" in step]
+    assert step.endswith("in .buildkite/ci-doctor.yml, .pre-commit-config.yaml")
+    hook = texts(request(version="1.2.3.dev4+gabc"))[".pre-commit-config.yaml"]
+    assert "is no release" in hook
+    assert yaml.safe_load(hook)
+    assert not any("no release" in step for step in propose(request()).steps)
