@@ -5,11 +5,12 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
+from html import escape
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from docutils import nodes
-from myst_parser.mdit_to_docutils.transforms import findall
 from navigation import HOME, placed
 from sphinx import addnodes
 from sphinx.application import Sphinx
@@ -38,7 +39,7 @@ class OwnAnchors(SphinxTransform):
     def apply(self, **_kwargs: Any) -> None:
         """Put a target, or a name of the section, in the place of each anchor."""
         slugs = self.env.metadata[self.env.docname].setdefault("myst_slugs", {})
-        for raw in list(findall(self.document)(nodes.raw)):
+        for raw in list(self.document.findall(nodes.raw)):
             anchor = _ANCHOR.fullmatch(raw.astext())
             if anchor is None:
                 continue
@@ -65,7 +66,7 @@ class DirectoryLinks(SphinxTransform):
 
     def apply(self, **_kwargs: Any) -> None:
         """Turn each such link into one to a page."""
-        for node in findall(self.document)(addnodes.pending_xref):
+        for node in list(self.document.findall(addnodes.pending_xref)):
             if node["reftype"] != "myst" or node["refdomain"] is not None:
                 continue
             _, path = self.env.relfn2path(node["reftarget"], self.env.docname)
@@ -141,8 +142,8 @@ def _directory_pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
             copy = Path(app.outdir) / name / f"{inside}.txt"
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, copy)
-            rows.append(f'<li><a href="{inside}.txt"><code>{inside}</code></a></li>')
-        body = f"<h1><code>{name}</code></h1><ul>{''.join(rows)}</ul>"
+            rows.append(f'<li><a href="{quote(inside)}.txt"><code>{escape(inside)}</code></a></li>')
+        body = f"<h1><code>{escape(name)}</code></h1><ul>{''.join(rows)}</ul>"
         yield (
             f"{name}/index",
             {"title": name, "body": body, "toc": "", "display_toc": False},
