@@ -101,6 +101,11 @@ def unknown_variables(words: Sequence[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
+def without_variables(word: str) -> str:
+    """`word` without its variables: what it says by itself."""
+    return _USE.sub("", word)
+
+
 def is_opaque(words: Sequence[str]) -> bool:
     """Whether a part of `words` is only known when the script runs: an argument, another's output."""
     return any(OPAQUE in word for word in words)

@@ -175,10 +175,15 @@ def _hidden_address(match: re.Match[str]) -> str:
     return f"{before}{PLACEHOLDER}{after}"
 
 
+def is_secret_name(name: str, names: re.Pattern[str]) -> bool:
+    """Whether a variable of this name holds a secret; `names` is a compiled `name_pattern`."""
+    return names.fullmatch(name) is not None or _PASS.search(name) is not None
+
+
 def secret_values(environment: Mapping[str, str], names: re.Pattern[str]) -> Iterator[str]:
     """The secrets in `environment`: values of secret names, and passwords in URLs of any name."""
     for name, value in environment.items():
-        if names.fullmatch(name) or _PASS.search(name):
+        if is_secret_name(name, names):
             yield value
         elif "://" in value:
             for match in _USER_AND_PASSWORD.finditer(value):

@@ -142,3 +142,42 @@ def test_a_command_with_another_secret_is_not_proposed(option: str) -> None:
     candidate = made(f"vllm serve m {option} --port 1")
     assert candidate is not None
     assert without_secrets(candidate) is None
+
+
+def test_every_key_behind_an_option_is_left_out() -> None:
+    candidate = made("vllm serve m --api-key k1 k2 --port 1 --api_keys k3 k4")
+    assert candidate is not None
+    safe = without_secrets(candidate)
+    assert safe is not None
+    assert " ".join(safe.words) == "vllm serve m --port {port}"
+
+
+def test_a_variable_named_like_a_password_is_left_out() -> None:
+    candidate = made("DB_PASS=hunter2 vllm serve m")
+    assert candidate is not None
+    safe = without_secrets(candidate)
+    assert safe is not None
+    assert safe.env == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "vllm serve m --db-pass hunter4",
+        "vllm serve m --db-pass=hunter4$X",
+        "vllm serve m --lora postgres://u:hunter2@$HOST/db",
+        "DB=postgres://u:hunter2@$HOST/db vllm serve m",
+        "vllm serve m --hf-token hf_" + "abcdefghijklmnopqrstuvwxyz012345$X",
+    ],
+)
+def test_a_secret_beside_a_variable_is_a_secret(text: str) -> None:
+    candidate = made(text)
+    assert candidate is not None
+    assert without_secrets(candidate) is None
+
+
+@pytest.mark.parametrize("option", ["--hf-token $HF_TOKEN", "--db-pass=$P", "--x $A/b"])
+def test_a_value_that_only_names_variables_is_no_secret(option: str) -> None:
+    candidate = made(f"vllm serve m {option}")
+    assert candidate is not None
+    assert without_secrets(candidate) is not None
