@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads a repository: its servers, pipelines, scripts, tests and packaging, as facts."""
 
+import posixpath
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
+
+from msgspec.structs import replace
 
 from ci_doctor.config.loading import find_config, load_config
 from ci_doctor.scaffold.apps.app_candidate import app_candidate, bare_candidate
@@ -45,7 +48,7 @@ def look(files: ListedFiles) -> ScaffoldFacts:
     scripts = [source for source in sources if source.kind is not TextKind.PYTHON]
     table = ModuleTable({each.path: each.text for each in sources if each.kind is TextKind.PYTHON})
     commands = [command for source in scripts for command in server_commands(source)]
-    servers, refused = _candidates(commands, table)
+    servers, refused = _candidates(commands, table, _directories(files))
     servers = servers or _of_source(table)
     first = servers[0] if servers else None
     prefix = files.directory.relative_to(files.root).as_posix()
@@ -89,7 +92,7 @@ def _sources(files: ListedFiles, reader: TextReader) -> Iterator[SourceFile]:
 
 
 def _candidates(
-    commands: list[ServerCommand], table: ModuleTable
+    commands: list[ServerCommand], table: ModuleTable, directories: frozenset[str]
 ) -> tuple[tuple[ServerCandidate, ...], tuple[str, ...]]:
     """The servers that can be proposed, and the places of the other commands."""
     made = []
@@ -99,11 +102,33 @@ def _candidates(
         candidate = app_candidate(command, table) if is_app else engine_candidate(command)
         candidate = without_secrets(candidate) if candidate is not None else None
         if candidate is not None:
-            made.append(candidate)
+            made.append(_in_listed(candidate, directories))
         # Most programs that are run by Python are no servers.
         elif command.kind != PYTHON_PROGRAM:
             refused.append(f"{command.file}:{command.line}")
     return ranked(made), tuple(refused)
+
+
+def _directories(files: ListedFiles) -> frozenset[str]:
+    """The directories that hold a listed file, at whatever depth."""
+    found: set[str] = set()
+    for name in files.files:
+        above = name.rpartition("/")[0]
+        while above and above not in found:
+            found.add(above)
+            above = above.rpartition("/")[0]
+    return frozenset(found)
+
+
+def _in_listed(candidate: ServerCandidate, directories: frozenset[str]) -> ServerCandidate:
+    """The candidate in its directory; without one if that is not here: `~/x`, `..`, `/workspace`."""
+    directory = posixpath.normpath(candidate.cwd) if candidate.cwd else ""
+    if directory in directories:
+        return replace(candidate, cwd=directory)
+    if directory in {"", "."}:
+        return replace(candidate, cwd="")
+    note = "there it runs in a directory that is not a known one of this repository"
+    return replace(candidate, cwd="", notes=(*candidate.notes, note))
 
 
 def _of_source(table: ModuleTable) -> tuple[ServerCandidate, ...]:

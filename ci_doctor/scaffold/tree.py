@@ -14,6 +14,7 @@ from typing import Final
 from ci_doctor.environment.git_command import ask_git
 from ci_doctor.errors import UsageError
 from ci_doctor.scaffold.listed_files import ListedFiles
+from ci_doctor.scaffold.reading.shell_words import without_marks
 
 MOST_FILES: Final = 100_000
 LARGEST_FILE: Final = 512 << 10
@@ -64,7 +65,8 @@ class TextReader:
     def text(self, name: str) -> str | None:
         """The text of a file; None for a link, for what is no file, and beyond the limits.
 
-        Bytes that are not UTF-8 become U+FFFD: a command is read all the same.
+        Bytes that are not UTF-8 become U+FFFD: a command is read all the same. So do the characters
+        that mark a `$` of the shell here.
         """
         try:
             content = _content(self._directory, name)
@@ -74,7 +76,7 @@ class TextReader:
             self.skipped.append(name)
             return None
         self._left -= len(content)
-        text = content.decode("utf-8-sig", "replace")
+        text = without_marks(content.decode("utf-8-sig", "replace"))
         return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -98,7 +100,8 @@ def _content(directory: Path, name: str) -> bytes | None:
 
 
 def _is_left_out(name: str) -> bool:
-    return not LEFT_OUT.isdisjoint(name.split("/")[:-1])
+    # A name may become a word of a command, and there a mark is a live `$`.
+    return without_marks(name) != name or not LEFT_OUT.isdisjoint(name.split("/")[:-1])
 
 
 def _listed_by_git(root: Path) -> list[str]:

@@ -13,6 +13,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from ci_doctor.scaffold.reading.shell_words import without_marks
 from ci_doctor.scaffold.reading.source_file import SourceFile, TextKind
 
 _LONGEST: Final = 20_000  # characters of a joined line
@@ -139,11 +140,12 @@ def _line_of_list(text: str) -> str:
     except ValueError:
         try:
             words = json.loads(text.replace("'", '"'))
-        except ValueError:
+        except (ValueError, RecursionError):
             return text
-    if not all(isinstance(word, str) for word in words):
-        words = [str(word) for word in words]
-    return _line_of_words(words)
+    except RecursionError:
+        return text
+    # An escape of JSON may write a mark.
+    return _line_of_words([without_marks(str(word)) for word in words])
 
 
 def _line_of_words(words: list[str]) -> str:

@@ -16,10 +16,16 @@ QUOTED: Final = "\ue000"
 BARE: Final = "\ue001"
 # Expansions whose values nobody knows before the script runs.
 OPAQUE: Final = "\ue002"
+_MARKS: Final = re.compile(f"[{QUOTED}{BARE}{OPAQUE}]")
 _DEEPEST: Final = 5
 _SEPARATORS: Final = frozenset(";&|()\n")
 _REDIRECTION: Final = re.compile(r"(?:\d*|&)(?:>>?\|?|<<?<?)(?:&\s*(?:\d+|-))?")
 _NAME: Final = re.compile(r"[A-Za-z_]")
+
+
+def without_marks(text: str) -> str:
+    """A text of others without the characters that are marks here: each would become a live `$`."""
+    return _MARKS.sub("\ufffd", text)
 
 
 class SimpleCommand(Struct, frozen=True, kw_only=True):

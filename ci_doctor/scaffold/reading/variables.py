@@ -34,6 +34,10 @@ _USE: Final = re.compile(
 )
 _GLOB: Final = re.compile(r"[*?\[$\ue000\ue001]")
 _MAKE_USE: Final = re.compile(r"\$[({](?P<name>[A-Za-z_]\w*)[)}]")
+_MARK: Final = re.compile(f"[{QUOTED}{BARE}]")
+_LIVE: Final = re.compile(r"\$(?=[A-Za-z_0-9@*#?!{])")
+_MOST_CHARACTERS: Final = 20_000  # of the values in one command
+_DEEPEST: Final = 50  # values in values
 # What a script was called with; without a call there is nothing.
 _ALL_ARGUMENTS: Final = frozenset({"@", "*"})
 
@@ -65,7 +69,7 @@ def values_at(number: int, assigned: Sequence[tuple[int, str, str]]) -> dict[str
             # `DIR=${DIR%/}` is about the value before.
             previous = above.get(name)
             if previous is not None:
-                previous = _filled(previous, above, frozenset({name}))
+                previous = _Filling(above).text(previous, frozenset({name}))
                 value = _with_previous(name, value, previous)  # noqa: PLW2901
             above[name] = value
     return values | above
@@ -76,7 +80,8 @@ def _with_previous(name: str, value: str, previous: str) -> str:
         is_own = name == (match["plain"] or match["name"])
         return _cut(previous, match["other"]) if is_own else match[0]
 
-    return _USE.sub(filled, value)
+    longest = len(value) + len(previous) * len(_MARK.findall(value))
+    return _USE.sub(filled, value) if longest <= _MOST_CHARACTERS else OPAQUE
 
 
 def make_variables(text: str) -> str:
@@ -87,8 +92,9 @@ def make_variables(text: str) -> str:
 def resolved(words: Sequence[str], values: Mapping[str, str]) -> tuple[str, ...]:
     """`words` with their variables replaced by `values`; the others stand as they were."""
     made: list[str] = []
+    filling = _Filling(values)
     for word in words:
-        made += _words_of(word, values)
+        made += _words_of(word, filling)
     return tuple(made)
 
 
@@ -107,8 +113,14 @@ def without_variables(word: str) -> str:
 
 
 def is_opaque(words: Sequence[str]) -> bool:
-    """Whether a part of `words` is only known when the script runs: an argument, another's output."""
-    return any(OPAQUE in word for word in words)
+    """Whether a part of `words` is only known when the script runs: an argument, another's output.
+
+    Also a mark that no variable's name follows: what the shell makes of it is not known.
+    """
+    for word in words:
+        if OPAQUE in word or _MARK.search(without_variables(word)):
+            return True
+    return False
 
 
 def _value(written: str) -> str:
@@ -117,35 +129,55 @@ def _value(written: str) -> str:
         return written[1:-1]
     if len(written) > 1 and written[0] == written[-1] == '"':
         written = written[1:-1]
+    return _marked(written)
+
+
+def _marked(written: str) -> str:
+    """A text with a mark for each `$` that the shell expands; opaque if it runs a command."""
     if "$(" in written or "`" in written:
         return OPAQUE
-    return written.replace("$", BARE)
+    return _LIVE.sub(BARE, written)
 
 
-def _words_of(word: str, values: Mapping[str, str]) -> list[str]:
+def _words_of(word: str, filling: "_Filling") -> list[str]:
     """The words that one word becomes: none of an empty variable, several of a list."""
-    text = _filled(word, values, frozenset())
+    text = filling.text(word, frozenset())
     if not text and word:
         return []
     is_whole = word.startswith(BARE) and _USE.fullmatch(word) is not None
     return text.split() if is_whole and BARE not in text else [text]
 
 
-def _filled(word: str, values: Mapping[str, str], within: frozenset[str]) -> str:
-    def value_of(match: re.Match[str]) -> str:
+class _Filling:
+    """Puts values in place of names, up to so many characters: values that double would be endless."""
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self._values = values
+        self._left = _MOST_CHARACTERS
+
+    def text(self, word: str, within: frozenset[str]) -> str:
+        """`word` with the values of its variables; `within` are those that it is itself a value of."""
+
+        def value_of(match: re.Match[str]) -> str:
+            return self._value(match, within)
+
+        return _USE.sub(value_of, word)
+
+    def _value(self, match: re.Match[str], within: frozenset[str]) -> str:
         name = match["plain"] or match["name"]
         if name in _ALL_ARGUMENTS:
             return ""
-        value = values.get(name)
+        value = self._values.get(name)
         # `PORT=${PORT:-8000}` is about the variable that the job sets.
         if value is None or name in within:
             value = _default(match)
         if value is None:
             is_known = (name[0].isalpha() or name[0] == "_") and not match["other"]
             return match[0] if is_known else OPAQUE
-        return _cut(_filled(value, values, within | {name}), match["other"])
-
-    return _USE.sub(value_of, word)
+        self._left -= len(value) + 1
+        if self._left < 0 or len(within) > _DEEPEST:
+            return OPAQUE
+        return _cut(self.text(value, within | {name}), match["other"])
 
 
 def _cut(value: str, operator: str | None) -> str:
@@ -161,4 +193,4 @@ def _cut(value: str, operator: str | None) -> str:
 def _default(match: re.Match[str]) -> str | None:
     if not match["how"]:
         return None
-    return match["default"].strip("\"'").replace("$", BARE)
+    return _marked(match["default"].strip("\"'"))

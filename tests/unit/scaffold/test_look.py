@@ -140,3 +140,42 @@ def test_an_application_that_nothing_starts_is_a_guess_and_says_so(tmp_path: Pat
     assert server.words == ("flask", "--app", "pkg.web:server", "run", "--port", "{port}")
     assert server.ready == "/up"
     assert "guess" in server.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("directory", "expected"),
+    [
+        ("./sub/", "sub"),
+        ("sub/deep", "sub/deep"),
+        (".", ""),
+        ('"$ROOT"', ""),
+        ('"$(dirname "$0")"', ""),
+        ("~/x", ""),
+        ("-", ""),
+        ("..", ""),
+        ("/workspace/x", ""),
+    ],
+)
+def test_a_server_runs_in_a_directory_of_the_repository_or_beside_the_configuration(
+    directory: str, expected: str, tmp_path: Path
+) -> None:
+    (tmp_path / "sub" / "deep").mkdir(parents=True)
+    (tmp_path / "sub" / "deep" / "a.txt").touch()
+    (tmp_path / "run.sh").write_text(f"cd {directory} && vllm serve m\n")
+    (tmp_path / "other.sh").write_text(f"cd {directory}\nvllm serve n\n")
+    servers = look(read_files(tmp_path)).servers
+    assert [server.cwd for server in servers] == [expected] * 2
+
+
+def test_no_character_of_a_repository_becomes_a_live_variable(tmp_path: Path) -> None:
+    (tmp_path / "run.sh").write_text("vllm serve m --x '\ue001(id)' --y '\ue000HOME'\n")
+    listed = 'CMD ["vllm", "serve", "n", "--x", "\\ue001HOME"]\n'
+    (tmp_path / "Dockerfile").write_text(listed)
+    (tmp_path / "deep.yml").write_text(f"command: {'[' * 9_999}]\n# vllm\n")
+    (tmp_path / "\ue001HOME.py").write_text(
+        "from fastapi import FastAPI\napp = FastAPI()\n@app.get('/a')\ndef a(): return 1\n"
+    )
+    facts = look(read_files(tmp_path))
+    assert [server.unknown for server in facts.servers] == [(), ()]
+    assert not {"\ue000", "\ue001"} & set("".join(map(str, facts.servers)))
+    assert "\ue001HOME.py" not in read_files(tmp_path).files

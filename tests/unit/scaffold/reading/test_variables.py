@@ -8,6 +8,7 @@ from ci_doctor.scaffold.reading.variables import (
     is_opaque,
     resolved,
     unknown_variables,
+    values_at,
 )
 
 TEXT = """\
@@ -79,3 +80,33 @@ def test_each_kind_of_file_sets_variables_in_its_own_way(kind: TextKind, text: s
 
 def test_prose_with_an_equals_sign_sets_nothing_of_another_kind() -> None:
     assert values("A=x", TextKind.TOML) == {}
+
+
+def test_values_that_double_are_opaque_and_take_no_time() -> None:
+    doubling = "A0=\n" + "".join(f'A{at}="$A{at - 1}$A{at - 1}"\n' for at in range(1, 40))
+    assert is_opaque(filled("serve $A39", doubling))
+    longer = "A=x\n" + 'A="$A$A"\n' * 40
+    made = values(longer)
+    assert is_opaque(filled("serve $A", f"B={'x' * 20_001}\nA=$B"))
+    assert len(made["A"]) < 100
+    above = values_at(99, list(assignments(longer.split("\n"), TextKind.SHELL)))
+    assert len(above["A"]) <= 50_000
+    chain = "A0=x\n" + "".join(f"A{at}=$A{at - 1}\n" for at in range(1, 2_000))
+    assert is_opaque(filled("serve $A1999", chain))
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("serve ${MODEL:-$(cat model.txt)}", ""),
+        ("serve ${MODEL:-`cat model.txt`}", ""),
+        ("serve ${A:-${B:-${C:-{d}}}}", ""),
+    ],
+)
+def test_a_default_that_a_command_prints_is_opaque(line: str, text: str) -> None:
+    assert is_opaque(filled(line, text))
+
+
+def test_a_dollar_that_names_nothing_is_one() -> None:
+    assert filled('serve "$RE"', 'RE="^foo$"') == ("serve", "^foo$")
+    assert filled('serve "${RE:-a$}"') == ("serve", "a$")
