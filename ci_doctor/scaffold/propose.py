@@ -10,7 +10,12 @@ from msgspec import Struct
 
 from ci_doctor.scaffold.home import PLUGIN, is_release, requirement
 from ci_doctor.scaffold.proposing.api_requests import RequestLine, api_requests
-from ci_doctor.scaffold.proposing.buildkite_step import PIPELINE, pipeline_text, upload_line
+from ci_doctor.scaffold.proposing.buildkite_step import (
+    PIPELINE,
+    can_be_uploaded,
+    pipeline_text,
+    upload_line,
+)
 from ci_doctor.scaffold.proposing.config_file import (
     CONFIG,
     REQUESTS,
@@ -18,7 +23,11 @@ from ci_doctor.scaffold.proposing.config_file import (
     arm_names,
     config_text,
 )
-from ci_doctor.scaffold.proposing.github_workflow import WORKFLOW, workflow_text
+from ci_doctor.scaffold.proposing.github_workflow import (
+    WORKFLOW,
+    can_be_run_by_github,
+    workflow_text,
+)
 from ci_doctor.scaffold.proposing.pre_commit import PRE_COMMIT, pre_commit_entry, pre_commit_text
 from ci_doctor.scaffold.proposing.proposed_file import Proposal, ProposedFile
 from ci_doctor.scaffold.proposing.route_requests import route_requests
@@ -47,7 +56,7 @@ class ProposalRequest(Struct, frozen=True, kw_only=True):
 def propose(request: ProposalRequest) -> Proposal:
     """The files that are missing; what exists is named and not changed."""
     files = []
-    kept = []
+    kept = list(_not_written(request))
     for file in _wanted(request):
         if file.path in request.taken:
             kept.append(f"{file.path} exists and is not changed")
@@ -82,17 +91,37 @@ def _wanted(request: ProposalRequest) -> Iterator[ProposedFile]:
 
 def _pipelines(request: ProposalRequest) -> Iterator[ProposedFile]:
     facts, arms = request.facts, request.arms
-    if facts.existing.has_buildkite or not facts.existing.has_workflows:
-        text = pipeline_text(facts, _step_commands(facts, arms), request.version, request.codes)
+    commands = _step_commands(facts, arms)
+    if _wants_step(facts) and can_be_uploaded(facts, commands):
+        text = pipeline_text(facts, commands, request.version, request.codes)
         yield ProposedFile(
             path=PIPELINE, text=text, why="a step that installs ci-doctor and compares the arms"
         )
-    if facts.existing.has_workflows:
+    if facts.existing.has_workflows and can_be_run_by_github(commands):
         text = workflow_text(
             _command(facts), _install(facts, arms), request.version, needs_gpu=_needs_gpu(arms)
         )
         yield ProposedFile(
             path=WORKFLOW, text=text, why="a job that installs ci-doctor and compares the arms"
+        )
+
+
+def _wants_step(facts: ScaffoldFacts) -> bool:
+    return facts.existing.has_buildkite or not facts.existing.has_workflows
+
+
+def _not_written(request: ProposalRequest) -> Iterator[str]:
+    """Why a pipeline is missing: the name of a directory would be a part of its language."""
+    facts, arms = request.facts, request.arms
+    if arms is None and facts.existing.config is None:
+        return
+    commands = _step_commands(facts, arms)
+    if _wants_step(facts) and not can_be_uploaded(facts, commands):
+        yield f"{PIPELINE} is not proposed: a path in its commands holds what cannot be printed"
+    if facts.existing.has_workflows and not can_be_run_by_github(commands):
+        yield (
+            f"{WORKFLOW} is not proposed: a path in its commands holds "
+            "`${{`, which GitHub replaces, or what cannot be printed"
         )
 
 
@@ -121,8 +150,12 @@ def _requests(facts: ScaffoldFacts, arms: ProposedArms | None) -> Iterator[Propo
     lines = request_lines(arms)
     if path is None or not lines:
         return
-    text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+    text = "".join(_json_line(line) for line in lines)
     yield ProposedFile(path=path, text=text, why=f"{len(lines)} starter requests: {_asked(arms)}")
+
+
+def _json_line(line: RequestLine) -> str:
+    return json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _requests_path(facts: ScaffoldFacts) -> str | None:

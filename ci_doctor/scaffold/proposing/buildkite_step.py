@@ -3,7 +3,7 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from ci_doctor.buildkite.retry_rules import rules_for
@@ -18,6 +18,11 @@ _PLAIN: Final = re.compile(r"[\w./-]+")
 def upload_line() -> str:
     """The command of a step that adds the written pipeline to a build."""
     return f"buildkite-agent pipeline upload {PIPELINE}"
+
+
+def can_be_uploaded(facts: ScaffoldFacts, commands: Iterable[str]) -> bool:
+    """Whether a pipeline may hold these commands: YAML has no place for what cannot be printed."""
+    return all(text.isprintable() for text in (*commands, facts.existing.plugin or ""))
 
 
 def pipeline_text(

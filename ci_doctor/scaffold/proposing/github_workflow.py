@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. A workflow of GitHub Actions that installs ci-doctor and runs the comparison."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from ci_doctor.scaffold.home import is_release, requirement
@@ -33,6 +33,15 @@ _TAIL: Final = """\
           name: ci-doctor-report
           path: ci-doctor-report
 """
+
+
+def can_be_run_by_github(lines: Iterable[str]) -> bool:
+    """Whether a workflow may hold these lines of shell.
+
+    GitHub puts the value of an expression into the text of a script before a shell reads it, also
+    within quotes: https://docs.github.com/en/actions/reference/security/secure-use
+    """
+    return all(line.isprintable() and "${{" not in line for line in lines)
 
 
 def workflow_text(command: str, install: Sequence[str], version: str, *, needs_gpu: bool) -> str:

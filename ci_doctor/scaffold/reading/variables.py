@@ -117,10 +117,7 @@ def is_opaque(words: Sequence[str]) -> bool:
 
     Also a mark that no variable's name follows: what the shell makes of it is not known.
     """
-    for word in words:
-        if OPAQUE in word or _MARK.search(without_variables(word)):
-            return True
-    return False
+    return any(OPAQUE in word or _MARK.search(without_variables(word)) for word in words)
 
 
 def _value(written: str) -> str:

@@ -168,3 +168,22 @@ def test_a_version_that_no_index_has_is_a_step_before_anything_is_installed() ->
     assert "is no release" in hook
     assert yaml.safe_load(hook)
     assert not any("no release" in step for step in propose(request()).steps)
+
+
+@pytest.mark.parametrize("name", ["svc${{ github.token }}", "a\nb", "a\x85b", "a$HOME"])
+def test_the_name_of_a_directory_is_no_part_of_a_pipeline(name: str) -> None:
+    install = (f"python -m pip install -r '{name}/requirements.txt'",)
+    here = ExistingFiles(has_workflows=True, has_buildkite=True)
+    facts = replace(FACTS, existing=here, prefix=name, packaging=Packaging(install=install))
+    assert ARMS is not None
+    arms = replace(ARMS, baseline=replace(ARMS.baseline, is_engine=False))
+    proposal = propose(request(facts, arms=arms))
+    made = {file.path: file.text for file in proposal.files}
+    not_proposed = [line.split()[0] for line in proposal.kept]
+    workflow, pipeline = ".github/workflows/ci-doctor.yml", ".buildkite/ci-doctor.yml"
+    assert (workflow in made) == (name == "a$HOME")
+    assert (pipeline in made) == name.isprintable()
+    assert sorted(not_proposed) == sorted({workflow, pipeline} - set(made))
+    if pipeline in made:
+        # An upload reads `$$` as a plain `$`.
+        assert install[0].replace("$", "$$") in step(request(facts, arms=arms))["command"]
