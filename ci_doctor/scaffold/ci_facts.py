@@ -10,7 +10,11 @@ from typing import Any, Final
 from ci_doctor.scaffold.reading.source_file import SourceFile, TextKind
 from ci_doctor.scaffold.scaffold_facts import Packaging
 
-_QUEUE: Final = re.compile(r"""^\s*(?:- +)?queue\s*[:=]\s*["']?([\w.-]+)["']?\s*$""", re.MULTILINE)
+_QUEUE: Final = re.compile(
+    # No `\s` at the beginning: from each of many blank lines it would read to the last one.
+    r"""^[ \t]*(?:- +)?queue[ \t]*[:=][ \t]*["']?([\w.-]+)["']?[ \t]*$""",
+    re.MULTILINE,
+)
 _WAITS: Final = re.compile(
     r"\bsleep +[\d.]+|\b(?:until|while)\b.*\b(?:curl|wget|nc)\b|\bcurl\b.*--retry"
 )
@@ -68,7 +72,7 @@ def _packaging_in(
 ) -> Packaging | None:
     here = f"{place}/" if place else ""
     document = _document(texts.get(f"{here}pyproject.toml", ""))
-    backend = document.get("build-system", {}).get("build-backend")
+    backend = _backend(document)
     target = "/".join(part for part in (prefix, place) if part) or "."
     for name in ("requirements.txt", "requirements/base.txt"):
         if f"{here}{name}" in files:
@@ -79,6 +83,12 @@ def _packaging_in(
     return Packaging(backend=backend) if backend else None
 
 
+def _backend(document: dict[str, Any]) -> str | None:
+    system = document.get("build-system")
+    backend = system.get("build-backend") if isinstance(system, dict) else None
+    return backend if isinstance(backend, str) else None
+
+
 def _written(target: str) -> str:
     """A directory as pip wants it: a bare name would be a package of the index."""
     return target if target == "." else shlex.quote(f"./{target}")
@@ -87,5 +97,5 @@ def _written(target: str) -> str:
 def _document(text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         return {}

@@ -2,12 +2,14 @@
 """Pure. Example values for the types of a request's body, read from the classes of a repository."""
 
 import ast
+import math
 from collections.abc import Iterator
 from typing import Any, Final
 
 from ci_doctor.scaffold.apps.module_source import ModuleSource, ModuleTable
 
 _DEEPEST: Final = 4
+_LARGEST: Final = 1 << 53
 # The names of values that decide how a model draws; with these an answer repeats itself.
 _FIXED: Final = {
     "temperature": 0,
@@ -68,7 +70,7 @@ class _Examples:
         if name in _OPEN:
             return {}
         if name == "Literal" and isinstance(first, ast.Constant):
-            return first.value
+            return _json_value(first.value)
         if name in _WRAPPERS or name in {"Optional", "Union"}:
             return self.value(first, module, depth + 1)
         raise UnknownTypeError
@@ -112,8 +114,18 @@ def type_name(annotation: ast.expr) -> str:
 def _expression(text: str) -> ast.expr:
     try:
         return ast.parse(text, mode="eval").body
-    except (SyntaxError, ValueError) as error:
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise UnknownTypeError from error
+
+
+def _json_value(value: object) -> Any:
+    """A constant that a request's body can hold. Raises UnknownTypeError for bytes, infinity, `...`."""
+    is_finite = isinstance(value, float) and math.isfinite(value)
+    # A larger number has more digits than Python writes, or than others read.
+    is_small = isinstance(value, int) and abs(value) <= _LARGEST
+    if value is None or isinstance(value, str) or is_finite or is_small:
+        return value
+    raise UnknownTypeError
 
 
 def _class(
@@ -143,12 +155,12 @@ def _has_fields(node: ast.ClassDef, home: ModuleSource, table: ModuleTable, dept
 
 
 def _first_member(node: ast.ClassDef) -> Any:
-    """The first value of an enum; None for another class."""
+    """The first value of an enum; None for another class. Raises UnknownTypeError."""
     if not any(type_name(above).endswith("Enum") for above in node.bases):
         return None
     for statement in node.body:
         if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Constant):
-            return statement.value.value
+            return _json_value(statement.value.value)
     return None
 
 

@@ -237,7 +237,8 @@ def _prefix(call: ast.Call, table: ModuleTable) -> str | None:
 def _setting(name: str, table: ModuleTable) -> str | None:
     """`settings.API_V1_STR`, if one place of the repository gives it a text."""
     pattern = re.compile(
-        rf"""^\s*{re.escape(name)}\s*(?::\s*\w+\s*)?=\s*["']([^"']*)["']""", re.MULTILINE
+        rf"""^[ \t]*{re.escape(name)}[ \t]*(?::[ \t]*\w+[ \t]*)?=[ \t]*["']([^"'\n]*)["']""",
+        re.MULTILINE,
     )
     values = set()
     for text in table.files.values():

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
+import json
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ci_doctor.scaffold.apps.app import App, Framework
 from ci_doctor.scaffold.apps.module_source import ModuleTable
 from ci_doctor.scaffold.apps.source_app import app_in
+from ci_doctor.scaffold.proposing.route_requests import route_requests
 
 MODELS = """\
 from enum import Enum
@@ -156,3 +160,25 @@ def test_a_file_that_is_no_python_or_no_server_is_no_application() -> None:
 @given(st.text(alphabet="@app.get('/x')\ndef :=FastAPI()int,[]", max_size=120))
 def test_no_source_is_an_error(text: str) -> None:
     app_in("main.py", "app", ModuleTable({"main.py": f"{HEAD}{text}"}))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'class Body(BaseModel):\n    mode: Literal[b"a"]\n',
+        "class Body(BaseModel):\n    mode: Literal[...]\n",
+        'class Mode(Enum):\n    A = b"x"\nclass Body(BaseModel):\n    mode: Mode\n',
+        "class Mode(Enum):\n    A = 1e999\nclass Body(BaseModel):\n    mode: Mode\n",
+        f"class Mode(Enum):\n    A = 0x{'f' * 5_000}\nclass Body(BaseModel):\n    mode: Mode\n",
+        f'class Body(BaseModel):\n    mode: "{"[" * 5_000}"\n',
+    ],
+)
+def test_a_body_that_json_cannot_hold_hides_its_route(text: str) -> None:
+    head = "from enum import Enum\nfrom pydantic import BaseModel\n"
+    found = app(
+        "from fastapi import FastAPI\nfrom bodies import Body\napp = FastAPI()\n"
+        "@app.post('/x')\ndef x(body: Body): return body\n",
+        bodies=f"{head}{text}",
+    )
+    assert (found.routes, found.hidden) == ((), 1)
+    json.dumps(route_requests(found), allow_nan=False)
