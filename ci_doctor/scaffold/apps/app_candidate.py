@@ -29,6 +29,8 @@ _ENDINGS: Final = {
 _HEALTH: Final = re.compile(
     r"(?:^|/)(?:health\w*|[\w-]*health-?check|livez|readyz?|ping|status|up)/?$"
 )
+# Python refuses to read thousands of digits.
+_FOUR_OR_FIVE: Final = re.compile(r"[0-9]{4,5}")
 # A server that starts itself again when a file changes is two processes, and stays when one dies.
 _RELOADS: Final = (("--reload", 0), ("--reload-dir", 1), ("--debug", 0))
 
@@ -150,13 +152,22 @@ def _of_program(app: App, arguments: list[str], env: dict[str, str]) -> list[str
     if placed is None and app.port_variable is not None:
         env[app.port_variable] = PORT
         return arguments
-    ports = [
-        at for at, word in enumerate(arguments) if word.isdigit() and 1024 <= int(word) < 65536
-    ]
+    ports = [at for at in range(len(arguments)) if _is_port(arguments, at, app.fixed_port)]
     if placed is None and len(ports) == 1:
         placed = [*arguments]
         placed[ports[0]] = PORT
     return placed
+
+
+def _is_port(arguments: Sequence[str], at: int, fixed: int | None) -> bool:
+    """Whether a word is the port: no value of another option, and the one that the source has, if it has one."""
+    word = arguments[at]
+    if not _FOUR_OR_FIVE.fullmatch(word) or not 1024 <= int(word) < 65536:
+        return False
+    before = arguments[at - 1] if at else ""
+    if before.startswith("-") and "=" not in before:
+        return before.endswith("port")
+    return fixed is None or int(word) == fixed
 
 
 def _ready(app: App) -> str:

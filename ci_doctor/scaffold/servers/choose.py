@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. Which of a repository's servers are proposed as the two arms."""
 
+import re
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Final
@@ -20,6 +21,7 @@ _SCRIPT: Final = _PLACES.index(ScriptPlace.SCRIPT)
 # What an image runs may need all of that image; what needs variables, the job must bring.
 _CONTAINER: Final = 3
 _UNKNOWN: Final = 2
+_STORE_PORT: Final = ":{kv.port}"
 
 
 class ArmsKind(StrEnum):
@@ -173,9 +175,10 @@ def _linked(server: ServerCandidate, store: ServerCandidate | None) -> ServerCan
     port = _own_port(store) if store is not None else None
     if port is None:
         return server
-    old, new = f":{port}", ":{kv.port}"
-    words = tuple(word.replace(old, new) for word in server.words)
-    env = {name: value.replace(old, new) for name, value in server.env.items()}
+    # `:655` is no part of `:6550`.
+    own = re.compile(rf":{port}(?!\d)")
+    words = tuple(own.sub(_STORE_PORT, word) for word in server.words)
+    env = {name: own.sub(_STORE_PORT, value) for name, value in server.env.items()}
     if words == server.words and env == server.env:
         return server
     return replace(server, words=words, env=env)

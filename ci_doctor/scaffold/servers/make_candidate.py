@@ -199,4 +199,7 @@ def _transfer(arguments: Sequence[str]) -> dict[str, object] | None:
 
 def _is_short(arguments: Sequence[str]) -> bool:
     length = option_value(arguments, _LENGTH)
-    return length is not None and length.isdigit() and 0 < int(length) < _FEW_TOKENS
+    # Python refuses to read thousands of digits, and calls `²` one.
+    if length is None or not re.fullmatch("[0-9]{1,9}", length):
+        return False
+    return 0 < int(length) < _FEW_TOKENS

@@ -22,19 +22,21 @@ def option_value(words: Sequence[str], names: Sequence[str]) -> str | None:
 
 
 def with_value(words: Sequence[str], names: Sequence[str], value: str) -> list[str] | None:
-    """`words` with another value of these options; None if none of them is there."""
-    made = list(words)
-    is_there = False
-    for at, word in enumerate(words):
-        name, equals, _ = word.partition("=")
-        if name not in names:
+    """`words` with another value of these options, also of one without; None if none of them is there."""
+    made: list[str] = []
+    is_there = is_next = False
+    for word in words:
+        if is_next and not word.startswith("-"):
+            # It has a value, which stands there already.
+            is_next = False
             continue
-        if equals:
-            made[at] = f"{name}={value}"
-            is_there = True
-        elif at + 1 < len(words):
-            made[at + 1] = value
-            is_there = True
+        name, equals, _ = word.partition("=")
+        is_next = name in names and not equals
+        is_there = is_there or name in names
+        if is_next:
+            made += [name, value]
+        else:
+            made.append(f"{name}={value}" if name in names else word)
     return made if is_there else None
 
 
@@ -61,7 +63,7 @@ def with_bound_port(words: Sequence[str], names: Sequence[str]) -> list[str] | N
     """`words` with the free port in HOST:PORT; a socket of a file becomes one of the loopback."""
     bound = option_value(words, names)
     if bound is None:
-        return None
+        return with_value(words, names, f"127.0.0.1:{PORT}")
     host, _, _ = bound.rpartition(":")
     # `unix:/run/x.sock`, and a host that only the script knows.
     is_known = not unknown_variables([host]) and not is_opaque([host])

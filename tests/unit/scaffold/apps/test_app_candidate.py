@@ -38,6 +38,7 @@ def line(text: str, path: str = "run.sh", **files: str) -> str:
         ("gunicorn web:app -k uvicorn.workers.UvicornWorker", "gunicorn web:app -k uvicorn.workers.UvicornWorker --bind 127.0.0.1:{port} /openapi.json"),
         ("gunicorn -b unix:/run/x.sock web:app", "gunicorn -b 127.0.0.1:{port} web:app /openapi.json"),
         ("gunicorn --bind $HOST:$PORT web:app", "gunicorn --bind 127.0.0.1:{port} web:app /openapi.json"),
+        ("gunicorn web:app --bind", "gunicorn web:app --bind 127.0.0.1:{port} /openapi.json"),
         ("hypercorn --bind=0.0.0.0:1 web:app", "hypercorn --bind=0.0.0.0:{port} web:app /openapi.json"),
         ("fastapi run web.py", "fastapi run web.py --port {port} /openapi.json"),
         ("fastapi dev web.py --port 1", "fastapi run web.py --port {port} /openapi.json"),
@@ -118,3 +119,25 @@ def test_an_api_that_others_have_too_is_asked_at_its_own_path() -> None:
 def test_without_a_description_of_its_api_a_connection_is_enough() -> None:
     text = FASTAPI.replace("FastAPI()", "FastAPI(openapi_url=None)")
     assert line("uvicorn web:app", web=text).endswith(" tcp://127.0.0.1:{port}")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fixed", "expected"),
+    [
+        ("--max-len 2048", True, "--max-len 2048 tcp://127.0.0.1:8000"),
+        ("2048", True, "2048 tcp://127.0.0.1:8000"),
+        ("8000", True, "{port} tcp://127.0.0.1:{port}"),
+        ("9000", False, "{port} tcp://127.0.0.1:{port}"),
+        ("--http-port 9000 --max-len 2048", False, "--http-port {port} --max-len 2048 tcp://127.0.0.1:{port}"),
+    ],
+)  # fmt: skip
+def test_a_number_is_the_port_only_where_a_port_can_stand(
+    arguments: str, fixed: bool, expected: str
+) -> None:
+    text = SERVER + ('HTTPServer(("", 8000), None).serve_forever()\n' if fixed else "")
+    assert line(f"python server.py {arguments}", server=text) == f"python server.py {expected}"
+
+
+def test_a_program_that_takes_no_port_is_not_proposed() -> None:
+    for arguments in ("--max-len 2048", "9" * 5_000):
+        assert made(f"python server.py {arguments}", server=SERVER) is None

@@ -78,3 +78,16 @@ def test_two_chosen_servers_are_the_arms_and_one_is_compared_with_itself() -> No
 
 def test_an_empty_table_has_no_module() -> None:
     assert ModuleTable({}).named("a.b") is None
+
+
+def test_the_port_of_a_store_is_no_beginning_of_another() -> None:
+    text = (
+        "lmcache_server localhost 655 &\n"
+        f"STORE=lm://localhost:655 OTHER=http://localhost:6550 vllm serve a {KV}\n"
+    )
+    arms = choose_arms(servers(run=text))
+    assert arms is not None
+    assert arms.candidate.env == {
+        "STORE": "lm://localhost:{kv.port}",
+        "OTHER": "http://localhost:6550",
+    }

@@ -27,6 +27,8 @@ def line(text: str) -> str:
     [
         ("vllm serve m", "vllm serve m --port {port}"),
         ("vllm serve m --port=8000", "vllm serve m --port={port}"),
+        ("vllm serve m --port", "vllm serve m --port {port}"),
+        ("vllm serve m --port --x", "vllm serve m --port {port} --x"),
         ("vllm serve m --port $P --x", "vllm serve m --port {port} --x"),
         ("lmdeploy serve api_server m --server-port 1", "lmdeploy serve api_server m --server-port {port}"),
         ("text-generation-launcher --model-id m -p 80", "text-generation-launcher --model-id m -p {port}"),
@@ -181,3 +183,10 @@ def test_a_value_that_only_names_variables_is_no_secret(option: str) -> None:
     candidate = made(f"vllm serve m {option}")
     assert candidate is not None
     assert without_secrets(candidate) is not None
+
+
+@pytest.mark.parametrize("length", ["²", "9" * 5_000, "x"])
+def test_a_length_that_is_no_number_is_no_error(length: str) -> None:
+    candidate = made(f"vllm serve m --max-model-len {length}")
+    assert candidate is not None
+    assert not candidate.short_prompts
