@@ -20,7 +20,7 @@ _KEYS: Final = frozenset(("--api-key", "--api-keys", "--admin-api-key"))
 def without_secrets(server: ServerCandidate) -> ServerCandidate | None:
     """The server without keys and without variables named like secrets; None if its command holds another."""
     words, dropped = _without_keys(server.words)
-    notes = [*server.notes, *(f"without {name}: the requests carry no key" for name in dropped)]
+    notes = [*server.notes, *(f"without {name}, as the requests carry no key" for name in dropped)]
     env = {}
     for name, value in server.env.items():
         if _is_secret(name):
