@@ -103,7 +103,7 @@ def test_work_in_the_target_is_refused_and_stays(
         git(plugin, "commit", "--quiet", "--all", "--message", "mine")
     before = everything(plugin)
 
-    with pytest.raises(PluginError, match="not on its branch main|has changes"):
+    with pytest.raises(PluginError, match=r"not on its branch main|has changes"):
         release(repository, "v1.3.0", plugin)
 
     assert everything(plugin) == before
@@ -127,6 +127,6 @@ def test_the_repository_itself_and_a_work_tree_of_it_are_no_targets(
     git(repository, "worktree", "add", "--quiet", str(other), "main")
     before = git(repository, "show-ref")
     for target in (repository, other, repository / PREFIX):
-        with pytest.raises(PluginError, match="is the repository of ci-doctor itself|is no repo"):
+        with pytest.raises(PluginError, match=r"is the repository of ci-doctor itself|is no repo"):
             release(repository, "v1.2.3", target)
     assert git(repository, "show-ref") == before
