@@ -155,6 +155,25 @@ def test_without_a_terminal_nothing_is_written_and_the_diff_is_one_that_git_appl
     assert state(engine) == applied
 
 
+def test_the_documented_pipe_to_git_makes_every_file_in_a_directory_below_the_top(
+    engine: Path,
+) -> None:
+    ran = doctor("init", "--help", cwd=engine)
+    example = next(line.strip() for line in ran.out.splitlines() if "apply" in line and "|" in line)
+    (engine / "a sub").mkdir()
+    (engine / "a sub" / "serve.sh").write_text("vllm serve acme/Tiny\n")
+    subprocess.run(
+        ["bash", "-ec", example],
+        cwd=engine / "a sub",
+        env={**os.environ, **TOOLS},
+        capture_output=True,
+        check=True,
+    )
+    assert (engine / "a sub" / "ci-doctor.toml").exists()
+    for name in (".buildkite/ci-doctor.yml", ".pre-commit-config.yaml"):
+        assert (engine / name).exists(), name
+
+
 def test_a_dry_run_with_yes_still_writes_nothing(engine: Path) -> None:
     before = state(engine)
     ran = doctor("init", "--yes", "--dry-run", "--json", cwd=engine)
