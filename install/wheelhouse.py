@@ -16,6 +16,7 @@ every wheel itself, with the markers of each Python asked for. It ends with 1 if
 
 import argparse
 import hashlib
+import re
 import shutil
 import subprocess
 import sys
@@ -35,6 +36,7 @@ except ModuleNotFoundError:
 ROOT = Path(__file__).resolve().parents[1]
 CONSTRAINTS = Path(__file__).with_name("constraints.txt")
 DISTRIBUTION = "ci-doctor-toolkit"
+MACHINES = ("x86_64", "aarch64")
 # glibc's names of platforms before PEP 600.
 LEGACY = {5: "manylinux1", 12: "manylinux2010", 17: "manylinux2014"}
 
@@ -74,6 +76,30 @@ class IncompleteError(Exception):
     """A wheel cannot be had; the message says which and for whom."""
 
 
+def _folder(text: str) -> Path:
+    """The folder of `--out`, which may not exist yet."""
+    path = Path(text)
+    for each in (path, *path.parents):
+        if each.exists() and not each.is_dir():
+            raise argparse.ArgumentTypeError(f"{each} is no folder")
+    return path
+
+
+def _python(text: str) -> str:
+    """A version of Python, without its third part."""
+    if not re.fullmatch(r"3\.[0-9]{1,3}", text, re.ASCII):
+        raise argparse.ArgumentTypeError(f"{text!r} is no version such as 3.12")
+    return text
+
+
+def _glibc_minor(text: str) -> int:
+    """The number behind `2.`: manylinux has no other glibc (PEP 600)."""
+    match = re.fullmatch(r"2\.([0-9]{1,3})", text, re.ASCII)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no version such as 2.28")
+    return int(match[1])
+
+
 def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(
@@ -81,11 +107,21 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     )
     own = f"{sys.version_info.major}.{sys.version_info.minor}"
     add = parser.add_argument
-    add("--out", type=Path, required=True, help="the folder; it may exist and be empty")
+    add("--out", type=_folder, required=True, help="the folder; it may exist and be empty")
     add("--extra", action="append", default=[], help="an extra of ci-doctor; repeatable")
-    add("--python", action="append", help=f"a version of Python; repeatable; default {own}")
-    add("--machine", default="x86_64", help="x86_64 (default) or aarch64")
-    add("--glibc", default="2.28", help="the oldest glibc there; 2.28 (default) is Debian 10's")
+    add(
+        "--python",
+        type=_python,
+        action="append",
+        help=f"a version of Python; repeatable; default {own}",
+    )
+    add("--machine", default="x86_64", choices=MACHINES, help="x86_64 (default) or aarch64")
+    add(
+        "--glibc",
+        type=_glibc_minor,
+        default="2.28",
+        help="the oldest glibc there; 2.28 (default) is Debian 10's",
+    )
     add(
         "--source",
         default=str(ROOT),
@@ -105,10 +141,7 @@ def main(words: Sequence[str] | None = None) -> int:
         print(f"wheelhouse.py: {out} is not empty", file=sys.stderr)
         return 2
     out.mkdir(parents=True, exist_ok=True)
-    targets = [
-        Target(version, options.machine, int(options.glibc.partition(".")[2]))
-        for version in options.python
-    ]
+    targets = [Target(version, options.machine, options.glibc) for version in options.python]
     constraint = [] if options.newest else ["--constraint", str(CONSTRAINTS)]
     try:
         requirement = add_ours(options.source, options.extra, out)

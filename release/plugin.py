@@ -6,7 +6,7 @@
 
 `git subtree split` makes the history of buildkite_plugins/ci-doctor. Each release is a commit over it on `main`, tagged:
 the README's links to the rest of this repository become addresses, and the licence is added. `--to` is a clone of the
-plugin's repository, or is made. Nothing is pushed. A pipeline names it `OWNER/ci-doctor#v1.2.3` if the repository is
+plugin's repository, on main and without changes, or is made. Nothing is pushed. A pipeline names it `OWNER/ci-doctor#v1.2.3` if the repository is
 called OWNER/ci-doctor-buildkite-plugin (buildkite.com/docs/pipelines/integrations/plugins/using).
 """
 
@@ -22,6 +22,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PREFIX = "buildkite_plugins/ci-doctor"
+# What the file HEAD says, also before the first commit (git-symbolic-ref(1)).
+_ON_MAIN = "ref: refs/heads/main\n"
 TAG = re.compile(r"v\d+\.\d+\.\d+")
 
 
@@ -35,6 +37,7 @@ def release(repository: Path, tag: str, target: Path) -> str:
         raise PluginError(f"{tag} is no tag of a release, such as v1.2.3")
     if _git(repository, "status", "--porcelain", "--", PREFIX):
         raise PluginError(f"{PREFIX} has changes that are not committed")
+    _check_target(repository, target)
     if not (target / ".git").exists():
         target.mkdir(parents=True, exist_ok=True)
         _git(target, "init", "--quiet", "--initial-branch=main")
@@ -48,6 +51,25 @@ def release(repository: Path, tag: str, target: Path) -> str:
     _git(target, "tag", "--annotate", "--message", f"ci-doctor plugin {tag}", tag, commit)
     _git(target, "reset", "--quiet", "--hard", "main")
     return commit
+
+
+def _check_target(repository: Path, target: Path) -> None:
+    """Raise PluginError if a release would destroy work in `target`: it moves main and its files."""
+    if not (target / ".git").exists():
+        if os.path.lexists(target) and not (target.is_dir() and not any(target.iterdir())):
+            raise PluginError(f"{target} is no repository, and it is not empty: name a new folder")
+        return
+    # Work trees of one repository have the same branches.
+    if _common_directory(repository) == _common_directory(target):
+        raise PluginError(f"{target} is the repository of ci-doctor itself: name another folder")
+    if (target / _git(target, "rev-parse", "--git-path", "HEAD")).read_text() != _ON_MAIN:
+        raise PluginError(f"{target} is not on its branch main: `git -C {target} switch main`")
+    if _git(target, "status", "--porcelain", "--untracked-files=all"):
+        raise PluginError(f"{target} has changes that are not committed: commit or remove them")
+
+
+def _common_directory(folder: Path) -> Path:
+    return (folder / _git(folder, "rev-parse", "--git-common-dir")).resolve()
 
 
 def _tree(repository: Path, target: Path, split: str, tag: str) -> str:

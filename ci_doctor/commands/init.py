@@ -29,7 +29,7 @@ _MOST_CHOICES = 5
     "init",
     examples={
         "ci-doctor init": "Look at what is proposed, and answer what is asked.",
-        "ci-doctor init --dry-run | git apply": "Read the diff, and apply it yourself.",
+        'ci-doctor init --dry-run | git -C "$(git rev-parse --show-toplevel)" apply': "Read the diff, and apply it yourself.",
     },
     exits={
         0: "written, or proposed; also if the answer is no",

@@ -18,6 +18,8 @@ from ci_doctor.notify.pull_request import PullRequest
 from ci_doctor.notify.secret import SecretValue
 
 SERVICE: Final = "github"
+# Who writes with $GITHUB_TOKEN: docs.github.com/actions/concepts/security/github_token.
+ACTIONS_ACCOUNT: Final = "github-actions[bot]"
 _VERSION: Final = "2022-11-28"
 _PER_PAGE: Final = 100  # the API's own limit
 _MOST_PAGES: Final = 10
@@ -29,6 +31,12 @@ _MEANINGS: Final = {
     410: "the repository has no issues or comments",
     422: "the conversation is locked, or the comment is refused",
 }
+# GET /user, with the token of an app: https://docs.github.com/rest/users/users.
+_NO_USER: Final = frozenset((403, 404))
+_UNKNOWN: Final = (
+    "a comment of {} has the mark of this step, and the token cannot say whether it is its own; "
+    "name the account of the token: `account` in [notify.github]"
+)
 
 
 class _User(Struct, frozen=True):
@@ -48,10 +56,19 @@ class _RefusedError(Exception):
 
 
 class PullRequestComment:
-    """The comment of one step; `marker` is how it begins."""
+    """The comment of one step.
+
+    marker: how it begins. app_account: who writes with the token if that is one of an app, which
+    cannot ask for its own name; None if nobody knows.
+    """
 
     def __init__(
-        self, pull_request: PullRequest, token: SecretValue, marker: str, limit_s: float
+        self,
+        pull_request: PullRequest,
+        token: SecretValue,
+        marker: str,
+        limit_s: float,
+        app_account: str | None = None,
     ) -> None:
         headers = {
             "Accept": "application/vnd.github+json",
@@ -64,8 +81,8 @@ class PullRequestComment:
         self._all = f"{repository}/issues/{pull_request.number}/comments"
         self._each = f"{repository}/issues/comments"
         self._marker = marker
-        self._login: str | None = None
-        self._knows_login = False
+        self._app_account = app_account
+        self._user: HttpReply | None = None
 
     def put(self, body: str, *, may_create: bool) -> Notification:
         """Put `body` into the step's comment; make one if there is none and `may_create`."""
@@ -107,26 +124,31 @@ class PullRequestComment:
     def _is_ours(self, comment: _Comment) -> bool:
         """Whether it has our marker, and nobody else can have written it.
 
-        Anybody can copy a marker, and could change the comment later. A token of an app, such as
-        that of GitHub Actions, writes as a bot, and cannot ask for its own name.
+        Anybody can copy a marker, another bot too, and could change the comment later. Raises
+        _RefusedError if it may be ours and nobody knows: a second one would stay beside it.
         """
         if comment.user is None or not (comment.body or "").startswith(self._marker):
             return False
-        return comment.user.type == "Bot" or comment.user.login == self._own_login()
-
-    def _own_login(self) -> str | None:
-        if not self._knows_login:
-            self._knows_login = True
-            reply = self._exchange.get(f"{self._api}/user")
-            if reply.problem is None:
-                self._login = _login_in(reply.body)
-        return self._login
+        if self._user is None:
+            self._user = self._exchange.get(f"{self._api}/user")
+        if not _is_of_app(self._user):
+            return comment.user.login == _login_in(_checked(self._user).body)
+        # The comments of an app are a bot's.
+        if self._app_account is None and comment.user.type == "Bot":
+            raise _RefusedError(_UNKNOWN.format(comment.user.login))
+        # A person may write the name in another case.
+        return comment.user.login.lower() == (self._app_account or "").lower()
 
 
 def _checked(reply: HttpReply) -> HttpReply:
     if reply.problem is not None:
         raise _RefusedError(reason_of(reply, _MEANINGS))
     return reply
+
+
+def _is_of_app(user: HttpReply) -> bool:
+    """Whether GET /user was refused because the token is one of an app, and not by a limit."""
+    return user.status in _NO_USER and user.headers.get("x-ratelimit-remaining") != "0"
 
 
 def _listed(reply: HttpReply) -> list[_Comment]:

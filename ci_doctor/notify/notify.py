@@ -12,7 +12,7 @@ from msgspec import Struct
 from ci_doctor.model.facts.notify import Notification, NotifyState
 from ci_doctor.notify.exchange import ServiceExchange, reason_of
 from ci_doctor.notify.forms import comment_body, json_body, slack_body
-from ci_doctor.notify.github import SERVICE, PullRequestComment
+from ci_doctor.notify.github import ACTIONS_ACCOUNT, SERVICE, PullRequestComment
 from ci_doctor.notify.mistakes import may_be_sent_to
 from ci_doctor.notify.notice import Notice
 from ci_doctor.notify.pull_request import read_pull_request
@@ -90,9 +90,12 @@ def _to_github(request: NotifyRequest, settings: GithubSettings) -> Send | Notif
     notice = _without(request.notice, token)
     may_create = notice.verdict in settings.on
     limit_s = request.limit_s - _MARGIN_S
+    account = settings.account
+    if account is None and request.environ.get("GITHUB_ACTIONS") == "true":
+        account = ACTIONS_ACCOUNT
 
     def send() -> Notification:
-        comment = PullRequestComment(pull_request, token, notice.marker, limit_s)
+        comment = PullRequestComment(pull_request, token, notice.marker, limit_s, account)
         return comment.put(comment_body(notice), may_create=may_create)
 
     return send

@@ -27,7 +27,8 @@ class GithubSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     token_env: the name of the variable that holds the token. token_file: a file that holds it.
     repository: `owner/name`; None for the one of the job. api_url: of GitHub Enterprise; None for
-    $GITHUB_API_URL, else github.com. on: verdicts that make a comment; any verdict changes one that
+    $GITHUB_API_URL, else github.com. account: who writes with the token if that is one of an app;
+    None for GitHub Actions' own on GitHub Actions. on: verdicts that make a comment; any verdict changes one that
     is there.
     """
 
@@ -35,6 +36,7 @@ class GithubSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     token_file: str | None = None
     repository: str | None = None
     api_url: str | None = None
+    account: str | None = None
     on: tuple[NotifiedVerdict, ...] = DEFAULT_ON
 
 

@@ -2,8 +2,17 @@
 """Pure. The names of the files of a repository."""
 
 from pathlib import Path
+from typing import Final
 
 from msgspec import Struct
+
+# What others wrote and a repository only keeps, and what tools make.
+LEFT_OUT: Final = frozenset(
+    (
+        *("third_party", "third-party", "3rdparty", "vendor", "node_modules", "site-packages"),
+        *(".venv", "venv", ".git", ".tox", ".nox", "__pycache__", "build", "dist", ".mypy_cache"),
+    )
+)
 
 
 class ListedFiles(Struct, frozen=True, kw_only=True):

@@ -8,7 +8,9 @@ from typing import Final
 
 from msgspec import Struct
 
+from ci_doctor.render.safe_text import one_line, printable
 from ci_doctor.scaffold.home import PLUGIN, is_release, requirement
+from ci_doctor.scaffold.listed_files import LEFT_OUT
 from ci_doctor.scaffold.proposing.api_requests import RequestLine, api_requests
 from ci_doctor.scaffold.proposing.buildkite_step import (
     PIPELINE,
@@ -42,7 +44,8 @@ class ProposalRequest(Struct, frozen=True, kw_only=True):
     """What a proposal rests on.
 
     schema: the text of the schema for editors. version: of this ci-doctor.
-    codes: the exit code of each verdict. taken: the names that exist already, from the top.
+    codes: the exit code of each verdict. taken: the names that cannot be made, from the top, each with
+    what follows it in a sentence.
     """
 
     facts: ScaffoldFacts
@@ -50,7 +53,7 @@ class ProposalRequest(Struct, frozen=True, kw_only=True):
     schema: str
     version: str
     codes: Mapping[str, int]
-    taken: frozenset[str] = frozenset()
+    taken: Mapping[str, str] = {}
 
 
 def propose(request: ProposalRequest) -> Proposal:
@@ -59,13 +62,15 @@ def propose(request: ProposalRequest) -> Proposal:
     kept = list(_not_written(request))
     for file in _wanted(request):
         if file.path in request.taken:
-            kept.append(f"{file.path} exists and is not changed")
+            kept.append(f"{file.path} {request.taken[file.path]}")
         else:
             files.append(file)
+    steps = _steps(request, frozenset(file.path for file in files))
     return Proposal(
         files=tuple(files),
         kept=(*_kept(request), *kept),
-        steps=tuple(_steps(request, frozenset(file.path for file in files))),
+        # A name may hold a line end, which would end its step in the list.
+        steps=tuple(one_line(printable(step)) for step in steps),
         to_paste=_to_paste(request),
     )
 
@@ -164,11 +169,22 @@ def _requests_path(facts: ScaffoldFacts) -> str | None:
     if config is None:
         return _here(facts, REQUESTS)
     name = facts.existing.requests
-    if name is None or name.startswith("/") or ".." in name.split("/") or "://" in name:
+    if name is None or config.startswith("/") or not _is_place(name):
         return None
     # Relative to the configuration, which may lie above.
     directory, _, _ = config.rpartition("/")
-    return None if config.startswith("/") else "/".join(filter(None, (directory, name)))
+    parts = [directory, *name.split("/")]
+    return "/".join(part for part in parts if part not in ("", "."))
+
+
+def _is_place(name: str) -> bool:
+    """Whether `name` is a file below its directory, where people keep files."""
+    *folders, last = name.split("/")
+    # Without regard to case, as some file systems look a name up.
+    lower = [folder.lower() for folder in folders]
+    if not {"", ".."}.isdisjoint(lower) or not LEFT_OUT.isdisjoint(lower):
+        return False
+    return last.lower() not in ("", ".", "..", ".git") and "\0" not in name
 
 
 def request_lines(arms: ProposedArms) -> list[RequestLine]:

@@ -13,19 +13,12 @@ from typing import Final
 
 from ci_doctor.environment.git_command import ask_git
 from ci_doctor.errors import UsageError
-from ci_doctor.scaffold.listed_files import ListedFiles
+from ci_doctor.scaffold.listed_files import LEFT_OUT, ListedFiles
 from ci_doctor.scaffold.reading.shell_words import without_marks
 
 MOST_FILES: Final = 100_000
 LARGEST_FILE: Final = 512 << 10
 MOST_BYTES: Final = 64 << 20
-# What others wrote and a repository only keeps, and what tools make.
-LEFT_OUT: Final = frozenset(
-    (
-        *("third_party", "third-party", "3rdparty", "vendor", "node_modules", "site-packages"),
-        *(".venv", "venv", ".git", ".tox", ".nox", "__pycache__", "build", "dist", ".mypy_cache"),
-    )
-)
 
 
 def read_files(directory: Path) -> ListedFiles:

@@ -14,6 +14,7 @@ import yaml
 
 from tests.support.github_machine import ROOT, machine, write_ci_doctor
 from tests.support.github_runner import Runner
+from tests.support.wheels import build_wheel
 
 pytestmark = pytest.mark.integration
 FILE = ROOT / "action.yml"
@@ -26,7 +27,7 @@ build-backend = "setuptools.build_meta"
 name = "ci-doctor-toolkit"
 dynamic = ["version"]
 [project.optional-dependencies]
-more = ["packaging"]
+more = ["other"]
 [project.scripts]
 ci-doctor = "ci_doctor:main"
 [tool.setuptools]
@@ -196,6 +197,8 @@ def test_the_actions_own_files_are_installed_with_the_version_of_their_tag(
 ) -> None:
     """With real pip and setuptools-scm, without an index: the build tools are on PYTHONPATH.
 
+    The workspace is the directory of the step: its pip.py must not run in place of pip.
+
     A project of one module stands for ours, and virtualenv for `python -m venv`, because they take a fifth of the time.
     tests/integration/test_packaging.py builds ours.
     """
@@ -204,6 +207,8 @@ def test_the_actions_own_files_are_installed_with_the_version_of_their_tag(
     (action / "action.yml").write_bytes(FILE.read_bytes())
     (action / "pyproject.toml").write_text(SMALL_PROJECT)
     (action / "ci_doctor" / "__init__.py").write_text(SMALL_PROGRAM)
+    build_wheel(tmp_path / "index", "other", "1.0", {})
+    (workspace / "pip.py").write_text("raise SystemExit('the pip.py of the workspace')\n")
     python = tmp_path / "python3"
     python.write_text(
         f'#!/bin/sh\n[ "$2" = -m ] || exec {sys.executable} "$@"\n'
@@ -214,6 +219,7 @@ def test_the_actions_own_files_are_installed_with_the_version_of_their_tag(
         tmp_path / "machine",
         workspace,
         PIP_NO_INDEX="1",
+        PIP_FIND_LINKS=str(tmp_path / "index"),
         PIP_NO_BUILD_ISOLATION="0",
         PYTHONPATH=str(Path(pytest.__file__).parents[1]),
     )

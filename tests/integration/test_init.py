@@ -155,6 +155,25 @@ def test_without_a_terminal_nothing_is_written_and_the_diff_is_one_that_git_appl
     assert state(engine) == applied
 
 
+def test_the_documented_pipe_to_git_makes_every_file_in_a_directory_below_the_top(
+    engine: Path,
+) -> None:
+    ran = doctor("init", "--help", cwd=engine)
+    example = next(line.strip() for line in ran.out.splitlines() if "apply" in line and "|" in line)
+    (engine / "a sub").mkdir()
+    (engine / "a sub" / "serve.sh").write_text("vllm serve acme/Tiny\n")
+    subprocess.run(
+        ["bash", "-ec", example],
+        cwd=engine / "a sub",
+        env={**os.environ, **TOOLS},
+        capture_output=True,
+        check=True,
+    )
+    assert (engine / "a sub" / "ci-doctor.toml").exists()
+    for name in (".buildkite/ci-doctor.yml", ".pre-commit-config.yaml"):
+        assert (engine / name).exists(), name
+
+
 def test_a_dry_run_with_yes_still_writes_nothing(engine: Path) -> None:
     before = state(engine)
     ran = doctor("init", "--yes", "--dry-run", "--json", cwd=engine)
@@ -230,18 +249,37 @@ def test_in_a_directory_of_a_monorepo_the_configuration_stays_there(tmp_path: Pa
     assert 'config: "services/api/ci-doctor.toml"' in pipeline
 
 
-def test_if_one_file_cannot_be_written_none_is(engine: Path) -> None:
-    # A directory that leads out of the repository.
+@pytest.mark.parametrize("kind", ["file", "link"])
+def test_a_folder_that_is_none_of_the_repository_is_named_and_all_else_is_written(
+    engine: Path, kind: str
+) -> None:
     shutil.rmtree(engine / ".buildkite")
-    (engine.parent / "outside").mkdir()
-    (engine / ".buildkite").symlink_to(engine.parent / "outside")
+    outside = engine.parent / "outside"
+    outside.mkdir()
+    if kind == "link":
+        (engine / ".buildkite").symlink_to(outside)
+    else:
+        (engine / ".buildkite").write_text("mine")
     (engine / "serve.sh").write_text("vllm serve acme/Tiny\n")
+    ran = doctor("init", "--yes", cwd=engine)
+    assert ran.code == 0, ran
+    reason = "leads out of the repository" if kind == "link" else "is no directory"
+    assert f".buildkite/ci-doctor.yml cannot be written: .buildkite {reason}" in " ".join(
+        ran.out.split()
+    )
+    assert (engine / "ci-doctor.toml").exists()
+    assert list(outside.iterdir()) == []
+
+
+def test_if_one_file_cannot_be_written_none_is(engine: Path) -> None:
+    # A name that no file system takes.
+    (engine / "ci-doctor.toml").write_text(f'[correctness]\nrequests = "new/{"r" * 300}"\n')
     before = state(engine)
     ran = doctor("init", "--yes", cwd=engine)
     assert ran.code == 2, ran
     assert "nothing was written" in ran.err, ran
     assert state(engine) == before
-    assert list((engine.parent / "outside").iterdir()) == []
+    assert not (engine / "new").exists()
 
 
 def test_files_of_every_kind_are_read_or_named(tmp_path: Path) -> None:

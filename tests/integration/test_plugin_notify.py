@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.plugin_workplace import Workplace
-from tests.support.stand_in_github import REPOSITORY, TOKEN, StandInGithub, running_github
+from tests.support.stand_in_github import APP, REPOSITORY, TOKEN, StandInGithub, running_github
 
 pytestmark = pytest.mark.integration
 OPTIONS: dict[str, object] = {"setup-env": False, "notify": True}
@@ -25,8 +25,9 @@ def test_a_job_without_a_report_is_told_of_and_its_retry_that_passes_changes_the
     workplace = Workplace(tmp_path)
     workplace.real_ci_doctor()
     (workplace.checkout / "ci-doctor.toml").write_text(
-        "[notify]\n"
-        f'github = {{token_env = "PR_TOKEN", repository = "{REPOSITORY}", api_url = "{github.url}"}}\n'
+        "[notify.github]\n"
+        f'token_env = "PR_TOKEN"\naccount = "{APP}"\n'
+        f'repository = "{REPOSITORY}"\napi_url = "{github.url}"\n'
     )
     environment = {
         "SSL_CERT_FILE": str(github.certificate),

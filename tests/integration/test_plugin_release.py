@@ -81,3 +81,52 @@ def test_a_release_that_is_there_or_a_change_that_nobody_committed_is_refused(
     (repository / PREFIX / "plugin.yml").write_text("")
     with pytest.raises(PluginError, match="changes that are not committed"):
         release(repository, "v1.2.4", tmp_path / "plugin")
+
+
+def everything(folder: Path) -> dict[str, str]:
+    """The refs, the branch, and each file with its text."""
+    files = {str(each): each.read_text() for each in folder.glob("*") if each.is_file()}
+    return {**files, "refs": git(folder, "show-ref"), "HEAD": git(folder, "symbolic-ref", "HEAD")}
+
+
+@pytest.mark.parametrize("state", ["branch", "edit", "file"])
+def test_work_in_the_target_is_refused_and_stays(
+    repository: Path, tmp_path: Path, state: str
+) -> None:
+    plugin = tmp_path / "plugin"
+    release(repository, "v1.2.3", plugin)
+    if state == "branch":
+        git(plugin, "checkout", "--quiet", "-b", "feature")
+        commit(plugin, {"mine": "1"})
+    (plugin / {"branch": "mine", "edit": "README.md", "file": "new"}[state]).write_text("mine")
+    if state == "branch":
+        git(plugin, "commit", "--quiet", "--all", "--message", "mine")
+    before = everything(plugin)
+
+    with pytest.raises(PluginError, match=r"not on its branch main|has changes"):
+        release(repository, "v1.3.0", plugin)
+
+    assert everything(plugin) == before
+
+
+def test_a_folder_with_files_and_a_file_are_no_targets(repository: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "README.md").write_text("mine")
+    for target in (folder, folder / "README.md"):
+        with pytest.raises(PluginError, match="is no repository"):
+            release(repository, "v1.2.3", target)
+    assert [each.read_text() for each in folder.iterdir()] == ["mine"]
+
+
+def test_the_repository_itself_and_a_work_tree_of_it_are_no_targets(
+    repository: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    git(repository, "checkout", "--quiet", "-b", "work")
+    git(repository, "worktree", "add", "--quiet", str(other), "main")
+    before = git(repository, "show-ref")
+    for target in (repository, other, repository / PREFIX):
+        with pytest.raises(PluginError, match=r"is the repository of ci-doctor itself|is no repo"):
+            release(repository, "v1.2.3", target)
+    assert git(repository, "show-ref") == before

@@ -91,6 +91,36 @@ def test_a_folder_with_files_is_left_alone(index: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "words",
+    [
+        ("--glibc", "2"),
+        ("--glibc", "2.x"),
+        ("--glibc", "3.1"),
+        ("--python", "3"),
+        ("--machine", ""),
+    ],
+)
+def test_a_value_that_names_no_machine_is_a_usage_error_and_makes_no_folder(
+    index: Path, tmp_path: Path, words: tuple[str, str]
+) -> None:
+    ran = fill(index, tmp_path / "out", *words)
+
+    assert (ran.returncode, "Traceback" in ran.stderr) == (2, False), ran.stderr
+    assert f"argument {words[0]}" in ran.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_file_is_no_folder_and_stays(index: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("mine")
+
+    for out in (tmp_path / "mine", tmp_path / "mine" / "below"):
+        ran = fill(index, out)
+        assert (ran.returncode, "Traceback" in ran.stderr) == (2, False), ran.stderr
+        assert f"{tmp_path / 'mine'} is no folder" in ran.stderr
+    assert (tmp_path / "mine").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
     ("tags", "fits"),
     [
         ("py3-none-any", True),

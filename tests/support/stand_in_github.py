@@ -28,6 +28,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 TOKEN = "ghs_" + "0123456789abcdefghijABCDEFGHIJ012345"
+# That of GitHub Actions' own token.
+APP = "github-actions[bot]"
 REPOSITORY = "acme/serving"
 _COMMENTS = re.compile(rf"/repos/{REPOSITORY}/issues/(\d+)/comments")
 _COMMENT = re.compile(rf"/repos/{REPOSITORY}/issues/comments/(\d+)")
@@ -58,7 +60,7 @@ class StandInGithub:
         for each in (self.comments, self.replies, self.requests):
             each.clear()
 
-    def put_comment(self, body: str, login: str = "ci[bot]", type_: str = "Bot") -> int:
+    def put_comment(self, body: str, login: str = APP, type_: str = "Bot") -> int:
         number = len(self.comments) + 1
         user = {"login": login, "type": type_}
         address = f"https://github.com/{REPOSITORY}/pull/7#issuecomment-{number}"
@@ -100,7 +102,7 @@ class StandInGithub:
     ) -> tuple[int, object, dict[str, str]]:
         if request.method == "POST":
             self.put_comment(
-                request.body["body"], self.login or "ci[bot]", "User" if self.login else "Bot"
+                request.body["body"], self.login or APP, "User" if self.login else "Bot"
             )
             return 201, self.comments[-1], {}
         page = int(query.get("page", ["1"])[0])

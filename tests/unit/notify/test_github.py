@@ -7,7 +7,7 @@ from ci_doctor.model.facts.notify import Notification, NotifyState
 from ci_doctor.notify.github import PullRequestComment
 from ci_doctor.notify.pull_request import PullRequest
 from ci_doctor.notify.secret import SecretValue
-from tests.support.stand_in_github import REPOSITORY, TOKEN, StandInGithub
+from tests.support.stand_in_github import APP, REPOSITORY, TOKEN, StandInGithub
 
 MARKER = "<!-- ci-doctor:notify:0123 -->"
 BODY = f"{MARKER}\n**✗ FAILED**\n"
@@ -20,9 +20,10 @@ def put(
     token: str = TOKEN,
     number: int = 7,
     may_create: bool = True,
+    account: str | None = APP,
 ) -> Notification:
     pull_request = PullRequest(api_url=github.url, repository=REPOSITORY, number=number)
-    comment = PullRequestComment(pull_request, SecretValue(token), MARKER, 20.0)
+    comment = PullRequestComment(pull_request, SecretValue(token), MARKER, 20.0, account)
     return comment.put(body, may_create=may_create)
 
 
@@ -67,18 +68,50 @@ def test_a_comment_on_a_later_page_is_found_without_following_the_address_of_the
 
     assert put(github, f"{MARKER} new").state is NotifyState.EDITED
     assert len(github.comments) == 251
-    assert all(each.path.startswith("/repos/") for each in github.requests)
+    assert all(each.path.startswith(("/repos/", "/user")) for each in github.requests)
 
 
 def test_a_comment_of_somebody_else_with_our_marker_is_not_changed(
     github: StandInGithub,
 ) -> None:
     github.put_comment(f"{MARKER}\nall is well", "stranger", "User")
-    github.put_comment(f"> {BODY}", "ci[bot]")
+    github.put_comment(f"> {BODY}", APP)
 
     assert put(github).state is NotifyState.SENT
     assert github.comments[0]["body"] == f"{MARKER}\nall is well"
     assert len(github.comments) == 3
+
+
+def test_a_comment_of_another_bot_with_our_marker_is_not_changed(github: StandInGithub) -> None:
+    github.put_comment(f"{MARKER} copied", "echo-helper[bot]")
+
+    assert put(github).state is NotifyState.SENT
+    assert [each["body"] for each in github.comments] == [f"{MARKER} copied", BODY]
+    assert put(github, f"{MARKER} new").state is NotifyState.EDITED
+    assert [each["body"] for each in github.comments] == [f"{MARKER} copied", f"{MARKER} new"]
+
+
+def test_without_a_known_account_there_is_one_comment_and_no_change_of_it(
+    github: StandInGithub,
+) -> None:
+    github.put_comment(f"{MARKER} copied", "stranger", "User")
+    assert put(github, account=None).state is NotifyState.SENT
+
+    again = put(github, f"{MARKER} new", account=None)
+
+    assert again.state is NotifyState.FAILED
+    assert "`account` in [notify.github]" in (again.reason or "")
+    assert [each["body"] for each in github.comments] == [f"{MARKER} copied", BODY]
+
+
+def test_an_account_that_cannot_be_asked_for_now_makes_no_second_comment(
+    github: StandInGithub,
+) -> None:
+    github.put_comment(BODY)
+    github.replies[:] = [None, 500, 500]
+
+    assert put(github).state is NotifyState.FAILED
+    assert github.posted == []
 
 
 def test_a_persons_token_changes_the_comment_of_that_person(github: StandInGithub) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from ci_doctor.model.facts.notify import Notification, NotifyState
 from ci_doctor.notify.notice import Notice
@@ -78,6 +79,27 @@ def test_a_webhook_may_have_a_token_and_an_address_in_files(
 
     assert sent.state is NotifyState.SENT
     assert github.requests[0].headers["authorization"] == "Bearer t-123456"
+
+
+@pytest.mark.parametrize(
+    ("account", "variables", "state"),
+    [
+        ("Our-App[bot]", {}, NotifyState.EDITED),
+        (None, {}, NotifyState.FAILED),
+        # Its own token is of another account.
+        (None, {"GITHUB_ACTIONS": "true"}, NotifyState.SENT),
+    ],
+)
+def test_a_comment_of_an_app_is_changed_only_by_that_app(
+    github: StandInGithub, account: str | None, variables: dict[str, str], state: NotifyState
+) -> None:
+    settings, environ = on_pull_request(github)
+    github.put_comment("<!-- m -->", "our-app[bot]")
+
+    named = replace(settings, account=account)
+    (sent,) = send(NotifySettings(github=named), {**environ, **variables})
+
+    assert sent.state is state, sent
 
 
 def test_a_secret_of_a_message_is_not_sent(github: StandInGithub) -> None:

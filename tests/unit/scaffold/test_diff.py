@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
+from pathlib import Path
+
+import pytest
+
 from ci_doctor.scaffold.diff import short_diff, whole_diff
 from ci_doctor.scaffold.proposing.proposed_file import ProposedFile
+from tests.support.git_repository import git
 
 FILE = ProposedFile(path="a/b.toml", text="one = 1\ntwo = 2\n", why="")
 
@@ -23,3 +28,16 @@ def test_for_a_person_long_files_and_lines_are_cut_and_say_so() -> None:
     assert text.count("+x") == 4
     assert f"+{'y' * 18}…" in text
     assert max(map(len, text.split("\n"))) <= 34  # the head names a file in whole
+
+
+@pytest.mark.parametrize(
+    "name", ["x", "a b/ü", 'a "b', "a\nb/c", "a\\b", "\x01\t", "\udcff\n", "d "]
+)
+def test_git_makes_the_file_of_every_name_and_every_character(name: str, tmp_path: Path) -> None:
+    text = "a\u2028b\x0bc\x0cd\x85e\x1cf\rg\n\n"
+    git(tmp_path, "init", "--quiet", "r")
+    diff = whole_diff([ProposedFile(path=name, text=text, why=""), FILE])
+    (tmp_path / "diff").write_bytes(diff.encode())
+    git(tmp_path / "r", "apply", str(tmp_path / "diff"))
+    assert (tmp_path / "r" / name).read_bytes() == text.encode()
+    assert (tmp_path / "r" / FILE.path).read_text() == FILE.text

@@ -130,7 +130,7 @@ def test_without_a_server_there_is_a_skeleton_and_no_step_that_would_fail() -> N
 
 
 def test_what_is_taken_is_kept_and_named() -> None:
-    given = request(taken=frozenset({"ci-doctor-requests.jsonl"}))
+    given = request(taken={"ci-doctor-requests.jsonl": "exists and is not changed"})
     assert "ci-doctor-requests.jsonl" not in texts(given)
     assert propose(given).kept == ("ci-doctor-requests.jsonl exists and is not changed",)
 
@@ -187,3 +187,21 @@ def test_the_name_of_a_directory_is_no_part_of_a_pipeline(name: str) -> None:
     if pipeline in made:
         # An upload reads `$$` as a plain `$`.
         assert install[0].replace("$", "$$") in step(request(facts, arms=arms))["command"]
+
+
+def test_a_name_with_a_line_end_stays_in_its_step() -> None:
+    facts = replace(FACTS, waiting=("ci/a\n1. rm b\r.sh",), prefix="x\ny")
+    assert not [step for step in propose(request(facts)).steps if not step.isprintable()]
+
+
+@pytest.mark.parametrize(
+    "name", [".git/hooks/x", ".GIT/x", "a/.git", "build/r", "r/", "", ".", "./", "a//b", "a\0b"]
+)
+def test_requests_in_a_place_that_is_no_file_or_not_ours_are_not_written(name: str) -> None:
+    given = request(existing(config="ci-doctor.toml", requests=name, pre_commit=True))
+    assert list(texts(given)) == [".buildkite/ci-doctor.yml"]
+
+
+def test_requests_are_named_without_needless_dots() -> None:
+    given = request(existing(config="ci-doctor.toml", requests="./a/./r", pre_commit=True))
+    assert list(texts(given)) == ["a/r", ".buildkite/ci-doctor.yml"]
