@@ -29,7 +29,8 @@ def folder(tmp_path: Path) -> Path:
     take(requests, tmp_path, environ)
     for log in (ROOT / "examples" / "diagnose").glob("*.log"):
         shutil.copy(log, tmp_path)
-    for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "first"]):
+    main = ["update-ref", "refs/remotes/origin/main", "HEAD"]
+    for words in (["init", "-q"], ["add", "server.py"], ["commit", "-q", "-m", "first"], main):
         identity = ["-c", "user.name=a", "-c", "user.email=a@b.invalid"]
         subprocess.run(["git", *identity, *words], cwd=tmp_path, check=True)
     return tmp_path
