@@ -92,7 +92,9 @@ def test_the_page_shows_what_its_commands_print(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).write_text(text)
     ran = doctor("init", "--yes", cwd=tmp_path, env={**TOOLS, "COLUMNS": "80"})
-    assert ran.out.rstrip() == written.rstrip(), ran
+    # The further steps depend on whether this version is a release.
+    above, _, _ = written.partition("  …\n")
+    assert ran.out.startswith(above), ran
     judged = doctor("correctness", cwd=tmp_path, env={**TOOLS, "COLUMNS": "80"})
     assert judged.code == 0, judged
     # Without its duration.
