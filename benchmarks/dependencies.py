@@ -65,9 +65,9 @@ def direct() -> Iterator[tuple[str, str]]:
             yield name, place
 
 
-def size_of(found: Distribution) -> int:
+def size_of(present: Distribution) -> int:
     """Bytes of the files of a distribution, without bytecode."""
-    paths = [found.locate_file(file) for file in found.files or () if file.suffix != ".pyc"]
+    paths = [present.locate_file(file) for file in present.files or () if file.suffix != ".pyc"]
     return sum(os.path.getsize(str(path)) for path in paths if os.path.isfile(str(path)))  # noqa: PTH202, PTH113
 
 
@@ -96,7 +96,7 @@ def weigh(name: str, place: str, folder: Path) -> Weight:
     """Raises PackageNotFoundError if it is not installed here."""
     known: dict[str, Distribution] = {}
     closure(Requirement(name), known)
-    sizes = {each: size_of(found) for each, found in known.items()}
+    sizes = {each: size_of(present) for each, present in known.items()}
     return Weight(
         name=name,
         place=place,
@@ -128,7 +128,7 @@ def total(extra: str) -> str:
     known: dict[str, Distribution] = {}
     closure(Requirement(f"{DISTRIBUTION}{extra}"), known)
     del known[DISTRIBUTION]
-    size = sum(size_of(found) for found in known.values()) / 1e6
+    size = sum(size_of(present) for present in known.values()) / 1e6
     return f"- {DISTRIBUTION}{extra}: {len(known)} distributions, {size:.0f} MB"
 
 

@@ -207,12 +207,12 @@ def download(
 
 def unmet(top: Requirement, target: Target, out: Path) -> Iterator[str]:
     """What `top` needs on `target`, directly or not, and no wheel in `out` gives."""
-    pending, seen = [top], set()
+    pending, visited = [top], set()
     while pending:
         requirement = pending.pop()
-        if str(requirement) in seen:
+        if str(requirement) in visited:
             continue
-        seen.add(str(requirement))
+        visited.add(str(requirement))
         wheel = wheel_for(requirement, target, out)
         if wheel is None:
             yield str(requirement)

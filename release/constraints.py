@@ -48,19 +48,19 @@ def _closure(ours: Distribution) -> tuple[dict[str, str], list[str]]:
         done.add(str(requirement))
         name = canonicalize_name(requirement.name)
         try:
-            found = ours if name == DISTRIBUTION else distribution(name)
+            package = ours if name == DISTRIBUTION else distribution(name)
         except PackageNotFoundError:
             absent.add(name)
             continue
-        if found is not ours:
-            installed[name] = found.version
-        pending += _needs(found, requirement.extras)
+        if package is not ours:
+            installed[name] = package.version
+        pending += _needs(package, requirement.extras)
     return installed, sorted(absent)
 
 
-def _needs(found: Distribution, extras: set[str]) -> Iterator[Requirement]:
+def _needs(package: Distribution, extras: set[str]) -> Iterator[Requirement]:
     """What `found` requires with `extras` on this machine."""
-    for line in found.requires or ():
+    for line in package.requires or ():
         requirement = Requirement(line)
         marker = requirement.marker
         if marker is None or any(marker.evaluate({"extra": each}) for each in ("", *extras)):

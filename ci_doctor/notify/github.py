@@ -87,16 +87,18 @@ class PullRequestComment:
     def put(self, body: str, *, may_create: bool) -> Notification:
         """Put `body` into the step's comment; make one if there is none and `may_create`."""
         try:
-            found = self._found()
-            if found is None and not may_create:
+            comment = self._own_comment()
+            if comment is None and not may_create:
                 reason = "the verdict is not in `on`, and there is no comment to change"
                 return Notification(to=SERVICE, state=NotifyState.SKIPPED, reason=reason)
             content = msgspec.json.encode({"body": body})
-            if found is None:
+            if comment is None:
                 return self._sent("POST", self._all, content, NotifyState.SENT)
-            if found.body is not None and found.body.strip() == body.strip():
-                return Notification(to=SERVICE, state=NotifyState.UNCHANGED, address=found.html_url)
-            return self._sent("PATCH", f"{self._each}/{found.id}", content, NotifyState.EDITED)
+            if comment.body is not None and comment.body.strip() == body.strip():
+                return Notification(
+                    to=SERVICE, state=NotifyState.UNCHANGED, address=comment.html_url
+                )
+            return self._sent("PATCH", f"{self._each}/{comment.id}", content, NotifyState.EDITED)
         except _RefusedError as error:
             return Notification(to=SERVICE, state=NotifyState.FAILED, reason=str(error))
 
@@ -108,7 +110,7 @@ class PullRequestComment:
             address = None  # it is written all the same
         return Notification(to=SERVICE, state=state, address=address)
 
-    def _found(self) -> _Comment | None:
+    def _own_comment(self) -> _Comment | None:
         """Our comment; raises _RefusedError if not all comments could be read, so that none is made twice."""
         for page in range(1, _MOST_PAGES + 1):
             url = f"{self._all}?per_page={_PER_PAGE}&page={page}"

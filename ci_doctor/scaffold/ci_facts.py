@@ -43,14 +43,14 @@ def waits(source: SourceFile) -> bool:
 
 def test_directories(files: Iterable[str]) -> tuple[str, ...]:
     """The topmost directories with tests of Python."""
-    found = set()
+    folders = set()
     for file in files:
         if _TESTS.search(file):
             parts = file.split("/")[:-1]
             top = next((at for at, part in enumerate(parts) if part in {"test", "tests"}), None)
             directory = parts if top is None else parts[: top + 1]
-            found.add("/".join(directory) or ".")
-    return tuple(sorted(found))
+            folders.add("/".join(directory) or ".")
+    return tuple(sorted(folders))
 
 
 def packaging_of(

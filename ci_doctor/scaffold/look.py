@@ -111,13 +111,13 @@ def _candidates(
 
 def _directories(files: ListedFiles) -> frozenset[str]:
     """The directories that hold a listed file, at whatever depth."""
-    found: set[str] = set()
+    directories: set[str] = set()
     for name in files.files:
         above = name.rpartition("/")[0]
-        while above and above not in found:
-            found.add(above)
+        while above and above not in directories:
+            directories.add(above)
             above = above.rpartition("/")[0]
-    return frozenset(found)
+    return frozenset(directories)
 
 
 def _in_listed(candidate: ServerCandidate, directories: frozenset[str]) -> ServerCandidate:
@@ -158,18 +158,18 @@ def _waiting(scripts: list[SourceFile], commands: list[ServerCommand]) -> tuple[
 def _existing(files: ListedFiles) -> ExistingFiles:
     """What is there already. Raises ConfigError."""
     directory = files.directory
-    found = find_config(directory)
+    config = find_config(directory)
     requests = None
-    if found is not None:
-        section = load_config(found, directory).tables.get("correctness", {})
+    if config is not None:
+        section = load_config(config, directory).tables.get("correctness", {})
         requests = section.get("requests")
     # A link to nothing is a file that somebody means to have.
     elif (directory / "ci-doctor.toml").is_symlink():
-        found = directory / "ci-doctor.toml"
+        config = directory / "ci-doctor.toml"
     plugin = next((name for name in files.root_files if _PLUGIN.search(name)), None)
     hooks = files.root / PRE_COMMIT
     return ExistingFiles(
-        config=_relative(found, files.root) if found is not None else None,
+        config=_relative(config, files.root) if config is not None else None,
         requests=requests if isinstance(requests, str) else None,
         pre_commit=hooks.exists(),
         has_hook=_has(hooks, HOOK),

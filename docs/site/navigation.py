@@ -94,7 +94,7 @@ def placed(pages: Collection[str]) -> dict[str, list[str]]:
     """The groups with those of `pages` that stand in them, in the order of the table; a group without a page is left out."""
     free = sorted(set(pages) - {HOME})
     exact = {pattern for patterns in GROUPS.values() for pattern in patterns}
-    found: dict[str, list[str]] = {}
+    placed_pages: dict[str, list[str]] = {}
     for group, patterns in GROUPS.items():
         for pattern in patterns:
             # What is named anywhere stands there, and not in an earlier group whose pattern matches it too.
@@ -103,9 +103,9 @@ def placed(pages: Collection[str]) -> dict[str, list[str]]:
                 for page in free
                 if page == pattern or (page not in exact and fnmatchcase(page, pattern))
             ]
-            found.setdefault(group, []).extend(matching)
+            placed_pages.setdefault(group, []).extend(matching)
             free = [page for page in free if page not in matching]
-    return {group: names for group, names in found.items() if names}
+    return {group: names for group, names in placed_pages.items() if names}
 
 
 def without_place(pages: Collection[str]) -> list[str]:

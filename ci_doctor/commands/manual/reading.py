@@ -74,8 +74,8 @@ def _children(shown: click.Command, context: click.Context) -> dict[str, click.C
 def _child(shown: click.Command, context: click.Context, word: str) -> click.Command:
     module = getattr(shown, "below", {}).get(word)
     if module is not None:
-        found: click.Command = getattr(import_module(module), word)
-        return found
+        attribute: click.Command = getattr(import_module(module), word)
+        return attribute
     child = shown.get_command(context, word) if isinstance(shown, click.Group) else None
     if child is None:
         raise KeyError(word)

@@ -59,12 +59,12 @@ def _index(manuals: Sequence[CommandManual]) -> Iterator[str]:
 
 def _common_options(manuals: Sequence[CommandManual]) -> list[OptionManual]:
     """The options that mean the same in every command that has them, once each."""
-    seen: dict[tuple[str, ...], list[OptionManual]] = {}
+    by_names: dict[tuple[str, ...], list[OptionManual]] = {}
     for manual in manuals:
         for group in manual.options:
             for each in group.options if group.heading in _COMMON else ():
-                seen.setdefault(each.names, []).append(each)
-    many = [alike for alike in seen.values() if len(alike) > 2]
+                by_names.setdefault(each.names, []).append(each)
+    many = [alike for alike in by_names.values() if len(alike) > 2]
     return [max(alike, key=alike.count) for alike in many]
 
 

@@ -183,13 +183,13 @@ def _ready(app: App) -> str:
 def _apis(app: App) -> dict[Api, str]:
     """What an application answers, and where: an API that others have too, else its own routes."""
     paths = [*app.paths, *(route.path for route in app.routes)]
-    found: dict[Api, str] = {}
+    by_api: dict[Api, str] = {}
     for path in paths:
         for ending, api in _ENDINGS.items():
             if path.rstrip("/").endswith(ending):
-                found.setdefault(api, path)
+                by_api.setdefault(api, path)
                 break
-    if found:
-        return found
+    if by_api:
+        return by_api
     can_be_asked = bool(app.routes) or (app.framework is Framework.FASTAPI and app.has_schema)
     return {Api.ROUTES: "/"} if can_be_asked else {}

@@ -31,8 +31,8 @@ class UnknownTypeError(ValueError):
 
 def is_model(name: str, module: ModuleSource, table: ModuleTable) -> bool:
     """Whether `name` is a class of the repository with typed fields, as pydantic has them."""
-    found = _class(name, module, table)
-    return found is not None and _has_fields(*found, table)
+    model = _class(name, module, table)
+    return model is not None and _has_fields(*model, table)
 
 
 def example_of(annotation: ast.expr, module: ModuleSource, table: ModuleTable) -> Any:
@@ -76,10 +76,10 @@ class _Examples:
         raise UnknownTypeError
 
     def _of_class(self, name: str, module: ModuleSource, depth: int) -> Any:
-        found = _class(name, module, self._table)
-        if found is None:
+        model = _class(name, module, self._table)
+        if model is None:
             raise UnknownTypeError
-        node, home = found
+        node, home = model
         first = _first_member(node)
         if first is not None:
             return first
@@ -91,9 +91,9 @@ class _Examples:
         """The fields without a default, also those of the classes above it."""
         made: dict[str, Any] = {}
         for above in node.bases:
-            found = _class(type_name(above), home, self._table)
-            if found is not None and depth < _DEEPEST:
-                made |= self._fields(*found, depth + 1)
+            model = _class(type_name(above), home, self._table)
+            if model is not None and depth < _DEEPEST:
+                made |= self._fields(*model, depth + 1)
         for name, statement in _annotated(node):
             if name in _FIXED:
                 made[name] = _FIXED[name]
@@ -148,8 +148,8 @@ def _has_fields(node: ast.ClassDef, home: ModuleSource, table: ModuleTable, dept
         name = type_name(above)
         if name in {"BaseModel", "SQLModel", "TypedDict"}:
             return True
-        found = _class(name, home, table)
-        if found is not None and depth < _DEEPEST and _has_fields(*found, table, depth + 1):
+        model = _class(name, home, table)
+        if model is not None and depth < _DEEPEST and _has_fields(*model, table, depth + 1):
             return True
     return any("dataclass" in ast.dump(decorator) for decorator in node.decorator_list)
 

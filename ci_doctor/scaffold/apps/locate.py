@@ -91,13 +91,13 @@ def _first_file(
     names: Sequence[str], command: ServerCommand, table: ModuleTable
 ) -> AppPlace | None:
     """The file nearest to where the command runs; of files as near the first of `names`."""
-    found = []
+    ranked = []
     for order, name in enumerate(names):
         for distance, file, base in _files(name, command, table):
-            found.append((distance, order, file, base))
-    if not found:
+            ranked.append((distance, order, file, base))
+    if not ranked:
         return None
-    _, _, file, base = min(found)
+    _, _, file, base = min(ranked)
     return AppPlace(file=file, variable=None, directory=base)
 
 
@@ -111,12 +111,12 @@ def _files(
         parts.pop(0)
     ending = "/".join(parts)
     own = command.file.rpartition("/")[0]
-    found = []
+    ranked = []
     for file in table.files:
         if file == ending or file.endswith(f"/{ending}"):
             base = file[: -len(ending)].rstrip("/")
-            found.append((_distance(base, own, command.directory), file, base))
-    yield from sorted(found)
+            ranked.append((_distance(base, own, command.directory), file, base))
+    yield from sorted(ranked)
 
 
 def _distance(base: str, own: str, directory: str) -> tuple[int, int]:

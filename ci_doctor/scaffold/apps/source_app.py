@@ -183,9 +183,9 @@ def _mounted(
             continue
         if type_name(node.func.value) != owner:
             continue
-        found = _router(node.args[0], module, table)
-        if found is not None:
-            home, name, own = found
+        router = _router(node.args[0], module, table)
+        if router is not None:
+            home, name, own = router
             given = _prefix(node, table)
             if given is not None:
                 yield from _mounted(home, name, f"{prefix}{given}{own}", table, depth + 1)

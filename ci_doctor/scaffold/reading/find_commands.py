@@ -57,8 +57,8 @@ def _limited(source: SourceFile) -> Iterator[ServerCommand]:
         if _ANY_SERVER.search(line.text) is None or _is_shown(line.text, source.kind):
             continue
         values = values_at(line.number, set_in_text)
-        for found in _in_line(line, source, values, directory):
-            yield found
+        for started in _in_line(line, source, values, directory):
+            yield started
             count += 1
         if count >= _MOST_PER_FILE:
             return
@@ -81,20 +81,20 @@ def _in_line(
         if words[:1] == ["cd"] and len(words) == 2:
             directory = words[1]
             continue
-        found = _server_in(words, source)
-        if found is None or _is_template(found.words):
+        started = _server_in(words, source)
+        if started is None or _is_template(started.words):
             continue
         yield ServerCommand(
-            kind=found.kind,
+            kind=started.kind,
             file=source.path,
             line=line.number,
             place=source.place,
             text_kind=source.kind,
-            words=found.words,
-            arguments=found.arguments,
-            env=_env(found.before),
+            words=started.words,
+            arguments=started.arguments,
+            env=_env(started.before),
             directory=directory,
-            in_container=_is_elsewhere(found.before),
+            in_container=_is_elsewhere(started.before),
             in_background=command.in_background,
         )
 

@@ -160,9 +160,9 @@ def kind_at(words: list[str], at: int) -> tuple[ServerKind, int] | None:
 
 
 def _begins(words: list[str], at: int, start: tuple[str, ...]) -> bool:
-    found = words[at : at + len(start)]
-    if len(found) < len(start):
+    beginning = words[at : at + len(start)]
+    if len(beginning) < len(start):
         return False
     # A program may be named with its directory.
-    first = found[0].rpartition("/")[2]
-    return [first, *found[1:]] == list(start)
+    first = beginning[0].rpartition("/")[2]
+    return [first, *beginning[1:]] == list(start)
