@@ -67,7 +67,6 @@ def wheel_problems(wheel: Path, tracked: set[str]) -> Iterator[str]:
         if not name.startswith(("ci_doctor/", f"{info}/")):
             yield f"{wheel.name} holds {name}"
     yield from page_problems(page, tracked)
-    yield from module_problems(wheel)
 
 
 def module_problems(wheel: Path) -> Iterator[str]:
@@ -139,6 +138,7 @@ def problems(sdist: Path, wheel: Path) -> Iterator[str]:
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     yield from version_problems(version, described, changelog)
     yield from wheel_problems(wheel, tracked)
+    yield from module_problems(wheel)
     yield from constraint_problems()
     yield from program_problems(sdist, wheel)
     yield from rebuild_problems(sdist, wheel)
