@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.cli import doctor, environment, words
+from tests.support.terminal import read_to_end
 
 pytestmark = pytest.mark.integration
 
@@ -28,13 +29,7 @@ def on_terminal(cwd: Path, *arguments: str, **changes: str | None) -> tuple[int,
         stderr=follower,
     )
     os.close(follower)
-    written = b""
-    try:
-        while piece := os.read(leader, 4096):
-            written += piece
-    except OSError:  # EIO: the other end is closed
-        pass
-    os.close(leader)
+    written = read_to_end(leader)
     # A pager that is cat(1) gets bold as a typewriter made it: each letter twice.
     plain = re.sub(".\x08", "", written.decode())
     return started.wait(), plain.replace("\r\n", "\n")

@@ -31,6 +31,13 @@ def on_terminal(
         stdin=subprocess.DEVNULL,
     )
     os.close(follower)
+    written = read_to_end(leader)
+    assert process.wait() == 0, written.decode()
+    return written.decode()
+
+
+def read_to_end(leader: int) -> bytes:
+    """All that is written to the other end of a terminal until that is closed; closes `leader`."""
     written = b""
     try:
         while piece := os.read(leader, 4096):
@@ -38,8 +45,7 @@ def on_terminal(
     except OSError:  # EIO: the other end is closed
         pass
     os.close(leader)
-    assert process.wait() == 0, written.decode()
-    return written.decode()
+    return written
 
 
 def in_a_pipe(program: str, *arguments: str, env: Mapping[str, str | None] | None = None) -> str:

@@ -60,21 +60,30 @@ def server_in_image(words: Sequence[str]) -> ImageServer | None:
     """The server of a `docker run`; None for another command, another image or another entry point."""
     if "run" not in words or not _PROGRAMS.intersection(words[: words.index("run")]):
         return None
-    variables = []
     at = words.index("run") + 1
+    variables: list[str] = []
     while at < len(words) and words[at].startswith("-"):
         name, equals, value = words[at].partition("=")
         if name == "--entrypoint":
             return None
-        takes_word = not equals and (name in _WITH_VALUE or name in _VARIABLES)
-        if name in _VARIABLES:
-            given = value if equals else "".join(words[at + 1 : at + 2])
-            variables += [given] if "=" in given else []
-        at += 2 if takes_word else 1
+        at += 1
+        if not equals and (name in _WITH_VALUE or name in _VARIABLES):
+            value = "".join(words[at : at + 1])
+            at += 1
+        # `--env NAME` hands on a variable of the machine, whose value nobody knows here.
+        if name in _VARIABLES and "=" in value:
+            variables.append(value)
     if at >= len(words):
         return None
+    program = _program_of(words[at])
+    if program is None:
+        return None
+    arguments = tuple(words[at + 1 :])
+    return ImageServer(program=program, variables=tuple(variables), arguments=arguments)
+
+
+def _program_of(image: str) -> tuple[str, ...] | None:
     for pattern, program in _IMAGES:
-        if pattern.search(words[at]):
-            arguments = tuple(words[at + 1 :])
-            return ImageServer(program=program, variables=tuple(variables), arguments=arguments)
+        if pattern.search(image):
+            return program
     return None
