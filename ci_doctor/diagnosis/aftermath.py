@@ -2,61 +2,152 @@
 """Pure. What a log holds after a cause: whether its program ended by it, or went on.
 
 The rank of a line says little of when it was written: a server may log a full disk, do without its
-cache, and die an hour later of a mistake in the change. A retry for the disk would hide that.
+cache, and die an hour later of a mistake in the change. A retry for the disk would hide that. So
+each line after a cause must be known to follow from it; one line of other words leaves doubt.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Container, Iterable, Sequence
 from typing import Final
 
 from ci_doctor.diagnosis.candidate import Candidate
-from ci_doctor.diagnosis.cause import Cause
-from ci_doctor.diagnosis.exit_status import RetryEvidence, can_be_retried
-from ci_doctor.diagnosis.failure_class import FailureClass
+from ci_doctor.diagnosis.exit_status import retry_policy
+from ci_doctor.diagnosis.failure_class import FailureClass, RetryPolicy
 from ci_doctor.diagnosis.lines.clean_line import clean_line
 from ci_doctor.diagnosis.log_rule import Role
+from ci_doctor.diagnosis.outside import KnownHosts, lies_outside
 from ci_doctor.diagnosis.standing import TOLERATED_LEVELS, ExceptionStanding
 
-# A program that ends says little more; so many lines of its last words are shown too.
+# A program that ends by an exception says little more; so many lines of its stop are shown too.
 _LAST_LINES: Final = 15
+# A client says in so many lines what it gives up, and what it lacks now.
+_LINES_OF_MESSAGE: Final = 2
 _HEADER: Final = "Traceback (most recent call last):"
+_LACKS: Final = frozenset({FailureClass.CONFIGURATION, FailureClass.MISSING_DEPENDENCY})
 _ENDING: Final = frozenset({ExceptionStanding.FATAL, ExceptionStanding.CAUSE})
+_WARNING: Final = re.compile(r"(?i)^(?:\[?warn(?:ing)?\b|npm warn|W: |\S{1,40}: warning: )")
+_NOTICE: Final = re.compile(
+    r"(?i)\b(?:will (?:re-?)?try|re-?try(?:ing)?\b.{0,40}\b(?:in|after|again)\b|trying again"
+    r"|try(?:ing)? again in|next (?:retry|attempt)|(?:retries|tries|attempts?) (?:left|remaining)"
+    r"|backing off|(?:attempt|retry|retries|try)[ #:]*\d+|retrying|spurious network error)"
+)
+_NUMBERED: Final = re.compile(
+    r"(?i)\b(?:attempt|retry|retries|try)[ #:(]*(?P<now>\d+) ?(?:/|of|out of) ?(?P<most>\d+)"
+)
+_GIVEN_UP: Final = re.compile(
+    r"(?i)total=0\b|\b(?:0|no)(?: more)? (?:retries|tries|attempts)\b|giv(?:e|ing|en) up|gave up"
+    r"|(?:last|final) (?:attempt|try|retry)\b|max(?:imum)? (?:number of )?(?:retries|attempts)"
+    r"|(?:retries|attempts) exhausted|out of (?:retries|attempts)"
+    r"|after (?:all |\d+ )(?:retries|attempts|tries)"
+)
+# What a client, a tool that drives it, and the frame of a CI system print after a failure.
+_FOLLOWS: Final = re.compile(
+    r"(?:npm|yarn|pnpm) (?:ERR!|error|notice|http)|(?:npm|yarn|pnpm|bun)(?:\.\w+)? ?(?:v\d|$)"
+    r"|(?:E|Err|Ign|Hit|Get)(?::\d+)?[: ] ?\S|(?:Reading (?:package|state)|Building dependency|Fetched \d)"
+    r"|\[notice\]|hint: |note: This (?:error|is an issue)|ERROR: (?:Could not (?:find|install)|No matching"
+    r"|failed to (?:solve|build|pull)|Job failed|Service '|process \")"
+    r"|fatal: (?:the remote|early|index-pack|fetch-pack|clone of|[Cc]ould not read|unable to|protocol)"
+    r"|(?:error|remote): (?:RPC failed|\d+ bytes|failed to (?:fetch|download|get|query|load source))"
+    r"|Please make sure you have the correct access|and the repository exists"
+    r"|(?:g?make|ninja|cmake|nox|tox|just|task)(?:\[\d+\])?: |compilation terminated"
+    r"|(?:tar|gzip|cp|mv|rsync|dd|cat|unzip|tee|ld|collect2|cc1plus|cc1|as|install)(?:\([^)]*\))?: "
+    r"|(?:See 'docker|Dockerfile:\d+|-{4,}|#\d+ |>>> | ?> \[|failed to (?:solve|register|pull))"
+    r"|(?:Caused by|caused by)\b|[├╰└│×╭─▶➤ ]*[├╰└│×╭▶➤]|\.\.\. \d+ more|\s+at \S"
+    r"|\s+(?:errno|code|syscall|hostname|address|port|type|host|cause)\b[:=]|[\[\]{}(),;]+$"
+    r"|Node\.js v\d|(?:During handling of the above|The above exception was the direct)"
+    r"|.{0,200}?(?:exit(?:ed)?(?: with)?(?: exit)? ?(?:code|status)|non-zero (?:exit )?(?:code|status)"
+    r"|CalledProcessError|Process completed with|The command exited|user command error)"
+    r"|\^\^\^ \+\+\+|\+ exit \d|(?:exit|quit|abort)(?:ing|ed)?\b|Terminated\b|logout$"
+    r"|(?i:.{0,80}\b(?:failed|unable|could ?n[o']t|cannot|can't)(?: to| be)? "
+    r"(?:install|download|fetch|pull|clone|reach|extract|unpack|write|copy)(?:ed|d)?\b)"
+    r"|(?i:.{0,40}\b(?:install(?:ation)?|download|fetch|pull|clone|checkout)\b.{0,40} failed\b)"
+)
+_STOPS: Final = re.compile(
+    r"(?i)\b(?:shut(?:ting)? ?down|stopp(?:ing|ed)|exiting|terminat(?:ing|ed)|clos(?:ing|ed)|cleanup)\b"
+)
 
 
-def is_final(cause: Cause, candidates: Sequence[Candidate], lines: Sequence[str]) -> bool:
-    """Whether nothing but consequences follows `cause` in its log.
+def is_tolerated(candidate: Candidate) -> bool:
+    """Whether its own program shows that it goes on after `candidate`.
 
-    candidates: all of that log. lines: all of that log.
+    So it does after a warning, after an exception that it gets over, and in a step or a run of
+    tests that passed.
     """
-    return ended_by(cause, candidates, lines[cause.place.line :])
-
-
-def ended_by(cause: Cause, candidates: Sequence[Candidate], following: Sequence[str]) -> bool:
-    """The same, given only the lines `following` that of `cause`."""
-    if _says_more(cause, candidates, following):
+    if candidate.in_passed_step or candidate.in_passed_run:
+        return True
+    if candidate.standing in {ExceptionStanding.TOLERATED, ExceptionStanding.ANSWERED}:
+        return True
+    if candidate.standing is ExceptionStanding.FATAL:
         return False
-    return not any(can_end(each, cause.class_) for each in after(cause, candidates))
+    if candidate.clean.level in TOLERATED_LEVELS:
+        return True
+    return _WARNING.match(candidate.clean.message) is not None
 
 
-def after(cause: Cause, candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Those of `candidates` whose line comes after that of `cause`."""
-    return [each for each in candidates if each.line.number > cause.place.line]
-
-
-def went_on(cause: Cause, candidates: Sequence[Candidate], lines: Sequence[str]) -> bool:
-    """Whether more than 15 lines follow `cause`, without tracebacks and what a rule names.
-
-    Of an exception by which its program says that it ends, False: what follows is its stop.
-    """
-    return _says_more(cause, candidates, lines[cause.place.line :])
-
-
-def _says_more(cause: Cause, candidates: Sequence[Candidate], following: Sequence[str]) -> bool:
-    for each in candidates:
-        if each.line.number == cause.place.line and each.standing is ExceptionStanding.FATAL:
+def is_tried_again(lines: Iterable[str]) -> bool:
+    """Whether one of `lines` announces another try, and none says that it was the last."""
+    announced = False
+    for line in lines:
+        numbered = _NUMBERED.search(line)
+        if _GIVEN_UP.search(line) is not None:
             return False
+        if numbered is not None and int(numbered["now"]) >= int(numbered["most"]):
+            return False
+        announced = announced or numbered is not None or _NOTICE.search(line) is not None
+    return announced
+
+
+def is_logged(before: Sequence[str]) -> bool:
+    """Whether a logger printed the traceback whose lines end `before`, with a line above it."""
+    for index in reversed(range(len(before))):
+        clean = clean_line(before[index].encode())
+        if _HEADER in clean.message:
+            above = clean_line(before[index - 1].encode()) if index else None
+            return clean.level is not None or (above is not None and above.level is not None)
+    return False
+
+
+def follows_only(first: Candidate, following: Sequence[str], explained: Container[int]) -> bool:
+    """Whether all of `following`, the lines after `first`, are known to follow from it.
+
+    explained: numbers of lines that a rule knows as a consequence or a mark of the CI system.
+    """
+    is_fatal = first.standing is ExceptionStanding.FATAL
+    others = 0
+    in_traceback = False
+    for number, line in enumerate(following, first.line.number + 1):
+        clean = clean_line(line.encode())
+        message = clean.message
+        if not any(letter.isalnum() for letter in message):
+            continue
+        if _HEADER in message:
+            in_traceback = True
+            continue
+        if in_traceback:
+            # The exception ends it: that of another failure is a candidate of its own.
+            in_traceback = message.startswith(" ")
+            continue
+        if number in explained or _FOLLOWS.match(message) or _GIVEN_UP.search(message):
+            continue
+        if clean.level in TOLERATED_LEVELS and _STOPS.search(message):
+            continue
+        others += 1
+        if not is_fatal or others > _LAST_LINES:
+            return False
+    return True
+
+
+def went_on(first: Candidate, candidates: Sequence[Candidate], lines: Sequence[str]) -> bool:
+    """Whether more than 15 lines follow `first`, without tracebacks and what a rule names.
+
+    lines: all of its log. Of an exception by which its program says that it ends, False: what
+    follows is its stop.
+    """
+    if first.standing is ExceptionStanding.FATAL:
+        return False
     named = {each.line.number for each in candidates}
     count = 0
-    for number, line in enumerate(following, cause.place.line + 1):
+    for number, line in enumerate(lines[first.line.number :], first.line.number + 1):
         if number in named or not _is_ordinary(line):
             continue
         count += 1
@@ -74,22 +165,49 @@ def _is_ordinary(line: str) -> bool:
     return bool(message) and not message.startswith(("  ", _HEADER))
 
 
-def can_end(candidate: Candidate, class_: FailureClass | None) -> bool:
-    """Whether `candidate` can have ended its program, and is not of `class_`, as the cause is."""
+def can_end(candidate: Candidate, known: KnownHosts) -> bool:
+    """Whether `candidate` can have ended its program by something that no other run cures."""
     rule = candidate.rule
-    if rule.class_ is class_:
+    text = candidate.clean.text
+    if is_tolerated(candidate):
         return False
-    # The question is whether it would ask for a retry if it had ended the program.
-    evidence = RetryEvidence(
-        class_=rule.class_,
-        says_outside=rule.is_outside,
-        text=candidate.clean.text,
-        is_final=True,
-    )
-    if can_be_retried(evidence):
+    # A reset connection beside the outage that explains it.
+    is_proven = lies_outside(rule, text, (), known)
+    if is_proven and retry_policy(rule.class_, text) is RetryPolicy.YES:
         return False
     if candidate.standing is not None:
         return candidate.standing in _ENDING and rule.role is not Role.SYMPTOM
-    if candidate.clean.level in TOLERATED_LEVELS:
-        return False
     return rule.role in {Role.CAUSE, Role.FAILURE}
+
+
+def is_of_same_fault(candidate: Candidate, first: Candidate, message: Container[int]) -> bool:
+    """Whether `candidate` is another line of the message of `first`, or follows from its fault.
+
+    message: the numbers of the lines around `first` that one client may have written.
+    """
+    # Every later call of CUDA fails on a lost GPU.
+    if first.rule.class_ is FailureClass.GPU_HARDWARE:
+        return candidate.rule.class_ in {FailureClass.CUDA_ERROR, FailureClass.RENDEZVOUS}
+    if candidate.log != first.log or candidate.line.number not in message:
+        return False
+    one, other = candidate.clean.message, first.clean.message
+    # A client repeats its name in each line, or indents what explains the first one.
+    is_part = one.split()[:1] == other.split()[:1] or " " in {one[:1], other[:1]}
+    return is_part or _is_next(candidate, first)
+
+
+def was_got_over(candidate: Candidate, first: Candidate) -> bool:
+    """Whether a script met `candidate` before it came to `first`, and went on.
+
+    What a test or a program of the change says may be kept as a status until the end; what a tool
+    lacks to tidy up, such as a container to remove, is not.
+    """
+    if candidate.log != first.log or candidate.line.number > first.line.number:
+        return False
+    return candidate.standing is None and candidate.rule.class_ in _LACKS
+
+
+def _is_next(candidate: Candidate, first: Candidate) -> bool:
+    distance = candidate.line.number - first.line.number
+    is_near = 0 < distance <= _LINES_OF_MESSAGE
+    return is_near and _FOLLOWS.match(candidate.clean.message) is not None

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 
 from msgspec import structs
 
-from ci_doctor.diagnosis.aftermath import can_end
 from ci_doctor.diagnosis.calibration import Calibration
 from ci_doctor.diagnosis.candidate import Candidate
 from ci_doctor.diagnosis.cause import Cause, LogPlace
@@ -15,11 +14,6 @@ from ci_doctor.diagnosis.log_rule import Role
 from ci_doctor.diagnosis.rank import Ranked
 
 _OTHERS = 5
-# After its last failure a job prints how it tidies up.
-_LINES_TO_THE_END = 150
-# pytest prints the name of a failed test above what failed, and counts after the last one.
-_HEADING = "pytest/first-failure"
-_END_OF_RUN = "pytest/counts"
 
 
 def named_cause(
@@ -30,7 +24,8 @@ def named_cause(
 ) -> Cause | None:
     """The first of `ranked` as the cause; None if nothing is sure enough.
 
-    names: of the logs. subject: what a candidate is about if its line does not say so.
+    names: of the logs. subject: what a candidate is about if its line does not say so. How the job
+    ended is not looked at: `is_outside` and `is_final` are False.
     """
     # What stands in a step that ended well is no cause, however sure its words are.
     if not ranked or ranked[0].candidate.in_passed_step:
@@ -51,44 +46,14 @@ def _cause(ranked: Sequence[Ranked], sure: float, names: Sequence[str], subject:
         class_=rule.class_,
         confidence=sure,
         reasons=first.reasons,
-        is_outside=rule.is_outside,
-        is_final=_is_final(ranked),
+        is_outside=False,
+        is_final=False,
         fingerprint=fingerprint(rule.id, candidate.fields, candidate.clean.message, subject),
         explanation=rule.explanation,
         remedy=rule.remedy,
         next_command=rule.next_command,
         fields=candidate.fields,
     )
-
-
-def _is_final(ranked: Sequence[Ranked]) -> bool:
-    """Whether nothing but the first of `ranked` can have ended the job.
-
-    A job may survive a full disk or a refused request, and fail by the change later. It may also
-    fail by the change first, and then have no space for its artifacts.
-    """
-    first = ranked[0].candidate
-    if first.lines_after > _LINES_TO_THE_END:
-        return False
-    others = [each.candidate for each in ranked[1:] if not _passed(each.candidate)]
-    ends = [each.line.number for each in others if each.rule.id == _END_OF_RUN]
-    for each in others:
-        if can_end(each, first.rule.class_) and not _is_heading(each, first, ends):
-            return False
-    return True
-
-
-def _is_heading(candidate: Candidate, first: Candidate, ends: Sequence[int]) -> bool:
-    """Whether `candidate` only names the test in which `first` stands; ends: of runs of tests."""
-    if candidate.rule.id != _HEADING or candidate.log != first.log:
-        return False
-    begin, end = candidate.line.number, first.line.number
-    return begin < end and not any(begin < each < end for each in ends)
-
-
-def _passed(candidate: Candidate) -> bool:
-    """Whether what `candidate` stands in went well in spite of it."""
-    return candidate.in_passed_step or candidate.in_passed_run
 
 
 def with_consequences(cause: Cause, candidates: Sequence[Candidate], names: Sequence[str]) -> Cause:

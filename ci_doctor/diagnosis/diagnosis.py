@@ -14,10 +14,13 @@ from ci_doctor.diagnosis.cause import Diagnosis, LogPlace
 from ci_doctor.diagnosis.conclusion import named_cause, other_candidates, with_consequences
 from ci_doctor.diagnosis.consequences import consequences, possible_consequences
 from ci_doctor.diagnosis.excerpt import excerpt_around
+from ci_doctor.diagnosis.failure_class import POLICIES, RetryPolicy
+from ci_doctor.diagnosis.finality import ending_of
 from ci_doctor.diagnosis.good_run import GoodRun, compared, last_new_lines, read_good_run
 from ci_doctor.diagnosis.last_output import LAST_OUTPUT
 from ci_doctor.diagnosis.lines.clean_line import clean_line
 from ci_doctor.diagnosis.log_story import LogStory, read_story
+from ci_doctor.diagnosis.outside import RETRIED
 from ci_doctor.diagnosis.rank import Ranked, nearly_strongest, rank
 from ci_doctor.diagnosis.reading.log_text import LogText, TextLine
 from ci_doctor.diagnosis.reading.open_log import open_log
@@ -84,6 +87,8 @@ def diagnosis_of(
     cause = named_cause(ranked, names, calibration(), partial(_subject, logs))
     if cause is not None:
         cause = with_consequences(cause, _consequences(ranked, logs), names)
+        ending = ending_of([each.candidate for each in ranked], stories, logs)
+        cause = structs.replace(cause, is_outside=ending.is_outside, is_final=ending.is_final)
     diagnosis = Diagnosis(
         cause=cause,
         others=other_candidates(ranked, names),
@@ -103,11 +108,30 @@ def ranking(
         candidates = compared(candidates, good)
     ranked = rank(candidates)
     # One log is in order by itself.
-    if len(logs) < 2:
+    if len(logs) > 1:
+        near = nearly_strongest(ranked)
+        timed = with_times([each.candidate for each in near], logs)
+        ranked = [*rank(timed), *ranked[len(near) :]]
+    return _by_what_decides(ranked, stories, logs)
+
+
+def _by_what_decides(
+    ranked: list[Ranked], stories: Sequence[LogStory], logs: Sequence[LogText]
+) -> list[Ranked]:
+    """`ranked`, but first what the change did if that stands beside what would ask for a retry.
+
+    The exit status rests on it: a job whose test failed does not pass by a disk with more space.
+    """
+    candidates = [each.candidate for each in ranked]
+    if not candidates or candidates[0].rule.class_ not in RETRIED:
         return ranked
-    near = nearly_strongest(ranked)
-    timed = with_times([each.candidate for each in near], logs)
-    return [*rank(timed), *ranked[len(near) :]]
+    blocker = ending_of(candidates, stories, logs).blocker
+    if blocker is None or blocker.rule.class_ is None:
+        return ranked
+    if POLICIES[blocker.rule.class_].retry is not RetryPolicy.NO:
+        return ranked
+    index = candidates.index(blocker)
+    return [ranked[index], *ranked[:index], *ranked[index + 1 :]]
 
 
 def _consequences(ranked: Sequence[Ranked], logs: Sequence[LogText]) -> list[Candidate]:

@@ -5,9 +5,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ci_doctor.diagnosis.diagnosis import load_rules
-from ci_doctor.diagnosis.exit_status import RetryEvidence, retry_policy
+from ci_doctor.diagnosis.exit_status import retry_policy
+from ci_doctor.diagnosis.failure_class import RetryPolicy
+from ci_doctor.diagnosis.known_hosts import known_hosts
 from ci_doctor.diagnosis.log_rule import LogRule
 from ci_doctor.diagnosis.next_command import next_command
+from ci_doctor.diagnosis.outside import lies_outside
 from ci_doctor.diagnosis.pasted import recognise
 from ci_doctor.diagnosis.rules import rule_of
 from ci_doctor.diagnosis.wording import about_retry, title
@@ -60,15 +63,15 @@ def _explained(rule: LogRule, subject: str, message: str, fields: Mapping[str, s
     """The Outcome of a rule, about the `subject`; the line `message` has the captures `fields`."""
     command = next_command(rule.next_command, fields)
     remedy = _remedy(rule)
+    policy = retry_policy(rule.class_, message)
     # A person who pastes a message asks about a job that ended by it.
-    evidence = RetryEvidence(
-        class_=rule.class_, says_outside=rule.is_outside, text=message, is_final=True
-    )
-    retry = None if rule.class_ is None else retry_policy(evidence).value
+    is_proven = policy is RetryPolicy.YES and lies_outside(rule, message, (), known_hosts())
+    about = about_retry(policy, is_proven=is_proven)
+    retry = None if rule.class_ is None else policy.value
     return Outcome(
         verdict=None,
         summary=f"{subject}: {rule.explanation or _NO_EXPLANATION}",
-        tables=tuple(_tables(rule, remedy, evidence, command)),
+        tables=tuple(_tables(rule, remedy, about, command)),
         facts=ExplainFacts(
             meaning=rule.explanation or _NO_EXPLANATION,
             remedy=remedy,
@@ -88,12 +91,10 @@ def _remedy(rule: LogRule) -> str:
     return rule_of(rule.class_).remedy or "Nothing."
 
 
-def _tables(
-    rule: LogRule, remedy: str, evidence: RetryEvidence, command: str | None
-) -> Iterator[Table]:
+def _tables(rule: LogRule, remedy: str, about: str, command: str | None) -> Iterator[Table]:
     lines = [remedy]
     if rule.class_ is not None:
-        lines.append(about_retry(evidence))
+        lines.append(about)
     if command is not None:
         lines.append(f"`{command}` goes on from here.")
     yield text_table("What to do", tuple(lines))

@@ -45,14 +45,12 @@ class FailureClass(StrEnum):
 class ClassPolicy(Struct, frozen=True, kw_only=True):
     """What is known of a class before a log is read.
 
-    title: the class in words. retry: whether another run can help. is_outside: evidence of this
-    class lies outside the change under test, whatever the line says. A rule may say it of its own
-    line instead.
+    title: the class in words. retry: whether another run can help. Whether the change is at fault
+    is another question (`outside.py`).
     """
 
     title: str
     retry: RetryPolicy
-    is_outside: bool = False
 
 
 POLICIES = {
@@ -64,21 +62,15 @@ POLICIES = {
     FailureClass.MISSING_DEPENDENCY: ClassPolicy(title="missing dependency", retry=RetryPolicy.NO),
     FailureClass.ABI_MISMATCH: ClassPolicy(title="ABI mismatch", retry=RetryPolicy.NO),
     FailureClass.CUDA_ERROR: ClassPolicy(title="CUDA error", retry=RetryPolicy.ASK),
-    FailureClass.GPU_HARDWARE: ClassPolicy(
-        title="GPU hardware fault", retry=RetryPolicy.YES, is_outside=True
-    ),
+    FailureClass.GPU_HARDWARE: ClassPolicy(title="GPU hardware fault", retry=RetryPolicy.YES),
     FailureClass.RENDEZVOUS: ClassPolicy(title="NCCL or rendezvous", retry=RetryPolicy.ASK),
-    FailureClass.NETWORK: ClassPolicy(title="network", retry=RetryPolicy.YES, is_outside=True),
-    FailureClass.REGISTRY: ClassPolicy(
-        title="registry or rate limit", retry=RetryPolicy.YES, is_outside=True
-    ),
-    FailureClass.DISK: ClassPolicy(title="disk", retry=RetryPolicy.YES, is_outside=True),
+    FailureClass.NETWORK: ClassPolicy(title="network", retry=RetryPolicy.YES),
+    FailureClass.REGISTRY: ClassPolicy(title="registry or rate limit", retry=RetryPolicy.YES),
+    FailureClass.DISK: ClassPolicy(title="disk", retry=RetryPolicy.YES),
     FailureClass.SHARED_MEMORY: ClassPolicy(title="shared memory", retry=RetryPolicy.ASK),
     FailureClass.TIMEOUT: ClassPolicy(title="time-out, with progress", retry=RetryPolicy.ASK),
     FailureClass.STALLED: ClassPolicy(title="time-out, without progress", retry=RetryPolicy.ASK),
-    FailureClass.AGENT_LOST: ClassPolicy(
-        title="agent lost", retry=RetryPolicy.YES, is_outside=True
-    ),
+    FailureClass.AGENT_LOST: ClassPolicy(title="agent lost", retry=RetryPolicy.YES),
     FailureClass.SCM_VERSION: ClassPolicy(title="SCM version", retry=RetryPolicy.NO),
     FailureClass.CONFIGURATION: ClassPolicy(title="configuration", retry=RetryPolicy.NO),
     FailureClass.COMPILE_ERROR: ClassPolicy(title="compile error", retry=RetryPolicy.NO),

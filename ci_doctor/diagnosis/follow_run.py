@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ci_doctor.diagnosis.diagnosis import load_rules
-from ci_doctor.diagnosis.exit_status import RetryEvidence, retry_policy
+from ci_doctor.diagnosis.exit_status import retry_policy
 from ci_doctor.diagnosis.failure_class import FailureClass
 from ci_doctor.diagnosis.new_causes import CauseWatch, NewCause
 from ci_doctor.diagnosis.next_command import next_command
@@ -82,12 +82,6 @@ async def _follow(
 
 def _named(cause: NewCause) -> NamedCause:
     rule = cause.rule
-    evidence = RetryEvidence(
-        class_=rule.class_,
-        says_outside=rule.is_outside,
-        text=cause.clean.text,
-        is_final=False,  # more lines may come
-    )
     return NamedCause(
         place=LogLine(
             file=cause.log,
@@ -98,7 +92,7 @@ def _named(cause: NewCause) -> NamedCause:
         rule=rule.id,
         class_=None if rule.class_ is None else rule.class_.value,
         title=title(rule.class_),
-        retry=retry_policy(evidence).value,
+        retry=retry_policy(rule.class_, cause.clean.text).value,
         fingerprint=cause.fingerprint,
         explanation=rule.explanation,
         remedy=rule.remedy or rule_of(rule.class_).remedy or "",

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the line below a header: `There was 1 failure:` says that a list begins, not what failed."""
 
+import re
 from collections.abc import Iterable
 
 from ci_doctor.diagnosis.bounded_regex import fields_of
@@ -9,8 +10,11 @@ from ci_doctor.diagnosis.reading.log_text import LogText, TextLine
 from ci_doctor.diagnosis.rule_set import RuleSet
 from ci_doctor.diagnosis.scanning.scan import Hit
 
-# Between a header and its list stand blank lines, rules of dashes, a marker of stars.
-_LINES_BELOW = 6
+# Between a header and its list stand blank lines, rules of dashes, a marker of stars, apt's steps.
+_LINES_BELOW = 9
+_STEPS_OF_APT = re.compile(
+    r"(?:Reading (?:package lists|state information)|Building dependency tree)"
+)
 
 
 def named_lines(log: LogText, hits: Iterable[Hit], rules: RuleSet) -> tuple[Hit, ...]:
@@ -37,6 +41,8 @@ def _line_below(log: LogText, header: TextLine) -> tuple[TextLine, CleanLine] | 
     """The next line with a letter or digit; None if there is none near."""
     for line in log.after(header, _LINES_BELOW)[1:]:
         clean = clean_line(line.content)
+        if _STEPS_OF_APT.match(clean.message) is not None:
+            continue
         if any(character.isalnum() for character in clean.message):
             return line, clean
     return None

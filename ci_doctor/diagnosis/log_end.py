@@ -9,7 +9,8 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
-from ci_doctor.diagnosis.aftermath import after, is_final, went_on
+from ci_doctor.diagnosis.aftermath import went_on
+from ci_doctor.diagnosis.candidate import Candidate
 from ci_doctor.diagnosis.cause import Cause, Diagnosis
 from ci_doctor.diagnosis.diagnosis import diagnose_logs, diagnosis_of
 from ci_doctor.diagnosis.log_story import LogStory, read_story
@@ -56,24 +57,26 @@ def read_log_end(path: Path, fatal: str | None = None) -> LogEnd:
         story = read_story(log, 0, prepared_rules())
         diagnosis = _of_the_end(story, log, lines)
     excerpt = lines_around(text, diagnosis.best, fatal)
-    cause = diagnosis.cause
-    if cause is not None:
-        # What follows in the log of one process tells more than the ranks of a job's lines.
-        ended_by_it = is_final(cause, story.candidates, lines)
-        cause = structs.replace(cause, is_final=ended_by_it)
-    return LogEnd(excerpt=_numbered(excerpt, tail.lines_before), cause=cause)
+    return LogEnd(excerpt=_numbered(excerpt, tail.lines_before), cause=diagnosis.cause)
 
 
 def _of_the_end(story: LogStory, log: LogText, lines: Sequence[str]) -> Diagnosis:
     """The diagnosis of `log`; by its last words if its program went on after what ranks first."""
     first = diagnosis_of([story], [log])
-    if first.cause is None or not went_on(first.cause, story.candidates, lines):
+    if first.cause is None:
         return first
-    later = structs.replace(story, candidates=tuple(after(first.cause, story.candidates)))
-    last = diagnosis_of([later], [log])
-    if last.cause is None or not is_final(last.cause, later.candidates, lines):
+    named = _named(first.cause, story.candidates)
+    if not went_on(named, story.candidates, lines):
+        return first
+    later = tuple(each for each in story.candidates if each.line.number > named.line.number)
+    last = diagnosis_of([structs.replace(story, candidates=later)], [log])
+    if last.cause is None or went_on(_named(last.cause, later), later, lines):
         return first
     return last
+
+
+def _named(cause: Cause, candidates: Sequence[Candidate]) -> Candidate:
+    return next(each for each in candidates if each.line.number == cause.place.line)
 
 
 def cause_among(paths: Sequence[Path]) -> Cause | None:

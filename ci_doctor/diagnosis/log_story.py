@@ -7,6 +7,7 @@ from msgspec import Struct, structs
 
 from ci_doctor.diagnosis.candidate import Candidate
 from ci_doctor.diagnosis.ending import ended_well, last_run_failed
+from ci_doctor.diagnosis.failure_class import FailureClass
 from ci_doctor.diagnosis.header_lines import named_lines
 from ci_doctor.diagnosis.last_output import LAST_LINES, LAST_OUTPUT, last_output
 from ci_doctor.diagnosis.last_words import sounds_like_success
@@ -23,17 +24,22 @@ from ci_doctor.diagnosis.strongest_hits import offsets_of, strongest_hits
 
 # Where a log says how it went.
 _LAST_LINES = 30
+# What lines say of these roles follows from a failure that stands elsewhere.
+_EXPLAINED = frozenset({Role.NOISE, Role.SYMPTOM, Role.END, Role.JOB_END, Role.TRACEBACK})
 
 
 class LogStory(Struct, frozen=True, kw_only=True):
     """What one log tells: the candidates in the order of their lines, and the steps of its job.
 
-    has_ended_well: its end reports success, and no step failed.
+    has_ended_well: its end reports success, and no step failed. has_failed_test: a test failed, or
+    a run of tests, outside of what passed. explained: numbers of lines that follow from a failure.
     """
 
     candidates: tuple[Candidate, ...]
     steps: tuple[JobStep, ...]
     has_ended_well: bool = False
+    has_failed_test: bool = False
+    explained: frozenset[int] = frozenset()
 
 
 def read_story(log: LogText, index: int, rules: RuleSet) -> LogStory:
@@ -60,7 +66,23 @@ def read_story(log: LogText, index: int, rules: RuleSet) -> LogStory:
         candidates=tuple(candidates),
         steps=tuple(places.steps),
         has_ended_well=places.has_ended_well,
+        has_failed_test=any(_is_failed_test(hit, places, rules) for hit in hits),
+        explained=frozenset(
+            hit.line.number for hit in hits if rules.rules[hit.rule].role in _EXPLAINED
+        ),
     )
+
+
+def _is_failed_test(hit: Hit, places: "_Places", rules: RuleSet) -> bool:
+    """Whether a runner reports by `hit` that a test failed, and nothing around it has passed."""
+    rule = rules.rules[hit.rule]
+    is_failure = rule.role is Role.FAILURE and rule.class_ is FailureClass.TEST_ASSERTION
+    if rule.role is not Role.RUN_FAILED and not is_failure:
+        return False
+    number = hit.line.number
+    if in_passed_step(places.steps, number):
+        return False
+    return not in_passed_run(places.runs, number, rule.family)
 
 
 class _Places(Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ It judges nothing: its verdict is None whatever it names, and `void` if no log c
 from collections.abc import Iterator
 
 from ci_doctor.diagnosis.cause import Cause, Diagnosis, LogExcerpt, LogPlace
-from ci_doctor.diagnosis.exit_status import evidence_of, may_be_retried, retry_policy
+from ci_doctor.diagnosis.exit_status import may_be_retried, policy_of
 from ci_doctor.diagnosis.failure_class import FailureClass
 from ci_doctor.diagnosis.lines.clean_line import CleanLine, clean_line
 from ci_doctor.diagnosis.next_command import next_command
@@ -64,8 +64,8 @@ def _root_cause(cause: Cause | None) -> RootCause | None:
         rule=cause.rule,
         class_=None if cause.class_ is None else cause.class_.value,
         title=title(cause.class_),
-        retry=retry_policy(evidence_of(cause)).value,
-        about_retry=about_retry(evidence_of(cause)),
+        retry=policy_of(cause).value,
+        about_retry=about_retry(policy_of(cause), is_proven=may_be_retried(cause)),
         is_outside=cause.is_outside,
         may_be_retried=may_be_retried(cause),
         confidence=cause.confidence,

@@ -20,12 +20,16 @@ _ENDS = frozenset({Role.END, Role.SUCCESS})
 
 
 class JobStep(Struct, frozen=True):
-    """The lines from `first` to that of `end`, 1-based and inclusive; `end` says how it ended."""
+    """The lines from `first` to that of `end`, 1-based and inclusive; `end` says how it ended.
+
+    status: of its command, None if `end` does not tell.
+    """
 
     first: int
     end: TextLine
     failed: bool
     has_last_words: bool = False
+    status: int | None = None
 
     def holds(self, line: int) -> bool:
         """Whether the step has this line."""
@@ -75,7 +79,14 @@ def _ends_a_step(hit: Hit, rule: LogRule, earlier: Sequence[JobStep]) -> bool:
 def _step(begin: int, end: Hit, rule: LogRule) -> JobStep:
     failed = rule.role is Role.END
     is_over = _WITHIN_STEP not in end.fields
-    return JobStep(begin, end.line, failed, has_last_words=failed and is_over)
+    status = end.fields.get("status", "")
+    return JobStep(
+        begin,
+        end.line,
+        failed,
+        has_last_words=failed and is_over,
+        status=int(status) if status.isdecimal() else None,
+    )
 
 
 def _line_after(steps: Sequence[JobStep]) -> int:

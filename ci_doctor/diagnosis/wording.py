@@ -3,7 +3,6 @@
 
 from typing import Final, assert_never
 
-from ci_doctor.diagnosis.exit_status import RetryEvidence, can_be_retried, retry_policy
 from ci_doctor.diagnosis.failure_class import POLICIES, FailureClass, RetryPolicy
 
 # From which confidence on a word holds, the strongest first.
@@ -30,13 +29,18 @@ def likelihood(confidence: float) -> str:
     return _LEAST_LIKELY
 
 
-def about_retry(evidence: RetryEvidence) -> str:
-    """Whether another run can help, as a sentence."""
-    if can_be_retried(evidence):
+def about_retry(policy: RetryPolicy, *, is_proven: bool) -> str:
+    """Whether another run can help, as a sentence.
+
+    is_proven: the evidence proves that the cause lies outside the change.
+    """
+    if is_proven:
         return "Another run can help: the cause lies outside the change."
-    match retry_policy(evidence):
+    match policy:
         case RetryPolicy.YES:
-            return "Another run may pass, and cures nothing."
+            return (
+                "Another run may pass, but the log does not prove that the change is not at fault."
+            )
         case RetryPolicy.NO:
             return "Another run is useless: it fails again."
         case RetryPolicy.ASK:

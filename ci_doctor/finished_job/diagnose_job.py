@@ -10,13 +10,9 @@ from io import FileIO
 from msgspec import structs
 
 from ci_doctor.buildkite.job_log import CommandOutput
-from ci_doctor.diagnosis.aftermath import ended_by
-from ci_doctor.diagnosis.candidate import Candidate
 from ci_doctor.diagnosis.cause import Cause, Diagnosis
 from ci_doctor.diagnosis.diagnosis import diagnosis_of
 from ci_doctor.diagnosis.last_output import LAST_OUTPUT
-from ci_doctor.diagnosis.last_words import sounds_like_success
-from ci_doctor.diagnosis.lines.clean_line import clean_line
 from ci_doctor.diagnosis.log_story import LogStory, read_story
 from ci_doctor.diagnosis.reading.log_text import LogText
 from ci_doctor.diagnosis.reading.open_log import open_log
@@ -25,8 +21,6 @@ from ci_doctor.finished_job.logs_of_job import LogsOfJob
 
 # What the command wrote is called so, in the report and beside it.
 OUTPUT_NAME = "output.log"
-# `Cause.is_final` holds at most so many lines before the end of a log.
-_MOST_LINES_AFTER = 200
 # "likely" (diagnosis/wording.py): asked of a cause where the command's own output is not known.
 _LEAST_CONFIDENCE = 0.7
 # Where a command that fails says why; of these lines, those that the agent prints around it.
@@ -34,8 +28,6 @@ _LAST_LINES = 60
 _OF_AGENT = re.compile(r"\$ |.{0,80}The command (?:exited|was interrupted)|\^\^\^ \+\+\+")
 # From the last line of such a log to the end of the command. Later, something else ran and failed.
 _MOST_SECONDS_AFTER = 10.0
-# Levels of a logger at which a program tells that it goes on.
-_OF_WORK = frozenset({"TRACE", "DEBUG", "INFO", "NOTICE"})
 
 
 def diagnose_job(
@@ -107,12 +99,7 @@ def _ended_command(
     # What stands in the output that nobody has read, or in words that no rule knows, may be the change's fault.
     if has_output and not _points_elsewhere(stories[0], opened[0]):
         return False
-    if not has_output and not _is_plain(cause, ended_at):
-        return False
-    for story, log in zip(stories, opened, strict=True):
-        if log.name == cause.place.log:
-            return _ends_log(cause, story, log, is_alone=not has_output)
-    return False
+    return has_output or _is_plain(cause, ended_at)
 
 
 def _points_elsewhere(story: LogStory, output: LogText) -> bool:
@@ -130,25 +117,3 @@ def _is_plain(cause: Cause, ended_at: float) -> bool:
     except OSError:
         return False
     return cause.confidence >= _LEAST_CONFIDENCE and ended_at - changed <= _MOST_SECONDS_AFTER
-
-
-def _ends_log(cause: Cause, story: LogStory, log: LogText, *, is_alone: bool) -> bool:
-    """Whether `log` says nothing of work after `cause`; is_alone: without the command's output."""
-    for candidate in story.candidates:
-        if candidate.line.number == cause.place.line:
-            following = _following(log, candidate)
-            if any(_shows_work(line, is_alone=is_alone) for line in following):
-                return False
-            return ended_by(cause, story.candidates, following)
-    return False
-
-
-def _shows_work(line: str, *, is_alone: bool) -> bool:
-    if sounds_like_success([line]):
-        return True
-    return is_alone and clean_line(line.encode()).level in _OF_WORK
-
-
-def _following(log: LogText, candidate: Candidate) -> list[str]:
-    lines = log.after(candidate.line, _MOST_LINES_AFTER)[1:]
-    return [line.content.decode(errors="replace") for line in lines]

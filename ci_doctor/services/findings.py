@@ -4,10 +4,8 @@
 import shlex
 from collections.abc import Iterator, Sequence
 
-from msgspec import structs
-
 from ci_doctor.diagnosis.cause import Cause
-from ci_doctor.diagnosis.exit_status import evidence_of as retry_evidence
+from ci_doctor.diagnosis.exit_status import policy_of
 from ci_doctor.diagnosis.import_race import next_step
 from ci_doctor.diagnosis.root_lines import marked
 from ci_doctor.diagnosis.wording import about_retry, title
@@ -82,11 +80,9 @@ def _words_of(cause: Cause, kind: FailureKind) -> str:
     """`by its log: missing dependency (import/no-module). Another run is useless: …`."""
     if cause.class_ is None:
         return f"by its log: {cause.rule}"
-    evidence = retry_evidence(cause)
-    # The words agree with the exit code: the service did not end by this line, says its verdict.
-    if kind is not FailureKind.OUTSIDE:
-        evidence = structs.replace(evidence, is_final=False)
-    return f"by its log: {title(cause.class_)} ({cause.rule}). {about_retry(evidence)}"
+    # The words agree with the exit code: also the machine may have shown a cause outside.
+    words = about_retry(policy_of(cause), is_proven=kind is FailureKind.OUTSIDE)
+    return f"by its log: {title(cause.class_)} ({cause.rule}). {words}"
 
 
 def _elsewhere(cause: Cause, kind: FailureKind) -> Evidence:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from ci_doctor.diagnosis.exit_status import RetryEvidence
+from ci_doctor.diagnosis.exit_status import retry_policy
 from ci_doctor.diagnosis.failure_class import FailureClass
 from ci_doctor.diagnosis.wording import about_retry, likelihood
 
@@ -21,17 +21,17 @@ def test_a_confidence_in_words(confidence: float, words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("class_", "outside", "words"),
+    ("class_", "is_proven", "words"),
     [
-        (FailureClass.REGISTRY, False, "can help"),
-        (FailureClass.IMPORT_RACE, False, "may pass, and cures nothing"),
+        (FailureClass.REGISTRY, True, "can help"),
+        (FailureClass.REGISTRY, False, "may pass, but the log does not prove"),
+        (FailureClass.IMPORT_RACE, False, "may pass, but the log does not prove"),
         (FailureClass.LINT, False, "useless"),
         (FailureClass.CUDA_ERROR, False, "Ask a person"),
-        (FailureClass.GPU_OUT_OF_MEMORY, True, "can help"),
         (None, False, "Ask a person"),
     ],
 )
-def test_whether_another_run_helps(class_: FailureClass | None, outside: bool, words: str) -> None:
-    evidence = RetryEvidence(class_=class_, says_outside=outside, text="it broke", is_final=True)
-
-    assert words in about_retry(evidence)
+def test_whether_another_run_helps(
+    class_: FailureClass | None, is_proven: bool, words: str
+) -> None:
+    assert words in about_retry(retry_policy(class_, "it broke"), is_proven=is_proven)

@@ -26,8 +26,9 @@ def a_root_cause(**changes: Any) -> RootCause:
     return facts.root_cause
 
 
-DISK = a_root_cause(class_=FailureClass.DISK)
-TOLERATED_DISK = a_root_cause(class_=FailureClass.DISK, is_final=False)
+DISK = a_root_cause(class_=FailureClass.DISK, is_outside=True)
+TOLERATED_DISK = a_root_cause(class_=FailureClass.DISK, is_outside=True, is_final=False)
+UNPROVEN_DISK = a_root_cause(class_=FailureClass.DISK)
 ASSERTION = a_root_cause(class_=FailureClass.TEST_ASSERTION)
 PERHAPS_ASSERTION = a_root_cause(class_=FailureClass.TEST_ASSERTION, confidence=0.6)
 LAST_WORDS = a_root_cause(class_=FailureClass.CODE_BUG, rule="generic/last-output")
@@ -66,6 +67,7 @@ def decided(
         (1, [ASSERTION], None),
         (1, [CUDA], None),
         (1, [TOLERATED_DISK], None),
+        (1, [UNPROVEN_DISK], None),
         # Two diagnoses of one job that do not agree.
         (1, [DISK, ASSERTION], None),
         (1, [ASSERTION, DISK], None),

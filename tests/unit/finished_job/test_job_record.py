@@ -21,7 +21,7 @@ from tests.support.builders import a_finding, a_report
 from tests.support.diagnoses import a_cause, a_diagnosis, report_of
 
 ROOT = Path("/checkout/ci-doctor-report/0190")
-DISK = report_of(a_diagnosis(a_cause(class_=FailureClass.DISK)))
+DISK = report_of(a_diagnosis(a_cause(class_=FailureClass.DISK, is_outside=True)))
 ASSERTION = report_of(a_diagnosis(a_cause(class_=FailureClass.TEST_ASSERTION)))
 NOTHING = report_of(a_diagnosis(None))
 DIED = a_finding(
@@ -37,7 +37,7 @@ DIED = a_finding(
 BY_CLASS = replace(
     DISK, command="run", exit_code=75, facts={"exit_code": 1, "diagnosis": DISK.facts}
 )
-UNSURE = report_of(a_diagnosis(a_cause(class_=FailureClass.DISK, is_final=False)))
+UNSURE = report_of(a_diagnosis(a_cause(class_=FailureClass.DISK, is_outside=True, is_final=False)))
 
 
 def end(command: int | None = 1, *, hook: int = 0, **changes: Any) -> JobEnd:

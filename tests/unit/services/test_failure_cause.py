@@ -77,7 +77,8 @@ def test_a_cause_outside_the_change_counts_with_what_follows_from_it(tmp_path: P
         "ValueError: Free memory on device cuda:0 (3.1/79.2 GiB) on startup is less than desired "
         "GPU memory utilization (0.9, 71.3 GiB).\n"
     )
-    first = "".join(writer + line for line in (HEADER + held).splitlines(keepends=True))
+    full = "OSError: [Errno 28] No space left on device: '/models/a'\n"
+    first = "".join(writer + line for line in (HEADER + full).splitlines(keepends=True))
     text = (
         f"{first}{HEADER}    main()\n"
         "RuntimeError: Engine core initialization failed. See root cause above. "
@@ -85,6 +86,9 @@ def test_a_cause_outside_the_change_counts_with_what_follows_from_it(tmp_path: P
     )
     failure = failure_of(tmp_path / "log", text, Death(returncode=1))
     assert failure.kind is FailureKind.OUTSIDE
+    # Who holds the memory is not in the log: another server of the change, perhaps.
+    log = text.replace(full, held)
+    assert failure_of(tmp_path / "held", log, Death(returncode=1)).kind is FailureKind.DIED
 
 
 def test_the_kernel_s_word_on_the_memory_of_a_job_stands_above_its_log(tmp_path: Path) -> None:

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the lines around a cause: whether the job ended by it, and what of it lies outside the change.
+
+Both ask for proof. What cannot be read, or is not known to follow from the cause, leaves doubt.
+"""
+
+import re
+from collections.abc import Container, Iterable, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from ci_doctor.diagnosis.aftermath import (
+    can_end,
+    follows_only,
+    is_logged,
+    is_of_same_fault,
+    is_tolerated,
+    is_tried_again,
+    was_got_over,
+)
+from ci_doctor.diagnosis.candidate import Candidate
+from ci_doctor.diagnosis.known_hosts import known_hosts
+from ci_doctor.diagnosis.lines.clean_line import clean_line
+from ci_doctor.diagnosis.log_story import LogStory
+from ci_doctor.diagnosis.outside import KnownHosts, lies_outside
+from ci_doctor.diagnosis.reading.log_text import LogText, TextLine
+from ci_doctor.diagnosis.standing import ExceptionStanding
+from ci_doctor.diagnosis.steps import JobStep
+
+# After its last failure a job prints how it tidies up.
+_MOST_LINES_AFTER: Final = 150
+_LINES_OF_TRACEBACK: Final = 80
+_LINES_AROUND: Final = 12
+# Lines that stand in one message with the line of a client: its other lines, and the command itself.
+_MESSAGE: Final = re.compile(
+    r"(?:\+|\$) \S|Looking in (?:indexes|links)|Collecting |(?:WARNING: )?Retrying \(|ERROR: "
+    r"|npm (?:ERR!|error)|(?:E|Err|Ign|W):|\s+\S|(?:Caused by|caused by)|[├╰└│×╭]|(?:error|fatal): "
+    r"|--\d{4}-|Reading (?:package|state) |Building dependency Resolving |Connecting to |HTTP request sent|ssh: |remote: |Cloning into "
+)
+# Where a CI system goes on after the command has failed.
+_AFTER_COMMAND: Final = re.compile(
+    r"Running after_script|Executing \"after_script\"|Uploading artifacts for failed job"
+    r"|(?:~~~ )?(?:Running .{1,80} (?:post-command|pre-exit) hook|Uploading artifacts)"
+    r"|Post job cleanup|Cleaning up (?:project directory|orphan)"
+)
+# curl(1) ends with this status; a script that ends with another one got over it.
+_CURL: Final = re.compile(r"^curl: \((\d+)\)")
+# make(1) ends with 2 whatever its command ended with.
+_OF_MAKE: Final = 2
+_CONVERTED: Final = re.compile(
+    r"(?:exit(?:ed)?(?: with)?(?: exit)? ?(?:code|status):?|Error|returned)[ :]+(?P<status>\d+)\b"
+)
+
+
+class Ending(Struct, frozen=True, kw_only=True):
+    """is_final: the job ended by the candidate. is_outside: it proves a cause outside the change.
+
+    blocker: the strongest other candidate by which the job may have ended.
+    """
+
+    is_final: bool
+    is_outside: bool
+    blocker: Candidate | None = None
+
+
+def ending_of(
+    ranked: Sequence[Candidate], stories: Sequence[LogStory], logs: Sequence[LogText]
+) -> Ending:
+    """What the logs tell of the first of `ranked`, the strongest candidates of all `stories`."""
+    first = ranked[0]
+    known = known_hosts()
+    log, story = logs[first.log], stories[first.log]
+    before = _texts(log.before(first.line, _LINES_OF_TRACEBACK))
+    after = _texts(log.after(first.line, _MOST_LINES_AFTER + 1)[1:])
+    above, below = _of_message(before[::-1]), _of_message(after)
+    is_outside = lies_outside(first.rule, first.clean.text, (*above, *below), known)
+    message = range(first.line.number - len(above), first.line.number + len(below) + 1)
+    proven = {each.line.number for each in ranked if _is_proven(each, first, known)}
+    others = [each for each in ranked[1:] if not is_of_same_fault(each, first, message)]
+    blocker = next(
+        (each for each in others if can_end(each, known) and not was_got_over(each, first)), None
+    )
+    explained = story.explained | proven
+    ends = _ends_its_step(first, story.steps, explained, before, after)
+    has_failed_test = any(each.has_failed_test for each in stories)
+    is_final = ends and blocker is None and not has_failed_test
+    return Ending(is_final=is_final, is_outside=is_outside, blocker=blocker)
+
+
+def _is_proven(candidate: Candidate, first: Candidate, known: KnownHosts) -> bool:
+    """Whether a line of the same log tells of the same outage, or of another one."""
+    if candidate.log != first.log or candidate is first:
+        return False
+    return lies_outside(candidate.rule, candidate.clean.text, (), known)
+
+
+def _texts(lines: Iterable[TextLine]) -> list[str]:
+    return [line.content.decode(errors="replace") for line in lines]
+
+
+def _of_message(lines: Sequence[str]) -> list[str]:
+    """Those of the `lines` next to a line that belong to the same message, cleaned."""
+    kept = []
+    for line in lines[:_LINES_AROUND]:
+        text = clean_line(line.encode()).message
+        if text and _MESSAGE.match(text) is None:
+            break
+        kept.append(text)
+    return kept
+
+
+def _ends_its_step(
+    first: Candidate,
+    steps: Sequence[JobStep],
+    explained: Container[int],
+    before: Sequence[str],
+    after: Sequence[str],
+) -> bool:
+    """Whether nothing but what follows from `first` stands below it, up to the end of its command."""
+    if is_tolerated(first):
+        return False
+    if first.standing is ExceptionStanding.CAUSE and is_logged(before):
+        return False
+    failed = [step for step in steps if step.failed and step.has_last_words]
+    step = failed[-1] if failed else None
+    # What stands in an earlier step, or below the last one, is not what the job ended by.
+    if step is not None and not step.holds(first.line.number):
+        return False
+    following = _of_command(first, step, after)
+    if len(following) >= _MOST_LINES_AFTER or _has_another_status(first, step, following):
+        return False
+    near = (*before[-1:], first.clean.text, *following[:1])
+    if is_tried_again(clean_line(each.encode()).message for each in near):
+        return False
+    return follows_only(first, following, explained)
+
+
+def _of_command(first: Candidate, step: JobStep | None, after: Sequence[str]) -> Sequence[str]:
+    """Those of the lines `after` `first` that the failed command itself printed."""
+    following = after
+    if step is not None:
+        following = after[: max(0, step.end.number - first.line.number - 1)]
+    for index, line in enumerate(following):
+        if _AFTER_COMMAND.match(clean_line(line.encode()).message) is not None:
+            return following[:index]
+    return following
+
+
+def _has_another_status(first: Candidate, step: JobStep | None, following: Sequence[str]) -> bool:
+    """Whether the step ended with another status than the client that `first` is a line of."""
+    own = _CURL.match(first.clean.message)
+    if own is None or step is None or step.status is None:
+        return False
+    if step.status in {int(own[1]), _OF_MAKE}:
+        return False
+    converted = {match["status"] for line in following for match in _CONVERTED.finditer(line)}
+    return own[1] not in converted

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. Whether a message proves that what it reports lies outside the change under test.
+
+A client's failure against the job's own server is the change's. So the network counts only with a
+host that is neither this machine nor a service of the job, or by the words of a package client
+about its index. What no other run cures proves nothing either.
+"""
+
+import ipaddress
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from ci_doctor.diagnosis.failure_class import FailureClass
+from ci_doctor.diagnosis.log_rule import LogRule
+
+_OF_MACHINE: Final = frozenset(
+    {FailureClass.DISK, FailureClass.GPU_HARDWARE, FailureClass.AGENT_LOST}
+)
+_OF_NETWORK: Final = frozenset({FailureClass.NETWORK, FailureClass.REGISTRY})
+# For other classes a log never asks for another run.
+RETRIED: Final = _OF_MACHINE | _OF_NETWORK
+# An assertion may be about the words, and a line of its source may hold them.
+_ASSERTED: Final = re.compile(r"\bassert|AssertionError|\bexpect(?:ed\b|\()|^> ", re.IGNORECASE)
+# inotify(7) and quotas of a kernel's tables end with ENOSPC too.
+_NO_DISK: Final = re.compile(r"file watchers|inotify|/dev/shm|semget|shmget|epoll", re.IGNORECASE)
+# 408, 425 and 429 ask for another try; all other codes from 400 to 499 say that the request is wrong.
+_WRONG: Final = r"4(?!08|25|29)\d\d"
+_LASTING: Final = re.compile(
+    rf"\b(?:HTTP(?:/\d(?:\.\d)?)?|(?:HTTP )?[Ee]rror|ERROR|[Ss]tatus(?: code)?|[Cc]ode|[Ff]ailure"
+    rf"|response|returned)[ :=]+\(?{_WRONG}\b"
+    rf"|\b{_WRONG}[: ]+(?:Client Error|Not Found|Forbidden|Unauthori[sz]ed|Bad Request|Gone|Conflict)"
+    r"|\bE4(?!08|25|29)\d\d\b"
+    r"|(?i:certificate|self[- ]signed|issuer|\bhash(?:es)?\b|checksum|digest mismatch|\bsha256\b)"
+    r"|(?i:not found|no such (?:image|repository)|manifest unknown|access denied|denied\b"
+    r"|authentication|unsupported protocol|bad/illegal|malformed|invalid url|offline mode"
+    r"|outgoing traffic has been disabled)"
+)
+# `host not found` and its like are the resolver's words, and come and go with it.
+_RESOLVER: Final = re.compile(
+    r"(?i)(?:host(?:name)?|domain|server|name)\S* (?:was )?not found|nxdomain|ENOTFOUND|no such host"
+)
+# The words of package clients about their index that need not name it.
+_CLIENT: Final = re.compile(
+    r"Retrying \(Retry\(total=0\b"
+    r"|^npm (?:ERR!|error) (?:(?:code|errno) (?:E(?:AI_AGAIN|NOTFOUND|CONN\w+|TIMEDOUT|5\d\d|429)"
+    r"|ERR_SOCKET_TIMEOUT)|network )"
+    r"|^error: RPC failed; |^fatal: (?:early EOF|the remote end hung up)"
+    r"|\btoomanyrequests: |\bAPI rate limit exceeded\b|secondary rate limit"
+)
+# A server's own error: of 500 the request may be the reason.
+_SERVER_ERROR: Final = re.compile(r"\b500\b|Internal Server Error")
+_HOSTS: Final = (
+    re.compile(
+        r"\b[a-z][a-z0-9+.-]*://(?:[^\s/@'\"`]*@)?(?P<host>\[[^\]\s]+\]|[\w.-]+)(?::(?P<port>\d+))?"
+    ),
+    re.compile(r"\bhost=['\"]?(?P<host>[\w.:-]+?)['\"]?, port=(?P<port>\d+)"),
+    re.compile(
+        r"(?i)\b(?:resolve(?: host(?:name)?)?(?: address)?|resolving|ENOTFOUND|EAI_AGAIN|lookup"
+        r"|UnknownHostException|ssh: connect to host|connect(?:ing|ion)? to|E?CONN\w+|tcp|IP|host)"
+        r":? ['\"‘`(\[]*(?P<host>\[[0-9a-f:]+\]|[\w-]+(?:\.[\w-]+)+|\blocalhost\b|[\w-]+(?=['\"’`]))"
+        r"(?:['\"’`\])]*(?::| port | )(?P<port>\d{2,5})\b)?"
+    ),
+    re.compile(r"\b(?:git@|ssh://\w+@)(?P<host>[\w.-]+)"),
+    re.compile(r"\b(?P<host>(?:\d{1,3}\.){3}\d{1,3}):(?P<port>\d{2,5})\b"),
+)
+# The server of names that was asked: `lookup pypi.org on 10.0.0.2:53`.
+_RESOLVER_ADDRESS: Final = re.compile(r" on \[?[\d.:a-f]+\]?:53\b")
+_LOCAL: Final = re.compile(
+    r"\blocalhost\b|\b127(?:\.\d{1,3}){3}\b|\b0\.0\.0\.0\b|(?<![\w:])\[?::1?\]?(?=[\s:/,)'\"]|$)"
+)
+# Names that only a private resolver knows (RFC 6762, RFC 8375, RFC 2606 for .test, Kubernetes, Docker).
+_PRIVATE_NAME: Final = re.compile(
+    r"(?i)(?:^[^.]+|\.(?:local|localdomain|internal|lan|intranet|home\.arpa|test|svc|svc\.[\w.-]+"
+    r"|cluster\.local|docker))$"
+)
+# An own server on a public name listens elsewhere than the servers of packages.
+_USUAL_PORTS: Final = frozenset({"22", "80", "443", "9418"})
+
+
+class KnownHosts(Struct, frozen=True, kw_only=True):
+    """own: names and addresses of this machine. configured: hosts of indexes, registries, stores."""
+
+    own: frozenset[str] = frozenset()
+    configured: frozenset[str] = frozenset()
+
+
+def is_lasting(class_: FailureClass | None, text: str) -> bool:
+    """Whether another run meets the same answer: 404, a refused key, a wrong hash, a certificate."""
+    if class_ not in _OF_NETWORK or _RESOLVER.search(text) is not None:
+        return False
+    return _LASTING.search(text) is not None
+
+
+def lies_outside(rule: LogRule, text: str, around: Sequence[str], known: KnownHosts) -> bool:
+    """Whether the line `text`, which `rule` matches, proves a cause outside the change.
+
+    around: the other lines of the same message, which may name a host in its place.
+    """
+    if _ASSERTED.search(text) is not None or is_lasting(rule.class_, text):
+        return False
+    if rule.class_ in _OF_MACHINE:
+        return _NO_DISK.search(text) is None
+    if rule.class_ not in _OF_NETWORK:
+        return False
+    return _is_remote(rule, text, around, known)
+
+
+def _is_remote(rule: LogRule, text: str, around: Sequence[str], known: KnownHosts) -> bool:
+    whole = "\n".join((text, *around))
+    if _LOCAL.search(whole) is not None:
+        return False
+    # A refusal beside an error of the network is what the job ended by.
+    if any(is_lasting(rule.class_, line) for line in around):
+        return False
+    hosts = list(_hosts(text)) or list(_hosts(whole))
+    if any(not _is_outside(host, port, known) for host, port in hosts):
+        return False
+    is_clients = rule.is_outside or _CLIENT.search(whole) is not None
+    if _SERVER_ERROR.search(text) is not None and not is_clients:
+        return False
+    return bool(hosts) or is_clients
+
+
+def _hosts(text: str) -> Iterator[tuple[str, str | None]]:
+    """Each host that `text` names, with its port if one stands beside it."""
+    plain = _RESOLVER_ADDRESS.sub("", text)
+    for pattern in _HOSTS:
+        for match in pattern.finditer(plain):
+            groups = match.groupdict()
+            yield groups["host"].strip("[].").lower(), groups.get("port")
+
+
+def _is_outside(host: str, port: str | None, known: KnownHosts) -> bool:
+    if host in known.own:
+        return False
+    if host in known.configured:
+        return True
+    if port is not None and port not in _USUAL_PORTS:
+        return False
+    try:
+        return ipaddress.ip_address(host).is_global
+    except ValueError:
+        return _PRIVATE_NAME.search(host) is None

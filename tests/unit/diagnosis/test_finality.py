@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""75 by a log alone: only if the log proves that the change is not at fault, and that the job ended by it."""
+
+from pathlib import Path
+
+import pytest
+
+from ci_doctor.diagnosis.diagnosis import diagnose, load_rules
+from ci_doctor.diagnosis.exit_status import verdict_by_class
+from ci_doctor.model.verdict import Verdict
+
+DISK = (
+    "Traceback (most recent call last):\n"
+    '  File "t.py", line 3, in save\n'
+    "    out.write(data)\n"
+    "OSError: [Errno 28] No space left on device\n"
+)
+NO_DNS = "curl: (6) Could not resolve host: files.pythonhosted.org\n"
+PIP_RETRY = (
+    "WARNING: Retrying (Retry(total={}, connect=None, read=None, redirect=None, status=None)) after "
+    "connection broken by 'NewConnectionError('<pip._vendor.urllib3.connection.HTTPSConnection object "
+    "at 0x7f>: Failed to establish a new connection: [Errno -3] Temporary failure in name resolution')': "
+    "/simple/torch/\n"
+)
+PIP_GIVES_UP = (
+    "".join(PIP_RETRY.format(left) for left in (4, 3, 2, 1, 0))
+    + "ERROR: Could not find a version that satisfies the requirement torch (from versions: none)\n"
+    "ERROR: No matching distribution found for torch\n"
+)
+FRAME = (
+    "~~~ Running commands\n$ ci/test.sh\n{}🚨 Error: The command exited with status {}\n"
+    'user command error: exit status {}\n~~~ Uploading artifacts\nFound 2 files that match "*.xml"\n'
+)
+
+OUTSIDE = [
+    DISK,
+    NO_DNS,
+    PIP_GIVES_UP,
+    "fatal: unable to access 'https://github.com/vllm-project/vllm.git/': Could not resolve host: github.com\n",
+    (
+        "error: RPC failed; curl 56 GnuTLS recv error (-54): Error in the pull function.\n"
+        "fatal: early EOF\nfatal: fetch-pack: invalid index-pack output\n"
+    ),
+    'Error response from daemon: Get "https://registry-1.docker.io/v2/": net/http: TLS handshake timeout\n',
+    (
+        "npm error code EAI_AGAIN\nnpm error syscall getaddrinfo\nnpm error errno EAI_AGAIN\n"
+        "npm error request to https://registry.npmjs.org/left-pad failed, reason: getaddrinfo EAI_AGAIN "
+        "registry.npmjs.org\nnpm error A complete log of this run can be found in: /root/.npm/_logs/x.log\n"
+    ),
+    (
+        "Err:1 http://deb.debian.org/debian bookworm/main amd64 jq amd64 1.6\n"
+        "  503  Service Unavailable [IP: 151.101.2.132 80]\n"
+        "E: Failed to fetch http://deb.debian.org/debian/pool/main/j/jq/jq_1.6.deb  503  Service Unavailable "
+        "[IP: 151.101.2.132 80]\nE: Unable to fetch some archives, maybe run apt-get update or try with --fix-missing?\n"
+    ),
+    "cp: error writing '/data/model': No space left on device\nmake: *** [Makefile:3: model] Error 1\n",
+    (
+        "[ 1234.5] NVRM: Xid (PCI:0000:3b:00): 79, pid=4711, name=python3, GPU has fallen off the bus.\n"
+        'Traceback (most recent call last):\n  File "a.py", line 2, in <module>\n    x.cuda()\n'
+        "RuntimeError: CUDA error: unspecified launch failure\n"
+    ),
+    "attempt 3 of 3 failed: curl: (6) Could not resolve host: github.com\n",
+]
+PERHAPS_THE_CHANGE = [
+    # A client against the job's own server.
+    "curl: (22) The requested URL returned error: 500\n",
+    "curl: (22) The requested URL returned error: 503\n",
+    "curl: (7) Failed to connect to 127.0.0.1 port 8000 after 0 ms: Couldn't connect to server\n",
+    "curl: (52) Empty reply from server\n",
+    "curl: (28) Operation timed out after 10001 milliseconds with 0 bytes received\n",
+    "curl: (6) Could not resolve host: vllm-server\n",
+    "curl: (7) Failed to connect to 10.2.3.4 port 80: Connection refused\n",
+    "curl: (7) Failed to connect to kv.default.svc.cluster.local port 80: Connection refused\n",
+    "curl: (56) Recv failure: Connection reset by peer\n",
+    DISK.replace(
+        "OSError: [Errno 28] No space left on device",
+        "httpx.RemoteProtocolError: Server disconnected without sending a response.",
+    ),
+    DISK.replace(
+        "OSError: [Errno 28] No space left on device",
+        "requests.exceptions.ConnectionError: HTTPConnectionPool(host='localhost', port=8000): Max retries "
+        "exceeded with url: /v1/models (Caused by NewConnectionError('refused'))",
+    ),
+    "+ curl -sSf http://localhost:8000/health\ncurl: (56) Recv failure: Connection reset by peer\n",
+    "OSError: [Errno 98] Address already in use\n",
+    "ERROR:    [Errno 98] error while attempting to bind on address ('0.0.0.0', 8000): address already in use\n",
+    # What stands after it.
+    DISK + "accuracy 0.41 is below 0.58\n",
+    DISK + "INFO a request\n" * 3,
+    NO_DNS + "going on without the badge\n",
+    "WARNING: telemetry: OSError: [Errno 28] No space left on device\n",
+    (
+        "W: Failed to fetch http://deb.debian.org/debian/dists/bookworm/InRelease  Temporary failure resolving "
+        "'deb.debian.org'\nW: Some index files failed to download. They have been ignored, or old ones used instead.\n"
+    ),
+    PIP_RETRY.format(4),
+    "curl: (6) Could not resolve host: github.com\nretry 1 of 3 in 2 s\n",
+    "attempt 1/3 failed: curl: (6) Could not resolve host: github.com\nattempt 2/3\n",
+    "warning: spurious network error (3 tries remaining): [6] Could not resolve host: index.crates.io\n",
+    # Another run meets it again.
+    "curl: (22) The requested URL returned error: 404\n",
+    "2026-01-02 03:04:05 ERROR 404: Not Found.\n",
+    (
+        "ERROR: Could not find a version that satisfies the requirement torch==99 (from versions: 2.0, 2.1)\n"
+        "ERROR: No matching distribution found for torch==99\n"
+    ),
+    "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE.\n",
+    "curl: (60) SSL certificate problem: self-signed certificate\n",
+    # The index is this machine's.
+    "Looking in indexes: http://127.0.0.1:3141/simple\n" + PIP_GIVES_UP,
+    # Faults of a program, which the driver reports.
+    "NVRM: Xid (PCI:0000:3b:00): 31, pid=4711, name=python3, Ch 00000008, MMU Fault\n",
+    "Error: ENOSPC: System limit for number of file watchers reached, watch '/src'\n",
+    # Failed tests.
+    "FAILED tests/test_a.py::test_disk - OSError: [Errno 28] No space left on device\n1 failed in 0.10s\n",
+    "--- FAIL: TestWrite (0.00s)\n    write_test.go:9: open /x: no space left on device\nFAIL\n",
+    "  ● saves › writes\n\n    ENOSPC: no space left on device, write\n\nTests:       1 failed, 3 passed, 4 total\n",
+    "test_save (t.T) ... ERROR\n\n" + DISK + "\nRan 1 test in 0.001s\n\nFAILED (errors=1)\n",
+    "The following tests FAILED:\n\t  1 - disk (Failed)\n"
+    + DISK.splitlines()[-1]
+    + "\nErrors while running CTest\n",
+]
+
+
+def by_class(text: str, folder: Path) -> Verdict:
+    log = folder / "job.log"
+    log.write_text(text)
+    return verdict_by_class(diagnose([str(log)], load_rules()).cause)
+
+
+@pytest.mark.parametrize("text", OUTSIDE)
+@pytest.mark.parametrize("frame", ["{}", FRAME])
+def test_what_lies_outside_and_ended_the_job_is_retried(
+    text: str, frame: str, tmp_path: Path
+) -> None:
+    status = text[7] if text.startswith("curl: (") else "1"
+
+    assert by_class(frame.format(text, status, status), tmp_path) is Verdict.INFRA
+
+
+@pytest.mark.parametrize("text", PERHAPS_THE_CHANGE)
+@pytest.mark.parametrize("frame", ["{}", FRAME])
+def test_what_the_change_may_have_done_is_not_retried(
+    text: str, frame: str, tmp_path: Path
+) -> None:
+    assert by_class(frame.format(text, 1, 1), tmp_path) is Verdict.FAILED
+
+
+def test_a_script_that_ends_with_another_status_than_curl_got_over_it(tmp_path: Path) -> None:
+    assert by_class(FRAME.format(NO_DNS, 6, 6), tmp_path) is Verdict.INFRA
+    assert by_class(FRAME.format(NO_DNS, 1, 1), tmp_path) is Verdict.FAILED
+    made = NO_DNS + "make: *** [Makefile:3: data] Error 6\n"
+    assert by_class(FRAME.format(made, 2, 2), tmp_path) is Verdict.INFRA
+
+
+def test_the_cause_that_is_shown_is_the_one_that_the_status_rests_on(tmp_path: Path) -> None:
+    assertion = (
+        "Traceback (most recent call last):\n"
+        '  File "score.py", line 9, in <module>\n'
+        "    assert score > 0.58, score\n"
+        "AssertionError: 0.41\n"
+    )
+    log = tmp_path / "job.log"
+    log.write_text("cp: error writing '/data/model': No space left on device\n" + assertion)
+
+    diagnosis = diagnose([str(log)], load_rules())
+
+    assert diagnosis.cause is not None
+    assert diagnosis.cause.place.text == "AssertionError: 0.41"
+    assert [each.line for each in diagnosis.others] == [1]
