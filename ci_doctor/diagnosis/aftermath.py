@@ -62,6 +62,12 @@ _FOLLOWS: Final = re.compile(
     r"(?:install|download|fetch|pull|clone|reach|extract|unpack|write|copy)(?:ed|d)?\b)"
     r"|(?i:.{0,40}\b(?:install(?:ation)?|download|fetch|pull|clone|checkout)\b.{0,40} failed\b)"
 )
+# A program's own verdict, in words that no rule knows.
+_JUDGED: Final = re.compile(
+    r"(?i)\b(?:is|are|was|were) (?:below|above|less than|greater than|lower than|higher than|worse than"
+    r"|slower than|outside|wrong)\b|\bmismatch|\bdo(?:es)? not match\b|\bdiffers? from\b|\bregression\b"
+    r"|\b(?:accuracy|score|perplexity|latency|throughput)\b.{0,80}\b(?:below|above|exceed|too )"
+)
 _STOPS: Final = re.compile(
     r"(?i)\b(?:shut(?:ting)? ?down|stopp(?:ing|ed)|exiting|terminat(?:ing|ed)|clos(?:ing|ed)|cleanup)\b"
 )
@@ -105,6 +111,11 @@ def is_logged(before: Sequence[str]) -> bool:
             above = clean_line(before[index - 1].encode()) if index else None
             return clean.level is not None or (above is not None and above.level is not None)
     return False
+
+
+def is_judged(before: Iterable[str]) -> bool:
+    """Whether a program of the job says in the lines `before` a cause that a figure or a result is wrong."""
+    return any(_JUDGED.search(clean_line(line.encode()).message) for line in before)
 
 
 def follows_only(first: Candidate, following: Sequence[str], explained: Container[int]) -> bool:

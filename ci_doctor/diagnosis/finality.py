@@ -13,6 +13,7 @@ from msgspec import Struct
 from ci_doctor.diagnosis.aftermath import (
     can_end,
     follows_only,
+    is_judged,
     is_logged,
     is_of_same_fault,
     is_tolerated,
@@ -118,7 +119,7 @@ def _ends_its_step(
     after: Sequence[str],
 ) -> bool:
     """Whether nothing but what follows from `first` stands below it, up to the end of its command."""
-    if is_tolerated(first):
+    if is_tolerated(first) or is_judged(before):
         return False
     if first.standing is ExceptionStanding.CAUSE and is_logged(before):
         return False
