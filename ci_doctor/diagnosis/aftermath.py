@@ -90,17 +90,17 @@ def is_tolerated(candidate: Candidate) -> bool:
     return _WARNING.match(candidate.clean.message) is not None
 
 
-def is_tried_again(lines: Iterable[str]) -> bool:
-    """Whether one of `lines` announces another try, and none says that it was the last."""
-    announced = False
-    for line in lines:
-        numbered = _NUMBERED.search(line)
-        if _GIVEN_UP.search(line) is not None:
+def is_tried_again(above: str, line: str, below: str) -> bool:
+    """Whether a try that ended with `line` was not the last one, by it and the lines next to it."""
+    for text in (line, below):
+        if _GIVEN_UP.search(text) is not None:
             return False
-        if numbered is not None and int(numbered["now"]) >= int(numbered["most"]):
-            return False
-        announced = announced or numbered is not None or _NOTICE.search(line) is not None
-    return announced
+    numbered = [_NUMBERED.search(text) for text in (above, line, below)]
+    tries = [(int(each["now"]), int(each["most"])) for each in numbered if each is not None]
+    if tries:
+        return all(now < most for now, most in tries)
+    # What is announced above is the try that ended here.
+    return any(_NOTICE.search(text) is not None for text in (line, below))
 
 
 def is_logged(before: Sequence[str]) -> bool:

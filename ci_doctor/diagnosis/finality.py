@@ -24,7 +24,7 @@ from ci_doctor.diagnosis.candidate import Candidate
 from ci_doctor.diagnosis.known_hosts import known_hosts
 from ci_doctor.diagnosis.lines.clean_line import clean_line
 from ci_doctor.diagnosis.log_story import LogStory
-from ci_doctor.diagnosis.outside import KnownHosts, lies_outside
+from ci_doctor.diagnosis.outside import RETRIED, KnownHosts, lies_outside
 from ci_doctor.diagnosis.reading.log_text import LogText, TextLine
 from ci_doctor.diagnosis.standing import ExceptionStanding
 from ci_doctor.diagnosis.steps import JobStep
@@ -46,7 +46,7 @@ _AFTER_COMMAND: Final = re.compile(
     r"|Post job cleanup|Cleaning up (?:project directory|orphan)"
 )
 # curl(1) ends with this status; a script that ends with another one got over it.
-_CURL: Final = re.compile(r"^curl: \((\d+)\)")
+_CURL: Final = re.compile(r"\bcurl: \((\d+)\)")
 # make(1) ends with 2 whatever its command ended with.
 _OF_MAKE: Final = 2
 _CONVERTED: Final = re.compile(
@@ -69,16 +69,19 @@ def ending_of(
     ranked: Sequence[Candidate], stories: Sequence[LogStory], logs: Sequence[LogText]
 ) -> Ending:
     """What the logs tell of the first of `ranked`, the strongest candidates of all `stories`."""
-    first = ranked[0]
+    first = _last_of_series(ranked)
     known = known_hosts()
     log, story = logs[first.log], stories[first.log]
     before = _texts(log.before(first.line, _LINES_OF_TRACEBACK))
     after = _texts(log.after(first.line, _MOST_LINES_AFTER + 1)[1:])
     above, below = _of_message(before[::-1]), _of_message(after)
-    is_outside = lies_outside(first.rule, first.clean.text, (*above, *below), known)
+    around = (*above, *below, *_chain_of(first, ranked))
+    is_outside = lies_outside(first.rule, first.clean.text, around, known)
     message = range(first.line.number - len(above), first.line.number + len(below) + 1)
     proven = {each.line.number for each in ranked if _is_proven(each, first, known)}
-    others = [each for each in ranked[1:] if not is_of_same_fault(each, first, message)]
+    others = [
+        each for each in ranked if each is not first and not is_of_same_fault(each, first, message)
+    ]
     blocker = next(
         (each for each in others if can_end(each, known) and not was_got_over(each, first)), None
     )
@@ -87,6 +90,28 @@ def ending_of(
     has_failed_test = any(each.has_failed_test for each in stories)
     is_final = ends and blocker is None and not has_failed_test
     return Ending(is_final=is_final, is_outside=is_outside, blocker=blocker)
+
+
+def _last_of_series(ranked: Sequence[Candidate]) -> Candidate:
+    """The last line like the first of `ranked`: a client that tries again repeats what it says."""
+    first = ranked[0]
+    if first.rule.class_ not in RETRIED or first.standing is not None:
+        return first
+    like = (each for each in ranked if each.log == first.log and each.rule.id == first.rule.id)
+    return max(like, key=lambda each: each.line.number)
+
+
+def _chain_of(first: Candidate, ranked: Sequence[Candidate]) -> list[str]:
+    """The other exceptions of the traceback of `first`: the outer ones name the host."""
+    if first.standing is None:
+        return []
+    chain = []
+    for each in ranked:
+        distance = each.line.number - first.line.number
+        is_near = each.log == first.log and 0 < distance <= _MOST_LINES_AFTER
+        if is_near and each.standing is ExceptionStanding.CONSEQUENCE:
+            chain.append(each.clean.text)
+    return chain
 
 
 def _is_proven(candidate: Candidate, first: Candidate, known: KnownHosts) -> bool:
@@ -98,6 +123,10 @@ def _is_proven(candidate: Candidate, first: Candidate, known: KnownHosts) -> boo
 
 def _texts(lines: Iterable[TextLine]) -> list[str]:
     return [line.content.decode(errors="replace") for line in lines]
+
+
+def _words(lines: Sequence[str]) -> str:
+    return "".join(clean_line(line.encode()).message for line in lines)
 
 
 def _of_message(lines: Sequence[str]) -> list[str]:
@@ -131,8 +160,8 @@ def _ends_its_step(
     following = _of_command(first, step, after)
     if len(following) >= _MOST_LINES_AFTER or _has_another_status(first, step, following):
         return False
-    near = (*before[-1:], first.clean.text, *following[:1])
-    if is_tried_again(clean_line(each.encode()).message for each in near):
+    above, below = _words(before[-1:]), _words(following[:1])
+    if is_tried_again(above, first.clean.text, below):
         return False
     return follows_only(first, following, explained)
 
@@ -150,7 +179,7 @@ def _of_command(first: Candidate, step: JobStep | None, after: Sequence[str]) ->
 
 def _has_another_status(first: Candidate, step: JobStep | None, following: Sequence[str]) -> bool:
     """Whether the step ended with another status than the client that `first` is a line of."""
-    own = _CURL.match(first.clean.message)
+    own = _CURL.search(first.clean.message)
     if own is None or step is None or step.status is None:
         return False
     if step.status in {int(own[1]), _OF_MAKE}:
