@@ -14,7 +14,7 @@ from ci_doctor.diagnosis.cause import Diagnosis, LogPlace
 from ci_doctor.diagnosis.conclusion import named_cause, other_candidates, with_consequences
 from ci_doctor.diagnosis.consequences import consequences, possible_consequences
 from ci_doctor.diagnosis.excerpt import excerpt_around
-from ci_doctor.diagnosis.failure_class import POLICIES, RetryPolicy
+from ci_doctor.diagnosis.failure_class import OF_CHANGE
 from ci_doctor.diagnosis.finality import ending_of
 from ci_doctor.diagnosis.good_run import GoodRun, compared, last_new_lines, read_good_run
 from ci_doctor.diagnosis.last_output import LAST_OUTPUT
@@ -126,9 +126,7 @@ def _by_what_decides(
     if not candidates or candidates[0].rule.class_ not in RETRIED:
         return ranked
     blocker = ending_of(candidates, stories, logs).blocker
-    if blocker is None or blocker.rule.class_ is None:
-        return ranked
-    if POLICIES[blocker.rule.class_].retry is not RetryPolicy.NO:
+    if blocker is None or blocker.rule.class_ not in OF_CHANGE:
         return ranked
     index = candidates.index(blocker)
     return [ranked[index], *ranked[:index], *ranked[index + 1 :]]

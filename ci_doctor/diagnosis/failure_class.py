@@ -2,6 +2,7 @@
 """Pure. The classes of failures, each with its policy on retries."""
 
 from enum import StrEnum
+from typing import Final
 
 from msgspec import Struct
 
@@ -40,6 +41,18 @@ class FailureClass(StrEnum):
     LINT = "lint"
     TEST_ASSERTION = "test-assertion"
     CODE_BUG = "code-bug"
+
+
+# What code and tests of the change themselves can be wrong in.
+OF_CHANGE: Final = frozenset(
+    {
+        FailureClass.API_DRIFT,
+        FailureClass.COMPILE_ERROR,
+        FailureClass.LINT,
+        FailureClass.TEST_ASSERTION,
+        FailureClass.CODE_BUG,
+    }
+)
 
 
 class ClassPolicy(Struct, frozen=True, kw_only=True):
