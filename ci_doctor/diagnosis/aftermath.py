@@ -13,7 +13,7 @@ from typing import Final
 from ci_doctor.diagnosis.candidate import Candidate
 from ci_doctor.diagnosis.exit_status import retry_policy
 from ci_doctor.diagnosis.failure_class import FailureClass, RetryPolicy
-from ci_doctor.diagnosis.lines.clean_line import clean_line
+from ci_doctor.diagnosis.lines.clean_line import CleanLine, clean_line
 from ci_doctor.diagnosis.log_rule import Role
 from ci_doctor.diagnosis.outside import KnownHosts, lies_outside
 from ci_doctor.diagnosis.standing import TOLERATED_LEVELS, ExceptionStanding
@@ -24,6 +24,8 @@ _LAST_LINES: Final = 15
 _LINES_OF_MESSAGE: Final = 2
 _HEADER: Final = "Traceback (most recent call last):"
 _LACKS: Final = frozenset({FailureClass.CONFIGURATION, FailureClass.MISSING_DEPENDENCY})
+_OF_GPU: Final = frozenset({FailureClass.CUDA_ERROR, FailureClass.RENDEZVOUS})
+_GPU: Final = re.compile(r"(?i)\b(?:cuda|gpu|nccl|nvml|device|engine ?core|worker)")
 _ENDING: Final = frozenset({ExceptionStanding.FATAL, ExceptionStanding.CAUSE})
 _WARNING: Final = re.compile(r"(?i)^(?:\[?warn(?:ing)?\b|npm warn|W: |\S{1,40}: warning: )")
 _NOTICE: Final = re.compile(
@@ -57,6 +59,7 @@ _FOLLOWS: Final = re.compile(
     r"|Node\.js v\d|(?:During handling of the above|The above exception was the direct)"
     r"|.{0,200}?(?:exit(?:ed)?(?: with)?(?: exit)? ?(?:code|status)|non-zero (?:exit )?(?:code|status)"
     r"|CalledProcessError|Process completed with|The command exited|user command error)"
+    r"|Check(?:out)? your internet connection"
     r"|\^\^\^ \+\+\+|\+ exit \d|(?:exit|quit|abort)(?:ing|ed)?\b|Terminated\b|logout$"
     r"|(?i:.{0,80}\b(?:failed|unable|could ?n[o']t|cannot|can't)(?: to| be)? "
     r"(?:install|download|fetch|pull|clone|reach|extract|unpack|write|copy)(?:ed|d)?\b)"
@@ -123,7 +126,6 @@ def follows_only(first: Candidate, following: Sequence[str], explained: Containe
 
     explained: numbers of lines that a rule knows as a consequence or a mark of the CI system.
     """
-    is_fatal = first.standing is ExceptionStanding.FATAL
     others = 0
     in_traceback = False
     for number, line in enumerate(following, first.line.number + 1):
@@ -138,14 +140,22 @@ def follows_only(first: Candidate, following: Sequence[str], explained: Containe
             # The exception ends it: that of another failure is a candidate of its own.
             in_traceback = message.startswith(" ")
             continue
-        if number in explained or _FOLLOWS.match(message) or _GIVEN_UP.search(message):
-            continue
-        if clean.level in TOLERATED_LEVELS and _STOPS.search(message):
+        if number in explained or _is_consequence(first, clean):
             continue
         others += 1
-        if not is_fatal or others > _LAST_LINES:
+        if first.standing is not ExceptionStanding.FATAL or others > _LAST_LINES:
             return False
     return True
+
+
+def _is_consequence(first: Candidate, line: CleanLine) -> bool:
+    message = line.message
+    if _FOLLOWS.match(message) or _GIVEN_UP.search(message):
+        return True
+    if line.level in TOLERATED_LEVELS and _STOPS.search(message):
+        return True
+    # Whatever runs on a lost GPU complains in words of its own.
+    return first.rule.class_ is FailureClass.GPU_HARDWARE and _JUDGED.search(message) is None
 
 
 def went_on(first: Candidate, candidates: Sequence[Candidate], lines: Sequence[str]) -> bool:
@@ -197,8 +207,8 @@ def is_of_same_fault(candidate: Candidate, first: Candidate, message: Container[
     message: the numbers of the lines around `first` that one client may have written.
     """
     # Every later call of CUDA fails on a lost GPU.
-    if first.rule.class_ is FailureClass.GPU_HARDWARE:
-        return candidate.rule.class_ in {FailureClass.CUDA_ERROR, FailureClass.RENDEZVOUS}
+    if first.rule.class_ is FailureClass.GPU_HARDWARE and not _is_before(candidate, first):
+        return candidate.rule.class_ in _OF_GPU or _GPU.search(candidate.clean.text) is not None
     if candidate.log != first.log or candidate.line.number not in message:
         return False
     one, other = candidate.clean.message, first.clean.message
@@ -213,9 +223,12 @@ def was_got_over(candidate: Candidate, first: Candidate) -> bool:
     What a test or a program of the change says may be kept as a status until the end; what a tool
     lacks to tidy up, such as a container to remove, is not.
     """
-    if candidate.log != first.log or candidate.line.number > first.line.number:
-        return False
-    return candidate.standing is None and candidate.rule.class_ in _LACKS
+    is_lack = candidate.standing is None and candidate.rule.class_ in _LACKS
+    return is_lack and _is_before(candidate, first)
+
+
+def _is_before(candidate: Candidate, first: Candidate) -> bool:
+    return candidate.log == first.log and candidate.line.number < first.line.number
 
 
 def _is_next(candidate: Candidate, first: Candidate) -> bool:

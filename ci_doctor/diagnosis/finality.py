@@ -46,7 +46,7 @@ _AFTER_COMMAND: Final = re.compile(
     r"|Post job cleanup|Cleaning up (?:project directory|orphan)"
 )
 # curl(1) ends with this status; a script that ends with another one got over it.
-_CURL: Final = re.compile(r"\bcurl: \((\d+)\)")
+_CURL: Final = re.compile(r"^[\d\s:.kMG-]*curl: \((\d+)\)")
 # make(1) ends with 2 whatever its command ended with.
 _OF_MAKE: Final = 2
 _CONVERTED: Final = re.compile(

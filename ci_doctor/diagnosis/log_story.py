@@ -59,6 +59,8 @@ def read_story(log: LogText, index: int, rules: RuleSet) -> LogStory:
         last_run_failed=last_run_failed(hits, rules),
         last_line=last[-1].number if last else 0,
     )
+    # A mark of a run may be a word of noise for other tools.
+    noise = offsets_of(hits, rules, Role.NOISE) - offsets_of(hits, rules, Role.RUN_FAILED)
     named = (*_candidates(log, result, rules), *_last_words(log, result, places.steps, rules))
     candidates = [places.of(candidate, index) for candidate in named]
     candidates.sort(key=lambda each: each.line.offset)
@@ -66,7 +68,9 @@ def read_story(log: LogText, index: int, rules: RuleSet) -> LogStory:
         candidates=tuple(candidates),
         steps=tuple(places.steps),
         has_ended_well=places.has_ended_well,
-        has_failed_test=any(_is_failed_test(hit, places, rules) for hit in hits),
+        has_failed_test=any(
+            _is_failed_test(hit, places, rules) for hit in hits if hit.line.offset not in noise
+        ),
         explained=frozenset(
             hit.line.number for hit in hits if rules.rules[hit.rule].role in _EXPLAINED
         ),
@@ -78,6 +82,9 @@ def _is_failed_test(hit: Hit, places: "_Places", rules: RuleSet) -> bool:
     rule = rules.rules[hit.rule]
     is_failure = rule.role is Role.FAILURE and rule.class_ is FailureClass.TEST_ASSERTION
     if rule.role is not Role.RUN_FAILED and not is_failure:
+        return False
+    # Maven and Gradle end so for whatever reason.
+    if "BUILD FAIL" in hit.clean.message:
         return False
     number = hit.line.number
     if in_passed_step(places.steps, number):

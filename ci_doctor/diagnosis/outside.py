@@ -35,7 +35,7 @@ _LASTING: Final = re.compile(
     r"|\bE4(?!08|25|29)\d\d\b"
     r"|(?i:certificate|self[- ]signed|issuer|\bhash(?:es)?\b|checksum|digest mismatch|\bsha256\b)"
     r"|(?i:not found|no such (?:image|repository)|manifest unknown|access denied|denied\b"
-    r"|authentication|unsupported protocol|bad/illegal|malformed|invalid url|offline mode"
+    r"|authentication|unsupported protocol|bad/illegal|malformed|invalid url|offline mode is"
     r"|outgoing traffic has been disabled)"
 )
 # `host not found` and its like are the resolver's words, and come and go with it.
@@ -66,8 +66,10 @@ _HOSTS: Final = (
     re.compile(r"\b(?:git@|ssh://\w+@)(?P<host>[\w.-]+)"),
     re.compile(r"\b(?P<host>(?:\d{1,3}\.){3}\d{1,3}):(?P<port>\d{2,5})\b"),
 )
-# The server of names that was asked: `lookup pypi.org on 10.0.0.2:53`.
-_RESOLVER_ADDRESS: Final = re.compile(r" on \[?[\d.:a-f]+\]?:53\b")
+# The server of names that was asked: `lookup pypi.org on 10.0.0.2:53: read udp 10.0.0.9:4321->10.0.0.2:53`.
+_RESOLVER_ADDRESS: Final = re.compile(
+    r" on \[?[\d.:a-f]+\]?:53\b(?:: (?:read|write) (?:udp|tcp) \S+->\S+)?"
+)
 _LOCAL: Final = re.compile(
     r"\blocalhost\b|\b127(?:\.\d{1,3}){3}\b|\b0\.0\.0\.0\b|(?<![\w:])\[?::1?\]?(?=[\s:/,)'\"]|$)"
 )
@@ -109,7 +111,8 @@ def lies_outside(rule: LogRule, text: str, around: Sequence[str], known: KnownHo
 
 
 def _is_remote(rule: LogRule, text: str, around: Sequence[str], known: KnownHosts) -> bool:
-    whole = "\n".join((text, *around))
+    text = _RESOLVER_ADDRESS.sub("", text)
+    whole = _RESOLVER_ADDRESS.sub("", "\n".join((text, *around)))
     if _LOCAL.search(whole) is not None:
         return False
     # A refusal beside an error of the network is what the job ended by.
@@ -126,9 +129,8 @@ def _is_remote(rule: LogRule, text: str, around: Sequence[str], known: KnownHost
 
 def _hosts(text: str) -> Iterator[tuple[str, str | None]]:
     """Each host that `text` names, with its port if one stands beside it."""
-    plain = _RESOLVER_ADDRESS.sub("", text)
     for pattern in _HOSTS:
-        for match in pattern.finditer(plain):
+        for match in pattern.finditer(text):
             groups = match.groupdict()
             yield groups["host"].strip("[].").lower(), groups.get("port")
 
