@@ -59,7 +59,7 @@ _FOLLOWS: Final = re.compile(
     r"|Node\.js v\d|(?:During handling of the above|The above exception was the direct)"
     r"|.{0,200}?(?:exit(?:ed)?(?: with)?(?: exit)? ?(?:code|status)|non-zero (?:exit )?(?:code|status)"
     r"|CalledProcessError|Process completed with|The command exited|user command error)"
-    r"|Check(?:out)? your internet connection"
+    r"|Check(?:out)? your internet connection|Elapsed: \d|(?:A remote|An) (?:server|HTTP) error occurred"
     r"|\^\^\^ \+\+\+|\+ exit \d|(?:exit|quit|abort)(?:ing|ed)?\b|Terminated\b|logout$"
     r"|(?i:.{0,80}\b(?:failed|unable|could ?n[o']t|cannot|can't)(?: to| be)? "
     r"(?:install|download|fetch|pull|clone|reach|extract|unpack|write|copy)(?:ed|d)?\b)"

@@ -35,9 +35,11 @@ _LASTING: Final = re.compile(
     r"|\bE4(?!08|25|29)\d\d\b"
     r"|(?i:certificate|self[- ]signed|issuer|\bhash(?:es)?\b|checksum|digest mismatch|\bsha256\b)"
     r"|(?i:not found|no such (?:image|repository)|manifest unknown|access denied|denied\b"
-    r"|authentication|unsupported protocol|bad/illegal|malformed|invalid url|offline mode is"
+    r"|authentication|host key verification|unsupported protocol|bad/illegal|malformed|invalid url|offline mode is"
     r"|outgoing traffic has been disabled)"
 )
+# git says so after a refused key and after a broken line alike.
+_EITHER: Final = "Could not read from remote repository"
 # `host not found` and its like are the resolver's words, and come and go with it.
 _RESOLVER: Final = re.compile(
     r"(?i)(?:host(?:name)?|domain|server|name)\S* (?:was )?not found|nxdomain|ENOTFOUND|no such host"
@@ -47,8 +49,22 @@ _CLIENT: Final = re.compile(
     r"Retrying \(Retry\(total=0\b"
     r"|^npm (?:ERR!|error) (?:(?:code|errno) (?:E(?:AI_AGAIN|NOTFOUND|CONN\w+|TIMEDOUT|5\d\d|429)"
     r"|ERR_SOCKET_TIMEOUT)|network )"
-    r"|^error: RPC failed; |^fatal: (?:early EOF|the remote end hung up)"
+    r"|^error: RPC failed; |^fatal: (?:early EOF|the remote end hung up|unable to access ')"
     r"|\btoomanyrequests: |\bAPI rate limit exceeded\b|secondary rate limit"
+)
+# A name that nobody knows may be misspelt by the change; one that could not be looked up is not.
+_UNKNOWN_NAME: Final = re.compile(
+    r"(?i)could ?n[o']t resolve|name or service not known|no such host|nxdomain|ENOTFOUND"
+    r"|unable to resolve host|nodename nor servname|UnknownHost"
+)
+# Whose name is spelt right: registries, hubs and mirrors that jobs everywhere ask.
+_PUBLIC: Final = re.compile(
+    r"(?:^|\.)(?:pypi\.org|pythonhosted\.org|python\.org|pytorch\.org|github\.com|githubusercontent\.com"
+    r"|ghcr\.io|huggingface\.co|hf\.co|npmjs\.(?:org|com)|yarnpkg\.com|nodejs\.org|playwright\.dev"
+    r"|debian\.org|ubuntu\.com|alpinelinux\.org|fedoraproject\.org|centos\.org|docker\.(?:io|com)|quay\.io"
+    r"|nvcr\.io|nvidia\.com|gcr\.io|pkg\.dev|k8s\.io|crates\.io|rust-lang\.org|golang\.org|maven\.org"
+    r"|apache\.org|gradle\.org|rubygems\.org|anaconda\.(?:org|com)|astral\.sh|gitlab\.com|bitbucket\.org"
+    r"|googleapis\.com|amazonaws\.com|windows\.net|azureedge\.net|cloudfront\.net|buildkite\.com|modelscope\.cn)$"
 )
 # A server's own error: of 500 the request may be the reason.
 _SERVER_ERROR: Final = re.compile(r"\b500\b|Internal Server Error")
@@ -101,7 +117,7 @@ def lies_outside(rule: LogRule, text: str, around: Sequence[str], known: KnownHo
 
     around: the other lines of the same message, which may name a host in its place.
     """
-    if _ASSERTED.search(text) is not None or is_lasting(rule.class_, text):
+    if _ASSERTED.search(text) is not None or _EITHER in text or is_lasting(rule.class_, text):
         return False
     if rule.class_ in _OF_MACHINE:
         return _NO_DISK.search(text) is None
@@ -124,7 +140,10 @@ def _is_remote(rule: LogRule, text: str, around: Sequence[str], known: KnownHost
     is_clients = rule.is_outside or _CLIENT.search(whole) is not None
     if _SERVER_ERROR.search(text) is not None and not is_clients:
         return False
-    return bool(hosts) or is_clients
+    if is_clients or not hosts:
+        return is_clients
+    is_misspelt = _UNKNOWN_NAME.search(text) is not None
+    return not is_misspelt or all(_is_known(host, known) for host, _ in hosts)
 
 
 def _hosts(text: str) -> Iterator[tuple[str, str | None]]:
@@ -133,6 +152,10 @@ def _hosts(text: str) -> Iterator[tuple[str, str | None]]:
         for match in pattern.finditer(text):
             groups = match.groupdict()
             yield groups["host"].strip("[].").lower(), groups.get("port")
+
+
+def _is_known(host: str, known: KnownHosts) -> bool:
+    return host in known.configured or _PUBLIC.search(host) is not None
 
 
 def _is_outside(host: str, port: str | None, known: KnownHosts) -> bool:

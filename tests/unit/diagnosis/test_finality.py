@@ -107,6 +107,9 @@ PERHAPS_THE_CHANGE = [
     ),
     "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE.\n",
     "curl: (60) SSL certificate problem: self-signed certificate\n",
+    "curl: (6) Could not resolve host: githubb.com\n",
+    "Host key verification failed.\nfatal: Could not read from remote repository.\n",
+    "fatal: Could not read from remote repository.\n",
     # The index is this machine's.
     "Looking in indexes: http://127.0.0.1:3141/simple\n" + PIP_GIVES_UP,
     # Faults of a program, which the driver reports.
