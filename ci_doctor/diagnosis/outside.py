@@ -26,6 +26,8 @@ RETRIED: Final = _OF_MACHINE | _OF_NETWORK
 _ASSERTED: Final = re.compile(r"\bassert|AssertionError|\bexpect(?:ed\b|\()|^> ", re.IGNORECASE)
 # inotify(7) and quotas of a kernel's tables end with ENOSPC too.
 _NO_DISK: Final = re.compile(r"file watchers|inotify|/dev/shm|semget|shmget|epoll", re.IGNORECASE)
+# The words of the driver; that nvidia-smi fails may be a matter of the image.
+_GPU_FAULT: Final = re.compile(r"(?i)\bXid \(PCI|fallen off the bus|uncorrectable|GPU is lost")
 # 408, 425 and 429 ask for another try; all other codes from 400 to 499 say that the request is wrong.
 _WRONG: Final = r"4(?!08|25|29)\d\d"
 _LASTING: Final = re.compile(
@@ -35,11 +37,9 @@ _LASTING: Final = re.compile(
     r"|\bE4(?!08|25|29)\d\d\b"
     r"|(?i:certificate|self[- ]signed|issuer|\bhash(?:es)?\b|checksum|digest mismatch|\bsha256\b)"
     r"|(?i:not found|no such (?:image|repository)|manifest unknown|access denied|denied\b"
-    r"|authentication|host key verification|unsupported protocol|bad/illegal|malformed|invalid url|offline mode is"
+    r"|authentication|unsupported protocol|bad/illegal|malformed|invalid url|offline mode is"
     r"|outgoing traffic has been disabled)"
 )
-# git says so after a refused key and after a broken line alike.
-_EITHER: Final = "Could not read from remote repository"
 # `host not found` and its like are the resolver's words, and come and go with it.
 _RESOLVER: Final = re.compile(
     r"(?i)(?:host(?:name)?|domain|server|name)\S* (?:was )?not found|nxdomain|ENOTFOUND|no such host"
@@ -117,7 +117,9 @@ def lies_outside(rule: LogRule, text: str, around: Sequence[str], known: KnownHo
 
     around: the other lines of the same message, which may name a host in its place.
     """
-    if _ASSERTED.search(text) is not None or _EITHER in text or is_lasting(rule.class_, text):
+    if _ASSERTED.search(text) is not None or is_lasting(rule.class_, text):
+        return False
+    if rule.class_ is FailureClass.GPU_HARDWARE and _GPU_FAULT.search(text) is None:
         return False
     if rule.class_ in _OF_MACHINE:
         return _NO_DISK.search(text) is None
