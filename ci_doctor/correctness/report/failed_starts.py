@@ -67,11 +67,8 @@ def deciding_failure(decision: Decision, experiment: Experiment) -> ServiceFailu
 
 
 def _failures_of(arm: Arm, experiment: Experiment) -> Sequence[ServiceFailure]:
-    failures = []
-    for result in experiment.compared:
-        if result.start.arm is arm and result.failure is not None:
-            failures.append(result.failure)
-    return failures
+    of_arm = (result for result in experiment.compared if result.start.arm is arm)
+    return [result.failure for result in of_arm if result.failure is not None]
 
 
 def _named_by(failure: ServiceFailure) -> Cause | None:

@@ -23,9 +23,13 @@ def missing(evidence: VerdictEvidence, tried: set[Arm]) -> tuple[Verdict, str] |
         return Verdict.INFRA, "the baseline could not be started, for a reason outside the change"
     if failures(evidence.baseline) == len(evidence.baseline):
         return Verdict.FAILED, "the baseline failed in every start"
-    # From here on the candidate has no start that counts.
     if evidence.candidate:
         return None
+    return _without_candidate(evidence, tried)
+
+
+def _without_candidate(evidence: VerdictEvidence, tried: set[Arm]) -> tuple[Verdict, str]:
+    """What it means that no candidate start counts."""
     if evidence.claimed:
         return Verdict.FAILED, (
             "the candidate failed in every start, and the baseline in none; only the candidate's own "
