@@ -31,7 +31,7 @@ _RUNS = "Runs"
         0: "pass or flaky",
         1: "a test failed",
         7: "flaky, with --fail-on-flaky",
-        75: "each failure has a cause outside the change",
+        75: "each failure names a full disk, and the disk is full at the end",
         86: "results are missing",
     },
     context_settings={"allow_interspersed_args": False},

@@ -14,6 +14,7 @@ from ci_doctor.correctness.report.certainty import certainty_tables, order_table
 from ci_doctor.correctness.report.control_report import control_facts, control_tables
 from ci_doctor.correctness.report.differences import differences
 from ci_doctor.correctness.report.experiment_spread import spread_of_requests
+from ci_doctor.correctness.report.failed_starts import with_cause
 from ci_doctor.correctness.report.findings import findings
 from ci_doctor.correctness.report.level_verdicts import (
     JudgedStarts,
@@ -58,6 +59,7 @@ def judge(prepared: PreparedExperiment, experiment: Experiment) -> Decision:
     decision = decide(experiment.starts, ids, experiment.rules, complete=complete)
     decision = without_flaws(decision, experiment.starts, experiment.rules)
     decision = replace(decision, reason=experiment.comparison.stated(decision.reason))
+    decision = with_cause(decision, experiment)
     # Before anything else counts: a comparison that notices nothing would call everything equal.
     if not canary_detected(experiment, ids):
         return Decision(

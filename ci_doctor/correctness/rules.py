@@ -54,12 +54,20 @@ VOID = Rule(
     "candidate's path ran.",
     remedy="Fix the named cause, then run it again. A void run never counts as a pass.",
 )
+FAILED = Rule(
+    id="correctness/failed",
+    severity=Severity.ERROR,
+    meaning="An arm failed in every start, so nothing was compared, and nothing proves a cause "
+    "outside the change. Both arms may be started from the change's own checkout.",
+    remedy="Mend what the log names. Another run is no cure unless the cause lies outside the "
+    "change.",
+)
 INFRA = Rule(
     id="correctness/infra",
     severity=Severity.WARNING,
-    meaning="The baseline itself could not be started, or the cause lies plainly outside the "
-    "change (port, disk, memory).",
-    remedy="Read the logs of what failed, then run the job again on a healthy machine.",
+    meaning="An arm could not be started, each time for a reason that lies outside the change: a port "
+    "that another process owns, a full disk, a registry that does not answer.",
+    remedy="Free what is named, or run the job again on another machine.",
 )
 # The verdict's own finding; `pass` has none.
 OF_VERDICT: Mapping[Verdict, Rule] = {
@@ -68,6 +76,7 @@ OF_VERDICT: Mapping[Verdict, Rule] = {
     Verdict.INCONCLUSIVE: INCONCLUSIVE,
     Verdict.NONDETERMINISTIC: NONDETERMINISTIC,
     Verdict.VOID: VOID,
+    Verdict.FAILED: FAILED,
     Verdict.INFRA: INFRA,
 }
 

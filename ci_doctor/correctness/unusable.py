@@ -72,8 +72,13 @@ def _of_baseline(failures: Sequence[ServiceFailure]) -> str | None:
     last = failures[-1]
     if last.misuse:
         return last.misuse
-    # Without a word in the log, one such end is not enough.
-    sudden = [each for each in failures if is_sudden(each.exit_code, each.duration_s)]
+    # Without a word in the log, one such end is not enough. A log that names a cause tells what
+    # ended a command that ran.
+    sudden = [
+        each
+        for each in failures
+        if each.cause is None and is_sudden(each.exit_code, each.duration_s)
+    ]
     if len(failures) >= FEWEST and len(sudden) == len(failures):
         return f"it ends with exit code {last.exit_code} within a second in every start"
     return None

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.environment.git_command import run_git
-from ci_doctor.errors import InfraError, UsageError
+from ci_doctor.errors import PreparationError, UsageError
 from ci_doctor.pytest_runs.attempt import PytestSession, RunKind
 from ci_doctor.pytest_runs.plan import PytestPlan, with_options
 
@@ -106,12 +106,12 @@ def base_commit(directory: Path, reference: str) -> BaseCommit:
 
 @contextlib.contextmanager
 def base_checkout(base: BaseCommit, folder: Path) -> Iterator[BaseCheckout]:
-    """The base in a new worktree in `folder`, removed afterwards. Raises InfraError if git fails."""
+    """The base in a new worktree in `folder`, removed afterwards. Raises PreparationError if git fails."""
     root = folder / "base"
     words = ["worktree", "add", "--detach", "--quiet", str(root), base.commit]
     made = run_git(base.top, words, timeout_s=_CHECKOUT_LIMIT_S)
     if made.returncode:
-        raise InfraError(
+        raise PreparationError(
             f"cannot check out the base {base.commit[:12]}: {made.stderr.strip()}",
             hint="leave --baseline out to judge without it",
         )

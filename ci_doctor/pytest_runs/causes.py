@@ -1,14 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads what failed tests printed for the root cause, by the rules about log lines."""
+"""Reads what failed tests printed for the root cause, and whether a disk of theirs is full."""
 
-from collections.abc import Mapping, Sequence
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from io import FileIO
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 
-from ci_doctor.diagnosis.diagnosis import diagnose, load_rules
-from ci_doctor.diagnosis.exit_status import may_be_retried
+from ci_doctor.diagnosis.cause import Cause
+from ci_doctor.diagnosis.diagnosis import diagnose_logs, load_rules
+from ci_doctor.diagnosis.failure_class import FailureClass
+from ci_doctor.diagnosis.reading.log_text import LogText
+from ci_doctor.diagnosis.rule_set import RuleSet
 from ci_doctor.diagnosis.wording import title
 from ci_doctor.errors import CiDoctorError
 from ci_doctor.pytest_runs.attempt import PytestOutcome, TestAttempt
@@ -17,10 +23,15 @@ from ci_doctor.pytest_runs.attempt import PytestOutcome, TestAttempt
 _MOST: Final = 20
 _LONGEST_LINE: Final = 200
 _CRASH_LOG_BYTES: Final = 64 * 1024
+# The path in the message of an OSError: `[Errno 28] No space left on device: '/data/x'`.
+_NAMED_PATH: Final = re.compile(r"'(/[^']+)'")
 
 
 class TestCauses(Struct, frozen=True, kw_only=True):
-    """By node id, the title of the root cause. outside: tests each of whose failures lies outside."""
+    """By node id, the title of the root cause.
+
+    outside: tests whose failures all name a full disk, while a disk of theirs is full.
+    """
 
     __test__ = False  # no class of tests, whatever its name
 
@@ -37,31 +48,62 @@ class FailedRun(Struct, frozen=True, kw_only=True):
 
 
 def find_causes(
-    failures: Mapping[str, Sequence[FailedRun]], scratch: Path, rules: Sequence[Path]
+    failures: Mapping[str, Sequence[FailedRun]], places: Sequence[Path], rules: Sequence[Path]
 ) -> TestCauses:
-    """The causes in the failed attempts of each test; `scratch` is a folder for their texts.
+    """The causes in the failed attempts of each test; `places` are folders that tests write to.
 
     Raises ConfigError if a rules file has a mistake. Any other problem is a sentence of the result.
     """
     titles: dict[str, str] = {}
     outside = set()
     rule_set = load_rules(tuple(rules))
-    for number, (test, failed) in enumerate(list(failures.items())[:_MOST]):
-        causes = []
-        for index, each in enumerate(failed):
-            path = scratch / f"failure-{number}-{index}.log"
-            path.write_text(_text(each), encoding="utf-8")
-            try:
-                causes.append(diagnose([str(path)], rule_set).cause)
-            except CiDoctorError as error:
-                return TestCauses(titles=titles, problem=f"no diagnosis: {error.message}")
+    for test, failed in list(failures.items())[:_MOST]:
+        try:
+            causes = [_cause_of(each, rule_set) for each in failed]
+        except CiDoctorError as error:
+            return TestCauses(titles=titles, problem=f"no diagnosis: {error.message}")
         for cause in causes:
             if cause is not None:
                 titles.setdefault(test, f"{title(cause.class_)}: {_shortened(cause.place.text)}")
-        # A cause outside explains the test only if it explains each of its failures.
-        if causes and all(may_be_retried(cause) for cause in causes):
+        # The words alone prove nothing: a test may raise them itself. The disk must say so too.
+        if causes and all(_is_full_disk(cause, places) for cause in causes):
             outside.add(test)
     return TestCauses(titles=titles, outside=frozenset(outside))
+
+
+def _cause_of(failed: FailedRun, rules: RuleSet) -> Cause | None:
+    content = _text(failed).encode("utf-8", "replace")
+    # In memory, since the disk may be what is full.
+    with FileIO(os.memfd_create("failure"), "r+b") as file:
+        file.write(content)
+        return diagnose_logs([LogText("failure", file, len(content))], rules).cause
+
+
+def _is_full_disk(cause: Cause | None, places: Sequence[Path]) -> bool:
+    if cause is None or cause.class_ is not FailureClass.DISK:
+        return False
+    named = _NAMED_PATH.search(cause.place.text)
+    if named is not None:
+        places = (*places, Path(named[1]))
+    return any(_is_full(place) for place in places)
+
+
+def _is_full(place: Path) -> bool:
+    """Whether the disk of `place`, or of the nearest folder above it, has no block or file left."""
+    for existing in _with_parents(place):
+        try:
+            disk = os.statvfs(existing)
+        except OSError:
+            continue
+        # A file system keeps some blocks for root alone.
+        free = disk.f_bfree if os.geteuid() == 0 else disk.f_bavail
+        return (disk.f_blocks > 0 and free == 0) or (disk.f_files > 0 and disk.f_favail == 0)
+    return False
+
+
+def _with_parents(place: Path) -> Iterator[Path]:
+    yield place
+    yield from place.parents
 
 
 def _text(failed: FailedRun) -> str:

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct, field
 
-from ci_doctor.errors import InfraError, UsageError
+from ci_doctor.errors import PreparationError, UsageError
 from ci_doctor.system.processes.limited_run import run_limited
 
 _OLDEST: Final = 7
@@ -79,8 +79,8 @@ def find_interpreter(
 ) -> TestInterpreter:
     """The interpreter that `word` names; else that of the active environment, else PATH's `python`.
 
-    Raises UsageError if there is none, or if it has no pytest 7 or later; InfraError if it does not
-    answer.
+    Raises UsageError if there is none, or if it has no pytest 7 or later; PreparationError if it does
+    not answer.
     """
     python = chosen_interpreter(word, environ)
     names = (_PYTEST, _RERUNFAILURES) if asks_for_rerunfailures else (_PYTEST,)
@@ -148,7 +148,11 @@ def _ask(
             hint="name an existing Python with --python",
         ) from error
     if ran.exit_code is None:
-        raise InfraError(f"{python} does not answer within {_LIMIT_S:g} s")
+        # A sitecustomize or a .pth of the change may hold it up.
+        raise PreparationError(
+            f"{python} does not answer within {_LIMIT_S:g} s",
+            hint=f"see what its start waits for: {python} -X importtime -c pass",
+        )
     try:
         return msgspec.json.decode(ran.last_line, type=_InterpreterAnswer)
     except msgspec.DecodeError as error:

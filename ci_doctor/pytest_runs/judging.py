@@ -71,7 +71,7 @@ class Circumstances(Struct, frozen=True, kw_only=True):
     """What is known of tests beside their attempts.
 
     causes: by node id, the root cause in what the test printed. outside: tests each of whose failures
-    has a cause outside the change. new: tests that the base does not have; new_runs: how often each of
+    names a full disk, while the machine's disk is full. new: tests that the base does not have; new_runs: how often each of
     them was to run. first: tests that were the first of their process in the suite. not_run: tests that
     pytest stopped before, after a failure.
     """
@@ -235,5 +235,5 @@ def _of_failures(
         return Verdict.VOID, f"{times} ended without a result"
     cause = known.causes.get(test)
     if test in known.outside and cause is not None:
-        return Verdict.INFRA, f"{times} failed by a cause outside the change: {cause}"
+        return Verdict.INFRA, f"{times} failed, and the disk is full: {cause}"
     return Verdict.FAILED, f"{times} failed"

@@ -61,7 +61,8 @@ def answered_outcome(question: str, session: PytestSession) -> Outcome:
     summary = f"{question}: pytest ran no test, and ended with {session.how_it_ended}"
     code = session.exit_code
     if code is None:
-        error = Failure(message=summary, kind=ErrorKind.INFRA)
+        # A signal ended it: a crash of what it loads is the change's own, as far as anybody knows.
+        error = Failure(message=summary, kind=ErrorKind.PREPARATION)
         return Outcome(verdict=None, summary=summary, error=error)
     return Outcome(verdict=None, summary=summary, command_status=code)
 

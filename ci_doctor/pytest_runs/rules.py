@@ -37,9 +37,9 @@ FLAKY: Final = Rule(
 INFRA: Final = Rule(
     id="test-run/infra",
     severity=Severity.WARNING,
-    meaning="Each failure of a test shows a cause outside the change: no GPU, no disk, a registry "
-    "that does not answer.",
-    remedy="Run the job again on another agent. `ci-doctor doctor` checks this one.",
+    meaning="Each failure of a test names a full disk. At the end of the run a disk that the tests write "
+    "to was full: the working directory's, that of temporary files, or that of the named path.",
+    remedy="Free space on that disk, or run the job again on another agent.",
 )
 NO_RESULT: Final = Rule(
     id="test-run/no-result",

@@ -2,6 +2,7 @@
 """Acts on processes and files: the stages of a run, from all tests to what failed once more."""
 
 import datetime as dt
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -227,4 +228,6 @@ class TestStages:
             for attempt in session.attempts:
                 if attempt.test in failed and not attempt.is_green:
                     failed[attempt.test].append(FailedRun(attempt=attempt, log=session.log))
-        return find_causes(failed, self._scratch, self._request.rules)
+        temporary = Path(self._request.environ.get("TMPDIR") or tempfile.gettempdir())
+        places = (self._request.directory.absolute(), temporary)
+        return find_causes(failed, places, self._request.rules)

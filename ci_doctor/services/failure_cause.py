@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads logs and ports: turns the end of a service into a failure with its cause."""
 
+import os
 import re
+from pathlib import Path
 from typing import Any, Protocol
 
 from ci_doctor.diagnosis.cause import Cause
@@ -38,7 +40,7 @@ def died(subject: Subject, death: Death, tree: Tree) -> ServiceFailure:
     clause = _oom(death) or reason or _meaning(death.returncode)
     kind = FailureKind.DIED
     # Memory of the job's own is no fault of the machine, whatever the log claims.
-    if death.host_oom or (outside and not death.oom):
+    if _was_taken_by_others(death, tree) or (outside and not death.oom):
         kind = FailureKind.OUTSIDE
     return ServiceFailure(
         kind=kind,
@@ -70,12 +72,9 @@ def _when(subject: Subject) -> str:
 def descendant_died(subject: Subject, process: NamedProcess, death: Death) -> ServiceFailure:
     """A process below the service was ended, and the service lives on without it."""
     age = duration(subject.duration_s)
-    kind = FailureKind.DIED
-    # If the machine itself was short of memory, the kernel may have picked any process.
-    if death.host_oom:
-        kind = FailureKind.OUTSIDE
+    # Never outside: nobody knows how much memory it had, and the kernel kills the largest first.
     return ServiceFailure(
-        kind=kind,
+        kind=FailureKind.DIED,
         message=(
             f"{subject.name} lost its process {process.name} (pid {process.pid}) {age} after its "
             f"start: {death.words()}{_oom(death)}; {subject.name} itself (pid {subject.pid}) "
@@ -218,6 +217,23 @@ def _oom(death: Death) -> str:
     if not death.oom:
         return ""
     return f"; the kernel killed it because {death.oom} ran out of memory"
+
+
+def _was_taken_by_others(death: Death, tree: Tree) -> bool:
+    """Whether the machine ran out of memory, and the service's own processes had less than half."""
+    if not death.host_oom or death.peak_rss is None:
+        return False
+    page = os.sysconf("SC_PAGE_SIZE")
+    own = death.peak_rss + page * sum(_resident_pages(kin.pid) for kin in tree.living())
+    return own < page * os.sysconf("SC_PHYS_PAGES") / 2
+
+
+def _resident_pages(pid: int) -> int:
+    """The pages of a process that are in memory (proc_pid_statm(5)); 0 if it has ended."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except (OSError, IndexError):
+        return 0
 
 
 def _reason(end: LogEnd, subject: Subject, tree: Tree) -> tuple[bool, str]:

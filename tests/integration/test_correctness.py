@@ -274,8 +274,8 @@ def test_a_candidate_that_never_works_is_a_regression(bench: Bench, trait: str) 
 def test_arms_that_both_never_work_prove_nothing(bench: Bench, trait: str) -> None:
     start_timeout = "0.6" if trait in NEVER_READY else "20"
     ran = bench.compare(trait, trait, "--request-timeout", "0.5", "--start-timeout", start_timeout)
-    verdict = "infra" if trait in DIE + NEVER_READY else "void"
-    check(bench, ran, verdict, 75 if verdict == "infra" else 86)
+    verdict = "failed" if trait in DIE + NEVER_READY else "void"
+    check(bench, ran, verdict, 1 if verdict == "failed" else 86)
     assert {case["outcome"] for case in bench.report["cases"]} == {"error"}
 
 
@@ -322,6 +322,73 @@ def test_a_port_owned_by_another_process_is_nobodys_fault(bench: Bench, arm: str
         )
     check(bench, ran, "infra", 75)
     assert "correctness/service-outside" in bench.rules()
+
+
+def own_server(bench: Bench, source: str, baseline: str = "", candidate: str = "--new") -> Ran:
+    """Compare two starts of a server that is the repository's own code."""
+    script = bench.directory / "own.py"
+    script.write_text(source)
+    command = f"{shlex.join([*BARE, str(script)])} {{port}}"
+    return doctor(
+        "correctness", "--baseline", f"{command} {baseline}", "--candidate", f"{command} {candidate}",
+        "--requests", "requests.jsonl", "--report-dir", bench.reports, "--retries", "3", *SOON,
+        cwd=bench.directory, timeout=LIMIT_S,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("source", "headline"),
+    [
+        pytest.param("import no_such_module", "ModuleNotFoundError: No module named", id="import"),
+        pytest.param("from json import lods", "cannot import name 'lods'", id="name"),
+        pytest.param("def serve(:\n", "SyntaxError: invalid syntax", id="syntax"),
+        pytest.param("import os; os.environ['MODEL_PATH']", "KeyError: 'MODEL_PATH'", id="key"),
+        pytest.param("open('weights.json')", "No such file or directory: 'weights", id="file"),
+        pytest.param("raise SystemExit(3)", "died", id="without a word"),
+        pytest.param("import os; os.kill(os.getpid(), 9)", "killed by SIGKILL", id="killed"),
+        pytest.param("raise MemoryError", "MemoryError", id="memory"),
+        pytest.param(
+            "raise RuntimeError('CUDA error: an illegal memory access was encountered')",
+            "CUDA error: an illegal memory access",
+            id="CUDA",
+        ),
+        pytest.param("raise TimeoutError('engine: not ready in 600 s')", "not ready", id="time"),
+    ],
+)
+def test_what_the_repositorys_own_code_ends_in_both_arms_is_never_retried(
+    bench: Bench, source: str, headline: str
+) -> None:
+    check(bench, own_server(bench, source), "failed", 1)
+    assert headline in bench.report["summary"]
+    assert "healthy machine" not in json.dumps(bench.report)
+    assert bench.rules()[0] == "correctness/failed"
+    assert {case["outcome"] for case in bench.report["cases"]} == {"error"}
+
+
+def test_a_command_that_both_arms_write_wrongly_is_an_error_of_usage(bench: Bench) -> None:
+    source = "import argparse; argparse.ArgumentParser().parse_args()"
+    assert own_server(bench, source).code == 2
+
+
+# Serves, but for one argument: then it ends as if the disk were full, which nobody else sees.
+FULL_FOR_ONE = """
+import http.server, json, sys
+if "--new" in sys.argv:
+    raise OSError(28, "No space left on device")
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self): self.answer({"choices": [{"index": 0, "text": "one"}]})
+    def do_POST(self): self.do_GET()
+    def answer(self, body):
+        if "Content-Length" in self.headers: self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200); self.end_headers(); self.wfile.write(json.dumps(body).encode())
+http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+"""
+
+
+def test_a_cause_outside_that_only_the_candidates_log_names_is_not_retried(bench: Bench) -> None:
+    check(bench, own_server(bench, FULL_FOR_ONE), "failed", 1)
+    assert "No space left on device" in bench.report["summary"]
+    assert "Another run can help" not in json.dumps(bench.report)
 
 
 # Listens, and dies as soon as the first request was made.
@@ -443,8 +510,8 @@ def test_every_pass_is_asked_and_compared(bench: Bench) -> None:
 
 
 def test_exit_codes_can_be_the_repositorys_own(bench: Bench) -> None:
-    (bench.directory / "ci-doctor.toml").write_text("[exit-codes]\ninfra = 255\n")
-    check(bench, bench.compare("dies", ""), "infra", 255)
+    (bench.directory / "ci-doctor.toml").write_text("[exit-codes]\nfailed = 3\n")
+    check(bench, bench.compare("dies", ""), "failed", 3)
     check(bench, bench.compare("flip@1", "flip@2", "--fail-on-flaky"), "flaky", 7)
 
 
@@ -593,7 +660,7 @@ def test_nothing_of_an_earlier_run_is_taken_for_this_ones(bench: Bench) -> None:
     for path in foreign:
         path.parent.mkdir(exist_ok=True)
         path.write_text("mine")
-    check(bench, bench.compare("dies", ""), "infra", 75)
+    check(bench, bench.compare("dies", ""), "failed", 1)
     assert not bench.samples
     left = {
         str(path.relative_to(bench.reports)) for path in bench.reports.rglob("*") if path.is_file()
@@ -629,7 +696,7 @@ def test_secrets_of_an_arm_are_told_nowhere(bench: Bench, where: str) -> None:
     assert SECRET not in ran.out + ran.err
     for path in bench.reports.rglob("*"):
         assert not path.is_file() or SECRET.encode() not in path.read_bytes(), path
-    assert bench.report["verdict"] == ("inconclusive" if where == "text" else "infra"), ran
+    assert bench.report["verdict"] == ("inconclusive" if where == "text" else "failed"), ran
 
 
 # --- bad input: exit code 2, and nothing started ---

@@ -12,7 +12,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from tests.support.cli import begin
+from tests.support.cli import begin, environment, words
 from tests.support.git_repository import commit, make_repository
 from tests.support.pytest_projects import RERUNFAILURES, XDIST, TestProject, make_environment
 
@@ -467,19 +467,58 @@ def test_a_base_that_loads_the_change_shows_nothing(project: TestProject) -> Non
     assert project.verdicts() == {"test_a.py::test_a": "failed"}
 
 
-def test_a_cause_outside_the_change_in_each_failure_is_infra(project: TestProject) -> None:
-    project.put(
-        "test_disk.py",
-        """
-        import errno
-        def test_disk(): raise OSError(errno.ENOSPC, "No space left on device", "/data/x")
-        """,
-    )
+@pytest.mark.parametrize(
+    "body",
+    [
+        'raise OSError(28, "No space left on device", "/data/x")',
+        'assert "ok" == "OSError: [Errno 28] No space left on device"',
+        "raise ConnectionError(\"HTTPSConnectionPool(host='pypi.org', port=443): Max retries exceeded\")",
+        'raise RuntimeError("CUDA error: uncorrectable ECC error encountered")',
+        'print("OSError: [Errno 28] No space left on device"); assert False',
+    ],
+)
+def test_a_failed_test_is_failed_whatever_it_says(project: TestProject, body: str) -> None:
+    project.put("test_says.py", f"def test_says(): {body}\n")
 
     ran = project.doctor("--reruns", "1")
 
-    assert ran.code == 75, ran
-    assert project.verdicts() == {"test_disk.py::test_disk": "infra"}
+    assert ran.code == 1, ran
+    assert project.verdicts() == {"test_says.py::test_says": "failed"}
+
+
+@pytest.mark.skipif(
+    subprocess.run(["sh", "-c", "unshare -rm true"], check=False).returncode != 0,
+    reason="mounts a disk",
+)
+def test_a_test_that_a_full_disk_failed_is_infra_while_the_disk_is_full(
+    project: TestProject,
+) -> None:
+    project.put(
+        "test_disk.py",
+        """
+        import os
+        def test_disk():
+            with open("x", "ab", buffering=0) as file:
+                while True: file.write(bytes(4096))
+        def test_keeps_nothing():
+            try: test_disk()
+            finally: os.unlink("x")
+        """,
+    )
+    disk = project.directory / "disk"
+    disk.mkdir()
+    mount = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
+    script = 'mount -t tmpfs -o size=1m none "$0" && cd "$0" && exec "$@"'
+    ends = {}
+    for test in ("test_disk", "test_keeps_nothing"):
+        command = words("pytest", "--json", "--python", str(project.python), "--reruns", "0",
+                        "--report-dir", str(project.directory / test),
+                        "--", "-p", "no:cacheprovider", f"{project.directory}/test_disk.py::{test}")  # fmt: skip
+        ran = subprocess.run([*mount, script, str(disk), *command], cwd=project.directory,
+                             env=environment(), capture_output=True, timeout=120, check=False)  # fmt: skip
+        ends[test] = ran.returncode
+
+    assert ends == {"test_disk": 75, "test_keeps_nothing": 1}
 
 
 def test_a_quarantined_test_runs_and_does_not_decide(project: TestProject) -> None:

@@ -38,10 +38,9 @@ def hanging_stack(run: SeparateRun) -> tuple[str, ...]:
     return tuple(stack[:_STACK_LINES])
 
 
-def last_frame(run: SeparateRun) -> Path | None:
-    """The file of the innermost frame of the last traceback; None without one."""
-    frames = list(_FRAME.finditer(run.stderr))
-    return Path(frames[-1]["file"]) if frames else None
+def frames(run: SeparateRun) -> tuple[Path, ...]:
+    """The files of all frames of its tracebacks, the innermost of the last one at the end."""
+    return tuple(Path(frame["file"]) for frame in _FRAME.finditer(run.stderr))
 
 
 def lacks_package(run: SeparateRun, package: str) -> bool:

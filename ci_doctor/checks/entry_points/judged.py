@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads what a start of an entry point shows: it starts, it fails for a cause, or nothing."""
 
+from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
@@ -8,15 +9,17 @@ from msgspec import Struct
 from ci_doctor.checks.all_checks import has_gpu
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.entry_points.ending import (
+    frames,
     hanging_stack,
     lacks_package,
-    last_frame,
     read_ending,
 )
 from ci_doctor.checks.entry_points.probing import ProbedEntry
 from ci_doctor.checks.entry_points.remedy import remedy_of
 from ci_doctor.checks.entry_points.rules import ENTRY_POINT_FAILS, ENTRY_POINT_MISSING
 from ci_doctor.checks.result import Fault, Problem, problem
+from ci_doctor.diagnosis.cause import Cause
+from ci_doctor.diagnosis.exit_status import may_be_retried
 from ci_doctor.diagnosis.log_end import LogEnd
 from ci_doctor.model.finding import Evidence
 from ci_doctor.render.formatting import duration, size
@@ -72,7 +75,7 @@ def _failed(probed: ProbedEntry, run: SeparateRun, context: CheckContext) -> Jud
         missing = problem(ENTRY_POINT_MISSING, summary, evidence=_excerpt(end))
         return JudgedEntry(summary=summary, problem=missing)
     summary = f"{entry.name} ends with {describe_exit(run.exit_code or 0)}: {line}"
-    fault = _fault(run, context)
+    fault = _fault(run, cause, context)
     failure = problem(
         ENTRY_POINT_FAILS, summary, evidence=_excerpt(end), remedy=remedy, fault=fault
     )
@@ -93,15 +96,24 @@ def _excerpt(end: LogEnd) -> tuple[Evidence, ...]:
     return (Evidence(excerpt="\n".join(end.excerpt.lines)),)
 
 
-def _fault(run: SeparateRun, context: CheckContext) -> Fault:
-    """The author's, if the innermost frame of the error is in the checkout."""
-    file = last_frame(run)
-    if file is None or not file.is_relative_to(context.cwd):
+def _fault(run: SeparateRun, cause: Cause | None, context: CheckContext) -> Fault:
+    """The repository's, if a frame of the error lies in the checkout or the error has no frame."""
+    if may_be_retried(cause):
         return Fault.ENVIRONMENT
+    places = frames(run)
+    # Without a frame nothing shows that a package of the environment failed.
+    if not places or any(_is_own(file, context.cwd) for file in places):
+        return Fault.REPOSITORY
+    return Fault.ENVIRONMENT
+
+
+def _is_own(file: Path, checkout: Path) -> bool:
     # A virtual environment often lies in the checkout.
     if {"site-packages", "dist-packages"} & set(file.parts):
-        return Fault.ENVIRONMENT
-    return Fault.REPOSITORY
+        return False
+    if any((folder / "pyvenv.cfg").is_file() for folder in file.parents):
+        return False
+    return file.is_relative_to(checkout)
 
 
 def _unknown(reason: str) -> JudgedEntry:

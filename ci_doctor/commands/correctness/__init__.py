@@ -30,10 +30,10 @@ class _Below(PackageGroup):
     },
     exits={
         0: "pass or flaky",
-        1: "regression",
+        1: "regression; or failed: an arm failed in every start, and nothing proves a cause outside the change",
         2: "the command line, a file or the command of a server is wrong",
         7: "flaky, with --fail-on-flaky",
-        75: "infra: another run may help",
+        75: "infra: the cause lies outside the change",
         85: "nondeterministic",
         86: "undecided, or no evidence",
     },

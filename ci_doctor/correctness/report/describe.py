@@ -23,7 +23,7 @@ def cases(
 def _case(request: Request, decision: Decision, reason: str | None) -> Case:
     kind = decision.kinds.get(request.id, DifferenceKind.UNANSWERED)
     message = explain(kind)
-    if decision.verdict in {Verdict.VOID, Verdict.INFRA}:
+    if decision.verdict in {Verdict.VOID, Verdict.INFRA, Verdict.FAILED}:
         # Answers that prove nothing must not look like passed tests to a reader that only counts.
         outcome = CaseOutcome.ERROR
         message = decision.reason

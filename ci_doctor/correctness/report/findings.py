@@ -12,6 +12,7 @@ from ci_doctor.correctness.report.differences import (
     AnswerDifference,
     divergence_lines,
 )
+from ci_doctor.correctness.report.failed_starts import deciding_failure, remedy_of
 from ci_doctor.correctness.report.hardness import Hardness
 from ci_doctor.correctness.report.start_findings import start_findings, start_notes
 from ci_doctor.correctness.results import Experiment, ExperimentEnding
@@ -65,7 +66,7 @@ def findings(
 ) -> Iterator[Finding]:
     """The verdict's own finding, then failures, then notes; `differences` are hardest first."""
     if decision.verdict is not Verdict.PASS:
-        yield _verdict_finding(decision, differences, context)
+        yield _verdict_finding(experiment, decision, differences, context)
     lines = _lines(context)
     yield from start_findings(experiment, decision, context.requests_file, lines)
     if experiment.ending is ExperimentEnding.BUDGET:
@@ -97,7 +98,10 @@ def _lines(context: Context) -> dict[str, int | None]:
 
 
 def _verdict_finding(
-    decision: Decision, differences: Sequence[AnswerDifference], context: Context
+    experiment: Experiment,
+    decision: Decision,
+    differences: Sequence[AnswerDifference],
+    context: Context,
 ) -> Finding:
     shown = _shown(decision, differences)
     message = decision.reason
@@ -115,6 +119,9 @@ def _verdict_finding(
         evidence.append(item)
     rule = rules.OF_VERDICT[decision.verdict]
     remedy = _remedy(decision, shown, context)
+    if decision.verdict is Verdict.FAILED:
+        failure = deciding_failure(decision, experiment)
+        remedy = remedy_of(failure) if failure else remedy
     return rule.finding(message, evidence=tuple(evidence), remedy=remedy)
 
 

@@ -4,6 +4,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ci_doctor.correctness import rules
 from ci_doctor.correctness.report.control_report import control_findings
@@ -14,7 +15,7 @@ from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.load.requests import Request
 from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.services.findings import with_next_step
+from ci_doctor.services.findings import cause_words, with_next_step
 from ci_doctor.services.leaks.findings import leak_findings
 from ci_doctor.services.leaks.left import LeftBehind
 from ci_doctor.services.outcome import FailureKind, ServiceFailure
@@ -85,9 +86,13 @@ def failure_findings(experiment: Experiment, decision: Decision) -> Iterator[Fin
         if group.cut_short:
             starts = f"{starts}, cut short by the budget"
         rule = rules.OF_FAILURE[group.kind]
+        said = failure
+        if decision.verdict is not Verdict.INFRA:
+            # The words agree with the exit code: no retry is asked for.
+            said = replace(failure, kind=FailureKind.DIED)
         yield rule.finding(
             f"{group.arm} ({starts}): {failure.message}",
-            evidence=failure.evidence(),
+            evidence=(*failure.evidence(), *cause_words(said)),
             remedy=with_next_step(None, failure),
             severity=_blame(group, decision),
         )

@@ -12,14 +12,29 @@ from ci_doctor.model.verdict import Verdict
 
 
 def missing(evidence: VerdictEvidence, tried: set[Arm]) -> tuple[Verdict, str] | None:
-    """Evidence that could not be gathered. `tried` are the arms that were started at all."""
+    """Evidence that could not be gathered. `tried` are the arms that were started at all.
+
+    `infra` is retried, so it takes a proof for every start: a baseline may be the change's own code,
+    and a candidate's own log proves nothing that the baseline does not show too.
+    """
     if not evidence.total or Arm.BASELINE not in tried:
         return Verdict.VOID, "nothing was answered, so there is nothing to compare"
+    if not evidence.baseline:
+        return Verdict.INFRA, "the baseline could not be started, for a reason outside the change"
     if failures(evidence.baseline) == len(evidence.baseline):
-        return Verdict.INFRA, "the baseline itself failed in every start"
-    # From here on the candidate has no start that counts.
+        return Verdict.FAILED, "the baseline failed in every start"
     if evidence.candidate:
         return None
+    return _without_candidate(evidence, tried)
+
+
+def _without_candidate(evidence: VerdictEvidence, tried: set[Arm]) -> tuple[Verdict, str]:
+    """What it means that no candidate start counts."""
+    if evidence.claimed:
+        return Verdict.FAILED, (
+            "the candidate failed in every start, and the baseline in none; only the candidate's own "
+            "log names a reason outside the change"
+        )
     if Arm.CANDIDATE in tried:
         return Verdict.INFRA, "the candidate could not be started, for a reason outside the change"
     if have_answers(evidence.baseline) and not evidence.complete:
@@ -82,7 +97,7 @@ def failing_candidate(evidence: VerdictEvidence, alpha: float) -> tuple[Verdict,
     baseline = len(evidence.baseline)
     if failed:
         return (
-            Verdict.INFRA,
+            Verdict.FAILED,
             f"{always}, and the baseline fails too, in {failed} of {baseline}",
         )
     # With one start each, either arm may have been unlucky.

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
+import os
 from pathlib import Path
 
 import pytest
 
 from ci_doctor.diagnosis.exit_status import may_be_retried
-from ci_doctor.services.failure_cause import died
-from ci_doctor.services.outcome import FailureKind, ServiceFailure
+from ci_doctor.services.failure_cause import descendant_died, died
+from ci_doctor.services.outcome import FailureKind, NamedProcess, ServiceFailure
 from ci_doctor.services.subject import Death, Subject
 from ci_doctor.system.processes.process_table import Kin
 
@@ -94,6 +95,35 @@ def test_a_cause_outside_the_change_counts_with_what_follows_from_it(tmp_path: P
 def test_the_kernel_s_word_on_the_memory_of_a_job_stands_above_its_log(tmp_path: Path) -> None:
     death = Death(returncode=-9, oom="the job's cgroup")
     failure = failure_of(tmp_path / "log", DISK_FULL, death)
+    assert failure.kind is FailureKind.DIED
+
+
+MACHINE = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+@pytest.mark.parametrize(
+    ("peak_rss", "kind"),
+    [
+        pytest.param(MACHINE // 100, FailureKind.OUTSIDE, id="others had the memory"),
+        pytest.param(MACHINE * 3 // 4, FailureKind.DIED, id="it had most of it itself"),
+        pytest.param(None, FailureKind.DIED, id="nobody knows"),
+    ],
+)
+def test_the_machines_memory_lies_outside_only_if_others_had_it(
+    tmp_path: Path, peak_rss: int | None, kind: FailureKind
+) -> None:
+    death = Death(returncode=-9, peak_rss=peak_rss, oom="the host", host_oom=True)
+    failure = failure_of(tmp_path / "log", "loading\n", death)
+    assert failure.kind is kind
+    assert "because the host ran out of memory" in failure.message
+
+
+def test_a_worker_that_the_kernel_killed_may_have_had_the_memory_itself(tmp_path: Path) -> None:
+    death = Death(returncode=-9, oom="the host", host_oom=True)
+    subject = Subject(
+        name="vllm", pid=1, port=1, log=tmp_path / "log", was_ready=True, at=0.0, duration_s=9.0
+    )
+    failure = descendant_died(subject, NamedProcess(pid=7, name="engine"), death)
     assert failure.kind is FailureKind.DIED
 
 

@@ -164,6 +164,27 @@ def test_an_error_in_the_checkout_is_of_the_repository(
     assert shown.problem.fault is fault
 
 
+def test_an_error_that_the_checkout_led_to_is_of_the_repository(
+    context: CheckContext, tmp_path: Path
+) -> None:
+    library = tmp_path / ".venv/lib/python3.12/site-packages/served/cli.py"
+    inner = traceback("TypeError: run() got an unexpected keyword argument", file=str(library))
+    header, _, rest = inner.partition("\n")
+    text = f'{header}\n  File "{tmp_path}/src/mine.py", line 3, in main\n    run(fast=1)\n{rest}'
+
+    shown = judged(context, text)
+
+    assert shown.problem is not None
+    assert shown.problem.fault is Fault.REPOSITORY
+
+
+def test_an_end_without_a_traceback_is_not_laid_on_the_environment(context: CheckContext) -> None:
+    shown = judged(context, "served: error: no model was given\n")
+
+    assert shown.problem is not None
+    assert shown.problem.fault is Fault.REPOSITORY
+
+
 def test_what_hangs_is_unknown_with_the_place(context: CheckContext) -> None:
     stderr = (
         "Fatal Python error: Aborted\n\n"

@@ -26,7 +26,7 @@ from tests.unit.correctness.experiments import (
         ([result("A1", "x x"), result("B1", "x z"), result("A2", "x y")], Verdict.INCONCLUSIVE, ["passed", "error"]),
         ([result("A1", "x -"), result("B1", "x -")], Verdict.VOID, ["error", "error"]),
         ([result("A1", "x x")], Verdict.VOID, ["error", "error"]),
-        ([result("A1", "x x", failure=DEATH), result("B1", "x x")], Verdict.INFRA, ["error", "error"]),
+        ([result("A1", "x x", failure=DEATH), result("B1", "x x")], Verdict.FAILED, ["error", "error"]),
     ],
 )  # fmt: skip
 def test_no_case_passes_where_the_evidence_proves_nothing(

@@ -38,7 +38,7 @@ def test_a_baseline_that_dies_is_a_warning() -> None:
         each.rule: each.severity for each in found(experiment(result("A1", "- -", failure=DEATH)))
     }
     assert rules["correctness/service-died"] is Severity.WARNING
-    assert rules["correctness/infra"] is Severity.WARNING
+    assert rules["correctness/failed"] is Severity.ERROR
 
 
 def test_what_the_budget_cut_short_is_shown_and_blamed_on_nobody() -> None:

@@ -114,13 +114,17 @@ def verdict(
         ("39*xy", "--!", Verdict.REGRESSION),
         ("xy xy", "xy xy!", Verdict.INCONCLUSIVE),
         ("xy xz", "xy xy!", Verdict.INCONCLUSIVE),
-        # the baseline fails too, or the cause lies outside
-        ("--! --!", "xy", Verdict.INFRA),
-        ("xy! xy!", "xy", Verdict.INFRA),
+        # the baseline fails too, which proves nothing of the change either way
+        ("--! --!", "", Verdict.FAILED),
+        ("--! --!", "xy", Verdict.FAILED),
+        ("xy! xy!", "xy", Verdict.FAILED),
+        ("xy --!", "--! --!", Verdict.FAILED),
+        ("xy xy!", "xy! xy!", Verdict.FAILED),
+        ("--^ --!", "", Verdict.FAILED),
+        ("--! --^", "", Verdict.FAILED),
+        # the cause lies outside, as the machine shows
         ("--^ --^", "xy", Verdict.INFRA),
         ("xy xy", "--^ --^", Verdict.INFRA),
-        ("xy --!", "--! --!", Verdict.INFRA),
-        ("xy xy!", "xy! xy!", Verdict.INFRA),
         ("xy --!", "xy", Verdict.FLAKY),
         ("xy --!", "xz xz", Verdict.INCONCLUSIVE),
         # an outside cause is not held against an arm that also worked
@@ -251,7 +255,7 @@ def test_flaky_lets_through_no_request_that_an_arm_never_answered(
 def test_without_requests_or_without_starts_nothing_is_decided(
     made: list[ArmStart], complete: bool
 ) -> None:
-    assert decide(made, [], RULES, complete=complete).verdict in {Verdict.VOID, Verdict.INFRA}
+    assert decide(made, [], RULES, complete=complete).verdict is Verdict.VOID
     assert decide([], REQUESTS, RULES, complete=complete).verdict is Verdict.VOID
 
 
@@ -395,6 +399,18 @@ def test_a_candidate_that_says_itself_that_the_machine_is_full_does_not_pass_by_
     assert decide([*rest, taken], ["r0", "r1"], RULES, complete=True).verdict is Verdict.PASS
     both = [*rest, full, start(A, "--", 3, failed=True, outside=True, claimed=True)]
     assert decide(both, ["r0", "r1"], RULES, complete=True).verdict is Verdict.PASS
+
+
+def test_a_candidate_alone_cannot_say_itself_that_the_machine_ends_all_its_starts() -> None:
+    steady = starts("3*xy")
+    full = [start(B, "--", n, failed=True, outside=True, claimed=True) for n in (1, 2, 3)]
+    assert decide([*steady, *full], ["r0", "r1"], RULES, complete=True).verdict is Verdict.FAILED
+    taken = start(B, "--", 4, failed=True, outside=True)
+    mixed = [*steady, *full[:2], taken]
+    assert decide(mixed, ["r0", "r1"], RULES, complete=True).verdict is Verdict.FAILED
+    # The baseline shows it too, so it is the machine.
+    both = [*steady, *full, start(A, "--", 4, failed=True, outside=True, claimed=True)]
+    assert decide(both, ["r0", "r1"], RULES, complete=True).verdict is Verdict.INFRA
 
 
 def test_a_candidate_that_wavers_where_the_baseline_is_steady_is_no_fault_of_the_environment() -> (

@@ -33,7 +33,8 @@ def verdict_of(judged: tuple[Verdict, str] | None) -> Verdict | None:
     ("baseline", "candidate", "complete", "tried", "expected"),
     [
         ([], [], True, set(), Verdict.VOID),
-        ([replace(BASELINE, failed=True)], [CANDIDATE], True, set(Arm), Verdict.INFRA),
+        ([replace(BASELINE, failed=True)], [CANDIDATE], True, set(Arm), Verdict.FAILED),
+        ([], [], True, {Arm.BASELINE}, Verdict.INFRA),
         ([BASELINE], [], True, set(Arm), Verdict.INFRA),
         ([BASELINE], [], False, {Arm.BASELINE}, Verdict.INCONCLUSIVE),
         ([replace(BASELINE, answers={})], [], False, {Arm.BASELINE}, Verdict.VOID),
@@ -82,7 +83,7 @@ def test_an_empty_candidate_has_changed_and_is_not_void() -> None:
         ([BASELINE] * 5, [DEAD] * 2, Verdict.REGRESSION),
         # 1 of 15 ways to choose two of six starts: chance does so in 6.7 % of cases.
         ([BASELINE] * 4, [DEAD] * 2, Verdict.INCONCLUSIVE),
-        ([BASELINE, replace(BASELINE, failed=True)], [DEAD] * 2, Verdict.INFRA),
+        ([BASELINE, replace(BASELINE, failed=True)], [DEAD] * 2, Verdict.FAILED),
         ([BASELINE], [DEAD], Verdict.INCONCLUSIVE),
         ([BASELINE], [DEAD, CANDIDATE], None),
     ],
