@@ -9,7 +9,7 @@ from ci_doctor.correctness.results import Experiment
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.diagnosis.cause import Cause
-from ci_doctor.diagnosis.exit_status import evidence_of
+from ci_doctor.diagnosis.exit_status import policy_of
 from ci_doctor.diagnosis.rules import rule_of
 from ci_doctor.diagnosis.wording import about_retry, title
 from ci_doctor.model.finding import NextStep
@@ -42,7 +42,7 @@ def remedy_of(failure: ServiceFailure) -> NextStep | None:
         return finding_of(failure).remedy
     advice = cause.remedy or rule_of(cause.class_).remedy or ""
     # Nothing here asks for a retry, whatever the line says of itself.
-    said = about_retry(replace(evidence_of(cause), is_final=False))
+    said = about_retry(policy_of(cause), is_proven=False)
     return f"{advice} {said}".strip()
 
 
