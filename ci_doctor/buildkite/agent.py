@@ -16,12 +16,15 @@ from typing import Self
 from msgspec import Struct
 
 from ci_doctor.buildkite.agent_call import AgentCall, call_agent
+from ci_doctor.system.secrets.redaction import Redactor
 
 CALL_TIMEOUT_S = 30.0
 UPLOAD_TIMEOUT_S = 120.0
 # From agent 3.110 on an option switches off their meaning in a glob, and sets the delimiter of
 # paths.
 _GLOB_CHARACTERS = frozenset("*?[]{}\\;")
+_QUOTED = 500  # characters of what the agent printed
+_REDACTED = 64 * 1024
 # No path that pathlib wrote contains two slashes.
 _DELIMITER = "//"
 
@@ -89,10 +92,12 @@ class Agent:
         """The value of the build's meta-data `key`, one line of JSON, and how the call ended."""
         arguments = ["meta-data", "get", key, "--default", default]
         call = self._run(arguments)
+        # Only agents from 4 on end it with a line end.
+        value = call.output.strip()
+        if call.problem is None and not value.startswith(("{", "[")):
+            return default, self._not_understood("meta-data get", value)
         result = self._result(arguments, call, done=f"meta-data {key} read")
-        # The agent's own log lines may stand around it.
-        lines = [line for line in call.output.splitlines() if line.startswith(("{", "["))]
-        return (lines[-1] if lines else default), result
+        return (value if result.ok else default), result
 
     def set_metadata(self, key: str, value: str) -> AgentResult:
         """Set the build's meta-data `key` to `value`, which may not be blank."""
@@ -147,8 +152,7 @@ class Agent:
 
     def _knows(self, *command: str, flag: str) -> bool:
         """Whether the agent's help lists the flag: an unknown flag would end the call."""
-        answer = self._help(command).output
-        return re.search(rf"--{re.escape(flag)}\b", answer) is not None
+        return self._help(command).says(re.compile(rf"--{re.escape(flag)}\b"))
 
     def _help(self, command: tuple[str, ...], timeout_s: float | None = None) -> AgentCall:
         if command not in self._helps:
@@ -167,16 +171,30 @@ class Agent:
         call = self._run(arguments, body=body, timeout_s=timeout_s, cwd=cwd)
         return self._result(arguments, call, done=done)
 
-    @staticmethod
-    def _result(arguments: list[str], call: AgentCall, *, done: str) -> AgentResult:
+    def _result(self, arguments: list[str], call: AgentCall, *, done: str) -> AgentResult:
         if call.problem is None:
             return AgentResult(ok=True, message=done)
         # "annotate", "meta-data set": the words before the first value or flag.
         words = arguments[: 1 if arguments[0] == "annotate" else 2]
         message = f"buildkite-agent {' '.join(words)} {call.problem}"
         if call.last_line:
-            message += f": {call.last_line[:500]}"
+            message += f": {self._quoted(call.last_line)}"
         return AgentResult(ok=False, message=message)
+
+    def _not_understood(self, command: str, printed: str) -> AgentResult:
+        """An answer that is none, although the agent ended with 0: it is never `nothing there`."""
+        message = f"buildkite-agent {command} ended with status 0 and no answer"
+        if printed:
+            message += f", but printed: {self._quoted(printed)}"
+        return AgentResult(ok=False, message=message)
+
+    def _quoted(self, printed: str) -> str:
+        """The beginning of what the agent printed, in one harmless line without secrets."""
+        # Cut after it: half a secret is none that could be known.
+        text = Redactor.from_environment(self._environ).text(printed[:_REDACTED])
+        line = " ".join(text.split())
+        shown = line if len(line) <= _QUOTED else f"{line[: _QUOTED - 1]}…"
+        return "".join(each if each.isprintable() else "\ufffd" for each in shown)
 
     def _run(
         self,

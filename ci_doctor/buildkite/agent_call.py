@@ -3,6 +3,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -18,19 +19,25 @@ _OUTPUT_BYTES = 32 * 1024 * 1024
 class AgentCall(Struct, frozen=True, kw_only=True):
     """How a call ended.
 
-    problem: the end of a sentence; None if the agent ended with status 0. output: its stdout and
-    stderr. has_ended: false if it did not run, or was killed at the time limit.
+    problem: the end of a sentence; None if the agent ended with status 0. output: its stdout, on
+    which its answers are. log: its stderr. has_ended: false if it did not run, or was killed at the
+    time limit.
     """
 
     problem: str | None
-    output: str
+    output: str = ""
+    log: str = ""
     has_ended: bool = True
 
     @property
     def last_line(self) -> str:
-        """The last line that is not blank."""
-        lines = self.output.strip().splitlines()
+        """The last line that is not blank, of the log if that has one."""
+        lines = self.log.strip().splitlines() or self.output.strip().splitlines()
         return lines[-1].strip() if lines else ""
+
+    def says(self, pattern: "re.Pattern[str]") -> bool:
+        """Whether it said so: versions of the agent differ in where they print an error."""
+        return any(map(pattern.search, (self.log, self.output)))
 
 
 def call_agent(
@@ -50,31 +57,42 @@ def call_agent(
     try:
         # Files and not pipes: nobody has to drain them, and a grandchild that keeps one open
         # delays nobody.
-        with _memory_file() as stdin, _memory_file() as output:
+        with _memory_file() as stdin, _memory_file() as output, _memory_file() as log:
             stdin.write(body.encode(errors="replace"))
             stdin.seek(0)
             process = subprocess.Popen(
                 command,
                 stdin=stdin,
                 stdout=output,
-                stderr=subprocess.STDOUT,
+                stderr=log,
                 env=environ,
                 cwd=cwd,
                 start_new_session=True,
             )
             status = _wait(process, limit_s)
-            output.seek(0)
-            text = output.read(_OUTPUT_BYTES).decode(errors="replace")
+            size = output.seek(0, os.SEEK_END)
+            printed, said = _text(output), _text(log)
     except (OSError, ValueError) as error:
         # ValueError: a NUL in an argument.
         return _without_end(f"could not be run: {error}")
     if status is None:
-        return _without_end(f"did not end within {limit_s:.3g} s", text)
-    return AgentCall(problem=f"failed with status {status}" if status else None, output=text)
+        problem = f"did not end within {limit_s:.3g} s"
+        return AgentCall(problem=problem, output=printed, log=said, has_ended=False)
+    problem = f"failed with status {status}" if status else None
+    if problem is None and size > _OUTPUT_BYTES:
+        problem = (
+            f"printed more than {_OUTPUT_BYTES // 1024**2} MiB, of which the rest was not read"
+        )
+    return AgentCall(problem=problem, output=printed, log=said)
 
 
-def _without_end(problem: str, output: str = "") -> AgentCall:
-    return AgentCall(problem=problem, output=output, has_ended=False)
+def _without_end(problem: str) -> AgentCall:
+    return AgentCall(problem=problem, has_ended=False)
+
+
+def _text(file: BinaryIO) -> str:
+    file.seek(0)
+    return file.read(_OUTPUT_BYTES).decode(errors="replace")
 
 
 def _memory_file() -> BinaryIO:

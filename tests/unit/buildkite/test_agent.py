@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ci_doctor.buildkite.agent import Agent
+from ci_doctor.buildkite.agent import Agent, AgentResult
 from tests.support import stand_in_agent
 
 JOB = {"BUILDKITE": "true", "BUILDKITE_JOB_ID": "j1"}
@@ -128,6 +128,26 @@ def test_blank_meta_data_is_refused_as_a_value(tmp_path: Path) -> None:
         "buildkite-agent meta-data set failed with status 1: "
         "fatal: value cannot be empty, or composed of only whitespace characters"
     )
+
+
+@pytest.mark.parametrize("version", ["3.0.0", "3.110.0", "4.0.0"])
+def test_meta_data_is_read_with_and_without_a_line_end(version: str, tmp_path: Path) -> None:
+    agent = agent_in(tmp_path, version=version)
+    agent.set_metadata("k", '{"a":1}')
+
+    assert agent.get_metadata("k", default="{}")[0] == '{"a":1}'
+    assert agent.get_metadata("other", default="{}") == (
+        "{}",
+        AgentResult(ok=True, message="meta-data other read"),
+    )
+
+
+def test_an_answer_that_is_no_meta_data_is_not_taken_for_none(tmp_path: Path) -> None:
+    for text in ("true", "echo junk", "exit 1"):
+        value, result = Agent(script(tmp_path, text), JOB).get_metadata("k", default="{}")
+
+        assert value == "{}"
+        assert not result.ok
 
 
 def test_variables_reach_the_job_whatever_their_values_hold(tmp_path: Path) -> None:
