@@ -3,7 +3,6 @@
 
 import contextlib
 import os
-import re
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -35,9 +34,9 @@ class AgentCall(Struct, frozen=True, kw_only=True):
         lines = self.log.strip().splitlines() or self.output.strip().splitlines()
         return lines[-1].strip() if lines else ""
 
-    def says(self, pattern: "re.Pattern[str]") -> bool:
-        """Whether it said so: versions of the agent differ in where they print an error."""
-        return any(map(pattern.search, (self.log, self.output)))
+    def says(self, words: str) -> bool:
+        """Whether it printed `words`: versions of the agent differ in where, and in their case."""
+        return words.lower() in f"{self.output}\n{self.log}".lower()
 
 
 def call_agent(
@@ -50,10 +49,10 @@ def call_agent(
 ) -> AgentCall:
     """Run `command` with `body` as its stdin for at most `limit_s` seconds.
 
-    With 0 seconds or less it is not run. Raises nothing for what can go wrong with it.
+    With 0 seconds or less it is not run: the time for publishing is over. Raises nothing for what can go wrong with it.
     """
     if limit_s <= 0:
-        return _without_end("was not called: the time for publishing is over")
+        return not_called("the time for publishing is over")
     try:
         # Files and not pipes: nobody has to drain them, and a grandchild that keeps one open
         # delays nobody.
@@ -76,7 +75,7 @@ def call_agent(
         # ValueError: a NUL in an argument.
         return _without_end(f"could not be run: {error}")
     if status is None:
-        problem = f"did not end within {limit_s:.3g} s"
+        problem = f"did not end within {limit_s:.3g} s, and was given up"
         return AgentCall(problem=problem, output=printed, log=said, has_ended=False)
     problem = f"failed with status {status}" if status else None
     if problem is None and size > _OUTPUT_BYTES:
@@ -84,6 +83,11 @@ def call_agent(
             f"printed more than {_OUTPUT_BYTES // 1024**2} MiB, of which the rest was not read"
         )
     return AgentCall(problem=problem, output=printed, log=said)
+
+
+def not_called(reason: str) -> AgentCall:
+    """A call that was not made."""
+    return _without_end(f"was not called: {reason}")
 
 
 def _without_end(problem: str) -> AgentCall:

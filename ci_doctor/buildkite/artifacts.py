@@ -5,9 +5,11 @@ https://buildkite.com/docs/agent/v3/cli-artifact
 """
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from ci_doctor.buildkite.agent import Agent, AgentResult
+from ci_doctor.buildkite.api_time import moving_s
 from ci_doctor.buildkite.artifact import Artifact
 
 # The bytes themselves: agents 3.23 to 3.109.0 print the format as it is, and later ones unquote it as
@@ -15,8 +17,8 @@ from ci_doctor.buildkite.artifact import Artifact
 # stands in a sensible path, so an odd name is told apart from a record.
 _FORMAT = "\x1e%j\x1f%s\x1f%p\x1e"
 _RECORD = re.compile("\x1e([^\x1e\x1f]*)\x1f([0-9]*)\x1f([^\x1e\x1f]*)\x1e")
-_NOTHING = re.compile(r"no (matches|artifacts) found", re.IGNORECASE)
-_NO_SUBCOMMAND = re.compile(r"no help topic", re.IGNORECASE)
+_NOTHING = ("no matches found", "no artifacts found")
+_NO_SUBCOMMAND = "no help topic"
 TOO_OLD = "this buildkite-agent is older than 3.23 and cannot search artifacts"
 
 
@@ -40,7 +42,7 @@ class BuildAgent(Agent):
         arguments = ["artifact", "search", *self._of_all_attempts("search"), "--format", _FORMAT]
         arguments += _of_build(build)
         call = self._run([*arguments, query], timeout_s=timeout_s)
-        if call.has_ended and call.problem is not None and call.says(_NOTHING):
+        if call.has_ended and call.problem is not None and any(map(call.says, _NOTHING)):
             return (), AgentResult(ok=True, message=f"no artifact matches {query}")
         artifacts = tuple(
             Artifact(job=job, path=path, size=int(size or 0))
@@ -60,10 +62,11 @@ class BuildAgent(Agent):
         job: str | None = None,
         build: str | None = None,
         timeout_s: float | None = None,
+        sizes: Sequence[int] = (),
     ) -> AgentResult:
         """Download what matches `query` below the directory `into`, under the artifacts' paths.
 
-        `job`: of this job alone. `build`: as above. Of artifacts with the same path, any one is left. The agent drops
+        `job`: of this job alone. `build`: as above. `sizes`: of the files, in bytes. Of artifacts with the same path, any one is left. The agent drops
         the last part of `into` if a path begins with it.
         """
         arguments = ["artifact", "download", *self._of_all_attempts("download")]
@@ -71,7 +74,9 @@ class BuildAgent(Agent):
             arguments += ["--step", job]
         arguments += _of_build(build)
         # "." in the working directory: a destination without any option in front of it.
-        call = self._run([*arguments, query, "."], cwd=into, timeout_s=timeout_s)
+        arguments += [query, "."]
+        work_s = moving_s(sizes)
+        call = self._run(arguments, cwd=into, timeout_s=timeout_s, work_s=work_s)
         return self._result(arguments, call, done=f"downloaded {query}")
 
     def oidc_token(self, audience: str, *, lifetime_s: int = 300) -> str | None:
