@@ -436,6 +436,37 @@ def test_a_job_that_failed_softly_without_a_report_is_a_warning() -> None:
     assert errors(outcome) == []
 
 
+@pytest.mark.parametrize("verdict", ["failed", "regression", "error", "void"])
+def test_a_step_that_failed_softly_does_not_make_a_green_build_red(verdict: str) -> None:
+    soft = a_job("docs", verdict=verdict, cause=ASSERTION)
+    api = by_id(
+        an_api_job("docs", state="failed", exit_status=1, is_soft_failed=True), an_api_job("unit")
+    )
+
+    outcome = merged(soft, a_job("unit"), api_jobs=api)
+
+    assert outcome.verdict is Verdict.PASS
+    assert errors(outcome) == []
+    assert "1 soft-failed" in outcome.summary
+    assert [job.soft_failed for step in facts(outcome).build_steps for job in step.attempts] == [
+        True,
+        False,
+    ]
+    # Without Buildkite's word for it, a failure is one.
+    assert merged(soft, a_job("unit")).verdict is not Verdict.PASS
+
+
+def test_a_cancelled_job_is_no_cause_of_the_build_and_no_pass() -> None:
+    by_record = merged(a_job("unit"), a_job("e2e", verdict="error", is_cancelled=True))
+    api = by_id(an_api_job("e2e", state="canceled"), an_api_job("unit"))
+    by_api = merged(a_job("unit"), api_jobs=api)
+
+    for outcome in (by_record, by_api):
+        assert outcome.verdict is Verdict.VOID
+        assert "cause" not in outcome.summary
+        assert "build/cause" not in errors(outcome)
+
+
 def test_a_record_that_is_greener_than_buildkite_does_not_pass() -> None:
     outcome = merged(a_job("e2e"), api_jobs=by_id(an_api_job("e2e", state="failed", exit_status=1)))
 
