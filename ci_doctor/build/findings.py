@@ -4,6 +4,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from msgspec.structs import replace
+
 from ci_doctor.build import rules
 from ci_doctor.build.causes import BuildCause, FailedAttempt
 from ci_doctor.build.gaps import gap_findings
@@ -13,6 +15,7 @@ from ci_doctor.build.steps import BuildStep
 from ci_doctor.build.wording import LONGEST_FIELD, amount, clipped, listed, spent
 from ci_doctor.model.facts.build import RetryWorth
 from ci_doctor.model.finding import Evidence, Finding, Severity
+from ci_doctor.render.build_words import beginning
 
 # A build in which everything fails in its own way: the facts and the page have all of them.
 _MOST_CAUSES: Final = 30
@@ -35,10 +38,9 @@ def findings_of(merged: MergedBuild, problems: Sequence[str] = ()) -> tuple[Find
 
 def _cause_finding(cause: BuildCause) -> Finding:
     facts = cause.facts
-    jobs = amount(facts.jobs, "job")
     # Cut as in the facts: a page knows by the title that a row says the same.
-    title = clipped(facts.title, LONGEST_FIELD)
-    summary = f"{title}: {jobs} failed in {listed(facts.steps)}{spent(facts)}"
+    cut = replace(facts, title=clipped(facts.title, LONGEST_FIELD))
+    summary = f"{beginning(cut)}{listed(facts.steps)}{spent(facts)}"
     evidence = []
     if facts.text or facts.place:
         place = None if facts.place is None else clipped(facts.place, LONGEST_FIELD)

@@ -44,10 +44,11 @@ def counted(steps: Iterable[StepFacts]) -> tuple[tuple[str, int], ...]:
 
 def ordered(words: Iterable[str]) -> list[str]:
     """Each of `words` once, the worst first."""
-    return sorted(set(words), key=_rank)
+    return sorted(set(words), key=rank)
 
 
-def _rank(word: str) -> tuple[int, str]:
+def rank(word: str) -> tuple[int, str]:
+    """The place of an ending: the worst comes first."""
     # A word of a later version comes first: nobody knows how bad it is.
     place = _WORST_FIRST.index(word) if word in _WORST_FIRST else -1
     return place, word
@@ -128,8 +129,8 @@ def _first(
     for step in steps:
         cause = step.attempts[-1].cause if step.attempts else None
         if cause is not None:
-            worst[cause] = min(worst.get(cause, _rank(step.verdict)), _rank(step.verdict))
-    regression = _rank(Verdict.REGRESSION)
+            worst[cause] = min(worst.get(cause, rank(step.verdict)), rank(step.verdict))
+    regression = rank(Verdict.REGRESSION)
     known = [each for each in causes if each.fingerprint in worst and not each.cancelled]
     of_the_kind = [
         each
@@ -151,6 +152,13 @@ def _cost(cause: CauseFacts) -> str:
     steps = amount(len(cause.steps), "step")
     title = _name(cause.title)
     return f"“{title}”, which ended {attempts} of {steps}"
+
+
+def beginning(cause: CauseFacts) -> str:
+    """The first words of the finding about `cause`: `a disk is full: 2 jobs failed in `."""
+    were = "was" if cause.jobs == 1 else "were"
+    end = f"{were} cancelled" if cause.cancelled else "failed"
+    return f"{cause.title}: {amount(cause.jobs, 'job')} {end} in "
 
 
 def remedies(facts: BuildFacts, most: int) -> list[tuple[str, str]]:

@@ -2,8 +2,10 @@
 """Every job counts once, whatever the order of its files; what is missing is never silent."""
 
 import random
+import re
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,10 +17,12 @@ from ci_doctor.build.merge import merge
 from ci_doctor.build.outcome import outcome_of
 from ci_doctor.model.facts.build import BuildFacts
 from ci_doctor.model.finding import Severity
-from ci_doctor.model.job_record import JobRecord
+from ci_doctor.model.job_record import JobCause, JobRecord
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.report import Report
 from ci_doctor.model.verdict import Verdict
+from ci_doctor.render import build_annotation, markdown, text
+from tests.support.builders import a_report
 from tests.support.builds import (
     ASSERTION,
     FULL_DISK,
@@ -509,6 +513,47 @@ def test_hostile_names_stay_text_and_addresses_are_for_the_web() -> None:
     assert len(step.name) <= 100
     assert step.name.isprintable()
     assert facts(outcome).branch == "</details><script>"
+
+
+def test_texts_of_any_length_and_kind_leave_a_terminal_as_it_is() -> None:
+    def long(word: str) -> str:
+        return f"\x1b[2J\x1b]0;{word}\x07\u202e{word}" + word[0] * 300_000
+
+    cause = JobCause(
+        fingerprint=long("fingerprint"),
+        title=long("title"),
+        class_=long("class"),
+        text=long("text"),
+        place=long("place"),
+        remedy=long("remedy"),
+    )
+    about = {name: long(name) for name in ("branch", "commit", "agent", "queue", "pipeline")}
+    odd = a_job(
+        long("key"),
+        verdict="failed",
+        label=long("label"),
+        command=long("command"),
+        summary=long("summary"),
+        cause=cause,
+        about={**about, "parallel_index": 0},
+        parallel_count=2,
+    )
+    api = by_id(
+        an_api_job(long("key"), label=long("name"), state=long("state"), agent=long("agent"))
+    )
+    outcome = merged(odd, a_job("unit", verdict=long("verdict")), api_jobs=api)
+    report = replace(
+        a_report(outcome.verdict),
+        summary=outcome.summary,
+        findings=outcome.findings,
+        tables=outcome.tables,
+        facts=msgspec.to_builtins(outcome.facts),
+        about=merge(files(odd)).about,
+    )
+
+    for page in (text.render(report), markdown.render(report), build_annotation.render(report)):
+        assert len(page) < 30_000
+        assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", page)
 
 
 def test_an_address_of_a_job_is_that_of_its_build() -> None:

@@ -18,7 +18,7 @@ _FILLS = {
     "failed": "failed",
     "error": "failed",
     "missing": "missing",
-    SOFT_FAILED: "infra",
+    SOFT_FAILED: "soft",
     CANCELLED: "stopped",
 }
 
