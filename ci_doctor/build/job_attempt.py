@@ -40,6 +40,7 @@ class JobAttempt(Struct, frozen=True, kw_only=True):
     label: str | None = None
     parallel_count: int | None = None
     command: str | None = None
+    work: str | None = None
     cause: JobCause | None = None
     has_failed: bool = False
     reason: str = ""
@@ -78,6 +79,7 @@ def reported_attempt(files: JobFiles, api: ApiJob | None) -> JobAttempt:
             label=record.label,
             parallel_count=record.parallel_count,
             command=record.command,
+            work=record.work,
         )
     if api is not None:
         attempt = replace(attempt, state=api.state, is_soft_failed=api.is_soft_failed)

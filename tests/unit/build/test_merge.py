@@ -299,6 +299,21 @@ def test_jobs_of_a_matrix_are_told_apart_by_their_labels_or_their_commands() -> 
         assert len(set(names)) == 2
 
 
+def test_jobs_of_a_matrix_with_one_label_and_command_are_told_apart_by_their_work() -> None:
+    def job(number: int, work: str | None, **changes: Any) -> JobRecord:
+        return a_job("m", work=work, about={"job": job_id(number)}, **changes)
+
+    failed, cured = job(1, "x", verdict="failed"), job(2, "x", attempt=1)
+    other = job(3, "y")
+
+    outcome = merged(failed, other, cured)
+
+    assert outcome.verdict is Verdict.PASS
+    assert [len(step.attempts) for step in facts(outcome).build_steps] == [2, 1]
+    unknown = merged(job(1, "x", verdict="failed"), job(3, None))
+    assert errors(unknown)[0] == "build/claimed-twice"
+
+
 def test_a_job_of_a_matrix_never_counts_as_the_retry_of_another() -> None:
     outcome = merged(
         a_job(command="t 1", verdict="failed"),

@@ -213,7 +213,10 @@ def test_an_agent_that_hangs_is_stopped_with_all_that_it_started(tmp_path: Path)
     # Long enough to have started the child, on a busy machine too; the child's own end is what is looked at.
     result = Agent(hanging, os.environ, call_timeout_s=2).set_metadata("k", "v")
 
-    assert result.message == "buildkite-agent meta-data set did not end within 2 s: waiting"
+    assert (
+        result.message
+        == "buildkite-agent meta-data set did not end within 2 s, and was given up: waiting"
+    )
     assert has_ended(int((tmp_path / "child").read_text()))
 
 

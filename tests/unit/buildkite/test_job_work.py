@@ -49,6 +49,10 @@ def test_other_jobs_of_a_matrix_have_other_work(change: dict[str, str], tmp_path
     assert work(tmp_path, **change) != work(tmp_path)
 
 
+def test_a_secret_is_no_part_of_what_is_published(tmp_path: Path) -> None:
+    assert work(tmp_path, DEPLOY_PASSWORD="1234") == work(tmp_path)
+
+
 @pytest.mark.parametrize("name", ["", "nowhere", "folder", "null\0"])
 def test_without_the_file_nobody_knows(name: str, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
