@@ -155,6 +155,10 @@ class Agent:
         """
         if not variables or not self._environ.get("BUILDKITE_AGENT_JOB_API_SOCKET"):
             return None
+        help_ = self._help(("env", "set"))
+        if not help_.has_ended:
+            # What it knows is not known: silence is not an old agent.
+            return self._result(["env", "set --help"], help_, done="")
         if not self._knows("env", "set", flag="input-format"):
             return None
         try:

@@ -191,6 +191,16 @@ def test_nothing_is_tried_without_a_job_api_or_an_agent_that_has_env_set(tmp_pat
     assert stand_in_agent.calls(tmp_path / "log") == []
 
 
+def test_an_agent_whose_help_hangs_is_not_taken_for_one_without_env_set(tmp_path: Path) -> None:
+    environ = {**JOB, "BUILDKITE_AGENT_JOB_API_SOCKET": "socket", "PATH": os.environ["PATH"]}
+    agent = Agent(script(tmp_path, "exec sleep 600"), environ, call_timeout_s=0.2)
+
+    result = agent.set_environment({"A": "1"})
+
+    assert result is not None
+    assert "env set --help did not end" in result.message
+
+
 def test_artifacts_keep_their_paths_below_the_directory(tmp_path: Path) -> None:
     names = ["a/x.log", "a/odd [1]{2};*?.log"]
     for name in names:
