@@ -15,7 +15,7 @@ from ci_doctor.render.build_words import rank, step_ending
 
 
 def facts_of(merged: MergedBuild) -> BuildFacts:
-    """Steps worst first, causes dearest first, and texts of a length that can be shown."""
+    """Steps worst first, causes most urgent first, and texts of a length that can be shown."""
     about = merged.about
     unordered = [_step(step) for step in merged.steps]
     steps = tuple(sorted(unordered, key=lambda step: (rank(step_ending(step)), step.name)))

@@ -75,8 +75,8 @@ def call_agent(
         # ValueError: a NUL in an argument.
         return _without_end(f"could not be run: {error}")
     if status is None:
-        problem = f"did not end within {limit_s:.3g} s, and was given up"
-        return AgentCall(problem=problem, output=printed, log=said, has_ended=False)
+        given_up = f"did not end within {limit_s:.3g} s, and was given up"
+        return AgentCall(problem=given_up, output=printed, log=said, has_ended=False)
     problem = f"failed with status {status}" if status else None
     if problem is None and size > _OUTPUT_BYTES:
         problem = (
