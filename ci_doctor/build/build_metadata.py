@@ -11,7 +11,7 @@ VERDICT_KEY = "ci-doctor:verdict"
 CAUSES_KEY = "ci-doctor:causes"
 # "not recommended" above 1 kB: https://buildkite.com/docs/pipelines/configure/build-meta-data
 _MOST_BYTES = 1000
-# In characters, of which JSON makes six bytes each at most: the dearest cause always fits.
+# In characters, of which JSON makes six bytes each at most: the first cause always fits.
 _TITLE = 80
 _FINGERPRINT = 64
 
@@ -22,7 +22,7 @@ def verdict_word(report: Report) -> str:
 
 
 def causes_json(facts: BuildFacts) -> str:
-    """`[{"fingerprint": …, "title": …, "jobs": 3}, …]`, the dearest first, in at most 1,000 bytes.
+    """`[{"fingerprint": …, "title": …, "jobs": 3}, …]`, the first ones, in at most 1,000 bytes.
 
     What does not fit is left out, from the end on. `[]` if no job failed.
     """

@@ -3,6 +3,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from enum import IntEnum
 from typing import Final
 
 from msgspec import Struct
@@ -11,10 +12,12 @@ from ci_doctor.build.job_attempt import JobAttempt
 from ci_doctor.build.retries import lies_outside
 from ci_doctor.build.steps import BuildStep
 from ci_doctor.build.times import duration_s
+from ci_doctor.build.verdicts import FAILURES
 from ci_doctor.build.wording import clipped
 from ci_doctor.model.facts.build import CauseFacts
 from ci_doctor.model.job_record import JobCause
 from ci_doctor.model.parse_moment import parse_moment
+from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.safe_text import one_line, printable
 
 _NAMELESS: Final = "a cause without a name"
@@ -48,9 +51,9 @@ def cause_id(attempt: JobAttempt) -> str:
 
 
 def causes_of(steps: Iterable[BuildStep]) -> tuple[BuildCause, ...]:
-    """Every failed attempt in exactly one cause, the dearest cause first.
+    """Every failed attempt in exactly one cause, the most urgent cause first.
 
-    Dearest: by GPU time, then wall clock, then the number of attempts.
+    Among equals, the dearest comes first: by GPU time, then wall clock, then the number of attempts.
     """
     groups: dict[str, list[FailedAttempt]] = defaultdict(list)
     for step in steps:
@@ -58,7 +61,7 @@ def causes_of(steps: Iterable[BuildStep]) -> tuple[BuildCause, ...]:
             if attempt.has_failed:
                 groups[cause_id(attempt)].append(FailedAttempt(step, attempt))
     causes = [_cause(fingerprint, group) for fingerprint, group in groups.items()]
-    return tuple(sorted(causes, key=_dearest_first))
+    return tuple(sorted(causes, key=lambda cause: (_urgency(cause), _dearest_first(cause))))
 
 
 def _cause(fingerprint: str, group: Sequence[FailedAttempt]) -> BuildCause:
@@ -77,6 +80,7 @@ def _cause(fingerprint: str, group: Sequence[FailedAttempt]) -> BuildCause:
         jobs=len(attempts),
         seconds=_sum(attempts, _seconds),
         gpu_seconds=_sum(attempts, _gpu_seconds),
+        cancelled=all(each.facts.cancelled for each in attempts),
     )
     return BuildCause(facts=facts, failed=ordered)
 
@@ -110,6 +114,35 @@ def _gpu_seconds(attempt: JobAttempt) -> float | None:
     if seconds is None or attempt.facts.gpus is None:
         return None
     return seconds * attempt.facts.gpus
+
+
+class _Urgency(IntEnum):
+    """What a reader sees first: what it costs comes after what the change has broken."""
+
+    REGRESSION = 1
+    FAILURE = 2
+    UNDECIDED = 3
+    OUTSIDE = 4
+    OVERCOME = 5
+    CANCELLED = 6
+
+
+def _urgency(cause: BuildCause) -> _Urgency:
+    return min(map(_urgency_of, cause.failed))
+
+
+def _urgency_of(failed: FailedAttempt) -> _Urgency:
+    attempt = failed.attempt
+    if attempt.facts.cancelled:
+        return _Urgency.CANCELLED
+    if not failed.is_last or attempt.is_excused:
+        return _Urgency.OVERCOME
+    if attempt.facts.verdict == Verdict.REGRESSION:
+        return _Urgency.REGRESSION
+    if lies_outside(attempt):
+        return _Urgency.OUTSIDE
+    is_failure = attempt.facts.verdict in FAILURES
+    return _Urgency.FAILURE if is_failure else _Urgency.UNDECIDED
 
 
 def _dearest_first(cause: BuildCause) -> tuple[float, float, int, str]:

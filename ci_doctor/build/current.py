@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from ci_doctor.build.collect import MOST_BYTES
 from ci_doctor.build.own_step import is_own_record
+from ci_doctor.buildkite.api_time import ApiTime
 from ci_doctor.buildkite.artifact_download import ArtifactDownload
 from ci_doctor.buildkite.artifacts import TOO_OLD, BuildAgent
 from ci_doctor.buildkite.download_plan import DownloadLimits
@@ -33,7 +34,11 @@ class Current(Struct, frozen=True, kw_only=True):
 
 
 def download_current(
-    environ: Mapping[str, str], into: Path, *, limits: DownloadLimits | None = None
+    environ: Mapping[str, str],
+    into: Path,
+    *,
+    limits: DownloadLimits | None = None,
+    api_time: ApiTime | None = None,
 ) -> Current:
     """Download the records and reports of all jobs of this build below the directory `into`.
 
@@ -42,7 +47,7 @@ def download_current(
     Those of retried jobs are there too. This job's own are not, nor are those of earlier attempts
     of its step. Never raises for the agent's failures: they are problems.
     """
-    agent = BuildAgent.find(environ)
+    agent = BuildAgent.find(environ, api_time=api_time)
     job = JobEnvironment.from_environ(environ)
     if agent is None or job is None:
         return Current(directory=into, problems=(_NO_AGENT,))

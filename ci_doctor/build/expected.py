@@ -11,6 +11,7 @@ from msgspec import Struct
 from ci_doctor.build import states
 from ci_doctor.build.api_job import ApiJob
 from ci_doctor.build.job_attempt import JobAttempt
+from ci_doctor.build.step_names import short_name
 from ci_doctor.build.steps import BuildStep, Identity, build_identity
 
 # A step has at most 500 parallel jobs, unless an organisation asks for more
@@ -75,7 +76,7 @@ def parallel_jobs(steps: Sequence[BuildStep], never_ran: Collection[Place]) -> l
         count = max(map(_parallel_count, siblings))
         absent = _first_absent(present, count)
         if absent:
-            name = f"{key or label} {_numbers(absent)} of {count}"
+            name = f"{short_name(key or label or '')} {_numbers(absent)} of {count}"
             reason = "other parallel jobs of the step have reports"
             missing.append(MissingReport(name=name, reason=reason))
     return missing

@@ -8,17 +8,17 @@ from ci_doctor.build.critical_path import critical_path
 from ci_doctor.build.merge import MergedBuild
 from ci_doctor.build.retries import attempt_id, worths_of_retries
 from ci_doctor.build.steps import BuildStep
-from ci_doctor.build.verdicts import rank
 from ci_doctor.build.wording import LONGEST_FIELD, clipped
 from ci_doctor.model.facts.build import BuildFacts, CauseFacts, JobFacts, StepFacts
 from ci_doctor.model.parse_moment import parse_moment
+from ci_doctor.render.build_words import rank, step_ending
 
 
 def facts_of(merged: MergedBuild) -> BuildFacts:
-    """Steps worst first, causes dearest first, and texts of a length that can be shown."""
+    """Steps worst first, causes most urgent first, and texts of a length that can be shown."""
     about = merged.about
-    ordered = sorted(merged.steps, key=lambda step: (rank(step.verdict), step.name))
-    steps = tuple(_step(step) for step in ordered)
+    unordered = [_step(step) for step in merged.steps]
+    steps = tuple(sorted(unordered, key=lambda step: (rank(step_ending(step)), step.name)))
     jobs = [job for step in steps for job in step.attempts]
     twice = [step.name for step in merged.steps if step.claimed_twice()]
     return BuildFacts(

@@ -4,8 +4,10 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from msgspec.structs import replace
+
 from ci_doctor.build import rules
-from ci_doctor.build.causes import BuildCause
+from ci_doctor.build.causes import BuildCause, FailedAttempt
 from ci_doctor.build.gaps import gap_findings
 from ci_doctor.build.merge import MergedBuild
 from ci_doctor.build.retries import lies_outside, worths_of_retries
@@ -13,6 +15,7 @@ from ci_doctor.build.steps import BuildStep
 from ci_doctor.build.wording import LONGEST_FIELD, amount, clipped, listed, spent
 from ci_doctor.model.facts.build import RetryWorth
 from ci_doctor.model.finding import Evidence, Finding, Severity
+from ci_doctor.render.build_words import beginning
 
 # A build in which everything fails in its own way: the facts and the page have all of them.
 _MOST_CAUSES: Final = 30
@@ -35,27 +38,33 @@ def findings_of(merged: MergedBuild, problems: Sequence[str] = ()) -> tuple[Find
 
 def _cause_finding(cause: BuildCause) -> Finding:
     facts = cause.facts
-    jobs = amount(facts.jobs, "job")
     # Cut as in the facts: a page knows by the title that a row says the same.
-    title = clipped(facts.title, LONGEST_FIELD)
-    summary = f"{title}: {jobs} failed in {listed(facts.steps)}{spent(facts)}"
+    cut = replace(facts, title=clipped(facts.title, LONGEST_FIELD))
+    summary = f"{beginning(cut)}{listed(facts.steps)}{spent(facts)}"
     evidence = []
     if facts.text or facts.place:
-        evidence.append(Evidence(file=facts.place, excerpt=facts.text))
+        place = None if facts.place is None else clipped(facts.place, LONGEST_FIELD)
+        text = None if facts.text is None else clipped(facts.text)
+        evidence.append(Evidence(file=place, excerpt=text))
     return rules.CAUSE.finding(
         summary,
         evidence=tuple(evidence),
-        remedy=facts.remedy,
+        remedy=None if facts.remedy is None else clipped(facts.remedy),
         severity=_severity([cause]),
     )
 
 
 def _severity(causes: Sequence[BuildCause]) -> Severity:
-    """An error if one of them ended a last attempt that counts."""
+    """An error if one of them ended a last attempt that counts, and that nobody cancelled."""
     for cause in causes:
-        if any(each.is_last and not each.attempt.is_excused for each in cause.failed):
+        if any(map(_counts, cause.failed)):
             return Severity.ERROR
     return Severity.WARNING
+
+
+def _counts(failed: FailedAttempt) -> bool:
+    attempt = failed.attempt
+    return failed.is_last and not attempt.is_excused and not attempt.facts.cancelled
 
 
 def _rest_finding(rest: Sequence[BuildCause]) -> Finding:

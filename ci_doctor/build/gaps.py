@@ -51,7 +51,7 @@ def _nothing(merged: MergedBuild) -> Iterator[Finding]:
 
 def _missing(merged: MergedBuild) -> Iterator[Finding]:
     for each in merged.missing[:_MOST_NAMED]:
-        yield rules.MISSING_REPORT.finding(f"{each.name}: {each.reason}")
+        yield rules.MISSING_REPORT.finding(clipped(f"{each.name}: {each.reason}"))
     rest = [each.name for each in merged.missing[_MOST_NAMED:]]
     if rest:
         summary = f"{amount(len(rest), 'more report')} missing: {listed(rest)}"
@@ -79,7 +79,7 @@ def _claimed_twice(merged: MergedBuild) -> Iterator[Finding]:
 def _jobs(jobs: Sequence[JobAttempt]) -> tuple[Evidence, ...]:
     evidence = []
     for each in jobs[:_MOST_NAMED]:
-        text = f"job {each.facts.job}: {each.facts.verdict}"
+        text = clipped(f"job {each.facts.job}: {each.facts.verdict}")
         evidence.append(Evidence(file=each.place or None, excerpt=text))
     return tuple(evidence)
 

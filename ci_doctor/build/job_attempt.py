@@ -15,12 +15,13 @@ from ci_doctor.build.job_verdict import verdict_of_files, with_state
 from ci_doctor.build.material import ReportFile
 from ci_doctor.build.report_cause import cause_of_reports, first_rule
 from ci_doctor.build.times import in_utc
-from ci_doctor.build.verdicts import passes, rank, verdict_of_reports
+from ci_doctor.build.verdicts import FAILURES, passes, rank, verdict_of_reports
 from ci_doctor.model.about import About
 from ci_doctor.model.facts.build import JobFacts
 from ci_doctor.model.job_record import JobCause
 from ci_doctor.model.verdict import MISSING
 
+CANCELLED: Final = "the job was cancelled"
 _JOB_ID: Final = re.compile(r"[0-9A-Za-z-]{1,64}")
 _WEB: Final = re.compile(r"https?://[^\s\"'<>\\]{1,2000}")
 
@@ -39,6 +40,7 @@ class JobAttempt(Struct, frozen=True, kw_only=True):
     label: str | None = None
     parallel_count: int | None = None
     command: str | None = None
+    work: str | None = None
     cause: JobCause | None = None
     has_failed: bool = False
     reason: str = ""
@@ -53,8 +55,8 @@ class JobAttempt(Struct, frozen=True, kw_only=True):
 
     @property
     def is_excused(self) -> bool:
-        """Whether Buildkite answers for a job without a report: it passed, or may fail."""
-        return not self.is_reported and (states.has_passed(self.state) or self.is_soft_failed)
+        """Whether the pipeline lets the job fail, or Buildkite says of one without a report that it passed."""
+        return self.is_soft_failed or (not self.is_reported and states.has_passed(self.state))
 
 
 def reported_attempt(files: JobFiles, api: ApiJob | None) -> JobAttempt:
@@ -65,9 +67,9 @@ def reported_attempt(files: JobFiles, api: ApiJob | None) -> JobAttempt:
         facts=facts,
         about=files.about,
         place=files.place,
-        cause=_cause(files) if has_failed else None,
+        cause=_cause(files) if has_failed and not facts.cancelled else None,
         has_failed=has_failed,
-        reason=_reason(files, facts),
+        reason=CANCELLED if facts.cancelled else _reason(files, facts),
         reports=files.reports,
     )
     if files.record is not None:
@@ -77,6 +79,7 @@ def reported_attempt(files: JobFiles, api: ApiJob | None) -> JobAttempt:
             label=record.label,
             parallel_count=record.parallel_count,
             command=record.command,
+            work=record.work,
         )
     if api is not None:
         attempt = replace(attempt, state=api.state, is_soft_failed=api.is_soft_failed)
@@ -106,6 +109,8 @@ def silent_attempt(api: ApiJob, build: About) -> JobAttempt:
         exit_status=api.exit_status,
         agent=api.agent,
         queue=api.queue,
+        cancelled=states.was_cancelled(api.state),
+        soft_failed=api.is_soft_failed,
         url=_url(api, about, api.job),
     )
     return JobAttempt(
@@ -113,7 +118,7 @@ def silent_attempt(api: ApiJob, build: About) -> JobAttempt:
         about=about,
         label=api.label,
         has_failed=states.has_failed(api.state),
-        reason=reason,
+        reason=CANCELLED if facts.cancelled else reason,
         state=api.state,
         is_soft_failed=api.is_soft_failed,
     )
@@ -134,6 +139,8 @@ def _facts(files: JobFiles, api: ApiJob | None) -> JobFacts:
         agent=about.agent,
         queue=about.queue,
         gpus=len(about.gpus) or None,
+        cancelled=_was_cancelled(files, api, verdict),
+        soft_failed=api is not None and api.is_soft_failed and not passes(verdict),
         url=_url(api, about, files.job),
         reports=tuple(sorted({file.folder for file in files.reports})),
     )
@@ -159,6 +166,16 @@ def _cause(files: JobFiles) -> JobCause | None:
     return cause_of_reports([file.report for file in files.reports])
 
 
+def _was_cancelled(files: JobFiles, api: ApiJob | None, verdict: str) -> bool:
+    """Whether somebody stopped the job, and no report of it had judged the change before."""
+    record = None if files.record is None else files.record.record
+    by_record = record is not None and record.is_cancelled and not record.is_timed_out
+    by_api = api is not None and states.was_cancelled(api.state)
+    if passes(verdict) or not (by_record or by_api):
+        return False
+    return not any(file.report.verdict in FAILURES for file in files.reports)
+
+
 def _summary(files: JobFiles, verdict: str) -> str:
     if files.record is not None:
         summary = files.record.record.summary
@@ -173,8 +190,6 @@ def _summary(files: JobFiles, verdict: str) -> str:
 def _reason(files: JobFiles, facts: JobFacts) -> str:
     if files.record is not None and files.record.record.is_timed_out:
         return "the job reached its time limit"
-    if files.record is not None and files.record.record.is_cancelled:
-        return "the job was cancelled"
     rule = first_rule(file.report for file in files.reports)
     if rule is not None:
         return f"no cause known ({rule})"

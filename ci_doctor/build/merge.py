@@ -21,8 +21,8 @@ from ci_doctor.model.about import About
 class MergedBuild(Struct, frozen=True, kw_only=True):
     """A build.
 
-    about: what most of its jobs are about. files: of each job. steps: by name. causes: the dearest
-    first. builds: how many different ones the files belong to. knows_queue: the API gave times in
+    about: what most of its jobs are about. files: of each job. steps: by name. causes: the most
+    urgent first. builds: how many different ones the files belong to. knows_queue: the API gave times in
     the queue.
     """
 

@@ -14,7 +14,8 @@ from ci_doctor.build.wording import amount, clipped
 from ci_doctor.model.facts.build import BuildFacts, CauseFacts, RetryWorth
 from ci_doctor.model.finding import Finding
 from ci_doctor.model.outcome import Outcome
-from ci_doctor.model.verdict import WORST_FIRST, Verdict
+from ci_doctor.model.verdict import Verdict
+from ci_doctor.render.build_words import counted
 
 
 def outcome_of(
@@ -51,15 +52,16 @@ def _verdict(merged: MergedBuild, findings: Sequence[Finding]) -> Verdict:
 
 
 def _summary(facts: BuildFacts, findings: Sequence[Finding]) -> str:
-    """`2 of 6 steps did not pass; the dearest cause: a disk is full (2 jobs)`."""
+    """`6 steps: 2 failed, 4 pass; one cause: a disk is full (2 jobs)`."""
     if not facts.build_steps:
         return "no record and no report of a job was read"
     sentences = [_counts(facts)]
     gaps = sum(finding.rule in rules.GAPS for finding in findings)
     if gaps:
         sentences.append(f"{amount(gaps, 'gap')} in the evidence")
-    if facts.causes:
-        sentences.append(_dearest(facts.causes[0], len(facts.causes)))
+    causes = [cause for cause in facts.causes if not cause.cancelled]
+    if causes:
+        sentences.append(_first(causes[0], len(causes)))
     hidden = _steps_hidden(facts)
     if hidden:
         sentences.append(f"a retry hid a failure of {amount(hidden, 'step')}")
@@ -67,19 +69,18 @@ def _summary(facts: BuildFacts, findings: Sequence[Finding]) -> str:
 
 
 def _counts(facts: BuildFacts) -> str:
-    words = [step.verdict for step in facts.build_steps]
-    count = len(words)
-    if all(passes(word) for word in words):
+    count = len(facts.build_steps)
+    if all(passes(step.verdict) for step in facts.build_steps):
         return f"{amount(count, 'step')} passed"
-    parts = [f"{words.count(word)} {word}" for word in WORST_FIRST if word in words]
+    parts = [f"{number} {word}" for word, number in counted(facts.build_steps)]
     return f"{amount(count, 'step')}: {', '.join(parts)}"
 
 
-def _dearest(cause: CauseFacts, count: int) -> str:
+def _first(cause: CauseFacts, count: int) -> str:
     jobs = amount(cause.jobs, "job")
     if count == 1:
         return f"one cause: {cause.title} ({jobs})"
-    return f"{count} causes, the dearest: {cause.title} ({jobs})"
+    return f"{count} causes, the first: {cause.title} ({jobs})"
 
 
 def _steps_hidden(facts: BuildFacts) -> int:

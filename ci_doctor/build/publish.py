@@ -12,6 +12,7 @@ import msgspec
 from ci_doctor.build.build_metadata import CAUSES_KEY, VERDICT_KEY, causes_json, verdict_word
 from ci_doctor.build.rules import CAUSE
 from ci_doctor.buildkite.agent import Agent, AgentResult
+from ci_doctor.buildkite.api_time import ApiTime
 from ci_doctor.buildkite.download_plan import PUBLISHED_FOLDER
 from ci_doctor.model.facts.build import BuildFacts
 from ci_doctor.model.report import Report
@@ -30,14 +31,16 @@ _PAGE = f"{PUBLISHED_FOLDER}/report.html"
 _FORMS = ("html", "json")
 
 
-def publish_build(report: Report, environ: Mapping[str, str]) -> list[str]:
+def publish_build(
+    report: Report, environ: Mapping[str, str], *, api_time: ApiTime | None = None
+) -> list[str]:
     """Publish the report of a build, and return a line for each thing that did not work.
 
     `report` is that of `build merge`, without secrets. A part that fails, by whatever error, costs
     that part alone: publishing must not fail a build. All calls of the agent take at most BUDGET_S
-    seconds.
+    seconds, and what `api_time` has left.
     """
-    agent = Agent.find(environ, budget_s=BUDGET_S)
+    agent = Agent.find(environ, budget_s=BUDGET_S, api_time=api_time)
     if agent is None:
         return ["not a Buildkite job, or no buildkite-agent on PATH: nothing is published"]
     uploaded = _attempt("the page is not uploaded", lambda: _upload(report, agent))

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from ci_doctor.build.api_job import ApiJob
 from ci_doctor.build.api_reply import jobs_of
+from ci_doctor.buildkite.api_time import SPENT, ApiTime
 from ci_doctor.buildkite.bounded_request import HttpReply, Patience, RequestLimits, request
 from ci_doctor.buildkite.rest_address import BUILD, address, missing_variables, refusal, token
 
@@ -32,8 +33,16 @@ class KnownJobs(Struct, frozen=True, kw_only=True):
     problem: str | None = None
 
 
-def read_jobs(environ: Mapping[str, str], *, limits: RequestLimits | None = None) -> KnownJobs:
-    """All jobs of this build, retried ones too. Never raises for the API's failures."""
+def read_jobs(
+    environ: Mapping[str, str],
+    *,
+    limits: RequestLimits | None = None,
+    api_time: ApiTime | None = None,
+) -> KnownJobs:
+    """All jobs of this build, retried ones too. Never raises for the API's failures.
+
+    api_time: what is left of it in this process; without it, for the job.
+    """
     secret = token(environ)
     if not secret:
         return KnownJobs()
@@ -45,13 +54,20 @@ def read_jobs(environ: Mapping[str, str], *, limits: RequestLimits | None = None
         return _failed(refused)
     url = f"{address(environ, BUILD)}?include_retried_jobs=true&exclude_pipeline=true"
     headers = {"Authorization": f"Bearer {secret}", "Accept": "application/json"}
-    reply = request("GET", url, Patience(limits or RequestLimits()), headers=headers)
+    api_time = api_time or ApiTime.of_job(environ)
+    if api_time.left_s() <= 0:
+        return _failed(f"not asked, as {SPENT}")
+    patience = Patience(limits or RequestLimits(), most_s=api_time.left_s())
+    with api_time.counted():
+        reply = request("GET", url, patience, headers=headers)
     return _known(reply)
 
 
 def _known(reply: HttpReply) -> KnownJobs:
     if reply.problem is not None:
         reason = _STATUSES.get(reply.status or 0)
+        if reply.status is None:
+            return _failed(f"{reply.problem}, and it was given up")
         return _failed(f"{reply.problem}: {reason}" if reason else reply.problem)
     try:
         return KnownJobs(jobs=jobs_of(reply.body))

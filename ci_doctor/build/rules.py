@@ -9,9 +9,9 @@ CAUSE = Rule(
     severity=Severity.ERROR,
     meaning=(
         "Jobs of the build failed by this cause. It is a warning if a later attempt of each of "
-        "them passed."
+        "them passed, if the pipeline lets it fail (`soft_fail`), or if somebody cancelled it."
     ),
-    remedy="Do what the cause's own text says. The dearest cause stands first.",
+    remedy="Do what the cause's own text says. What the change has broken stands first.",
 )
 NOTHING = Rule(
     id="build/nothing-to-merge",

@@ -33,6 +33,7 @@ _NOT_ENDED: Final = frozenset(
         "timing_out",
     }
 )
+_CANCELLED: Final = frozenset({"canceled", "canceling"})
 _STOPPED: Final = frozenset({"canceled", "timed_out", "expired"})
 
 
@@ -49,6 +50,11 @@ def has_not_ended(state: str | None) -> bool:
 def was_stopped(state: str | None) -> bool:
     """Whether Buildkite, or a person, ended the job."""
     return state in _STOPPED
+
+
+def was_cancelled(state: str | None) -> bool:
+    """Whether somebody stopped the job; Buildkite does so too, with a newer build."""
+    return state in _CANCELLED
 
 
 def has_passed(state: str | None) -> bool:

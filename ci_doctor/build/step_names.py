@@ -18,7 +18,7 @@ def plain_name(attempts: Sequence[JobAttempt]) -> str:
 
     One line of at most 100 characters. A parallel job has its number, from 1, behind it.
     """
-    name = _short(_words(attempts))
+    name = short_name(_words(attempts))
     index = attempts[0].about.parallel_index
     if index is None:
         return name
@@ -36,7 +36,8 @@ def _words(attempts: Sequence[JobAttempt]) -> str:
     return own if own.strip() else "step"
 
 
-def _short(text: str) -> str:
+def short_name(text: str) -> str:
+    """`text` in one harmless line of at most 100 characters; `step` if nothing of it can be seen."""
     # Before it is looked through: it may be a megabyte.
     beginning = printable(text[: _LONGEST * 10])
     return short_line(beginning, _LONGEST) or "step"

@@ -119,7 +119,18 @@ def _by_command(group: Sequence[JobAttempt]) -> list[list[JobAttempt]]:
         parts[each.command or ""].append(each)
     nameless = parts.get("", [])
     if len(parts) == 2 and nameless:
+        return _by_work(group)
+    return [part for same in parts.values() for part in _by_work(same)]
+
+
+def _by_work(group: Sequence[JobAttempt]) -> list[list[JobAttempt]]:
+    """Jobs that claim the same attempt, by their variables, plugins and queues, if all are known."""
+    numbers = [each.facts.attempt for each in group]
+    if len(set(numbers)) == len(numbers) or any(each.work is None for each in group):
         return [list(group)]
+    parts: dict[str | None, list[JobAttempt]] = defaultdict(list)
+    for each in group:
+        parts[each.work].append(each)
     return list(parts.values())
 
 

@@ -6,11 +6,10 @@ from collections.abc import Iterable
 from typing import Final
 
 from ci_doctor.build.times import duration_s
-from ci_doctor.build.verdicts import rank
 from ci_doctor.build.wording import clipped, listed
 from ci_doctor.model.facts.build import BuildFacts, JobFacts, RetryWorth, StepFacts
 from ci_doctor.model.table import Row, Table, row, seconds
-from ci_doctor.render.build_words import another_run
+from ci_doctor.render.build_words import another_run, ordered, step_ending
 
 _SHOWN: Final = 15
 _WORTHS: Final = {
@@ -25,20 +24,20 @@ _RETRY: Final = {"may help": "yes", "does not help": "no", "unknown": "?"}
 
 
 def tables_of(facts: BuildFacts) -> tuple[Table, ...]:
-    """Steps by verdict, causes, retries, the critical path; each only if it has a row."""
+    """Steps by their ending, causes, retries, the critical path; each only if it has a row.
+
+    They stand below the findings, which say what to do.
+    """
     tables = (_steps(facts), _causes(facts), _retries(facts), _path(facts))
     return tuple(table for table in tables if table.rows)
 
 
 def _steps(facts: BuildFacts) -> Table:
-    by_verdict: dict[str, list[str]] = defaultdict(list)
+    by_ending: dict[str, list[str]] = defaultdict(list)
     for step in facts.build_steps:
-        by_verdict[step.verdict].append(step.name)
-    rows = [
-        row(verdict, len(by_verdict[verdict]), listed(by_verdict[verdict]))
-        for verdict in sorted(by_verdict, key=rank)
-    ]
-    return Table(title="Steps", rows=tuple(rows))
+        by_ending[step_ending(step)].append(step.name)
+    rows = [row(word, len(by_ending[word]), listed(by_ending[word])) for word in ordered(by_ending)]
+    return Table(title="Steps", rows=tuple(rows), is_aside=True)
 
 
 def _causes(facts: BuildFacts) -> Table:
@@ -49,7 +48,7 @@ def _causes(facts: BuildFacts) -> Table:
         rows.append(row(title, cause.jobs, *lost, _RETRY[another_run(cause)]))
     rows += _rest(len(facts.causes))
     columns = ("jobs", "time", "GPU time", "retry")
-    return Table(title="Causes", columns=columns, rows=tuple(rows))
+    return Table(title="Causes", columns=columns, rows=tuple(rows), is_aside=True)
 
 
 def _retries(facts: BuildFacts) -> Table:
@@ -63,7 +62,7 @@ def _retries(facts: BuildFacts) -> Table:
         names = by_worth[worth]
         if names:
             rows.append(row(words, len(names), listed(list(dict.fromkeys(names)))))
-    return Table(title="Retries", rows=tuple(rows))
+    return Table(title="Retries", rows=tuple(rows), is_aside=True)
 
 
 def _path(facts: BuildFacts) -> Table:

@@ -10,7 +10,7 @@ from ci_doctor.model.report import Report
 from ci_doctor.model.verdict import MISSING, NO_VERDICT, WORST_FIRST, Verdict
 
 _RANKS: Final = {word: rank for rank, word in enumerate(WORST_FIRST)}
-_FAILURES: Final = frozenset({Verdict.REGRESSION, Verdict.FAILED})
+FAILURES: Final = frozenset({Verdict.REGRESSION, Verdict.FAILED})
 
 
 def rank(word: str) -> int:
@@ -63,4 +63,4 @@ def case_outcome(word: str) -> CaseOutcome:
     """How a test case with this verdict ended."""
     if passes(word):
         return CaseOutcome.PASSED
-    return CaseOutcome.FAILED if word in _FAILURES else CaseOutcome.ERROR
+    return CaseOutcome.FAILED if word in FAILURES else CaseOutcome.ERROR

@@ -5,6 +5,7 @@ A side channel must not change the result that it reports. The HTTP API behind t
 stable (https://buildkite.com/docs/apis/agent-api), so its command line is the only door.
 """
 
+import contextlib
 import json
 import re
 import shutil
@@ -15,13 +16,17 @@ from typing import Self
 
 from msgspec import Struct
 
-from ci_doctor.buildkite.agent_call import AgentCall, call_agent
+from ci_doctor.buildkite.agent_call import AgentCall, call_agent, not_called
+from ci_doctor.buildkite.api_time import SPENT, ApiTime, moving_s
+from ci_doctor.system.secrets.redaction import Redactor
 
 CALL_TIMEOUT_S = 30.0
 UPLOAD_TIMEOUT_S = 120.0
 # From agent 3.110 on an option switches off their meaning in a glob, and sets the delimiter of
 # paths.
 _GLOB_CHARACTERS = frozenset("*?[]{}\\;")
+_QUOTED = 500  # characters of what the agent printed
+_REDACTED = 64 * 1024
 # No path that pathlib wrote contains two slashes.
 _DELIMITER = "//"
 
@@ -36,8 +41,9 @@ class AgentResult(Struct, frozen=True, kw_only=True):
 class Agent:
     """The buildkite-agent on this machine, in the job whose variables are `environ`.
 
-    All calls together take at most `budget_s` seconds from now on, if it is given: a call after
-    that is not made, and its result says so.
+    All calls together take at most `budget_s` seconds from now on, if it is given, and what
+    `api_time` has left, but for the time that files take. A call after that is not made, and its
+    result says so.
     """
 
     def __init__(
@@ -48,21 +54,35 @@ class Agent:
         call_timeout_s: float = CALL_TIMEOUT_S,
         upload_timeout_s: float = UPLOAD_TIMEOUT_S,
         budget_s: float | None = None,
+        api_time: ApiTime | None = None,
     ) -> None:
         self._executable = executable
         self._environ = dict(environ)
         self._call_timeout_s = call_timeout_s
         self._upload_timeout_s = upload_timeout_s
         self._helps: dict[tuple[str, ...], AgentCall] = {}
+        self._api_time = api_time or ApiTime()
         self._deadline = None if budget_s is None else time.monotonic() + budget_s
 
     @classmethod
-    def find(cls, environ: Mapping[str, str], *, budget_s: float | None = None) -> Self | None:
-        """The agent on the PATH of `environ`; None without one, or outside a Buildkite job."""
+    def find(
+        cls,
+        environ: Mapping[str, str],
+        *,
+        budget_s: float | None = None,
+        api_time: ApiTime | None = None,
+    ) -> Self | None:
+        """The agent on the PATH of `environ`; None without one, or outside a Buildkite job.
+
+        api_time: of several agents in one process; without it, what is left for the job.
+        """
         if environ.get("BUILDKITE") != "true" or not environ.get("BUILDKITE_JOB_ID"):
             return None
         executable = shutil.which("buildkite-agent", path=environ.get("PATH", ""))
-        return cls(executable, environ, budget_s=budget_s) if executable else None
+        if executable is None:
+            return None
+        api_time = api_time or ApiTime.of_job(environ)
+        return cls(executable, environ, budget_s=budget_s, api_time=api_time)
 
     def annotate(
         self, body: str, *, style: str, context: str, priority: int | None = None
@@ -89,10 +109,12 @@ class Agent:
         """The value of the build's meta-data `key`, one line of JSON, and how the call ended."""
         arguments = ["meta-data", "get", key, "--default", default]
         call = self._run(arguments)
+        # Only agents from 4 on end it with a line end.
+        value = call.output.strip()
+        if call.problem is None and not value.startswith(("{", "[")):
+            return default, self._not_understood("meta-data get", value)
         result = self._result(arguments, call, done=f"meta-data {key} read")
-        # The agent's own log lines may stand around it.
-        lines = [line for line in call.output.splitlines() if line.startswith(("{", "["))]
-        return (lines[-1] if lines else default), result
+        return (value if result.ok else default), result
 
     def set_metadata(self, key: str, value: str) -> AgentResult:
         """Set the build's meta-data `key` to `value`, which may not be blank."""
@@ -121,7 +143,9 @@ class Agent:
         if not kept:
             return AgentResult(ok=not odd, message=done)
         arguments = ["artifact", "upload", *options, delimiter.join(kept)]
-        return self._call(arguments, done=done, timeout_s=self._upload_timeout_s, cwd=cwd)
+        work_s = moving_s(_sizes(cwd / name for name in kept))
+        call = self._run(arguments, timeout_s=self._upload_timeout_s, cwd=cwd, work_s=work_s)
+        return self._result(arguments, call, done=done)
 
     def set_environment(self, variables: Mapping[str, str]) -> AgentResult | None:
         """Set environment variables for the later phases of this job, with any characters.
@@ -131,6 +155,10 @@ class Agent:
         """
         if not variables or not self._environ.get("BUILDKITE_AGENT_JOB_API_SOCKET"):
             return None
+        help_ = self._help(("env", "set"))
+        if not help_.has_ended:
+            # What it knows is not known: silence is not an old agent.
+            return self._result(["env", "set --help"], help_, done="")
         if not self._knows("env", "set", flag="input-format"):
             return None
         try:
@@ -161,22 +189,34 @@ class Agent:
         *,
         done: str,
         body: str = "",
-        timeout_s: float | None = None,
-        cwd: Path | None = None,
     ) -> AgentResult:
-        call = self._run(arguments, body=body, timeout_s=timeout_s, cwd=cwd)
+        call = self._run(arguments, body=body)
         return self._result(arguments, call, done=done)
 
-    @staticmethod
-    def _result(arguments: list[str], call: AgentCall, *, done: str) -> AgentResult:
+    def _result(self, arguments: list[str], call: AgentCall, *, done: str) -> AgentResult:
         if call.problem is None:
             return AgentResult(ok=True, message=done)
         # "annotate", "meta-data set": the words before the first value or flag.
         words = arguments[: 1 if arguments[0] == "annotate" else 2]
         message = f"buildkite-agent {' '.join(words)} {call.problem}"
         if call.last_line:
-            message += f": {call.last_line[:500]}"
+            message += f": {self._quoted(call.last_line)}"
         return AgentResult(ok=False, message=message)
+
+    def _not_understood(self, command: str, printed: str) -> AgentResult:
+        """An answer that is none, although the agent ended with 0: it is never `nothing there`."""
+        message = f"buildkite-agent {command} ended with status 0 and no answer"
+        if printed:
+            message += f", but printed: {self._quoted(printed)}"
+        return AgentResult(ok=False, message=message)
+
+    def _quoted(self, printed: str) -> str:
+        """The beginning of what the agent printed, in one harmless line without secrets."""
+        # Cut after it: half a secret is none that could be known.
+        text = Redactor.from_environment(self._environ).text(printed[:_REDACTED])
+        line = " ".join(text.split())
+        shown = line if len(line) <= _QUOTED else f"{line[: _QUOTED - 1]}…"
+        return "".join(each if each.isprintable() else "\ufffd" for each in shown)
 
     def _run(
         self,
@@ -185,16 +225,27 @@ class Agent:
         body: str = "",
         timeout_s: float | None = None,
         cwd: Path | None = None,
+        work_s: float = 0.0,
     ) -> AgentCall:
-        limit_s = self._limit_s(timeout_s or self._call_timeout_s)
+        """Call the agent; `work_s` are the seconds that its files may take."""
+        wanted_s = self._call_timeout_s if timeout_s is None else timeout_s
+        if self._deadline is not None:
+            wanted_s = min(wanted_s, self._deadline - time.monotonic())
+        limit_s = min(wanted_s, self._api_time.limit_s(wanted_s) + work_s)
+        if self._api_time.left_s() <= 0:
+            return not_called(SPENT)
         command = [self._executable, *arguments]
-        return call_agent(command, self._environ, limit_s=limit_s, body=body, cwd=cwd)
+        with self._api_time.counted(work_s):
+            return call_agent(command, self._environ, limit_s=limit_s, body=body, cwd=cwd)
 
-    def _limit_s(self, wanted_s: float) -> float:
-        """The seconds that a call may take; 0 or less if the budget is spent."""
-        if self._deadline is None:
-            return wanted_s
-        return min(wanted_s, self._deadline - time.monotonic())
+
+def _sizes(paths: Iterable[Path]) -> list[int]:
+    sizes = []
+    for path in paths:
+        # Whether it is there, the agent says.
+        with contextlib.suppress(OSError):
+            sizes.append(path.stat().st_size)
+    return sizes
 
 
 def _utf8(value: str) -> str:

@@ -18,19 +18,25 @@ _OUTPUT_BYTES = 32 * 1024 * 1024
 class AgentCall(Struct, frozen=True, kw_only=True):
     """How a call ended.
 
-    problem: the end of a sentence; None if the agent ended with status 0. output: its stdout and
-    stderr. has_ended: false if it did not run, or was killed at the time limit.
+    problem: the end of a sentence; None if the agent ended with status 0. output: its stdout, on
+    which its answers are. log: its stderr. has_ended: false if it did not run, or was killed at the
+    time limit.
     """
 
     problem: str | None
-    output: str
+    output: str = ""
+    log: str = ""
     has_ended: bool = True
 
     @property
     def last_line(self) -> str:
-        """The last line that is not blank."""
-        lines = self.output.strip().splitlines()
+        """The last line that is not blank, of the log if that has one."""
+        lines = self.log.strip().splitlines() or self.output.strip().splitlines()
         return lines[-1].strip() if lines else ""
+
+    def says(self, words: str) -> bool:
+        """Whether it printed `words`: versions of the agent differ in where, and in their case."""
+        return words.lower() in f"{self.output}\n{self.log}".lower()
 
 
 def call_agent(
@@ -43,38 +49,54 @@ def call_agent(
 ) -> AgentCall:
     """Run `command` with `body` as its stdin for at most `limit_s` seconds.
 
-    With 0 seconds or less it is not run. Raises nothing for what can go wrong with it.
+    With 0 seconds or less it is not run: the time for publishing is over. Raises nothing for what can go wrong with it.
     """
     if limit_s <= 0:
-        return _without_end("was not called: the time for publishing is over")
+        return not_called("the time for publishing is over")
     try:
         # Files and not pipes: nobody has to drain them, and a grandchild that keeps one open
         # delays nobody.
-        with _memory_file() as stdin, _memory_file() as output:
+        with _memory_file() as stdin, _memory_file() as output, _memory_file() as log:
             stdin.write(body.encode(errors="replace"))
             stdin.seek(0)
             process = subprocess.Popen(
                 command,
                 stdin=stdin,
                 stdout=output,
-                stderr=subprocess.STDOUT,
+                stderr=log,
                 env=environ,
                 cwd=cwd,
                 start_new_session=True,
             )
             status = _wait(process, limit_s)
-            output.seek(0)
-            text = output.read(_OUTPUT_BYTES).decode(errors="replace")
+            size = output.seek(0, os.SEEK_END)
+            printed, said = _text(output), _text(log)
     except (OSError, ValueError) as error:
         # ValueError: a NUL in an argument.
         return _without_end(f"could not be run: {error}")
     if status is None:
-        return _without_end(f"did not end within {limit_s:.3g} s", text)
-    return AgentCall(problem=f"failed with status {status}" if status else None, output=text)
+        given_up = f"did not end within {limit_s:.3g} s, and was given up"
+        return AgentCall(problem=given_up, output=printed, log=said, has_ended=False)
+    problem = f"failed with status {status}" if status else None
+    if problem is None and size > _OUTPUT_BYTES:
+        problem = (
+            f"printed more than {_OUTPUT_BYTES // 1024**2} MiB, of which the rest was not read"
+        )
+    return AgentCall(problem=problem, output=printed, log=said)
 
 
-def _without_end(problem: str, output: str = "") -> AgentCall:
-    return AgentCall(problem=problem, output=output, has_ended=False)
+def not_called(reason: str) -> AgentCall:
+    """A call that was not made."""
+    return _without_end(f"was not called: {reason}")
+
+
+def _without_end(problem: str) -> AgentCall:
+    return AgentCall(problem=problem, has_ended=False)
+
+
+def _text(file: BinaryIO) -> str:
+    file.seek(0)
+    return file.read(_OUTPUT_BYTES).decode(errors="replace")
 
 
 def _memory_file() -> BinaryIO:

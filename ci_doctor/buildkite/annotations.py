@@ -53,9 +53,16 @@ class AnnotationResult(Struct, frozen=True, kw_only=True):
 
 
 def read_history(job: JobEnvironment, agent: Agent) -> tuple[AttemptHistory, AgentResult]:
-    """What the attempts of this job have annotated; what cannot be read counts as nothing."""
-    text, result = agent.get_metadata(job.annotations_key(), default="{}")
-    return decoded(text), result
+    """What the attempts of this job have annotated; what cannot be read counts as unknown."""
+    key = job.annotations_key()
+    text, result = agent.get_metadata(key, default="{}")
+    history = decoded(text)
+    if history is None:
+        message = (
+            f"meta-data {key} is no history of annotations: that of an earlier attempt may stay"
+        )
+        return AttemptHistory(published={}), AgentResult(ok=False, message=message)
+    return history, result
 
 
 def annotate_job(

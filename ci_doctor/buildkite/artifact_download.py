@@ -56,7 +56,7 @@ class ArtifactDownload:
         self._fetch_whole(plan)
         for each in plan.by_itself:
             folder = self._into / f"of-{each.job}"
-            self._get(each.path, folder, job=each.job)
+            self._get(each.path, folder, job=each.job, sizes=[each.size])
             self._keep([each], folder)
         return result
 
@@ -69,7 +69,7 @@ class ArtifactDownload:
         if not plan.whole:
             return
         folder = self._into
-        self._get(plan.query, folder)
+        self._get(plan.query, folder, sizes=[each.size for each in plan.whole])
         kept = self._keep(plan.whole, folder)
         # The query matches an own job's files as well, and those with another's path.
         for path in folder.rglob(plan.name):
@@ -90,7 +90,9 @@ class ArtifactDownload:
                 self.files[path] = each.job
         return set(paths)
 
-    def _get(self, query: str, folder: Path, *, job: str | None = None) -> None:
+    def _get(
+        self, query: str, folder: Path, *, job: str | None = None, sizes: Sequence[int] = ()
+    ) -> None:
         try:
             make_directory(folder)
         except OSError as error:
@@ -100,7 +102,7 @@ class ArtifactDownload:
             result = AgentResult(ok=False, message=f"{query}: the time for downloads is over")
         else:
             result = self._agent.download_artifacts(
-                query, folder, job=job, build=self._build, timeout_s=self._call_s()
+                query, folder, job=job, build=self._build, timeout_s=self._call_s(), sizes=sizes
             )
         if not result.ok:
             self.problems.append(result.message)

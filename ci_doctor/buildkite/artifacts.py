@@ -5,16 +5,20 @@ https://buildkite.com/docs/agent/v3/cli-artifact
 """
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from ci_doctor.buildkite.agent import Agent, AgentResult
+from ci_doctor.buildkite.api_time import moving_s
 from ci_doctor.buildkite.artifact import Artifact
 
-# The agent reads these escapes as Go does (strconv.Unquote). Neither control character stands in a
-# sensible path, so the agent's own log lines and an odd name are told apart from a record.
-_FORMAT = r"\x1e%j\x1f%s\x1f%p\x1e\n"
+# The bytes themselves: agents 3.23 to 3.109.0 print the format as it is, and later ones unquote it as
+# Go does (strconv.Unquote), which refuses a real line end. Neither of the two control characters
+# stands in a sensible path, so an odd name is told apart from a record.
+_FORMAT = "\x1e%j\x1f%s\x1f%p\x1e"
 _RECORD = re.compile("\x1e([^\x1e\x1f]*)\x1f([0-9]*)\x1f([^\x1e\x1f]*)\x1e")
-_NOTHING = re.compile(r"no (matches|artifacts) found", re.IGNORECASE)
+_NOTHING = ("no matches found", "no artifacts found")
+_NO_SUBCOMMAND = "no help topic"
 TOO_OLD = "this buildkite-agent is older than 3.23 and cannot search artifacts"
 
 
@@ -30,22 +34,23 @@ class BuildAgent(Agent):
         build: the id of another build than this job's.
         """
         help_ = self._help(("artifact", "search"), timeout_s)
-        if not help_.has_ended:
-            message = f"buildkite-agent artifact search --help {help_.problem}"
-            return (), AgentResult(ok=False, message=message)
+        if help_.problem is not None and not help_.says(_NO_SUBCOMMAND):
+            return (), self._result(["artifact", "search --help"], help_, done="")
         if not self._knows("artifact", "search", flag="format"):
             return (), AgentResult(ok=False, message=TOO_OLD)
+        # Without --allow-empty-results, which makes a search that found nothing silent.
         arguments = ["artifact", "search", *self._of_all_attempts("search"), "--format", _FORMAT]
-        if self._knows("artifact", "search", flag="allow-empty-results"):
-            arguments.append("--allow-empty-results")
         arguments += _of_build(build)
         call = self._run([*arguments, query], timeout_s=timeout_s)
-        if call.problem is not None and _NOTHING.search(call.output):
+        if call.has_ended and call.problem is not None and any(map(call.says, _NOTHING)):
             return (), AgentResult(ok=True, message=f"no artifact matches {query}")
         artifacts = tuple(
             Artifact(job=job, path=path, size=int(size or 0))
             for job, size, path in _RECORD.findall(call.output)
         )
+        rest = _RECORD.sub("", call.output).strip()
+        if call.problem is None and (rest or not artifacts):
+            return artifacts, self._not_understood("artifact search", rest)
         done = f"{len(artifacts)} artifacts match {query}"
         return artifacts, self._result(arguments, call, done=done)
 
@@ -57,10 +62,11 @@ class BuildAgent(Agent):
         job: str | None = None,
         build: str | None = None,
         timeout_s: float | None = None,
+        sizes: Sequence[int] = (),
     ) -> AgentResult:
         """Download what matches `query` below the directory `into`, under the artifacts' paths.
 
-        `job`: of this job alone. `build`: as above. Of artifacts with the same path, any one is left. The agent drops
+        `job`: of this job alone. `build`: as above. `sizes`: of the files, in bytes. Of artifacts with the same path, any one is left. The agent drops
         the last part of `into` if a path begins with it.
         """
         arguments = ["artifact", "download", *self._of_all_attempts("download")]
@@ -68,7 +74,9 @@ class BuildAgent(Agent):
             arguments += ["--step", job]
         arguments += _of_build(build)
         # "." in the working directory: a destination without any option in front of it.
-        call = self._run([*arguments, query, "."], cwd=into, timeout_s=timeout_s)
+        arguments += [query, "."]
+        work_s = moving_s(sizes)
+        call = self._run(arguments, cwd=into, timeout_s=timeout_s, work_s=work_s)
         return self._result(arguments, call, done=f"downloaded {query}")
 
     def oidc_token(self, audience: str, *, lifetime_s: int = 300) -> str | None:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from ci_doctor.buildkite.job import JobEnvironment
 from ci_doctor.model.earlier_attempt import EarlierAttempt
+from ci_doctor.model.verdict import Verdict
 
 # "larger than 1 kilobyte … is discouraged"
 # (https://buildkite.com/docs/pipelines/configure/build-meta-data).
@@ -42,14 +43,17 @@ class Published(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class AttemptHistory(Struct, frozen=True, kw_only=True):
     """The annotations under a job's key, by context: its own, those of its earlier attempts.
 
-    Jobs of a matrix without its values in their labels are here too.
+    Jobs of a matrix that nothing tells apart are here too.
     """
 
     published: dict[str, Published]
 
     def has_later(self, job: JobEnvironment) -> bool:
-        """Whether a later attempt has published: this one was given up as lost."""
-        return any(each.attempt > job.retry_count for each in self.published.values())
+        """Whether a later attempt has published: this one was given up as lost.
+
+        One that followed another job, or that ran another command, is of a sibling in a matrix.
+        """
+        return any(_follows(each, job) for each in self.published.values())
 
     def context(self, job: JobEnvironment) -> str:
         """Where the annotation of `job` stands: in the place of its earlier attempt's, if any."""
@@ -84,7 +88,8 @@ class AttemptHistory(Struct, frozen=True, kw_only=True):
         """What this very job and its earlier attempts have published.
 
         In a matrix the command tells the jobs apart. If that is the same too, nobody knows which
-        job is a retry of which one: then it is what this job itself has published.
+        job is a retry of which one. Then a retry takes the place of one of them, so that none is
+        left once all have been retried.
         """
         all_of_them = {
             context: each
@@ -97,7 +102,36 @@ class AttemptHistory(Struct, frozen=True, kw_only=True):
         same = {context: each for context, each in all_of_them.items() if each.command == digest}
         if not _are_siblings(same, job):
             return same
-        return {context: each for context, each in same.items() if each.job == job.job_id}
+        return _one_of(same, job)
+
+
+def _follows(later: Published, job: JobEnvironment) -> bool:
+    """Whether `later` may be of a retry of `job`."""
+    if later.attempt <= job.retry_count or later.command != job.command_digest():
+        return False
+    replaced = [each.job for each in later.before if each.attempt == job.retry_count]
+    return not replaced or job.job_id in replaced
+
+
+def _one_of(twins: Mapping[str, Published], job: JobEnvironment) -> dict[str, Published]:
+    """What `job` has published itself; else one annotation that its attempt comes after.
+
+    A pipeline retries what failed, so that comes before what passed.
+    """
+    own = {context: each for context, each in twins.items() if each.job == job.job_id}
+    before = {context: each for context, each in twins.items() if each.attempt < job.retry_count}
+    if own or not before:
+        return own
+    context = min(before, key=lambda each: (_has_passed(before[each]), -before[each].attempt))
+    chosen = before[context]
+    if len(before) > 1:
+        # It may be of another job: nothing that it says is said of this one.
+        chosen = replace(chosen, said=None, before=())
+    return {context: chosen}
+
+
+def _has_passed(published: Published) -> bool:
+    return published.said is not None and published.said.verdict in {Verdict.PASS, Verdict.FLAKY}
 
 
 def _are_siblings(published: Mapping[str, Published], job: JobEnvironment) -> bool:
@@ -115,12 +149,12 @@ def _are_siblings(published: Mapping[str, Published], job: JobEnvironment) -> bo
     return n_jobs > len(attempts)
 
 
-def decoded(text: str) -> AttemptHistory:
-    """The history of `text`; empty if that is somebody else's value."""
+def decoded(text: str) -> AttemptHistory | None:
+    """The history of `text`; None if that is somebody else's value."""
     try:
         return AttemptHistory(published=msgspec.json.decode(text, type=dict[str, Published]))
     except msgspec.DecodeError:
-        return AttemptHistory(published={})
+        return None
 
 
 def encoded(published: Mapping[str, Published]) -> str:

@@ -4,6 +4,7 @@
 No message holds a header or an address: a token may stand in either.
 """
 
+import math
 import re
 import socket
 import ssl
@@ -49,11 +50,11 @@ class HttpReply(Struct, frozen=True, kw_only=True):
 
 
 class Patience:
-    """The time that several requests may take together, from now on."""
+    """The time that several requests may take together, from now on: `most_s` at most."""
 
-    def __init__(self, limits: RequestLimits) -> None:
+    def __init__(self, limits: RequestLimits, *, most_s: float = math.inf) -> None:
         self.limits = limits
-        self._deadline = time.monotonic() + limits.all_s
+        self._deadline = time.monotonic() + min(limits.all_s, most_s)
 
     def left_s(self) -> float:
         """Seconds left; 0 or less if there are none."""

@@ -16,7 +16,8 @@ class JobEnvironment(Struct, frozen=True, kw_only=True):
     """One Buildkite job.
 
     `parallel_job` counts from 0 and is None outside a step with `parallelism`; `timeout_minutes` is
-    None if the step has no timeout.
+    None if the step has no timeout. `work` stands for what the pipeline gives this job to do
+    (`job_work.work_of`), None if nobody asked.
     https://buildkite.com/docs/pipelines/configure/environment-variables
     """
 
@@ -28,6 +29,7 @@ class JobEnvironment(Struct, frozen=True, kw_only=True):
     step_key: str | None = None
     label: str | None = None
     command: str | None = None
+    work: str | None = None
     retry_count: int = 0
     parallel_job: int | None = None
     parallel_count: int | None = None
@@ -64,13 +66,12 @@ class JobEnvironment(Struct, frozen=True, kw_only=True):
         """The context of the job's annotation: at most 100 characters, the same on every retry.
 
         A build has one annotation per context, so a retried job overwrites its own. The digest of
-        the label separates the jobs of a build matrix: they share one step key, and their labels
-        contain the matrix values. The step's id separates two steps without a key whose labels are
-        the same. `step` keeps a step that is called `build` apart from the build's own annotation.
+        the label and the work separates the jobs of a build matrix: they share one step key. The
+        step's id separates two steps without a key whose labels are the same. `step` keeps a step that is called `build` apart from the build's own annotation.
         https://buildkite.com/docs/pipelines/configure/workflows/build-matrix
         """
         parts = ["ci-doctor", "step", *self._place()]
-        marks = [self.label or "", "" if self.step_key else self.step_id or ""]
+        marks = [self.label or "", "" if self.step_key else self.step_id or "", self.work or ""]
         if any(marks):
             parts.append(_digest("".join(marks))[:6])
         return _shortened(":".join(parts))
@@ -90,10 +91,10 @@ class JobEnvironment(Struct, frozen=True, kw_only=True):
     def annotations_key(self) -> str:
         """The meta-data key of the contexts that the attempts of this job have annotated.
 
-        It is the same on every retry, and another one for each job of a matrix whose labels contain
-        its values.
+        It is the same on every retry, and another one for each job of a matrix that its label or
+        its work tells apart.
         """
-        own = "\0".join((self.label or "", self.step_id or ""))
+        own = "\0".join((self.label or "", self.step_id or "", *filter(None, [self.work])))
         return ":".join(["ci-doctor", *self._place(), "annotations", _digest(own)[:12]])
 
     def command_digest(self) -> str:
@@ -114,7 +115,8 @@ class JobEnvironment(Struct, frozen=True, kw_only=True):
 
     def _place(self) -> list[str]:
         label = _slug(self.label) if self.label else ""
-        step = self.step_key or label or self.step_id or "step"
+        # A label may be of any length, and one argument of the agent is not.
+        step = _shortened(self.step_key or label or self.step_id or "step")
         return [step] if self.parallel_job is None else [step, str(self.parallel_job)]
 
 

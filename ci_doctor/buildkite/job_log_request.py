@@ -8,6 +8,7 @@ message.
 
 from collections.abc import Mapping
 
+from ci_doctor.buildkite.api_time import ApiTime
 from ci_doctor.buildkite.bounded_request import HttpReply, Patience, RequestLimits, request
 from ci_doctor.buildkite.job_log import CommandOutput, command_output
 from ci_doctor.buildkite.rest_address import JOB, address, missing_variables, refusal, token
@@ -33,7 +34,10 @@ def request_log(
     url = f"{address(environ, JOB)}/log.txt"
     headers = {"Authorization": f"Bearer {secret}", "Range": f"bytes=-{most_bytes}"}
     limits = RequestLimits(try_s=all_s, all_s=all_s, tries=1, reply_bytes=most_bytes)
-    reply = request("GET", url, Patience(limits), headers=headers)
+    api_time = ApiTime.of_job(environ)
+    with api_time.counted():
+        patience = Patience(limits, most_s=api_time.left_s())
+        reply = request("GET", url, patience, headers=headers)
     if reply.problem is not None:
         return f"the job's log cannot be had from the API: {reply.problem}"
     return _output(reply)

@@ -47,6 +47,7 @@ def record_of(finished: FinishedJob) -> JobRecord:
         label=finished.job.label,
         parallel_count=finished.job.parallel_count,
         command=finished.job.command,
+        work=finished.job.work,
         began_at=finished.began_at,
         ended_at=finished.ended_at,
         command_status=_command_status(finished),

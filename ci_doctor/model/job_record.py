@@ -35,7 +35,8 @@ class JobRecord(Struct, frozen=True, kw_only=True):
 
     began_at, ended_at: RFC 3339 in UTC, from the first hook of the plugin to its last one; None if
     that did not run. command_status: of the step's command as it ended, -1 for a signal, None if it
-    never ran. exit_status: what the job ends with as far as the plugin knows. verdict: a verdict,
+    never ran. work: stands for all that the pipeline gives the job to do, None if its agent does not
+    tell. exit_status: what the job ends with as far as the plugin knows. verdict: a verdict,
     or `error` for a job that was cancelled, or ended before anything was judged. reports: the
     folders of its reports, relative to this file.
     """
@@ -46,6 +47,7 @@ class JobRecord(Struct, frozen=True, kw_only=True):
     label: str | None = None
     parallel_count: int | None = None
     command: str | None = None
+    work: str | None = None
     began_at: str | None = None
     ended_at: str | None = None
     command_status: int | None = None

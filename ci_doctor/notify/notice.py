@@ -77,10 +77,10 @@ def build_notice(report: Report, place: NotifiedPlace) -> Notice:
     """The notice of a whole build; `report` is that of `build merge`."""
     facts = _build_facts(report.facts)
     cause = report.error.message if report.error is not None else report.summary
-    if facts.causes and report.verdict is not Verdict.PASS:
-        dearest = facts.causes[0]
-        detail = f": {dearest.text}" if dearest.text else ""
-        cause = f"{dearest.title}{detail}"
+    causes = [each for each in facts.causes if not each.cancelled]
+    if causes and report.verdict is not Verdict.PASS:
+        detail = f": {causes[0].text}" if causes[0].text else ""
+        cause = f"{causes[0].title}{detail}"
     number = f"build {report.about.build}" if report.about.build is not None else "the build"
     return Notice(
         marker=_marker(f"{place.pipeline}/build"),

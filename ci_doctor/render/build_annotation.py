@@ -13,9 +13,15 @@ import msgspec
 from ci_doctor.model.facts.build import BuildFacts, CauseFacts, JobFacts, RetryWorth, StepFacts
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.report import Report
-from ci_doctor.render.build_words import another_run
+from ci_doctor.render.build_words import (
+    another_run,
+    first_action,
+    is_fine,
+    remedies,
+    step_ending,
+)
 from ci_doctor.render.formatting import amount, duration, listed
-from ci_doctor.render.headline import headline, job_headline
+from ci_doctor.render.headline import SOFT_FAILED, headline, job_headline
 from ci_doctor.render.links import links
 from ci_doctor.render.markdown_tables import table_line
 from ci_doctor.render.markup import fitted, is_plain_path
@@ -28,7 +34,6 @@ _CELL_BYTES = 300
 _NAME_BYTES = 80  # a longer one leaves no room for the other columns
 _LINE_BYTES = 1000
 _JOB = re.compile(r"[0-9A-Za-z-]{1,64}")
-_PASSING = frozenset({"pass", "flaky"})
 _CAUSE_HEADER = ("cause", "jobs", "time lost", "GPU time", "another run", "in")
 _STEP_HEADER = ("", "step", "attempts", "why")
 
@@ -44,6 +49,7 @@ def render(report: Report, *, page: str | None = None, in_tables: Collection[str
         _head(report),
         _places(report, facts, page),
         *_gaps(report, in_tables),
+        *_to_do(facts),
         *_causes(facts),
         *_red_steps(facts),
         *_retries(facts),
@@ -93,6 +99,19 @@ def _gaps(report: Report, in_tables: Collection[str]) -> Iterator[str]:
         yield "\n".join(lines)
 
 
+def _to_do(facts: BuildFacts) -> Iterator[str]:
+    """Where to begin, and what to do about each of the first causes."""
+    if not facts.build_steps:
+        return
+    yield f"**First:** {fitted(first_action(facts), _LINE_BYTES)}"
+    lines = [
+        f"- {fitted(title, _CELL_BYTES)}: {fitted(remedy, _CELL_BYTES)}"
+        for title, remedy in remedies(facts, _CAUSES)
+    ]
+    if lines:
+        yield "\n".join(["**What to do**", "", *lines])
+
+
 def _causes(facts: BuildFacts) -> Iterator[str]:
     if not facts.causes:
         return
@@ -100,9 +119,6 @@ def _causes(facts: BuildFacts) -> Iterator[str]:
     yield _table(_CAUSE_HEADER, rows)
     if len(facts.causes) > _CAUSES:
         yield f"And {amount(len(facts.causes) - _CAUSES, 'more cause')} on the page."
-    remedies = [each for each in facts.causes[:_CAUSES] if each.remedy]
-    if remedies:
-        yield _remedies(remedies)
 
 
 def _cause(cause: CauseFacts, facts: BuildFacts) -> list[str]:
@@ -139,17 +155,13 @@ def _job_link(text: str, job: JobFacts) -> str:
     return f'<a href="#{job.job}">{escaped}</a>'
 
 
-def _remedies(causes: Sequence[CauseFacts]) -> str:
-    lines = ["<details>", "<summary>What to do</summary>", ""]
-    for each in causes:
-        title = fitted(each.title, _CELL_BYTES)
-        lines.append(f"- {title}: {fitted(each.remedy or '', _CELL_BYTES)}")
-    return "\n".join([*lines, "", "</details>"])
-
-
 def _red_steps(facts: BuildFacts) -> Iterator[str]:
     """The steps that did not pass, which stand first in the facts."""
-    red = [step for step in facts.build_steps if step.verdict not in _PASSING]
+    red = [step for step in facts.build_steps if not is_fine(step)]
+    soft = [step.name for step in facts.build_steps if step_ending(step) == SOFT_FAILED]
+    if soft:
+        names = [fitted(name, _NAME_BYTES) for name in soft]
+        yield f"{amount(len(soft), 'step')} failed softly (`soft_fail`): {listed(names)}."
     if not red:
         return
     yield _table(_STEP_HEADER, [_step(each) for each in red[:_STEPS]])
@@ -158,7 +170,7 @@ def _red_steps(facts: BuildFacts) -> Iterator[str]:
 
 
 def _step(step: StepFacts) -> list[str]:
-    shown = job_headline(step.verdict)
+    shown = job_headline(step_ending(step))
     last = step.attempts[-1]
     return [
         f"{shown.symbol} {fitted(shown.word, _CELL_BYTES)}",

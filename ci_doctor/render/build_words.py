@@ -4,35 +4,54 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from ci_doctor.model.facts.build import BuildFacts, CauseFacts, RetryWorth, StepFacts
+from ci_doctor.model.facts.build import BuildFacts, CauseFacts, JobFacts, RetryWorth, StepFacts
 from ci_doctor.model.verdict import MISSING, WORST_FIRST, Verdict
 from ci_doctor.render.formatting import amount, listed, short_line
+from ci_doctor.render.headline import CANCELLED, SOFT_FAILED
 
 _FINE = (Verdict.PASS, Verdict.FLAKY)
+# Both say less of the change than any verdict but a green one.
+_WORST_FIRST = (*WORST_FIRST[:-2], CANCELLED, SOFT_FAILED, *WORST_FIRST[-2:])
 _MOST_OF_A_NAME = 100
+
+
+def ending(job: JobFacts, verdict: str | None = None) -> str:
+    """How `job` ended: its verdict, or that of its step; `cancelled` or `soft-failed` before one."""
+    word = verdict or job.verdict
+    if word in _FINE:
+        return word
+    if job.cancelled:
+        return CANCELLED
+    return SOFT_FAILED if job.soft_failed else word
+
+
+def step_ending(step: StepFacts) -> str:
+    """How the last attempt of `step` ended."""
+    return ending(step.attempts[-1], step.verdict) if step.attempts else step.verdict
 
 
 def is_fine(step: StepFacts) -> bool:
     """True for a step that lets the build pass."""
-    return step.verdict in _FINE
+    return step_ending(step) in (*_FINE, SOFT_FAILED)
 
 
 def counted(steps: Iterable[StepFacts]) -> tuple[tuple[str, int], ...]:
-    """Each verdict of `steps`, the worst first, and how many steps have it."""
-    counts = Counter(step.verdict for step in steps)
-    pairs = [(verdict, counts[verdict]) for verdict in ordered(counts)]
+    """Each ending of `steps`, the worst first, and how many steps have it."""
+    counts = Counter(map(step_ending, steps))
+    pairs = [(word, counts[word]) for word in ordered(counts)]
     return tuple(pairs)
 
 
-def ordered(verdicts: Iterable[str]) -> list[str]:
-    """Each of `verdicts` once, the worst first."""
-    return sorted(set(verdicts), key=_rank)
+def ordered(words: Iterable[str]) -> list[str]:
+    """Each of `words` once, the worst first."""
+    return sorted(set(words), key=rank)
 
 
-def _rank(verdict: str) -> tuple[int, str]:
+def rank(word: str) -> tuple[int, str]:
+    """The place of an ending: the worst comes first."""
     # A word of a later version comes first: nobody knows how bad it is.
-    place = WORST_FIRST.index(verdict) if verdict in WORST_FIRST else -1
-    return place, verdict
+    place = _WORST_FIRST.index(word) if word in _WORST_FIRST else -1
+    return place, word
 
 
 def another_run(cause: CauseFacts) -> str:
@@ -49,25 +68,28 @@ def first_action(facts: BuildFacts) -> str:
     """What a reader of the build does first, in one or two sentences.
 
     A failure that another run does not help comes before a missing report, and that before failures
-    that another run helps. In a build without any of them, a retry that hid a failure comes first.
+    that another run helps. In a build without any of them, a retry that hid a failure comes first,
+    and then jobs that somebody cancelled: they are no cause of anything.
     """
     failed = [step for step in facts.build_steps if not is_fine(step)]
-    judged = [step for step in failed if step.verdict != MISSING]
-    lasting = _dearest(facts.causes, judged, may_be_retried=False)
+    judged = [step for step in failed if step_ending(step) not in {MISSING, CANCELLED}]
+    lasting = _first(facts.causes, judged, may_be_retried=False)
     if lasting is not None:
         return f"Start with {_cost(lasting)}. {_advice(lasting)}"
     unexplained = _without_cause(judged)
     if unexplained is not None:
         name = _name(unexplained.name)
         return f"Start with the log of {name}: it ended as {unexplained.verdict}, and no cause is known."
-    if facts.missing:
-        reports = amount(len(facts.missing), "report")
-        return f"Find out why {reports} did not arrive, of {_listed(facts.missing)}: nothing is known about them."
-    passing = _dearest(facts.causes, judged, may_be_retried=True)
+    cancelled = [step.name for step in failed if step_ending(step) == CANCELLED]
+    missing = [name for name in facts.missing if name not in cancelled]
+    if missing:
+        reports = amount(len(missing), "report")
+        return f"Find out why {reports} did not arrive, of {_listed(missing)}: nothing is known about them."
+    passing = _first(facts.causes, judged, may_be_retried=True)
     if passing is not None:
         steps = amount(len(judged), "failed step")
         return f"Run the {steps} again: {_cost(passing)}, outside the change."
-    return _among_passes(facts)
+    return _among_passes(facts, cancelled)
 
 
 def _advice(cause: CauseFacts) -> str:
@@ -76,12 +98,17 @@ def _advice(cause: CauseFacts) -> str:
     return "Another run does not help."
 
 
-def _among_passes(facts: BuildFacts) -> str:
+def _among_passes(facts: BuildFacts, cancelled: Sequence[str]) -> str:
     hidden = [step.name for step in facts.build_steps if _hid_a_failure(step)]
     if hidden:
         return f"Look at {_listed(hidden)}: the retry passed, and nothing says that the failure lay outside the change."
     if facts.duplicates:
         return f"Look at {_listed(facts.duplicates)}: two reports claim the same attempt."
+    if cancelled:
+        return f"Only cancelled jobs are left, of {_listed(cancelled)}. Run them again if their results count."
+    soft = [step.name for step in facts.build_steps if step_ending(step) == SOFT_FAILED]
+    if soft:
+        return f"Nothing stops the build. Look at {_listed(soft)}, which may fail (`soft_fail`)."
     if all(map(is_fine, facts.build_steps)) and facts.build_steps:
         return "Nothing is left to do."
     return "Look at the steps below: they did not pass."
@@ -91,15 +118,26 @@ def _hid_a_failure(step: StepFacts) -> bool:
     return any(attempt.retry is RetryWorth.HID_A_FAILURE for attempt in step.attempts)
 
 
-def _dearest(
-    causes: Iterable[CauseFacts], steps: Iterable[StepFacts], *, may_be_retried: bool
+def _first(
+    causes: Iterable[CauseFacts], steps: Sequence[StepFacts], *, may_be_retried: bool
 ) -> CauseFacts | None:
-    """The dearest cause of that kind which ended the last attempt of one of `steps`."""
-    last = {step.attempts[-1].cause for step in steps if step.attempts}
-    for cause in causes:
-        if cause.fingerprint in last and cause.may_be_retried is may_be_retried:
-            return cause
-    return None
+    """The cause of that kind which ended the last attempt of the worst of `steps`.
+
+    A regression is proven, whatever its cause says of another run.
+    """
+    worst: dict[str, tuple[int, str]] = {}
+    for step in steps:
+        cause = step.attempts[-1].cause if step.attempts else None
+        if cause is not None:
+            worst[cause] = min(worst.get(cause, rank(step.verdict)), rank(step.verdict))
+    regression = rank(Verdict.REGRESSION)
+    known = [each for each in causes if each.fingerprint in worst and not each.cancelled]
+    of_the_kind = [
+        each
+        for each in known
+        if (each.may_be_retried and worst[each.fingerprint] != regression) is may_be_retried
+    ]
+    return min(of_the_kind, key=lambda each: worst[each.fingerprint], default=None)
 
 
 def _without_cause(steps: Iterable[StepFacts]) -> StepFacts | None:
@@ -114,6 +152,19 @@ def _cost(cause: CauseFacts) -> str:
     steps = amount(len(cause.steps), "step")
     title = _name(cause.title)
     return f"“{title}”, which ended {attempts} of {steps}"
+
+
+def beginning(cause: CauseFacts) -> str:
+    """The first words of the finding about `cause`: `a disk is full: 2 jobs failed in `."""
+    were = "was" if cause.jobs == 1 else "were"
+    end = f"{were} cancelled" if cause.cancelled else "failed"
+    return f"{cause.title}: {amount(cause.jobs, 'job')} {end} in "
+
+
+def remedies(facts: BuildFacts, most: int) -> list[tuple[str, str]]:
+    """Titles of the first causes and what to do about each; not of jobs that were cancelled."""
+    known = [(each.title, each.remedy) for each in facts.causes if not each.cancelled]
+    return [(title, remedy) for title, remedy in known if remedy][:most]
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -38,7 +38,14 @@ _HEADLINES: dict[Verdict, Headline] = {
 }
 _ERROR = Headline("ERROR", "✗", Tone.ERROR)
 # What a job of a build has beside a verdict.
-_WITHOUT_VERDICT = {"error": _ERROR, "missing": Headline("MISSING", "○", Tone.ERROR)}
+CANCELLED = "cancelled"
+SOFT_FAILED = "soft-failed"
+_WITHOUT_VERDICT = {
+    "error": _ERROR,
+    "missing": Headline("MISSING", "○", Tone.ERROR),
+    CANCELLED: Headline("CANCELLED", "–", Tone.WARNING),
+    SOFT_FAILED: Headline("SOFT-FAILED", "✗", Tone.WARNING),
+}
 
 
 def headline(report: Report) -> Headline | None:
@@ -51,7 +58,7 @@ def headline(report: Report) -> Headline | None:
 
 
 def job_headline(verdict: str) -> Headline:
-    """The first words about a job of a build: `verdict` is a verdict, `error` or `missing`.
+    """The first words about a job of a build: `verdict` is a verdict, or a word beside them.
 
     Any other word is shown as it is, and is no success.
     """

@@ -10,6 +10,7 @@ from ci_doctor.model.outcome import Attachment, Failure
 from ci_doctor.model.report import Report
 from ci_doctor.model.table import Table
 from ci_doctor.render.attempt_lines import attempt_lines
+from ci_doctor.render.bounded import bounded
 from ci_doctor.render.diagnosis_screen import diagnosis_blocks
 from ci_doctor.render.formatting import duration, place
 from ci_doctor.render.headline import Headline, Tone, headline, symbol, tone, worst_first
@@ -38,7 +39,7 @@ def render(report: Report, *, width: int = 80, colour: bool = False) -> str:
     terminal = StyledTerminal(width, colour=colour)
     blocks = []
     # Cleaned once and first: an escape sequence in a log must neither act nor count as cells.
-    for lines in _blocks(cleaned(replace(report, cases=())), terminal):  # it shows no case
+    for lines in _blocks(bounded(cleaned(replace(report, cases=()))), terminal):  # it shows no case
         block = "\n".join(lines)
         blocks.append(block)
     return "\n\n".join(blocks) + "\n"

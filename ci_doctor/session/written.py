@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from ci_doctor.errors import UsageError
 from ci_doctor.model.report import Report
 
@@ -65,12 +67,15 @@ def publish_all(
     from ci_doctor.buildkite.agent import Agent
     from ci_doctor.buildkite.job import JobEnvironment
     from ci_doctor.buildkite.job_end import JobEnd
+    from ci_doctor.buildkite.job_work import work_of
     from ci_doctor.buildkite.publish import publish
     from ci_doctor.session.published_folders import published_elsewhere
     from ci_doctor.session.step_publishing import budget_s, published_job, step_shown
     from ci_doctor.session.step_record import with_others
 
     job = JobEnvironment.from_environ(os.environ)
+    if job is not None:
+        job = replace(job, work=work_of(os.environ))
     end = JobEnd.from_environ(os.environ) if at_end else None
     agent = Agent.find(os.environ, budget_s=budget_s(end))
     if job is None or agent is None:

@@ -42,10 +42,12 @@ def a_build(folder: Path, *, version: str = "3.110.0") -> Path:
     return log
 
 
+@pytest.mark.parametrize("version", ["3.23.0", "3.109.0", "3.109.1", "4.0.0"])
 def test_a_red_build_is_annotated_with_its_page_and_meta_data_and_ends_with_0(
+    version: str,
     tmp_path: Path,
 ) -> None:
-    log = a_build(tmp_path)
+    log = a_build(tmp_path, version=version)
 
     ran = publish(tmp_path)
 

@@ -5,7 +5,9 @@ Copied from the real one (github.com/buildkite/agent, clicommand/): an unknown f
 lists the flags of the version it plays (annotate --priority from 3.65, artifact upload --literal and --delimiter from
 3.110, env set from 3.45); bodies over 1 MiB and contexts over 100 characters are refused; a body or value is read from
 stdin where no argument holds it; meta-data may not be blank, and `get` of a key that is not set fails without
---default; an annotation that does not exist cannot be removed; `artifact upload` splits by the delimiter, takes each
+--default, and ends a value with a line end from 4.0 on; an annotation that does not exist cannot be removed;
+`artifact search` prints `--format` as it is up to 3.109.0, and from 3.109.1 on unquotes it as Go's strconv.Unquote does,
+which refuses a real line end; a search that finds nothing fails, or is silent with --allow-empty-results; `artifact upload` splits by the delimiter, takes each
 part for a pattern unless it is literal, and ends with 0 where nothing matches; `env set -` reads stdin line by line, at
 most 64 KiB each, one JSON object per line, and needs the socket of the job API.
 
@@ -51,6 +53,7 @@ FLAGS = {
     ("oidc", "request-token"): {"--audience": (3, 41), "--lifetime": (3, 48), "--job": (3, 41)},
     ("env", "set"): {"--input-format": (3, 45), "--output-format": (3, 45)},
 }
+UNQUOTES_SINCE = (3, 109, 1)
 SWITCHES = {"--append", "--literal", "--include-retried-jobs", "--allow-empty-results"}
 
 
@@ -105,7 +108,7 @@ def metadata(log: "Path") -> dict[str, str]:
 def main(argv: list[str]) -> None:
     if os.environ["STAND_IN_BROKEN"]:
         BROKEN[os.environ["STAND_IN_BROKEN"]]()
-    major, minor = (int(part) for part in os.environ["STAND_IN_VERSION"].split(".")[:2])
+    major, minor = version()[:2]
     command = next((name for name in FLAGS if tuple(argv[: len(name)]) == name), None)
     if command is None:
         end(f"No help topic for '{argv[0]}'", 3)
@@ -123,6 +126,10 @@ def main(argv: list[str]) -> None:
     call = {"argv": argv, "flags": flags, "stdin": stdin, "cwd": os.getcwd(), **result}  # noqa: PTH109
     with open(os.environ["STAND_IN_LOG"], "a") as log:  # noqa: PTH123 - one write, appended whole
         log.write(json.dumps(call) + "\n")
+
+
+def version() -> tuple[int, ...]:
+    return tuple(int(part) for part in os.environ["STAND_IN_VERSION"].split("."))
 
 
 def log_file() -> "Path":
@@ -171,7 +178,7 @@ def get_metadata(flags: dict[str, str], values: list[str], stdin: str) -> dict[s
     value = metadata(log_file()).get(values[0], flags.get("--default"))
     if value is None:
         end("fatal: failed to get meta-data: 404 Not Found", 1)
-    print(value)
+    print(value, end="\n" if version() >= (4,) else "")
     return {"key": values[0]}
 
 
@@ -273,13 +280,25 @@ def search(flags: dict[str, str], values: list[str], stdin: str) -> dict[str, ob
     found = matching(flags, values[0])
     if not found and "--allow-empty-results" not in flags:
         end(f'fatal: no matches found for "{values[0]}"', 1)
-    layout = flags.get("--format", r"%j %p %c\n").encode().decode("unicode_escape")
+    layout = flags.get("--format", "%j %p %c\n" if version() < UNQUOTES_SINCE else r"%j %p %c\n")
+    if version() >= UNQUOTES_SINCE:
+        layout = unquoted(layout)
     print(f'INFO   Searching for artifacts: "{values[0]}"', file=sys.stderr)
     for each in found:
         fields = {"j": each["job"], "p": each["path"], "s": each["size"], "i": each["number"]}
         fields["c"] = "2026-11-21T10:00:00Z"
         sys.stdout.write(filled(layout, fields))
     return {"query": values[0]}
+
+
+def unquoted(layout: str) -> str:
+    """As strconv.Unquote of Go reads it between double quotes, which the agent escapes."""
+    import re
+
+    escape = r'\\(?:[abfnrtv\\"]|x[0-9a-fA-F]{2}|[0-7]{3}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8})'
+    if "\n" in layout or "\\" in re.sub(escape, "", layout):
+        end(f"fatal: unable to parse format {json.dumps(layout)}", 1)
+    return re.sub(escape, lambda match: match[0].encode().decode("unicode_escape"), layout)
 
 
 def filled(layout: str, fields: dict[str, object]) -> str:

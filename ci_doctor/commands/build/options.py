@@ -13,6 +13,7 @@ from ci_doctor.errors import UsageError
 
 if TYPE_CHECKING:
     from ci_doctor.build.run import BuildOutcome
+    from ci_doctor.buildkite.api_time import ApiTime
 
 paths_argument = click.argument(
     "paths",
@@ -39,16 +40,21 @@ def require_one_source(command: str, paths: tuple[Path, ...], *, current: bool) 
 
 
 def merged_build(
-    paths: tuple[Path, ...], expect: tuple[str, ...] = (), *, own_job: str | None = None
+    paths: tuple[Path, ...],
+    expect: tuple[str, ...] = (),
+    *,
+    own_job: str | None = None,
+    api_time: "ApiTime | None" = None,
 ) -> "BuildOutcome":
     """The build whose files lie at `paths`, or without any the build of this job.
 
-    own_job: the id of a job whose files at `paths` are left out. Raises UsageError for a path that
+    own_job: the id of a job whose files at `paths` are left out. api_time: what is left of it in
+    this process. Raises UsageError for a path that
     does not exist, and without paths outside a Buildkite job.
     """
     from ci_doctor.build.current_merge import merge_current
     from ci_doctor.build.run import MergeRequest, merge_build
 
     if not paths:
-        return merge_current(os.environ, expect)
+        return merge_current(os.environ, expect, api_time=api_time)
     return merge_build(MergeRequest(paths=paths, expect=expect, own_job=own_job))

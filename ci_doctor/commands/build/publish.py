@@ -65,12 +65,14 @@ def publish(
     at PATHs, or without any the artifacts of this build.
     """
     from ci_doctor.build.publish import publish_build
+    from ci_doctor.buildkite.api_time import ApiTime
     from ci_doctor.commands.notification import configured_notify
 
     settings = configured_notify(config_path) if notify else None
     session.policy = _policy(config_path, exit_code=exit_code)
     own_job = os.environ.get("BUILDKITE_JOB_ID") or None
-    build = merged_build(paths, expect, own_job=own_job)
+    api_time = ApiTime.of_job(os.environ)
+    build = merged_build(paths, expect, own_job=own_job, api_time=api_time)
     # Not below $CI_DOCTOR_REPORT_DIR: the plugin would publish it as a report of this job.
     if session.named_directory is not None:
         session.claim()
@@ -80,7 +82,7 @@ def publish(
         build = _notify(session, build, settings)
     report = _report(session, build)
     code = session.finish(build.outcome, on_stdout=True)
-    for line in publish_build(report, os.environ):
+    for line in publish_build(report, os.environ, api_time=api_time):
         say(f"ci-doctor: {line}\n")
     return code
 

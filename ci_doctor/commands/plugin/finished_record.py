@@ -11,6 +11,7 @@ import msgspec
 from ci_doctor.buildkite.hook_record import began_at, command_status
 from ci_doctor.buildkite.job import JobEnvironment
 from ci_doctor.buildkite.job_end import JobEnd
+from ci_doctor.buildkite.job_work import work_of
 from ci_doctor.errors import CiDoctorError
 from ci_doctor.finished_job.job_record import FinishedJob, record_of
 from ci_doctor.model.about import About
@@ -36,6 +37,7 @@ def kept_record(
     job = JobEnvironment.from_environ(os.environ)
     if job is None:
         return None
+    job = msgspec.structs.replace(job, work=work_of(os.environ))
     finished = FinishedJob(
         job=job,
         about=_about(job, reports),

@@ -30,7 +30,8 @@ class JobFacts(Struct, frozen=True, kw_only=True):
     seconds between being runnable and the start; None if nobody knows. began_at, ended_at: RFC 3339
     in UTC. verdict: a verdict, `error`, or `missing` for a job without any report. exit_status: of
     the job; None if it is unknown. cause: the fingerprint of one of the build's causes. gpus: the
-    number of GPUs on its machine; None if nobody knows. reports: folders with a report.json, as the
+    number of GPUs on its machine; None if nobody knows. cancelled: somebody stopped it, so that it says
+    nothing of the change. soft_failed: it failed, and the pipeline lets it (`soft_fail`). reports: folders with a report.json, as the
     Artifacts tab shows them. retry: None if no attempt follows,
     or if this one passed.
     """
@@ -47,6 +48,8 @@ class JobFacts(Struct, frozen=True, kw_only=True):
     agent: str | None = None
     queue: str | None = None
     gpus: int | None = None
+    cancelled: bool = False
+    soft_failed: bool = False
     url: str | None = None
     reports: tuple[str, ...] = ()
     retry: RetryWorth | None = None
@@ -72,7 +75,8 @@ class CauseFacts(Struct, frozen=True, kw_only=True, rename={"class_": "class"}):
 
     The fields to `may_be_retried` are those of a job's cause. steps: names of the steps in which it
     ended an attempt. jobs: how many attempts. seconds: their wall clock in all; gpu_seconds: the
-    same times the GPUs of their machines, None if no machine's are known.
+    same times the GPUs of their machines, None if no machine's are known. cancelled: somebody
+    stopped these jobs, and nothing failed.
     """
 
     fingerprint: str
@@ -86,12 +90,15 @@ class CauseFacts(Struct, frozen=True, kw_only=True, rename={"class_": "class"}):
     jobs: int
     seconds: float | None = None
     gpu_seconds: float | None = None
+    cancelled: bool = False
 
 
 class BuildFacts(Facts, frozen=True, kw_only=True):
     """A build, a matrix, or whatever reports were merged.
 
-    build_steps: worst first. causes: the dearest first. missing: names of expected steps, and of
+    build_steps: worst first. causes: those of the change first, then those that another run helps,
+    those that a retry or the pipeline has let pass, and cancelled jobs; the dearest first among
+    equals. missing: names of expected steps, and of
     known jobs, without a report. duplicates: names of steps of which two reports claim the same
     attempt. critical_path: the ids of the jobs whose times make up the build's, in order.
     began_at, ended_at: of all jobs. knows_queue: queue times come from Buildkite's API.

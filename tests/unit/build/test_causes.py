@@ -7,10 +7,11 @@ import pytest
 from msgspec.structs import replace
 
 from ci_doctor.build.causes import BuildCause, causes_of
-from ci_doctor.build.material import Material, RecordFile
+from ci_doctor.build.material import Material, RecordFile, ReportFile
 from ci_doctor.build.merge import merge
-from ci_doctor.model.job_record import JobRecord
-from tests.support.builds import ASSERTION, FULL_DISK, a_job
+from ci_doctor.model.job_record import JobCause, JobRecord
+from ci_doctor.model.verdict import Verdict
+from tests.support.builds import ASSERTION, FULL_DISK, a_job, a_report_of
 
 DISK: dict[str, Any] = {"verdict": "infra", "cause": FULL_DISK}
 WRONG: dict[str, Any] = {"verdict": "failed", "cause": ASSERTION}
@@ -48,14 +49,52 @@ def test_a_cause_without_a_visible_title_has_one(title: str) -> None:
     assert shown.facts.title == "a cause without a name"
 
 
-def test_the_dearest_cause_comes_first() -> None:
+def test_among_equals_the_dearest_cause_comes_first() -> None:
+    other = replace(ASSERTION, fingerprint="other", title="another assertion")
     first, second = causes(
         a_job("a", seconds=10, **WRONG),
         a_job("b", seconds=10, **WRONG),
-        a_job("c", seconds=100, **DISK),
+        a_job("c", seconds=100, verdict="failed", cause=other),
     )
 
-    assert (first.facts.title, second.facts.jobs) == (FULL_DISK.title, 2)
+    assert (first.facts.title, second.facts.jobs) == (other.title, 2)
+
+
+def test_what_the_change_has_broken_comes_before_what_costs_more() -> None:
+    def named(title: str) -> JobCause:
+        return replace(ASSERTION, fingerprint=title, title=title)
+
+    found = causes(
+        a_job("cancelled", seconds=9000, verdict="error", is_cancelled=True),
+        a_job("retried", seconds=8000, verdict="failed", cause=named("overcome")),
+        a_job("retried", attempt=1),
+        a_job("c", seconds=7000, **DISK),
+        a_job("d", seconds=600, verdict="inconclusive", cause=named("undecided")),
+        a_job("e", seconds=50, verdict="failed", cause=named("failure")),
+        a_job("f", seconds=1, verdict="regression", cause=named("regression")),
+    )
+
+    assert [each.facts.title for each in found] == [
+        *("regression", "failure", "undecided", FULL_DISK.title, "overcome"),
+        "the job was cancelled",
+    ]
+    assert [each.facts.cancelled for each in found] == [False] * 5 + [True]
+
+
+def test_what_a_cancelled_job_had_met_is_no_cause_but_a_judgement_before_that_is() -> None:
+    stopped = a_job("a", verdict="error", is_cancelled=True, cause=ASSERTION)
+
+    (cause,) = causes(stopped)
+
+    assert (cause.facts.title, cause.facts.cancelled) == ("the job was cancelled", True)
+    judged = a_job("b", verdict="regression", is_cancelled=True, cause=ASSERTION)
+    report = a_report_of(judged, verdict=Verdict.REGRESSION)
+    material = Material(
+        records=(RecordFile(place="b/job.json", record=judged),),
+        reports=(ReportFile(place="b/correctness/report.json", report=report),),
+    )
+    (proven,) = causes_of(merge(material).steps)
+    assert (proven.facts.title, proven.facts.cancelled) == (ASSERTION.title, False)
 
 
 def test_failures_without_a_known_cause_are_one_by_what_is_known_of_them() -> None:

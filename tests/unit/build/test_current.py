@@ -4,6 +4,8 @@
 import os
 from pathlib import Path
 
+import pytest
+
 from ci_doctor.build.current import Current, download_current
 from ci_doctor.buildkite.download_plan import DownloadLimits
 from ci_doctor.model.job_record import JobRecord
@@ -197,6 +199,62 @@ def test_an_api_that_answers_500_is_a_problem_and_no_empty_build(tmp_path: Path)
         assert any("500 Internal Server Error" in problem for problem in current.problems)
 
 
+@pytest.mark.parametrize("version", ["3.23.0", "3.43.0", "3.109.0", "3.109.1", "3.110.0", "4.0.0"])
+def test_every_agent_that_can_search_finds_all_files(version: str, tmp_path: Path) -> None:
+    build = MadeUpBuild(tmp_path, version=version)
+    jobs = a_red_build()
+    build.put(*jobs)
+
+    current = build.download()
+
+    assert current.problems == ()
+    assert len(names(current, "job.json")) == len(names(current, "report.json")) == len(jobs)
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        pytest.param(r"\x1ej1\x1f12\x1fa/job.json\x1e\n", id="a format that was not unquoted"),
+        pytest.param("j1 a/job.json 2026-11-21T10:00:00Z\n", id="another format"),
+        pytest.param("\\036j1\\03712\\037a/job.json\\036 and then some", id="a record and more"),
+        pytest.param("", id="nothing, in spite of status 0"),
+    ],
+)
+def test_a_search_whose_answer_is_not_understood_is_no_empty_build(
+    printed: str, tmp_path: Path
+) -> None:
+    build = MadeUpBuild(tmp_path)
+    agent = tmp_path / "bin" / "buildkite-agent"
+    command = f"printf '{printed}'" if printed.startswith("\\036") else f"printf %s '{printed}'"
+    agent.write_text(f'#!/bin/sh\ncase "$*" in *--help) echo --format; ;; *) {command} ;; esac\n')
+
+    current = build.download()
+
+    said = "buildkite-agent artifact search ended with status 0 and no answer"
+    assert any(problem.startswith(said) for problem in current.problems)
+
+
+def test_what_a_search_printed_is_quoted_in_one_line_without_secrets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DEPLOY_TOKEN", "hunter2-hunter2-hunter2")
+    build = MadeUpBuild(tmp_path)
+    agent = tmp_path / "bin" / "buildkite-agent"
+    junk = r"\033[2Ja\nhunter2-hunter2-hunter2"
+    agent.write_text(
+        "#!/bin/sh\n"
+        'case "$*" in *--help) echo --format; exit;; esac\n'
+        f"printf '{junk}'\nprintf '%0300000d' 7\n"
+    )
+
+    problem = build.download().problems[0]
+
+    assert problem.isprintable()
+    assert "a " in problem
+    assert "hunter2" not in problem
+    assert len(problem) < 700
+
+
 def test_an_agent_that_hangs_is_killed_and_named(tmp_path: Path) -> None:
     build = MadeUpBuild(tmp_path)
     build.put(a_job("unit"))
@@ -220,7 +278,7 @@ def test_an_agent_whose_help_hangs_is_named_and_not_called_too_old(tmp_path: Pat
     current = build.download(call_s=0.2)
 
     assert names(current) == []
-    problem = "buildkite-agent artifact search --help did not end within 0.2 s"
+    problem = "buildkite-agent artifact search --help did not end within 0.2 s, and was given up"
     assert current.problems
     assert set(current.problems) == {problem}
 

@@ -2,8 +2,10 @@
 """Every job counts once, whatever the order of its files; what is missing is never silent."""
 
 import random
+import re
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,10 +17,12 @@ from ci_doctor.build.merge import merge
 from ci_doctor.build.outcome import outcome_of
 from ci_doctor.model.facts.build import BuildFacts
 from ci_doctor.model.finding import Severity
-from ci_doctor.model.job_record import JobRecord
+from ci_doctor.model.job_record import JobCause, JobRecord
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.report import Report
 from ci_doctor.model.verdict import Verdict
+from ci_doctor.render import build_annotation, markdown, text
+from tests.support.builders import a_report
 from tests.support.builds import (
     ASSERTION,
     FULL_DISK,
@@ -295,6 +299,21 @@ def test_jobs_of_a_matrix_are_told_apart_by_their_labels_or_their_commands() -> 
         assert len(set(names)) == 2
 
 
+def test_jobs_of_a_matrix_with_one_label_and_command_are_told_apart_by_their_work() -> None:
+    def job(number: int, work: str | None, **changes: Any) -> JobRecord:
+        return a_job("m", work=work, about={"job": job_id(number)}, **changes)
+
+    failed, cured = job(1, "x", verdict="failed"), job(2, "x", attempt=1)
+    other = job(3, "y")
+
+    outcome = merged(failed, other, cured)
+
+    assert outcome.verdict is Verdict.PASS
+    assert [len(step.attempts) for step in facts(outcome).build_steps] == [2, 1]
+    unknown = merged(job(1, "x", verdict="failed"), job(3, None))
+    assert errors(unknown)[0] == "build/claimed-twice"
+
+
 def test_a_job_of_a_matrix_never_counts_as_the_retry_of_another() -> None:
     outcome = merged(
         a_job(command="t 1", verdict="failed"),
@@ -436,6 +455,37 @@ def test_a_job_that_failed_softly_without_a_report_is_a_warning() -> None:
     assert errors(outcome) == []
 
 
+@pytest.mark.parametrize("verdict", ["failed", "regression", "error", "void"])
+def test_a_step_that_failed_softly_does_not_make_a_green_build_red(verdict: str) -> None:
+    soft = a_job("docs", verdict=verdict, cause=ASSERTION)
+    api = by_id(
+        an_api_job("docs", state="failed", exit_status=1, is_soft_failed=True), an_api_job("unit")
+    )
+
+    outcome = merged(soft, a_job("unit"), api_jobs=api)
+
+    assert outcome.verdict is Verdict.PASS
+    assert errors(outcome) == []
+    assert "1 soft-failed" in outcome.summary
+    assert [job.soft_failed for step in facts(outcome).build_steps for job in step.attempts] == [
+        True,
+        False,
+    ]
+    # Without Buildkite's word for it, a failure is one.
+    assert merged(soft, a_job("unit")).verdict is not Verdict.PASS
+
+
+def test_a_cancelled_job_is_no_cause_of_the_build_and_no_pass() -> None:
+    by_record = merged(a_job("unit"), a_job("e2e", verdict="error", is_cancelled=True))
+    api = by_id(an_api_job("e2e", state="canceled"), an_api_job("unit"))
+    by_api = merged(a_job("unit"), api_jobs=api)
+
+    for outcome in (by_record, by_api):
+        assert outcome.verdict is Verdict.VOID
+        assert "cause" not in outcome.summary
+        assert "build/cause" not in errors(outcome)
+
+
 def test_a_record_that_is_greener_than_buildkite_does_not_pass() -> None:
     outcome = merged(a_job("e2e"), api_jobs=by_id(an_api_job("e2e", state="failed", exit_status=1)))
 
@@ -478,6 +528,47 @@ def test_hostile_names_stay_text_and_addresses_are_for_the_web() -> None:
     assert len(step.name) <= 100
     assert step.name.isprintable()
     assert facts(outcome).branch == "</details><script>"
+
+
+def test_texts_of_any_length_and_kind_leave_a_terminal_as_it_is() -> None:
+    def long(word: str) -> str:
+        return f"\x1b[2J\x1b]0;{word}\x07\u202e{word}" + word[0] * 300_000
+
+    cause = JobCause(
+        fingerprint=long("fingerprint"),
+        title=long("title"),
+        class_=long("class"),
+        text=long("text"),
+        place=long("place"),
+        remedy=long("remedy"),
+    )
+    about = {name: long(name) for name in ("branch", "commit", "agent", "queue", "pipeline")}
+    odd = a_job(
+        long("key"),
+        verdict="failed",
+        label=long("label"),
+        command=long("command"),
+        summary=long("summary"),
+        cause=cause,
+        about={**about, "parallel_index": 0},
+        parallel_count=2,
+    )
+    api = by_id(
+        an_api_job(long("key"), label=long("name"), state=long("state"), agent=long("agent"))
+    )
+    outcome = merged(odd, a_job("unit", verdict=long("verdict")), api_jobs=api)
+    report = replace(
+        a_report(outcome.verdict),
+        summary=outcome.summary,
+        findings=outcome.findings,
+        tables=outcome.tables,
+        facts=msgspec.to_builtins(outcome.facts),
+        about=merge(files(odd)).about,
+    )
+
+    for page in (text.render(report), markdown.render(report), build_annotation.render(report)):
+        assert len(page) < 30_000
+        assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", page)
 
 
 def test_an_address_of_a_job_is_that_of_its_build() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ci_doctor.buildkite.agent import Agent
+from ci_doctor.buildkite.agent import Agent, AgentResult
 from tests.support import stand_in_agent
 
 JOB = {"BUILDKITE": "true", "BUILDKITE_JOB_ID": "j1"}
@@ -130,6 +130,26 @@ def test_blank_meta_data_is_refused_as_a_value(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("version", ["3.0.0", "3.110.0", "4.0.0"])
+def test_meta_data_is_read_with_and_without_a_line_end(version: str, tmp_path: Path) -> None:
+    agent = agent_in(tmp_path, version=version)
+    agent.set_metadata("k", '{"a":1}')
+
+    assert agent.get_metadata("k", default="{}")[0] == '{"a":1}'
+    assert agent.get_metadata("other", default="{}") == (
+        "{}",
+        AgentResult(ok=True, message="meta-data other read"),
+    )
+
+
+def test_an_answer_that_is_no_meta_data_is_not_taken_for_none(tmp_path: Path) -> None:
+    for text in ("true", "echo junk", "exit 1"):
+        value, result = Agent(script(tmp_path, text), JOB).get_metadata("k", default="{}")
+
+        assert value == "{}"
+        assert not result.ok
+
+
 def test_variables_reach_the_job_whatever_their_values_hold(tmp_path: Path) -> None:
     result = agent_in(tmp_path).set_environment(NASTY)
 
@@ -171,6 +191,16 @@ def test_nothing_is_tried_without_a_job_api_or_an_agent_that_has_env_set(tmp_pat
     assert stand_in_agent.calls(tmp_path / "log") == []
 
 
+def test_an_agent_whose_help_hangs_is_not_taken_for_one_without_env_set(tmp_path: Path) -> None:
+    environ = {**JOB, "BUILDKITE_AGENT_JOB_API_SOCKET": "socket", "PATH": os.environ["PATH"]}
+    agent = Agent(script(tmp_path, "exec sleep 600"), environ, call_timeout_s=0.2)
+
+    result = agent.set_environment({"A": "1"})
+
+    assert result is not None
+    assert "env set --help did not end" in result.message
+
+
 def test_artifacts_keep_their_paths_below_the_directory(tmp_path: Path) -> None:
     names = ["a/x.log", "a/odd [1]{2};*?.log"]
     for name in names:
@@ -193,7 +223,10 @@ def test_an_agent_that_hangs_is_stopped_with_all_that_it_started(tmp_path: Path)
     # Long enough to have started the child, on a busy machine too; the child's own end is what is looked at.
     result = Agent(hanging, os.environ, call_timeout_s=2).set_metadata("k", "v")
 
-    assert result.message == "buildkite-agent meta-data set did not end within 2 s: waiting"
+    assert (
+        result.message
+        == "buildkite-agent meta-data set did not end within 2 s, and was given up: waiting"
+    )
     assert has_ended(int((tmp_path / "child").read_text()))
 
 

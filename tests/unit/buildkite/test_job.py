@@ -114,6 +114,14 @@ def test_other_steps_parallel_jobs_and_matrix_jobs_have_other_contexts(
     assert job(**change).step_context() != job().step_context()
 
 
+def test_a_label_of_any_length_makes_keys_that_an_agent_takes() -> None:
+    one, other = (job(BUILDKITE_STEP_KEY="", BUILDKITE_LABEL="a" * 300_000 + end) for end in "xy")
+
+    for key in (one.verdict_key(), one.annotations_key(), one.step_context()):
+        assert len(key) < 200
+    assert one.verdict_key() != other.verdict_key()
+
+
 def test_a_step_without_a_key_is_named_by_its_label_or_id() -> None:
     by_label = job(BUILDKITE_STEP_KEY="")
     by_id = job(BUILDKITE_STEP_KEY="", BUILDKITE_LABEL="")

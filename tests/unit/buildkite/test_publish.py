@@ -339,13 +339,16 @@ class TestTheNextAttempt:
         assert len(build.calls("upload")) == 2
 
     @pytest.mark.parametrize("value", ["nonsense", "[1]", '{"c": "x"}'])
-    def test_what_is_no_history_is_none(self, value: str, tmp_path: Path) -> None:
+    def test_what_is_no_history_says_nothing_of_an_earlier_attempt(
+        self, value: str, tmp_path: Path
+    ) -> None:
         build = Build(tmp_path)
         build.agent.set_metadata(JOB.annotations_key(), value)
 
-        build.say(GREEN, RETRY)
+        results = build.say(GREEN, RETRY)
 
-        assert build.page() == {CONTEXT: GREEN}
+        assert build.page() == {CONTEXT: f"0=None {GREEN}"}
+        assert not all(result.ok for result in results)
 
     def test_says_so_if_the_agent_cannot_tell_what_was_published(self, tmp_path: Path) -> None:
         build = Build(tmp_path, failing="meta-data")
@@ -354,6 +357,60 @@ class TestTheNextAttempt:
 
         assert any("meta-data get" in result.message for result in results if not result.ok)
         assert build.page() == {CONTEXT: f"0=None {GREEN}"}
+
+
+class TestTheJobsOfAMatrixWithOneLabel:
+    """One step, one label, several jobs: each has a red box, and its own retry takes it back."""
+
+    def run(self, folder: Path, *jobs: JobEnvironment, order: str) -> list[str]:
+        """The boxes that are left, of jobs that fail and whose retries pass; `order`: `0` fails, `0'` passes."""
+        build = Build(folder)
+        for word in order.split():
+            number = int(word[0])
+            attempt = len(word) - 1
+            job = replace(jobs[number], job_id=f"0190-{word}", retry_count=attempt)
+            if attempt == 0:
+                build.say(f"{RED} {number}", job)
+            else:
+                build.publish(job=job, end=JobEnd(has_run=True))
+        return sorted(build.page().values())
+
+    @pytest.mark.parametrize(
+        "jobs",
+        [
+            pytest.param(
+                [replace(JOB, command="serve h200"), replace(JOB, command="serve a100")],
+                id="commands differ",
+            ),
+            pytest.param([replace(JOB, work="x"), replace(JOB, work="y")], id="the rest differs"),
+        ],
+    )
+    def test_each_retry_takes_its_own_back_and_no_other(
+        self, jobs: list[JobEnvironment], tmp_path: Path
+    ) -> None:
+        for number, (order, left) in enumerate(
+            [
+                ("0 1 0'", [f"{RED} 1"]),
+                ("0 1 1'", [f"{RED} 0"]),
+                ("0 0' 1", [f"{RED} 1"]),
+                ("0 0' 1 1'", []),
+                ("1 0 1' 0'", []),
+            ]
+        ):
+            folder = tmp_path / str(number)
+            assert self.run(folder, *jobs, order=order) == left, order
+
+    def test_that_nothing_tells_apart_leave_none_once_all_were_retried(
+        self, tmp_path: Path
+    ) -> None:
+        for order in ("0 1 0' 1'", "0 1 1' 0'", "0 0' 1 1'", "0 1 2 2' 0' 1'"):
+            folder = tmp_path / order.replace(" ", "")
+            assert self.run(folder, JOB, JOB, JOB, order=order) == [], order
+
+    def test_that_nothing_tells_apart_keep_a_box_for_each_that_was_not_retried(
+        self, tmp_path: Path
+    ) -> None:
+        assert len(self.run(tmp_path, JOB, JOB, JOB, order="0 1 2 1'")) == 2
 
 
 def test_an_agent_that_hangs_is_killed_and_takes_no_more_than_the_budget(tmp_path: Path) -> None:

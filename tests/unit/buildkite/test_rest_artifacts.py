@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Artifacts by a stand-in REST API: all pages, no token for the storage, limits of time and size."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -158,7 +159,8 @@ def test_a_silent_api_is_left_at_the_end_of_the_time(api: StandInApi, tmp_path: 
 
     made = download(api, tmp_path, limits=DownloadLimits(call_s=0.2, all_s=0.2))
 
-    assert "no whole answer" in made.problems[0]
+    # On a busy machine, the time may be over before the request is sent.
+    assert re.search("no whole answer|the time for it is over", made.problems[0])
 
 
 @pytest.mark.parametrize(

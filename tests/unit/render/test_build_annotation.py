@@ -84,7 +84,7 @@ def test_a_reader_sees_the_verdict_the_dearest_cause_its_jobs_and_the_page() -> 
 
 def test_a_step_that_a_cause_ended_twice_is_named_once() -> None:
     page = shown(a_build(a_step()))
-    row = page[page.index("10 min 20 s") : page.index("What to do")]
+    row = page[page.index("10 min 20 s") : page.index("</table>")]
 
     assert '<a href="#j1b" rel="noopener noreferrer">e2e</a> (2 attempts)' in row
     assert row.count("e2e") == 1
@@ -103,13 +103,30 @@ def test_what_is_missing_stands_above_the_causes_and_a_cause_stands_there_once()
     missing = Finding(
         rule="build/missing-report", severity=Severity.ERROR, summary="e2e is missing"
     )
-    cause = Finding(rule="build/cause", severity=Severity.ERROR, summary="a disk is full, again")
+    cause = Finding(rule="build/cause", severity=Severity.ERROR, summary="a disk is full, twice")
     report = msgspec.structs.replace(a_build(a_step()), findings=(cause, missing))
 
     page = shown(report)
 
     assert page.index("e2e is missing") < page.index("a disk is full")
-    assert "again" not in page
+    assert "twice" not in page
+
+
+def test_what_to_do_stands_before_the_tables() -> None:
+    page = shown(a_build(a_step()))
+
+    assert page.index("First:") < page.index("What to do") < page.index("free some space")
+    assert page.index("free some space") < page.index("<table>")
+
+
+def test_a_step_that_failed_softly_is_named_and_not_red() -> None:
+    failed = JobFacts(job="j1", verdict="failed", summary="typos", cause="f1", soft_failed=True)
+    step = StepFacts(name="docs", verdict="failed", attempts=(failed,))
+
+    page = shown(a_build(step))
+
+    assert "1 step failed softly (<code>soft_fail</code>): docs." in page
+    assert "✗ FAILED</td>" not in page
 
 
 def test_a_retry_that_hid_a_failure_is_named() -> None:

@@ -72,6 +72,44 @@ def test_a_retry_that_hid_a_failure_is_looked_at_though_all_passed() -> None:
     assert first_action(facts).startswith("Look at odd: the retry passed")
 
 
+def test_a_regression_comes_before_a_failure_that_costs_more_and_stands_before_it() -> None:
+    dear = replace(TESTS, fingerprint="dear", title="another", jobs=9, seconds=9000.0)
+    # What proves it counts, whatever its cause says of another run.
+    proven = replace(DISK, fingerprint="proven", title="the answers differ")
+    facts = BuildFacts(
+        build_steps=(
+            a_step("dear", a_job(verdict="failed", cause="dear")),
+            a_step("proven", a_job(verdict="regression", cause="proven")),
+        ),
+        causes=(dear, proven),
+    )
+
+    assert first_action(facts).startswith("Start with “the answers differ”")
+
+
+def test_a_cancelled_job_is_never_what_to_start_with() -> None:
+    cause = CauseFacts(fingerprint="c", title="cancelled", steps=("s",), jobs=9, cancelled=True)
+    stopped = a_step("s", a_job(verdict="error", cause="c", cancelled=True))
+    silent = a_step("t", a_job(verdict="missing", cause="c", cancelled=True))
+    alone = BuildFacts(build_steps=(stopped, silent), causes=(cause,), missing=("t",))
+    with_disk = replace(alone, build_steps=(stopped, silent, FULL), causes=(cause, DISK))
+
+    assert first_action(alone) == (
+        "Only cancelled jobs are left, of s and t. Run them again if their results count."
+    )
+    assert first_action(with_disk).startswith("Run the 1 failed step again: “a disk is full”")
+
+
+def test_a_step_that_failed_softly_is_not_what_to_start_with() -> None:
+    soft = a_step("docs", a_job(verdict="failed", cause=TESTS.fingerprint, soft_failed=True))
+    facts = BuildFacts(build_steps=(soft, FULL), causes=(TESTS, DISK))
+
+    assert first_action(facts).startswith("Run the 1 failed step again: “a disk is full”")
+    assert first_action(replace(facts, build_steps=(soft,))) == (
+        "Nothing stops the build. Look at docs, which may fail (`soft_fail`)."
+    )
+
+
 def test_duplicates_are_looked_at_though_all_passed() -> None:
     facts = BuildFacts(build_steps=(a_step("s"),), duplicates=("s", "t"))
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. The page of a build: what it cost, what caused it, and every attempt on a time axis."""
+"""Pure. The page of a build: what to do, what caused it, what it cost, and every attempt on a time axis."""
 
 from msgspec.structs import replace
 
 from ci_doctor.model.about import About
 from ci_doctor.model.facts.build import BuildFacts
 from ci_doctor.model.report import Report
-from ci_doctor.render.build_words import first_action
+from ci_doctor.render.build_words import first_action, remedies
 from ci_doctor.render.html.build_page.axis import build_axis
 from ci_doctor.render.html.build_page.causes import page_causes
 from ci_doctor.render.html.build_page.counts import figures, shares
@@ -19,6 +19,7 @@ from ci_doctor.render.links import links
 from ci_doctor.render.safe_text import cleaned
 
 STEPS_FACT = "build_steps"
+_MOST_REMEDIES = 6
 
 
 def render(report: Report) -> str | None:
@@ -38,6 +39,7 @@ def render(report: Report) -> str | None:
         "findings": findings.others,
         "links": links(_about(facts, shown.about)),
         "first": first_action(facts),
+        "remedies": remedies(facts, _MOST_REMEDIES),
         "facts": facts,
         "figures": figures(facts, axis),
         "shares": shares(facts),

@@ -4,6 +4,7 @@
 from msgspec import Struct
 
 from ci_doctor.model.facts.build import JobFacts
+from ci_doctor.render.headline import CANCELLED, SOFT_FAILED
 from ci_doctor.render.html.build_page.axis import Axis, JobSpan, percent, span_of
 
 _LEAST_WIDTH = 0.25  # percent: a shorter bar could not be seen
@@ -17,6 +18,8 @@ _FILLS = {
     "failed": "failed",
     "error": "failed",
     "missing": "missing",
+    SOFT_FAILED: "soft",
+    CANCELLED: "stopped",
 }
 
 
@@ -36,7 +39,7 @@ class AttemptBar(Struct, frozen=True, kw_only=True):
 
 
 def fill(verdict: str) -> str:
-    """The name of the colour and pattern of a verdict's bars, in build.css."""
+    """The name of the colour and pattern of the bars of `build_words.ending`, in build.css."""
     return _FILLS.get(verdict, "unknown")
 
 

@@ -56,9 +56,10 @@ def _figures(facts: BuildFacts, axis: Axis | None) -> Iterator[tuple[str, str]]:
     if facts.missing:
         yield _counted(len(facts.missing), "missing report")
     yield "first start to last end", "unknown" if axis is None else duration(axis.took)
-    if facts.causes:
-        yield "lost to failures", _total([cause.seconds for cause in facts.causes], duration)
-        yield "GPU hours lost", _total([cause.gpu_seconds for cause in facts.causes], hours)
+    failures = [cause for cause in facts.causes if not cause.cancelled]
+    if failures:
+        yield "lost to failures", _total([cause.seconds for cause in failures], duration)
+        yield "GPU hours lost", _total([cause.gpu_seconds for cause in failures], hours)
 
 
 def _counted(count: int, noun: str) -> tuple[str, str]:

@@ -6,7 +6,7 @@ from msgspec import Struct
 from ci_doctor.model.facts.build import BuildFacts
 from ci_doctor.model.finding import Finding, Severity
 from ci_doctor.model.report import Report
-from ci_doctor.render.formatting import amount
+from ci_doctor.render.build_words import beginning
 from ci_doctor.render.headline import worst_first
 
 
@@ -28,8 +28,6 @@ def page_findings(report: Report, facts: BuildFacts) -> PageFindings:
 
 def _rules_of_causes(report: Report, facts: BuildFacts) -> frozenset[str]:
     """The rules whose findings repeat causes, known by their sentences: `a disk is full: 2 jobs failed in …`."""
-    beginnings = tuple(
-        f"{cause.title}: {amount(cause.jobs, 'job')} failed in " for cause in facts.causes
-    )
+    beginnings = tuple(map(beginning, facts.causes))
     repeated = [each.rule for each in report.findings if each.summary.startswith(beginnings)]
     return frozenset(repeated)

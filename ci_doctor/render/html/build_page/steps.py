@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import Struct
 
 from ci_doctor.model.facts.build import BuildFacts, JobFacts, RetryWorth, StepFacts
-from ci_doctor.render.build_words import is_fine, ordered
+from ci_doctor.render.build_words import ending, is_fine, ordered
 from ci_doctor.render.formatting import amount, duration
 from ci_doctor.render.headline import Headline, job_headline
 from ci_doctor.render.html.build_page.axis import Axis, queue_time, span_of, wall_time
@@ -16,7 +16,7 @@ from ci_doctor.render.html.build_page.bars import AttemptBar, attempt_bar, fill
 from ci_doctor.render.links import safe_address
 
 UNKNOWN: Final = "unknown"
-_MOST_WORDS = 12  # of verdicts, of which we have ten
+_MOST_WORDS = 14  # of endings, of which we have twelve
 _MOST_STEPS = 2000  # a browser is quick with these; all are in report.json
 _JOB_ID = re.compile(r"[A-Za-z0-9-]+")
 _RETRIES = {
@@ -62,7 +62,7 @@ class PageStep(Struct, frozen=True, kw_only=True):
 class PageSteps(Struct, frozen=True, kw_only=True):
     """All rows, in the order of the facts, and how many steps have none.
 
-    `key` is the fill and the word of each verdict that an attempt has, the worst first.
+    `key` is the fill and the word of each ending that an attempt has, the worst first.
     """
 
     rows: tuple[PageStep, ...]
@@ -92,10 +92,8 @@ def page_steps(facts: BuildFacts, axis: Axis | None, causes: Mapping[str, int]) 
 
 
 def _key(steps: Iterable[StepFacts]) -> tuple[tuple[str, str], ...]:
-    verdicts = (attempt.verdict for step in steps for attempt in step.attempts)
-    pairs = [
-        (fill(verdict), job_headline(verdict).word) for verdict in ordered(verdicts)[:_MOST_WORDS]
-    ]
+    words = (ending(attempt) for step in steps for attempt in step.attempts)
+    pairs = [(fill(word), job_headline(word).word) for word in ordered(words)[:_MOST_WORDS]]
     return tuple(pairs)
 
 
@@ -150,8 +148,8 @@ class _Drawer:
         if attempt.retry is not None:
             retry = _RETRIES[attempt.retry]
         return PageAttempt(
-            head=job_headline(attempt.verdict),
-            fill=fill(attempt.verdict),
+            head=job_headline(ending(attempt)),
+            fill=fill(ending(attempt)),
             began=self._began(attempt),
             began_at=attempt.began_at,
             took=_shown(wall_time(attempt)),
