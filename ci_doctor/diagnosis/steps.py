@@ -14,6 +14,8 @@ from ci_doctor.diagnosis.scanning.scan import Hit
 # Named groups of rules on ends, and what they say.
 _WHOLE_JOB = "job"
 _WITHIN_STEP = "annotation"
+# And one of rules on begins: what comes after the commands of a job, however they ended.
+_AFTER = "after"
 # The family of rules by which tools say that they ended well: a step may fail after that.
 _TOOLS = "outcome"
 _ENDS = frozenset({Role.END, Role.SUCCESS})
@@ -41,7 +43,8 @@ def ended_steps(hits: Sequence[Hit], rules: RuleSet) -> list[JobStep]:
 
     If the job passed (`passed_job`), all of it is one step that ended well. Two named groups of a
     rule say more of an end. `job`: the whole job failed, and counts as a step if none has failed
-    before. `annotation`: the step reports an error and goes on.
+    before. `annotation`: the step reports an error and goes on. Of a begin, `after` says that the
+    commands of the job are over: what stands there did not fail it.
     """
     passed = passed_job(hits, rules)
     if passed is not None:
@@ -54,11 +57,16 @@ def ended_steps(hits: Sequence[Hit], rules: RuleSet) -> list[JobStep]:
             begins.append(hit)
         if not _ends_a_step(hit, rule, steps):
             continue
-        begin = _begin_of(hit, begins) or _line_after(steps)
+        after = [begin for begin in begins if _AFTER in begin.fields]
+        own = [begin for begin in begins if _AFTER not in begin.fields]
+        begin = _begin_of(hit, own) or _line_after(steps)
         # Another rule took this line for the end of the step.
         if begin > hit.line.number:
             continue
-        steps.append(_step(begin, hit, rule))
+        if after and after[0].line.number > begin:
+            steps += _with_aftermath(begin, after, hit, rule)
+        else:
+            steps.append(_step(begin, hit, rule))
         # What ends one step may begin the next one.
         begins = [begin for begin in begins if begin.line == hit.line]
     return steps
@@ -76,6 +84,17 @@ def _step(begin: int, end: Hit, rule: LogRule) -> JobStep:
     failed = rule.role is Role.END
     is_over = _WITHIN_STEP not in end.fields
     return JobStep(begin, end.line, failed, has_last_words=failed and is_over)
+
+
+def _with_aftermath(begin: int, after: Sequence[Hit], end: Hit, rule: LogRule) -> list[JobStep]:
+    """The step from `begin` to the first of `after`, what comes after it, and the line `end`."""
+    is_failed = rule.role is Role.END
+    return [
+        JobStep(begin, after[0].line, is_failed, has_last_words=is_failed),
+        JobStep(after[0].line.number, after[-1].line, failed=False),
+        # The CI system may name a cause in the line itself: a machine that is gone.
+        JobStep(end.line.number, end.line, is_failed),
+    ]
 
 
 def _line_after(steps: Sequence[JobStep]) -> int:
