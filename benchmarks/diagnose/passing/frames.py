@@ -62,14 +62,9 @@ def framed_failure(frame: Frame, steps: Sequence[Step], after: Sequence[Step]) -
 
     KeyError is raised for a frame that shows no failures.
     """
-    text: list[str] = []
-    first = 0
-    for line in _FAILURES[frame](steps, after):
-        if line is _OUTPUT:
-            first = len(text)
-        else:
-            text.append(f"{line}\n")
-    return Failure("".join(text), first)
+    text = "".join(f"{line}\n" for line in _FAILURES[frame](steps, after))
+    before, _, following = text.partition(f"{_OUTPUT}\n")
+    return Failure(before + following, before.count("\n"))
 
 
 def _plain(steps: Sequence[Step]) -> Iterator[str]:
