@@ -18,7 +18,13 @@ from ci_doctor.diagnosis.python_exception import rule_of_exception
 from ci_doctor.diagnosis.reading.log_text import LogText
 from ci_doctor.diagnosis.rule_set import RuleSet
 from ci_doctor.diagnosis.scanning.scan import Hit, Scan, scan
-from ci_doctor.diagnosis.steps import JobStep, ended_steps, in_failed_step, in_passed_step
+from ci_doctor.diagnosis.steps import (
+    JobStep,
+    ended_steps,
+    in_failed_step,
+    in_passed_step,
+    last_line_of_step,
+)
 from ci_doctor.diagnosis.strongest_hits import offsets_of, strongest_hits
 
 # Where a log says how it went.
@@ -86,6 +92,7 @@ class _Places(Struct, frozen=True, kw_only=True):
             log_sounds_well=self.sounds_well,
             last_run_failed=self.last_run_failed,
             lines_after=self.last_line - number,
+            lines_in_step=last_line_of_step(self.steps, number, self.last_line) - number,
         )
 
 

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from ci_doctor.diagnosis.candidate import Candidate
 from ci_doctor.diagnosis.standing import TOLERATED_LEVELS, ExceptionStanding
+from ci_doctor.diagnosis.went_on import Sign
 
 # Points for where a candidate stands.
 _IN_FAILED_STEP = 25
@@ -30,11 +31,19 @@ _STANDING = {
 # stronger words than the cause itself.
 _NEARLY = 10
 
-# A command that lacks a file, a package or the network says so and ends. If much follows, it did
+# What a script went on from did not end the job. A sign may be wrong: a diff looks like a trace.
+_SIGNS = {
+    Sign.NEXT_COMMAND: -25,
+    Sign.OTHER_WORK: -10,
+    Sign.TOLERATED: -20,
+    Sign.NOTHING_TO_REMOVE: -30,
+    Sign.CLEAN_UP: -15,
+}
+# A command that lacks a file, a package or the network says so and ends. If more follows, it did
 # without, or tried again.
-_WENT_ON = -25
-_MUCH_LINES = 300
-_NEEDS = frozenset({"infra", "packages"})
+_WENT_ON = -30
+_MUCH_LINES = 15
+_NEEDS = frozenset({"infra", "packages", "import", "scm-version", "lint"})
 
 
 class Ranked(Struct, frozen=True, kw_only=True):
@@ -91,6 +100,10 @@ def _ranked(candidate: Candidate) -> Ranked:
     points += placed
     reasons.extend(where)
     points += _points_of_program(candidate)
+    went_on = _points_of_what_follows(candidate)
+    points += went_on
+    if went_on:
+        reasons.append("its script went on")
     if candidate.ends_traceback:
         reasons.append("ends a traceback")
     if candidate.in_passed_run:
@@ -113,8 +126,6 @@ def _points_of_program(candidate: Candidate) -> int:
 
 def _step_points(candidate: Candidate) -> tuple[int, list[str]]:
     """Points for the step in which it stands, and what to say of that."""
-    if candidate.in_failed_step is True and _went_on(candidate):
-        return _IN_FAILED_STEP + _WENT_ON, ["in a step that failed, long before its end"]
     if candidate.in_failed_step is True:
         return _IN_FAILED_STEP, ["in a step that failed"]
     if candidate.in_passed_step:
@@ -124,6 +135,8 @@ def _step_points(candidate: Candidate) -> tuple[int, list[str]]:
     return 0, []
 
 
-def _went_on(candidate: Candidate) -> bool:
-    """Whether the job went on after `candidate` said what it lacks."""
-    return candidate.rule.family in _NEEDS and candidate.lines_after > _MUCH_LINES
+def _points_of_what_follows(candidate: Candidate) -> int:
+    points = sum(_SIGNS[sign] for sign in candidate.signs)
+    if candidate.rule.family in _NEEDS and candidate.lines_in_step > _MUCH_LINES:
+        points += _WENT_ON
+    return points

@@ -125,3 +125,11 @@ def in_failed_step(steps: Sequence[JobStep], line: int) -> bool | None:
 def in_passed_step(steps: Sequence[JobStep], line: int) -> bool:
     """Whether a step that ended well has this line."""
     return any(step.holds(line) for step in steps if not step.failed)
+
+
+def last_line_of_step(steps: Sequence[JobStep], line: int, last: int) -> int:
+    """The line before the end of the first step that has this line; `last` without such a step."""
+    for step in steps:
+        if step.holds(line):
+            return max(line, step.end.number - 1)
+    return last
