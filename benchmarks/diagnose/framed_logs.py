@@ -18,24 +18,32 @@ from passing.whole_jobs import failed_job, passed_job
 FRAMES: Final = (Frame.BUILDKITE, Frame.GITHUB, Frame.GITLAB)
 
 
-def framed_logs(
-    logs: Sequence[LabelledLog], frame: Frame, folder: Path, *, held_out: bool
-) -> list[LabelledLog]:
-    """The `logs` in `frame`, written below `folder`, with the spans of their labels there."""
-    framed_ones = []
+def framed_logs(logs: Sequence[LabelledLog], folder: Path, *, held_out: bool) -> list[LabelledLog]:
+    """Each of `logs` in one of the frames, written below `folder`, with its spans there.
+
+    held_out: with noise for measuring only, and in another frame than without.
+    """
+    noise = read_noise(held_out=held_out)
+    framed = []
     for number, log in enumerate(logs):
-        failure = failed_job(frame, _text(log.path), log.id, read_noise(held_out=held_out))
-        path = _written(folder / f"{frame}-{number}.log", failure.text)
+        frame = _frame(number, held_out=held_out)
+        failure = failed_job(frame, _text(log.path), log.id, noise)
+        path = _written(folder / f"{number}.log", failure.text)
         spans = tuple((begin + failure.first, end + failure.first) for begin, end in log.spans)
-        framed_ones.append(structs.replace(log, path=path, spans=spans))
-    return framed_ones
+        framed.append(structs.replace(log, path=path, spans=spans))
+    return framed
 
 
-def framed_passing(paths: Sequence[Path], frame: Frame, folder: Path, *, held_out: bool) -> None:
-    """The logs of passing runs at `paths` in `frame`, written to files of the same names."""
-    for path in paths:
-        text = passed_job(frame, _text(path), path.name, read_noise(held_out=held_out))
-        _written(folder / path.name, text)
+def framed_passing(paths: Sequence[Path], folder: Path, *, held_out: bool) -> None:
+    """The same of passing runs, in files of the same names."""
+    noise = read_noise(held_out=held_out)
+    for number, path in enumerate(paths):
+        frame = _frame(number, held_out=held_out)
+        _written(folder / path.name, passed_job(frame, _text(path), path.name, noise))
+
+
+def _frame(number: int, *, held_out: bool) -> Frame:
+    return FRAMES[(number + held_out) % len(FRAMES)]
 
 
 def _text(path: Path) -> str:

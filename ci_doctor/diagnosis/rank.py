@@ -33,6 +33,7 @@ _NEARLY = 10
 
 # What a script went on from did not end the job. A sign may be wrong: a diff looks like a trace.
 _SIGNS = {
+    Sign.NEXT_STEP: -80,
     Sign.NEXT_COMMAND: -25,
     Sign.OTHER_WORK: -10,
     Sign.TOLERATED: -20,

@@ -16,6 +16,8 @@ _WHOLE_JOB = "job"
 _WITHIN_STEP = "annotation"
 # And one of rules on begins: what comes after the commands of a job, however they ended.
 _AFTER = "after"
+# An action that fails prints little after the error that it reports.
+_LAST_LINES = 3
 # The family of rules by which tools say that they ended well: a step may fail after that.
 _TOOLS = "outcome"
 _ENDS = frozenset({Role.END, Role.SUCCESS})
@@ -51,11 +53,11 @@ def ended_steps(hits: Sequence[Hit], rules: RuleSet) -> list[JobStep]:
         return [JobStep(1, passed.line, failed=False)]
     steps: list[JobStep] = []
     begins: list[Hit] = []
-    for hit in hits:
+    for index, hit in enumerate(hits):
         rule = rules.rules[hit.rule]
         if rule.role is Role.BEGIN:
             begins.append(hit)
-        if not _ends_a_step(hit, rule, steps):
+        if not _ends_a_step(hit, rule, steps) or _step_went_on(hits[index:], rules):
             continue
         after = [begin for begin in begins if _AFTER in begin.fields]
         own = [begin for begin in begins if _AFTER not in begin.fields]
@@ -78,6 +80,24 @@ def _ends_a_step(hit: Hit, rule: LogRule, earlier: Sequence[JobStep]) -> bool:
     if _WHOLE_JOB not in hit.fields:
         return True
     return not any(step.failed for step in earlier)
+
+
+def _step_went_on(following: Sequence[Hit], rules: RuleSet) -> bool:
+    """Whether the first of `following` is an error that its step reports, and gets over.
+
+    An action that fails says so last. One that tries again has more to say, and the next step
+    begins as if nothing had happened.
+    """
+    hit = following[0]
+    if _WITHIN_STEP not in hit.fields:
+        return False
+    for mark in following[1:]:
+        role = rules.rules[mark.rule].role
+        if role is Role.END:
+            return False
+        if role is Role.BEGIN and mark.line != hit.line:
+            return mark.line.number - hit.line.number > _LAST_LINES
+    return False
 
 
 def _step(begin: int, end: Hit, rule: LogRule) -> JobStep:

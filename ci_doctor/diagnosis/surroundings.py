@@ -57,8 +57,7 @@ class _Surroundings:
         key = (candidate.log, line.offset)
         text = self._texts.get(key)
         if text is None:
-            text = clean_line(line.content).text
-            if line.content.startswith(_BUILDKITE):
-                text = marked_group(text)
+            is_buildkite = line.content.startswith(_BUILDKITE)
+            text = marked_group(clean_line(line.content).text, is_buildkite=is_buildkite)
             self._texts[key] = text
         return text

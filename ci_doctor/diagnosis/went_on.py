@@ -20,11 +20,14 @@ _NEAR: Final = 3
 class Sign(StrEnum):
     """Why a line is unlikely to be the end of its script.
 
-    next-command: another command begins below it. other-work: another program begins below it, or
-    ends well. tolerated: its script says that it tries again, or does without. nothing-to-remove: a
-    clean-up did not find what it removes. clean-up: its own command is a clean-up, or may fail.
+    next-step: the CI system shows another command below it. next-command: the shell's own trace
+    does, which a script may print after a failure too. other-work: another program begins below
+    it, or ends well. tolerated: its script says that it tries again, or does without.
+    nothing-to-remove: a clean-up did not find what it removes. clean-up: its own command is a
+    clean-up, or may fail.
     """
 
+    NEXT_STEP = "next-step"
     NEXT_COMMAND = "next-command"
     OTHER_WORK = "other-work"
     TOLERATED = "tolerated"
@@ -32,12 +35,18 @@ class Sign(StrEnum):
     CLEAN_UP = "clean-up"
 
 
-# A trace of `set -x`, GitLab's and Buildkite's prompt, a section of Buildkite, a step of Jenkins.
-_COMMAND: Final = re.compile(
-    r"(?:\++ (?=[\w./$(\"'\[-])|\$ (?=\S))(?P<words>.+)|~~~ \S|\[Pipeline\] (?:sh|bat|echo)$"
-)
-# A group that a command of Buildkite opens; elsewhere a diff and Go's tests have such lines.
+# GitLab's and Buildkite's prompt, a section of Buildkite, a group that one of its commands opens.
+# Elsewhere a diff and Go's tests have lines like a group.
+_STEP: Final = re.compile(r"\$ \S|~~~ \S")
 _GROUP: Final = re.compile(r"(?:---|\+\+\+) (?!FAIL|PASS|SKIP|[ab]/)\S")
+_EMOJI_GROUP: Final = re.compile(r"(?:---|\+\+\+) :[\w+-]+:")
+# What a script does once it has failed may have a group too.
+_LAST_GROUP: Final = re.compile(
+    r"(?i)\b(?:clean|tear|upload|artifact|logs?\b|stop|shut|post|collect|dump|summary|finish|exit)"
+)
+# A trace of `set -x`, a step of Jenkins.
+_COMMAND: Final = re.compile(r"\++ (?=[\w./$(\"'\[-])(?P<words>.+)|\[Pipeline\] (?:sh|bat)$")
+_PROMPT: Final = re.compile(r"(?:\++|\$) (?P<words>.+)")
 _DIFF: Final = ("-", "@@")
 # These follow a failure as well: the script ends, tidies up, or tells what has happened.
 _AT_THE_END: Final = re.compile(
@@ -70,8 +79,10 @@ _TOLERATED: Final = re.compile(
     r"|non-fatal|not fatal|as expected|anyway)",
     re.IGNORECASE,
 )
-_SAYS_RETRY: Final = re.compile(
-    r"\b(?:retrying|will retry|try(?:ing)? again in|will be retried)\b", re.IGNORECASE
+_SAYS_SO: Final = re.compile(
+    r"\b(?:retrying|will retry|try(?:ing)? again in|will be retried|optional|ignor(?:ed|ing)"
+    r"|non-fatal|fall(?:ing|s)? back)\b",
+    re.IGNORECASE,
 )
 _NOTHING_TO_REMOVE: Final = re.compile(
     r"No such (?:container|image|volume|network|process|object)\b|\bno such (?:volume|network)\b"
@@ -88,11 +99,13 @@ def signs_of(message: str, before: Sequence[str], after: Sequence[str]) -> froze
     end of its step. A group of Buildkite has the prefix of `marked_group`.
     """
     signs = set()
+    if any(_STEP.match(text) for text in after):
+        signs.add(Sign.NEXT_STEP)
     if any(_is_next_command(after, index) for index in range(len(after))):
         signs.add(Sign.NEXT_COMMAND)
     if any(_OTHER_WORK.match(text) for text in after):
         signs.add(Sign.OTHER_WORK)
-    if _SAYS_RETRY.search(message) or any(_TOLERATED.search(text) for text in after[:_NEAR]):
+    if _SAYS_SO.search(message) or any(_TOLERATED.search(text) for text in after[:_NEAR]):
         signs.add(Sign.TOLERATED)
     if _NOTHING_TO_REMOVE.search(message):
         signs.add(Sign.NOTHING_TO_REMOVE)
@@ -101,9 +114,15 @@ def signs_of(message: str, before: Sequence[str], after: Sequence[str]) -> froze
     return frozenset(signs)
 
 
-def marked_group(text: str) -> str:
-    """`text`, a line of Buildkite's agent, in the form of a section if it begins a group."""
-    return f"~~~ {text}" if _GROUP.match(text) else text
+def marked_group(text: str, *, is_buildkite: bool) -> str:
+    """`text` in the form of a section if it begins a group of a command of Buildkite.
+
+    is_buildkite: its agent wrote the line; else only a group with an emoji is sure to be one.
+    """
+    group = _GROUP if is_buildkite else _EMOJI_GROUP
+    if group.match(text) is None or _LAST_GROUP.search(text) is not None:
+        return text
+    return f"~~~ {text}"
 
 
 def _is_next_command(lines: Sequence[str], index: int) -> bool:
@@ -122,7 +141,7 @@ def _is_next_command(lines: Sequence[str], index: int) -> bool:
 def _is_of_clean_up(before: Sequence[str]) -> bool:
     """Whether the nearest command above is one."""
     for text in reversed(before):
-        match = _COMMAND.match(text)
+        match = _PROMPT.match(text)
         if match is not None:
-            return match["words"] is not None and _CLEANS_UP.match(match["words"]) is not None
+            return _CLEANS_UP.match(match["words"]) is not None
     return False
