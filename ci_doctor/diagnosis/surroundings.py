@@ -8,9 +8,16 @@ from msgspec import structs
 
 from ci_doctor.diagnosis.candidate import Candidate
 from ci_doctor.diagnosis.lines.clean_line import clean_line
+from ci_doctor.diagnosis.lines.normal_text import normal_text
 from ci_doctor.diagnosis.rank import Ranked, nearly_strongest, rank
 from ci_doctor.diagnosis.reading.log_text import LogText, TextLine
-from ci_doctor.diagnosis.went_on import LINES_AFTER, LINES_BEFORE, marked_group, signs_of
+from ci_doctor.diagnosis.went_on import (
+    LINES_AFTER,
+    LINES_BEFORE,
+    Sign,
+    marked_group,
+    signs_of,
+)
 
 # A log of a big job has thousands of candidates, and reading around each takes time.
 _MOST: Final = 60
@@ -35,7 +42,29 @@ def examined(candidates: Sequence[Candidate], logs: Sequence[LogText]) -> list[R
         pending = [each for each in pending if id(each) not in chosen]
         done += [reader.with_signs(each) for each in unread]
         ranked = rank([*done, *pending])
-    return ranked
+    return rank([*_with_vain_retries(done), *pending])
+
+
+def _with_vain_retries(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """`candidates`, of which those that a retry did not cure were not tolerated after all.
+
+    The last of several lines of the same words says how the retries ended.
+    """
+    last: dict[tuple[int, str, str], Candidate] = {}
+    for each in sorted(candidates, key=lambda each: each.line.offset):
+        last[_words(each)] = each
+    read_again = []
+    for each in candidates:
+        if Sign.TOLERATED in each.signs and Sign.TOLERATED not in last[_words(each)].signs:
+            signs = each.signs - {Sign.TOLERATED}
+            read_again.append(structs.replace(each, signs=signs))
+        else:
+            read_again.append(each)
+    return read_again
+
+
+def _words(candidate: Candidate) -> tuple[int, str, str]:
+    return candidate.log, candidate.rule.id, normal_text(candidate.clean.message)
 
 
 class _Surroundings:
