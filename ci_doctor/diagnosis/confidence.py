@@ -19,6 +19,7 @@ from ci_doctor.diagnosis.went_on import Sign
 _SAME_PLACE_LINES = 20
 _MANY_LINES_AFTER = 100
 _MANY_RIVALS = 5
+_MANY_QUIET_LINES = 10
 # Signs by which a script or a clean-up itself says that a failure does not matter.
 _GOT_OVER = frozenset({Sign.TOLERATED, Sign.NOTHING_TO_REMOVE, Sign.CLEAN_UP})
 
@@ -30,7 +31,8 @@ def features(ranked: Sequence[Ranked]) -> dict[str, float]:
     another place, divided by 100, at most 1. lines_after: how many lines follow, divided by 100, at
     most 1. lines_after_unmarked: the same if no step is marked as failed, else 0. lines_in_step: the
     same to the end of its step. rivals: how many candidates at other places are nearly as strong,
-    divided by 5, at most 1. The others are 0 or 1.
+    divided by 5, at most 1. quiet_end: how many lines at the end of a log without a failed step speak
+    of no failure, divided by 10, at most 1. The others are 0 or 1.
     """
     first = ranked[0]
     candidate = first.candidate
@@ -58,6 +60,8 @@ def features(ranked: Sequence[Ranked]) -> dict[str, float]:
         "in_passed_run": float(candidate.in_passed_run),
         "log_ended_well": float(candidate.log_ended_well),
         "last_run_failed": float(candidate.last_run_failed),
+        "quiet_end": _quiet_end(candidate),
+        "last_line_quiet": float(_quiet_end(candidate) > 0),
         "log_sounds_well": float(candidate.log_sounds_well),
         "tolerated": float(candidate.standing is ExceptionStanding.TOLERATED),
     }
@@ -74,6 +78,13 @@ def _unmarked(candidate: Candidate) -> float:
     if candidate.in_failed_step is not None:
         return 0.0
     return min(1.0, candidate.lines_after / _MANY_LINES_AFTER)
+
+
+def _quiet_end(candidate: Candidate) -> float:
+    """The lines without a failure at the end of a log in which no step is marked as failed."""
+    if candidate.in_failed_step is not None:
+        return 0.0
+    return min(1.0, candidate.quiet_lines / _MANY_QUIET_LINES)
 
 
 def _lead(ranked: Sequence[Ranked]) -> float:

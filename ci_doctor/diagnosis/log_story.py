@@ -9,7 +9,7 @@ from ci_doctor.diagnosis.candidate import Candidate
 from ci_doctor.diagnosis.ending import ended_well, last_run_failed
 from ci_doctor.diagnosis.header_lines import named_lines
 from ci_doctor.diagnosis.last_output import LAST_LINES, LAST_OUTPUT, last_output
-from ci_doctor.diagnosis.last_words import sounds_like_success
+from ci_doctor.diagnosis.last_words import quiet_lines, sounds_like_success
 from ci_doctor.diagnosis.lines.clean_line import clean_line
 from ci_doctor.diagnosis.log_rule import Role
 from ci_doctor.diagnosis.log_tracebacks import ExceptionLine, exception_lines
@@ -56,6 +56,7 @@ def read_story(log: LogText, index: int, rules: RuleSet) -> LogStory:
         runs=runs,
         has_ended_well=ended_well(marks, rules, last),
         sounds_well=sounds_like_success(last_texts),
+        quiet_lines=quiet_lines(last_texts),
         last_run_failed=last_run_failed(hits, rules),
         last_line=last[-1].number if last else 0,
     )
@@ -76,6 +77,7 @@ class _Places(Struct, frozen=True, kw_only=True):
     runs: list[PassedRun]
     has_ended_well: bool
     sounds_well: bool
+    quiet_lines: int
     last_run_failed: bool
     last_line: int
 
@@ -90,6 +92,7 @@ class _Places(Struct, frozen=True, kw_only=True):
             in_passed_run=in_passed_run(self.runs, number, candidate.rule.family),
             log_ended_well=self.has_ended_well,
             log_sounds_well=self.sounds_well,
+            quiet_lines=min(self.quiet_lines, self.last_line - number),
             last_run_failed=self.last_run_failed,
             lines_after=self.last_line - number,
             lines_in_step=last_line_of_step(self.steps, number, self.last_line) - number,

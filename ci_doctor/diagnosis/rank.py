@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from ci_doctor.diagnosis.candidate import Candidate
+from ci_doctor.diagnosis.log_rule import Role
 from ci_doctor.diagnosis.standing import TOLERATED_LEVELS, ExceptionStanding
 from ci_doctor.diagnosis.went_on import Sign
 
@@ -40,10 +41,11 @@ _SIGNS = {
     Sign.NOTHING_TO_REMOVE: -30,
     Sign.CLEAN_UP: -15,
 }
-# A command that lacks a file, a package or the network says so and ends. If more follows, it did
-# without, or tried again.
+# A command that lacks a file, a package or the network says so and ends. If more follows its last
+# words, it did without, or tried again. A script may go on, and its step fail in spite of that.
 _WENT_ON = -30
 _MUCH_LINES = 15
+_MUCH_LINES_OF_LOG = 300
 _NEEDS = frozenset({"infra", "packages", "import", "scm-version", "lint"})
 
 
@@ -61,7 +63,9 @@ def rank(candidates: Iterable[Candidate]) -> list[Ranked]:
     Within a log the order of its lines is the order of time. Logs come in the order of their first
     such line, and logs without times after those with.
     """
-    ranked = [_ranked(each) for each in candidates]
+    listed = list(candidates)
+    last = _last_of_rules(listed)
+    ranked = [_ranked(each, last[_words(each)]) for each in listed]
     near = nearly_strongest(ranked)
     begins = _begins(near)
     near.sort(key=lambda each: (begins[each.candidate.log], *_place(each)))
@@ -94,14 +98,24 @@ def _place(ranked: Ranked) -> tuple[int, int]:
     return ranked.candidate.log, ranked.candidate.line.offset
 
 
-def _ranked(candidate: Candidate) -> Ranked:
+def _last_of_rules(candidates: Iterable[Candidate]) -> dict[tuple[int, int, str], Candidate]:
+    """From each step and rule to the last candidate there: a linter says the same many times."""
+    return {_words(each): each for each in sorted(candidates, key=lambda each: each.line.offset)}
+
+
+def _words(candidate: Candidate) -> tuple[int, int, str]:
+    """The log, the last line of the step, and the rule of `candidate`."""
+    return candidate.log, candidate.line.number + candidate.lines_in_step, candidate.rule.id
+
+
+def _ranked(candidate: Candidate, last: Candidate) -> Ranked:
     points = candidate.rule.points
     reasons = [f"rule {candidate.rule.id}"]
     placed, where = _step_points(candidate)
     points += placed
     reasons.extend(where)
     points += _points_of_program(candidate)
-    went_on = _points_of_what_follows(candidate)
+    went_on = _points_of_what_follows(candidate, last)
     points += went_on
     if went_on:
         reasons.append("its script went on")
@@ -136,8 +150,14 @@ def _step_points(candidate: Candidate) -> tuple[int, list[str]]:
     return 0, []
 
 
-def _points_of_what_follows(candidate: Candidate) -> int:
-    points = sum(_SIGNS[sign] for sign in candidate.signs)
-    if candidate.rule.family in _NEEDS and candidate.lines_in_step > _MUCH_LINES:
+def _points_of_what_follows(candidate: Candidate, last: Candidate) -> int:
+    """Points for what comes after it; `last` is the last one of its rule in its step."""
+    signs = candidate.signs
+    is_need = candidate.rule.family in _NEEDS
+    # Below a test that failed stand others, which are skipped, or try again by design.
+    if candidate.rule.role is Role.FAILURE and not is_need:
+        signs -= {Sign.TOLERATED}
+    points = sum(_SIGNS[sign] for sign in signs)
+    if is_need and (last.lines_in_step > _MUCH_LINES or last.lines_after > _MUCH_LINES_OF_LOG):
         points += _WENT_ON
     return points

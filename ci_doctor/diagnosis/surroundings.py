@@ -15,14 +15,12 @@ from ci_doctor.diagnosis.went_on import (
     LINES_AFTER,
     LINES_BEFORE,
     Sign,
-    marked_group,
+    shown_text,
     signs_of,
 )
 
 # A log of a big job has thousands of candidates, and reading around each takes time.
 _MOST: Final = 60
-# The Buildkite agent's stamp.
-_BUILDKITE: Final = b"\x1b_bk;t="
 
 
 def examined(candidates: Sequence[Candidate], logs: Sequence[LogText]) -> list[Ranked]:
@@ -86,7 +84,6 @@ class _Surroundings:
         key = (candidate.log, line.offset)
         text = self._texts.get(key)
         if text is None:
-            is_buildkite = line.content.startswith(_BUILDKITE)
-            text = marked_group(clean_line(line.content).text, is_buildkite=is_buildkite)
+            text = shown_text(line.content, clean_line(line.content).text)
             self._texts[key] = text
         return text

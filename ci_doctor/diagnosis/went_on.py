@@ -35,9 +35,11 @@ class Sign(StrEnum):
     CLEAN_UP = "clean-up"
 
 
-# GitLab's and Buildkite's prompt, a section of Buildkite, a group that one of its commands opens.
-# Elsewhere a diff and Go's tests have lines like a group.
-_STEP: Final = re.compile(r"\$ \S|~~~ \S")
+# A section of Buildkite, and what `shown_text` makes look like one.
+_STEP: Final = re.compile(r"~~~ \S")
+# GitLab's and Buildkite's prompt. Without its colour it may be anything: R prints a list like that.
+_RAW_PROMPT: Final = re.compile(rb"\x1b\[(?:32;1|90)m\$(?:\x1b\[0m)? \S")
+# A group that a command of Buildkite opens. Elsewhere a diff and Go's tests have such lines.
 _GROUP: Final = re.compile(r"(?:---|\+\+\+) (?!FAIL|PASS|SKIP|[ab]/)\S")
 _EMOJI_GROUP: Final = re.compile(r"(?:---|\+\+\+) :[\w+-]+:")
 # What a script does once it has failed may have a group too.
@@ -46,16 +48,21 @@ _LAST_GROUP: Final = re.compile(
 )
 # A trace of `set -x`, a step of Jenkins.
 _COMMAND: Final = re.compile(r"\++ (?=[\w./$(\"'\[-])(?P<words>.+)|\[Pipeline\] (?:sh|bat)$")
-_PROMPT: Final = re.compile(r"(?:\++|\$) (?P<words>.+)")
+_PROMPT: Final = re.compile(r"(?:~~~ )?(?:\++|\$) (?P<words>.+)")
 _DIFF: Final = ("-", "@@")
+# The Buildkite agent's stamp, and how far into a line a prompt may begin.
+_BUILDKITE: Final = b"\x1b_bk;t="
+_STAMP_BYTES: Final = 80
 # These follow a failure as well: the script ends, tidies up, or tells what has happened.
 _AT_THE_END: Final = re.compile(
     r"(?:sudo )?(?:exit|return|set|trap|true|false|:|\[+|test|echo|printf|date|wait|cd|popd|cat|ls"
     r"|local|rm|rmdir|p?kill|killall|umount|cp|mv|tar|gzip|curl|df|ps|free|sleep|chown|chmod|find"
-    r"|tail|head|cleanup|\w+=\S*$|buildkite-agent|docker (?:rm|rmi|stop|kill|logs|ps|inspect|volume"
+    r"|tail|head|\w+=\S*$|buildkite-agent|docker (?:rm|rmi|stop|kill|logs|ps|inspect|volume"
     r"|network|system)|docker[- ]compose (?:down|logs|rm|stop|ps)"
     r"|(?:kubectl|helm|oc) (?:delete|describe|logs|get|uninstall))(?=\s|$|['\"])"
 )
+# A function that a shell calls at its exit: what it runs says nothing of the lines above it.
+_AT_EXIT: Final = re.compile(r"\w*(?:clean_?up|epilogue|tear_?down|on_?exit|trap)\w*(?:\s|$)")
 _CLEANS_UP: Final = re.compile(
     r"(?:sudo )?(?:rm|rmdir|p?kill|killall|umount|docker (?:rm|rmi|stop|kill|volume rm|network rm)"
     r"|docker[- ]compose (?:down|rm|stop)|(?:kubectl|helm|oc) (?:delete|uninstall))\s"
@@ -96,12 +103,12 @@ def signs_of(message: str, before: Sequence[str], after: Sequence[str]) -> froze
     """The signs for a line with the words `message`.
 
     before: the texts of the lines above it, the nearest one last. after: of those below it, to the
-    end of its step. A group of Buildkite has the prefix of `marked_group`.
+    end of its step. A group of Buildkite has the prefix of `shown_text`.
     """
     signs = set()
     if any(_STEP.match(text) for text in after):
         signs.add(Sign.NEXT_STEP)
-    if any(_is_next_command(after, index) for index in range(len(after))):
+    if _has_next_command(after):
         signs.add(Sign.NEXT_COMMAND)
     if any(_OTHER_WORK.match(text) for text in after):
         signs.add(Sign.OTHER_WORK)
@@ -114,28 +121,35 @@ def signs_of(message: str, before: Sequence[str], after: Sequence[str]) -> froze
     return frozenset(signs)
 
 
-def marked_group(text: str, *, is_buildkite: bool) -> str:
-    """`text` in the form of a section if it begins a group of a command of Buildkite.
+def shown_text(raw: bytes, text: str) -> str:
+    """`text`, which is that of the line `raw`, in the form of a section if it shows a next command.
 
-    is_buildkite: its agent wrote the line; else only a group with an emoji is sure to be one.
+    Such a line is a prompt of the CI system, or a group that a command of Buildkite opens.
     """
-    group = _GROUP if is_buildkite else _EMOJI_GROUP
+    if _RAW_PROMPT.search(raw[:_STAMP_BYTES]) is not None:
+        return f"~~~ {text}"
+    group = _GROUP if raw.startswith(_BUILDKITE) else _EMOJI_GROUP
     if group.match(text) is None or _LAST_GROUP.search(text) is not None:
         return text
     return f"~~~ {text}"
 
 
-def _is_next_command(lines: Sequence[str], index: int) -> bool:
-    match = _COMMAND.match(lines[index])
-    if match is None:
-        return False
-    words = match["words"]
-    if words is None:
-        return True
-    beside = lines[max(0, index - 1) : index + 2]
-    if any(text.startswith(_DIFF) for text in beside):
-        return False
-    return _AT_THE_END.match(words) is None
+def _has_next_command(lines: Sequence[str]) -> bool:
+    """Whether a trace in `lines` shows another command, before the shell begins to end."""
+    for index, text in enumerate(lines):
+        match = _COMMAND.match(text)
+        if match is None:
+            continue
+        words = match["words"]
+        if words is None:
+            return True
+        if _AT_EXIT.match(words) is not None:
+            return False
+        beside = lines[max(0, index - 1) : index + 2]
+        is_diff = any(each.startswith(_DIFF) for each in beside)
+        if not is_diff and _AT_THE_END.match(words) is None:
+            return True
+    return False
 
 
 def _is_of_clean_up(before: Sequence[str]) -> bool:
