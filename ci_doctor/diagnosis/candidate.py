@@ -7,6 +7,7 @@ from ci_doctor.diagnosis.lines.clean_line import CleanLine
 from ci_doctor.diagnosis.log_rule import LogRule
 from ci_doctor.diagnosis.reading.log_text import TextLine
 from ci_doctor.diagnosis.standing import ExceptionStanding
+from ci_doctor.diagnosis.went_on import Sign
 
 
 class Candidate(Struct, frozen=True, kw_only=True):
@@ -20,7 +21,10 @@ class Candidate(Struct, frozen=True, kw_only=True):
     at_s: seconds of its clock, on one scale for all logs; None if nothing tells. in_passed_run:
     it stands in a run of tests that passed. log_ended_well: as by `ending.ended_well`.
     lines_after: how many lines its log has after it. log_sounds_well: the last lines of its log
-    hold words of success and none of failure. last_run_failed: as by `ending.last_run_failed`.
+    hold words of success and none of failure. quiet_lines: how many lines at the end of its log,
+    and after it, speak of no failure. last_run_failed: as by `ending.last_run_failed`.
+    lines_in_step: how many lines follow it in its step, or in its log without a step. signs: that
+    its script went on, as far as `surroundings.examined` has looked.
     in_good_run: whether a line like it stands in the log of a good run; None without such a log.
     """
 
@@ -39,5 +43,8 @@ class Candidate(Struct, frozen=True, kw_only=True):
     log_ended_well: bool = False
     lines_after: int = 0
     log_sounds_well: bool = False
+    quiet_lines: int = 0
     last_run_failed: bool = False
     in_good_run: bool | None = None
+    lines_in_step: int = 0
+    signs: frozenset[Sign] = frozenset()

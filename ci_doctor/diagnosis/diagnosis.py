@@ -27,6 +27,7 @@ from ci_doctor.diagnosis.reading.open_log import open_log
 from ci_doctor.diagnosis.rule_files import house_rules
 from ci_doctor.diagnosis.rule_set import RuleSet
 from ci_doctor.diagnosis.subject import subject_of
+from ci_doctor.diagnosis.surroundings import examined
 from ci_doctor.diagnosis.times import with_times
 
 _LAST_LINES = 40
@@ -106,7 +107,7 @@ def ranking(
     candidates = [each for story in stories for each in story.candidates]
     if good is not None:
         candidates = compared(candidates, good)
-    ranked = rank(candidates)
+    ranked = examined(candidates, logs)
     # One log is in order by itself.
     if len(logs) > 1:
         near = nearly_strongest(ranked)

@@ -2,7 +2,7 @@
 """Pure. Whether the last words of a log sound like success: no format is known, so words count."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 # In most tools' summaries: `3 passed`, `0 errors`, `done`, `bye`.
@@ -21,6 +21,18 @@ _FAILURE: Final = re.compile(
     r"|with)(?: code| status)?:? [1-9]|timed? ?out|✗|✖|❌"
 )
 _LINES: Final = 12
+
+
+def quiet_lines(texts: Sequence[str]) -> int:
+    """How many of the last lines with words speak of no failure."""
+    count = 0
+    for text in reversed(texts):
+        if not any(letter.isalpha() for letter in text):
+            continue
+        if _FAILURE.search(_NOTHING_FAILED.sub("", text)) is not None:
+            break
+        count += 1
+    return count
 
 
 def sounds_like_success(texts: Iterable[str]) -> bool:

@@ -10,7 +10,7 @@ from ci_doctor.diagnosis.ending import ended_well, last_run_failed
 from ci_doctor.diagnosis.failure_class import FailureClass
 from ci_doctor.diagnosis.header_lines import named_lines
 from ci_doctor.diagnosis.last_output import LAST_LINES, LAST_OUTPUT, last_output
-from ci_doctor.diagnosis.last_words import sounds_like_success
+from ci_doctor.diagnosis.last_words import quiet_lines, sounds_like_success
 from ci_doctor.diagnosis.lines.clean_line import clean_line
 from ci_doctor.diagnosis.log_rule import Role
 from ci_doctor.diagnosis.log_tracebacks import ExceptionLine, exception_lines
@@ -19,7 +19,13 @@ from ci_doctor.diagnosis.python_exception import rule_of_exception
 from ci_doctor.diagnosis.reading.log_text import LogText
 from ci_doctor.diagnosis.rule_set import RuleSet
 from ci_doctor.diagnosis.scanning.scan import Hit, Scan, scan
-from ci_doctor.diagnosis.steps import JobStep, ended_steps, in_failed_step, in_passed_step
+from ci_doctor.diagnosis.steps import (
+    JobStep,
+    ended_steps,
+    in_failed_step,
+    in_passed_step,
+    last_line_of_step,
+)
 from ci_doctor.diagnosis.strongest_hits import offsets_of, strongest_hits
 
 # Where a log says how it went.
@@ -56,6 +62,7 @@ def read_story(log: LogText, index: int, rules: RuleSet) -> LogStory:
         runs=runs,
         has_ended_well=ended_well(marks, rules, last),
         sounds_well=sounds_like_success(last_texts),
+        quiet_lines=quiet_lines(last_texts),
         last_run_failed=last_run_failed(hits, rules),
         last_line=last[-1].number if last else 0,
     )
@@ -99,6 +106,7 @@ class _Places(Struct, frozen=True, kw_only=True):
     runs: list[PassedRun]
     has_ended_well: bool
     sounds_well: bool
+    quiet_lines: int
     last_run_failed: bool
     last_line: int
 
@@ -113,8 +121,10 @@ class _Places(Struct, frozen=True, kw_only=True):
             in_passed_run=in_passed_run(self.runs, number, candidate.rule.family),
             log_ended_well=self.has_ended_well,
             log_sounds_well=self.sounds_well,
+            quiet_lines=min(self.quiet_lines, self.last_line - number),
             last_run_failed=self.last_run_failed,
             lines_after=self.last_line - number,
+            lines_in_step=last_line_of_step(self.steps, number, self.last_line) - number,
         )
 
 

@@ -7,7 +7,9 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from ci_doctor.diagnosis.candidate import Candidate
+from ci_doctor.diagnosis.log_rule import Role
 from ci_doctor.diagnosis.standing import TOLERATED_LEVELS, ExceptionStanding
+from ci_doctor.diagnosis.went_on import Sign
 
 # Points for where a candidate stands.
 _IN_FAILED_STEP = 25
@@ -30,11 +32,21 @@ _STANDING = {
 # stronger words than the cause itself.
 _NEARLY = 10
 
-# A command that lacks a file, a package or the network says so and ends. If much follows, it did
-# without, or tried again.
-_WENT_ON = -25
-_MUCH_LINES = 300
-_NEEDS = frozenset({"infra", "packages"})
+# What a script went on from did not end the job. A sign may be wrong: a diff looks like a trace.
+_SIGNS = {
+    Sign.NEXT_STEP: -80,
+    Sign.NEXT_COMMAND: -25,
+    Sign.OTHER_WORK: -10,
+    Sign.TOLERATED: -20,
+    Sign.NOTHING_TO_REMOVE: -30,
+    Sign.CLEAN_UP: -15,
+}
+# A command that lacks a file, a package or the network says so and ends. If more follows its last
+# words, it did without, or tried again. A script may go on, and its step fail in spite of that.
+_WENT_ON = -30
+_MUCH_LINES = 15
+_MUCH_LINES_OF_LOG = 300
+_NEEDS = frozenset({"infra", "packages", "import", "scm-version", "lint"})
 
 
 class Ranked(Struct, frozen=True, kw_only=True):
@@ -51,7 +63,9 @@ def rank(candidates: Iterable[Candidate]) -> list[Ranked]:
     Within a log the order of its lines is the order of time. Logs come in the order of their first
     such line, and logs without times after those with.
     """
-    ranked = [_ranked(each) for each in candidates]
+    listed = list(candidates)
+    last = _last_of_rules(listed)
+    ranked = [_ranked(each, last[_words(each)]) for each in listed]
     near = nearly_strongest(ranked)
     begins = _begins(near)
     near.sort(key=lambda each: (begins[each.candidate.log], *_place(each)))
@@ -84,13 +98,27 @@ def _place(ranked: Ranked) -> tuple[int, int]:
     return ranked.candidate.log, ranked.candidate.line.offset
 
 
-def _ranked(candidate: Candidate) -> Ranked:
+def _last_of_rules(candidates: Iterable[Candidate]) -> dict[tuple[int, int, str], Candidate]:
+    """From each step and rule to the last candidate there: a linter says the same many times."""
+    return {_words(each): each for each in sorted(candidates, key=lambda each: each.line.offset)}
+
+
+def _words(candidate: Candidate) -> tuple[int, int, str]:
+    """The log, the last line of the step, and the rule of `candidate`."""
+    return candidate.log, candidate.line.number + candidate.lines_in_step, candidate.rule.id
+
+
+def _ranked(candidate: Candidate, last: Candidate) -> Ranked:
     points = candidate.rule.points
     reasons = [f"rule {candidate.rule.id}"]
     placed, where = _step_points(candidate)
     points += placed
     reasons.extend(where)
     points += _points_of_program(candidate)
+    went_on = _points_of_what_follows(candidate, last)
+    points += went_on
+    if went_on:
+        reasons.append("its script went on")
     if candidate.ends_traceback:
         reasons.append("ends a traceback")
     if candidate.in_passed_run:
@@ -113,8 +141,6 @@ def _points_of_program(candidate: Candidate) -> int:
 
 def _step_points(candidate: Candidate) -> tuple[int, list[str]]:
     """Points for the step in which it stands, and what to say of that."""
-    if candidate.in_failed_step is True and _went_on(candidate):
-        return _IN_FAILED_STEP + _WENT_ON, ["in a step that failed, long before its end"]
     if candidate.in_failed_step is True:
         return _IN_FAILED_STEP, ["in a step that failed"]
     if candidate.in_passed_step:
@@ -124,6 +150,14 @@ def _step_points(candidate: Candidate) -> tuple[int, list[str]]:
     return 0, []
 
 
-def _went_on(candidate: Candidate) -> bool:
-    """Whether the job went on after `candidate` said what it lacks."""
-    return candidate.rule.family in _NEEDS and candidate.lines_after > _MUCH_LINES
+def _points_of_what_follows(candidate: Candidate, last: Candidate) -> int:
+    """Points for what comes after it; `last` is the last one of its rule in its step."""
+    signs = candidate.signs
+    is_need = candidate.rule.family in _NEEDS
+    # Below a test that failed stand others, which are skipped, or try again by design.
+    if candidate.rule.role is Role.FAILURE and not is_need:
+        signs -= {Sign.TOLERATED}
+    points = sum(_SIGNS[sign] for sign in signs)
+    if is_need and (last.lines_in_step > _MUCH_LINES or last.lines_after > _MUCH_LINES_OF_LOG):
+        points += _WENT_ON
+    return points

@@ -23,7 +23,9 @@ _MOZHARNESS: Final = re.compile(
 )
 # A step of `docker buildx build --progress=plain`: `#12 4.512 `.
 _BUILDKIT: Final = re.compile(r"#\d{1,4} \d{1,6}\.\d{1,3} ")
-_STAMPS: Final = (_COLUMNS, _ISO_TIME, _MOZHARNESS, _CLOCK, _BUILDKIT)
+# GitHub's, below another system's stamp: a job that prints the log of another one.
+_GITHUB_TIME: Final = re.compile(r"\ufeff?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{7}Z ")
+_STAMPS: Final = (_COLUMNS, _ISO_TIME, _GITHUB_TIME, _MOZHARNESS, _CLOCK, _BUILDKIT)
 
 
 def without_stamps(text: str) -> tuple[str, str | None]:

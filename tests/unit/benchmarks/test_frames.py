@@ -4,7 +4,9 @@ import re
 
 import pytest
 
-from benchmarks.diagnose.passing.frames import Frame, Line, Step, framed
+from benchmarks.diagnose.passing.frames import Frame, Line, Step, framed, framed_failure
+from benchmarks.diagnose.passing.noise import read_noise
+from benchmarks.diagnose.passing.whole_jobs import failed_job
 
 START = 1_700_000_000.25
 STEPS = (
@@ -82,3 +84,31 @@ def test_taskcluster_tells_the_duration() -> None:
 
 def test_jenkins_ends_with_success() -> None:
     assert framed(Frame.JENKINS, STEPS).endswith("\nFinished: SUCCESS\n")
+
+
+@pytest.mark.parametrize("frame", [Frame.BUILDKITE, Frame.GITHUB, Frame.GITLAB])
+def test_a_failed_job_says_where_the_output_of_its_last_step_begins(frame: Frame) -> None:
+    failed = STEPS[1]._replace(status=3)
+
+    failure = framed_failure(frame, [STEPS[0], failed], [STEPS[0]])
+
+    lines = failure.text.split("\n")
+    assert lines[failure.first].rstrip("\r").endswith("1 passed")
+    assert re.search(r"(?:exit code|status) 3", failure.text)
+
+
+def test_a_log_of_a_failure_is_the_same_in_its_frame_whenever_it_is_made() -> None:
+    noise = read_noise(held_out=False)
+
+    one = failed_job(Frame.GITLAB, "broken\nhere\n", "a/log", noise)
+
+    assert one == failed_job(Frame.GITLAB, "broken\nhere\n", "a/log", noise)
+    assert one.text.split("\n")[one.first : one.first + 2] == ["broken", "here"]
+    assert one != failed_job(Frame.GITLAB, "broken\nhere\n", "another/log", noise)
+
+
+def test_noise_for_measuring_is_no_noise_for_development() -> None:
+    held_out = {block.lines for block in read_noise(held_out=True).before}
+
+    assert held_out
+    assert not held_out & {block.lines for block in read_noise(held_out=False).before}

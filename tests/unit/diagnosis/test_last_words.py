@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from ci_doctor.diagnosis.last_words import sounds_like_success
+from ci_doctor.diagnosis.last_words import quiet_lines, sounds_like_success
 
 
 @pytest.mark.parametrize(
@@ -34,3 +34,8 @@ def test_a_word_of_failure_or_no_word_at_all_is_no_success(texts: list[str]) -> 
 
 def test_only_the_last_lines_count() -> None:
     assert sounds_like_success(["error: it broke", *["working"] * 20, "all done"])
+
+
+def test_lines_at_the_end_that_speak_of_no_failure_are_counted() -> None:
+    assert quiet_lines(["error: a", "building", "---", "data"]) == 2
+    assert quiet_lines(["done", "error: a"]) == 0

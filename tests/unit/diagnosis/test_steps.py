@@ -126,3 +126,31 @@ def test_a_job_passed_with_all_lines_above_the_last_report_of_it(read: ReadLog) 
     )
     assert spans(story, failed=False) == [(1, 3)]
     assert story.has_ended_well
+
+
+def test_what_gitlab_does_after_the_script_did_not_fail_the_job(read: ReadLog) -> None:
+    story = read(
+        'section_start:1:step_script\r\x1b[0KExecuting "step_script" stage of the job script',
+        "$ make test",
+        "tests/test_a.py:3: AssertionError",
+        "section_end:2:step_script\r\x1b[0Ksection_start:2:after_script\r\x1b[0KRunning after_script",
+        "Error response from daemon: No such container: db",
+        "section_start:3:upload_artifacts_on_failure\r\x1b[0KUploading artifacts for failed job",
+        "ERROR: No files to upload",
+        "section_start:4:cleanup_file_variables\r\x1b[0KCleaning up project directory and file based variables",
+        "ERROR: Job failed: exit code 1",
+    )
+    assert spans(story) == [(1, 4), (9, 9)]
+    assert spans(story, failed=False) == [(4, 8)]
+
+
+def test_a_machine_that_gitlab_lost_is_named_where_the_job_ends(read: ReadLog) -> None:
+    story = read(
+        'Executing "step_script" stage of the job script',
+        "building",
+        "Cleaning up project directory and file based variables",
+        "ERROR: Job failed (system failure): pods not found",
+    )
+    lost = next(each for each in story.candidates if each.rule.id == "gitlab/system-failure")
+    assert lost.in_failed_step
+    assert not lost.in_passed_step
