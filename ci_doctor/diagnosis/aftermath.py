@@ -15,7 +15,7 @@ from ci_doctor.diagnosis.exit_status import retry_policy
 from ci_doctor.diagnosis.failure_class import FailureClass, RetryPolicy
 from ci_doctor.diagnosis.lines.clean_line import CleanLine, clean_line
 from ci_doctor.diagnosis.log_rule import Role
-from ci_doctor.diagnosis.outside import KnownHosts, lies_outside
+from ci_doctor.diagnosis.outside import OF_NETWORK, KnownHosts, lies_outside
 from ci_doctor.diagnosis.standing import TOLERATED_LEVELS, ExceptionStanding
 
 # A program that ends by an exception says little more; so many lines of its stop are shown too.
@@ -23,7 +23,6 @@ _LAST_LINES: Final = 15
 # A client says in so many lines what it gives up, and what it lacks now.
 _LINES_OF_MESSAGE: Final = 2
 _HEADER: Final = "Traceback (most recent call last):"
-_LACKS: Final = frozenset({FailureClass.CONFIGURATION, FailureClass.MISSING_DEPENDENCY})
 _OF_GPU: Final = frozenset({FailureClass.CUDA_ERROR, FailureClass.RENDEZVOUS})
 _GPU: Final = re.compile(r"(?i)\b(?:cuda|gpu|nccl|nvml|device|engine ?core|worker)")
 _ENDING: Final = frozenset({ExceptionStanding.FATAL, ExceptionStanding.CAUSE})
@@ -59,7 +58,7 @@ _FOLLOWS: Final = re.compile(
     r"|Node\.js v\d|(?:During handling of the above|The above exception was the direct)"
     r"|.{0,200}?(?:exit(?:ed)?(?: with)?(?: exit)? ?(?:code|status)|non-zero (?:exit )?(?:code|status)"
     r"|CalledProcessError|Process completed with|The command exited|user command error)"
-    r"|Check(?:out)? your internet connection|Elapsed: \d|(?:A remote|An) (?:server|HTTP) error occurred"
+    r"|Error: Download fail|Check(?:out)? your internet connection|Elapsed: \d|(?:A remote|An) (?:server|HTTP) error occurred"
     r"|\^\^\^ \+\+\+|\+ exit \d|(?:exit|quit|abort)(?:ing|ed)?\b|Terminated\b|logout$"
     r"|(?i:.{0,80}\b(?:failed|unable|could ?n[o']t|cannot|can't)(?: to| be)? "
     r"(?:install|download|fetch|pull|clone|reach|extract|unpack|write|copy)(?:ed|d)?\b)"
@@ -207,27 +206,24 @@ def is_of_same_fault(candidate: Candidate, first: Candidate, message: Container[
     message: the numbers of the lines around `first` that one client may have written.
     """
     # Every later call of CUDA fails on a lost GPU.
-    if first.rule.class_ is FailureClass.GPU_HARDWARE and not _is_before(candidate, first):
+    if first.rule.class_ is FailureClass.GPU_HARDWARE and not was_before(candidate, first):
         return candidate.rule.class_ in _OF_GPU or _GPU.search(candidate.clean.text) is not None
-    if candidate.log != first.log or candidate.line.number not in message:
+    if candidate.log != first.log:
         return False
     one, other = candidate.clean.message, first.clean.message
+    # The tool that called the client says that it has no download.
+    is_of_network = {first.rule.class_, candidate.rule.class_} <= OF_NETWORK
+    if is_of_network and not was_before(candidate, first) and _FOLLOWS.match(one):
+        return True
+    if candidate.line.number not in message:
+        return False
     # A client repeats its name in each line, or indents what explains the first one.
     is_part = one.split()[:1] == other.split()[:1] or " " in {one[:1], other[:1]}
     return is_part or _is_next(candidate, first)
 
 
-def was_got_over(candidate: Candidate, first: Candidate) -> bool:
-    """Whether a script met `candidate` before it came to `first`, and went on.
-
-    What a test or a program of the change says may be kept as a status until the end; what a tool
-    lacks to tidy up, such as a container to remove, is not.
-    """
-    is_lack = candidate.standing is None and candidate.rule.class_ in _LACKS
-    return is_lack and _is_before(candidate, first)
-
-
-def _is_before(candidate: Candidate, first: Candidate) -> bool:
+def was_before(candidate: Candidate, first: Candidate) -> bool:
+    """Whether its script met `candidate` on its way to `first`."""
     return candidate.log == first.log and candidate.line.number < first.line.number
 
 

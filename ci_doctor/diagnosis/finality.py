@@ -18,16 +18,18 @@ from ci_doctor.diagnosis.aftermath import (
     is_of_same_fault,
     is_tolerated,
     is_tried_again,
-    was_got_over,
+    was_before,
 )
 from ci_doctor.diagnosis.candidate import Candidate
+from ci_doctor.diagnosis.failure_class import OF_CHANGE, FailureClass
 from ci_doctor.diagnosis.known_hosts import known_hosts
 from ci_doctor.diagnosis.lines.clean_line import clean_line
 from ci_doctor.diagnosis.log_story import LogStory
-from ci_doctor.diagnosis.outside import RETRIED, KnownHosts, lies_outside
+from ci_doctor.diagnosis.outside import OF_NETWORK, KnownHosts, lies_outside
 from ci_doctor.diagnosis.reading.log_text import LogText, TextLine
 from ci_doctor.diagnosis.standing import ExceptionStanding
 from ci_doctor.diagnosis.steps import JobStep
+from ci_doctor.diagnosis.surroundings import has_gone_on
 
 # After its last failure a job prints how it tidies up.
 _MOST_LINES_AFTER: Final = 150
@@ -44,6 +46,10 @@ _AFTER_COMMAND: Final = re.compile(
     r"Running after_script|Executing \"after_script\"|Uploading artifacts for failed job"
     r"|(?:~~~ )?(?:Running .{1,80} (?:post-command|pre-exit) hook|Uploading artifacts)"
     r"|Post job cleanup|Cleaning up (?:project directory|orphan)"
+)
+# What a tool lacks to tidy up, such as a container to remove, ends nothing.
+_LACKS: Final = frozenset(
+    {FailureClass.CONFIGURATION, FailureClass.MISSING_DEPENDENCY, FailureClass.SCM_VERSION}
 )
 # curl(1) ends with this status; a script that ends with another one got over it.
 _CURL: Final = re.compile(r"^[\d\s:.kMG-]*curl: \((\d+)\)")
@@ -69,33 +75,70 @@ def ending_of(
     ranked: Sequence[Candidate], stories: Sequence[LogStory], logs: Sequence[LogText]
 ) -> Ending:
     """What the logs tell of the first of `ranked`, the strongest candidates of all `stories`."""
-    first = _last_of_series(ranked)
     known = known_hosts()
-    log, story = logs[first.log], stories[first.log]
+    log, story = logs[ranked[0].log], stories[ranked[0].log]
+    step = _failed_step(story.steps)
+    end = _end_of_command(ranked[0], step, log)
+    own = [each for each in ranked if each.log != ranked[0].log or each.line.number <= end]
+    first = _last_of_series(own) if own else ranked[0]
     before = _texts(log.before(first.line, _LINES_OF_TRACEBACK))
-    after = _texts(log.after(first.line, _MOST_LINES_AFTER + 1)[1:])
+    most = min(_MOST_LINES_AFTER + 1, max(0, end - first.line.number))
+    after = _texts(log.after(first.line, most)[1:])
     above, below = _of_message(before[::-1]), _of_message(after)
-    around = (*above, *below, *_chain_of(first, ranked))
-    is_outside = lies_outside(first.rule, first.clean.text, around, known)
+    around = (*above, *below, *_chain_of(first, own))
     message = range(first.line.number - len(above), first.line.number + len(below) + 1)
-    proven = {each.line.number for each in ranked if _is_proven(each, first, known)}
-    others = [
-        each for each in ranked if each is not first and not is_of_same_fault(each, first, message)
-    ]
-    blocker = next(
-        (each for each in others if can_end(each, known) and not was_got_over(each, first)), None
-    )
-    explained = story.explained | proven
-    ends = _ends_its_step(first, story.steps, explained, before, after)
+    others = [each for each in own if each is not first]
+    blocker = next((each for each in others if _blocks(each, first, message, logs)), None)
+    proven = {each.line.number for each in others if _is_proven(each, first, known)}
     has_failed_test = any(each.has_failed_test for each in stories)
-    is_final = ends and blocker is None and not has_failed_test
-    return Ending(is_final=is_final, is_outside=is_outside, blocker=blocker)
+    is_last = step is None or step.holds(first.line.number)
+    ends = is_last and _ends(first, before, after, story.explained | proven)
+    return Ending(
+        is_final=ends
+        and blocker is None
+        and not has_failed_test
+        and not _has_another_status(first, step, after),
+        is_outside=lies_outside(first.rule, first.clean.text, around, known),
+        blocker=blocker,
+    )
+
+
+def _failed_step(steps: Sequence[JobStep]) -> JobStep | None:
+    """The last step that failed; what stands in an earlier one is not what the job ended by."""
+    failed = [step for step in steps if step.failed and step.has_last_words]
+    return failed[-1] if failed else None
+
+
+def _end_of_command(first: Candidate, step: JobStep | None, log: LogText) -> int:
+    """The number of the last line that the failed command itself printed."""
+    end = first.line.number + first.lines_after
+    if step is not None and step.holds(first.line.number):
+        end = step.end.number - 1
+    for line in log.after(first.line, min(_MOST_LINES_AFTER, end - first.line.number))[1:]:
+        if _AFTER_COMMAND.match(clean_line(line.content).message) is not None:
+            return line.number - 1
+    return end
+
+
+def _blocks(
+    candidate: Candidate, first: Candidate, message: Container[int], logs: Sequence[LogText]
+) -> bool:
+    """Whether the job may have ended by `candidate` in place of `first`."""
+    if is_of_same_fault(candidate, first, message) or not can_end(candidate, known_hosts()):
+        return False
+    if not was_before(candidate, first):
+        return True
+    # What a test or a program of the change says may be kept as a status until the end.
+    if candidate.rule.class_ in OF_CHANGE:
+        return True
+    is_lack = candidate.standing is None and candidate.rule.class_ in _LACKS
+    return not (is_lack or has_gone_on(candidate, logs))
 
 
 def _last_of_series(ranked: Sequence[Candidate]) -> Candidate:
     """The last line like the first of `ranked`: a client that tries again repeats what it says."""
     first = ranked[0]
-    if first.rule.class_ not in RETRIED or first.standing is not None:
+    if first.rule.class_ not in OF_NETWORK or first.standing is not None:
         return first
     like = (each for each in ranked if each.log == first.log and each.rule.id == first.rule.id)
     return max(like, key=lambda each: each.line.number)
@@ -140,41 +183,18 @@ def _of_message(lines: Sequence[str]) -> list[str]:
     return kept
 
 
-def _ends_its_step(
-    first: Candidate,
-    steps: Sequence[JobStep],
-    explained: Container[int],
-    before: Sequence[str],
-    after: Sequence[str],
+def _ends(
+    first: Candidate, before: Sequence[str], after: Sequence[str], explained: Container[int]
 ) -> bool:
-    """Whether nothing but what follows from `first` stands below it, up to the end of its command."""
+    """Whether nothing but what follows from `first` stands `after` it in its command."""
     if is_tolerated(first) or is_judged(before):
         return False
     if first.standing is ExceptionStanding.CAUSE and is_logged(before):
         return False
-    failed = [step for step in steps if step.failed and step.has_last_words]
-    step = failed[-1] if failed else None
-    # What stands in an earlier step, or below the last one, is not what the job ended by.
-    if step is not None and not step.holds(first.line.number):
+    above, below = _words(before[-1:]), _words(after[:1])
+    if len(after) >= _MOST_LINES_AFTER or is_tried_again(above, first.clean.text, below):
         return False
-    following = _of_command(first, step, after)
-    if len(following) >= _MOST_LINES_AFTER or _has_another_status(first, step, following):
-        return False
-    above, below = _words(before[-1:]), _words(following[:1])
-    if is_tried_again(above, first.clean.text, below):
-        return False
-    return follows_only(first, following, explained)
-
-
-def _of_command(first: Candidate, step: JobStep | None, after: Sequence[str]) -> Sequence[str]:
-    """Those of the lines `after` `first` that the failed command itself printed."""
-    following = after
-    if step is not None:
-        following = after[: max(0, step.end.number - first.line.number - 1)]
-    for index, line in enumerate(following):
-        if _AFTER_COMMAND.match(clean_line(line.encode()).message) is not None:
-            return following[:index]
-    return following
+    return follows_only(first, after, explained)
 
 
 def _has_another_status(first: Candidate, step: JobStep | None, following: Sequence[str]) -> bool:

@@ -19,9 +19,9 @@ from ci_doctor.diagnosis.log_rule import LogRule
 _OF_MACHINE: Final = frozenset(
     {FailureClass.DISK, FailureClass.GPU_HARDWARE, FailureClass.AGENT_LOST}
 )
-_OF_NETWORK: Final = frozenset({FailureClass.NETWORK, FailureClass.REGISTRY})
+OF_NETWORK: Final = frozenset({FailureClass.NETWORK, FailureClass.REGISTRY})
 # For other classes a log never asks for another run.
-RETRIED: Final = _OF_MACHINE | _OF_NETWORK
+RETRIED: Final = _OF_MACHINE | OF_NETWORK
 # An assertion may be about the words, and a line of its source may hold them.
 _ASSERTED: Final = re.compile(r"\bassert|AssertionError|\bexpect(?:ed\b|\()|^> ", re.IGNORECASE)
 # inotify(7) and quotas of a kernel's tables end with ENOSPC too.
@@ -35,7 +35,9 @@ _LASTING: Final = re.compile(
     rf"|response|returned)[ :=]+\(?{_WRONG}\b"
     rf"|\b{_WRONG}[: ]+(?:Client Error|Not Found|Forbidden|Unauthori[sz]ed|Bad Request|Gone|Conflict)"
     r"|\bE4(?!08|25|29)\d\d\b"
-    r"|(?i:certificate|self[- ]signed|issuer|\bhash(?:es)?\b|checksum|digest mismatch|\bsha256\b)"
+    r"|(?i:certificate(?: is| has|s? verif| problem|_)|x509: |self[- ]signed|issuer certificate"
+    r"|\b(?:hash(?:es)?|checksums?|digests?|sha(?:256|512)|integrity)\b.{0,60}(?:match|differ|fail|wrong)"
+    r"|mismatch.{0,30}\b(?:hash|checksum|digest)|match the hash|EINTEGRITY)"
     r"|(?i:not found|no such (?:image|repository)|manifest unknown|access denied|denied\b"
     r"|authentication|unsupported protocol|bad/illegal|malformed|invalid url|offline mode is"
     r"|outgoing traffic has been disabled)"
@@ -107,7 +109,7 @@ class KnownHosts(Struct, frozen=True, kw_only=True):
 
 def is_lasting(class_: FailureClass | None, text: str) -> bool:
     """Whether another run meets the same answer: 404, a refused key, a wrong hash, a certificate."""
-    if class_ not in _OF_NETWORK or _RESOLVER.search(text) is not None:
+    if class_ not in OF_NETWORK or _RESOLVER.search(text) is not None:
         return False
     return _LASTING.search(text) is not None
 
@@ -123,7 +125,7 @@ def lies_outside(rule: LogRule, text: str, around: Sequence[str], known: KnownHo
         return False
     if rule.class_ in _OF_MACHINE:
         return _NO_DISK.search(text) is None
-    if rule.class_ not in _OF_NETWORK:
+    if rule.class_ not in OF_NETWORK:
         return False
     return _is_remote(rule, text, around, known)
 

@@ -43,6 +43,11 @@ def examined(candidates: Sequence[Candidate], logs: Sequence[LogText]) -> list[R
     return rank([*_with_vain_retries(done), *pending])
 
 
+def has_gone_on(candidate: Candidate, logs: Sequence[LogText]) -> bool:
+    """Whether anything around `candidate` shows that its script went on after it."""
+    return bool(candidate.signs or _Surroundings(logs).with_signs(candidate).signs)
+
+
 def _with_vain_retries(candidates: Sequence[Candidate]) -> list[Candidate]:
     """`candidates`, of which those that a retry did not cure were not tolerated after all.
 
