@@ -10,6 +10,7 @@ from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.diagnosis.cause import Cause
 from ci_doctor.diagnosis.exit_status import policy_of
+from ci_doctor.diagnosis.outcome import message_of
 from ci_doctor.diagnosis.rules import rule_of
 from ci_doctor.diagnosis.wording import about_retry, title
 from ci_doctor.model.finding import NextStep
@@ -29,7 +30,7 @@ def with_cause(decision: Decision, experiment: Experiment) -> Decision:
     cause = _named_by(failure)
     words = failure.message
     if cause is not None:
-        words = f"{title(cause.class_)}: {cause.place.text}"
+        words = f"{title(cause.class_)}: {message_of(cause.place.text)}"
     if len(words) > _MOST_CHARACTERS:
         words = words[: _MOST_CHARACTERS - 1] + "…"
     return replace(decision, reason=f"{words}; {decision.reason}")

@@ -8,6 +8,7 @@ from ci_doctor.correctness.unusable import unusable
 from ci_doctor.correctness.verdict.compare import ArmStart
 from ci_doctor.services.outcome import FailureKind, ServiceFailure
 from ci_doctor.services.spec import ServiceSpec
+from tests.support.diagnoses import a_cause
 
 SILENT = ServiceFailure(
     kind=FailureKind.DIED, service="web", message="web died", exit_code=2, duration_s=0.2
@@ -59,6 +60,11 @@ def test_a_sudden_end_without_a_word_must_repeat_itself() -> None:
     assert said(result("A1", SILENT)) is None
     assert "exit code 2" in (said(result("A1", SILENT), result("A2", SILENT)) or "")
     assert said(result("A1", SILENT), result("A2", replace(SILENT, exit_code=3))) is None
+
+
+def test_a_sudden_end_whose_log_names_a_cause_is_no_error_of_usage() -> None:
+    explained = replace(SILENT, cause=a_cause())
+    assert said(result("A1", explained), result("A2", explained)) is None
 
 
 def test_a_baseline_that_has_worked_once_was_written_well() -> None:
