@@ -69,7 +69,6 @@ _JUDGED: Final = re.compile(
     r"(?i)\b(?:accuracy|score|throughput|recall|f1|hit rate)\b.{0,80}\b(?:below|less than|lower than|under)\b"
     r"|\b(?:latency|perplexity|loss|error rate|p9\d)\b.{0,80}\b(?:above|more than|higher than|exceed|over)\b"
     r"|\bmismatch|\bdo(?:es)? not match\b|\bdiffers? from\b|\bregression\b|\bis (?:wrong|too (?:low|high|slow))\b"
-)"
 )
 _STOPS: Final = re.compile(
     r"(?i)\b(?:shut(?:ting)? ?down|stopp(?:ing|ed)|exiting|terminat(?:ing|ed)|clos(?:ing|ed)|cleanup)\b"
