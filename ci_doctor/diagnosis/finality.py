@@ -47,6 +47,9 @@ _AFTER_COMMAND: Final = re.compile(
     r"|(?:~~~ )?(?:Running .{1,80} (?:post-command|pre-exit) hook|Uploading artifacts)"
     r"|Post job cleanup|Cleaning up (?:project directory|orphan)"
 )
+_ASKED: Final = re.compile(
+    r"\b(?:curl|wget|Downloading|Fetching|download_url\w*)\b.{0,200}\bhttps?://"
+)
 # What a tool lacks to tidy up, such as a container to remove, ends nothing.
 _LACKS: Final = frozenset(
     {FailureClass.CONFIGURATION, FailureClass.MISSING_DEPENDENCY, FailureClass.SCM_VERSION}
@@ -85,7 +88,7 @@ def ending_of(
     most = min(_MOST_LINES_AFTER + 1, max(0, end - first.line.number))
     after = _texts(log.after(first.line, most)[1:])
     above, below = _of_message(before[::-1]), _of_message(after)
-    around = (*above, *below, *_chain_of(first, own))
+    around = (*above, *below, *_chain_of(first, own), *_asked_above(first, before))
     message = range(first.line.number - len(above), first.line.number + len(below) + 1)
     others = [each for each in own if each is not first]
     blocker = next((each for each in others if _blocks(each, first, message, logs)), None)
@@ -155,6 +158,16 @@ def _chain_of(first: Candidate, ranked: Sequence[Candidate]) -> list[str]:
         if is_near and each.standing is ExceptionStanding.CONSEQUENCE:
             chain.append(each.clean.text)
     return chain
+
+
+def _asked_above(first: Candidate, before: Sequence[str]) -> list[str]:
+    """The lines above the message that tell what was asked for: curl and urllib name no host."""
+    start = len(before)
+    if first.standing is not None:
+        headers = [index for index, line in enumerate(before) if "Traceback (most recent" in line]
+        start = headers[-1] if headers else 0
+    near = before[max(0, start - _LINES_AROUND) : start]
+    return [line for line in near if _ASKED.search(line) is not None]
 
 
 def _is_proven(candidate: Candidate, first: Candidate, known: KnownHosts) -> bool:

@@ -144,10 +144,11 @@ def _is_remote(rule: LogRule, text: str, around: Sequence[str], known: KnownHost
     is_clients = rule.is_outside or _CLIENT.search(whole) is not None
     if _SERVER_ERROR.search(text) is not None and not is_clients:
         return False
-    if is_clients or not hosts:
-        return is_clients
-    is_misspelt = _UNKNOWN_NAME.search(text) is not None
-    return not is_misspelt or all(_is_known(host, known) for host, _ in hosts)
+    if _UNKNOWN_NAME.search(whole) is not None and not all(
+        _is_known(host, known) for host, _ in hosts
+    ):
+        return False
+    return is_clients or bool(hosts)
 
 
 def _hosts(text: str) -> Iterator[tuple[str, str | None]]:

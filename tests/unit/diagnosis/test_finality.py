@@ -108,6 +108,10 @@ PERHAPS_THE_CHANGE = [
     "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE.\n",
     "curl: (60) SSL certificate problem: self-signed certificate\n",
     "curl: (6) Could not resolve host: githubb.com\n",
+    "Looking in indexes: https://pypi.orgg/simple\n"
+    + PIP_GIVES_UP.replace(
+        "[Errno -3] Temporary failure in name resolution", "[Errno -2] Name or service not known"
+    ),
     "Host key verification failed.\nfatal: Could not read from remote repository.\n",
     "fatal: Could not read from remote repository.\n",
     # The index is this machine's.
