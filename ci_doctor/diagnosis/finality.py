@@ -50,6 +50,9 @@ _AFTER_COMMAND: Final = re.compile(
 _ASKED: Final = re.compile(
     r"\b(?:curl|wget|Downloading|Fetching|download_url\w*)\b.{0,200}\bhttps?://"
 )
+_OF_TRANSFER: Final = re.compile(
+    r"shell: |##\[endgroup\]|[\s%\d:.kMG|-]*(?:Total|Dload|curl: .*)?$|Warning: Problem"
+)
 # What a tool lacks to tidy up, such as a container to remove, ends nothing.
 _LACKS: Final = frozenset(
     {FailureClass.CONFIGURATION, FailureClass.MISSING_DEPENDENCY, FailureClass.SCM_VERSION}
@@ -161,13 +164,19 @@ def _chain_of(first: Candidate, ranked: Sequence[Candidate]) -> list[str]:
 
 
 def _asked_above(first: Candidate, before: Sequence[str]) -> list[str]:
-    """The lines above the message that tell what was asked for: curl and urllib name no host."""
+    """The line above the message that tells what was asked for: curl and urllib name no host."""
     start = len(before)
     if first.standing is not None:
         headers = [index for index, line in enumerate(before) if "Traceback (most recent" in line]
         start = headers[-1] if headers else 0
-    near = before[max(0, start - _LINES_AROUND) : start]
-    return [line for line in near if _ASKED.search(line) is not None]
+    for line in reversed(before[max(0, start - _LINES_AROUND) : start]):
+        text = clean_line(line.encode()).message
+        if _ASKED.search(text) is not None:
+            return [text]
+        # Another line may be that of another command, which has asked another host.
+        if text and _OF_TRANSFER.match(text) is None:
+            return []
+    return []
 
 
 def _is_proven(candidate: Candidate, first: Candidate, known: KnownHosts) -> bool:
