@@ -8,13 +8,14 @@ from pathlib import Path
 
 from msgspec import structs
 
-from ci_doctor.diagnosis.calibration import calibration
+from ci_doctor.diagnosis.calibration import Calibration, calibration
 from ci_doctor.diagnosis.candidate import Candidate
 from ci_doctor.diagnosis.cause import Diagnosis, LogPlace
 from ci_doctor.diagnosis.conclusion import named_cause, other_candidates, with_consequences
 from ci_doctor.diagnosis.consequences import consequences, possible_consequences
 from ci_doctor.diagnosis.excerpt import excerpt_around
 from ci_doctor.diagnosis.good_run import GoodRun, compared, last_new_lines, read_good_run
+from ci_doctor.diagnosis.known_failure import as_sure_as_the_logs, failed_stories
 from ci_doctor.diagnosis.last_output import LAST_OUTPUT
 from ci_doctor.diagnosis.lines.clean_line import clean_line
 from ci_doctor.diagnosis.log_story import LogStory, read_story
@@ -50,11 +51,12 @@ def diagnose(
     rules: RuleSet,
     baseline: Sequence[str] = (),
     on_open: Callable[[LogText], None] = lambda _: None,
+    status: int | None = None,
 ) -> Diagnosis:
     """The cause of the failure that the logs `names` tell of (paths, or `-`).
 
     baseline: logs of a good run; lines that stand there too explain nothing. on_open gets each log
-    before it is read.
+    before it is read. status: as of `diagnosis_of`.
     """
     with ExitStack() as stack:
         unreadable: dict[str, str] = {}
@@ -62,26 +64,53 @@ def diagnose(
         good = _opened(baseline, stack, unreadable)
         for log in (*logs, *good):
             on_open(log)
-        diagnosis = diagnose_logs(logs, rules, good)
+        diagnosis = diagnose_logs(logs, rules, good, status)
         return structs.replace(diagnosis, unreadable=unreadable)
 
 
 def diagnose_logs(
-    logs: Sequence[LogText], rules: RuleSet, baseline: Sequence[LogText] = ()
+    logs: Sequence[LogText],
+    rules: RuleSet,
+    baseline: Sequence[LogText] = (),
+    status: int | None = None,
 ) -> Diagnosis:
     """The same for logs that are open."""
     good = read_good_run(baseline, rules) if baseline else None
     stories = [read_story(log, index, rules) for index, log in enumerate(logs)]
-    return diagnosis_of(stories, logs, good)
+    return diagnosis_of(stories, logs, good, status)
 
 
 def diagnosis_of(
-    stories: Sequence[LogStory], logs: Sequence[LogText], good: GoodRun | None = None
+    stories: Sequence[LogStory],
+    logs: Sequence[LogText],
+    good: GoodRun | None = None,
+    status: int | None = None,
 ) -> Diagnosis:
-    """The same for logs that are read: one of `stories` for each of `logs`."""
+    """The same for logs that are read: one of `stories` for each of `logs`.
+
+    status: the exit status of the command, or the negative number of the signal that ended it; None
+    if nobody knows. With 0 no cause is named, and with any other the best candidate is.
+    """
+    plain = _told_by_logs(stories, logs, good, calibration())
+    if not status:
+        cause = plain.cause if status is None else None
+        return structs.replace(plain, cause=cause, status=status)
+    whatever = structs.replace(calibration(), least=0.0)
+    diagnosis = _told_by_logs(failed_stories(stories, logs, status), logs, good, whatever)
+    cause = as_sure_as_the_logs(diagnosis.cause, plain.cause)
+    return structs.replace(diagnosis, cause=cause, status=status)
+
+
+def _told_by_logs(
+    stories: Sequence[LogStory],
+    logs: Sequence[LogText],
+    good: GoodRun | None,
+    calibrated: Calibration,
+) -> Diagnosis:
+    """What `stories` tell by themselves."""
     ranked = ranking(stories, logs, good)
     names = [log.name for log in logs]
-    cause = named_cause(ranked, names, calibration(), partial(_subject, logs))
+    cause = named_cause(ranked, names, calibrated, partial(_subject, logs))
     if cause is not None:
         cause = with_consequences(cause, _consequences(ranked, logs), names)
     diagnosis = Diagnosis(

@@ -39,19 +39,24 @@ _OF_WORK = frozenset({"TRACE", "DEBUG", "INFO", "NOTICE"})
 
 
 def diagnose_job(
-    logs: LogsOfJob, output: CommandOutput | None, rules: RuleSet, ended_at: float
+    logs: LogsOfJob,
+    output: CommandOutput | None,
+    rules: RuleSet,
+    ended_at: float,
+    status: int | None = None,
 ) -> Diagnosis:
     """The diagnosis of `logs`, and of what the command wrote if that is known.
 
     Its cause is final only if nothing else can have ended the command: all evidence was read whole,
     and a log beside the command's own output ends with the cause. A server may survive a full disk,
     and the test then fails by the change. ended_at: when the command ended, seconds since 1970.
+    status: the command's, None if nobody knows.
     """
     with ExitStack() as stack:
         unusable = dict(logs.unusable)
         opened = _opened(logs.names, output, stack, unusable)
         stories = [read_story(log, index, rules) for index, log in enumerate(opened)]
-        diagnosis = diagnosis_of(stories, opened)
+        diagnosis = diagnosis_of(stories, opened, status=status)
         in_part = _in_part(logs, output, opened)
         cause = diagnosis.cause
         if cause is not None and cause.is_final:
