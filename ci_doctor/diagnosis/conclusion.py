@@ -11,6 +11,7 @@ from ci_doctor.diagnosis.candidate import Candidate
 from ci_doctor.diagnosis.cause import Cause, LogPlace
 from ci_doctor.diagnosis.confidence import features, probability
 from ci_doctor.diagnosis.fingerprint import fingerprint
+from ci_doctor.diagnosis.lines.normal_text import normal_text
 from ci_doctor.diagnosis.log_rule import Role
 from ci_doctor.diagnosis.rank import Ranked
 
@@ -20,6 +21,24 @@ _LINES_TO_THE_END = 150
 # pytest prints the name of a failed test above what failed, and counts after the last one.
 _HEADING = "pytest/first-failure"
 _END_OF_RUN = "pytest/counts"
+
+
+def without_repetitions(ranked: Sequence[Ranked]) -> list[Ranked]:
+    """`ranked` without those that say the same as the first.
+
+    A copy of a log, or another start of the same service, shows no other place to look at.
+    """
+    if not ranked:
+        return []
+    first = ranked[0]
+    others = [each for each in ranked[1:] if not _is_same(each.candidate, first.candidate)]
+    return [first, *others]
+
+
+def _is_same(one: Candidate, other: Candidate) -> bool:
+    if one.rule.id != other.rule.id:
+        return False
+    return normal_text(one.clean.message) == normal_text(other.clean.message)
 
 
 def named_cause(

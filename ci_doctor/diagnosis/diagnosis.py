@@ -11,10 +11,21 @@ from msgspec import structs
 from ci_doctor.diagnosis.calibration import Calibration, calibration
 from ci_doctor.diagnosis.candidate import Candidate
 from ci_doctor.diagnosis.cause import Diagnosis, LogPlace
-from ci_doctor.diagnosis.conclusion import named_cause, other_candidates, with_consequences
+from ci_doctor.diagnosis.conclusion import (
+    named_cause,
+    other_candidates,
+    with_consequences,
+    without_repetitions,
+)
 from ci_doctor.diagnosis.consequences import consequences, possible_consequences
 from ci_doctor.diagnosis.excerpt import excerpt_around
-from ci_doctor.diagnosis.good_run import GoodRun, compared, last_new_lines, read_good_run
+from ci_doctor.diagnosis.good_run import (
+    GoodRun,
+    compared,
+    last_new_lines,
+    only_new_line,
+    read_good_run,
+)
 from ci_doctor.diagnosis.known_failure import as_sure_as_the_logs, failed_stories
 from ci_doctor.diagnosis.last_output import LAST_OUTPUT
 from ci_doctor.diagnosis.lines.clean_line import clean_line
@@ -75,8 +86,8 @@ def diagnose_logs(
     status: int | None = None,
 ) -> Diagnosis:
     """The same for logs that are open."""
-    good = read_good_run(baseline, rules) if baseline else None
     stories = [read_story(log, index, rules) for index, log in enumerate(logs)]
+    good = read_good_run(baseline, rules, logs) if baseline else None
     return diagnosis_of(stories, logs, good, status)
 
 
@@ -110,6 +121,8 @@ def _told_by_logs(
     """What `stories` tell by themselves."""
     ranked = ranking(stories, logs, good)
     names = [log.name for log in logs]
+    if good is not None:
+        ranked, calibrated = _beside_good_run(ranked, stories, logs, good, calibrated)
     cause = named_cause(ranked, names, calibrated, partial(_subject, logs))
     if cause is not None:
         cause = with_consequences(cause, _consequences(ranked, logs), names)
@@ -123,6 +136,21 @@ def _told_by_logs(
     return _with_best(diagnosis, ranked, logs, good)
 
 
+def _beside_good_run(
+    ranked: list[Ranked],
+    stories: Sequence[LogStory],
+    logs: Sequence[LogText],
+    good: GoodRun,
+    calibrated: Calibration,
+) -> tuple[list[Ranked], Calibration]:
+    """`ranked` with the only new line first, if there is one; that is named however weak it is."""
+    new = only_new_line(stories, logs, good)
+    if new is None:
+        return ranked, calibrated
+    others = [each for each in ranked if each.candidate.line != new.line]
+    return [*rank([new]), *others], structs.replace(calibrated, least=0.0)
+
+
 def ranking(
     stories: Sequence[LogStory], logs: Sequence[LogText], good: GoodRun | None = None
 ) -> list[Ranked]:
@@ -132,11 +160,11 @@ def ranking(
         candidates = compared(candidates, good)
     ranked = rank(candidates)
     # One log is in order by itself.
-    if len(logs) < 2:
-        return ranked
-    near = nearly_strongest(ranked)
-    timed = with_times([each.candidate for each in near], logs)
-    return [*rank(timed), *ranked[len(near) :]]
+    if len(logs) > 1:
+        near = nearly_strongest(ranked)
+        timed = with_times([each.candidate for each in near], logs)
+        ranked = [*rank(timed), *ranked[len(near) :]]
+    return without_repetitions(ranked)
 
 
 def _consequences(ranked: Sequence[Ranked], logs: Sequence[LogText]) -> list[Candidate]:

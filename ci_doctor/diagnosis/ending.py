@@ -63,11 +63,9 @@ def _last(hits: Sequence[Hit], rules: RuleSet, roles: AbstractSet[Role]) -> Hit 
 def _has_cause_before(stop: Hit, hits: Sequence[Hit], rules: RuleSet) -> bool:
     """Whether a line names a cause right before `stop`, at no level at which programs go on."""
     first = stop.line.number - _LINES_OF_STOP
-    for hit in hits:
-        if first <= hit.line.number < stop.line.number and hit.clean.level not in TOLERATED_LEVELS:
-            if rules.rules[hit.rule].role is Role.CAUSE:
-                return True
-    return False
+    near = [hit for hit in hits if first <= hit.line.number < stop.line.number]
+    causes = [hit for hit in near if rules.rules[hit.rule].role is Role.CAUSE]
+    return any(hit.clean.level not in TOLERATED_LEVELS for hit in causes)
 
 
 def _begins_a_step(mark: Hit, hits: Sequence[Hit], rules: RuleSet) -> bool:

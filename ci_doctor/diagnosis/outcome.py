@@ -131,25 +131,21 @@ def _summary(diagnosis: Diagnosis, cause: RootCause | None) -> str:
         text = _shortened(place.message)
         sure = f"{percent(round(cause.confidence, 2))} sure"
         return f"{cause.title}, {sure}: {place.file}:{place.line}: {text}"
+    return f"no cause is named: {_why_none(diagnosis)}"
+
+
+def _why_none(diagnosis: Diagnosis) -> str:
+    """What is known of logs without a cause, and of the exit status of their command."""
     if diagnosis.status is not None:
-        return f"no cause is named: {_without_cause(diagnosis, diagnosis.status)}"
-    if _holds_nothing(diagnosis):
-        return "no cause is named: the logs end well and hold no error"
+        ended = describe_status(diagnosis.status)
+        if diagnosis.status == 0:
+            return f"the command ended with {ended}"
+        return f"no line tells why the command ended with {ended}"
     if diagnosis.ended_well:
-        return "no cause is named: the logs end well"
+        return f"the logs end well{'' if diagnosis.n_candidates else ' and hold no error'}"
     if diagnosis.best is None:
-        return "no cause is named: the logs are empty"
-    return "no cause is named: no line of the logs has enough weight"
-
-
-def _without_cause(diagnosis: Diagnosis, status: int) -> str:
-    """What is known of a command without a cause, beside its exit status."""
-    ended = describe_status(status)
-    if status == 0:
-        return f"the command ended with {ended}"
-    if diagnosis.best is None:
-        return f"the logs are empty, and the command ended with {ended}"
-    return f"no line tells why the command ended with {ended}"
+        return "the logs are empty"
+    return "no line of the logs has enough weight"
 
 
 def _holds_nothing(diagnosis: Diagnosis) -> bool:

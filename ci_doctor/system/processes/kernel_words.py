@@ -56,7 +56,9 @@ class KernelBefore(Struct, frozen=True, kw_only=True):
         lines = list(lines_since(log, self.began_s - _TOLERANCE_S))
         sentences += [f"the kernel's log: {line}" for line in lines[:_MOST_LINES]]
         if not lines:
-            sentences.append("the kernel's log has no kill for lack of memory and no fault since then")
+            sentences.append(
+                "the kernel's log has no kill for lack of memory and no fault since then"
+            )
         return tuple(sentences)
 
 
@@ -66,7 +68,9 @@ def counted(before: MemoryEvents, after: MemoryEvents) -> str:
     if cause is not None:
         return f"the kernel killed a process here for lack of memory: that of {cause.describe()}"
     if after.levels and len(before.levels) == len(after.levels):
-        return "the kernel has killed nothing in this cgroup for lack of memory (its counter oom_kill)"
+        return (
+            "the kernel has killed nothing in this cgroup for lack of memory (its counter oom_kill)"
+        )
     if after.unlimited and after.host_kills is not None:
         return "the kernel has killed nothing for lack of memory (oom_kill in /proc/vmstat)"
     return "the kernel does not show here whether it killed for lack of memory"

@@ -47,7 +47,9 @@ def test_a_server_that_stops_in_order_long_after_an_error_has_ended_well(tmp_pat
     assert named(tmp_path, f"{STARTED}{BOUND}\n{requests}{STOPPED}", None) is None
 
 
-@pytest.mark.parametrize("end", ["All checks passed!", "Job succeeded", "Finished: SUCCESS", "done"])
+@pytest.mark.parametrize(
+    "end", ["All checks passed!", "Job succeeded", "Finished: SUCCESS", "done"]
+)
 def test_words_of_success_do_not_outweigh_a_failed_status(tmp_path: Path, end: str) -> None:
     text = f"collecting\nerror: widget 3 does not fit\n{end}\n"
 

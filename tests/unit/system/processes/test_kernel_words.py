@@ -41,7 +41,9 @@ def test_lines_of_the_kernels_log_count_from_the_commands_begin(text: str) -> No
     assert list(lines_since(log, 100.0)) == [f"{text} later", f"{text} last"]
 
 
-@pytest.mark.parametrize("line", [f"Nov 24 03:44:17 host kernel: {KILL}", "6,1,120500000,-;eth0: up"])
+@pytest.mark.parametrize(
+    "line", [f"Nov 24 03:44:17 host kernel: {KILL}", "6,1,120500000,-;eth0: up"]
+)
 def test_a_line_without_a_time_or_about_something_else_is_none(line: str) -> None:
     assert list(lines_since(line, 100.0)) == []
 
