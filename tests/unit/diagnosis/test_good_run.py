@@ -55,7 +55,7 @@ HOSTS = [("alpha", "bravo"), ("gpu-a-17", "gpu-b-2"), ("i-0abc12345def", "i-0fed
 
 @pytest.mark.parametrize(
     "form",
-    ["{} {}", "{}: {}", "[{}] {}", "{} | {}", "<{}> {}", "host={} {}", "09:00:01 INFO {} {}"],
+    ["{} {}", "{}: {}", "[{}] {}", "{} | {}", "<{}> {}", "host={} {}", "09:00:01 {} {}"],
 )
 @pytest.mark.parametrize("hosts", HOSTS)
 @pytest.mark.parametrize(
