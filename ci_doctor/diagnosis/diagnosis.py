@@ -30,6 +30,7 @@ from ci_doctor.diagnosis.known_failure import as_sure_as_the_logs, failed_storie
 from ci_doctor.diagnosis.last_output import LAST_OUTPUT
 from ci_doctor.diagnosis.lines.clean_line import clean_line
 from ci_doctor.diagnosis.log_story import LogStory, read_story
+from ci_doctor.diagnosis.nested_cause import innermost
 from ci_doctor.diagnosis.rank import Ranked, nearly_strongest, rank
 from ci_doctor.diagnosis.reading.log_text import LogText, TextLine
 from ci_doctor.diagnosis.reading.open_log import open_log
@@ -164,7 +165,20 @@ def ranking(
         near = nearly_strongest(ranked)
         timed = with_times([each.candidate for each in near], logs)
         ranked = [*rank(timed), *ranked[len(near) :]]
-    return without_repetitions(ranked)
+    return without_repetitions(_from_the_innermost(ranked, logs))
+
+
+def _from_the_innermost(ranked: list[Ranked], logs: Sequence[LogText]) -> list[Ranked]:
+    """`ranked` with the innermost cause of the first in its place."""
+    if not ranked:
+        return ranked
+    first = ranked[0].candidate
+    inner = innermost(first, [each.candidate for each in ranked], logs[first.log])
+    if inner is first:
+        return ranked
+    others = [each for each in ranked[1:] if each.candidate is not inner]
+    # Its points are those of the chain.
+    return [structs.replace(ranked[0], candidate=inner), *others]
 
 
 def _consequences(ranked: Sequence[Ranked], logs: Sequence[LogText]) -> list[Candidate]:

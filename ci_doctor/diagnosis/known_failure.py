@@ -10,6 +10,8 @@ from ci_doctor.diagnosis.candidate import Candidate
 from ci_doctor.diagnosis.cause import Cause
 from ci_doctor.diagnosis.last_output import LAST_LINES, LAST_OUTPUT, last_output
 from ci_doctor.diagnosis.last_words import sounds_like_success
+from ci_doctor.diagnosis.lines.clean_line import clean_line
+from ci_doctor.diagnosis.log_rule import Role
 from ci_doctor.diagnosis.log_story import LogStory
 from ci_doctor.diagnosis.reading.log_text import LogText
 from ci_doctor.diagnosis.standing import TOLERATED_LEVELS
@@ -81,13 +83,15 @@ def _as_failed_step(story: LogStory) -> LogStory:
 
 
 def _with_last_words(story: LogStory, log: LogText, index: int) -> LogStory:
-    found = last_output(log.tail(LAST_LINES), ())
+    lines = log.tail(LAST_LINES)
+    calm = {each.offset for each in lines if clean_line(each.content).level in TOLERATED_LEVELS}
+    symptoms = {each.line.offset for each in story.candidates if each.rule.role is Role.SYMPTOM}
+    found = last_output(lines, calm | symptoms)
     if found is None:
         return story
     line, clean = found
     is_known = any(each.line.offset == line.offset for each in story.candidates)
-    is_calm = clean.level in TOLERATED_LEVELS or sounds_like_success([clean.message])
-    if is_known or is_calm:
+    if is_known or sounds_like_success([clean.message]):
         return story
     candidate = Candidate(
         log=index, line=line, clean=clean, rule=_LAST_WORDS, fields={}, in_failed_step=True
