@@ -33,7 +33,7 @@ from ci_doctor.diagnosis.log_story import LogStory, read_story
 from ci_doctor.diagnosis.nested_cause import innermost
 from ci_doctor.diagnosis.rank import Ranked, nearly_strongest, rank
 from ci_doctor.diagnosis.reading.log_text import LogText, TextLine
-from ci_doctor.diagnosis.reading.open_log import open_log
+from ci_doctor.diagnosis.reading.open_log import open_logs
 from ci_doctor.diagnosis.rule_files import house_rules
 from ci_doctor.diagnosis.rule_set import RuleSet
 from ci_doctor.diagnosis.subject import subject_of
@@ -200,7 +200,9 @@ def _opened(names: Sequence[str], stack: ExitStack, unreadable: dict[str, str]) 
     logs = []
     for name in names:
         try:
-            logs.append(stack.enter_context(open_log(name)))
+            opened, missing = stack.enter_context(open_logs(name))
+            logs.extend(opened)
+            unreadable.update(missing)
         except OSError as error:
             unreadable[name] = error.strerror or str(error)
     return logs

@@ -19,7 +19,7 @@ from ci_doctor.diagnosis.last_words import sounds_like_success
 from ci_doctor.diagnosis.lines.clean_line import clean_line
 from ci_doctor.diagnosis.log_story import LogStory, read_story
 from ci_doctor.diagnosis.reading.log_text import LogText
-from ci_doctor.diagnosis.reading.open_log import open_log
+from ci_doctor.diagnosis.reading.open_log import open_logs
 from ci_doctor.diagnosis.rule_set import RuleSet
 from ci_doctor.finished_job.logs_of_job import LogsOfJob
 
@@ -79,7 +79,9 @@ def _opened(
         opened.append(_in_memory(output.content, stack))
     for name in names:
         try:
-            opened.append(stack.enter_context(open_log(name)))
+            logs, missing = stack.enter_context(open_logs(name))
+            opened.extend(logs)
+            unusable.update(missing)
         except OSError as error:
             unusable[name] = error.strerror or str(error)
     return opened
