@@ -65,8 +65,10 @@ def _finding(file: str, problem: RuleProblemFacts) -> Finding:
 
 def _tables_of(rules: RuleSet | None) -> Iterator[Table]:
     """The other rules that match an example; none if a rule cannot be used."""
+    if rules is None:
+        return
     rows = []
-    for rule in () if rules is None else rules.own:
+    for rule in rules.own:
         for each in overlaps(rules, rule):
             counts = each.other.id if each.counts else rule.id
             class_ = "" if each.other.class_ is None else each.other.class_.value

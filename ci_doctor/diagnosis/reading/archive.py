@@ -22,7 +22,7 @@ _ENCRYPTED: Final = 0x1  # of the flags of a zip's member
 Entry = TypeVar("Entry")
 
 
-class Member(Struct, frozen=True, kw_only=True):
+class ArchivedLog(Struct, frozen=True, kw_only=True):
     """A log in an archive: what `file` holds from `start` to `end`."""
 
     name: str
@@ -31,7 +31,7 @@ class Member(Struct, frozen=True, kw_only=True):
     end: int
 
 
-def members_of(file: BinaryIO, head: bytes, opened: ExitStack) -> tuple[list[Member], str]:
+def members_of(file: BinaryIO, head: bytes, opened: ExitStack) -> tuple[list[ArchivedLog], str]:
     """The logs in the archive `file`, and why others are not read; it is empty if all are.
 
     Only regular files count, at most 1,000 and 4 GiB of them: those whose names look like a log's,
@@ -51,7 +51,7 @@ def members_of(file: BinaryIO, head: bytes, opened: ExitStack) -> tuple[list[Mem
     return members, skipped
 
 
-def _of_tar(file: BinaryIO) -> tuple[list[Member], str]:
+def _of_tar(file: BinaryIO) -> tuple[list[ArchivedLog], str]:
     chosen: _Chosen[tarfile.TarInfo] = _Chosen()
     # A damaged end leaves what came before it.
     with tarfile.open(fileobj=file, mode="r:", errorlevel=0) as archive:
@@ -59,7 +59,9 @@ def _of_tar(file: BinaryIO) -> tuple[list[Member], str]:
             is_plain = entry.isreg() and not entry.issparse()
             chosen.add(entry.name, entry.size, entry, is_plain=is_plain)
     members = [
-        Member(name=name, file=file, start=entry.offset_data, end=entry.offset_data + entry.size)
+        ArchivedLog(
+            name=name, file=file, start=entry.offset_data, end=entry.offset_data + entry.size
+        )
         for name, entry in chosen.logs()
     ]
     return members, chosen.skipped()
@@ -74,7 +76,7 @@ def _until_damage(
         chosen.problem = f"damaged: {error}"
 
 
-def _of_zip(file: BinaryIO, opened: ExitStack) -> tuple[list[Member], str]:
+def _of_zip(file: BinaryIO, opened: ExitStack) -> tuple[list[ArchivedLog], str]:
     chosen: _Chosen[zipfile.ZipInfo] = _Chosen()
     archive = opened.enter_context(zipfile.ZipFile(file))
     for entry in archive.infolist():
@@ -92,7 +94,7 @@ def _of_zip(file: BinaryIO, opened: ExitStack) -> tuple[list[Member], str]:
             continue
         size = copy.seek(0, 2)
         left -= size
-        members.append(Member(name=name, file=copy, start=0, end=size))
+        members.append(ArchivedLog(name=name, file=copy, start=0, end=size))
     return members, chosen.skipped()
 
 

@@ -17,7 +17,7 @@ from ci_doctor.diagnosis.reading.unpack import DamagedLogError, unpacked
 from ci_doctor.diagnosis.reading.unreadable import UnreadableLogError
 
 if TYPE_CHECKING:
-    from ci_doctor.diagnosis.reading.archive import Member
+    from ci_doctor.diagnosis.reading.archive import ArchivedLog
 
 STANDARD_INPUT = "-"
 _PIECE_BYTES = 1024 * 1024
@@ -88,7 +88,7 @@ def _log(title: str, file: BinaryIO, problem: str, opened: ExitStack) -> LogText
     return LogText(title, file, size, start=start, problem=problem)
 
 
-def _log_of_member(title: str, member: "Member", opened: ExitStack) -> LogText:
+def _log_of_member(title: str, member: "ArchivedLog", opened: ExitStack) -> LogText:
     head = os.pread(member.file.fileno(), min(HEAD_BYTES, member.end - member.start), member.start)
     form = log_form(head)
     if not form.packing and not form.is_binary and form.encoding == "utf-8":
@@ -97,7 +97,7 @@ def _log_of_member(title: str, member: "Member", opened: ExitStack) -> LogText:
     return _log(title, file, problem, opened)
 
 
-def _part(member: "Member") -> Iterator[bytes]:
+def _part(member: "ArchivedLog") -> Iterator[bytes]:
     offset = member.start
     while offset < member.end:
         piece = os.pread(member.file.fileno(), min(_PIECE_BYTES, member.end - offset), offset)
