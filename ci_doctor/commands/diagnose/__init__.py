@@ -43,7 +43,7 @@ class _Diagnose(DocumentedCommand):
         "ci-doctor diagnose logs/": "Read all logs of a job together.",
         "ci-doctor diagnose 'logs/**/*.log' --baseline last-green.log": "Leave out what a good run says, too.",
         "ci-doctor diagnose --follow server.log": "Name causes while the server runs.",
-        'make > make.log 2>&1 || ci-doctor diagnose make.log --status "$?"': "Say that the command failed, too.",
+        "ci-doctor diagnose make.log --status 2": "Say how the command ended that wrote the log.",
     },
     exits={
         0: "the logs were read, with or without a cause",
