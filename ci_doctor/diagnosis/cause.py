@@ -69,7 +69,7 @@ class Diagnosis(Struct, frozen=True, kw_only=True):
     kinds than the cause. logs: those that were read. unreadable: from the others to the reason.
     in_part: from logs, folders and patterns of which something is missing to the reason.
     ended_well: all logs report success at their end, and no failed step. n_candidates: how many
-    lines may be the cause.
+    lines may be the cause. status: as of `diagnosis_of`.
     """
 
     cause: Cause | None
@@ -81,3 +81,4 @@ class Diagnosis(Struct, frozen=True, kw_only=True):
     in_part: dict[str, str] = {}
     ended_well: bool = False
     n_candidates: int = 0
+    status: int | None = None

@@ -10,10 +10,29 @@ from ci_doctor.diagnosis.candidate import Candidate
 from ci_doctor.diagnosis.cause import Cause, LogPlace
 from ci_doctor.diagnosis.confidence import features, probability
 from ci_doctor.diagnosis.fingerprint import fingerprint
+from ci_doctor.diagnosis.lines.normal_text import normal_text
 from ci_doctor.diagnosis.log_rule import Role
 from ci_doctor.diagnosis.rank import Ranked
 
 _OTHERS = 5
+
+
+def without_repetitions(ranked: Sequence[Ranked]) -> list[Ranked]:
+    """`ranked` without those that say the same as the first.
+
+    A copy of a log, or another start of the same service, shows no other place to look at.
+    """
+    if not ranked:
+        return []
+    first = ranked[0]
+    others = [each for each in ranked[1:] if not _is_same(each.candidate, first.candidate)]
+    return [first, *others]
+
+
+def _is_same(one: Candidate, other: Candidate) -> bool:
+    if one.rule.id != other.rule.id:
+        return False
+    return normal_text(one.clean.message) == normal_text(other.clean.message)
 
 
 def named_cause(

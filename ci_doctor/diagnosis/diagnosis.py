@@ -8,22 +8,35 @@ from pathlib import Path
 
 from msgspec import structs
 
-from ci_doctor.diagnosis.calibration import calibration
+from ci_doctor.diagnosis.calibration import Calibration, calibration
 from ci_doctor.diagnosis.candidate import Candidate
 from ci_doctor.diagnosis.cause import Diagnosis, LogPlace
-from ci_doctor.diagnosis.conclusion import named_cause, other_candidates, with_consequences
+from ci_doctor.diagnosis.conclusion import (
+    named_cause,
+    other_candidates,
+    with_consequences,
+    without_repetitions,
+)
 from ci_doctor.diagnosis.consequences import consequences, possible_consequences
 from ci_doctor.diagnosis.excerpt import excerpt_around
 from ci_doctor.diagnosis.failure_class import OF_CHANGE
 from ci_doctor.diagnosis.finality import ending_of
-from ci_doctor.diagnosis.good_run import GoodRun, compared, last_new_lines, read_good_run
+from ci_doctor.diagnosis.good_run import (
+    GoodRun,
+    compared,
+    last_new_lines,
+    only_new_line,
+    read_good_run,
+)
+from ci_doctor.diagnosis.known_failure import as_sure_as_the_logs, failed_stories
 from ci_doctor.diagnosis.last_output import LAST_OUTPUT
 from ci_doctor.diagnosis.lines.clean_line import clean_line
 from ci_doctor.diagnosis.log_story import LogStory, read_story
+from ci_doctor.diagnosis.nested_cause import innermost
 from ci_doctor.diagnosis.outside import RETRIED
 from ci_doctor.diagnosis.rank import Ranked, nearly_strongest, rank
 from ci_doctor.diagnosis.reading.log_text import LogText, TextLine
-from ci_doctor.diagnosis.reading.open_log import open_log
+from ci_doctor.diagnosis.reading.open_log import open_logs
 from ci_doctor.diagnosis.rule_files import house_rules
 from ci_doctor.diagnosis.rule_set import RuleSet
 from ci_doctor.diagnosis.subject import subject_of
@@ -54,11 +67,12 @@ def diagnose(
     rules: RuleSet,
     baseline: Sequence[str] = (),
     on_open: Callable[[LogText], None] = lambda _: None,
+    status: int | None = None,
 ) -> Diagnosis:
     """The cause of the failure that the logs `names` tell of (paths, or `-`).
 
     baseline: logs of a good run; lines that stand there too explain nothing. on_open gets each log
-    before it is read.
+    before it is read. status: as of `diagnosis_of`.
     """
     with ExitStack() as stack:
         unreadable: dict[str, str] = {}
@@ -66,29 +80,61 @@ def diagnose(
         good = _opened(baseline, stack, unreadable)
         for log in (*logs, *good):
             on_open(log)
-        diagnosis = diagnose_logs(logs, rules, good)
+        diagnosis = diagnose_logs(logs, rules, good, status)
         return structs.replace(diagnosis, unreadable=unreadable)
 
 
 def diagnose_logs(
-    logs: Sequence[LogText], rules: RuleSet, baseline: Sequence[LogText] = ()
+    logs: Sequence[LogText],
+    rules: RuleSet,
+    baseline: Sequence[LogText] = (),
+    status: int | None = None,
 ) -> Diagnosis:
     """The same for logs that are open."""
-    good = read_good_run(baseline, rules) if baseline else None
     stories = [read_story(log, index, rules) for index, log in enumerate(logs)]
-    return diagnosis_of(stories, logs, good)
+    good = read_good_run(baseline, rules, logs) if baseline else None
+    return diagnosis_of(stories, logs, good, status)
 
 
 def diagnosis_of(
-    stories: Sequence[LogStory], logs: Sequence[LogText], good: GoodRun | None = None
+    stories: Sequence[LogStory],
+    logs: Sequence[LogText],
+    good: GoodRun | None = None,
+    status: int | None = None,
 ) -> Diagnosis:
-    """The same for logs that are read: one of `stories` for each of `logs`."""
+    """The same for logs that are read: one of `stories` for each of `logs`.
+
+    status: the exit status of the command, or the negative number of the signal that ended it; None
+    if nobody knows. With 0 no cause is named, and with any other the best candidate is.
+    """
+    plain = _told_by_logs(stories, logs, good, calibration(), status)
+    if not status:
+        cause = plain.cause if status is None else None
+        return structs.replace(plain, cause=cause, status=status)
+    whatever = structs.replace(calibration(), least=0.0)
+    failed = failed_stories(stories, logs, status)
+    diagnosis = _told_by_logs(failed, logs, good, whatever, status)
+    cause = as_sure_as_the_logs(diagnosis.cause, plain.cause)
+    return structs.replace(diagnosis, cause=cause, status=status)
+
+
+def _told_by_logs(
+    stories: Sequence[LogStory],
+    logs: Sequence[LogText],
+    good: GoodRun | None,
+    calibrated: Calibration,
+    status: int | None,
+) -> Diagnosis:
+    """What `stories` tell by themselves."""
     ranked = ranking(stories, logs, good)
     names = [log.name for log in logs]
-    cause = named_cause(ranked, names, calibration(), partial(_subject, logs))
+    if good is not None:
+        ranked, calibrated = _beside_good_run(ranked, stories, logs, good, calibrated)
+    cause = named_cause(ranked, names, calibrated, partial(_subject, logs))
     if cause is not None:
         cause = with_consequences(cause, _consequences(ranked, logs), names)
-        ending = ending_of([each.candidate for each in ranked], stories, logs)
+        candidates = [each.candidate for each in ranked]
+        ending = ending_of(candidates, stories, logs, status)
         cause = structs.replace(cause, is_outside=ending.is_outside, is_final=ending.is_final)
     diagnosis = Diagnosis(
         cause=cause,
@@ -98,6 +144,21 @@ def diagnosis_of(
         n_candidates=len(ranked),
     )
     return _with_best(diagnosis, ranked, logs, good)
+
+
+def _beside_good_run(
+    ranked: list[Ranked],
+    stories: Sequence[LogStory],
+    logs: Sequence[LogText],
+    good: GoodRun,
+    calibrated: Calibration,
+) -> tuple[list[Ranked], Calibration]:
+    """`ranked` with the only new line first, if there is one; that is named however weak it is."""
+    new = only_new_line(stories, logs, good)
+    if new is None:
+        return ranked, calibrated
+    others = [each for each in ranked if each.candidate.line != new.line]
+    return [*rank([new]), *others], structs.replace(calibrated, least=0.0)
 
 
 def ranking(
@@ -113,6 +174,7 @@ def ranking(
         near = nearly_strongest(ranked)
         timed = with_times([each.candidate for each in near], logs)
         ranked = [*rank(timed), *ranked[len(near) :]]
+    ranked = without_repetitions(_from_the_innermost(ranked, logs))
     return _by_what_decides(ranked, stories, logs)
 
 
@@ -131,6 +193,19 @@ def _by_what_decides(
         return ranked
     index = candidates.index(blocker)
     return [ranked[index], *ranked[:index], *ranked[index + 1 :]]
+
+
+def _from_the_innermost(ranked: list[Ranked], logs: Sequence[LogText]) -> list[Ranked]:
+    """`ranked` with the innermost cause of the first in its place."""
+    if not ranked:
+        return ranked
+    first = ranked[0].candidate
+    inner = innermost(first, [each.candidate for each in ranked], logs[first.log])
+    if inner is first:
+        return ranked
+    others = [each for each in ranked[1:] if each.candidate is not inner]
+    # Its points are those of the chain.
+    return [structs.replace(ranked[0], candidate=inner), *others]
 
 
 def _consequences(ranked: Sequence[Ranked], logs: Sequence[LogText]) -> list[Candidate]:
@@ -152,7 +227,9 @@ def _opened(names: Sequence[str], stack: ExitStack, unreadable: dict[str, str]) 
     logs = []
     for name in names:
         try:
-            logs.append(stack.enter_context(open_log(name)))
+            opened, missing = stack.enter_context(open_logs(name))
+            logs.extend(opened)
+            unreadable.update(missing)
         except OSError as error:
             unreadable[name] = error.strerror or str(error)
     return logs

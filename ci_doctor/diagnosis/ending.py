@@ -8,10 +8,16 @@ from ci_doctor.diagnosis.log_rule import Role
 from ci_doctor.diagnosis.reading.log_text import TextLine
 from ci_doctor.diagnosis.rule_set import RuleSet
 from ci_doctor.diagnosis.scanning.scan import Hit
+from ci_doctor.diagnosis.standing import TOLERATED_LEVELS
 
 # After its last words about success a job prints a little: clean-up, coverage, a list of skips.
 _LAST_LINES = 60
 _MARKS = frozenset({Role.SUCCESS, Role.RUN_PASSED, Role.RUN_FAILED, Role.JOB_END, Role.JOB_PASSED})
+
+# A named group of rules on success: a server stopped in order, which says nothing of why.
+_STOP = "stop"
+# A server that cannot go on says so, and then closes what it has opened.
+_LINES_OF_STOP = 15
 
 
 def ended_well(hits: Sequence[Hit], rules: RuleSet, last_lines: Sequence[TextLine]) -> bool:
@@ -29,6 +35,8 @@ def ended_well(hits: Sequence[Hit], rules: RuleSet, last_lines: Sequence[TextLin
     if role is Role.RUN_FAILED:
         return False
     if role is Role.SUCCESS and _begins_a_step(last_mark, hits, rules):
+        return False
+    if _STOP in last_mark.fields and _has_cause_before(last_mark, hits, rules):
         return False
     return passed_job(hits, rules) is not None or _last(hits, rules, {Role.END}) is None
 
@@ -50,6 +58,14 @@ def _last(hits: Sequence[Hit], rules: RuleSet, roles: AbstractSet[Role]) -> Hit 
         if rules.rules[hit.rule].role in roles:
             return hit
     return None
+
+
+def _has_cause_before(stop: Hit, hits: Sequence[Hit], rules: RuleSet) -> bool:
+    """Whether a line names a cause right before `stop`, at no level at which programs go on."""
+    first = stop.line.number - _LINES_OF_STOP
+    near = [hit for hit in hits if first <= hit.line.number < stop.line.number]
+    causes = [hit for hit in near if rules.rules[hit.rule].role is Role.CAUSE]
+    return any(hit.clean.level not in TOLERATED_LEVELS for hit in causes)
 
 
 def _begins_a_step(mark: Hit, hits: Sequence[Hit], rules: RuleSet) -> bool:

@@ -10,7 +10,9 @@ from typing import Final
 _EXCEPTION: Final = re.compile(r"(?P<name>[A-Za-z_][\w.<>]*)(?:\([\w.]+\))?(?::(?: |$)| *$)")
 # vLLM's API server ends with such a line; the traceback that it points to stands earlier.
 _POINTER: Final = re.compile(
-    r"(?:see|check) (?:the )?(?:root cause|stack trace|logs?|errors?)(?: \w+)? \(?(?:above|for)\b",
+    r"(?:see|check) (?:the )?(?:root cause|stack trace|logs?|errors?)(?: \w+)? \(?(?:above|for)\b"
+    # torch prints the original traceback below: `KeyError: Caught KeyError in DataLoader worker process 0.`
+    r"|: Caught \w+ in (?:DataLoader worker process|pin memory thread|replica) ?",
     re.IGNORECASE,
 )
 # Other words with which a line begins that look like a class.

@@ -78,22 +78,28 @@ class Ending(Struct, frozen=True, kw_only=True):
 
 
 def ending_of(
-    ranked: Sequence[Candidate], stories: Sequence[LogStory], logs: Sequence[LogText]
+    ranked: Sequence[Candidate],
+    stories: Sequence[LogStory],
+    logs: Sequence[LogText],
+    status: int | None = None,
 ) -> Ending:
-    """What the logs tell of the first of `ranked`, the strongest candidates of all `stories`."""
+    """What the logs tell of the first of `ranked`, the strongest candidates of all `stories`.
+
+    status: of the command, if that is known.
+    """
     known = known_hosts()
     log, story = logs[ranked[0].log], stories[ranked[0].log]
     step = _failed_step(story.steps)
     end = _end_of_command(ranked[0], step, log)
     own = [each for each in ranked if each.log != ranked[0].log or each.line.number <= end]
-    first = _last_of_series(own) if own else ranked[0]
+    first = _last_of_series(ranked[0], story.candidates, end)
     before = _texts(log.before(first.line, _LINES_OF_TRACEBACK))
     most = min(_MOST_LINES_AFTER + 1, max(0, end - first.line.number))
     after = _texts(log.after(first.line, most)[1:])
     above, below = _of_message(before[::-1]), _of_message(after)
     around = (*above, *below, *_chain_of(first, own), *_asked_above(first, before))
     message = range(first.line.number - len(above), first.line.number + len(below) + 1)
-    others = [each for each in own if each is not first]
+    others = [each for each in own if each.line != first.line]
     blocker = next((each for each in others if _blocks(each, first, message, logs)), None)
     proven = {each.line.number for each in others if _is_proven(each, first, known)}
     has_failed_test = any(each.has_failed_test for each in stories)
@@ -103,7 +109,7 @@ def ending_of(
         is_final=ends
         and blocker is None
         and not has_failed_test
-        and not _has_another_status(first, step, after),
+        and not _has_another_status(first, step, after, status),
         is_outside=lies_outside(first.rule, first.clean.text, around, known),
         blocker=blocker,
     )
@@ -141,13 +147,14 @@ def _blocks(
     return not (is_lack or has_gone_on(candidate, logs))
 
 
-def _last_of_series(ranked: Sequence[Candidate]) -> Candidate:
-    """The last line like the first of `ranked`: a client that tries again repeats what it says."""
-    first = ranked[0]
+def _last_of_series(first: Candidate, candidates: Sequence[Candidate], end: int) -> Candidate:
+    """The last line like `first` up to `end`: a client that tries again repeats what it says."""
     if first.rule.class_ not in OF_NETWORK or first.standing is not None:
         return first
-    like = (each for each in ranked if each.log == first.log and each.rule.id == first.rule.id)
-    return max(like, key=lambda each: each.line.number)
+    like = [
+        each for each in candidates if each.rule.id == first.rule.id and each.line.number <= end
+    ]
+    return max((first, *like), key=lambda each: each.line.number)
 
 
 def _chain_of(first: Candidate, ranked: Sequence[Candidate]) -> list[str]:
@@ -219,12 +226,14 @@ def _ends(
     return follows_only(first, after, explained)
 
 
-def _has_another_status(first: Candidate, step: JobStep | None, following: Sequence[str]) -> bool:
-    """Whether the step ended with another status than the client that `first` is a line of."""
-    own = _CURL.search(first.clean.message)
-    if own is None or step is None or step.status is None:
-        return False
-    if step.status in {int(own[1]), _OF_MAKE}:
+def _has_another_status(
+    first: Candidate, step: JobStep | None, following: Sequence[str], status: int | None
+) -> bool:
+    """Whether the command ended with another status than the client that `first` is a line of."""
+    own = _CURL.match(first.clean.message)
+    if step is not None and step.status is not None:
+        status = step.status
+    if own is None or status in {None, int(own[1]), _OF_MAKE}:
         return False
     converted = {match["status"] for line in following for match in _CONVERTED.finditer(line)}
     return own[1] not in converted

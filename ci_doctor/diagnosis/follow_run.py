@@ -46,6 +46,8 @@ def follow_logs(
 
     with contextlib.suppress(asyncio.CancelledError):
         asyncio.run(_follow(paths, watch, interruption, take))
+    for cause in watch.rest():
+        take(_named(cause))
     return _outcome(paths, causes, interruption)
 
 

@@ -1,45 +1,90 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the logs of a good run, and tells which lines of a failed one are new beside them."""
 
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Final
 
 from msgspec import Struct, structs
 
 from ci_doctor.diagnosis.candidate import Candidate
 from ci_doctor.diagnosis.lines.clean_line import clean_line
 from ci_doctor.diagnosis.lines.normal_text import normal_text
+from ci_doctor.diagnosis.log_rule import LogRule, Role
+from ci_doctor.diagnosis.log_story import LogStory
 from ci_doctor.diagnosis.reading.log_text import LogText, TextLine
 from ci_doctor.diagnosis.rule_set import RuleSet
 from ci_doctor.diagnosis.scanning.scan import scan
+from ci_doctor.diagnosis.standing import TOLERATED_LEVELS
 
 # A line takes about 20 µs to normalise: a good run of a million lines is not read line by line.
 _MOST_LINES = 50_000
 _END_LINES = 2_000
 # Without so many letters a line is decoration.
 _LEAST_LETTERS = 8
+# The name of a machine stands within so many words from the start, in so many lines and every fifth.
+_HEAD_WORDS: Final = 4
+_LEAST_OF_NAME: Final = 2
+_SHARE_OF_NAME: Final = 5
+_NAME: Final = "<name>"
+_BETWEEN: Final = re.compile(r"[\s\[\](){}|:;,=@/]+")
+_BETWEEN_KEPT: Final = re.compile(r"([\s\[\](){}|:;,=@/]+)")
+NEW_LINE: Final = LogRule(
+    id="generic/new-line",
+    role=Role.ERROR,
+    weight=55,
+    literals=(),
+    regex="",
+    explanation="The good run has no such line, and no other line is new.",
+    remedy="Compare what the two runs did before it.",
+)
 
 
 class GoodRun(Struct, frozen=True, kw_only=True):
     """The normal texts of a good run: of the lines that a rule matches, and of all its lines.
 
-    `lines` is None if there are more than 50,000.
+    `lines` is None if there are more than 50,000. names: those of the machines and programs that
+    wrote the failed run, where the good one has others.
     """
 
     hits: frozenset[str]
     lines: frozenset[str] | None
+    names: frozenset[str] = frozenset()
+
+    def normal(self, message: str) -> str:
+        """The normal text of a line of the failed run, with the names of the good one."""
+        return _without_names(normal_text(message), self.names)
+
+    def has_line(self, line: TextLine) -> bool:
+        """Whether the good run has this line of the failed one, or the line has no words."""
+        text = self.normal(clean_line(line.content).message)
+        return self.lines is None or text in self.lines or not _has_words(text)
 
 
-def read_good_run(logs: Sequence[LogText], rules: RuleSet) -> GoodRun:
-    """What the logs of a good run hold."""
+def read_good_run(
+    baseline: Sequence[LogText], rules: RuleSet, failed: Sequence[LogText]
+) -> GoodRun:
+    """What the logs of a good run hold. The logs of the `failed` one were read before."""
     hits: set[str] = set()
-    for log in logs:
+    for log in baseline:
         for hit in scan(log, rules).hits:
             hits.add(normal_text(hit.clean.message))
-    return GoodRun(hits=frozenset(hits), lines=_all_lines(logs))
+    good = _all_lines(baseline)
+    bad = [_normal(line.content) for log in failed for line in log.tail(_END_LINES)]
+    if good is None:
+        return GoodRun(hits=frozenset(hits), lines=None)
+    names, own = _names_that_differ(bad, good)
+    return GoodRun(
+        hits=frozenset(_without_names(text, own) for text in hits),
+        lines=frozenset(_without_names(text, own) for text in set(good)),
+        names=names,
+    )
 
 
-def _all_lines(logs: Sequence[LogText]) -> frozenset[str] | None:
-    texts: set[str] = set()
+def _all_lines(logs: Sequence[LogText]) -> list[str] | None:
+    texts: list[str] = []
     count = 0
     for log in logs:
         for block in log.blocks():
@@ -47,17 +92,83 @@ def _all_lines(logs: Sequence[LogText]) -> frozenset[str] | None:
             count += len(lines)
             if count > _MOST_LINES:
                 return None
-            texts.update(_normal(line) for line in lines)
-    return frozenset(texts)
+            texts.extend(map(_normal, lines))
+    return texts
+
+
+def _names_that_differ(
+    bad: Sequence[str], good: Sequence[str]
+) -> tuple[frozenset[str], frozenset[str]]:
+    """The names before the lines of one run that the other does not have, of both.
+
+    A name stands among the first words of every fifth line at least.
+    """
+    heads = [Counter(word for text in texts for word in set(_head(text))) for texts in (bad, good)]
+    names = []
+    for own, other, texts in ((heads[0], heads[1], bad), (heads[1], heads[0], good)):
+        least = max(_LEAST_OF_NAME, sum(map(bool, texts)) / _SHARE_OF_NAME)
+        names.append(
+            frozenset(word for word, count in own.items() if count >= least and word not in other)
+        )
+    return names[0], names[1]
+
+
+def _head(text: str) -> list[str]:
+    words = [word for word in _BETWEEN.split(text) if any(map(str.isalpha, word))]
+    return words[:_HEAD_WORDS]
+
+
+def _without_names(text: str, names: AbstractSet[str]) -> str:
+    if not names:
+        return text
+    return "".join(_NAME if part in names else part for part in _BETWEEN_KEPT.split(text))
 
 
 def compared(candidates: Sequence[Candidate], good: GoodRun) -> list[Candidate]:
     """`candidates`, each of which knows whether a line like it stands in the good run."""
     known = []
     for candidate in candidates:
-        is_known = normal_text(candidate.clean.message) in good.hits
+        is_known = good.normal(candidate.clean.message) in good.hits
         known.append(structs.replace(candidate, in_good_run=is_known))
     return known
+
+
+def only_new_line(
+    stories: Sequence[LogStory], logs: Sequence[LogText], good: GoodRun
+) -> Candidate | None:
+    """The one line of the failed run that the good one does not have; None if there are others.
+
+    Its log does not end well, and a line that only says that something failed does not count.
+    """
+    found: dict[str, Candidate] = {}
+    for candidate in _new_lines(stories, logs, good):
+        found.setdefault(good.normal(candidate.clean.message), candidate)
+        if len(found) > 1:
+            return None
+    for candidate in found.values():
+        words = set(_head(candidate.clean.text))
+        is_calm = candidate.clean.level in TOLERATED_LEVELS or words & TOLERATED_LEVELS
+        if not is_calm and not stories[candidate.log].has_ended_well:
+            return structs.replace(candidate, in_good_run=False)
+    return None
+
+
+def _new_lines(
+    stories: Sequence[LogStory], logs: Sequence[LogText], good: GoodRun
+) -> Iterator[Candidate]:
+    for index, (story, log) in enumerate(zip(stories, logs, strict=True)):
+        known = {each.line.offset: each for each in story.candidates}
+        ends = {step.end.offset for step in story.steps}
+        for line in log.tail(_END_LINES):
+            if line.offset in ends or good.has_line(line):
+                continue
+            candidate = known.get(line.offset) or _new_line(line, index)
+            if candidate.rule.role is not Role.SYMPTOM:
+                yield candidate
+
+
+def _new_line(line: TextLine, log: int) -> Candidate:
+    return Candidate(log=log, line=line, clean=clean_line(line.content), rule=NEW_LINE, fields={})
 
 
 def last_new_lines(log: LogText, good: GoodRun) -> TextLine | None:
@@ -70,8 +181,7 @@ def last_new_lines(log: LogText, good: GoodRun) -> TextLine | None:
     first: TextLine | None = None
     known = 0
     for line in reversed(log.tail(_END_LINES)):
-        text = _normal(line.content)
-        if text in good.lines or not _has_words(text):
+        if good.has_line(line):
             known += 1
             if first is not None and known > 3:
                 break

@@ -59,6 +59,8 @@ class LogRule(
     fingerprint. weight: 0 to 100, None for the usual one of the role. is_outside: the line shows
     that the cause lies outside the change. next_line: for the header of a list: a regex for the
     next line with a letter or digit; the hit names that line, and there is no hit if it differs.
+    instead_of: ids of rules that do not count on a line that this one matches, however heavy they are.
+    yields_to: from ids of rules that may name an example of this one to the reason.
     next_command: a command of ci-doctor that investigates, in which `{name}` stands for a named
     group. match and no_match: examples; of a rule with next_line they are headers.
     """
@@ -71,6 +73,8 @@ class LogRule(
     weight: int | None = None
     is_outside: bool = False
     next_line: str | None = None
+    instead_of: tuple[str, ...] = ()
+    yields_to: dict[str, str] = {}
     explanation: str = ""
     remedy: str = ""
     next_command: str | None = None

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. Names fatal causes in lines as they are written, each once."""
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from msgspec import Struct
 
+from ci_doctor.diagnosis.exception_line import is_exception
 from ci_doctor.diagnosis.fingerprint import fingerprint
 from ci_doctor.diagnosis.lines.clean_line import CleanLine, clean_line
 from ci_doctor.diagnosis.log_rule import LogRule, Role
@@ -18,6 +21,14 @@ _FATAL = frozenset({Role.CAUSE, Role.FAILURE})
 # What shows that an error before it was not survived.
 _ENDS = frozenset({Role.SYMPTOM, Role.END})
 _READ = _FATAL | _ENDS | {Role.ERROR}
+# What a program says when an exception ends it: words of vLLM and SGLang, and what
+# multiprocessing and threading print above the traceback.
+_ENDS_BY: Final = re.compile(
+    rb"hit an exception|encountered a fatal error|failed to start|background task failed"
+    rb"|WorkerProc failed|Unhandled (?:error|exception)|Uncaught exception|(?:^|\) )Process [\w.-]+:$"
+)
+_LINES_OF_TRACEBACK: Final = 400
+_LINES_OF_END: Final = 3
 # Fingerprints that are remembered; a log that runs for weeks must not fill the memory.
 _REMEMBERED = 10_000
 
@@ -37,7 +48,9 @@ class CauseWatch:
     """Give it the new lines of logs; it gives back the causes that nobody was told of.
 
     A line that names a cause or a failure counts at once. A mere error counts if the next thing in
-    its log is a symptom or the end of a step: servers log errors that they survive.
+    its log is a symptom or the end of a step: servers log errors that they survive. The exception
+    of a traceback counts at once if its program has just said that it ends by it, and in the end
+    if nothing follows it.
     """
 
     def __init__(self, rules: RuleSet) -> None:
@@ -45,10 +58,17 @@ class CauseWatch:
         self._engine = fastest_engine(rules.literals)
         self._known: set[str] = set()
         self._pending: dict[str, NewCause] = {}
+        # By log: its last mere error, the number of its last line, and of the last one that announced an end.
+        self._latest: dict[str, NewCause] = {}
+        self._last: dict[str, int] = {}
+        self._announced: dict[str, int] = {}
 
     def take(self, log: str, lines: Sequence[TextLine]) -> Iterator[NewCause]:
         """The new causes in `lines`, which the log of this name has got."""
+        announcing = [line.number for line in lines if _ENDS_BY.search(line.content)]
         for line, indices in self._hit_lines(lines):
+            while announcing and announcing[0] <= line.number:
+                self._announced[log] = announcing.pop(0)
             clean = clean_line(line.content)
             # The line below a header, which may be the cause, may not be written yet.
             match = strongest_match(self._rules, sorted(indices), clean.texts, _READ)
@@ -56,10 +76,25 @@ class CauseWatch:
                 continue
             cause = self._cause(log, line, clean, match)
             yield from self._decided(cause)
+        for number in announcing:
+            self._announced[log] = number
+        if lines:
+            self._last[log] = lines[-1].number
+
+    def rest(self) -> Iterator[NewCause]:
+        """The causes with which a log ends, to be called when no more lines come."""
+        for log, cause in self._latest.items():
+            if self._last[log] - cause.line <= _LINES_OF_END:
+                yield from self._unknown(cause)
+        self._latest.clear()
 
     def _decided(self, cause: NewCause) -> Iterator[NewCause]:
         role = cause.rule.role
+        if role is Role.ERROR and self._is_announced(cause):
+            yield from self._unknown(cause)
+            return
         if role is Role.ERROR:
+            self._latest[cause.log] = cause
             self._pending.setdefault(cause.log, cause)
             return
         pending = self._pending.pop(cause.log, None)
@@ -67,6 +102,13 @@ class CauseWatch:
             yield from self._unknown(pending)
         if role in _FATAL:
             yield from self._unknown(cause)
+
+    def _is_announced(self, cause: NewCause) -> bool:
+        """Whether `cause` is the exception of a traceback by which its program says that it ends."""
+        begin = self._announced.get(cause.log)
+        if begin is None or not 0 <= cause.line - begin <= _LINES_OF_TRACEBACK:
+            return False
+        return is_exception(cause.clean.message, 0, is_certain=False)
 
     def _unknown(self, cause: NewCause) -> Iterator[NewCause]:
         if cause.fingerprint in self._known:

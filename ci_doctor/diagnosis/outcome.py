@@ -26,6 +26,7 @@ from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.table import Table, row, share
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.formatting import percent
+from ci_doctor.system.processes.process import describe_status
 
 _SUMMARY_CHARACTERS = 300
 # `static.rust-lang.rs:443` is a host, however much it looks like a file of Rust.
@@ -46,6 +47,7 @@ def outcome_of(diagnosis: Diagnosis) -> Outcome:
         others=tuple(_line(place) for place in diagnosis.others),
         logs=diagnosis.logs,
         unreadable={**diagnosis.unreadable, **diagnosis.in_part},
+        exit_status=diagnosis.status,
     )
     return Outcome(
         verdict=None if diagnosis.logs else Verdict.VOID,
@@ -129,16 +131,26 @@ def _summary(diagnosis: Diagnosis, cause: RootCause | None) -> str:
         text = _shortened(place.message)
         sure = f"{percent(round(cause.confidence, 2))} sure"
         return f"{cause.title}, {sure}: {place.file}:{place.line}: {text}"
-    if _holds_nothing(diagnosis):
-        return "no cause is named: the logs end well and hold no error"
+    return f"no cause is named: {_why_none(diagnosis)}"
+
+
+def _why_none(diagnosis: Diagnosis) -> str:
+    """What is known of logs without a cause, and of the exit status of their command."""
+    if diagnosis.status is not None:
+        ended = describe_status(diagnosis.status)
+        if diagnosis.status == 0:
+            return f"the command ended with {ended}"
+        return f"no line tells why the command ended with {ended}"
     if diagnosis.ended_well:
-        return "no cause is named: the logs end well"
+        return f"the logs end well{'' if diagnosis.n_candidates else ' and hold no error'}"
     if diagnosis.best is None:
-        return "no cause is named: the logs are empty"
-    return "no cause is named: no line of the logs has enough weight"
+        return "the logs are empty"
+    return "no line of the logs has enough weight"
 
 
 def _holds_nothing(diagnosis: Diagnosis) -> bool:
+    if diagnosis.status is not None:
+        return diagnosis.status == 0
     return diagnosis.ended_well and diagnosis.n_candidates == 0
 
 
@@ -198,14 +210,16 @@ def _evidence(place: LogPlace) -> Evidence:
 def _tables(facts: DiagnoseFacts) -> Iterator[Table]:
     cause = facts.root_cause
     if cause is not None:
-        rows = (
+        rows = [
             row("class", cause.title),
             row("confidence", share(round(cause.confidence, 2))),
             row("another run", cause.about_retry),
             row("rests on", ", ".join(cause.reasons)),
             row("fingerprint", cause.fingerprint),
-        )
-        yield Table(title="The cause", rows=rows)
+        ]
+        if facts.exit_status is not None:
+            rows.append(row("the command", describe_status(facts.exit_status)))
+        yield Table(title="The cause", rows=tuple(rows))
     if facts.others:
         others = tuple(row(f"{each.file}:{each.line}", each.message) for each in facts.others)
         name = "Where else to look" if cause is None else "What else it may be"

@@ -17,6 +17,11 @@ class RuleSet:
         self._compiled: dict[int, Pattern] = {}
         self._compiled_next: dict[int, Pattern] = {}
 
+    @property
+    def own(self) -> tuple[LogRule, ...]:
+        """Those of the repository."""
+        return self.rules[self._first_own :]
+
     @cached_property
     def literals(self) -> tuple[bytes, ...]:
         """Every literal once, in a fixed order."""

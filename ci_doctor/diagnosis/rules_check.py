@@ -13,11 +13,14 @@ from ci_doctor.diagnosis.diagnosis import load_rules
 from ci_doctor.diagnosis.log_rule import LogRule
 from ci_doctor.diagnosis.rule_checks import check_rules
 from ci_doctor.diagnosis.rule_notes import rule_notes
+from ci_doctor.diagnosis.rule_overlaps import overlaps
+from ci_doctor.diagnosis.rule_set import RuleSet
 from ci_doctor.diagnosis.rules import RULE_MISTAKE
 from ci_doctor.errors import ConfigError
 from ci_doctor.model.facts.diagnose import RuleCheckFacts, RuleProblemFacts
 from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.model.outcome import Outcome
+from ci_doctor.model.table import Table, row
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.formatting import amount
 
@@ -35,7 +38,7 @@ def check_outcome(path: Path) -> Outcome:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read: {error}") from error
     name = str(path)
-    rules, problems = _checked(text, name)
+    tables, rules, problems = _checked(text, name)
     mistakes = [each for each in problems if each.is_mistake]
     if mistakes:
         verdict = Verdict.FAILED
@@ -45,9 +48,10 @@ def check_outcome(path: Path) -> Outcome:
         end = "all examples hold"
     return Outcome(
         verdict=verdict,
-        summary=f"{name}: {amount(rules, 'rule')}, {end}",
+        summary=f"{name}: {amount(tables, 'rule')}, {end}",
         findings=tuple(_finding(name, problem) for problem in problems),
-        facts=RuleCheckFacts(file=name, rules=rules, problems=tuple(problems)),
+        tables=tuple(_tables_of(rules)),
+        facts=RuleCheckFacts(file=name, rules=tables, problems=tuple(problems)),
     )
 
 
@@ -59,20 +63,58 @@ def _finding(file: str, problem: RuleProblemFacts) -> Finding:
     )
 
 
-def _checked(text: str, name: str) -> tuple[int, list[RuleProblemFacts]]:
-    """How many rules there are, and what is wrong with them."""
+def _tables_of(rules: RuleSet | None) -> Iterator[Table]:
+    """The other rules that match an example; none if a rule cannot be used."""
+    if rules is None:
+        return
+    rows = []
+    for rule in rules.own:
+        for each in overlaps(rules, rule):
+            counts = each.other.id if each.counts else rule.id
+            class_ = "" if each.other.class_ is None else each.other.class_.value
+            weight = str(each.other.points)
+            rows.append(row(rule.id, each.other.id, weight, class_, counts, each.example))
+    if rows:
+        columns = ("also matches", "weight", "class", "what counts", "example")
+        yield Table(title="Other rules that match the examples", columns=columns, rows=tuple(rows))
+
+
+def _checked(text: str, name: str) -> tuple[int, RuleSet | None, list[RuleProblemFacts]]:
+    """How many rules there are, those that can be used, and what is wrong with them."""
     try:
         content = tomli.loads(text)
     except tomli.TOMLDecodeError as error:
         line = re.search(r"at line (\d+)", str(error))
         number = None if line is None else int(line[1])
-        return 0, [RuleProblemFacts(rule=_FILE, line=number, problem=f"not TOML: {error}")]
+        return 0, None, [RuleProblemFacts(rule=_FILE, line=number, problem=f"not TOML: {error}")]
     tables = _tables(content)
     rules, wrong = _decoded(tables, text)
     problems = [*_problems_of_file(content, text), *wrong]
-    if not problems:
-        problems.extend(_problems_of_rules(rules, text, name))
-    return len(tables), problems
+    if problems:
+        return len(tables), None, problems
+    problems.extend(_problems_of_rules(rules, text, name))
+    if any(each.is_mistake for each in problems):
+        return len(tables), None, problems
+    together = RuleSet(load_rules().rules, rules)
+    problems.extend(_outweighed(together, text))
+    return len(tables), together, problems
+
+
+def _outweighed(rules: RuleSet, text: str) -> Iterator[RuleProblemFacts]:
+    """A note for each rule that counts on an example of another rule, which is this file's."""
+    for index, rule in enumerate(rules.own):
+        heavier = {each.other.id: each for each in overlaps(rules, rule) if each.counts}
+        for each in heavier.values():
+            if each.other.id in rule.yields_to:
+                continue
+            yield RuleProblemFacts(
+                rule=rule.id,
+                line=line_of(text, (_TABLE, index, "id")),
+                problem=f"match example {each.example!r}: {each.other.id} matches it too and counts "
+                f"(weight {each.other.points}, not {rule.points}): raise `weight`, or list it in "
+                "`instead_of`, or in `yields_to` with a reason",
+                is_mistake=False,
+            )
 
 
 def _tables(content: Mapping[str, object]) -> Sequence[object]:

@@ -14,11 +14,15 @@ from ci_doctor.render.formatting import percent
 
 
 class DiagnoseRequest(Struct, frozen=True, kw_only=True):
-    """logs: names of those of the failed job. baseline: of a good run. rules: a repository's own."""
+    """logs: names of those of the failed job. baseline: of a good run. rules: a repository's own.
+
+    status: as of `diagnosis_of`.
+    """
 
     logs: tuple[str, ...]
     baseline: tuple[str, ...] = ()
     rules: tuple[Path, ...] = ()
+    status: int | None = None
 
 
 def run(request: DiagnoseRequest, tell: Callable[[str], None] = lambda _: None) -> Diagnosis:
@@ -36,7 +40,7 @@ def run(request: DiagnoseRequest, tell: Callable[[str], None] = lambda _: None) 
         if log.problem:
             damaged[log.name] = log.problem
 
-    diagnosis = diagnose(logs.names, rules, good.names, on_open)
+    diagnosis = diagnose(logs.names, rules, good.names, on_open, request.status)
     missing = {**logs.unreadable, **good.unreadable, **diagnosis.unreadable}
     in_part = {**logs.limited, **good.limited, **damaged}
     return structs.replace(diagnosis, unreadable=missing, in_part=in_part)

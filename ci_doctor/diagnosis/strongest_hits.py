@@ -6,28 +6,26 @@ from collections.abc import Iterable
 from ci_doctor.diagnosis.log_rule import NAMEABLE, Role
 from ci_doctor.diagnosis.rule_set import RuleSet
 from ci_doctor.diagnosis.scanning.scan import Hit
+from ci_doctor.diagnosis.strongest_match import strongest
+
+_COUNTING = NAMEABLE | {Role.NOISE}
 
 
 def strongest_hits(hits: Iterable[Hit], rules: RuleSet) -> dict[int, Hit]:
     """From the offset of each line to its hit whose rule has the most points.
 
-    A line that is noise has none. A line that is a known symptom is no error in general.
+    A line that is noise has none; `strongest` says which of several counts.
     """
-    listed = list(hits)
-    noise = offsets_of(listed, rules, Role.NOISE)
-    symptoms = offsets_of(listed, rules, Role.SYMPTOM)
-    by_line: dict[int, Hit] = {}
-    for hit in listed:
-        rule = rules.rules[hit.rule]
-        offset = hit.line.offset
-        if rule.role not in NAMEABLE or offset in noise:
-            continue
-        if rule.role is Role.ERROR and offset in symptoms:
-            continue
-        other = by_line.get(offset)
-        if other is None or rule.points > rules.rules[other.rule].points:
-            by_line[offset] = hit
-    return by_line
+    by_line: dict[int, list[Hit]] = {}
+    for hit in hits:
+        if rules.rules[hit.rule].role in _COUNTING:
+            by_line.setdefault(hit.line.offset, []).append(hit)
+    best: dict[int, Hit] = {}
+    for offset, on_line in by_line.items():
+        index = strongest([rules.rules[hit.rule] for hit in on_line])
+        if index is not None:
+            best[offset] = on_line[index]
+    return best
 
 
 def offsets_of(hits: Iterable[Hit], rules: RuleSet, *roles: Role) -> set[int]:

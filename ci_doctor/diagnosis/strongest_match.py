@@ -25,13 +25,28 @@ def strongest_match(
     indices: the rules to try. texts: the forms of one line. roles: those that count. A line that is
     noise has no match, and neither has the header of a list: it names the line below it.
     """
-    best: RuleMatch | None = None
+    matches = []
     for index, fields in rules.matching(indices, texts):
         rule = rules.rules[index]
-        if rule.role is Role.NOISE:
-            return None
-        if rule.next_line is not None or rule.role not in roles:
-            continue
-        if best is None or rule.points > best.rule.points:
-            best = RuleMatch(rule=rule, fields=fields)
-    return best
+        if rule.next_line is None and rule.role in {*roles, Role.NOISE}:
+            matches.append(RuleMatch(rule=rule, fields=fields))
+    best = strongest([match.rule for match in matches])
+    return None if best is None else matches[best]
+
+
+def strongest(matching: Sequence[LogRule]) -> int | None:
+    """The index of that of the rules `matching` one line which says most about it.
+
+    None for a line that is noise. A rule that another one stands instead of does not count, and a
+    line that is a known symptom is no error in general. Among equals the first counts.
+    """
+    replaced = {each for rule in matching for each in rule.instead_of}
+    counting = [rule for rule in matching if rule.id not in replaced]
+    roles = {rule.role for rule in counting}
+    if Role.NOISE in roles:
+        return None
+    if Role.SYMPTOM in roles:
+        counting = [rule for rule in counting if rule.role is not Role.ERROR]
+    if not counting:
+        return None
+    return matching.index(max(counting, key=lambda rule: rule.points))

@@ -36,6 +36,7 @@ class AfterCommandRequest(Struct, frozen=True, kw_only=True):
 
     named: the option `diagnose`. root: the job's report directory, with `reports` below it.
     began_at: RFC 3339, None if nobody knows. ended_at: when the command ended, seconds since 1970.
+    status: the command's, None if nobody knows.
     rules: a repository's own files. wants_output: the command's own output is to be read, too.
     """
 
@@ -45,6 +46,7 @@ class AfterCommandRequest(Struct, frozen=True, kw_only=True):
     reports: Sequence[tuple[Path, Report]]
     began_at: str | None
     ended_at: float
+    status: int | None = None
     rules: tuple[Path, ...] = ()
     wants_output: bool = True
 
@@ -81,7 +83,9 @@ def explain_command(request: AfterCommandRequest) -> Explained:
     has_output = output is not None and bool(output.content.strip())
     if not logs.names and not logs.unusable and not has_output:
         return Explained(outcome=None, notes=(*notes, *_nothing(request, logs)))
-    diagnosis = diagnose_job(logs, output, load_rules(request.rules), request.ended_at)
+    diagnosis = diagnose_job(
+        logs, output, load_rules(request.rules), request.ended_at, request.status
+    )
     outcome = outcome_of(diagnosis)
     findings = (*outcome.findings, *_findings(request, logs, has_output=has_output))
     attachments: tuple[Attachment, ...] = ()

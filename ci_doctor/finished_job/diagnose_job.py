@@ -15,7 +15,7 @@ from ci_doctor.diagnosis.diagnosis import diagnosis_of
 from ci_doctor.diagnosis.last_output import LAST_OUTPUT
 from ci_doctor.diagnosis.log_story import LogStory, read_story
 from ci_doctor.diagnosis.reading.log_text import LogText
-from ci_doctor.diagnosis.reading.open_log import open_log
+from ci_doctor.diagnosis.reading.open_log import open_logs
 from ci_doctor.diagnosis.rule_set import RuleSet
 from ci_doctor.finished_job.logs_of_job import LogsOfJob
 
@@ -31,19 +31,24 @@ _MOST_SECONDS_AFTER = 10.0
 
 
 def diagnose_job(
-    logs: LogsOfJob, output: CommandOutput | None, rules: RuleSet, ended_at: float
+    logs: LogsOfJob,
+    output: CommandOutput | None,
+    rules: RuleSet,
+    ended_at: float,
+    status: int | None = None,
 ) -> Diagnosis:
     """The diagnosis of `logs`, and of what the command wrote if that is known.
 
     Its cause is final only if nothing else can have ended the command: all evidence was read whole,
     and a log beside the command's own output ends with the cause. A server may survive a full disk,
     and the test then fails by the change. ended_at: when the command ended, seconds since 1970.
+    status: the command's, None if nobody knows.
     """
     with ExitStack() as stack:
         unusable = dict(logs.unusable)
         opened = _opened(logs.names, output, stack, unusable)
         stories = [read_story(log, index, rules) for index, log in enumerate(opened)]
-        diagnosis = diagnosis_of(stories, opened)
+        diagnosis = diagnosis_of(stories, opened, status=status)
         in_part = _in_part(logs, output, opened)
         cause = diagnosis.cause
         if cause is not None and cause.is_final:
@@ -66,7 +71,9 @@ def _opened(
         opened.append(_in_memory(output.content, stack))
     for name in names:
         try:
-            opened.append(stack.enter_context(open_log(name)))
+            logs, missing = stack.enter_context(open_logs(name))
+            opened.extend(logs)
+            unusable.update(missing)
         except OSError as error:
             unusable[name] = error.strerror or str(error)
     return opened

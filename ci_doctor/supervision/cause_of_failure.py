@@ -28,10 +28,15 @@ class CauseOfFailure(Struct, frozen=True, kw_only=True):
     problem: str | None = None
 
 
-def find_cause(log: Path, rules: Sequence[Path]) -> CauseOfFailure:
-    """The diagnosis of `log`. A signal gives it up: the command that it was for has ended."""
+def find_cause(log: Path, rules: Sequence[Path], status: int) -> CauseOfFailure:
+    """The diagnosis of `log`, whose command ended with `status`, negative for a signal.
+
+    A signal gives it up: the command that it was for has ended.
+    """
     try:
-        return _of(diagnose([str(log)], load_rules(tuple(rules))))
+        if log.is_file() and log.stat().st_size == 0:
+            return CauseOfFailure(problem="no diagnosis: the command wrote nothing")
+        return _of(diagnose([str(log)], load_rules(tuple(rules)), status=status))
     except (KeyboardInterrupt, Terminated):
         return CauseOfFailure(problem="the diagnosis was interrupted")
     except CiDoctorError as error:

@@ -11,7 +11,7 @@ from ci_doctor.model.finding import Finding
 from ci_doctor.model.outcome import Attachment
 from ci_doctor.supervision.request import Supervised, SupervisionRequest
 from ci_doctor.supervision.talk import talk
-from ci_doctor.system.processes.process import describe_exit, signal_name
+from ci_doctor.system.processes.process import describe_status, signal_name
 
 if TYPE_CHECKING:
     from ci_doctor.supervision.cause_of_failure import CauseOfFailure
@@ -24,13 +24,15 @@ class Ended(Struct, frozen=True, kw_only=True):
     """A command that has ended.
 
     cause: None if nobody looked for one. log: what it wrote; None if that was not kept. problems:
-    sentences on output that could not be handed on or kept.
+    sentences on output that could not be handed on or kept. kernel: what the kernel says of a
+    command that a signal ended.
     """
 
     end: "CommandEnd"
     cause: "CauseOfFailure | None" = None
     log: Path | None = None
     problems: tuple[str, ...] = ()
+    kernel: tuple[str, ...] = ()
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -56,7 +58,7 @@ def conclude(request: SupervisionRequest, ended: Ended) -> Supervised:
     if request.retry_status is not None and ended.retry_helps and status:
         status = request.retry_status
         signal = None
-    summary = f"{request.command[0]}: {describe_exit(end.returncode)}"
+    summary = f"{request.command[0]}: {describe_status(end.returncode)}"
     outcome = structs.replace(
         request.prepared,
         # A diagnosis judges nothing.
@@ -84,6 +86,7 @@ def _facts(request: SupervisionRequest, ended: Ended) -> SupervisedRunFacts:
         signal=signal_name(end.signal) if end.signal else None,
         log=None if ended.log is None else ended.log.name,
         problems=ended.problems,
+        kernel=ended.kernel,
         diagnosis=None if ended.cause is None else ended.cause.facts,
     )
 
@@ -98,5 +101,5 @@ def _text(summary: str, ended: Ended) -> str:
     """Nothing after a success, unless output of it is lost."""
     if ended.cause is not None:
         log = None if ended.log is None else str(ended.log)
-        return talk(summary, ended.cause.facts, log, ended.problems)
+        return talk(summary, ended.cause.facts, log, ended.problems, ended.kernel)
     return "".join(f"note: {problem}\n" for problem in ended.end.problems)

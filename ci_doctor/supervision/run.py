@@ -10,6 +10,7 @@ from ci_doctor.supervision.conclude import Ended, conclude
 from ci_doctor.supervision.request import Supervised, SupervisionRequest
 from ci_doctor.system.files.own_directory import own_directory
 from ci_doctor.system.processes.interruption import signals_ignored
+from ci_doctor.system.processes.kernel_words import KernelBefore
 from ci_doctor.system.relay.command_end import CommandEnd
 from ci_doctor.system.relay.command_log import CommandLog
 from ci_doctor.system.relay.relay import relay
@@ -22,6 +23,10 @@ LOG_FILE: Final = "command.log"
 _LOG_MODE: Final = 0o644
 # A person at the keyboard, or a terminal that is gone, wants no explanation.
 _UNEXPLAINED: Final = frozenset({signal.SIGINT, signal.SIGQUIT, signal.SIGHUP})
+# 128+N: the kernel sends the one for lack of memory, and the others for a fault of the program.
+_OF_KERNEL: Final = frozenset(
+    {128 + number for number in (signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS)}
+)
 
 
 def run(request: SupervisionRequest, redactor: "Redactor") -> Supervised:
@@ -39,6 +44,7 @@ def run(request: SupervisionRequest, redactor: "Redactor") -> Supervised:
 
 def _run_with_log(request: SupervisionRequest, redactor: "Redactor", path: Path) -> Supervised:
     log = _open_log(path, request.log_limit)
+    before = KernelBefore.read()
     try:
         end = relay(request.command, request.environ, log)
     except BaseException:
@@ -50,7 +56,7 @@ def _run_with_log(request: SupervisionRequest, redactor: "Redactor", path: Path)
         problems = [*end.problems, log.finish()]
     cause = None
     if _wants_explanation(end):
-        cause = _find_cause(path, request)
+        cause = _find_cause(path, request, end.returncode)
         problems.append(cause.problem or "")
     if request.directory is not None:
         with signals_ignored():
@@ -62,6 +68,7 @@ def _run_with_log(request: SupervisionRequest, redactor: "Redactor", path: Path)
         cause=cause,
         log=path if kept else None,
         problems=tuple(filter(None, problems)),
+        kernel=before.since() if cause is not None and end.shell_status in _OF_KERNEL else (),
     )
     return conclude(request, ended)
 
@@ -82,11 +89,11 @@ def _wants_explanation(end: CommandEnd) -> bool:
     return not (end.reader_left and end.returncode in {-signal.SIGPIPE, 128 + signal.SIGPIPE})
 
 
-def _find_cause(path: Path, request: SupervisionRequest) -> "CauseOfFailure":
+def _find_cause(path: Path, request: SupervisionRequest, status: int) -> "CauseOfFailure":
     # A command that succeeds needs none of this.
     from ci_doctor.supervision.cause_of_failure import find_cause
 
-    return find_cause(path, request.rules)
+    return find_cause(path, request.rules, status)
 
 
 def _publish(path: Path, redactor: "Redactor") -> tuple[str, ...]:

@@ -16,13 +16,17 @@ _CHARACTERS: Final = 300  # of one line: a log's line may be a megabyte
 
 
 def talk(
-    summary: str, facts: "DiagnoseFacts | None", log: str | None, problems: Iterable[str]
+    summary: str,
+    facts: "DiagnoseFacts | None",
+    log: str | None,
+    problems: Iterable[str],
+    kernel: Iterable[str] = (),
 ) -> str:
     """`summary` says how the command ended, `facts` what its log says, None without a diagnosis.
 
-    log: the path of the log; None if it is not kept.
+    log: the path of the log; None if it is not kept. kernel: what the kernel says of that end.
     """
-    lines = [f"✗ {summary}"]
+    lines = [f"✗ {summary}", *(f"  {sentence}" for sentence in kernel)]
     if facts is not None:
         lines += _diagnosed(facts, log)
     if log is not None:

@@ -604,3 +604,45 @@ def test_a_background_process_keeps_its_terminal(tmp_path: Path) -> None:
         terminal.read_until(b"late\r\n")
         terminal.press(b"\n")
         assert terminal.wait() == 0
+
+
+# --- the exit status is evidence ---
+
+
+FAILURES = {
+    "a made compiler": "echo 'widget.x:3: unknown gadget' >&2; exit 1",
+    "words of success at the end": "echo 'error: widget 3 does not fit'; echo 'Job succeeded'; exit 2",
+    "a missing command": "no-such-command-of-ours --flag",
+    "a missing file": "cat no-such-file-of-ours",
+    "an exception": f"{sys.executable} -c '[][3]'",
+    "python without a module": f"{sys.executable} -m no_such_module_of_ours",
+}
+
+
+@pytest.mark.parametrize("program", FAILURES.values(), ids=list(FAILURES))
+def test_a_failed_command_with_words_has_a_cause(tmp_path: Path, program: str) -> None:
+    ran = diagnosed(tmp_path, "sh", "-c", program)
+
+    assert "no line explains it" not in ran.err
+    assert " % sure: " in ran.err
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        ("kill -KILL $$", "killed by SIGKILL (9)"),
+        ("sh -c 'kill -KILL $$'; exit 137", "exit code 137 (128+9: SIGKILL)"),
+        ("exit 139", "exit code 139 (128+11: SIGSEGV)"),
+    ],
+)
+def test_of_a_command_that_a_signal_ended_the_kernel_is_asked(
+    tmp_path: Path, program: str, words: str
+) -> None:
+    ran = diagnosed(tmp_path, "sh", "-c", f"echo loading; {program}", options=("--report-dir", "r"))
+    facts = report(tmp_path)["facts"]
+
+    assert words in ran.err
+    assert isinstance(facts, dict)
+    assert facts["kernel"]
+    assert all("kernel" in each for each in facts["kernel"])
+    assert facts["diagnosis"]["root_cause"] is None or "Killed" in str(facts["diagnosis"])

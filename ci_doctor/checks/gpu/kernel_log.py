@@ -10,10 +10,8 @@ from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.gpu.dated_lines import dated_lines
 from ci_doctor.checks.gpu.xid_lines import DriverLine, driver_lines
 from ci_doctor.checks.result import UndeterminedError
+from ci_doctor.system.processes.kernel_words import records
 
-# The kernel's buffer has rarely more than a few MiB; a record has at most 8 KiB.
-_LIMIT = 32 << 20
-_RECORD = 16 << 10
 _FILE = "var/log/kern.log"
 _FILE_END = 4 << 20
 
@@ -25,7 +23,7 @@ def read_kernel_log(context: CheckContext) -> tuple[DriverLine, ...]:
     """
     uptime_s = _uptime_s(context.proc)
     try:
-        return tuple(driver_lines(_records(context.dev / "kmsg"), uptime_s))
+        return tuple(driver_lines(records(context.dev / "kmsg"), uptime_s))
     except OSError as error:
         reason = f"{context.dev}/kmsg: {error.strerror}"
     try:
@@ -37,28 +35,6 @@ def read_kernel_log(context: CheckContext) -> tuple[DriverLine, ...]:
     except OSError as error:
         reason += f"; /{_FILE}: {error.strerror}"
         raise UndeterminedError(f"the kernel's log cannot be read ({reason})") from error
-
-
-def _records(path: Path) -> str:
-    """Every record there is. One read gives one record; without a further one it would wait."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    chunks = []
-    size = 0
-    try:
-        while size < _LIMIT:
-            try:
-                chunk = os.read(descriptor, _RECORD)
-            except BlockingIOError:
-                break
-            except BrokenPipeError:  # overwritten meanwhile; the next read goes on behind it
-                continue
-            if not chunk:
-                break
-            chunks.append(chunk)
-            size += len(chunk)
-    finally:
-        os.close(descriptor)
-    return b"".join(chunks).decode(errors="replace")
 
 
 def _dmesg(context: CheckContext) -> str:

@@ -2,6 +2,7 @@
 """`ci-doctor diagnose`."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ class _Diagnose(DocumentedCommand):
         "ci-doctor diagnose logs/": "Read all logs of a job together.",
         "ci-doctor diagnose 'logs/**/*.log' --baseline last-green.log": "Leave out what a good run says, too.",
         "ci-doctor diagnose --follow server.log": "Name causes while the server runs.",
+        "ci-doctor diagnose make.log --status 2": "Say how the command ended that wrote the log.",
     },
     exits={
         0: "the logs were read, with or without a cause",
@@ -63,6 +65,13 @@ class _Diagnose(DocumentedCommand):
     shell_complete=values.files,
     help="Log of a good run. Its lines explain no failure. Repeatable.",
 )
+@option(
+    "--status",
+    group="Logs",
+    type=click.IntRange(-64, 255),
+    metavar="N",
+    help="Exit status of the command that wrote the logs; -9 for SIGKILL. With 0 no cause is named.",
+)
 @option("--follow", group="Logs", is_flag=True, help="Name causes as they appear, until Ctrl-C.")
 @option(
     "--exit-code-by-class",
@@ -81,6 +90,7 @@ def diagnose(
     *,
     logs: tuple[str, ...],
     baseline: tuple[str, ...],
+    status: int | None,
     follow: bool,
     by_class: bool,
     sarif: bool,
@@ -91,7 +101,13 @@ def diagnose(
     Give all logs of the job, because the time-out may stand in one and the traceback in another. A
     LOG is a file, also a packed one, a folder, a pattern in quotes, or - for stdin.
     """
-    _check(session, follow=follow, by_class=by_class, sarif=sarif, baseline=baseline)
+    given = {
+        "--sarif": sarif,
+        "--exit-code-by-class": by_class,
+        "--baseline": bool(baseline),
+        "--status": status is not None,
+    }
+    _check(session, given, follow=follow)
     if sarif:
         session.form = "sarif"
     session.claim()
@@ -102,7 +118,9 @@ def diagnose(
 
     loaded = load_config(config_path, Path.cwd())
     session.policy = exit_policy(loaded, os.environ, None)
-    request = DiagnoseRequest(logs=logs, baseline=baseline, rules=rule_files(loaded, os.environ))
+    request = DiagnoseRequest(
+        logs=logs, baseline=baseline, rules=rule_files(loaded, os.environ), status=status
+    )
     if follow:
         from ci_doctor.commands.diagnose.follow import follow_until_interrupted
 
@@ -115,20 +133,18 @@ def diagnose(
 
     with LateTeller() as tell:
         diagnosis = run(request, tell)
-    if by_class:
+    # A command that ended with 0 has no failure to give a code for.
+    if by_class and status != 0:
         session.policy = exit_policy(loaded, os.environ, verdict_by_class(diagnosis.cause))
     outcome = with_history(session, loaded, outcome_of(diagnosis))
     return session.finish(outcome, on_stdout=True)
 
 
-def _check(
-    session: Session, *, follow: bool, by_class: bool, sarif: bool, baseline: tuple[str, ...]
-) -> None:
-    """Raises UsageError for options that exclude each other."""
-    if sarif and session.as_json:
+def _check(session: Session, given: Mapping[str, bool], *, follow: bool) -> None:
+    """Raises UsageError for options that exclude each other; `given`: which of them are there."""
+    if given["--sarif"] and session.as_json:
         raise UsageError("--json and --sarif exclude each other", hint="give one of them")
-    others = {"--sarif": sarif, "--exit-code-by-class": by_class, "--baseline": bool(baseline)}
-    for name, is_given in others.items():
+    for name, is_given in given.items():
         if follow and is_given:
             raise UsageError(
                 f"--follow and {name} exclude each other",

@@ -28,7 +28,7 @@ from ci_doctor.session.session import Session
     "checked",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Test a rules file: its examples, its literals, its regexes.",
+    help="Test a rules file: its examples, its literals, its regexes, and which other rules match them.",
 )
 @config_option
 @output_options

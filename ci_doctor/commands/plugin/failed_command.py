@@ -121,6 +121,7 @@ def _explain(session: Session, job: _PluginJob, configured: ConfiguredCodes) -> 
         reports=job.reports,
         began_at=began_at(job.root),
         ended_at=clock.epoch(),
+        status=_status_of_command(job.end),
         rules=configured.rules,
         # What an earlier hook of ours has printed stands in the job's log by now.
         wants_output=not has_diagnosis(job.root),
@@ -131,6 +132,12 @@ def _explain(session: Session, job: _PluginJob, configured: ConfiguredCodes) -> 
     _report(session, job, explained, configured)
     keep_diagnosed(job.root, job.words)
     return explained.root_cause
+
+
+def _status_of_command(end: JobEnd) -> int | None:
+    """The status of the command that failed; None if a hook did, and for the agent's -1."""
+    status = end.command_status
+    return status if status is not None and status > 0 else None
 
 
 def _report(

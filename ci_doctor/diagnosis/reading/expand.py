@@ -3,26 +3,18 @@
 
 import glob
 import os
-import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
 from msgspec import Struct
 
+from ci_doctor.diagnosis.reading.log_name import is_log_name
 from ci_doctor.diagnosis.reading.open_log import STANDARD_INPUT
 
 # Of one folder or pattern; a folder with more is a tree of something else.
 _MOST_LOGS = 1000
 _MOST_ENTRIES = 100_000
-# What counts as a log in a folder: `server.log`, `server.log.1`, `build-2026-11-22.log.gz`,
-# `0_build.txt`, `stderr`, `consoleText`.
-_LOG_NAME = re.compile(
-    r"(?:.*\.(?:log|out|err|txt|stdout|stderr)(?:[.-]\d[\d.-]*)?"
-    r"|log|output|stdout|stderr|console\w*)"
-    r"(?:\.(?:gz|xz|bz2|zst))?",
-    re.IGNORECASE,
-)
 
 
 class LogNames(Struct, frozen=True, kw_only=True):
@@ -99,7 +91,7 @@ def _logs_in(folder: Path) -> Iterator[str]:
         folders[:] = sorted(each for each in folders if not each.startswith("."))
         entries += len(folders) + len(files)
         for name in sorted(files):
-            if not name.startswith(".") and _LOG_NAME.fullmatch(name):
+            if is_log_name(name):
                 yield str(Path(parent, name))
         if entries > _MOST_ENTRIES:
             return

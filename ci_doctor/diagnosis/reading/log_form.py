@@ -15,6 +15,10 @@ _PACKED = {
     b"\xfd7zXZ\x00": "xz",
     b"BZh": "bzip2",
 }
+# The first member of a zip; the magic number of a tar (POSIX.1-2001, ustar), and where it stands.
+ZIP = b"PK\x03\x04"
+_TAR = b"ustar"
+_TAR_OFFSET = 257
 _BYTE_ORDER_MARKS = {
     codecs.BOM_UTF8: "utf-8",
     codecs.BOM_UTF16_LE: "utf-16-le",
@@ -71,3 +75,8 @@ def _is_binary(head: bytes) -> bool:
     # Packed data: controls are 8 % of it, and nearly nothing is valid UTF-8.
     invalid = written.decode(errors="replace").count("\ufffd")
     return controls > len(written) / 50 and invalid > len(written) / 5
+
+
+def is_archive(head: bytes) -> bool:
+    """Whether a file that begins with `head` is a tar or a zip, which may hold several logs."""
+    return head.startswith(ZIP) or head[_TAR_OFFSET : _TAR_OFFSET + len(_TAR)] == _TAR

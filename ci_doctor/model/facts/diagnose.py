@@ -76,7 +76,8 @@ class DiagnoseFacts(Facts, frozen=True, kw_only=True):
     root_cause: None without a good candidate. excerpt: the lines around it, or around the best
     place to begin. source: the place in source code that the cause names. others: what else might
     be the cause. logs: those that were read. unreadable: from what could not be read, or not whole, to
-    the reason.
+    the reason. exit_status: of the command, or the negative number of the signal that ended it; None
+    if nobody gave it.
     """
 
     root_cause: RootCause | None
@@ -85,6 +86,7 @@ class DiagnoseFacts(Facts, frozen=True, kw_only=True):
     others: tuple[LogLine, ...]
     logs: tuple[str, ...]
     unreadable: dict[str, str]
+    exit_status: int | None = None
 
 
 class NamedCause(Struct, frozen=True, kw_only=True, rename={"class_": "class"}):

@@ -10,8 +10,9 @@ class SupervisedRunFacts(RunFacts, frozen=True, kw_only=True):
 
     exit_code: of the command itself; None if `signal` ended it. log: its output, relative to the
     report directory; None if it was not kept. problems: sentences on output that could not be
-    handed on or kept, or on a diagnosis that could not be made. diagnosis: what its log says, as of
-    `ci-doctor diagnose`; None if nobody looked for a cause.
+    handed on or kept, or on a diagnosis that could not be made. kernel: sentences on what the kernel
+    says of memory and faults, if a signal may have ended the command. diagnosis: what its log says,
+    as of `ci-doctor diagnose`; None if nobody looked for a cause.
     """
 
     command: tuple[str, ...]
@@ -19,4 +20,5 @@ class SupervisedRunFacts(RunFacts, frozen=True, kw_only=True):
     signal: str | None
     log: str | None
     problems: tuple[str, ...] = ()
+    kernel: tuple[str, ...] = ()
     diagnosis: DiagnoseFacts | None = None

@@ -11,6 +11,13 @@ from msgspec import Struct
 from ci_doctor.system.processes.exit_status import exit_status
 from ci_doctor.system.processes.process_table import look_up
 
+_FROM_SHELL = 128
+# What timeout(1) and a POSIX shell mean by a status; another program may mean anything by it.
+_MEANT = {
+    124: "as of timeout(1) at its limit",
+    126: "as of a shell that may not run a command",
+    127: "as of a shell that does not find a command",
+}
 _NEVER_STARTED = -1  # no process of /proc has this start time
 
 
@@ -140,3 +147,14 @@ def describe_exit(returncode: int) -> str:
     if returncode >= 0:
         return f"exit code {returncode}"
     return f"killed by {signal_name(-returncode)} ({-returncode})"
+
+
+def describe_status(status: int) -> str:
+    """`describe_exit`, with what shells and timeout(1) mean by it: `exit code 137 (128+9: SIGKILL)`."""
+    meant = _MEANT.get(status)
+    if _FROM_SHELL < status <= _FROM_SHELL + signal.NSIG - 1:
+        number = status - _FROM_SHELL
+        meant = f"128+{number}: {signal_name(number)}"
+    if meant is None:
+        return describe_exit(status)
+    return f"{describe_exit(status)} ({meant})"

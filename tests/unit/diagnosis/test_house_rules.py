@@ -11,6 +11,8 @@ from ci_doctor.diagnosis.bounded_regex import BoundedRegex
 from ci_doctor.diagnosis.lines.clean_line import LONGEST_TEXT
 from ci_doctor.diagnosis.log_rule import LogRule
 from ci_doctor.diagnosis.rule_checks import check_rules
+from ci_doctor.diagnosis.rule_overlaps import overlaps
+from ci_doctor.diagnosis.rule_set import RuleSet
 
 RULES = rule_files.house_rules()
 FILES = sorted((Path(rule_files.__file__).parent / "rules").glob("*.toml"))
@@ -62,3 +64,18 @@ def test_no_line_takes_a_house_rule_long(rule: LogRule) -> None:
 
     # Another process may have had the processor's caches: the better of two counts.
     assert slowest_s(regex, lines) < MOST_S or slowest_s(regex, lines) < MOST_S
+
+
+def test_no_heavier_rule_of_another_class_takes_an_example() -> None:
+    rules = RuleSet(RULES)
+    taken = [each for rule in RULES for each in overlaps(rules, rule) if each.takes]
+
+    assert [(each.rule.id, each.other.id, each.example) for each in taken] == []
+
+
+def test_rules_that_stand_aside_exist_and_say_why() -> None:
+    ids = {rule.id for rule in RULES}
+
+    for rule in RULES:
+        assert {*rule.instead_of, *rule.yields_to} <= ids - {rule.id}, rule.id
+        assert all(len(reason.split()) > 3 for reason in rule.yields_to.values()), rule.id

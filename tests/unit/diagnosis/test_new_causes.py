@@ -3,6 +3,8 @@
 
 from collections.abc import Iterator
 
+import pytest
+
 from ci_doctor.diagnosis.failure_class import FailureClass
 from ci_doctor.diagnosis.log_rule import LogRule, Role
 from ci_doctor.diagnosis.new_causes import CauseWatch
@@ -67,3 +69,33 @@ def test_noise_is_no_cause() -> None:
 
 def test_an_empty_turn_names_nothing() -> None:
     assert list(a_watch().take("a.log", ())) == []
+
+
+def traceback(announced: str) -> tuple[str, ...]:
+    return (
+        f"(EngineCore pid=7) ERROR 01-28 15:59:42 [core.py:9] {announced}",
+        "(EngineCore pid=7) ERROR 01-28 15:59:42 [core.py:9] Traceback (most recent call last):",
+        '(EngineCore pid=7) ERROR 01-28 15:59:42 [core.py:9]   File "/w/core.py", line 9, in run',
+        "(EngineCore pid=7) ERROR 01-28 15:59:42 [core.py:9] ValueError: 40 heads for 3 GPUs",
+    )
+
+
+@pytest.mark.parametrize(
+    "announced",
+    ["EngineCore failed to start.", "EngineCore hit an exception.", "EngineCore encountered a fatal error."],
+)  # fmt: skip
+def test_an_exception_by_which_its_program_ends_counts_though_nothing_follows(
+    announced: str,
+) -> None:
+    named = list(a_watch().take("a.log", lines(*traceback(announced))))
+
+    assert [each.line for each in named] == [4]
+
+
+def test_the_exception_with_which_a_log_ends_counts_once_no_more_comes() -> None:
+    ended, survived = a_watch(), a_watch()
+    assert list(ended.take("a.log", lines(*traceback("a request has failed")))) == []
+    assert list(survived.take("a.log", lines(*traceback("x"), *["200 OK"] * 9))) == []
+
+    assert [each.line for each in ended.rest()] == [4]
+    assert list(survived.rest()) == []

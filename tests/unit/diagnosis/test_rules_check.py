@@ -8,6 +8,7 @@ import pytest
 from ci_doctor.diagnosis.rules_check import check_outcome
 from ci_doctor.errors import ConfigError
 from ci_doctor.model.finding import Severity
+from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.verdict import Verdict
 
 GOOD = """\
@@ -86,3 +87,45 @@ def test_what_is_not_toml_is_named_with_its_line(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"gone\.toml"):
         check_outcome(tmp_path / "gone.toml")
+
+
+OVERLAPPING = """
+[[rule]]
+id = "team/widget"
+role = "cause"
+class = "configuration"
+{extra}
+literals = ["widget"]
+regex = '^widget: '
+explanation = "The widget is wrong."
+remedy = "Mend the widget."
+match = ["widget: CUDA out of memory. Tried to allocate 2.00 GiB"]
+"""
+
+
+def check(tmp_path: Path, extra: str) -> Outcome:
+    path = tmp_path / "rules.toml"
+    path.write_text(OVERLAPPING.format(extra=extra))
+    return check_outcome(path)
+
+
+def test_rules_that_match_an_example_are_named_and_those_that_count(tmp_path: Path) -> None:
+    outcome = check(tmp_path, "weight = 50")
+
+    assert outcome.verdict is Verdict.PASS
+    assert any("gpu/out-of-memory" in str(each) for each in outcome.tables[0].rows)
+    assert "gpu/out-of-memory matches it too and counts" in outcome.findings[0].summary
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        "weight = 100",
+        'weight = 50\ninstead_of = ["gpu/out-of-memory"]',
+        'weight = 50\nyields_to = {"gpu/out-of-memory" = "the memory says more than the widget"}',
+    ],
+)
+def test_a_rule_that_has_decided_about_the_others_has_no_finding(
+    tmp_path: Path, extra: str
+) -> None:
+    assert check(tmp_path, extra).findings == ()

@@ -4,6 +4,8 @@
 import gzip
 from pathlib import Path
 
+import pytest
+
 from ci_doctor.diagnosis.outcome import outcome_of
 from ci_doctor.diagnosis.run import DiagnoseRequest, run
 
@@ -38,3 +40,30 @@ def test_a_packed_log_that_breaks_off_is_read_as_far_as_it_goes(tmp_path: Path) 
 
     assert diagnosis.logs == (name,)
     assert "is read in part" in findings[-1].summary
+
+
+ONE = (
+    '  File "server.py", line 68\n    def broken(:\n               ^\nSyntaxError: invalid syntax\n'
+)
+OTHER = "2026-11-24 09:00:0{} ERROR worker.py:{} -- widget {} does not fit\n"
+
+
+@pytest.mark.parametrize(
+    "texts", [(ONE, ONE), (ONE + ONE,), (OTHER.format(1, 7, 1), OTHER.format(9, 7, 2))]
+)
+def test_a_failure_that_is_there_twice_is_as_sure_as_once(
+    tmp_path: Path, texts: tuple[str, ...]
+) -> None:
+    (tmp_path / "once").mkdir()
+    (tmp_path / "once" / "a.log").write_text(texts[0].replace(ONE + ONE, ONE))
+    for number, text in enumerate(texts):
+        (tmp_path / f"{number}.log").write_text(text)
+    names = tuple(str(tmp_path / f"{number}.log") for number in range(len(texts)))
+
+    once = run(DiagnoseRequest(logs=(str(tmp_path / "once"),), status=1)).cause
+    twice = run(DiagnoseRequest(logs=names, status=1)).cause
+
+    assert once is not None
+    assert twice is not None
+    assert (twice.place.log, twice.place.line) == (names[0], once.place.line)
+    assert twice.confidence == pytest.approx(once.confidence, abs=0.02)
