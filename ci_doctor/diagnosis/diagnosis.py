@@ -8,6 +8,7 @@ from pathlib import Path
 
 from msgspec import structs
 
+from ci_doctor.diagnosis.aftermath import was_before
 from ci_doctor.diagnosis.calibration import Calibration, calibration
 from ci_doctor.diagnosis.candidate import Candidate
 from ci_doctor.diagnosis.cause import Diagnosis, LogPlace
@@ -19,7 +20,7 @@ from ci_doctor.diagnosis.conclusion import (
 )
 from ci_doctor.diagnosis.consequences import consequences, possible_consequences
 from ci_doctor.diagnosis.excerpt import excerpt_around
-from ci_doctor.diagnosis.failure_class import OF_CHANGE
+from ci_doctor.diagnosis.failure_class import OF_CHANGE, FailureClass
 from ci_doctor.diagnosis.finality import ending_of
 from ci_doctor.diagnosis.good_run import (
     GoodRun,
@@ -190,6 +191,10 @@ def _by_what_decides(
         return ranked
     blocker = ending_of(candidates, stories, logs).blocker
     if blocker is None or blocker.rule.class_ not in OF_CHANGE:
+        return ranked
+    # What a tool says below may follow from the outage: `error: no model`.
+    is_own = blocker.standing is not None or blocker.rule.class_ is FailureClass.TEST_ASSERTION
+    if not is_own and not was_before(blocker, candidates[0]):
         return ranked
     index = candidates.index(blocker)
     return [ranked[index], *ranked[:index], *ranked[index + 1 :]]
