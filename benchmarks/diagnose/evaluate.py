@@ -23,7 +23,7 @@ import msgspec
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from framed_logs import framed_logs, framed_passing
+from framed_logs import framed_logs, framed_passing, short_passing
 from labelled_logs import LabelledLog, labelled_logs
 from logistic import fit
 from peers import peer_table
@@ -109,7 +109,7 @@ def report(labelled: Path, passing: Path) -> tuple[list[str], Calibration]:
         "",
         f"A cause is named from a confidence of {least} on.",
         f"Plain: {_causes(plain, sure, least)}",
-        f"In a frame: {_causes(held_out, sure_held_out, least)}",
+        f"In a frame, or short: {_causes(held_out, sure_held_out, least)}",
         "",
         *peer_table(),
     ]
@@ -126,11 +126,14 @@ def _read_passing(passing: Path, folder: Path) -> Rows:
     paths = sorted(passing.glob("*.log"))
     framed_passing(paths, folder / "passing", held_out=False)
     framed_passing(paths, folder / "passing-held-out", held_out=True)
-    return Rows(
-        passing_rows(passing),
-        passing_rows(folder / "passing"),
-        passing_rows(folder / "passing-held-out"),
-    )
+    short_passing(folder / "short", held_out=False)
+    short_passing(folder / "short-held-out", held_out=True)
+    framed = [*passing_rows(folder / "passing"), *passing_rows(folder / "short")]
+    held_out = [
+        *passing_rows(folder / "passing-held-out"),
+        *passing_rows(folder / "short-held-out"),
+    ]
+    return Rows(passing_rows(passing), framed, held_out)
 
 
 def _causes(rows: Sequence[Row], sure: Sequence[float], least: float) -> str:
