@@ -130,6 +130,7 @@ def run(
             rules=rule_files(loaded, os.environ),
             retry_status=_code_of_infra(session) if by_class else None,
         )
+        session.hide(environ)
         record_environment(session, config_path)
         return run_supervised(session, request, loaded)
     code = session.finish(outcome(preparation, dry_run=dry_run))

@@ -214,6 +214,7 @@ class Session:
         self._add = None
         addition = added(add, outcome, self._findings, directory.path)
         self._added_files = tuple(file.name for file in addition.files)
+        self._about = self._about or addition.about
         return addition
 
     def _report(self, outcome: "Outcome") -> "Report":

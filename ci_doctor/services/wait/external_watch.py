@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import structs
 
-from ci_doctor.diagnosis.preparation import PREPARE_AFTER_S, prepare_in_background
+from ci_doctor.diagnosis.log_end import prepare_in_background
+from ci_doctor.diagnosis.preparation import PREPARE_AFTER_S
 from ci_doctor.services import failure_cause
 from ci_doctor.services.descendant_end import DescendantEnd, DescendantPolicy, is_death
 from ci_doctor.services.descendants import DescendantWatch

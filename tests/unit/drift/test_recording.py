@@ -4,10 +4,12 @@ import threading
 import pytest
 
 from ci_doctor.drift.green_runs import GreenRun, NoGreenRun
-from ci_doctor.drift.recording import RunRecord, addition, has_failed
-from ci_doctor.drift.snapshot import SNAPSHOT_FILE, Snapshot
+from ci_doctor.drift.reading import TakenSnapshot
+from ci_doctor.drift.recording import SNAPSHOT_FILE, RunRecord, addition, has_failed
+from ci_doctor.drift.snapshot import Snapshot
 from ci_doctor.drift.snapshot_file import encoded
 from ci_doctor.errors import UsageError
+from ci_doctor.model.about import About
 from ci_doctor.model.outcome import ErrorKind, Failure, Outcome
 from ci_doctor.model.verdict import Verdict
 from tests.support.snapshots import a_snapshot
@@ -28,7 +30,7 @@ class Green:
 
 def record(green: Snapshot | None = None) -> RunRecord:
     return RunRecord(
-        take=lambda: a_snapshot(facts={"driver": "580.2"}),
+        take=lambda: TakenSnapshot(snapshot=a_snapshot(facts={"driver": "580.2"}), about=About()),
         green_runs=None if green is None else Green(green),
     )
 
@@ -37,7 +39,7 @@ def test_a_run_that_passed_leaves_its_environment() -> None:
     added = addition(PASSED, lambda: record(a_snapshot(facts={"driver": "580.1"})))
 
     (file,) = added.files
-    assert (file.name, file.content) == (SNAPSHOT_FILE, encoded(record().take()))
+    assert (file.name, file.content) == (SNAPSHOT_FILE, encoded(record().take().snapshot))
     assert (added.tables, added.text) == ((), "")
 
 
