@@ -9,17 +9,22 @@ import _signal
 import os
 import sys
 
+_NAMES = {
+    _signal.SIGINT: "interrupted (SIGINT)",
+    _signal.SIGTERM: "terminated (SIGTERM)",
+    _signal.SIGHUP: "terminated (SIGHUP)",
+    _signal.SIGQUIT: "terminated (SIGQUIT)",
+}
+
 
 def _end(number: int, _frame: object) -> None:
     """End at once: nothing has been started, and what raises in an import may be swallowed there."""
-    name = "interrupted (SIGINT)" if number == _signal.SIGINT else f"terminated ({number})"
-    if number == _signal.SIGTERM:
-        name = "terminated (SIGTERM)"
+    code = 128 + (_signal.SIGINT if number == _signal.SIGINT else _signal.SIGTERM)
     try:
-        _tell_shell(128 + number)
-        os.write(2, f"error: {name}\n".encode())
+        _tell_shell(code)
+        os.write(2, f"error: {_NAMES[number]}\n".encode())
     finally:
-        os._exit(128 + number)
+        os._exit(code)
 
 
 def _tell_shell(code: int) -> None:
@@ -35,7 +40,7 @@ def _tell_shell(code: int) -> None:
             os.write(1, f"(exit {code})\n".encode())
 
 
-for _number in (_signal.SIGINT, _signal.SIGTERM):
+for _number in _NAMES:
     # Whoever started us with one ignored wants it to stay so.
     if _signal.getsignal(_number) in (_signal.SIG_DFL, _signal.default_int_handler):
         try:
@@ -67,7 +72,7 @@ def main() -> NoReturn:
     try:
         from ci_doctor import cli
 
-        code = cli.main(argv)
+        code = cli.main(argv, is_guarded=True)
     # What comes up to here has passed the error boundary, or came before it.
     except BaseException as error:  # noqa: BLE001
         code = _last_resort(error, argv)

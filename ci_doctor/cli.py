@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
+# In a context's `meta`: a signal ends the process at once until a command is loaded.
+_IS_GUARDED = "ci_doctor.is_guarded"
+
+
 class Root(Group):
     """A click group that loads a command when it is asked for (click's documented LazyGroup)."""
 
@@ -36,7 +40,7 @@ class Root(Group):
 
     def get_command(
         self,
-        ctx: click.Context,  # noqa: ARG002
+        ctx: click.Context,
         cmd_name: str,
     ) -> click.Command | None:
         """The command, imported now."""
@@ -45,8 +49,9 @@ class Root(Group):
         name = cmd_name.replace("-", "_")
         module = import_module(f"ci_doctor.commands.{name}")
         command: click.Command = getattr(module, name)
-        # From here on something may have to be put away. Before, `__main__` ends at once.
-        raise_on_signals()
+        # From here on something may have to be put away.
+        if ctx.meta.get(_IS_GUARDED):
+            _raise_on_signals()
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list["CompletionItem[str]"]:
@@ -99,16 +104,21 @@ def root() -> None:
     """Diagnostics for CI jobs that test LLM serving: prepare, run, explain, report."""
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run one command line and return its exit code; every error ends here."""
+def main(argv: Sequence[str], *, is_guarded: bool = False) -> int:
+    """Run one command line and return its exit code; every error ends here.
+
+    `is_guarded`: the caller ends the process at a signal, and does so until a command is loaded.
+    """
     previous = {number: signal.getsignal(number) for number in _ENDING}
+    if not is_guarded:
+        _raise_on_signals()
     session = Session(Invocation.begin(argv))
     try:
         if instruction := os.environ.get("_CI_DOCTOR_COMPLETE"):
             from ci_doctor.commands.completion import complete
 
             return complete(root, instruction)
-        return _run(session)
+        return _run(session, is_guarded=is_guarded)
     # Also SystemExit: a project's own code is run in here, and may raise it.
     except BaseException as error:  # noqa: BLE001
         return _fail(error, session)
@@ -118,10 +128,11 @@ def main(argv: Sequence[str]) -> int:
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
-def _run(session: Session) -> int:
+def _run(session: Session, *, is_guarded: bool) -> int:
     """Not `root.main`: it ends the process with 1 if the reader of stdout is gone."""
     try:
         with root.make_context("ci-doctor", list(session.invocation.argv), obj=session) as context:
+            context.meta[_IS_GUARDED] = is_guarded
             return int(root.invoke(context) or 0)
     except click.exceptions.Exit as ended:
         return ended.exit_code
@@ -155,7 +166,7 @@ def _reader_is_gone() -> bool:
     return any(event & gone for _, event in streams.poll(0))
 
 
-def raise_on_signals() -> None:
+def _raise_on_signals() -> None:
     """Let a signal raise KeyboardInterrupt or Terminated from now on."""
     for number in _ENDING:
         # Whoever started us with one ignored wants what `run` becomes to ignore it too.

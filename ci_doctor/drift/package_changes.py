@@ -96,7 +96,8 @@ def _change(
 
 
 def _file_changes(before: PackageSnapshot, after: PackageSnapshot) -> tuple[FileChange, ...]:
-    before_files, after_files = before.files, after.files
+    before_files: Mapping[str, str] = before.files
+    after_files: Mapping[str, str] = after.files
     if before.folders or after.folders:
         before_files, after_files = _folders(before), _folders(after)
     # One side that knows no files is a lack of knowledge, and no difference.

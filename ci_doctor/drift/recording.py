@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.drift.stamps import are_current
+from ci_doctor.drift.stamps import SNAPSHOT_FILE, are_current
 from ci_doctor.errors import CiDoctorError
 from ci_doctor.model.about import About
 from ci_doctor.model.outcome import ErrorKind, Outcome
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 # A report must not wait longer for its section about changes.
 LIMIT_S: Final = 2.0
-# In a report directory.
-SNAPSHOT_FILE: Final = "environment.json"
 _GREEN: Final = frozenset({Verdict.PASS, Verdict.FLAKY})
 _TITLE: Final = "the environment of this run"
 

@@ -3,6 +3,10 @@
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Final
+
+# In a report directory.
+SNAPSHOT_FILE: Final = "environment.json"
 
 
 def stamps_of(paths: Iterable[Path]) -> dict[str, str]:
