@@ -5,7 +5,7 @@ The only place that exits, and the last resort.
 """
 
 # Loaded by every start of Python: a signal may arrive while the modules below are.
-import _signal
+import _signal  # type: ignore[import-not-found] # typeshed knows only what wraps it
 import os
 import sys
 

@@ -150,6 +150,8 @@ def _unread(error: Exception, limit_s: float, *, failed: bool) -> Addition:
                 return not_added(f"{SNAPSHOT_FILE}: {reason}")
         case CiDoctorError():
             reason = error.message
+        case _:
+            pass
     if not failed:
         return Addition()
     from ci_doctor.drift.since_green import unknown_since_green

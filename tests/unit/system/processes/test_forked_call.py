@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.system.begun_call import TimedOut
-from ci_doctor.system.processes import forked_call
 from ci_doctor.system.processes.forked_call import ForkedCall
 from ci_doctor.system.processes.limited_run import run_limited
 from ci_doctor.system.processes.process_table import look_up
@@ -17,7 +17,7 @@ from ci_doctor.system.processes.process_table import look_up
 @pytest.fixture(autouse=True)
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Threads of other tests hold no lock that a copy needs."""
-    monkeypatch.setattr(forked_call.threading, "active_count", lambda: 1)
+    monkeypatch.setattr(threading, "active_count", lambda: 1)
 
 
 def begun(function: Callable[[], bytes]) -> ForkedCall:
