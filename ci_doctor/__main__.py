@@ -4,14 +4,56 @@
 The only place that exits, and the last resort.
 """
 
-import contextlib
-import errno
-import gc
-import io
+# Loaded by every start of Python: a signal may arrive while the modules below are.
+import _signal  # type: ignore[import-not-found] # typeshed knows only what wraps it
 import os
 import sys
-from collections.abc import Sequence
-from typing import NoReturn
+
+_NAMES = {
+    _signal.SIGINT: "interrupted (SIGINT)",
+    _signal.SIGTERM: "terminated (SIGTERM)",
+    _signal.SIGHUP: "terminated (SIGHUP)",
+    _signal.SIGQUIT: "terminated (SIGQUIT)",
+}
+
+
+def _end(number: int, _frame: object) -> None:
+    """End at once: nothing has been started, and what raises in an import may be swallowed there."""
+    code = 128 + (_signal.SIGINT if number == _signal.SIGINT else _signal.SIGTERM)
+    try:
+        _tell_shell(code)
+        os.write(2, f"error: {_NAMES[number]}\n".encode())
+    finally:
+        os._exit(code)
+
+
+def _tell_shell(code: int) -> None:
+    """A shell that evaluates our output must not take an empty one for success."""
+    try:
+        from ci_doctor.commands.failing_statement import print_failing_statement
+
+        print_failing_statement(sys.argv[1:], code)
+        sys.stdout.flush()
+    # Of modules that are half loaded, any error may come.
+    except Exception:  # noqa: BLE001
+        if "setup-env" in sys.argv and "--json" not in sys.argv:
+            os.write(1, f"(exit {code})\n".encode())
+
+
+for _number in _NAMES:
+    # Whoever started us with one ignored wants it to stay so.
+    if _signal.getsignal(_number) in (_signal.SIG_DFL, _signal.default_int_handler):
+        try:
+            _signal.signal(_number, _end)
+        except ValueError:  # imported by a thread of another program
+            break
+
+import contextlib  # noqa: E402
+import errno  # noqa: E402
+import gc  # noqa: E402
+import io  # noqa: E402
+from collections.abc import Sequence  # noqa: E402
+from typing import NoReturn  # noqa: E402
 
 # Containers made, less those freed, between two collections. With Python's 700 the collector takes a tenth of a start,
 # looking through modules that stay anyway.
@@ -30,7 +72,7 @@ def main() -> NoReturn:
     try:
         from ci_doctor import cli
 
-        code = cli.main(argv)
+        code = cli.main(argv, is_guarded=True)
     # What comes up to here has passed the error boundary, or came before it.
     except BaseException as error:  # noqa: BLE001
         code = _last_resort(error, argv)
@@ -68,6 +110,8 @@ def _last_resort(error: BaseException, argv: Sequence[str]) -> int:
 
     A broken installation must not end with 1, or without a word.
     """
+    if isinstance(error, KeyboardInterrupt):
+        _end(_signal.SIGINT, None)
     code, message, hint = _judged(error)
     # Nothing is left to catch what this raises, and 1 would say that the change is at fault.
     with contextlib.suppress(Exception):
@@ -98,8 +142,6 @@ def _judged(error: BaseException) -> tuple[int, str, str]:
             if isinstance(each, OSError) and each.errno == errno.EMFILE:
                 return os.EX_TEMPFAIL, "ci-doctor may open no more files", "raise `ulimit -n`"
         return os.EX_SOFTWARE, *broken
-    if isinstance(error, KeyboardInterrupt):
-        return int(ExitCode.SIGINT), *broken
     code = getattr(error, "code", ExitCode.BUG)
     if not isinstance(code, ExitCode):
         code = ExitCode.BUG

@@ -3,6 +3,7 @@
 
 import os
 import signal
+import sys
 from collections.abc import Sequence
 from importlib import import_module
 from types import FrameType
@@ -21,8 +22,12 @@ from ci_doctor.session.session import Session
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-# With a report, as SIGINT: KeyboardInterrupt stands for that.
-_ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+# With a report; KeyboardInterrupt stands for SIGINT.
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+
+
+# In a context's `meta`: a signal ends the process at once until a command is loaded.
+_IS_GUARDED = "ci_doctor.is_guarded"
 
 
 class Root(Group):
@@ -35,7 +40,7 @@ class Root(Group):
 
     def get_command(
         self,
-        ctx: click.Context,  # noqa: ARG002
+        ctx: click.Context,
         cmd_name: str,
     ) -> click.Command | None:
         """The command, imported now."""
@@ -44,6 +49,9 @@ class Root(Group):
         name = cmd_name.replace("-", "_")
         module = import_module(f"ci_doctor.commands.{name}")
         command: click.Command = getattr(module, name)
+        # From here on something may have to be put away.
+        if ctx.meta.get(_IS_GUARDED):
+            _raise_on_signals()
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list["CompletionItem[str]"]:
@@ -96,20 +104,21 @@ def root() -> None:
     """Diagnostics for CI jobs that test LLM serving: prepare, run, explain, report."""
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run one command line and return its exit code; every error ends here."""
+def main(argv: Sequence[str], *, is_guarded: bool = False) -> int:
+    """Run one command line and return its exit code; every error ends here.
+
+    `is_guarded`: the caller ends the process at a signal, and does so until a command is loaded.
+    """
     previous = {number: signal.getsignal(number) for number in _ENDING}
-    for number, handler in previous.items():
-        # Whoever started us with one ignored wants what `run` becomes to ignore it too.
-        if handler is not signal.SIG_IGN:
-            signal.signal(number, _terminate)
+    if not is_guarded:
+        _raise_on_signals()
     session = Session(Invocation.begin(argv))
     try:
         if instruction := os.environ.get("_CI_DOCTOR_COMPLETE"):
             from ci_doctor.commands.completion import complete
 
             return complete(root, instruction)
-        return _run(session)
+        return _run(session, is_guarded=is_guarded)
     # Also SystemExit: a project's own code is run in here, and may raise it.
     except BaseException as error:  # noqa: BLE001
         return _fail(error, session)
@@ -119,10 +128,11 @@ def main(argv: Sequence[str]) -> int:
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
-def _run(session: Session) -> int:
+def _run(session: Session, *, is_guarded: bool) -> int:
     """Not `root.main`: it ends the process with 1 if the reader of stdout is gone."""
     try:
         with root.make_context("ci-doctor", list(session.invocation.argv), obj=session) as context:
+            context.meta[_IS_GUARDED] = is_guarded
             return int(root.invoke(context) or 0)
     except click.exceptions.Exit as ended:
         return ended.exit_code
@@ -135,9 +145,7 @@ def _fail(error: BaseException, session: Session) -> int:
     if isinstance(error, BrokenPipeError) and _reader_is_gone():
         return 128 + signal.SIGPIPE
     # The report is written in a moment; a second signal must not take it away.
-    impatient = {
-        number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, *_ENDING)
-    }
+    impatient = {number: signal.signal(number, signal.SIG_IGN) for number in _ENDING}
     try:
         from ci_doctor.commands.failure import fail
 
@@ -158,5 +166,45 @@ def _reader_is_gone() -> bool:
     return any(event & gone for _, event in streams.poll(0))
 
 
-def _terminate(number: int, _frame: FrameType | None) -> None:
-    raise Terminated(signal.Signals(number).name)
+def _raise_on_signals() -> None:
+    """Let a signal raise KeyboardInterrupt or Terminated from now on."""
+    for number in _ENDING:
+        # Whoever started us with one ignored wants what `run` becomes to ignore it too.
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _raise)
+
+
+def _raise(number: int, frame: FrameType | None) -> None:
+    error: BaseException = KeyboardInterrupt()
+    if number != signal.SIGINT:
+        error = Terminated(signal.Signals(number).name)
+    importing = _that_imports(frame)
+    # What is raised in an import may be swallowed, or leave a module of C half made.
+    if importing is None:
+        raise error
+    _raise_later(error, importing)
+
+
+def _that_imports(frame: FrameType | None) -> FrameType | None:
+    """The outermost frame that imports something; None if none does."""
+    outermost = None
+    while frame is not None:
+        outer = frame.f_back
+        is_import = frame.f_code.co_filename == "<frozen importlib._bootstrap>"
+        if is_import and outer is not None:
+            outermost = outer
+        frame = outer
+    return outermost
+
+
+def _raise_later(error: BaseException, frame: FrameType) -> None:
+    """Raise `error` in `frame` before its next line, or its return."""
+
+    def trace(*_: object) -> None:
+        sys.settrace(None)
+        frame.f_trace = None
+        raise error
+
+    frame.f_trace = trace
+    # Without one for the whole program, that of a frame is not called.
+    sys.settrace(lambda *_: None)

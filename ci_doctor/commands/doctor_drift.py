@@ -24,7 +24,7 @@ def with_changes(outcome: Outcome, session: Session, context: CheckContext, path
         about=session.about,
         redactor=session.redactor,
     )
-    now = take_snapshot(request)
+    now = take_snapshot(request).snapshot
     changes = since_green(GreenPath(path).latest(now.about.step), now)
     facts = outcome.facts
     if isinstance(facts, DoctorFacts):

@@ -28,25 +28,36 @@ def record_environment(
     """Write the environment beside the report, and after a failure what changed since a green run.
 
     `interpreter` gives the Python that runs the job; without it that is the one of a job's environment,
-    as `snapshot_targets` finds it. The ones that `[doctor]` names are recorded too. Nothing is read before the end,
-    and nothing at all without a report directory.
+    as `snapshot_targets` finds it. The ones that `[doctor]` names are recorded too. It is read from now on, so
+    call this before anything is started; nothing is read without a report directory.
     """
+    if session.directory is None:
+        return
+    from ci_doctor.system.processes.forked_call import ForkedCall
+
+    def prepare() -> "RunRecord":
+        return _run_record(session, config_path, interpreter)
+
+    def read() -> bytes:
+        # Here, in the other process: the first start must not wait for imports.
+        from ci_doctor.drift.recording import recorded
+
+        return recorded(prepare())
+
+    begun = ForkedCall.begin(read)
 
     def add(outcome: "Outcome") -> "Addition":
         from ci_doctor.drift.recording import addition
 
-        return addition(outcome, lambda: _run_record(session, config_path, interpreter))
+        return addition(outcome, prepare, begun=begun)
 
     session.complete_with(add, _FILE)
 
 
 def load_record() -> None:
-    """Import what the record needs, while a job runs: a WarmUp calls it."""
-    import ci_doctor.checks.settings
-    import ci_doctor.drift.green_path
-    import ci_doctor.drift.reading
-    import ci_doctor.drift.recording
-    import ci_doctor.drift.targets  # noqa: F401
+    """Import what a command with a record needs at its end, while a job runs: a WarmUp calls it."""
+    import ci_doctor.commands.history_database
+    import ci_doctor.drift.recording  # noqa: F401
 
 
 def snapshot_request(

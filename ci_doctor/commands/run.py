@@ -30,6 +30,7 @@ from ci_doctor.errors import UsageError
 from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.parse_size import parse_size
 from ci_doctor.model.verdict import Verdict
+from ci_doctor.session.printing import say
 from ci_doctor.session.session import Session
 
 _CAUSE = "If CMD fails"
@@ -130,11 +131,17 @@ def run(
             rules=rule_files(loaded, os.environ),
             retry_status=_code_of_infra(session) if by_class else None,
         )
+        session.hide(environ)
         record_environment(session, config_path)
         return run_supervised(session, request, loaded)
     code = session.finish(outcome(preparation, dry_run=dry_run))
     if dry_run or code:
         return code
+    if session.signals:
+        # Whoever has sent it does not want the command to begin.
+        number = session.signals[0]
+        say(f"error: interrupted by {number.name} before the command was started\n")
+        return 128 + number
     return become(command, environ)
 
 

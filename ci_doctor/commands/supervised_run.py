@@ -26,7 +26,6 @@ def run_supervised(session: Session, request: SupervisionRequest, loaded: "Confi
     Returns 126 or 127 if the system does not run it, as if we had become it.
     """
     session.show(request.prepared)
-    session.hide(request.environ)
     try:
         supervised = run(request, session.redactor)
     except CommandRefusedError as error:

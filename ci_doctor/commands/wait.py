@@ -43,7 +43,15 @@ _PROBES = (
         75: "the cause lies outside the change: another process has the port, or the disk is full",
     },
 )
-@option("--pid", group="The process", type=int, metavar="PID", help="The process to watch.")
+@option(
+    "--pid",
+    "pids",
+    group="The process",
+    type=int,
+    multiple=True,
+    metavar="PID",
+    help="The process to watch. Repeatable: the end of any is a death.",
+)
 @option(
     "--pidfile",
     group="The process",
@@ -89,7 +97,7 @@ def wait(
     /,
     *,
     config_path: Path | None,
-    pid: int | None,
+    pids: tuple[int, ...],
     pidfile: Path | None,
     ready: str,
     log: Path | None,
@@ -110,7 +118,7 @@ def wait(
     request = WaitRequest(
         probe=_probe(ready),
         limit_s=seconds_of(timeout, "--timeout"),
-        pid=pid,
+        pids=pids,
         pidfile=pidfile,
         log=log,
         descendants=descendants,

@@ -2,6 +2,7 @@
 """Reads the end of a log, a bounded part of it, for the lines that say why its process ended."""
 
 import os
+import threading
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from io import FileIO, RawIOBase
@@ -17,6 +18,7 @@ from ci_doctor.diagnosis.log_story import LogStory, read_story
 from ci_doctor.diagnosis.preparation import prepared_rules
 from ci_doctor.diagnosis.reading.log_text import LogText
 from ci_doctor.diagnosis.root_lines import Excerpt, lines_around
+from ci_doctor.errors import ConfigError
 from ci_doctor.system.files.sparse import BLOCK_BYTES, is_sparse
 
 # A server that dies has said why in its last words; reading more would hold up its group.
@@ -40,6 +42,39 @@ class _Tail(Struct, frozen=True, kw_only=True):
     lines_before: int | None
 
 
+# Last words as many servers have them: the rules that are tried on these are compiled by them.
+_TYPICAL = _Tail(
+    content=b"""\
+ERROR 11-21 09:30:12 [core.py:718] EngineCore failed to start.
+Traceback (most recent call last):
+  File "engine.py", line 7, in load
+    import torch
+ImportError: libcudart.so.12: cannot open shared object file: No such file or directory
+torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.
+OSError: [Errno 98] error while attempting to bind on address ('0.0.0.0', 8000): address already in use
+RuntimeError: Engine core initialization failed. See root cause above.
+error: unrecognized arguments: --typo
+fatal error: Segmentation fault (core dumped)
+ValueError: failed
+""",
+    lines_before=0,
+)
+
+
+def prepare_in_background() -> None:
+    """Load all that `read_log_end` needs, in a thread; returns at once.
+
+    A death is explained without waiting for it, and the end of the process does not wait either.
+    """
+    threading.Thread(target=_prepare, daemon=True, name="log-rules").start()
+
+
+def _prepare() -> None:
+    # Whoever needs them gets the same error, and reports it.
+    with suppress(ConfigError, OSError):
+        _end_of(_TYPICAL, Path("typical.log"), None)
+
+
 def read_log_end(path: Path, fatal: str | None = None) -> LogEnd:
     """The last 1 MiB of the log at `path`, diagnosed; `fatal` as in `lines_around`.
 
@@ -50,6 +85,10 @@ def read_log_end(path: Path, fatal: str | None = None) -> LogEnd:
         tail = _read_tail(path)
     except OSError:
         return LogEnd()
+    return _end_of(tail, path, fatal)
+
+
+def _end_of(tail: _Tail, path: Path, fatal: str | None) -> LogEnd:
     text = tail.content.decode(errors="replace")
     lines = text.split("\n")
     with ExitStack() as stack:

@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the rule files ahead of time, in a thread: a death is explained without waiting for them."""
+"""Reads the rule files once, with all that a scan makes of them."""
 
 import threading
-from contextlib import suppress
 from typing import Final
 
 from ci_doctor.diagnosis.diagnosis import load_rules
 from ci_doctor.diagnosis.rule_set import RuleSet
 from ci_doctor.diagnosis.scanning.engine import quick_engine
 from ci_doctor.diagnosis.scanning.scan import search_for
-from ci_doctor.errors import ConfigError
 
 # A server takes longer to start than this. A start that is quicker pays nothing.
 PREPARE_AFTER_S: Final = 0.25
@@ -24,14 +22,3 @@ def prepared_rules() -> RuleSet:
         rules = load_rules()
         search_for(rules, quick_engine).prepare()
         return rules
-
-
-def prepare_in_background() -> None:
-    """Begin to prepare them; returns at once. The end of the process does not wait for it."""
-    threading.Thread(target=_prepare, daemon=True, name="log-rules").start()
-
-
-def _prepare() -> None:
-    # Whoever needs them gets the same error, and reports it.
-    with suppress(ConfigError, OSError):
-        prepared_rules()

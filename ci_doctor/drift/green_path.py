@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from ci_doctor.drift.green_runs import GreenRun, NoGreenRun
-from ci_doctor.drift.snapshot import SNAPSHOT_FILE
 from ci_doctor.drift.snapshot_file import read_snapshot
+from ci_doctor.drift.stamps import SNAPSHOT_FILE
 from ci_doctor.errors import CiDoctorError, UsageError
 from ci_doctor.model.report import Report
 from ci_doctor.model.verdict import Verdict

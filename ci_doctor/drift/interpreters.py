@@ -5,13 +5,14 @@ import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 
 from ci_doctor.drift.packages import read_packages
 from ci_doctor.drift.record import content_hash
 from ci_doctor.drift.snapshot import InterpreterSnapshot
+from ci_doctor.drift.stamps import stamps_of
 from ci_doctor.identity.interpreter import UnknownInterpreterError, interpreter_of
 from ci_doctor.system.begun_call import BegunCall
 
@@ -31,6 +32,13 @@ class _StartedPython(Struct, frozen=True, kw_only=True):
     unknown: str | None = None
 
 
+class InterpreterRead(NamedTuple):
+    """An interpreter, and the stamps of where its packages lie, from before they were read."""
+
+    snapshot: InterpreterSnapshot
+    stamps: dict[str, str]
+
+
 def read_interpreter(
     python: Path,
     environ: Mapping[str, str],
@@ -38,7 +46,7 @@ def read_interpreter(
     shown: Callable[[str], str],
     *,
     contents: bool,
-) -> InterpreterSnapshot:
+) -> InterpreterRead:
     """What `python` is and has; `shown` writes a path as it is to be kept. Raises nothing."""
     unknown: dict[str, str] = {}
     # It starts while its packages are read.
@@ -49,6 +57,7 @@ def read_interpreter(
     except (UnknownInterpreterError, OSError, RuntimeError) as error:
         unknown["packages"] = str(error)
         directories = ()
+    stamps = stamps_of([python, *directories])
     packages = read_packages(directories, contents=contents)
     for directory in directories:
         # One that does not exist holds nothing, but this one may.
@@ -57,13 +66,14 @@ def read_interpreter(
     started = starting.result()
     if started.unknown is not None:
         unknown["version"] = started.unknown
-    return InterpreterSnapshot(
+    snapshot = InterpreterSnapshot(
         python=shown(str(python)),
         version=started.version,
         packages=packages,
         start_files=_start_files(directories),
         unknown={name: shown(reason) for name, reason in sorted(unknown.items())},
     )
+    return InterpreterRead(snapshot, stamps)
 
 
 def _started(python: Path, environ: Mapping[str, str], cwd: Path) -> _StartedPython:

@@ -11,6 +11,7 @@ from ci_doctor.drift.change import (
     FileChange,
     OneSided,
 )
+from ci_doctor.drift.record import by_folder
 from ci_doctor.drift.snapshot import PackageSnapshot
 
 Packages = Mapping[str, PackageSnapshot]
@@ -95,16 +96,24 @@ def _change(
 
 
 def _file_changes(before: PackageSnapshot, after: PackageSnapshot) -> tuple[FileChange, ...]:
+    before_files: Mapping[str, str] = before.files
+    after_files: Mapping[str, str] = after.files
+    if before.folders or after.folders:
+        before_files, after_files = _folders(before), _folders(after)
     # One side that knows no files is a lack of knowledge, and no difference.
-    if before.files == after.files or not before.files or not after.files:
+    if before_files == after_files or not before_files or not after_files:
         return ()
     changes = []
-    for path in sorted({*before.files, *after.files}):
-        old = before.files.get(path)
-        new = after.files.get(path)
+    for path in sorted({*before_files, *after_files}):
+        old = before_files.get(path)
+        new = after_files.get(path)
         if old != new:
             changes.append(FileChange(path=path, before=old, after=new))
     return tuple(changes)
+
+
+def _folders(package: PackageSnapshot) -> Mapping[str, str]:
+    return package.folders or by_folder(package.files)
 
 
 def _went_back(before: str | None, after: str | None) -> bool:

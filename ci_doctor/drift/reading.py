@@ -11,8 +11,10 @@ from msgspec.structs import replace
 from ci_doctor.drift.interpreters import read_interpreter
 from ci_doctor.drift.machine import read_machine
 from ci_doctor.drift.possible_secrets import plain_address
+from ci_doctor.drift.record import by_folder
 from ci_doctor.drift.snapshot import InterpreterSnapshot, PackageSnapshot, Snapshot
-from ci_doctor.drift.system_packages import read_system_packages
+from ci_doctor.drift.stamps import stamps_of
+from ci_doctor.drift.system_packages import databases, read_system_packages
 from ci_doctor.drift.variables import kept_variables, placed
 from ci_doctor.identity.identity import Identity
 from ci_doctor.model.about import About
@@ -40,22 +42,36 @@ class SnapshotRequest(Struct, frozen=True, kw_only=True):
     root: Path = Path("/")
 
 
-def take_snapshot(request: SnapshotRequest) -> Snapshot:
+class TakenSnapshot(Struct, frozen=True, kw_only=True):
+    """A snapshot; the `stamps` of the places that decide what is installed tell how long it holds.
+
+    `about` is that of the request, with its secrets.
+    """
+
+    snapshot: Snapshot
+    about: About
+    stamps: dict[str, str] = {}
+
+
+def take_snapshot(request: SnapshotRequest) -> TakenSnapshot:
     """The environment as it is now. Raises nothing: what cannot be read is unknown."""
     places = _places(request.environ, request.cwd)
+    # A virtual environment that the job makes would be the one to read.
+    stamps = stamps_of([request.cwd / ".venv" / "bin" / "python", *databases(request.root)])
     interpreters = []
     for python in request.pythons:
-        interpreter = read_interpreter(
+        interpreter, of_interpreter = read_interpreter(
             python,
             request.environ,
             request.cwd,
             lambda text: placed(text, places),
             contents=request.has_contents,
         )
+        stamps |= of_interpreter
         interpreters.append(_redacted(interpreter, request.redactor))
     machine = read_machine(request.environ, request.root, gpu_limit_s=request.gpu_limit_s)
     system = read_system_packages(request.root)
-    return Snapshot(
+    snapshot = Snapshot(
         tool_version=tool_version(),
         taken_at=clock.timestamp(),
         about=request.redactor.value(request.about),
@@ -67,6 +83,23 @@ def take_snapshot(request: SnapshotRequest) -> Snapshot:
         system_packages=system.versions,
         system_packages_unknown=system.unknown,
     )
+    return TakenSnapshot(snapshot=snapshot, about=request.about, stamps=stamps)
+
+
+def for_a_report(snapshot: Snapshot) -> Snapshot:
+    """`snapshot` with a hash for each folder of a package, in place of one for each file.
+
+    The hashes of files take megabytes, and a report is kept with every run.
+    """
+    interpreters = [
+        replace(each, packages={name: _folded(of) for name, of in each.packages.items()})
+        for each in snapshot.interpreters
+    ]
+    return replace(snapshot, interpreters=tuple(interpreters))
+
+
+def _folded(package: PackageSnapshot) -> PackageSnapshot:
+    return replace(package, files={}, folders=by_folder(package.files))
 
 
 def _places(environ: Mapping[str, str], cwd: Path) -> dict[str, str]:

@@ -54,6 +54,26 @@ def content_hash(digest: bytes) -> str:
     return base64.urlsafe_b64encode(digest).decode("ascii")[:_KEPT]
 
 
+def by_folder(files: Mapping[str, str]) -> dict[str, str]:
+    """Path -> hash at the first two levels: `torch/version.py`, and `torch/nn/` for all below it.
+
+    One hash stands for the metadata. A package with thousands of files has some ten of these.
+    """
+    folders: dict[str, dict[str, str]] = {}
+    for path, hash_ in files.items():
+        parts = path.split("/", 2)
+        key = path
+        if parts[0].endswith(".dist-info"):
+            key = f"{parts[0]}/"
+        elif len(parts) > 2:
+            key = f"{parts[0]}/{parts[1]}/"
+        folders.setdefault(key, {})[path] = hash_
+    return {
+        key: digest_of(below) if key.endswith("/") else below[key]
+        for key, below in sorted(folders.items())
+    }
+
+
 def digest_of(files: Mapping[str, str]) -> str:
     """One hash, in hex, over all of `files`, in whatever order an installer wrote them."""
     lines = [f"{path} {files[path]}" for path in sorted(files)]

@@ -1,20 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the machine at the end of a run: its environment, and what changed since a green one."""
+"""Reads the machine: the environment of a run, and what changed since a green one.
+
+It is read beside the job, in a process of its own. So a report does not wait for it, unless the job
+was shorter than the reading.
+"""
 
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from ci_doctor.drift.green_runs import GreenRuns
-from ci_doctor.drift.since_green import SinceGreen, since_green, unknown_since_green
-from ci_doctor.drift.snapshot import SNAPSHOT_FILE, Snapshot
-from ci_doctor.drift.snapshot_file import encoded
+from ci_doctor.drift.stamps import SNAPSHOT_FILE, are_current
 from ci_doctor.errors import CiDoctorError
+from ci_doctor.model.about import About
 from ci_doctor.model.outcome import ErrorKind, Outcome
+from ci_doctor.model.table import Table
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.session.addition import AddedFile, Addition
+from ci_doctor.session.addition import AddedFile, Addition, not_added
 from ci_doctor.system.begun_call import TimedOut, bounded
+from ci_doctor.system.processes.forked_call import ForkedCall
+
+# What reads is imported where it reads: most reports only take up what another process has read.
+if TYPE_CHECKING:
+    from ci_doctor.drift.green_runs import GreenRuns
+    from ci_doctor.drift.reading import TakenSnapshot
 
 # A report must not wait longer for its section about changes.
 LIMIT_S: Final = 2.0
@@ -25,38 +36,60 @@ _TITLE: Final = "the environment of this run"
 class RunRecord(Struct, frozen=True, kw_only=True):
     """How the environment is read, and where green runs are; None if nobody named a place."""
 
-    take: Callable[[], Snapshot]
-    green_runs: GreenRuns | None
+    take: "Callable[[], TakenSnapshot]"
+    green_runs: "GreenRuns | None"
 
 
-class _Recorded(Struct, frozen=True, kw_only=True):
+class RecordedEnvironment(Struct, frozen=True, kw_only=True):
+    """What was read: the content of the file, and what changed as a table and as one line.
+
+    `changes` is None if no green run is named. `about` and `stamps` are those of `TakenSnapshot`.
+    """
+
     content: bytes
-    changes: SinceGreen | None
+    changes: Table | None
+    line: str
+    about: About
+    stamps: dict[str, str]
+
+
+def recorded(record: RunRecord) -> bytes:
+    """The environment read now, as `addition` gets it from another process."""
+    return msgspec.msgpack.encode(_record(record))
 
 
 def addition(
-    outcome: Outcome, prepare: Callable[[], RunRecord], limit_s: float = LIMIT_S
+    outcome: Outcome,
+    prepare: Callable[[], RunRecord],
+    limit_s: float = LIMIT_S,
+    *,
+    begun: ForkedCall | None = None,
 ) -> Addition:
     """The snapshot of a run, and after a failure what changed since the last green one.
 
-    `prepare` reads the configuration. All of it takes at most `limit_s` seconds. Raises nothing of
-    ours: an error becomes one line, after a failure alone.
+    It is what was `begun`, if nothing was installed since then; else it is read now. `prepare` reads
+    the configuration. A failure waits for what was begun only if a green run is named, and nothing
+    waits longer than `limit_s` seconds. Raises nothing of ours: an error becomes one line, after a
+    failure alone.
     """
-    if outcome.error is not None and outcome.error.kind is ErrorKind.USAGE:
-        return Addition()  # nothing was run
     failed = has_failed(outcome)
+    if outcome.error is not None and outcome.error.kind is ErrorKind.USAGE:
+        _drop(begun)
+        return Addition()  # nothing was run
     try:
-        recorded = bounded(lambda: _record(prepare(), failed=failed), limit_s)
-    except TimedOut:
-        return _unknown(f"the environment could not be read within {limit_s:g} s", failed=failed)
-    except CiDoctorError as error:
-        return _unknown(error.message, failed=failed)
+        if failed and _is_early(begun, prepare):
+            _drop(begun)
+            return not_added(f"{SNAPSHOT_FILE}: the run ended before the environment was read")
+        environment = _begun(begun, limit_s)
+        if environment is None:
+            environment = bounded(lambda: _record(prepare()), limit_s)
     except Exception as error:  # noqa: BLE001 - the report of the run comes first
-        return _unknown(f"{type(error).__name__}: {error}", failed=failed)
-    file = AddedFile(name=SNAPSHOT_FILE, title=_TITLE, content=recorded.content)
-    if recorded.changes is None:
-        return Addition(files=(file,))
-    return _section(recorded.changes, (file,))
+        return _unread(error, limit_s, failed=failed)
+    file = AddedFile(name=SNAPSHOT_FILE, title=_TITLE, content=environment.content)
+    addition = Addition(files=(file,), about=environment.about)
+    if environment.changes is None or not failed:
+        return addition
+    return replace(addition, tables=(environment.changes,), text=f"  {environment.line}\n")
 
 
 def has_failed(outcome: Outcome) -> bool:
@@ -66,20 +99,62 @@ def has_failed(outcome: Outcome) -> bool:
     return outcome.verdict is not None and outcome.verdict not in _GREEN
 
 
-def _record(record: RunRecord, *, failed: bool) -> _Recorded:
-    snapshot = record.take()
-    changes = None
-    if failed and record.green_runs is not None:
-        green = record.green_runs.latest(snapshot.about.step)
-        changes = since_green(green, snapshot)
-    return _Recorded(content=encoded(snapshot), changes=changes)
+def _is_early(begun: ForkedCall | None, prepare: Callable[[], RunRecord]) -> bool:
+    """Whether the reading is unfinished, and nobody has asked for what a green run has to say."""
+    if begun is None or begun.has_ended():
+        return False
+    return prepare().green_runs is None
 
 
-def _unknown(reason: str, *, failed: bool) -> Addition:
+def _drop(begun: ForkedCall | None) -> None:
+    if begun is not None:
+        begun.end()
+
+
+def _begun(begun: ForkedCall | None, limit_s: float) -> RecordedEnvironment | None:
+    """What was begun; None if nothing was, if it came to no end, or if it holds no longer.
+
+    Raises TimedOut after `limit_s` seconds.
+    """
+    content = begun.result(limit_s) if begun is not None else b""
+    # An error is met again, and told, where it is read now.
+    if not content:
+        return None
+    environment = msgspec.msgpack.decode(content, type=RecordedEnvironment)
+    return environment if are_current(environment.stamps) else None
+
+
+def _record(record: RunRecord) -> RecordedEnvironment:
+    from ci_doctor.drift.reading import for_a_report
+    from ci_doctor.drift.since_green import since_green
+    from ci_doctor.drift.snapshot_file import encoded
+
+    taken = record.take()
+    changes, line = None, ""
+    if record.green_runs is not None:
+        green = record.green_runs.latest(taken.snapshot.about.step)
+        section = since_green(green, taken.snapshot)
+        changes, line = section.table, section.line
+    content = encoded(for_a_report(taken.snapshot))
+    return RecordedEnvironment(
+        content=content, changes=changes, line=line, about=taken.about, stamps=taken.stamps
+    )
+
+
+def _unread(error: Exception, limit_s: float, *, failed: bool) -> Addition:
+    reason = f"{type(error).__name__}: {error}"
+    match error:
+        case TimedOut():
+            reason = f"the environment could not be read within {limit_s:g} s"
+            if not failed:
+                return not_added(f"{SNAPSHOT_FILE}: {reason}")
+        case CiDoctorError():
+            reason = error.message
+        case _:
+            pass
     if not failed:
         return Addition()
-    return _section(unknown_since_green(reason), ())
+    from ci_doctor.drift.since_green import unknown_since_green
 
-
-def _section(changes: SinceGreen, files: tuple[AddedFile, ...]) -> Addition:
-    return Addition(tables=(changes.table,), files=files, text=f"  {changes.line}\n")
+    section = unknown_since_green(reason)
+    return Addition(tables=(section.table,), text=f"  {section.line}\n")

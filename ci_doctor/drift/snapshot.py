@@ -12,8 +12,6 @@ from ci_doctor.model.about import About
 SCHEMA_NAME = "ci-doctor/snapshot/"
 SCHEMA_VERSION = 1
 SCHEMA = f"{SCHEMA_NAME}{SCHEMA_VERSION}"
-# In a report directory.
-SNAPSHOT_FILE = "environment.json"
 
 
 class PackageSnapshot(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -22,7 +20,8 @@ class PackageSnapshot(Struct, frozen=True, kw_only=True, omit_defaults=True):
     `version` is None if nothing names it. `installer` is the program that installed it. `url` and
     `commit` are the origin of an installation that is not from an index (PEP 610). `record` is a
     digest over the files that RECORD lists with their hashes; `files` maps each of them to the first
-    characters of its hash, in the form of RECORD. `modified` are the files whose content is not the
+    characters of its hash, in the form of RECORD. The snapshot of a run has `folders` in place of
+    them: a hash for each file and folder at the first two levels. `modified` are the files whose content is not the
     one that RECORD names, if contents were read. `address` is where the changes are described.
     `further_versions` are those of other distributions of the same name, behind this one on
     `sys.path`.
@@ -39,6 +38,7 @@ class PackageSnapshot(Struct, frozen=True, kw_only=True, omit_defaults=True):
     modified: tuple[str, ...] = ()
     unknown: dict[str, str] = {}
     files: dict[str, str] = {}
+    folders: dict[str, str] = {}
 
 
 class InterpreterSnapshot(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -6,7 +6,8 @@ from typing import Any
 
 import msgspec
 
-from ci_doctor.drift.snapshot import SCHEMA_NAME, SCHEMA_VERSION, SNAPSHOT_FILE, Snapshot
+from ci_doctor.drift.snapshot import SCHEMA_NAME, SCHEMA_VERSION, Snapshot
+from ci_doctor.drift.stamps import SNAPSHOT_FILE
 from ci_doctor.errors import UsageError
 from ci_doctor.system.files.atomic import write_atomically
 from ci_doctor.system.files.regular_file import read_regular

@@ -26,6 +26,11 @@ class SystemPackages(Struct, frozen=True, kw_only=True):
     unknown: str | None = None
 
 
+def databases(root: Path = Path("/")) -> tuple[Path, ...]:
+    """Where the databases of distributions lie, whether they exist or not."""
+    return tuple(root / name for name in (_DPKG, _DPKG_PARTS, *_APK, *_RPM, *_RPM_OTHER))
+
+
 def read_system_packages(root: Path = Path("/")) -> SystemPackages:
     """The packages of the distribution below `root`. Raises nothing."""
     try:

@@ -171,7 +171,8 @@ class _OneRun:
             try:
                 await self._watch(child, tree, interruption)
             finally:
-                tree.kill(_KILL_S)
+                # After a second signal nobody waits for helpers.
+                tree.kill(_KILL_S, at_once=interruption.is_repeated)
                 self.returncode = child.wait()
                 child.close()
         finally:

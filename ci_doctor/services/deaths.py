@@ -6,7 +6,8 @@ import functools
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 
-from ci_doctor.diagnosis.preparation import PREPARE_AFTER_S, prepare_in_background
+from ci_doctor.diagnosis.log_end import prepare_in_background
+from ci_doctor.diagnosis.preparation import PREPARE_AFTER_S
 from ci_doctor.model.parse_duration import parse_duration
 from ci_doctor.services import failure_cause
 from ci_doctor.services.busy_timeout import BusyTimeout

@@ -3,12 +3,18 @@
 
 from pathlib import Path
 
+from ci_doctor.errors import UsageError
+from ci_doctor.render.formatting import duration
 from ci_doctor.services.busy_timeout import BusyTimeout
 from ci_doctor.services.probes.local_probe import WatchedFile
+from ci_doctor.system import clock
+from ci_doctor.system.processes.external_process import ExternalProcess
 
 # A pidfile holds one line; by mistake any file may be named, such as a log of gigabytes.
 _MOST_BYTES = 4096
 _LONGEST_SHOWN = 40
+# Between the clock of a file system and ours.
+_CLOCKS_S = 2.0
 LARGEST_PID = 2**22  # proc_sys_kernel(5), pid_max
 
 
@@ -29,6 +35,21 @@ def read_pidfile(path: Path) -> int | str:
     if not is_number or not 1 < int(word) <= LARGEST_PID:
         return f"{path} holds {word[:_LONGEST_SHOWN]!r}, which is no process id"
     return int(word)
+
+
+def check_age(path: Path, process: ExternalProcess) -> None:
+    """Raises UsageError if `path` is older than `process`: another one had the pid then."""
+    try:
+        written = path.stat().st_mtime
+    except OSError:
+        return
+    started = clock.epoch() - (clock.now() - process.started_at)
+    if written < started - _CLOCKS_S:
+        raise UsageError(
+            f"{path} is stale: {process.name} started {duration(started - written)} after it was "
+            "written, so it names an earlier process",
+            hint="remove the file before the server starts, or name the process with --pid",
+        )
 
 
 async def await_pidfile(path: Path, limit_s: float) -> int | str:

@@ -13,8 +13,14 @@ from ci_doctor.errors import InfraError
 from ci_doctor.system.processes.listeners import holders, listening_inodes
 from ci_doctor.system.processes.process_table import read_table
 
+# Ray's workers take 10002 to 19999 (docs.ray.io, "Ports configurations"): they start after us, and
+# beside us.
+_LOWEST = 20_000
+_WORKERS_OF_RAY = 10_002
 # Below are the ports of well-known servers, which may start at any time.
-_LOWEST = 10_000
+_KNOWN = 5_000
+_HIGHEST = 65_535
+_ENOUGH = 1_000
 # Each attempt is at random: so many fail in a row only if nearly every port is taken.
 _ATTEMPTS = 200
 _OUR_HOSTS = {"localhost", "0.0.0.0", "::", "::1"}  # noqa: S104 - compared, not bound
@@ -57,9 +63,9 @@ def reserve_port() -> ReservedPort:
     network namespace; it ends with the process, and leaves the port itself free for the server.
     Raises InfraError if none is free.
     """
-    below = _ephemeral_range_start()
+    pool = port_pool(*_ephemeral_range())
     for _ in range(_ATTEMPTS):
-        number = _LOWEST + secrets.randbelow(below - _LOWEST)
+        number = secrets.choice(pool)
         mark = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
             # Fails if another ci-doctor has reserved this port.
@@ -70,17 +76,33 @@ def reserve_port() -> ReservedPort:
         else:
             return ReservedPort(number, mark)
     raise InfraError(
-        f"no free port between {_LOWEST} and {below}", hint="see what listens there: ss -ltnp"
+        f"no free port between {pool[0]} and {pool[-1]}", hint="see what listens there: ss -ltnp"
     )
 
 
-def _ephemeral_range_start() -> int:
-    """Where ip_local_port_range (ip(7)) begins, or 60000 if that leaves too few ports below it."""
+def port_pool(lowest: int, highest: int) -> range:
+    """From which ports to draw, if outgoing connections get `lowest` to `highest`. Never Ray's.
+
+    A pool with too few ports would be used up. If all are too small, ours may meet a connection.
+    """
+    pools = (
+        range(_LOWEST, lowest),
+        range(max(_LOWEST, highest + 1), _HIGHEST + 1),
+        range(_KNOWN, min(lowest, _WORKERS_OF_RAY)),
+    )
+    for pool in pools:
+        if len(pool) >= _ENOUGH:
+            return pool
+    return range(_LOWEST, 60_001)
+
+
+def _ephemeral_range() -> tuple[int, int]:
+    """ip_local_port_range (ip(7)); that of Linux if it cannot be read."""
     with contextlib.suppress(OSError, ValueError):
-        start = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-        if start >= _LOWEST + 1000:
-            return start
-    return 60_000
+        text = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text()
+        lowest, highest = map(int, text.split())
+        return lowest, highest
+    return 32_768, 60_999
 
 
 def _bind_everywhere(number: int) -> None:

@@ -236,15 +236,14 @@ class RunningGroup:
             # Shielded: a caller that is cancelled must not cut the stop off for the others.
             return await asyncio.shield(self._stopping)
         except asyncio.CancelledError:
-            self.kill_now()
+            task = asyncio.current_task()
+            # A second signal: whoever has sent it waits for no helper.
+            self.kill_now(at_once=task is not None and task.cancelling() > 1)
             raise
 
-    def kill_now(self) -> StopResult:
-        """SIGKILL to the whole tree, without the event loop: the last resort.
-
-        May be called again.
-        """
-        return self._finish(clock.now())
+    def kill_now(self, *, at_once: bool = False) -> StopResult:
+        """SIGKILL to the whole tree, to helpers after two seconds or `at_once`; may be repeated."""
+        return self._finish(clock.now(), at_once=at_once)
 
     async def _stop(self, grace_s: float, *, in_haste: bool) -> StopResult:
         began = clock.now()
@@ -273,9 +272,10 @@ class RunningGroup:
             if not instance.ended:
                 yield instance
 
-    def _finish(self, began: float) -> StopResult:
+    def _finish(self, began: float, *, at_once: bool = False) -> StopResult:
+        instances = tuple(self.instances.values())
         try:
-            return self._stop_work.finish(tuple(self.instances.values()), began, self._left_behind)
+            return self._stop_work.finish(instances, began, self._left_behind, at_once=at_once)
         finally:
             self._give_back()
 

@@ -65,8 +65,10 @@ class Stopping:
         instances: Sequence[Instance],
         began: float,
         left_behind: Callable[[], LeftBehind],
+        *,
+        at_once: bool = False,
     ) -> StopResult:
-        """Kill what is left, and report only then: a listener may be slow.
+        """Kill what is left, helpers too if `at_once`, and report only then: a listener may be slow.
 
         `left_behind` is called once nothing runs any more. The first result is also that of every later call.
         """
@@ -77,7 +79,8 @@ class Stopping:
         # A listener may raise: what is left must be killed all the same.
         finally:
             # However late it is, the kernel needs a moment to take down a large process.
-            outcome = self._tree.kill(max(1.0, began + STOP_LIMIT_S - clock.now()))
+            limit_s = max(1.0, began + STOP_LIMIT_S - clock.now())
+            outcome = self._tree.kill(limit_s, at_once=at_once)
             self._result = StopResult(
                 killed=tuple(map(_as_process, outcome.killed)),
                 survivors=tuple(map(_as_process, outcome.survivors)),

@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.errors import UsageError
+from ci_doctor.model.about import About
 from ci_doctor.model.finding import Finding
 from ci_doctor.model.outcome import Attachment, Outcome, concluded
 from ci_doctor.model.table import Row, Table
@@ -28,11 +29,15 @@ class AddedFile(Struct, frozen=True, kw_only=True):
 
 
 class Addition(Struct, frozen=True, kw_only=True):
-    """Tables and files for a report. `text` is for a command that prints its own text."""
+    """Tables and files for a report. `text` is for a command that prints its own text.
+
+    `about` is what the report is about, if that has been read already.
+    """
 
     tables: tuple[Table, ...] = ()
     files: tuple[AddedFile, ...] = ()
     text: str = ""
+    about: About | None = None
 
     def to(self, outcome: Outcome) -> Outcome:
         """`outcome` with what is added, behind its own."""
@@ -68,7 +73,7 @@ def added(
         return _written(addition, directory)
     # An addition must not take the report away.
     except Exception as error:  # noqa: BLE001
-        return _problem(f"{type(error).__name__}: {error}")
+        return not_added(f"{type(error).__name__}: {error}")
 
 
 def remove_files(directory: Path, names: Iterable[str]) -> None:
@@ -81,13 +86,14 @@ def remove_files(directory: Path, names: Iterable[str]) -> None:
 def _written(addition: Addition, directory: Path) -> Addition:
     for file in addition.files:
         try:
-            write_atomically(directory / file.name, file.content)
+            write_atomically(directory / file.name, file.content, is_durable=False)
         except (UsageError, OSError) as error:
-            problem = _problem(str(error))
+            problem = not_added(str(error))
             return replace(addition, files=(), tables=(*addition.tables, *problem.tables))
     return addition
 
 
-def _problem(reason: str) -> Addition:
+def not_added(reason: str) -> Addition:
+    """A line that tells why something is missing."""
     table = Table(title="Not added to this report", rows=(Row(label=f"unknown: {reason}"),))
     return Addition(tables=(table,))

@@ -24,7 +24,7 @@ def write(report: Report, directory: Path, junit: str | None = None) -> tuple[st
     problems = []
     for name, text in texts.items():
         try:
-            write_atomically(directory / name, text.encode())
+            write_atomically(directory / name, text.encode(), is_durable=False)
         except CiDoctorError as error:
             problems.append(error.message)
         except OSError as error:
@@ -40,7 +40,7 @@ def write_again(report: Report, directory: Path, junit: str | None = None) -> No
     for name, text in _texts(report, junit).items():
         path = directory / name
         try:
-            write_atomically(path, text.encode())
+            write_atomically(path, text.encode(), is_durable=False)
         except (CiDoctorError, OSError):
             # A directory in its place stays; it says nothing.
             with contextlib.suppress(OSError):

@@ -38,6 +38,7 @@ class Session:
         self.form: PrintedForm = "text"  # unless `as_json`
         self.junit: str | None = None  # a JunitForm; None for the usual one
         self.named_directory: Path | None = None
+        self.signals: list[signal.Signals] = []  # that arrived while a report was written
         self.has_group = False  # a hook has begun a group of the CI's log
         self.policy: ExitPolicy | None = None
         self._report_directory: ReportDirectory | None = None
@@ -147,9 +148,9 @@ class Session:
         cannot be written or printed, all three of them say so (`undelivered`).
         """
         from ci_doctor.session.step_summary import append_summary
-        from ci_doctor.system.processes.interruption import signals_ignored
+        from ci_doctor.system.processes.interruption import signals_noted
 
-        with signals_ignored():  # the report is short work, and must be whole
+        with signals_noted() as self.signals:  # the report is short work, and must be whole
             addition = self._addition(outcome)
             outcome = addition.to(outcome)
             if text is not None:
@@ -176,12 +177,15 @@ class Session:
 
     def fail(self, error: BaseException) -> int:
         """Report what ended the command, and return its exit code."""
+        from ci_doctor.errors import Terminated
         from ci_doctor.session.failure import outcome_of
 
         outcome = outcome_of(error, self.invocation.argv)
         if self._report_directory is None:
             self._hold_if_possible()
-        return self.finish(outcome)
+        # Whoever pressed Ctrl-C knows why, and nothing has come of the command yet.
+        is_signal = isinstance(error, KeyboardInterrupt | Terminated)
+        return self.finish(outcome, text=f"error: {outcome.summary}\n" if is_signal else None)
 
     def code_of(self, error: BaseException) -> int:
         """The exit code of a command that ends with `error`."""
@@ -214,6 +218,7 @@ class Session:
         self._add = None
         addition = added(add, outcome, self._findings, directory.path)
         self._added_files = tuple(file.name for file in addition.files)
+        self._about = self._about or addition.about
         return addition
 
     def _report(self, outcome: "Outcome") -> "Report":

@@ -37,6 +37,10 @@ class WarmUp:
 
 def _render_once() -> None:
     """Render a report with every kind of part, to load the modules and compile their patterns."""
+    import ci_doctor.session.about
+    import ci_doctor.session.delivery
+    import ci_doctor.session.making
+    import ci_doctor.session.step_summary  # noqa: F401
     from ci_doctor.model.finding import Evidence, Finding, Severity
     from ci_doctor.model.outcome import Attachment, Attempt, Case, CaseOutcome
     from ci_doctor.model.report import Report

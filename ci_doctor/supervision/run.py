@@ -9,7 +9,7 @@ from ci_doctor.errors import UsageError
 from ci_doctor.supervision.conclude import Ended, conclude
 from ci_doctor.supervision.request import Supervised, SupervisionRequest
 from ci_doctor.system.files.own_directory import own_directory
-from ci_doctor.system.processes.interruption import signals_ignored
+from ci_doctor.system.processes.interruption import signals_noted
 from ci_doctor.system.processes.kernel_words import KernelBefore
 from ci_doctor.system.relay.command_end import CommandEnd
 from ci_doctor.system.relay.command_log import CommandLog
@@ -52,14 +52,14 @@ def _run_with_log(request: SupervisionRequest, redactor: "Redactor", path: Path)
         path.unlink(missing_ok=True)
         raise
     # Short work that must be whole: without it the log would keep its middle, or its secrets.
-    with signals_ignored():
+    with signals_noted():
         problems = [*end.problems, log.finish()]
     cause = None
     if _wants_explanation(end):
         cause = _find_cause(path, request, end.returncode)
         problems.append(cause.problem or "")
     if request.directory is not None:
-        with signals_ignored():
+        with signals_noted():
             problems += _publish(path, redactor)
     # The command may have removed it.
     kept = request.directory is not None and path.exists()

@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import shlex
 import signal
 import statistics
 import subprocess
@@ -445,3 +446,114 @@ def test_on_a_terminal_one_line_is_kept_up_to_date_and_wiped(scene: Scene) -> No
     assert len(frames) >= 2
     assert b"waiting for" not in frames[-1].partition(b"\r\n")[0], "wiped"
     assert not frames[-1].startswith(b"\r\n"), "nothing stays, so that no blank line is needed"
+
+
+# --- a server behind a pipe ---
+
+
+def pipeline(scene: Scene, rest: str, *server: str) -> int:
+    """The `$!` of a server with `rest` of a pipeline behind it, in the background of a shell."""
+    answers = shlex.join(
+        [sys.executable, *(server or (str(PROGRAMS / "answers.py"), str(scene.port)))]
+    )
+    script = f"mkfifo fifo; {answers} 2>&1 {rest} & echo $! > last.new; mv last.new last; wait"
+    shell = subprocess.Popen(
+        ["bash", "-c", script],
+        cwd=scene.directory,
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    scene.started.append(shell)
+    return scene.pid_in("last")
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "| tee log",
+        "| cat | tee log",
+        "| grep --line-buffered -v x | sed -u s/a/b/ > log",
+        "> fifo & cat < fifo",
+    ],
+)
+def test_a_server_that_writes_into_the_pipe_of_the_process_is_its_own(
+    scene: Scene, rest: str
+) -> None:
+    last = pipeline(scene, rest)
+
+    ran = scene.wait("--pid", str(last))
+
+    assert ran.code == 0, ran
+
+
+def test_the_death_of_a_server_behind_a_pipe_is_the_death_though_the_pipe_stays(
+    scene: Scene,
+) -> None:
+    program = f"""
+import http.server, os, subprocess
+subprocess.Popen(["sleep", "600"])  # it holds the pipe
+class Loading(http.server.BaseHTTPRequestHandler):
+    asked = 0
+    def do_GET(self):
+        Loading.asked += 1
+        if Loading.asked > 40:
+            os._exit(3)
+        self.send_error(503)
+http.server.HTTPServer(("127.0.0.1", {scene.port}), Loading).serve_forever()
+"""
+    last = pipeline(scene, "| cat | tee log", "-c", program)
+
+    ran, report = scene.report("--pid", str(last))
+
+    # Its exit code is known only if the shell has not taken it yet.
+    assert ran.code == 1, ran
+    assert report["facts"]["cause"]["pid"] != last
+
+
+def test_a_server_that_is_no_command_of_the_pipeline_is_a_wrong_pid(scene: Scene) -> None:
+    scene.program("answers", str(scene.port))
+    shell = subprocess.Popen(
+        ["bash", "-c", "sleep 60 | cat & echo $! > last.new; mv last.new last; wait"],
+        cwd=scene.directory,
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    scene.started.append(shell)
+
+    ran = scene.wait("--pid", str(scene.pid_in("last")))
+
+    assert ran.code == 2, ran
+    assert "`$!` of a pipeline is its last command" in ran.err
+
+
+# --- several processes ---
+
+
+def test_of_several_processes_one_answers_and_all_must_live(scene: Scene) -> None:
+    server = scene.program("answers", str(scene.port))
+    other = scene.python("import time; time.sleep(600)")
+    pids = ("--pid", str(server.pid), "--pid", str(other.pid))
+    assert scene.wait(*pids).code == 0
+
+    other.kill()
+    other.wait()
+    ran = scene.wait(*pids)
+
+    assert ran.code == 1, ran
+    assert f"pid {other.pid}" in ran.err
+
+
+# --- a pidfile of an earlier run ---
+
+
+def test_a_pidfile_that_is_older_than_its_process_is_stale(scene: Scene) -> None:
+    server = scene.program("answers", str(scene.port))
+    pidfile = scene.directory / "server.pid"
+    pidfile.write_text(f"{server.pid}\n")
+    assert scene.wait("--pidfile", pidfile).code == 0
+
+    os.utime(pidfile, (0, 0))
+    ran = scene.wait("--pidfile", pidfile)
+
+    assert ran.code == 2, ran
+    assert "is stale" in " ".join(ran.err.split())

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.services.leaks.places import listening_ports
+from ci_doctor.system.processes.listeners import listening_ports
 
 # Of each process.
 _SHOWN = 6

@@ -73,8 +73,8 @@ def snapshot(
     from ci_doctor.commands.environment_record import snapshot_request
     from ci_doctor.drift.outcome import snapshot_outcome
     from ci_doctor.drift.reading import take_snapshot
-    from ci_doctor.drift.snapshot import SNAPSHOT_FILE
     from ci_doctor.drift.snapshot_file import encoded, write_snapshot
+    from ci_doctor.drift.stamps import SNAPSHOT_FILE
     from ci_doctor.session.delivery import write_data
 
     if output is None and directory is not None:
@@ -84,7 +84,7 @@ def snapshot(
     flags = {"venvs": venvs, "pythons": pythons}
     request = snapshot_request(session, config_path, flags)
     about = replace(request.about, step=step or request.about.step)
-    taken = take_snapshot(replace(request, about=about, has_contents=hash_files))
+    taken = take_snapshot(replace(request, about=about, has_contents=hash_files)).snapshot
     if output is None:
         write_data(sys.stdout, encoded(taken).decode())
         return os.EX_OK

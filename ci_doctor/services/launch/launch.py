@@ -162,7 +162,7 @@ class _Launch:
                 self.stopped = await self.group.stop(grace_s=grace_s)
         except (asyncio.CancelledError, TimeoutError) as error:
             self.hurried = isinstance(error, asyncio.CancelledError)
-            self.stopped = self.group.kill_now()
+            self.stopped = self.group.kill_now(at_once=self.hurried)
 
     def _launched(self, received: signal.Signals | None) -> Launched:
         client = None

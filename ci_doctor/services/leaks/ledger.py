@@ -23,10 +23,10 @@ from ci_doctor.services.leaks.places import (
     IpcObject,
     PlacesSnapshot,
     bound_sockets,
-    listening_ports,
     semaphore_pids,
     snapshot,
 )
+from ci_doctor.system.processes.listeners import listening_ports
 from ci_doctor.system.processes.process_table import Kin, still_lives
 
 TEMPORARY = "/tmp"  # noqa: S108 - read, not written

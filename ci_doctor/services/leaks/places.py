@@ -12,7 +12,6 @@ from msgspec import Struct
 from ci_doctor.services.leaks.left import LeftKind
 
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - read, not written
-_LISTEN = "0A"  # TCP_LISTEN, include/net/tcp_states.h
 _GETPID = 11  # semctl(2), linux/sem.h
 _SHM_INFO = 14  # linux/shm.h
 _TABLES = {
@@ -127,17 +126,6 @@ def bound_sockets() -> dict[int, str]:
         if len(fields) == 8 and not fields[7].startswith("@"):
             paths[int(fields[6])] = fields[7]
     return paths
-
-
-def listening_ports() -> dict[int, int]:
-    """The TCP port of each listening socket, by inode. Raises OSError as `bound_sockets`."""
-    ports = {}
-    for table in ("tcp", "tcp6"):
-        for line in _lines(f"/proc/self/net/{table}"):
-            fields = line.split(None, 10)
-            if len(fields) > 9 and fields[3] == _LISTEN:
-                ports[int(fields[9])] = int(fields[1].rpartition(":")[2], 16)
-    return ports
 
 
 def _lines(path: str) -> Iterator[str]:

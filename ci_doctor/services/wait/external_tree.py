@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads processes: the tree of an external process, and who else listens on its port."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from ci_doctor.services.descendants import DescendantWatch
@@ -14,23 +15,24 @@ _PROXIES = frozenset({"docker-proxy", "rootlessport", "pasta", "slirp4netns", "c
 
 
 class ExternalTree:
-    """An external process and its descendants, orphaned ones included."""
+    """External processes and their descendants, orphaned ones included."""
 
-    def __init__(self, process: ExternalProcess, watch: DescendantWatch) -> None:
-        self.process = process
+    def __init__(self, processes: Sequence[ExternalProcess], watch: DescendantWatch) -> None:
+        self.processes = processes
         self._watch = watch
 
     def living(self) -> tuple[Kin, ...]:
         """The processes of the tree that have not ended."""
-        pid = self.process.pid
         processes = {}
-        own = look_up(pid)
-        if own is not None:
-            processes[own.identity] = own
-        # The table shows what is below it now; only the watch knows what has been adopted since.
-        below = descendants(read_table(), pid, frozenset())
-        for kin in (*below, *self._watch.below(pid)):
-            processes[kin.identity] = kin
+        table = tuple(read_table())
+        for pid in (process.pid for process in self.processes):
+            own = look_up(pid)
+            if own is not None:
+                processes[own.identity] = own
+            # The table shows what is below it now; only the watch knows what has been adopted since.
+            below = descendants(table, pid, frozenset())
+            for kin in (*below, *self._watch.below(pid)):
+                processes[kin.identity] = kin
         return tuple(kin for kin in processes.values() if not kin.ended)
 
     def living_pids(self) -> list[int]:
@@ -59,11 +61,11 @@ def foreign_listener(probe: ReadinessProbe, tree: ExternalTree) -> PortOwner | N
 
 def _is_younger(pid: int, tree: ExternalTree) -> bool:
     other = look_up(pid)
-    own = tree.process.kin
-    if other is None or own is None:
+    own = [process.kin.started for process in tree.processes if process.kin is not None]
+    if other is None or not own:
         return False
     # Start times are clock ticks (proc_pid_stat(5)): two quick starts may share one.
-    return other.started >= own.started
+    return other.started >= min(own)
 
 
 def _serves_container(owner: PortOwner) -> bool:

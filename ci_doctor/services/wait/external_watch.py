@@ -10,15 +10,19 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import structs
 
-from ci_doctor.diagnosis.preparation import PREPARE_AFTER_S, prepare_in_background
+from ci_doctor.diagnosis.log_end import prepare_in_background
+from ci_doctor.diagnosis.preparation import PREPARE_AFTER_S
+from ci_doctor.errors import UsageError
 from ci_doctor.services import failure_cause
 from ci_doctor.services.descendant_end import DescendantEnd, DescendantPolicy, is_death
 from ci_doctor.services.descendants import DescendantWatch
 from ci_doctor.services.oom_watch import OomWatch
 from ci_doctor.services.outcome import NamedProcess, ServiceFailure
+from ci_doctor.services.ports import PortOwner
 from ci_doctor.services.probes.probe import ProbeContext, wait_until_ready
 from ci_doctor.services.probes.ready import ReadinessProbe, Scheme
 from ci_doctor.services.subject import Death, Subject
+from ci_doctor.services.wait import pipeline
 from ci_doctor.services.wait.external_tree import ExternalTree, foreign_listener
 from ci_doctor.system import clock
 from ci_doctor.system.processes.external_process import ExternalProcess
@@ -29,40 +33,50 @@ if TYPE_CHECKING:
 _BEFORE = "before ci-doctor looked"
 # For SIGKILL to take effect on what the command of an exec probe has left behind.
 _KILL_S = 1.0
+# Between two looks for the server behind a pipe.
+_LOOK_S = 0.25
 
 
 class ExternalWatch:
-    """Watches `process` inside a running loop; `log` is where it writes, if that is known."""
+    """Watches `processes` inside a running loop; `log` is where they write, if that is known.
+
+    Close the processes after it: the server behind a pipe is added to them once it is known.
+    """
 
     def __init__(
         self,
-        process: ExternalProcess,
+        processes: list[ExternalProcess],
         log: Path | None,
         probe: ReadinessProbe,
         policy: DescendantPolicy,
     ) -> None:
-        self._process = process
+        self._processes = processes
         self._log = log
         self._probe = probe
         self._policy = policy
         self._began = clock.now()
-        # Before the reader is added, which would report the same end.
-        self._was_dead = process.has_ended()
-        self._oom = OomWatch(_memory_scope(process.pid))
+        # Before the readers are added, which would report the same end.
+        self._dead_before = next((each for each in processes if each.has_ended()), None)
+        self._oom = OomWatch(_memory_scope(processes[0].pid))
         self._loop = asyncio.get_running_loop()
         # What makes the failure, and not yet the failure: an error in a callback of the loop would
         # only be logged.
         self._death: asyncio.Future[Callable[[], ServiceFailure]] = self._loop.create_future()
-        self._descendants = DescendantWatch(lambda: (process.pid,), self._descendant_ended)
-        self._tree = ExternalTree(process, self._descendants)
-        self._loop.add_reader(process.pidfd, self._ended)
+        self._descendants = DescendantWatch(self._pids, self._descendant_ended)
+        self._tree = ExternalTree(processes, self._descendants)
+        for process in processes:
+            self._loop.add_reader(process.pidfd, self._ended, process)
         self._descendants.start()
+        self._server: ExternalProcess | None = None
+        self._looking = self._loop.call_later(_LOOK_S, self._look_behind_pipes)
         self._preparation = self._loop.call_later(PREPARE_AFTER_S, prepare_in_background)
 
     def close(self) -> None:
         """Watch no more; may be called again."""
-        self._loop.remove_reader(self._process.pidfd)
+        for process in self._processes:
+            self._loop.remove_reader(process.pidfd)
         self._preparation.cancel()
+        self._looking.cancel()
         self._descendants.close()
 
     async def until_ready(
@@ -72,9 +86,13 @@ class ExternalWatch:
         directory: Path,
         on_answer: Callable[[str], None],
     ) -> ServiceFailure | None:
-        """None once it is ready and answers itself, else what is wrong with it."""
-        if self._was_dead:
-            return self._died(clock.now(), self._process.returncode(), _BEFORE)
+        """None once it is ready and answers itself, else what is wrong with it.
+
+        Raises UsageError if it is the last command of a pipeline, and the server is not in that.
+        """
+        dead = self._dead_before
+        if dead is not None:
+            return self._died(dead, clock.now(), dead.returncode(), _BEFORE)
         with self._probe_context(environment, directory) as context:
             probe = asyncio.create_task(
                 wait_until_ready(self._probe, limit_s, context, on_answer=on_answer)
@@ -96,10 +114,11 @@ class ExternalWatch:
         if problem is None:
             owner = foreign_listener(self._probe, self._tree)
         # Only now: to look for an owner takes time, in which the process may end.
-        if self._process.has_ended():
-            return self._died(clock.now(), self._process.returncode())
-        subject = self._subject(clock.now())
-        if owner is not None:
+        dead = next((each for each in self._processes if each.has_ended()), None)
+        if dead is not None:
+            return self._died(dead, clock.now(), dead.returncode())
+        subject = self._subject(self._processes[0], clock.now())
+        if owner is not None and not self._is_behind_pipe(owner):
             return self._without_log(failure_cause.answered_by_another(subject, owner))
         if problem is None:
             return None
@@ -107,40 +126,84 @@ class ExternalWatch:
         subject = structs.replace(subject, duration_s=clock.now() - self._began)
         return self._without_log(failure_cause.not_ready(subject, problem))
 
-    def _ended(self) -> None:
+    def _pids(self) -> tuple[int, ...]:
+        return tuple(process.pid for process in self._processes)
+
+    def _look_behind_pipes(self) -> None:
+        """Watch the server from when it listens, not only from when it answers."""
+        if self._server is None and any(map(pipeline.reads_pipe, self._pids())):
+            with contextlib.suppress(UsageError):  # only whoever answers is to blame
+                owner = foreign_listener(self._probe, self._tree)
+                if owner is not None:
+                    self._is_behind_pipe(owner)
+            self._looking = self._loop.call_later(_LOOK_S, self._look_behind_pipes)
+
+    def _is_behind_pipe(self, owner: PortOwner) -> bool:
+        """Whether `owner` writes into the pipe that a process reads; it is watched from then on.
+
+        Raises UsageError if a process is the last command of a pipeline without `owner`.
+        """
+        for process in tuple(self._processes):
+            writers = pipeline.writers_into(process.pid)
+            if owner.pid is not None and pipeline.descends_from(owner.pid, writers):
+                self._watch_server(owner.pid)
+                return True
+            if pipeline.ends_pipeline(process.pid, writers):
+                raise UsageError(
+                    f"{process.name} reads the output of a pipeline, and {owner.describe()}: that "
+                    "is no command of this pipeline",
+                    hint="`$!` of a pipeline is its last command: name the server's own pid, as "
+                    "after `server > server.log 2>&1 &`",
+                )
+        return False
+
+    def _watch_server(self, pid: int) -> None:
+        server = ExternalProcess.open(pid)
+        if server is not None:
+            self._server = server
+            self._processes.append(server)
+            self._loop.add_reader(server.pidfd, self._ended, server)
+
+    def _ended(self, process: ExternalProcess) -> None:
         at = clock.now()
-        self._loop.remove_reader(self._process.pidfd)
+        self._loop.remove_reader(process.pidfd)
+        # Whoever reads its pipe ends with it.
+        if self._server is not None and self._server.has_ended():
+            process = self._server
         if not self._death.done():
             # At once: its exit code can be read until its parent waits for it.
-            self._death.set_result(partial(self._died, at, self._process.returncode()))
+            self._death.set_result(partial(self._died, process, at, process.returncode()))
 
-    def _died(self, at: float, returncode: int | None, when: str | None = None) -> ServiceFailure:
-        subject = structs.replace(self._subject(at), when=when)
+    def _died(
+        self, process: ExternalProcess, at: float, returncode: int | None, when: str | None = None
+    ) -> ServiceFailure:
+        subject = structs.replace(self._subject(process, at), when=when)
         failed = failure_cause.died(subject, self._oom.death(returncode), self._tree)
         return self._without_log(failed)
 
     def _descendant_ended(self, root: int | None, end: DescendantEnd) -> None:
-        if root != self._process.pid or self._death.done():
+        parent = next((each for each in self._processes if each.pid == root), None)
+        if parent is None or self._death.done():
             return
         dead = is_death(self._policy, end.returncode, root_ended=end.root_ended)
         if dead:
-            self._death.set_result(partial(self._lost_one, end))
+            self._death.set_result(partial(self._lost_one, parent, end))
 
-    def _lost_one(self, end: DescendantEnd) -> ServiceFailure:
-        subject = self._subject(end.at)
+    def _lost_one(self, parent: ExternalProcess, end: DescendantEnd) -> ServiceFailure:
+        subject = self._subject(parent, end.at)
         process = NamedProcess(pid=end.kin.pid, name=end.kin.name)
         death = self._oom.death(end.returncode)
         return self._without_log(failure_cause.descendant_died(subject, process, death))
 
-    def _subject(self, at: float) -> Subject:
+    def _subject(self, process: ExternalProcess, at: float) -> Subject:
         return Subject(
-            name=self._process.name,
-            pid=self._process.pid,
+            name=process.name,
+            pid=process.pid,
             port=self._probe.port,
             log=self._log or Path(),
             was_ready=False,
             at=at,
-            duration_s=at - self._process.started_at,
+            duration_s=at - process.started_at,
         )
 
     def _without_log(self, failed: ServiceFailure) -> ServiceFailure:

@@ -37,13 +37,13 @@ def run(
 
 def check_request(request: WaitRequest) -> None:
     """Raises UsageError for a request that makes no sense."""
-    if (request.pid is None) is (request.pidfile is None):
+    if bool(request.pids) is (request.pidfile is not None):
         raise UsageError(
             "exactly one of --pid and --pidfile is needed",
             hint="name the process, or the file that will",
         )
-    if request.pid is not None:
-        _check_pid(request.pid)
+    for pid in request.pids:
+        _check_pid(pid)
     probe = request.probe
     if probe.is_network and not probe.port:
         raise UsageError(

@@ -13,15 +13,15 @@ from ci_doctor.services.probes.ready import ReadinessProbe
 
 
 class WaitRequest(Struct, frozen=True, kw_only=True):
-    """What to wait for, for `limit_s` seconds: the `probe` of a process.
+    """What to wait for, for `limit_s` seconds: the `probe` of a process, while all of them live.
 
-    That is the process `pid`, or the one that `pidfile` will name. `environment` and `directory`
+    These are the processes `pids`, or the one that `pidfile` will name. `environment` and `directory`
     are what probes work with.
     """
 
     probe: ReadinessProbe
     limit_s: float
-    pid: int | None = None
+    pids: tuple[int, ...] = ()
     pidfile: Path | None = None
     log: Path | None = None
     descendants: DescendantPolicy = "signal"

@@ -4,11 +4,11 @@
 import asyncio
 import errno
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from ci_doctor.errors import InfraError, UsageError
 from ci_doctor.services.outcome import FailureKind, ServiceFailure
-from ci_doctor.services.pidfile import await_pidfile
+from ci_doctor.services.pidfile import await_pidfile, check_age
 from ci_doctor.services.wait.external_watch import ExternalWatch, absent
 from ci_doctor.services.wait.waited import Waited, WaitProgress, WaitRequest
 from ci_doctor.system import clock
@@ -40,8 +40,8 @@ class _Wait:
         self._on_progress = on_progress
         self._began = clock.now()
         self._deadline = self._began + request.limit_s
-        self._process: ExternalProcess | None = None
-        self._name = f"pid {request.pid}" if request.pid is not None else str(request.pidfile)
+        self._processes: list[ExternalProcess] = []
+        self._name = _and(f"pid {pid}" for pid in request.pids) or str(request.pidfile)
         self._answer = ""
 
     async def to_the_end(self, interruption: Interruption) -> Waited:
@@ -58,16 +58,16 @@ class _Wait:
             return self._waited(received=interruption.received)
         finally:
             ticking.cancel()
-            if self._process is not None:
-                self._process.close()
+            for process in self._processes:
+                process.close()
 
     async def _wait(self) -> ServiceFailure | None:
-        process = await self._open()
-        if isinstance(process, ServiceFailure):
-            return process
-        self._process, self._name = process, process.name
+        failure = await self._open()
+        if failure is not None:
+            return failure
+        self._name = _and(process.name for process in self._processes)
         watch = ExternalWatch(
-            process, self._request.log, self._request.probe, self._request.descendants
+            self._processes, self._request.log, self._request.probe, self._request.descendants
         )
         try:
             return await watch.until_ready(
@@ -79,22 +79,28 @@ class _Wait:
         finally:
             watch.close()
 
-    async def _open(self) -> ExternalProcess | ServiceFailure:
-        """The process to wait for, or why there is none."""
-        pid: int | str | None = self._request.pid
-        if self._request.pidfile is not None:
-            pid = await await_pidfile(self._request.pidfile, self._request.limit_s)
-        if not isinstance(pid, int):
-            limit = f"{self._request.limit_s:g} s"
-            return self._nobody(f"no process was named within {limit}: {pid}")
-        self._name = f"pid {pid}"
-        try:
-            process = ExternalProcess.open(pid)
-        except OSError as error:
-            raise _cannot_watch(pid, error) from error
-        if process is None:
-            return absent(pid, self._request.log, self._request.probe)
-        return process
+    async def _open(self) -> ServiceFailure | None:
+        """Open the processes to wait for; why there is none."""
+        pids = self._request.pids
+        pidfile = self._request.pidfile
+        if pidfile is not None:
+            pid = await await_pidfile(pidfile, self._request.limit_s)
+            if not isinstance(pid, int):
+                limit = f"{self._request.limit_s:g} s"
+                return self._nobody(f"no process was named within {limit}: {pid}")
+            pids = (pid,)
+            self._name = f"pid {pid}"
+        for pid in pids:
+            try:
+                process = ExternalProcess.open(pid)
+            except OSError as error:
+                raise _cannot_watch(pid, error) from error
+            if process is None:
+                return absent(pid, self._request.log, self._request.probe)
+            self._processes.append(process)
+            if pidfile is not None:
+                check_age(pidfile, process)
+        return None
 
     def _nobody(self, message: str) -> ServiceFailure:
         now = clock.now()
@@ -126,17 +132,20 @@ class _Wait:
     def _waited(
         self, *, failure: ServiceFailure | None = None, received: signal.Signals | None = None
     ) -> Waited:
-        pid = self._request.pid
-        if self._process is not None:  # with a pidfile, nobody named a pid before
-            pid = self._process.pid
+        # With a pidfile, nobody named a pid before.
+        pids = [process.pid for process in self._processes] or self._request.pids
         return Waited(
             name=self._name,
-            pid=pid,
+            pid=next(iter(pids), None),
             waited_s=clock.now() - self._began,
             failure=failure,
             received=received,
             answer=self._answer,
         )
+
+
+def _and(names: Iterable[str]) -> str:
+    return " and ".join(names)
 
 
 def _cannot_watch(pid: int, error: OSError) -> UsageError | InfraError:

@@ -9,8 +9,13 @@ from ci_doctor.errors import UsageError
 from ci_doctor.system.files.directories import in_directory
 
 
-def write_atomically(path: Path, content: bytes, *, mode: int = 0o644) -> None:
+def write_atomically(
+    path: Path, content: bytes, *, mode: int = 0o644, is_durable: bool = True
+) -> None:
     """Write `content` under a temporary name beside `path`, then rename it.
+
+    Not `is_durable`: whole after a killed process, and perhaps empty after a power loss, for what is
+    worth nothing then and must be there at once.
 
     A symbolic link stays, and its target is written. Raises UsageError if that is not possible,
     or if `path` is not a regular file.
@@ -20,7 +25,7 @@ def write_atomically(path: Path, content: bytes, *, mode: int = 0o644) -> None:
     if target.exists() and not target.is_file():
         raise UsageError(f"cannot write {path}: it is not a regular file", hint="name a file")
     try:
-        in_directory(target.parent, lambda: _replace(target, content, mode))
+        in_directory(target.parent, lambda: _replace(target, content, mode, is_durable))
     except OSError as error:
         raise UsageError(
             f"cannot write {path}: {error.strerror or error}",
@@ -28,7 +33,7 @@ def write_atomically(path: Path, content: bytes, *, mode: int = 0o644) -> None:
         ) from error
 
 
-def _replace(target: Path, content: bytes, mode: int) -> None:
+def _replace(target: Path, content: bytes, mode: int, is_durable: bool) -> None:
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.")
     temporary = Path(name)
     try:
@@ -36,7 +41,8 @@ def _replace(target: Path, content: bytes, mode: int) -> None:
             file.write(content)
             file.flush()
             # Before the rename: after a power loss some file systems would have an empty file.
-            os.fsync(file.fileno())
+            if is_durable:
+                os.fsync(file.fileno())
         temporary.chmod(mode)
         temporary.replace(target)
     except BaseException:  # also a signal: no temporary file stays behind

@@ -18,10 +18,14 @@ _ECHO_S = 0.005
 
 
 class Interruption:
-    """The first signal that arrived: `received`, None before. Each one cancels the watched task."""
+    """The first signal that arrived: `received`, None before. Each one cancels the watched task.
+
+    `is_repeated` once a second one has arrived: somebody wants the end at once.
+    """
 
     def __init__(self) -> None:
         self.received: signal.Signals | None = None
+        self.is_repeated = False
         self._at = 0.0
         self._cancel: Callable[[], object] | None = None
 
@@ -52,18 +56,23 @@ class Interruption:
             self.received = signal.Signals(number)
         elif now - self._at < _ECHO_S:
             return
+        else:
+            self.is_repeated = True
         self._at = now
         if self._cancel is not None:
             self._cancel()
 
 
-def signals_ignored() -> contextlib.AbstractContextManager[None]:
-    """Ignore the signals, for the report of an interrupted run: short work that must be whole."""
-    return _handled_by(signal.SIG_IGN)
+@contextlib.contextmanager
+def signals_noted() -> Iterator[list[signal.Signals]]:
+    """Let no signal cut short the report, which must be whole; those that arrive are noted."""
+    noted: list[signal.Signals] = []
+    with _handled_by(lambda number, _: noted.append(signal.Signals(number))):
+        yield noted
 
 
 @contextlib.contextmanager
-def _handled_by(handler: Callable[[int, object], None] | signal.Handlers) -> Iterator[None]:
+def _handled_by(handler: Callable[[int, object], None]) -> Iterator[None]:
     earlier = {}
     for number in _NUMBERS:
         if not _is_ignored_hangup(number):

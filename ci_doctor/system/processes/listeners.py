@@ -34,10 +34,18 @@ def listening_inodes(port: int) -> frozenset[int]:
 
     From /proc/net if the kernel has no socket diagnosis.
     """
+    return frozenset(inode for inode, number in listening_ports(port).items() if number == port)
+
+
+def listening_ports(port: int = 0) -> dict[int, int]:
+    """The TCP port of each listening socket, by inode; a `port` makes the kernel leave out others.
+
+    Raises OSError if the kernel has no socket diagnosis, and /proc/net cannot be read.
+    """
     try:
-        return frozenset(_diagnosed(port))
+        return dict(_diagnosed(port))
     except OSError:
-        return frozenset(_listed(port))
+        return dict(_listed())
 
 
 def holders(pids: Iterable[int], inodes: frozenset[int]) -> Iterator[int]:
@@ -57,7 +65,8 @@ def _holds(pid: int, names: set[str]) -> bool:
     return False
 
 
-def _diagnosed(port: int) -> Iterator[int]:
+def _diagnosed(port: int) -> Iterator[tuple[int, int]]:
+    """(inode, port); not every kernel filters a dump by the source port, and 0 is any."""
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as diagnosis:
         for family in (socket.AF_INET, socket.AF_INET6):
             wanted = _REQUEST.pack(family, socket.IPPROTO_TCP, 0, 0, 1 << _LISTEN)
@@ -65,14 +74,11 @@ def _diagnosed(port: int) -> Iterator[int]:
             size = _HEADER.size + len(request)
             header = _HEADER.pack(size, _SOCK_DIAG_BY_FAMILY, _REQUEST_DUMP, 1, 0)
             diagnosis.send(header + request)
-            for number, inode in _answers(diagnosis):
-                # Not every kernel filters a dump by the source port.
-                if number == port:
-                    yield inode
+            yield from _answers(diagnosis)
 
 
 def _answers(diagnosis: socket.socket) -> Iterator[tuple[int, int]]:
-    """(port, inode) of each socket until the kernel sends "done". Raises OSError if it refuses."""
+    """(inode, port) of each socket until the kernel sends "done". Raises OSError if it refuses."""
     while True:
         data = diagnosis.recv(1 << 16)
         while len(data) >= _HEADER.size:
@@ -84,13 +90,12 @@ def _answers(diagnosis: socket.socket) -> Iterator[tuple[int, int]]:
                 raise OSError(-negative_errno, "sock_diag")
             (port,) = _PORT.unpack_from(data, _HEADER.size + 4)
             (inode,) = _INODE.unpack_from(data, _HEADER.size + 68)
-            yield port, inode
+            yield inode, port
             # Messages begin at multiples of four (NLMSG_ALIGN, netlink(3)).
             data = data[(size + 3) & ~3 :]
 
 
-def _listed(port: int) -> Iterator[int]:
-    address_end = b":%04X" % port
+def _listed() -> Iterator[tuple[int, int]]:
     state = b"%02X" % _LISTEN
     for path in ("/proc/self/net/tcp", "/proc/self/net/tcp6"):
         with (
@@ -100,5 +105,5 @@ def _listed(port: int) -> Iterator[int]:
             for line in table:
                 fields = line.split(None, 10)
                 is_row = len(fields) > 9
-                if is_row and fields[3] == state and fields[1].endswith(address_end):
-                    yield int(fields[9])
+                if is_row and fields[3] == state:
+                    yield int(fields[9]), int(fields[1].rpartition(b":")[2], 16)

@@ -80,12 +80,13 @@ class OwnTree:
         """
         await self._stop.terminate(limit_s)
 
-    def kill(self, limit_s: float) -> KillOutcome:
+    def kill(self, limit_s: float, *, at_once: bool = False) -> KillOutcome:
         """Send SIGKILL until none is left or time is up.
 
-        Blocks for a few milliseconds, unless helpers tidy up or the kernel holds a process back.
+        Blocks for a few milliseconds, unless helpers tidy up (they may not, `at_once`) or the
+        kernel holds a process back.
         """
-        survivors = self._stop.kill(limit_s)
+        survivors = self._stop.kill(limit_s, at_once=at_once)
         return KillOutcome(killed=tuple(self._stop.killed.values()), survivors=survivors)
 
     def _is_root(self, kin: Kin) -> bool:

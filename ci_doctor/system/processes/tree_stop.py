@@ -59,8 +59,11 @@ class TreeStop:
                 return
             await wait_for_all(awaited[:_WATCHED_AT_ONCE], min(pause_s, limit_s - age_s))
 
-    def kill(self, limit_s: float) -> tuple[Kin, ...]:
-        """Send SIGKILL to all, to helpers last; returns what lives after `limit_s` seconds."""
+    def kill(self, limit_s: float, *, at_once: bool = False) -> tuple[Kin, ...]:
+        """Send SIGKILL to all, to helpers last unless `at_once`.
+
+        Returns what lives after `limit_s` seconds.
+        """
         deadline = clock.now() + limit_s
         quiet = 0
         # One empty look is not enough: a fork under way during it is seen by the next.
@@ -69,7 +72,7 @@ class TreeStop:
             quiet = 0 if living else quiet + 1
             if living and clock.now() > deadline:
                 return living
-            for kin in self._doomed(living, limit_s):
+            for kin in living if at_once else self._doomed(living, limit_s):
                 self._kill(kin)
             wait_for_one(living[:_WATCHED_AT_ONCE], _LOOK_AGAIN_S)
         return ()

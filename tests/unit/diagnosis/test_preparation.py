@@ -3,8 +3,9 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
+from ci_doctor.diagnosis.log_end import prepare_in_background
 from ci_doctor.diagnosis.log_rule import LogRule, Role
-from ci_doctor.diagnosis.preparation import prepare_in_background, prepared_rules
+from ci_doctor.diagnosis.preparation import prepared_rules
 from ci_doctor.diagnosis.reading.open_log import open_log
 from ci_doctor.diagnosis.rule_set import RuleSet
 from ci_doctor.diagnosis.scanning.literal_engine import Engine

@@ -7,8 +7,8 @@ import pytest
 
 from ci_doctor.drift.green_path import GreenPath
 from ci_doctor.drift.green_runs import GreenRun, NoGreenRun, label
-from ci_doctor.drift.snapshot import SNAPSHOT_FILE
 from ci_doctor.drift.snapshot_file import write_snapshot
+from ci_doctor.drift.stamps import SNAPSHOT_FILE
 from ci_doctor.model.about import About
 from ci_doctor.model.outcome import Failure
 from ci_doctor.model.report import Report

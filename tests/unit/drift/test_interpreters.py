@@ -9,7 +9,7 @@ from tests.support.wheels import add_package, make_venv
 
 
 def read(python: Path, cwd: Path, environ: dict[str, str] | None = None) -> InterpreterSnapshot:
-    return read_interpreter(python, environ or {}, cwd, str, contents=False)
+    return read_interpreter(python, environ or {}, cwd, str, contents=False).snapshot
 
 
 def test_an_interpreter_has_its_version_and_its_packages(tmp_path: Path) -> None:

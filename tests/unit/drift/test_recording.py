@@ -1,15 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 import threading
+from pathlib import Path
 
 import pytest
 
 from ci_doctor.drift.green_runs import GreenRun, NoGreenRun
-from ci_doctor.drift.recording import RunRecord, addition, has_failed
-from ci_doctor.drift.snapshot import SNAPSHOT_FILE, Snapshot
+from ci_doctor.drift.reading import TakenSnapshot
+from ci_doctor.drift.recording import RunRecord, addition, has_failed, recorded
+from ci_doctor.drift.snapshot import Snapshot
 from ci_doctor.drift.snapshot_file import encoded
+from ci_doctor.drift.stamps import SNAPSHOT_FILE, stamps_of
 from ci_doctor.errors import UsageError
+from ci_doctor.model.about import About
 from ci_doctor.model.outcome import ErrorKind, Failure, Outcome
 from ci_doctor.model.verdict import Verdict
+from ci_doctor.system.begun_call import TimedOut
+from ci_doctor.system.processes.forked_call import ForkedCall
 from tests.support.snapshots import a_snapshot
 
 PASSED = Outcome(verdict=Verdict.PASS, summary="all went well")
@@ -28,7 +34,7 @@ class Green:
 
 def record(green: Snapshot | None = None) -> RunRecord:
     return RunRecord(
-        take=lambda: a_snapshot(facts={"driver": "580.2"}),
+        take=lambda: TakenSnapshot(snapshot=a_snapshot(facts={"driver": "580.2"}), about=About()),
         green_runs=None if green is None else Green(green),
     )
 
@@ -37,7 +43,7 @@ def test_a_run_that_passed_leaves_its_environment() -> None:
     added = addition(PASSED, lambda: record(a_snapshot(facts={"driver": "580.1"})))
 
     (file,) = added.files
-    assert (file.name, file.content) == (SNAPSHOT_FILE, encoded(record().take()))
+    assert (file.name, file.content) == (SNAPSHOT_FILE, encoded(record().take().snapshot))
     assert (added.tables, added.text) == ((), "")
 
 
@@ -110,3 +116,62 @@ def test_what_has_failed_is_known_by_verdict_error_and_status() -> None:
     assert not has_failed(PASSED)
     assert not has_failed(Outcome(verdict=Verdict.FLAKY, summary="one differed"))
     assert not has_failed(Outcome(verdict=None, summary="exit code 0", command_status=0))
+
+
+class Begun(ForkedCall):
+    """A reading beside the run: with its result, or unfinished for ever."""
+
+    def __init__(self, content: bytes | None) -> None:
+        self.content = content
+        self.is_dropped = False
+
+    def has_ended(self, limit_s: float = 0.0) -> bool:
+        return self.content is not None
+
+    def result(self, limit_s: float) -> bytes:
+        if self.content is None:
+            raise TimedOut(f"no answer within {limit_s:g} s")
+        return self.content
+
+    def end(self) -> None:
+        self.is_dropped = True
+
+
+def no_record() -> RunRecord:
+    raise AssertionError("nothing is read at the end")
+
+
+def test_what_was_read_beside_the_run_is_taken_up() -> None:
+    begun = Begun(recorded(record(a_snapshot(facts={"driver": "580.1"}))))
+
+    added = addition(FAILED, no_record, begun=begun)
+
+    assert added.text == "  since the last green run: driver 580.1 to 580.2\n"
+    assert len(added.files) == 1
+
+
+def test_what_was_installed_since_then_is_read_again(tmp_path: Path) -> None:
+    stamps = stamps_of([tmp_path])
+    taken = TakenSnapshot(snapshot=a_snapshot(), about=About(), stamps=stamps)
+    begun = Begun(recorded(RunRecord(take=lambda: taken, green_runs=None)))
+    (tmp_path / "x-1.dist-info").mkdir()
+
+    (file,) = addition(PASSED, record, begun=begun).files
+
+    assert b"580.2" in file.content
+
+
+def test_a_failure_drops_an_unfinished_reading_and_says_so() -> None:
+    begun = Begun(None)
+
+    added = addition(FAILED, record, begun=begun)
+
+    assert begun.is_dropped
+    assert not added.files
+    assert "ended before the environment was read" in added.tables[0].rows[0].label
+
+
+def test_a_failure_with_a_green_run_to_compare_with_waits_for_the_reading() -> None:
+    added = addition(FAILED, lambda: record(a_snapshot()), begun=Begun(None))
+
+    assert "could not be read within 2 s" in added.tables[0].rows[0].label

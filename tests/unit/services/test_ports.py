@@ -5,8 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.services.ports import PortOwner, is_local, listens, owner_of, reserve_port
-from ci_doctor.system.processes.listeners import _listed, listening_inodes
+from ci_doctor.services.ports import (
+    PortOwner,
+    is_local,
+    listens,
+    owner_of,
+    port_pool,
+    reserve_port,
+)
 
 
 def test_a_reserved_port_can_be_listened_on_and_is_not_given_twice() -> None:
@@ -20,11 +26,35 @@ def test_a_reserved_port_can_be_listened_on_and_is_not_given_twice() -> None:
             port.release()
 
 
-def test_a_reserved_port_is_out_of_the_way_of_outgoing_connections() -> None:
-    port = reserve_port()
-    port.release()
-    lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    assert port.number < lowest or lowest < 11_000
+def test_a_reserved_port_is_out_of_the_way_of_outgoing_connections_and_of_ray() -> None:
+    lowest, highest = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
+    ports = [reserve_port() for _ in range(50)]
+    for port in ports:
+        port.release()
+        assert not 10_002 <= port.number <= 19_999
+        assert port.number in port_pool(lowest, highest)
+        if lowest >= 21_000:
+            assert 20_000 <= port.number < lowest
+
+
+@pytest.mark.parametrize(
+    ("lowest", "highest", "first", "last"),
+    [
+        pytest.param(32_768, 60_999, 20_000, 32_767, id="the range of Linux"),
+        pytest.param(21_000, 65_535, 20_000, 20_999, id="a thousand below it"),
+        pytest.param(20_999, 64_000, 64_001, 65_535, id="too few below it, enough above it"),
+        pytest.param(20_999, 65_000, 5_000, 10_001, id="too few on both sides"),
+        pytest.param(15_000, 65_535, 5_000, 10_001, id="it begins among the workers of Ray"),
+        pytest.param(8_000, 65_535, 5_000, 7_999, id="it begins below them"),
+        pytest.param(1_024, 65_535, 20_000, 60_000, id="it leaves nothing"),
+    ],
+)
+def test_ports_are_drawn_from_above_the_workers_of_ray_where_enough_are_left(
+    lowest: int, highest: int, first: int, last: int
+) -> None:
+    pool = port_pool(lowest, highest)
+
+    assert (pool[0], pool[-1]) == (first, last)
 
 
 def test_the_owner_of_a_port_is_named() -> None:
@@ -48,20 +78,6 @@ def test_a_connection_is_no_listener() -> None:
         socket.create_connection(server.getsockname()) as client,
     ):
         assert owner_of(client.getsockname()[1]) is None
-
-
-def test_a_listener_is_found_among_the_listed_as_it_is_by_diagnosis() -> None:
-    with (
-        socket.create_server(("127.0.0.1", 0)) as server,
-        socket.create_server(("::1", 0), family=socket.AF_INET6) as six,
-    ):
-        for one in (server, six):
-            port = one.getsockname()[1]
-            assert (
-                listening_inodes(port)
-                == frozenset(_listed(port))
-                == {os.fstat(one.fileno()).st_ino}
-            )
 
 
 def test_an_owner_that_the_system_does_not_name_is_told_as_such() -> None:

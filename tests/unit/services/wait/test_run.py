@@ -26,7 +26,7 @@ def test_a_process_that_is_ready_passes(tmp_path: Path) -> None:
     flag = tmp_path / "up"
     program = f"open({str(flag)!r}, 'w').close(); input()"
     with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE) as process:
-        outcome = run(request(f"file:{flag}", pid=process.pid))
+        outcome = run(request(f"file:{flag}", pids=(process.pid,)))
     assert (outcome.verdict, outcome.findings) == (Verdict.PASS, ())
     facts = to_builtins(outcome.facts)
     assert (facts["version"], facts["pid"], facts["probe"]) == (1, process.pid, f"file {flag}")
@@ -34,7 +34,7 @@ def test_a_process_that_is_ready_passes(tmp_path: Path) -> None:
 
 def test_a_process_that_has_died_has_failed(tmp_path: Path) -> None:
     process = subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"])
-    outcome = run(request(f"file:{tmp_path}/never", pid=process.pid))
+    outcome = run(request(f"file:{tmp_path}/never", pids=(process.pid,)))
     process.wait()
     assert outcome.verdict is Verdict.FAILED
     assert [finding.rule for finding in outcome.findings] == ["services/died"]
@@ -42,7 +42,7 @@ def test_a_process_that_has_died_has_failed(tmp_path: Path) -> None:
 
 
 def test_an_end_that_nobody_knows_is_told_as_such(tmp_path: Path) -> None:
-    outcome = run(request(f"file:{tmp_path}/never", pid=2**22 - 1))
+    outcome = run(request(f"file:{tmp_path}/never", pids=(2**22 - 1,)))
     assert to_builtins(outcome.facts)["cause"]["exit_unknown"]
     assert "exit code unknown" in (outcome.findings[0].evidence[-1].excerpt or "")
 
@@ -51,17 +51,17 @@ def test_an_end_that_nobody_knows_is_told_as_such(tmp_path: Path) -> None:
     ("ready", "changes", "words"),
     [
         ("file:x", {}, "exactly one of"),
-        ("file:x", {"pid": 5, "pidfile": Path("x")}, "exactly one of"),
-        ("file:x", {"pid": 0}, "names no process"),
-        ("file:x", {"pid": -1}, "names no process"),
-        ("file:x", {"pid": 2**22 + 1}, "names no process"),
-        ("file:x", {"pid": 2**31}, "names no process"),
-        ("file:x", {"pid": 99_999_999_999}, "names no process"),
-        ("file:x", {"pid": 2**64}, "names no process"),
-        ("file:x", {"pid": 1}, "first process"),
-        ("file:x", {"pid": os.getpid()}, "ci-doctor itself"),
-        ("/health", {"pid": 5}, "no host and port"),
-        ("log:x", {"pid": 5}, "needs a log"),
+        ("file:x", {"pids": (5,), "pidfile": Path("x")}, "exactly one of"),
+        ("file:x", {"pids": (0,)}, "names no process"),
+        ("file:x", {"pids": (-1,)}, "names no process"),
+        ("file:x", {"pids": (2**22 + 1,)}, "names no process"),
+        ("file:x", {"pids": (2**31,)}, "names no process"),
+        ("file:x", {"pids": (99_999_999_999,)}, "names no process"),
+        ("file:x", {"pids": (2**64,)}, "names no process"),
+        ("file:x", {"pids": (1,)}, "first process"),
+        ("file:x", {"pids": (os.getpid(),)}, "ci-doctor itself"),
+        ("/health", {"pids": (5,)}, "no host and port"),
+        ("log:x", {"pids": (5,)}, "needs a log"),
     ],
 )
 def test_what_makes_no_sense_is_refused(ready: str, changes: dict[str, Any], words: str) -> None:

@@ -9,7 +9,7 @@ import textwrap
 import pytest
 
 from ci_doctor.system import clock
-from ci_doctor.system.processes.interruption import Interruption, signals_ignored
+from ci_doctor.system.processes.interruption import Interruption, signals_noted
 from tests.support.cli import environment
 
 pytestmark = pytest.mark.integration
@@ -87,7 +87,7 @@ def test_one_wish_heard_twice_is_one_and_a_later_one_is_another() -> None:
 
 
 def test_nothing_is_heard_while_deaf() -> None:
-    with signals_ignored():
+    with signals_noted():
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
             send(number)
 

@@ -3,7 +3,12 @@ import os
 import socket
 
 from ci_doctor.system.processes import listeners
-from ci_doctor.system.processes.listeners import holders, is_listened_on, listening_inodes
+from ci_doctor.system.processes.listeners import (
+    holders,
+    is_listened_on,
+    listening_inodes,
+    listening_ports,
+)
 
 
 def test_a_listener_is_found_and_held_by_its_process_until_it_closes() -> None:
@@ -22,6 +27,12 @@ def test_a_bound_socket_that_does_not_listen_is_none() -> None:
 
 
 def test_both_sources_of_the_kernel_agree() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        assert set(listeners._listed(port)) == set(listeners._diagnosed(port))
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_server(("::1", 0), family=socket.AF_INET6) as six,
+    ):
+        ours = {os.fstat(one.fileno()).st_ino: one.getsockname()[1] for one in (server, six)}
+        assert ours.items() <= dict(listeners._listed()).items()
+        assert ours.items() <= listening_ports().items()
+        for port in ours.values():
+            assert port in dict(listeners._diagnosed(port)).values()
