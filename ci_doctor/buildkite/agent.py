@@ -16,6 +16,7 @@ from typing import Self
 from msgspec import Struct
 
 from ci_doctor.buildkite.agent_call import AgentCall, call_agent
+from ci_doctor.system.secrets.cutting import first_words
 
 CALL_TIMEOUT_S = 30.0
 UPLOAD_TIMEOUT_S = 120.0
@@ -175,7 +176,7 @@ class Agent:
         words = arguments[: 1 if arguments[0] == "annotate" else 2]
         message = f"buildkite-agent {' '.join(words)} {call.problem}"
         if call.last_line:
-            message += f": {call.last_line[:500]}"
+            message += f": {first_words(call.last_line, 500)}"
         return AgentResult(ok=False, message=message)
 
     def _run(
