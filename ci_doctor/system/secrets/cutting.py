@@ -4,7 +4,13 @@
 Secrets are taken out of a report later, and only a whole one is known by its form or its value.
 """
 
-from ci_doctor.system.secrets.private_keys import LONGEST_KEY, may_mark_key, without_keys
+from ci_doctor.system.secrets.private_keys import (
+    LONGEST_KEY,
+    may_hold_key,
+    may_mark_key,
+    without_key_lines,
+    without_keys,
+)
 from ci_doctor.system.secrets.written_forms import to_bytes
 
 # A longer word is no token but a blob, whose beginning tells its form.
@@ -41,9 +47,9 @@ def _cut(text: str, most: int) -> str:
 def keyless(text: str) -> str:
     """`text` without the private keys that it holds, of the same length in bytes."""
     content = to_bytes(text)
-    if not may_mark_key(content):
+    if not may_hold_key(content):
         return text
-    return without_keys(content).decode("utf-8", "surrogatepass")
+    return without_key_lines(content).decode("utf-8", "surrogatepass")
 
 
 class StreamedKeys:

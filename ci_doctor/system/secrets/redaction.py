@@ -22,7 +22,13 @@ from ci_doctor.system.secrets.patterns import (
     name_pattern,
     secret_values,
 )
-from ci_doctor.system.secrets.spans import PLACEHOLDER, Span, without
+from ci_doctor.system.secrets.spans import (
+    PLACEHOLDER,
+    Span,
+    has_colour_in_word,
+    through_colours,
+    without,
+)
 from ci_doctor.system.secrets.tokens import LONGEST_TOKEN, token_spans
 from ci_doctor.system.secrets.written_forms import COMMON, to_bytes, written_forms
 
@@ -173,6 +179,12 @@ class Redactor:
 
     def spans(self, content: bytes) -> list[Span]:
         """Where secrets stand in `content` (start, stop), overlapping ones too, by their starts."""
+        spans = self._found(content)
+        if has_colour_in_word(content):
+            spans += through_colours(content, self._found)
+        return sorted(spans)
+
+    def _found(self, content: bytes) -> list[Span]:
         spans: list[Span] = []
         for form in self._forms:
             start = content.find(form)
@@ -182,7 +194,7 @@ class Redactor:
                 start = content.find(form, start + 1)
         spans += self._fragments.spans(content)
         spans += token_spans(content)
-        return sorted(spans)
+        return spans
 
     def _is_secret_name(self, name: str) -> bool:
         return self._name.fullmatch(name) is not None

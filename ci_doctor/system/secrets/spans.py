@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. Places of secrets in a text, and the text without what stands there; its lines stay as many."""
 
-from collections.abc import Iterable, Iterator
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
 
 Span = tuple[int, int]
 
 PLACEHOLDER = "[redacted]"
 _MARK = PLACEHOLDER.encode()
+_COLOUR = re.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]")  # ECMA-48 CSI
+_COLOUR_IN_WORD = re.compile(rb"[\w+/=-](?:\x1b\[[0-?]{0,16}[@-~])+[\w+/=-]")
 
 
 def merged(spans: Iterable[Span]) -> Iterator[Span]:
@@ -60,3 +64,30 @@ def _same_length(secret: bytes) -> bytes:
     if len(secret) < len(_MARK):
         return b"*" * len(secret)
     return _MARK.ljust(len(secret))
+
+
+def through_colours(content: bytes, find: Callable[[bytes], Iterable[Span]]) -> Iterator[Span]:
+    """What `find` finds in `content` without its colours, as places in `content`."""
+    places: list[int] = []
+    removed: list[int] = []
+    pieces: list[bytes] = []
+    end = total = 0
+    for match in _COLOUR.finditer(content):
+        pieces.append(content[end : match.start()])
+        places.append(match.start() - total)
+        end = match.end()
+        total += end - match.start()
+        removed.append(total)
+    pieces.append(content[end:])
+    for start, stop in find(b"".join(pieces)):
+        last = bisect_right(places, stop - 1)
+        first = bisect_right(places, start)
+        yield (
+            start + (removed[first - 1] if first else 0),
+            stop + (removed[last - 1] if last else 0),
+        )
+
+
+def has_colour_in_word(content: bytes) -> bool:
+    """Whether a colour begins or ends inside of a word of `content`."""
+    return b"\x1b" in content and _COLOUR_IN_WORD.search(content) is not None
