@@ -34,7 +34,9 @@ _DOCKER = re.compile(
 )
 # No further than the next curl: each character of a hostile log is read for one of them.
 _CURL = re.compile(
-    rb"""\bcurl\s(?:(?!curl\s)[^\n]){0,512}?(?<=\s)(?:-u|-U|--user|--proxy-user)[ =]?['"]?"""
+    # The words of a command line may stand each on a line of its own.
+    rb"""\bcurl(?:\s(?:(?!curl\s)[^\n]){0,512}?(?<=\s)|\n(?:(?!curl\n)[^\n]{1,256}\n){0,16}?)"""
+    rb"""(?:-u|-U|--user|--proxy-user)[ =\n]?['"]?"""
     rb"""[^\s:'"]{1,128}:(?P<secret>(?!\$)[^\s'"]{1,512})"""
 )
 _NETRC = re.compile(

@@ -60,19 +60,10 @@ _WEAK = (
     r"|(?P<random>KEY|KEYS|TOKENS|SECRETS|CREDS|SESSION|SESSION_ID|COOKIES|SIGNATURE|SALT|OTP|PSK)))"
 )
 _WEAK_NAME = re.compile(_WEAK)
-_WEAK_ROOTS = (
-    "_PASS",
-    "_PWD",
-    "_AUTH",
-    "_PAT=",
-    "_PAT:",
-    '_PAT"',
-    "_PAT'",
-    "_SAS",
-    "_SESSION",
-    "_COOKIES",
+_WEAK_ROOTS: tuple[str, ...] = (
+    *("_PASS", "_PWD", "_AUTH", "_PAT=", "_PAT:", '_PAT"', "_PAT'", "_SAS", "_SESSION", "_COOKIES"),
+    *("_TOKENS", "_SECRETS", "_SIGNATURE", "_SALT", "_OTP", "_PSK"),
 )
-_WEAK_ROOTS += ("_TOKENS", "_SECRETS", "_SIGNATURE", "_SALT", "_OTP", "_PSK")
 # Names of what is looked up by its key.
 _LOOKED_UP = re.compile(
     r"(?:^|_)(?:CACHE|STEP|GROUP|JOB|BUILD|PUBLIC|PRIMARY|SORT|PARTITION|FOREIGN|ROUTING|INDEX|HOST|OBJECT"

@@ -130,7 +130,7 @@ def test_a_key_without_its_first_and_last_lines_is_hidden(
     lines = FORMS[form](KEYS[kind]).split("\n")
     kept = lines[first : max(first + 3, len(lines) - last)]
 
-    assert not holds_piece("\n".join(REDACTOR.value(tuple([*LOG, *kept, "done"]))), KEYS[kind])
+    assert not holds_piece("\n".join(REDACTOR.value((*LOG, *kept, "done"))), KEYS[kind])
     assert not holds_piece(REDACTOR.text("\n".join(kept)), KEYS[kind])
 
 
