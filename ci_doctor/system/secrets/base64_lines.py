@@ -13,11 +13,14 @@ _ESCAPED = re.compile(
 _WORD = re.compile(rb"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/]{1,}={0,3}(?![A-Za-z0-9+/=_-])")
 # Without a mark: lines of one of the widths at which base64 is broken, two of them or more.
 # What stands beside a path's part is none.
-_WIDE = re.compile(rb"(?<![A-Za-z0-9+/_.%@-])[A-Za-z0-9+/]{56,80}={0,2}(?![A-Za-z0-9+/=_.%?@-])")
+_WIDE = re.compile(
+    rb"(?<![A-Za-z0-9+/_.%@-])[A-Za-z0-9+/]{56,80}={0,2}(?![A-Za-z0-9+/=_%?@-]|\.(?!\.))"
+)
 _CAPITALS = bytes(range(65, 91))
 _SMALL = bytes(range(97, 123))
 _DIGITS = bytes(range(48, 58))
-_CLOSING = b" \t\r'\"`,;+)]}>|\\"
+# An ellipsis too: pytest ends so what it leaves out.
+_CLOSING = b" \t\r'\"`,;+)]}>|\\." + "…".encode()
 # More lines are a file, and so is what begins as gzip, PNG, JPEG, ZIP and GIF do.
 _LONGEST_GROUP = 160
 _OF_FILES = (b"H4sI", b"iVBORw0KGgo", b"/9j/", b"UEsDB", b"R0lGOD")

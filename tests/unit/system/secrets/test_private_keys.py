@@ -134,6 +134,15 @@ def test_a_key_without_its_first_and_last_lines_is_hidden(
     assert not holds_piece(REDACTOR.text("\n".join(kept)), KEYS[kind])
 
 
+@pytest.mark.parametrize("dots", ["...", "…"])
+def test_the_line_of_a_key_after_which_pytest_left_out_the_others_is_hidden(dots: str) -> None:
+    lines = [f"E         - {line}" for line in KEYS["RSA"].split("\n")[:4]]
+
+    hidden = REDACTOR.text("\n".join(lines) + f"{dots}\nE         ")
+
+    assert not holds_piece(hidden, KEYS["RSA"])
+
+
 @pytest.mark.parametrize("kind", KEYS)
 @pytest.mark.parametrize("most", [40, 200, 300, 500, 640])
 def test_a_text_is_cut_after_its_keys_are_out(kind: str, most: int) -> None:
