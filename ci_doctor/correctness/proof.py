@@ -15,6 +15,7 @@ from ci_doctor.correctness.proof_reading import ProofReading
 from ci_doctor.correctness.settings import Proof
 from ci_doctor.load.metrics import read_metrics
 from ci_doctor.services.running import RunningGroup
+from ci_doctor.system.secrets.cutting import first_words
 
 # The values of /metrics by name; None if it could not be read.
 Metrics = Mapping[str, float] | None
@@ -112,7 +113,7 @@ def _logged(proof: Proof, service: str, log: Path) -> tuple[str | None, ProofRea
         with log.open(encoding="utf-8", errors="replace") as lines:
             for number, line in enumerate(lines, start=1):
                 if pattern.search(line):
-                    text = line.strip()[:_LONGEST_LINE]
+                    text = first_words(line.strip(), _LONGEST_LINE)
                     return None, replace(reading, met=True, line=number, text=text)
     except OSError as error:
         unknown = f"so /{proof.log}/ is unknown"

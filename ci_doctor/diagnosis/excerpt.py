@@ -4,13 +4,20 @@
 from ci_doctor.diagnosis.cause import LogExcerpt
 from ci_doctor.diagnosis.lines.clean_line import clean_line
 from ci_doctor.diagnosis.reading.log_text import LogText, TextLine
+from ci_doctor.system.secrets.private_keys import without_key_lines
 
 _BEFORE = 6
 _AFTER = 9
+_CONTEXT = 120
 
 
 def excerpt_around(log: LogText, line: TextLine) -> LogExcerpt:
     """`line` with at most 6 lines before it and 9 after it."""
-    before = log.before(line, _BEFORE)
-    texts = [clean_line(each.content).text for each in (*before, *log.after(line, _AFTER))]
-    return LogExcerpt(first_line=line.number - len(before), lines=tuple(texts), marked=len(before))
+    before = log.before(line, _BEFORE + _CONTEXT)
+    lines = [*before, *log.after(line, _AFTER + _CONTEXT)]
+    # Before it is cut: the lines around it tell what the last line of a key is.
+    contents = without_key_lines(b"\n".join(each.content for each in lines)).split(b"\n")
+    n_before = min(len(before), _BEFORE)
+    shown = contents[len(before) - n_before : len(before) + _AFTER + 1]
+    texts = [clean_line(each).text for each in shown]
+    return LogExcerpt(first_line=line.number - n_before, lines=tuple(texts), marked=n_before)

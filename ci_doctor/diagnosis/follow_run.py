@@ -23,6 +23,7 @@ from ci_doctor.model.finding import Evidence
 from ci_doctor.model.outcome import Failure, Outcome, signal_kind
 from ci_doctor.render.formatting import amount
 from ci_doctor.system.processes.interruption import Interruption
+from ci_doctor.system.secrets.cutting import first_words
 
 
 def follow_logs(
@@ -112,7 +113,7 @@ def _outcome(
         evidence = Evidence(
             file=place.file, line=place.line, end_line=place.line, excerpt=place.text
         )
-        summary = f"{cause.title}: {place.message[:300]}"
+        summary = f"{cause.title}: {first_words(place.message, 300)}"
         class_ = None if cause.class_ is None else FailureClass(cause.class_)
         findings.append(
             rule_of(class_).finding(summary, evidence=(evidence,), remedy=cause.remedy or None)

@@ -20,6 +20,7 @@ from ci_doctor.diagnosis.reading.log_text import LogText
 from ci_doctor.diagnosis.root_lines import Excerpt, lines_around
 from ci_doctor.errors import ConfigError
 from ci_doctor.system.files.sparse import BLOCK_BYTES, is_sparse
+from ci_doctor.system.secrets.private_keys import without_key_lines
 
 # A server that dies has said why in its last words; reading more would hold up its group.
 _TAIL_BYTES = 1024 * 1024
@@ -168,7 +169,8 @@ def _read_tail(path: Path) -> _Tail:
         content = _whole_lines(content)
     # A freed part reads as NULs (fallocate(2)), which nobody wrote.
     content = content.replace(b"\0", b"")
-    return _Tail(content=content, lines_before=before)
+    # Before anything is cut out of it: a piece of a key tells nobody any more what it is.
+    return _Tail(content=without_key_lines(content), lines_before=before)
 
 
 def _whole_lines(content: bytes) -> bytes:

@@ -27,6 +27,7 @@ from ci_doctor.model.table import Table, row, share
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.formatting import percent
 from ci_doctor.system.processes.process import describe_status
+from ci_doctor.system.secrets.cutting import first_words
 
 _SUMMARY_CHARACTERS = 300
 # `static.rust-lang.rs:443` is a host, however much it looks like a file of Rust.
@@ -157,7 +158,7 @@ def _holds_nothing(diagnosis: Diagnosis) -> bool:
 def _shortened(text: str) -> str:
     if len(text) <= _SUMMARY_CHARACTERS:
         return text
-    return text[: _SUMMARY_CHARACTERS - 1] + "…"
+    return first_words(text, _SUMMARY_CHARACTERS - 1) + "…"
 
 
 def _findings(diagnosis: Diagnosis, root_cause: RootCause | None) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from ci_doctor.diagnosis.cause import LogPlace
 from ci_doctor.diagnosis.lines.clean_line import clean_line
+from ci_doctor.system.secrets.cutting import first_words
 
 _LAST_LINES = 15
 _FRAME_LINES = 4  # the innermost two frames: each a place and the code there
@@ -67,7 +68,7 @@ def marked(excerpt: Sequence[str], root: int | None, most: int) -> list[str]:
 
 
 def _shown(line: str) -> str:
-    return clean_line(line.encode()).text[:_LONGEST_LINE]
+    return first_words(clean_line(line.encode()).text, _LONGEST_LINE)
 
 
 def _root(lines: Sequence[str], place: LogPlace | None, fatal: str | None) -> int | None:

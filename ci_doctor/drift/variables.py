@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 from ci_doctor.drift.possible_secrets import may_be_secret
 from ci_doctor.environment.determinism_table import BY_NAME
 from ci_doctor.identity.variables import PREFIXES
-from ci_doctor.system.secrets.patterns import PLACEHOLDER
 from ci_doctor.system.secrets.redaction import Redactor
+from ci_doctor.system.secrets.spans import PLACEHOLDER
 
 _PREFIXES: Final = (
     *PREFIXES,

@@ -18,6 +18,7 @@ from ci_doctor.diagnosis.rule_set import RuleSet
 from ci_doctor.diagnosis.wording import title
 from ci_doctor.errors import CiDoctorError
 from ci_doctor.pytest_runs.attempt import PytestOutcome, TestAttempt
+from ci_doctor.system.secrets.cutting import first_words
 
 # Tests that are looked at: the others rarely say something else.
 _MOST: Final = 20
@@ -126,7 +127,7 @@ def _errors_in(traceback: str) -> str:
 
 def _shortened(text: str) -> str:
     line = text.strip()
-    return line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}…"
+    return line if len(line) <= _LONGEST_LINE else f"{first_words(line, _LONGEST_LINE)}…"
 
 
 def _end_of(path: Path) -> str:

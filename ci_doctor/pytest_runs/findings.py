@@ -13,6 +13,7 @@ from ci_doctor.pytest_runs.attempt import PytestOutcome, TestAttempt
 from ci_doctor.pytest_runs.judging import TestJudgement
 from ci_doctor.pytest_runs.naming import command_of, explain_command, shaping_options
 from ci_doctor.pytest_runs.result import PytestResult
+from ci_doctor.system.secrets.cutting import first_words, last_words
 
 # Of each verdict; the facts hold all of them.
 _MOST: Final = 50
@@ -81,7 +82,7 @@ def _message(judged: TestJudgement) -> str:
     for run in judged.runs:
         if not run.attempt.is_green and run.attempt.message:
             lines = run.attempt.message.strip().splitlines()
-            return lines[0][:300] if lines else ""
+            return first_words(lines[0], 300) if lines else ""
     return ""
 
 
@@ -108,8 +109,8 @@ def _excerpt(attempt: TestAttempt) -> str:
     if len(text) <= _EXCERPT:
         return text
     if attempt.outcome is PytestOutcome.TIMEOUT:
-        return f"{text[:_EXCERPT]}…"
-    return f"…{text[-_EXCERPT:]}"
+        return f"{first_words(text, _EXCERPT)}…"
+    return f"…{last_words(text, _EXCERPT)}"
 
 
 def attempts_line(judged: TestJudgement) -> str:
@@ -126,7 +127,7 @@ def attempts_line(judged: TestJudgement) -> str:
 def _of_problems(result: PytestResult) -> Iterator[Finding]:
     for problem in result.problems:
         rule = rules.UNEXPLAINED_END if problem.is_failure else rules.NOT_WHOLE
-        detail = problem.detail[-_EXCERPT:]
+        detail = last_words(problem.detail, _EXCERPT)
         evidence = (Evidence(excerpt=detail),) if detail else ()
         yield rule.finding(problem.text, evidence=evidence)
 

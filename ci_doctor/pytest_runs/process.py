@@ -25,6 +25,7 @@ from ci_doctor.system.processes.interruption import Interruption
 from ci_doctor.system.processes.process import Child
 from ci_doctor.system.processes.signalling import wait_for_all
 from ci_doctor.system.processes.tree import OwnTree
+from ci_doctor.system.secrets.private_keys import without_keys
 
 if TYPE_CHECKING:
     from ci_doctor.pytest_runs.time_limit import StuckCollection
@@ -135,7 +136,7 @@ def _last_lines(log: Path) -> str:
         with log.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - _LAST_BYTES))
-            text = file.read().decode("utf-8", "replace")
+            text = without_keys(file.read()).decode("utf-8", "replace")
     except OSError:
         return ""
     return "\n".join(text.rstrip().splitlines()[-_LAST_LINES:])

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from ci_doctor.pytest_runs.attempt import PytestSession, missing_tests
 from ci_doctor.pytest_runs.time_limit import StuckCollection
+from ci_doctor.system.secrets.cutting import first_words
 
 _INTERRUPTED = 2
 _USAGE = 4
@@ -99,7 +100,7 @@ def _of_stuck(stuck: StuckCollection) -> RunProblem:
     return RunProblem(
         text=f"{stuck.name} was being collected for longer than {stuck.limit_s:g} s; "
         "ci-doctor ended pytest",
-        detail=stuck.stack[:_STACK],
+        detail=first_words(stuck.stack, _STACK),
     )
 
 

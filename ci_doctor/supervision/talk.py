@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from ci_doctor.render.formatting import percent
 from ci_doctor.render.safe_text import printable
+from ci_doctor.system.secrets.cutting import first_words
 
 if TYPE_CHECKING:
     from ci_doctor.model.facts.diagnose import DiagnoseFacts, LogLine, RootCause
@@ -76,4 +77,4 @@ def _short(line: str) -> str:
     clean = printable(line).replace("\n", " ")
     if len(clean) <= _CHARACTERS:
         return clean
-    return f"{clean[:_CHARACTERS]}…"
+    return f"{first_words(clean, _CHARACTERS)}…"

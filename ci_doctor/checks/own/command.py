@@ -55,7 +55,7 @@ def result_of(name: str, own: OwnCheck, ran: SeparateRun, redactor: Redactor) ->
     """What the end of the command says, without secrets."""
     code = ran.exit_code
     # Before a line is cut: a half of a secret would not be known as one.
-    summary = _cut(redactor.text(_last_line(ran.stdout)))
+    summary = _cut(_last_line(redactor.text(ran.stdout)))
     if code == ExitCode.PASS:
         return CheckResult(summary=summary or "exit status 0")
     evidence = _evidence(redactor.text(ran.stderr))

@@ -12,6 +12,7 @@ from ci_doctor.commands.telling.teller import Teller
 from ci_doctor.render.formatting import size
 from ci_doctor.services.logs.watch import LogWatch
 from ci_doctor.services.outcome import EventKind, ServiceEvent
+from ci_doctor.system.secrets.cutting import StreamedKeys
 
 # One for each service in turn, readable on a dark terminal and on a light one.
 _COLOURS = ("36", "33", "35", "32", "34", "91")
@@ -48,10 +49,11 @@ class ServiceOutput:
             return
         label = self._labels[event.service]
         log = event.log
+        keys = StreamedKeys()
 
         def show(lines: list[str]) -> None:
             text = "\n".join(lines)
-            self._tell.output(label, text)
+            self._tell.output(label, keys.hide(text))
 
         def skip(count: int) -> None:
             note = f"({size(count)} came too fast to be shown; they are in {log})"

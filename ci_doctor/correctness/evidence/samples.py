@@ -19,8 +19,8 @@ from ci_doctor.errors import InfraError, UsageError
 from ci_doctor.load.canonical import digest
 from ci_doctor.load.choices import NotAnAnswerError
 from ci_doctor.system.files.directories import make_directory
-from ci_doctor.system.secrets.patterns import PLACEHOLDER
 from ci_doctor.system.secrets.redaction import Redactor
+from ci_doctor.system.secrets.spans import PLACEHOLDER
 
 # The pass of a control: it belongs to none, and is never compared.
 NO_PASS = 0

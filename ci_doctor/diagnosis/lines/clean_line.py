@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from ci_doctor.diagnosis.lines.ci_stamps import without_stamps
 from ci_doctor.diagnosis.lines.writer_prefix import without_prefixes
+from ci_doctor.system.secrets.cutting import first_words
 
 # A sentence longer than this is data; a regex need not read it.
 LONGEST_TEXT: Final = 2000
@@ -49,7 +50,7 @@ def clean_line(raw: bytes) -> CleanLine:
     shown = raw.rstrip(b"\r").rpartition(b"\r")[2]
     plain = _ESCAPES.sub("", shown[: 4 * LONGEST_TEXT].decode(errors="replace"))
     plain, time = without_stamps(plain)
-    text = plain[:LONGEST_TEXT].rstrip()
+    text = first_words(plain, LONGEST_TEXT).rstrip()
     prefixed = without_prefixes(text)
     return CleanLine(
         text=text,

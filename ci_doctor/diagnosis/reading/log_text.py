@@ -8,6 +8,8 @@ from typing import BinaryIO
 
 from msgspec import Struct
 
+from ci_doctor.system.secrets.private_keys import LONGEST_KEY, without_keys
+
 BLOCK_BYTES = 4 * 1024 * 1024
 # A longer line is cut in excerpts: a log may be one line of a gigabyte.
 LONGEST_LINE_BYTES = 64 * 1024
@@ -42,7 +44,9 @@ class TextLine(Struct, frozen=True):
 
 
 class LogText:
-    """A log as UTF-8 bytes in a seekable file.
+    """A log as UTF-8 bytes in a seekable file, without the private keys that it holds.
+
+    A key is many lines. An excerpt may hold some of them, of which nobody knows any more what they are.
 
     name: what to call it in a report. start and end: offsets of what counts of the file, which may
     grow while it is read. problem: why a part of the log is missing, empty if none is.
@@ -111,7 +115,7 @@ class LogText:
         start = line.offset
         for window in _WINDOWS_BYTES:
             start = max(self._start, line.offset - window)
-            content = os.pread(self._descriptor, line.offset - start, start)
+            content = self._read(start, line.offset - start)
             if b"\n" in content[:-1]:
                 break
         end = content.rfind(b"\n")
@@ -161,7 +165,15 @@ class LogText:
         return [*self.before(end, most - 1), end]
 
     def _read(self, offset: int, most: int) -> bytes:
-        return os.pread(self._descriptor, max(0, min(most, self._end - offset)), offset)
+        """The bytes at `offset`, with blanks for what is of a private key.
+
+        What is before and after them tells what a key is: so that is read, too.
+        """
+        first = max(self._start, offset - LONGEST_KEY)
+        wanted = offset - first + max(0, min(most, self._end - offset))
+        reach = max(0, min(wanted + LONGEST_KEY, self._end - first))
+        content = os.pread(self._descriptor, reach, first)
+        return without_keys(content)[offset - first : wanted]
 
 
 def _lines(pieces: list[bytes], number: int, offset: int) -> list[TextLine]:

@@ -3,6 +3,7 @@
 
 from ci_doctor.diagnosis.fingerprint import fingerprint
 from ci_doctor.history.evidence import EvidenceCause
+from ci_doctor.system.secrets.cutting import first_words
 
 _LONGEST = 200
 _RULE = "test/failure"
@@ -17,5 +18,5 @@ def cause_of_message(message: str, kind: str = "") -> EvidenceCause | None:
     stripped = message.strip()
     if not stripped:
         return None
-    first = stripped.splitlines()[0][:_LONGEST]
+    first = first_words(stripped.splitlines()[0], _LONGEST)
     return EvidenceCause(fingerprint=fingerprint(_RULE, {}, first, kind), title=first)

@@ -18,6 +18,8 @@ from ci_doctor.services.probes.ready import ReadinessProbe
 from ci_doctor.system import clock
 from ci_doctor.system.files.inotify import FileWatch
 from ci_doctor.system.processes.process import describe_exit
+from ci_doctor.system.secrets.cutting import first_words
+from ci_doctor.system.secrets.private_keys import without_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 _LONGEST_REST_S = 0.5
 _LONGEST_PAUSE_S = 0.05
 _LONGEST_EXEC_PAUSE_S = 1.0
-_OUTPUT_BYTES = 4096
+_OUTPUT_BYTES = 16 * 1024
 _LONGEST_SHOWN = 160
 # After SIGKILL; a command that waits inside the kernel must not hold up the news of a death.
 _KILL_S = 0.2
@@ -215,6 +217,7 @@ def _last_line(output: int) -> str:
     """The last line that was written to this file, after a colon; nothing if there is none."""
     size = os.fstat(output).st_size
     end = os.pread(output, _OUTPUT_BYTES, max(0, size - _OUTPUT_BYTES))
+    end = without_keys(end)
     for line in reversed(end.decode(errors="replace").splitlines()):
         if line.strip():
             return f": {_cut(line.strip())}"
@@ -225,4 +228,4 @@ def _cut(text: str) -> str:
     plain = "".join(each if each.isprintable() else " " for each in text)
     if len(plain) <= _LONGEST_SHOWN:
         return plain
-    return plain[:_LONGEST_SHOWN] + "…"
+    return first_words(plain, _LONGEST_SHOWN) + "…"

@@ -6,6 +6,8 @@ import os
 import re
 from pathlib import Path
 
+from ci_doctor.system.secrets.cutting import keyless
+
 # What a regular expression searches in some milliseconds.
 _CHUNK_BYTES = 256 * 1024
 _WINDOW = 16 * 1024  # characters kept, for a match that begins in one chunk and ends in a later one
@@ -58,7 +60,7 @@ class LogSearch:
     @property
     def last_line(self) -> str:
         """The last line that is not empty."""
-        for line in reversed(self._window.split("\n")):
+        for line in reversed(keyless(self._window).split("\n")):
             if line.strip():
                 return line.strip()
         return ""

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from ci_doctor.system import clock
 from ci_doctor.system.files.unnamed_file import unnamed_file
+from ci_doctor.system.secrets.cutting import keyless
 
 # As often as subprocess itself looks at a child.
 _SHORTEST_DELAY_S: Final = 0.001
@@ -33,7 +34,7 @@ class LimitedRun(Struct, frozen=True, kw_only=True):
     @property
     def last_line(self) -> str:
         """The last line that is not blank, or how the run ended."""
-        lines = self.output.strip().splitlines()
+        lines = keyless(self.output.strip()).splitlines()
         return lines[-1].strip() if lines else f"exit code {self.exit_code}, no output"
 
 

@@ -19,6 +19,7 @@ from ci_doctor.system.files.unnamed_file import unnamed_file
 from ci_doctor.system.processes.cpu_wait import CpuWaits
 from ci_doctor.system.processes.extension import extended
 from ci_doctor.system.processes.limited_run import wait_unreaped
+from ci_doctor.system.secrets.cutting import keyless
 
 # For a caller that is interrupted by `stop`.
 LONGEST_S: Final = 600.0
@@ -46,7 +47,7 @@ class SeparateRun(Struct, frozen=True, kw_only=True):
     def last_words(self) -> str:
         """The last line that is not blank, on stderr or else on stdout, or how the run ended."""
         for text in (self.stderr, self.stdout):
-            lines = text.strip().splitlines()
+            lines = keyless(text.strip()).splitlines()
             if lines:
                 return lines[-1].strip()
         if self.exit_code is None:

@@ -34,12 +34,30 @@ _DOCKER = re.compile(
 )
 # No further than the next curl: each character of a hostile log is read for one of them.
 _CURL = re.compile(
-    rb"""\bcurl\s(?:(?!curl\s)[^\n]){0,512}?(?<=\s)(?:-u|-U|--user|--proxy-user)[ =]?['"]?"""
+    # The words of a command line may stand each on a line of its own.
+    rb"""\bcurl(?:\s(?:(?!curl\s)[^\n]){0,512}?(?<=\s)|\n(?:(?!curl\n)[^\n]{1,256}\n){0,16}?)"""
+    rb"""(?:-u|-U|--user|--proxy-user)[ =\n]?['"]?"""
     rb"""[^\s:'"]{1,128}:(?P<secret>(?!\$)[^\s'"]{1,512})"""
 )
 _NETRC = re.compile(
     rb"\bmachine\s{1,8}\S{1,256}\s{1,8}login\s{1,8}\S{1,256}\s{1,8}password\s{1,8}"
     rb"(?P<secret>\S{1,512})"
+)
+# A password as an option of a client. `docker run -p 80:80` is none.
+_CLIENT = re.compile(
+    rb"""\b(?:sshpass|(?:docker|podman|nerdctl|buildah|skopeo|oras|crane|helm|registry)\s{1,8}login|az\s{1,8}login"""
+    rb"""|mysql(?:dump|admin)?|mariadb|mongosh?|redis-cli|twine\s{1,8}upload|htpasswd)\s{1,8}"""
+    rb"""(?:[^\s]{1,64}\s{1,8}){0,8}?(?:-p|-a|--password|--pass)(?:=|\s{1,8}|(?=[^\s-]))['"]?"""
+    rb"""(?P<secret>(?![$-])[^\s'"]{4,512})"""
+)
+# RFC 7517: the private members of a key. OpenSSL's text of one: bytes in hexadecimal.
+_MEMBERS = (b"d", b"p", b"q", b"dp", b"dq", b"qi", b"k")
+_JWK = re.compile(
+    rb"""\\?"(?:d|p|q|dp|dq|qi|k)\\?"\s{0,4}:\s{0,4}\\?"(?P<secret>[A-Za-z0-9_-]{20,1400})\\?\""""
+)
+_OPENSSL = re.compile(
+    rb"\b(?:priv|privateExponent|prime1|prime2|exponent1|exponent2|coefficient):"
+    rb"(?P<secret>(?:\s{1,16}[0-9a-f]{2}(?::[0-9a-f]{2}){0,31}:?){1,80})"
 )
 # Base64 of `-----BEGIN` and the four kinds of private keys, as in a kubeconfig.
 _PEM_IN_BASE64 = re.compile(
@@ -61,5 +79,19 @@ CREDENTIALS = (
     (b'"auth', _DOCKER),
     (b"curl", _CURL),
     (b"machine", _NETRC),
+    (b"sshpass", _CLIENT),
+    (b"login", _CLIENT),
+    (b"mysql", _CLIENT),
+    (b"mariadb", _CLIENT),
+    (b"mongo", _CLIENT),
+    (b"redis-cli", _CLIENT),
+    (b"twine", _CLIENT),
+    (b"htpasswd", _CLIENT),
+    *((b'"' + member + mark, _JWK) for member in _MEMBERS for mark in (b'"', b'\\"')),
+    (b"priv:", _OPENSSL),
+    (b"privateExponent:", _OPENSSL),
+    (b"prime1:", _OPENSSL),
+    (b"exponent1:", _OPENSSL),
+    (b"coefficient:", _OPENSSL),
     (b"LS0tLS1CRUdJTi", _PEM_IN_BASE64),
 )

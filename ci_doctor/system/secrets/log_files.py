@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import IO
 
 from ci_doctor.errors import UsageError
-from ci_doctor.system.secrets.patterns import PLACEHOLDER
-from ci_doctor.system.secrets.redaction import Redactor, merged
-from ci_doctor.system.secrets.tokens import Span
+from ci_doctor.system.secrets.redaction import Redactor
+from ci_doctor.system.secrets.spans import Span, in_place_of, merged
 
 _CHUNK_BYTES = 1 << 20
 
@@ -64,21 +63,26 @@ def redact_file(path: Path, redactor: Redactor) -> bool:
 def _spans_in(source: IO[bytes], redactor: Redactor) -> Iterator[Span]:
     """As `Redactor.spans`, of a whole file.
 
-    Each buffer begins with as much of the last one as a secret across the border would need.
+    Each buffer holds as much of what is before and after it as the longest secret would need: the
+    first line of a key tells what the others are.
     """
-    overlap = redactor.longest - 1
+    reach = redactor.longest
     buffer = b""
     base = 0
+    done = 0
     while chunk := source.read(_CHUNK_BYTES):
         buffer += chunk
-        border = max(0, len(buffer) - overlap)
+        border = max(done, base + len(buffer) - reach)
         for start, stop in redactor.spans(buffer):
-            if start < border:
+            if done <= base + start < border:
                 yield base + start, base + stop
-        buffer = buffer[border:]
-        base += border
+        done = border
+        unneeded = max(0, border - reach - base)
+        buffer = buffer[unneeded:]
+        base += unneeded
     for start, stop in redactor.spans(buffer):
-        yield base + start, base + stop
+        if base + start >= done:
+            yield base + start, base + stop
 
 
 def _rewrite(path: Path, source: IO[bytes], edges: Sequence[int]) -> None:
@@ -93,8 +97,7 @@ def _rewrite(path: Path, source: IO[bytes], edges: Sequence[int]) -> None:
             source.seek(0)
             for start, stop in zip(edges[::2], edges[1::2], strict=True):
                 _copy(source, target, start - source.tell())
-                target.write(PLACEHOLDER.encode())
-                source.seek(stop)
+                _write_mark(source, target, stop - start)
             _copy(source, target, os.fstat(source.fileno()).st_size - source.tell())
             target.flush()
             os.fsync(target.fileno())
@@ -103,6 +106,20 @@ def _rewrite(path: Path, source: IO[bytes], edges: Sequence[int]) -> None:
     except BaseException:  # also a signal: a copy of the log must not stay under another name
         temporary.unlink(missing_ok=True)
         raise
+
+
+def _write_mark(source: IO[bytes], target: IO[bytes], count: int) -> None:
+    """Pass `count` bytes of `source`, and write what stands in place of them."""
+    is_first = True
+    while count > 0:
+        chunk = source.read(min(count, _CHUNK_BYTES))
+        if not chunk:
+            return
+        mark = in_place_of(chunk)
+        # The mark of the line that goes on is there already.
+        target.write(mark if is_first else mark.removeprefix(in_place_of(b"")))
+        is_first = False
+        count -= len(chunk)
 
 
 def _copy(source: IO[bytes], target: IO[bytes], count: int) -> None:

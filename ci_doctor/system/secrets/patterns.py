@@ -5,7 +5,8 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 
-PLACEHOLDER = "[redacted]"
+from ci_doctor.system.secrets.spans import PLACEHOLDER
+from ci_doctor.system.secrets.written_forms import COMMON
 
 # The agent's own list, and what it lacks:
 # https://buildkite.com/docs/pipelines/configure/managing-log-output#redacted-environment-variables
@@ -34,13 +35,43 @@ STEMS = (
     "MYSQL_PWD",
     "SSHPASS",
     "CONNECTION_STRING",
+    "CREDENTIAL",
     "CREDENTIALS",
+    "CREDS",
+    "PASSCODE",
+    "BEARER",
+    "JWT",
+    "COOKIE",
+    "WEBHOOK",
+    "WEBHOOK_URL",
+    "SAS_URL",
+    "DEPLOY_KEY",
+    "LICENSE_KEY",
+    "WEBHOOK_KEY",
     "DSN",
 )
 # These end a name also without `_` before them, as in PGPASSWORD.
 _JOINED = "PASSWORD|PASSWD|PASSPHRASE"
-# As the name of a variable alone: beside `tests_pass=12` in a log stands no secret.
-_PASS = re.compile(r"[A-Z0-9]_PASS$")
+# As the name of a variable alone, in capitals: beside `tests_pass=12` in a log stands no secret. Of
+# the first group any value is one that is no path, no number and no word of settings; of the second
+# one that is random.
+_WEAK = (
+    r"(?-i:[A-Z][A-Z0-9_]{0,120}_(?:(?P<any>PASS|PWD|AUTH|PAT|SAS)"
+    r"|(?P<random>KEY|KEYS|TOKENS|SECRETS|CREDS|SESSION|SESSION_ID|COOKIES|SIGNATURE|SALT|OTP|PSK)))"
+)
+_WEAK_NAME = re.compile(_WEAK)
+_WEAK_ROOTS: tuple[str, ...] = (
+    *("_PASS", "_PWD", "_AUTH", "_PAT=", "_PAT:", '_PAT"', "_PAT'", "_SAS", "_SESSION", "_COOKIES"),
+    *("_TOKENS", "_SECRETS", "_SIGNATURE", "_SALT", "_OTP", "_PSK"),
+)
+# Names of what is looked up by its key.
+_LOOKED_UP = re.compile(
+    r"(?:^|_)(?:CACHE|STEP|GROUP|JOB|BUILD|PUBLIC|PRIMARY|SORT|PARTITION|FOREIGN|ROUTING|INDEX|HOST|OBJECT"
+    r"|BUCKET|LOCK|CONCURRENCY|TEST|PIPELINE|ARTIFACT|COMMIT|IDEMPOTENCY|S3|CONFIG|SHARD|HASH|XDG)_KEYS?$"
+    r"|^(?:XDG|DESKTOP|WAYLAND|TMUX|MAX|NUM|MIN|N)_|^(?:BUILDKITE|GITHUB|GITLAB)_(?:STEP|GROUP|PARALLEL)_"
+)
+_PATH_OR_NUMBER = re.compile(r"~?\.{0,2}/[\w.@+/-]*|-?[\d.]+|\w{0,3}|[A-Za-z]:\\.*")
+_DIGEST = re.compile(r"(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64})|[0-9a-f]{8}-[0-9a-f-]{27}")
 # HTTP headers that hold credentials: RFC 9110, and those of GitLab and of common gateways.
 HEADERS = ("authorization", "api-key", "apikey", "auth-token", "private-token", "subscription-key")
 # Every repetition is bounded: a log may be hostile, and backtracking over it must stay linear.
@@ -65,6 +96,7 @@ _UNCLOSED_QUOTE = r"""['"]\S*+"""
 _VALUE = f"(?:{_ESCAPED}|(?>(?:{_SINGLE_QUOTED}|{_DOUBLE_QUOTED})+)|{_UNQUOTED}|{_UNCLOSED_QUOTE})"
 # What no word of a sentence looks like: twelve characters, letters and digits among them.
 _RANDOM = r"(?=[a-z._~+/=-]{0,200}\d)(?=[\d._~+/=-]{0,200}[a-z])[a-z\d][\w.~+/=-]{11,}"
+_RANDOM_VALUE = re.compile(_RANDOM, re.IGNORECASE)
 # Values that say that there is no secret (EMPTY is the word of vLLM's clients), and a model's
 # special tokens: `<s>`, `<|im_start|>`. A sign without letters and digits is none either.
 _NO_SECRET = re.compile(r"none|null|nil|true|false|empty|<[^<>]{0,64}>|[^\w\s]{1,8}", re.IGNORECASE)
@@ -99,11 +131,13 @@ def assignment(names: str) -> re.Pattern[str]:
     Groups: `head` is all before the value, `value` the value with its quotes.
     """
     # In the first line: any value, or a quoted or random one after a blank or a colon. In the
-    # second: the next word of a command line, if it is no option itself.
+    # second: the next word of a command line, if it is no option itself. In the third: a name that
+    # is a secret's by its value.
     return re.compile(
         rf"""(?<![\w-])(?P<head>
             (?:--)?{names}(?:=|\\?['"]?\s{{0,8}}[:=]\s{{0,8}}(?=\\?['"]|{_RANDOM}))
             |--?{names}(?:[ ]{{1,8}}(?!--)|['"],\s{{0,8}}(?=['"](?!--)))
+            |(?P<weak>{_WEAK})(?:=|\\?['"]?\s{{0,8}}[:=]\s{{0,8}}(?=\\?['"]|{_RANDOM}))
         )(?P<value>(?!=){_VALUE})""",
         re.IGNORECASE | re.VERBOSE,
     )
@@ -128,6 +162,9 @@ def may_name_secret(text: str) -> bool:
 
     Most texts hold no root; to look for the roots first is ten times as fast as the patterns.
     """
+    for root in _WEAK_ROOTS:
+        if root in text:
+            return True
     lowered = text.lower()
     for root in _roots((*STEMS, *HEADERS)):  # noqa: SIM110 - a loop takes half the time of `any`
         if root in lowered:
@@ -141,11 +178,14 @@ def _roots(names: tuple[str, ...]) -> tuple[str, ...]:
 
     The last word of a name: what stands between its words is `-` in one text and `_` in another.
     """
-    return tuple({re.split("[-_]", name.lower())[-1] for name in names})
+    words = ([word for word in re.split("[-_]", name.lower()) if word != "url"] for name in names)
+    return tuple({each[-1] for each in words})
 
 
 def _hidden_assignment(match: re.Match[str]) -> str:
     if _PROBABILITY.match(match.string, match.end()):
+        return match[0]
+    if match["weak"] and not may_be_secret(match["weak"], match["value"].strip("\\\"'")):
         return match[0]
     return match["head"] + _in_same_quotes(match["value"])
 
@@ -177,13 +217,27 @@ def _hidden_address(match: re.Match[str]) -> str:
 
 def is_secret_name(name: str, names: re.Pattern[str]) -> bool:
     """Whether a variable of this name holds a secret; `names` is a compiled `name_pattern`."""
-    return names.fullmatch(name) is not None or _PASS.search(name) is not None
+    weak = _WEAK_NAME.fullmatch(name)
+    return names.fullmatch(name) is not None or (weak is not None and weak["any"] is not None)
+
+
+def may_be_secret(name: str, value: str) -> bool:
+    """Whether a variable in capitals is a secret by its value: `OPENAI_KEY`, and no `CACHE_KEY`."""
+    weak = _WEAK_NAME.fullmatch(name)
+    if weak is None or _PATH_OR_NUMBER.fullmatch(value) or _NO_SECRET.fullmatch(value):
+        return False
+    if weak["any"]:
+        # `REQUIRE_AUTH=basic` names a kind.
+        return value.lower() not in COMMON and not (weak["any"] == "AUTH" and value.isalpha())
+    if _LOOKED_UP.search(name) or _DIGEST.fullmatch(value):
+        return False
+    return _RANDOM_VALUE.match(value) is not None
 
 
 def secret_values(environment: Mapping[str, str], names: re.Pattern[str]) -> Iterator[str]:
     """The secrets in `environment`: values of secret names, and passwords in URLs of any name."""
     for name, value in environment.items():
-        if is_secret_name(name, names):
+        if names.fullmatch(name) is not None or may_be_secret(name, value):
             yield value
         elif "://" in value:
             for match in _USER_AND_PASSWORD.finditer(value):

@@ -2,8 +2,9 @@
 """Pure. Takes secrets out of texts, command lines and reports before others see them."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
+from itertools import islice
 from typing import Any
 
 from msgspec import Struct
@@ -13,14 +14,22 @@ from ci_doctor.model.outcome import Case
 from ci_doctor.model.report import Report
 from ci_doctor.model.table import Row
 from ci_doctor.system.secrets.case_batches import batches_of_cases, may_hold_secret
+from ci_doctor.system.secrets.fragments import Fragments
 from ci_doctor.system.secrets.patterns import (
-    PLACEHOLDER,
     assignment,
     hide_places,
+    may_be_secret,
     name_pattern,
     secret_values,
 )
-from ci_doctor.system.secrets.tokens import LONGEST_TOKEN, Span, token_spans
+from ci_doctor.system.secrets.spans import (
+    PLACEHOLDER,
+    Span,
+    has_colour_in_word,
+    through_colours,
+    without,
+)
+from ci_doctor.system.secrets.tokens import LONGEST_TOKEN, token_spans
 from ci_doctor.system.secrets.written_forms import COMMON, to_bytes, written_forms
 
 _COLOUR = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")  # ECMA-48 CSI
@@ -49,6 +58,7 @@ class Redactor:
             forms.update(written_forms(secret))
         # Longest first, so that `longest` is at hand; then by value, so that runs repeat.
         self._forms = sorted(forms, key=lambda form: (-len(form), form))
+        self._fragments = Fragments(self._forms)
         globs = tuple(sorted(names))
         pattern = name_pattern(globs)
         self._more_names = bool(globs)
@@ -93,14 +103,21 @@ class Redactor:
         """Return a command line without secrets, also if option and value are separate words."""
         words: list[str] = []
         after_secret_option = False
-        for word in argv:
+        for word, hidden in zip(argv, self.lines(argv), strict=True):
             is_option = word.startswith("--")
-            if after_secret_option and not is_option:
-                words.append(PLACEHOLDER)
-            else:
-                words.append(self.text(word))
+            words.append(PLACEHOLDER if after_secret_option and not is_option else hidden)
             after_secret_option = is_option and self._is_secret_name(word[2:])
         return tuple(words)
+
+    def lines(self, lines: Sequence[str]) -> tuple[str, ...]:
+        """Return neighbouring lines without secrets, those that stand on several of them too."""
+        joined = "\n".join(lines)
+        hidden = self.text(joined)
+        if hidden == joined:
+            return tuple(lines)
+        # As many as there were: a secret leaves its line ends.
+        rest = iter(hidden.split("\n"))
+        return tuple("\n".join(islice(rest, line.count("\n") + 1)) for line in lines)
 
     def report(self, report: Report) -> Report:
         """Return `report` without secrets in its strings, names and values of `facts` included."""
@@ -151,16 +168,10 @@ class Redactor:
         A value that only stands beside a secret's name stays.
         """
         content = to_bytes(text)
-        pieces: list[bytes] = []
-        end = 0
-        for start, stop in merged(self.spans(content)):
-            pieces.append(content[end:start])
-            pieces.append(PLACEHOLDER.encode())
-            end = stop
-        if not pieces:
+        spans = self.spans(content)
+        if not spans:
             return text
-        pieces.append(content[end:])
-        return b"".join(pieces).decode("utf-8", "surrogatepass")
+        return without(content, spans).decode("utf-8", "surrogatepass")
 
     def _hidden(self, text: str) -> str:
         hidden = self.without_values(text)
@@ -168,6 +179,12 @@ class Redactor:
 
     def spans(self, content: bytes) -> list[Span]:
         """Where secrets stand in `content` (start, stop), overlapping ones too, by their starts."""
+        spans = self._found(content)
+        if has_colour_in_word(content):
+            spans += through_colours(content, self._found)
+        return sorted(spans)
+
+    def _found(self, content: bytes) -> list[Span]:
         spans: list[Span] = []
         for form in self._forms:
             start = content.find(form)
@@ -175,17 +192,18 @@ class Redactor:
                 spans.append((start, start + len(form)))
                 # Not from its end: a secret may overlap itself, and no piece of it may stay.
                 start = content.find(form, start + 1)
+        spans += self._fragments.spans(content)
         spans += token_spans(content)
-        return sorted(spans)
+        return spans
 
     def _is_secret_name(self, name: str) -> bool:
         return self._name.fullmatch(name) is not None
 
     def _items(self, items: Sequence[Any]) -> Sequence[Any]:
-        # A list of strings in `facts` may be a command line.
-        if all(type(item) is str for item in items):
-            return self.argv(items)
-        return [self.value(item) for item in items]
+        if not all(type(item) is str for item in items):
+            return [self.value(item) for item in items]
+        # A list of strings in `facts` may be a command line, or the lines of a log.
+        return self.argv(items)
 
     def _row(self, row: Row) -> Row:
         """A row of a table; a label that is a secret's name hides the texts beside it."""
@@ -209,32 +227,15 @@ class Redactor:
         # `{"name": "HF_TOKEN", "value": …}`, as an action and an exported variable are written.
         name = mapping.get("name")
         value = mapping.get("value")
-        if (
-            isinstance(value, str)
-            and value
-            and isinstance(name, str)
-            and self._is_secret_name(name)
-        ):
+        if isinstance(name, str) and isinstance(value, str) and self._hides(name, value):
             changed["value"] = PLACEHOLDER
         return changed
 
     def _named(self, name: Any, value: Any) -> Any:
-        is_named = isinstance(name, str) and self._is_secret_name(name)
-        if is_named and value and isinstance(value, str):
+        if isinstance(name, str) and isinstance(value, str) and self._hides(name, value):
             return PLACEHOLDER
         return self.value(value)
 
-
-def merged(spans: Iterable[Span]) -> Iterator[Span]:
-    """Overlapping spans as one; `spans` come by their starts."""
-    current: Span | None = None
-    for start, stop in spans:
-        if current is None:
-            current = (start, stop)
-        elif start < current[1]:
-            current = (current[0], max(current[1], stop))
-        else:
-            yield current
-            current = (start, stop)
-    if current is not None:
-        yield current
+    def _hides(self, name: str, value: str) -> bool:
+        """Whether the variable or field `name` has a secret for its value."""
+        return bool(value) and (self._is_secret_name(name) or may_be_secret(name, value))

@@ -6,35 +6,17 @@ from collections.abc import Iterator
 from functools import cache
 
 from ci_doctor.system.secrets.credentials import CREDENTIALS
+from ci_doctor.system.secrets.private_keys import LONGEST_KEY, key_spans, may_hold_key
+from ci_doctor.system.secrets.spans import Span
 from ci_doctor.system.secrets.token_formats import HEAD_LETTERS, TokenFormat, token_formats
 
-Span = tuple[int, int]
-
-LONGEST_TOKEN = 20_000  # bytes; of a private key, the longest of them
+LONGEST_TOKEN = LONGEST_KEY + 1_000  # bytes; nothing is longer than a private key
 _SHORTEST = 14
 # Letters and digits stay, all else becomes a space: what is left are the runs that tokens begin with.
 _RUNS = bytes(byte if chr(byte).isalnum() and byte < 128 else 32 for byte in range(256))
 # What may stand right before a token without being a part of it: an escape of JSON and C, of a URL,
 # of a terminal (ECMA-48 SGR).
 _ESCAPE = re.compile(rb"\\[abfnrtv]|%[0-9A-Fa-f]{2}|\x1b\[[0-9;]*m")
-_SPACE = rb"(?:[ +]|%20)"
-_LINE_END = rb"(?:\s|\\[nr]|%0[AaDd])"
-_KEY = rb"(?:" + _SPACE + rb"[A-Z0-9]{1,12}){0,4}" + _SPACE + rb"PRIVATE" + _SPACE + rb"KEY"
-_KEY += rb"(?:" + _SPACE + rb"BLOCK)?-----"
-_LINE = rb"(?<![A-Za-z0-9+/=])[A-Za-z0-9+/=]{16,100}+"
-# RFC 7468, up to its end; without one (an excerpt), as far as its lines go on.
-_PRIVATE_KEY = re.compile(
-    rb"-----BEGIN" + _KEY + rb"(?:(?:(?!-----)[\s\S]){0,16384}-----END" + _KEY
-    + rb"|(?>(?:" + _LINE_END + rb"{0,4}" + _LINE + rb"){0,300}))"
-)  # fmt: skip
-# The end of one whose beginning is missing, and its lines before that.
-_END_OF_KEY = re.compile(rb"-----END" + _KEY)
-# The last line of a key may be short.
-_LINES_BEFORE = re.compile(
-    rb"(?>(?:" + _LINE + rb"(?>" + _LINE_END + rb"{1,4})){1,300})(?:[A-Za-z0-9+/=]{1,100}" + _LINE_END
-    + rb"{1,4})?\Z"
-)  # fmt: skip
-_MOST_BEFORE = 16_384
 _SLASH = rb"(?:\\?/|%2[Ff])"
 # Addresses that are a secret as a whole, or sign what they lead to.
 _WEBHOOK = re.compile(
@@ -51,7 +33,6 @@ _SIGNATURE = re.compile(
     re.IGNORECASE,
 )
 _ELSEWHERE = (
-    (b"-----BEGIN", _PRIVATE_KEY),
     (b"hooks.slack", _WEBHOOK),
     (b"webhook", _WEBHOOK),
     (b"X-Amz-", _SIGNATURE),
@@ -75,13 +56,12 @@ def token_spans(content: bytes) -> Iterator[Span]:
     for mark, pattern in _ELSEWHERE:
         if mark in content:
             yield from _secrets_of(pattern, content)
-    if b"-----END" in content:
-        yield from _ends_of_keys(content)
+    yield from key_spans(content)
 
 
 def may_hold_token(content: bytes) -> bool:
     """Whether `token_spans` could find something in a line of `content`; far cheaper, and never false if it does."""
-    if any(mark in content for mark, _ in _ELSEWHERE) or b"-----END" in content:
+    if any(mark in content for mark, _ in _ELSEWHERE) or may_hold_key(content):
         return True
     return bool(_formats_in(_without_escapes(content)))
 
@@ -116,16 +96,3 @@ def _secrets_of(pattern: re.Pattern[bytes], content: bytes) -> Iterator[Span]:
     for match in pattern.finditer(content):
         # The whole, or the group that is the secret part of it.
         yield match.span(match.lastgroup or 0)
-
-
-def _ends_of_keys(content: bytes) -> Iterator[Span]:
-    previous = 0
-    for match in _END_OF_KEY.finditer(content):
-        # Not before the key above: it has lines of its own.
-        first = max(previous, match.start() - _MOST_BEFORE)
-        previous = match.end()
-        lines = _LINES_BEFORE.search(content[first : match.start()])
-        start = match.start()
-        if lines is not None:
-            start = first + lines.start()
-        yield start, match.end()

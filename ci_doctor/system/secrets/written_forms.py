@@ -9,7 +9,7 @@ from urllib.parse import quote, quote_plus
 
 import msgspec
 
-from ci_doctor.system.secrets.patterns import PLACEHOLDER
+from ci_doctor.system.secrets.spans import PLACEHOLDER
 
 SHORTEST_BYTES = 6  # the agent's own limit
 _SHORTEST_LINE = 16  # of a key in several lines; shorter lines ("-----") are in many texts

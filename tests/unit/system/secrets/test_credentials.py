@@ -2,6 +2,7 @@
 """Credentials without a form of their own are hidden by what stands around them, in logs too."""
 
 import base64
+import re
 from pathlib import Path
 
 import pytest
@@ -93,5 +94,6 @@ def test_time_is_linear_in_the_length_of_a_hostile_log(piece: str) -> None:
 
 def test_each_pattern_holds_the_piece_that_leads_to_it() -> None:
     for piece, pattern in CREDENTIALS:
-        flat = pattern.pattern.replace(b"\\", b"").lower()
-        assert piece.lower() in flat.replace(b"?", b"")
+        flat = re.sub(rb"[\\?:()]", b"", pattern.pattern).lower()
+        letters = re.sub(rb"[^\w-]", b"", piece).lower()
+        assert letters in re.sub(rb"[^\w|-]", b"", flat)

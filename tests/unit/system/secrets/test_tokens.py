@@ -141,7 +141,9 @@ KEY = f"-----BEGIN RSA PRIVATE KEY-----\n{KEY_LINES}\nqQ==\n-----END RSA PRIVATE
     ],
 )
 def test_a_private_key_is_hidden_whole(written: str) -> None:
-    assert REDACTOR.text(f"before {written} after") == "before [redacted] after"
+    lines = "\n".join(["[redacted]"] * len(written.split("\n")))
+
+    assert REDACTOR.text(f"before {written} after") == f"before {lines} after"
 
 
 def test_a_private_key_that_is_cut_off_is_hidden_as_far_as_it_goes() -> None:
@@ -149,8 +151,9 @@ def test_a_private_key_that_is_cut_off_is_hidden_as_far_as_it_goes() -> None:
     tail = "\n".join(KEY.split("\n")[3:])
 
     assert "MIIE" not in REDACTOR.text(f"x\n{head}")
+    lines = "\n".join(["[redacted]"] * len(tail.split("\n")))
     assert (
-        REDACTOR.text(f"INFO starting\n{tail}\nINFO done") == "INFO starting\n[redacted]\nINFO done"
+        REDACTOR.text(f"INFO starting\n{tail}\nINFO done") == f"INFO starting\n{lines}\nINFO done"
     )
 
 
