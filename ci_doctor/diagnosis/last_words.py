@@ -20,14 +20,21 @@ _FAILURE: Final = re.compile(
     r"|could ?n[o']t|unable|not found|no such|invalid|undefined|unexpected|exit(?:ed)? (?:code|status"
     r"|with)(?: code| status)?:? [1-9]|timed? ?out|✗|✖|❌"
 )
+_STOP: Final = re.compile(
+    r"(?i)\b(?:shut(?:ting)? ?down|shutdown|(?:stopping|finished|terminating) (?:server|parent|worker|reloader)"
+    r"|worker exiting|handling signal|closing (?:connections|sockets))\b"
+)
 _LINES: Final = 12
 
 
 def quiet_lines(texts: Sequence[str]) -> int:
-    """How many of the last lines with words speak of no failure."""
+    """How many of the last lines with words speak of no failure.
+
+    Those of a server that stops in order do not count: it stops so after a failure as well.
+    """
     count = 0
     for text in reversed(texts):
-        if not any(letter.isalpha() for letter in text):
+        if not any(letter.isalpha() for letter in text) or _STOP.search(text) is not None:
             continue
         if _FAILURE.search(_NOTHING_FAILED.sub("", text)) is not None:
             break
