@@ -179,12 +179,13 @@ class Redactor:
 
     def spans(self, content: bytes) -> list[Span]:
         """Where secrets stand in `content` (start, stop), overlapping ones too, by their starts."""
-        spans = self._found(content)
+        spans = self._known(content)
         if has_colour_in_word(content):
-            spans += through_colours(content, self._found)
+            spans += through_colours(content, self._known)
+        spans += token_spans(content)
         return sorted(spans)
 
-    def _found(self, content: bytes) -> list[Span]:
+    def _known(self, content: bytes) -> list[Span]:
         spans: list[Span] = []
         for form in self._forms:
             start = content.find(form)
@@ -193,7 +194,6 @@ class Redactor:
                 # Not from its end: a secret may overlap itself, and no piece of it may stay.
                 start = content.find(form, start + 1)
         spans += self._fragments.spans(content)
-        spans += token_spans(content)
         return spans
 
     def _is_secret_name(self, name: str) -> bool:
