@@ -5,7 +5,7 @@ from ci_doctor.diagnosis.diagnosis import diagnose, load_rules
 
 GOOD = """\
 loading model at 2026-11-21T10:00:00Z
-ERROR: optional plugin foo is not installed
+ERROR: plugin foo is not installed
 serving on port 8000
 all 12 requests answered
 """
