@@ -20,7 +20,7 @@ from ci_doctor.diagnosis.went_on import (
 )
 
 # A log of a big job has thousands of candidates, and reading around each takes time.
-_MOST: Final = 60
+_MOST: Final = 30
 
 
 def examined(candidates: Sequence[Candidate], logs: Sequence[LogText]) -> list[Ranked]:

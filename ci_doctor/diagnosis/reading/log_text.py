@@ -143,7 +143,7 @@ class LogText:
         # A newline at the very end begins no line.
         if most <= 0 or newline < 0 or from_ + newline + 1 >= self._end:
             return [line]
-        pieces = content[newline + 1 :].split(b"\n")
+        pieces = content[newline + 1 :].split(b"\n", most)
         if not pieces[-1]:
             pieces.pop()
         following = _lines(pieces[:most], line.number + 1, from_ + newline + 1)
