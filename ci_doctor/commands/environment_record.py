@@ -49,9 +49,19 @@ def record_environment(
     def add(outcome: "Outcome") -> "Addition":
         from ci_doctor.drift.recording import addition
 
-        return addition(outcome, prepare, begun=begun)
+        return addition(outcome, prepare, begun=begun, in_haste=_is_in_haste(outcome))
 
     session.complete_with(add, _FILE)
+
+
+def _is_in_haste(outcome: "Outcome") -> bool:
+    """Whether a signal or the death of a service ended the run: whoever waits wants to know at once."""
+    if outcome.error is not None:
+        return True
+    from ci_doctor.services.rules import DESCENDANT_DIED, DIED, FATAL_LINE, OOM_KILLED
+
+    deaths = {rule.id for rule in (DIED, DESCENDANT_DIED, OOM_KILLED, FATAL_LINE)}
+    return any(finding.rule in deaths for finding in outcome.findings)
 
 
 def load_record() -> None:

@@ -64,11 +64,12 @@ def addition(
     limit_s: float = LIMIT_S,
     *,
     begun: ForkedCall | None = None,
+    in_haste: bool = False,
 ) -> Addition:
     """The snapshot of a run, and after a failure what changed since the last green one.
 
     It is what was `begun`, if nothing was installed since then; else it is read now. `prepare` reads
-    the configuration. A failure waits for what was begun only if a green run is named, and nothing
+    the configuration. `in_haste` what was begun is awaited only if a green run is named, and nothing
     waits longer than `limit_s` seconds. Raises nothing of ours: an error becomes one line, after a
     failure alone.
     """
@@ -77,7 +78,7 @@ def addition(
         _drop(begun)
         return Addition()  # nothing was run
     try:
-        if failed and _is_early(begun, prepare):
+        if in_haste and _is_early(begun, prepare):
             _drop(begun)
             return not_added(f"{SNAPSHOT_FILE}: the run ended before the environment was read")
         environment = _begun(begun, limit_s)

@@ -222,3 +222,47 @@ def test_another_user_than_root_records_the_same_facts(tmp_path: Path) -> None:
         )
         outputs.append(ran.stdout)
     assert outputs[0] == outputs[1]
+
+
+def test_a_death_does_not_wait_for_an_interpreter_that_hangs(tmp_path: Path) -> None:
+    shims = tmp_path / "shims"
+    shims.mkdir()
+    (shims / "python3").write_text("#!/bin/sh\nexec sleep 600\n")
+    (shims / "python3").chmod(0o755)
+    variables = {"PATH": f"{shims}:{os.environ['PATH']}", "VIRTUAL_ENV": ""}
+
+    ran = doctor(
+        "launch",
+        "--service",
+        "a=false",
+        "--ready",
+        "a=file:never",
+        "--report-dir",
+        "out",
+        cwd=tmp_path,
+        env=variables,
+    )
+
+    assert ran.code == 1, ran
+    report = read(tmp_path / "out" / "report.json")
+    (table,) = [each for each in report["tables"] if each["title"] == "Not added to this report"]
+    assert "ended before the environment was read" in table["rows"][0]["label"]
+    assert not (tmp_path / "out" / "environment.json").exists()
+
+
+def test_the_snapshot_of_a_run_names_the_folder_that_has_other_bytes(tmp_path: Path) -> None:
+    site = make_venv(tmp_path / ".venv")
+    add_package(site, "kernels", "1.0")
+    assert doctor(*LAUNCH, "--report-dir", "before", "--", "true", cwd=tmp_path).code == 0
+    record = site / "kernels-1.0.dist-info" / "RECORD"
+    record.write_text(f"{record.read_text()}kernels/ops/a.py,sha256={'A' * 43},1\n")
+
+    assert doctor(*LAUNCH, "--report-dir", "after", "--", "true", cwd=tmp_path).code == 0
+
+    ran = diff(tmp_path, "before", "after", "--only", "packages")
+    assert "kernels 1.0: the same version, other bytes: kernels/ops/" in ran.out
+    (package,) = [
+        each["packages"]["kernels"]
+        for each in read(tmp_path / "after" / "environment.json")["interpreters"]
+    ]
+    assert "files" not in package

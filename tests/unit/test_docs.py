@@ -68,6 +68,7 @@ def exit_codes_page() -> str:
         *(f"| {int(code)} | {text.meaning} | {text.remedy} |" for code, text in EXIT_CODES.items()),
         "",
         "ci-doctor never uses 125, because buildkite-agent rewrites it to -1. 126, 127 and 128+n belong to the shell.",
+        "A signal while the command is being loaded ends with 130 or 143 as well: nothing runs yet, and no report is written.",
         "If the reader of stdout left early, as `head` does, 141 (128 + SIGPIPE) replaces 0.",
         "`ci-doctor run -- CMD` returns the status of CMD, 127 if CMD does not exist, and 126 if it cannot be run.",
         "With `ci-doctor run --diagnose --exit-code-by-class -- CMD` a failure ends with 75 under three conditions: its cause lies",

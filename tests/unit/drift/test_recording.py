@@ -161,17 +161,17 @@ def test_what_was_installed_since_then_is_read_again(tmp_path: Path) -> None:
     assert b"580.2" in file.content
 
 
-def test_a_failure_drops_an_unfinished_reading_and_says_so() -> None:
+def test_a_death_drops_an_unfinished_reading_and_says_so() -> None:
     begun = Begun(None)
 
-    added = addition(FAILED, record, begun=begun)
+    added = addition(FAILED, record, begun=begun, in_haste=True)
 
     assert begun.is_dropped
     assert not added.files
     assert "ended before the environment was read" in added.tables[0].rows[0].label
 
 
-def test_a_failure_with_a_green_run_to_compare_with_waits_for_the_reading() -> None:
-    added = addition(FAILED, lambda: record(a_snapshot()), begun=Begun(None))
+def test_a_death_with_a_green_run_to_compare_with_waits_for_the_reading() -> None:
+    added = addition(FAILED, lambda: record(a_snapshot()), begun=Begun(None), in_haste=True)
 
     assert "could not be read within 2 s" in added.tables[0].rows[0].label
