@@ -126,14 +126,10 @@ def _read_passing(passing: Path, folder: Path) -> Rows:
     paths = sorted(passing.glob("*.log"))
     framed_passing(paths, folder / "passing", held_out=False)
     framed_passing(paths, folder / "passing-held-out", held_out=True)
-    short_passing(folder / "short", held_out=False)
-    short_passing(folder / "short-held-out", held_out=True)
-    framed = [*passing_rows(folder / "passing"), *passing_rows(folder / "short")]
-    held_out = [
-        *passing_rows(folder / "passing-held-out"),
-        *passing_rows(folder / "short-held-out"),
-    ]
-    return Rows(passing_rows(passing), framed, held_out)
+    # No failed log is as short, so these choose the least confidence, and no coefficient.
+    short_passing(folder / "short")
+    held_out = [*passing_rows(folder / "passing-held-out"), *passing_rows(folder / "short")]
+    return Rows(passing_rows(passing), passing_rows(folder / "passing"), held_out)
 
 
 def _causes(rows: Sequence[Row], sure: Sequence[float], least: float) -> str:
