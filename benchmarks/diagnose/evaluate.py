@@ -42,7 +42,7 @@ _LEAST = 0.4
 
 def cross_validated(rows: Sequence[Row], fitted: Sequence[Row]) -> list[float]:
     """For each row the confidence by coefficients from those `fitted` that are not of its fold."""
-    fold_of = folds([row.group for row in fitted])
+    fold_of = folds([row.group for row in (*fitted, *rows)])
     sure = [0.0] * len(rows)
     for fold in range(FOLDS):
         coefficients = fit(_samples([row for row in fitted if fold_of[row.group] != fold]))
