@@ -42,7 +42,7 @@ _LEAST = 0.4
 
 def cross_validated(rows: Sequence[Row], fitted: Sequence[Row]) -> list[float]:
     """For each row the confidence by coefficients from those `fitted` that are not of its fold."""
-    fold_of = folds([row.group for row in (*fitted, *rows)])
+    fold_of = folds([row.group for row in fitted])
     sure = [0.0] * len(rows)
     for fold in range(FOLDS):
         coefficients = fit(_samples([row for row in fitted if fold_of[row.group] != fold]))
@@ -126,10 +126,14 @@ def _read_passing(passing: Path, folder: Path) -> Rows:
     paths = sorted(passing.glob("*.log"))
     framed_passing(paths, folder / "passing", held_out=False)
     framed_passing(paths, folder / "passing-held-out", held_out=True)
-    # No failed log is as short, so these choose the least confidence, and no coefficient.
-    short_passing(folder / "short")
-    held_out = [*passing_rows(folder / "passing-held-out"), *passing_rows(folder / "short")]
-    return Rows(passing_rows(passing), passing_rows(folder / "passing"), held_out)
+    short_passing(folder / "short", held_out=False)
+    short_passing(folder / "short-held-out", held_out=True)
+    framed = [*passing_rows(folder / "passing"), *passing_rows(folder / "short")]
+    held_out = [
+        *passing_rows(folder / "passing-held-out"),
+        *passing_rows(folder / "short-held-out"),
+    ]
+    return Rows(passing_rows(passing), framed, held_out)
 
 
 def _causes(rows: Sequence[Row], sure: Sequence[float], least: float) -> str:

@@ -16,7 +16,7 @@ from passing.noise import read_noise
 from passing.whole_jobs import failed_job, passed_job
 
 FRAMES: Final = (Frame.BUILDKITE, Frame.GITHUB, Frame.GITLAB)
-_SHORT_LOGS: Final = 40
+_SHORT_LOGS: Final = 20
 
 
 def framed_logs(logs: Sequence[LabelledLog], folder: Path, *, held_out: bool) -> list[LabelledLog]:
@@ -43,9 +43,9 @@ def framed_passing(paths: Sequence[Path], folder: Path, *, held_out: bool) -> No
         _written(folder / path.name, passed_job(frame, _text(path), path.name, noise))
 
 
-def short_passing(folder: Path) -> None:
+def short_passing(folder: Path, *, held_out: bool) -> None:
     """Logs of jobs that passed and of which only what they got over is there, without a frame."""
-    noise = read_noise(held_out=True)
+    noise = read_noise(held_out=held_out)
     for number in range(_SHORT_LOGS):
         text = passed_job(Frame.PLAIN, "", f"short {number}", noise)
         _written(folder / f"short{number}.log", text)
