@@ -16,7 +16,7 @@ from passing.noise import read_noise
 from passing.whole_jobs import failed_job, passed_job
 
 FRAMES: Final = (Frame.BUILDKITE, Frame.GITHUB, Frame.GITLAB)
-_SHORT_LOGS: Final = 20
+_SHORT_LOGS: Final = 40
 
 
 def framed_logs(logs: Sequence[LabelledLog], folder: Path, *, held_out: bool) -> list[LabelledLog]:
