@@ -39,7 +39,7 @@ COMMANDS = {
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("name", COMMANDS)
-@pytest.mark.parametrize("at", [1, 9, 40, 75, 110])
+@pytest.mark.parametrize("at", [1, 9, 40])
 def test_a_signal_during_an_import_ends_the_start_in_one_line(
     tmp_path: Path, name: str, at: int, number: signal.Signals
 ) -> None:
@@ -64,7 +64,7 @@ def test_a_signal_during_an_import_ends_the_start_in_one_line(
 
 def test_a_second_signal_waits_for_no_helper(tmp_path: Path) -> None:
     deaf = "import signal; signal.signal(2, signal.SIG_IGN); signal.signal(15, signal.SIG_IGN)"
-    program = f"{deaf}; import os, time; os.fork(); print('deaf', flush=True); time.sleep(600)"
+    program = f"{deaf}; import os, time; os.fork(); os.write(1, b'deaf\\n'); time.sleep(600)"
     launched = subprocess.Popen(
         [
             *(sys.executable, "-m", "ci_doctor", "launch", "--service", "a=sleep 600"),
