@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ci_doctor.correctness.settings import Arm, Rules
 from ci_doctor.model.verdict import Verdict
-from simulation.judges import Former, Judge, Ours, Said
+from simulation.judges import Collected, Former, Judge, Ours, Said
 from simulation.servers import Servers
 from simulation.worlds import Answers
 
@@ -132,5 +132,10 @@ OURS: Sequence[Design] = (
     Design("3 baselines", Ours(Rules(least_baselines=3))),
     Design("archive 6", Ours(Rules()), archived=6),
     Design("archive 20", Ours(Rules()), archived=20),
+)
+# What `correctness compare` says of the same worlds, if the starts were made in these orders.
+COLLECTED: Sequence[Design] = (
+    Design("compare, A first", Collected("A" * 8 + "B" * 8)),
+    Design("compare, in turn", Collected("ABBABAABABBA")),
 )
 FORMER = Design("former", Former())

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol
 
 from msgspec.structs import replace
 
-from ci_doctor.correctness.settings import Arm, Rules
+from ci_doctor.correctness.settings import Arm, Rules, StartOrder
 from ci_doctor.correctness.verdict.compare import ArmStart
 from ci_doctor.correctness.verdict.decide import decide
 from ci_doctor.correctness.verdict.schedule import next_arm
@@ -57,6 +57,8 @@ class Ours(NamedTuple):
             answers=dict(zip(REQUESTS, answers, strict=True)),
             archived=archived,
             number_answered=len(answers) - answers.count(None),
+            # A start that answered nothing has died.
+            failed=answers.count(None) == len(answers),
             build=f"build {number}" if archived else None,
         )
 
@@ -69,6 +71,29 @@ class Ours(NamedTuple):
 
     def _seeded(self, seed: int) -> Rules:
         return replace(self.rules, seed=seed)
+
+
+class Collected(NamedTuple):
+    """The rules of `correctness compare` over starts that another program made in a fixed order of time.
+
+    `order` has a letter for each start. All of them are made.
+    """
+
+    order: str
+    rules: Rules = Rules(order=StartOrder.RECORDED)
+
+    def start(self, arm: Arm, number: int, answers: Answers, *, archived: bool) -> CountedStart:
+        return Ours(self.rules).start(arm, number, answers, archived=archived)
+
+    def next_arm(self, starts: Sequence[CountedStart], seed: int) -> Arm | None:  # noqa: ARG002
+        made = len(starts)
+        if made == len(self.order):
+            return None
+        return Arm.BASELINE if self.order[made] == "A" else Arm.CANDIDATE
+
+    def said(self, starts: Sequence[CountedStart], seed: int) -> Said:  # noqa: ARG002
+        decision = decide(starts, REQUESTS, self.rules, complete=True)
+        return Said(decision.verdict, decision.bound)
 
 
 class Former(NamedTuple):

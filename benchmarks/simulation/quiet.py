@@ -2,9 +2,26 @@
 """Worlds in which the candidate is innocent; a row each."""
 
 from simulation.faults import Shifted
-from simulation.machines import Agents, Archived, ColdFirst, Drift, Growing, Sticky, Today, Turns
+from simulation.machines import (
+    Ageing,
+    Agents,
+    Archived,
+    CarryOver,
+    ColdArm,
+    ColdFirst,
+    Crashes,
+    CutAnswers,
+    Drift,
+    Growing,
+    Sticky,
+    StickyEach,
+    Today,
+    Turns,
+    Walking,
+    Warming,
+)
 from simulation.scenario import EVEN, EVERY, HALF, MEASURED, MOST, RARE, RARER, Kind, quiet
-from simulation.worlds import Correlated, Fresh, Modes, Noise, Unanswered
+from simulation.worlds import Correlated, Fresh, Modes, Noise, Unanswered, UnevenNoise
 
 
 def groups(number: int, size: int) -> tuple[range, ...]:
@@ -62,6 +79,33 @@ IN_TIME = (
     quiet("Q15", "the first start of all is different", ColdFirst(HALF)),
     quiet("Q16", "the machine changes for good, .1 a start", Drift(HALF, 0.1)),
     quiet("Q24", "a second mode becomes 5 % more frequent a start", Growing(HALF, 0.05)),
+    quiet("T1", "each start flips one more prompt", Ageing(HALF)),
+    quiet("T2", "each start flips five more prompts", Ageing(HALF, 5)),
+    quiet("T3", "from the fifth start on, each flips one more", Ageing(HALF, 1, 4)),
+    quiet("T4", "the number of flipped prompts walks", Walking(HALF)),
+    quiet("T5", "sticky modes for each prompt, .8", StickyEach(HALF, 0.8)),
+    quiet("T6", "sticky modes for each prompt, .95", StickyEach(EVERY, 0.95)),
+    quiet("T7", "two modes that stick with .95", Sticky(HALF, 0.95)),
+    quiet("T8", "warming, by half a start", Warming(HALF, 0.5)),
+    quiet("T9", "warming, by a fifth a start", Warming(HALF, 0.8)),
+    quiet(
+        "T10", "a start after one of its arm differs, noise", CarryOver(HALF), Noise(EVERY, 0.02)
+    ),
+    quiet("T11", "the first start of each arm is cold, noise", ColdArm(HALF), Noise(EVERY, 0.02)),
+    quiet("T12", "the first two of each arm are cold, noise", ColdArm(HALF, 2), Noise(EVERY, 0.02)),
+    quiet("T13", "one start of ten crashes", Crashes(0.1)),
+    quiet("T14", "three starts of ten crash", Crashes(0.3)),
+    quiet("T15", "crashes that come in a row", Crashes(0.1, 0.7)),
+    quiet("T16", "crashes in a row, on a machine that ages", Crashes(0.1, 0.7), Ageing(HALF)),
+    quiet("T17", "a slow start of three cuts answers", CutAnswers(EVERY, 0.3, 0.2)),
+    quiet("T18", "noise at rates of .0001 to 1", UnevenNoise(EVERY, 1e-4, 1.0)),
+    quiet("T19", "the same, one other answer", UnevenNoise(EVERY, 1e-4, 1.0, others=1)),
+    quiet(
+        "T20",
+        "noise at rates of .0001 to 1 that ages",
+        UnevenNoise(HALF, 1e-4, 1.0),
+        Ageing(range(50, 100)),
+    ),
 )
 
 # Here the archive is of another machine, or of another hour.

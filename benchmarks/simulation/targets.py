@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from simulation.designs import DEFAULT, OURS, Colour
+from simulation.designs import COLLECTED, DEFAULT, OURS, Colour
 from simulation.harness import THREE, Cell, Measured, wilson
 from simulation.scenario import Kind
 
@@ -54,6 +54,10 @@ def _ours(measured: Measured) -> list[Cell]:
     return [measured.cells[design.name] for design in OURS]
 
 
+def _ours_and_collected(measured: Measured) -> list[Cell]:
+    return [measured.cells[design.name] for design in (*OURS, *COLLECTED)]
+
+
 def interval(events: int, runs: int) -> str:
     """`1.20 [0.80, 1.79] %`."""
     low, high = wilson(events, runs)
@@ -76,13 +80,12 @@ def _red(measured: Measured, target: Target) -> Held:
         red = cell.number(Colour.RED)
         return red <= MOST_RED * cell.runs and wilson(red, cell.runs)[1] <= MOST_RED_LIMIT
 
-    return _shares(measured, target, _ours(measured), _number_red, within)
+    return _shares(measured, target, _ours_and_collected(measured), _number_red, within)
 
 
 def _missed(measured: Measured, target: Target) -> Held:
-    return _shares(
-        measured, target, _ours(measured), _number_green, lambda cell: not _number_green(cell)
-    )
+    cells = _ours_and_collected(measured)
+    return _shares(measured, target, cells, _number_green, lambda cell: not _number_green(cell))
 
 
 def _permanent(measured: Measured, target: Target) -> Held:

@@ -76,6 +76,22 @@ class Noise(NamedTuple):
             draw.answers[prompt] = f"noise {which}"
 
 
+class UnevenNoise(NamedTuple):
+    """Each of `prompts` differs at a rate of its own, evenly spread over the powers of ten from `least` to `most`."""
+
+    prompts: range
+    least: float
+    most: float
+    others: int | None = None
+
+    def __call__(self, draw: Draw) -> None:
+        steps = len(self.prompts) - 1
+        for number, prompt in enumerate(self.prompts):
+            if draw.happens(self.least * (self.most / self.least) ** (number / steps)):
+                which = draw.index if self.others is None else draw.rng.randrange(self.others)
+                draw.answers[prompt] = f"noise {which}"
+
+
 class Fresh(NamedTuple):
     """`prompts` are different in every start."""
 

@@ -16,6 +16,7 @@ from ci_doctor.correctness.settings import (
     Policy,
     Rules,
 )
+from ci_doctor.correctness.verdict.blocks import widened
 from ci_doctor.errors import UsageError
 from ci_doctor.load.requests import Request
 from ci_doctor.services.check import check_services
@@ -23,9 +24,9 @@ from ci_doctor.services.configured import service_specs
 from ci_doctor.services.script_check import check_scripts
 from ci_doctor.services.spec import LaunchContext
 
-# With five starts of each arm, full separation has p = 2/140 in the blocks 1+1 and 4+4: fewer starts
-# cannot reach alpha = 0.025.
-FEWEST_STARTS = 10
+# Four and five starts separate the arms with p = 1/70 in the blocks 1+1 and 3+4: fewer cannot reach
+# alpha = 0.025.
+FEWEST_STARTS = 9
 
 
 def plan(
@@ -63,10 +64,11 @@ def plan(
 def rules(settings: CorrectnessSettings) -> Rules:
     """The rules of the verdict. Raises UsageError for limits within which nothing can be decided.
 
-    At least as many candidate starts are made as must answer before a pass.
+    At least as many candidate starts are made as must answer before a pass. If those leave no
+    regression to be decided within `max_starts`, more starts are allowed (see `widening`).
     """
     _check_limits(settings)
-    return Rules(
+    chosen = Rules(
         retries=max(settings.retries, settings.min_candidate_starts),
         alpha=settings.alpha,
         policy=settings.policy,
@@ -76,6 +78,25 @@ def rules(settings: CorrectnessSettings) -> Rules:
         max_starts=settings.max_starts,
         seed=settings.seed or 0,
         evidence=settings.evidence,
+    )
+    if settings.policy is Policy.ANY:
+        return chosen
+    try:
+        # Not beside an archive: whether it holds anything is not known yet, and it needs fewer.
+        return widened(chosen, archived=False)
+    except ValueError as error:
+        raise UsageError(f"alpha: {error}", hint="write alpha = 0.001 or more") from error
+
+
+def widening(settings: CorrectnessSettings, made: Rules) -> str | None:
+    """That the limit of the starts is larger than the one that was written; None if it is not."""
+    # A policy without a test, or a limit that is large enough.
+    if made.max_starts == settings.max_starts:
+        return None
+    first = f"{made.least_baselines} baseline and {made.least_candidates} candidate starts first"
+    return (
+        f"max_starts is raised from {settings.max_starts} to {made.max_starts}: with {first}, "
+        "fewer starts can decide no regression"
     )
 
 
@@ -88,13 +109,6 @@ def _check_limits(settings: CorrectnessSettings) -> None:
             f"max_starts: with {settings.max_starts} starts no regression can be declared, "
             f"because the exact test takes {FEWEST_STARTS} starts for a small enough p-value",
             hint=f"write {FEWEST_STARTS} or more; --budget bounds the time",
-        )
-    first = settings.min_baseline_starts + settings.min_candidate_starts
-    if first > settings.max_starts:
-        raise UsageError(
-            f"max_starts: a pass takes {first} starts (min_baseline_starts and "
-            f"min_candidate_starts), and {settings.max_starts} are the most",
-            hint=f"raise max_starts to {first} or more",
         )
 
 

@@ -17,9 +17,8 @@ from ci_doctor.correctness.evidence.finished_starts import earlier_durations
 from ci_doctor.correctness.evidence.order_seed import with_order
 from ci_doctor.correctness.evidence.outputs import Outputs
 from ci_doctor.correctness.evidence.run_identity import RunIdentity, identify
-from ci_doctor.correctness.expectation import expectation
 from ci_doctor.correctness.pace import Pace
-from ci_doctor.correctness.planning import plan
+from ci_doctor.correctness.planning import plan, widening
 from ci_doctor.correctness.preflight import determinism_findings, sampling_findings
 from ci_doctor.correctness.report.findings import Context
 from ci_doctor.correctness.request import ExperimentRequest
@@ -28,7 +27,6 @@ from ci_doctor.correctness.settings import (
     Arm,
     CorrectnessSettings,
     ExperimentPlan,
-    Policy,
     Rules,
 )
 from ci_doctor.errors import UsageError
@@ -198,7 +196,7 @@ def _notes(
     notes = [budget_note] if budget_note else []
     if archive:
         notes += archive.notes()
-    # A run that is resumed has begun: what was expected of it no longer is.
-    if rules.policy is Policy.CONTROL and not request.resume:
-        notes.append(expectation(rules, archived=_is_archived(archive, rules)))
+    note = widening(request.settings, rules)
+    if note:
+        notes.append(note)
     return tuple(notes)

@@ -167,13 +167,26 @@ class ArmPlan(Struct, frozen=True, kw_only=True):
     reset: str | None = None
 
 
+class StartOrder(StrEnum):
+    """What is known of the order of the starts that are judged."""
+
+    # We drew it.
+    DRAWN = "drawn"
+    # Others chose it, and it is recorded: the starts are in order of time.
+    RECORDED = "recorded"
+    # Nothing says in which order the starts were made.
+    UNKNOWN = "unknown"
+    # A person asserts that time plays no part: each order is as likely as any other.
+    EXCHANGEABLE = "exchangeable"
+
+
 class Rules(Struct, frozen=True, kw_only=True):
     """The rules of a verdict.
 
     `retries` is the number of candidate starts at the first look. `least_candidates` and
     `least_baselines` starts must have answered before `pass`. `max_starts` starts of both arms are
     the end. `alpha` bounds the probability of a regression declared without one, over all looks.
-    `seed` is that of the order of the arms; `randomised` says whether we chose that order.
+    `seed` is that of the order of the arms, and `order` says what is known of that order.
     `earlier_max_starts` are the limits under which the run was begun, if it was resumed under
     another one.
     `evidence` says whether evidence that shows too little makes the run void. `archive_builds`
@@ -187,7 +200,7 @@ class Rules(Struct, frozen=True, kw_only=True):
     least_baselines: int = 1
     max_starts: int = 16
     seed: int = 0
-    randomised: bool = True
+    order: StartOrder = StartOrder.DRAWN
     earlier_max_starts: tuple[int, ...] = ()
     evidence: EvidencePolicy = EvidencePolicy.STRICT
     archive_builds: int = 1

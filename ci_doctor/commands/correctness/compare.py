@@ -59,6 +59,12 @@ from ci_doctor.session.session import Session
     metavar="LIMIT",
     help="How far numbers may lie apart: '0.01 nat' or '4 ulp'. [default: not at all]",
 )
+@option(
+    "--exchangeable",
+    group=VERDICT,
+    is_flag=True,
+    help="Assert that the order of the starts plays no part: nothing drifts with time.",
+)
 @option("--fail-on-flaky", group=VERDICT, is_flag=True, help="Exit with 7 instead of 0 if flaky.")
 @config_option
 @output_options
@@ -73,6 +79,7 @@ def compare(
     alpha: float,
     level: str,
     limit: str | None,
+    exchangeable: bool,
     fail_on_flaky: bool,
     config_path: Path | None,
 ) -> int:
@@ -95,6 +102,7 @@ def compare(
         candidate=candidate,
         form=form,
         alpha=alpha,
+        exchangeable=exchangeable,
         comparison=comparison,
         details=session.as_json or directory is not None,
     )

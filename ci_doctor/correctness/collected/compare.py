@@ -2,6 +2,7 @@
 """Reads samples of another program and compares them: the library entry of `compare`."""
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ci_doctor.correctness.collected.cases import cases
 from ci_doctor.correctness.collected.differences import collected_differences
@@ -11,13 +12,14 @@ from ci_doctor.correctness.collected.first_looks import first_looks
 from ci_doctor.correctness.collected.formats import named
 from ci_doctor.correctness.collected.judge import judge
 from ci_doctor.correctness.collected.levels import collected_levels
+from ci_doctor.correctness.collected.recorded_order import recorded_order
 from ci_doctor.correctness.collected.reread import Collected, reread
 from ci_doctor.correctness.collected.sources import NoEvidenceError, check, find, sources
 from ci_doctor.correctness.collected.survey import survey
 from ci_doctor.correctness.collected.tables import tables
 from ci_doctor.correctness.comparison import Comparison
 from ci_doctor.correctness.report.level_verdicts import level_tables
-from ci_doctor.correctness.settings import Arm, Rules
+from ci_doctor.correctness.settings import Arm, Rules, StartOrder
 from ci_doctor.model.facts import Facts
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.verdict import Verdict
@@ -28,7 +30,7 @@ class CompareRequest(Struct, frozen=True, kw_only=True):
 
     `form` is the format of all files, a name that `--format` takes; None recognises each file by
     its content. `alpha` is the accepted probability of a false regression.
-    `comparison` is the gate's. Without `details` the
+    `exchangeable` asserts that the order of the starts plays no part. `comparison` is the gate's. Without `details` the
     outcome has no facts and no cases: a caller that writes no report saves the time.
     """
 
@@ -36,6 +38,7 @@ class CompareRequest(Struct, frozen=True, kw_only=True):
     candidate: str
     form: str | None = None
     alpha: float = 0.025
+    exchangeable: bool = False
     comparison: Comparison = Comparison()
     details: bool = True
 
@@ -51,8 +54,8 @@ def compare(request: CompareRequest) -> Outcome:
         return Outcome(
             verdict=Verdict.VOID, summary=str(error), findings=(void_finding(str(error)),)
         )
-    # Nobody knows whether the order of these starts was chance: one look, all labelings.
-    rules = Rules(alpha=request.alpha, randomised=False)
+    collected, order = _in_order(collected, exchangeable=request.exchangeable)
+    rules = Rules(alpha=request.alpha, order=order)
     decision = judge(collected, rules)
     levels = collected_levels(collected, decision, rules)
     differences = collected_differences(collected, decision)
@@ -67,6 +70,18 @@ def compare(request: CompareRequest) -> Outcome:
         facts=facts(collected, decision, differences, levels) if request.details else Facts(),
         cases=cases(collected, decision) if request.details else (),
     )
+
+
+def _in_order(collected: Collected, *, exchangeable: bool) -> tuple[Collected, StartOrder]:
+    """The starts in order of time, if that is recorded, and what is known of the order."""
+    if exchangeable:
+        return collected, StartOrder.EXCHANGEABLE
+    # Equal answers need no order.
+    order = recorded_order(collected.survey) if collected.survey.odd else None
+    if order is None:
+        return collected, StartOrder.UNKNOWN
+    starts = tuple(collected.starts[index] for index in order)
+    return replace(collected, in_time=starts), StartOrder.RECORDED
 
 
 def _collected(request: CompareRequest) -> Collected:

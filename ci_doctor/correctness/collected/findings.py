@@ -25,9 +25,6 @@ _NEXT = {
         "compare the answers shown in the two files; `ci-doctor correctness` can start both "
         "servers and find out more"
     ),
-    Verdict.INCONCLUSIVE: (
-        "`ci-doctor correctness compare DIR DIR`, each directory with a file for each start"
-    ),
 }
 _ABOUT_ANSWERS = {Verdict.REGRESSION, Verdict.FLAKY, Verdict.INCONCLUSIVE}
 _MOST_EXCERPT = 300
@@ -50,7 +47,7 @@ def findings(
         yield rule.finding(
             message,
             evidence=tuple(map(_evidence, shown)),
-            remedy=_NEXT.get(verdict, rule.remedy),
+            remedy=decision.settle or _NEXT.get(verdict, rule.remedy),
         )
     yield from _unanswered(collected)
     yield from _empty(collected)

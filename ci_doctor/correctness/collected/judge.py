@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads an answer to prove the comparison, and decides as on any experiment."""
 
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import count
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -14,18 +16,20 @@ from ci_doctor.correctness.collected.reread import Collected
 from ci_doctor.correctness.collected.sources import Source, content, records
 from ci_doctor.correctness.collected.survey import Survey
 from ci_doctor.correctness.level_digests import digest_at
-from ci_doctor.correctness.settings import Arm, Rules
+from ci_doctor.correctness.settings import Arm, Rules, StartOrder
+from ci_doctor.correctness.verdict.blocks import neighbours
 from ci_doctor.correctness.verdict.canary import canary
 from ci_doctor.correctness.verdict.compare import of_arm, restricted
 from ci_doctor.correctness.verdict.decide import decide
 from ci_doctor.correctness.verdict.decision import Decision
-from ci_doctor.correctness.verdict.schedule import baseline_starts
+from ci_doctor.correctness.verdict.labelings import smallest_p
 from ci_doctor.load.canonical import text_of
 from ci_doctor.model.verdict import Verdict
 
 _WORD = re.compile("[A-Za-z0-9]+")
 _CANARY_REQUESTS = 1000  # of all, so that the proof costs no second decision over everything
 _LEAST_CANDIDATES = 3
+_MOST_IN_TURN = 20
 
 
 class _Answer(Struct, frozen=True, kw_only=True):
@@ -38,7 +42,10 @@ class _Answer(Struct, frozen=True, kw_only=True):
 
 
 def judge(collected: Collected, rules: Rules) -> Decision:
-    """The verdict. No further start will be made. Raises InfraError."""
+    """The verdict. No further start will be made. Raises InfraError.
+
+    The starts are in order of time if `rules` say that the order is recorded.
+    """
     decision = _decide(collected, rules)
     decision = replace(decision, reason=collected.comparison.stated(decision.reason))
     if decision.verdict is Verdict.VOID:
@@ -50,14 +57,14 @@ def judge(collected: Collected, rules: Rules) -> Decision:
         )
         return Decision(verdict=Verdict.VOID, reason=reason, kinds=decision.kinds)
     if decision.verdict is Verdict.INCONCLUSIVE and not decision.settle:
-        settle = _settle(collected, rules)
+        settle = _settle(collected, rules, decision)
         return replace(decision, settle=settle)
     return decision
 
 
 def _decide(collected: Collected, rules: Rules) -> Decision:
     requests = collected.survey.requests
-    starts = collected.starts
+    starts = collected.judged
     if collected.survey.odd or not requests:
         return decide(starts, requests, rules, complete=True)
     # All requests have the same answer everywhere, so one stands for all: a hundred thousand of
@@ -78,22 +85,62 @@ def _decide(collected: Collected, rules: Rules) -> Decision:
     return replace(decision, reason=reason)
 
 
-def _settle(collected: Collected, rules: Rules) -> str:
-    """How many more starts make a decision possible, even if the environment differs by itself."""
-    baseline = len(of_arm(collected.starts, Arm.BASELINE))
-    candidate = len(of_arm(collected.starts, Arm.CANDIDATE))
-    # With one or two candidate starts the baseline would need 79 or 12: more starts in all.
-    wanted = max(candidate, _LEAST_CANDIDATES)
-    needed = max(baseline, baseline_starts(wanted, rules.alpha))
-    more_baseline = needed - baseline
-    more_candidate = wanted - candidate
-    if not more_baseline and not more_candidate:
+def _settle(collected: Collected, rules: Rules, decision: Decision) -> str:
+    """How many more starts make a decision possible, and in which order to make them."""
+    made = {arm: len(of_arm(collected.starts, arm)) for arm in Arm}
+    if rules.order is StartOrder.EXCHANGEABLE:
+        # With one or two candidate starts the baseline would need 79 or 12: more starts in all.
+        candidate = max(made[Arm.CANDIDATE], _LEAST_CANDIDATES)
+        baseline = max(made[Arm.BASELINE], _baseline_starts(candidate, rules.alpha))
+    else:
+        baseline = candidate = max(_in_turn(rules.alpha), *made.values())
+    more = baseline - made[Arm.BASELINE], candidate - made[Arm.CANDIDATE]
+    if decision.mended:
+        return (
+            "collect the candidate's starts as both sides: they show whether it is steady by itself"
+        )
+    if not any(more) and decision.doubt is None:
         return "collect more starts of both sides, or make the baseline steadier"
+    how = "name a directory with a file for each start"
+    if rules.order is StartOrder.EXCHANGEABLE:
+        return (
+            f"a decision takes {baseline} baseline and {candidate} candidate starts: "
+            f"collect {more[0]} and {more[1]} more, and {how}"
+        )
     return (
-        f"a decision takes {needed} baseline and {wanted} candidate starts: "
-        f"collect {more_baseline} and {more_candidate} more, "
-        "and name a directory with a file for each start"
+        f"collect {baseline} baseline and {candidate} candidate starts in turn (A B B A …), with the "
+        f"time in each answer (`created`), and {how}; `ci-doctor correctness` draws the order by "
+        "itself, and --exchangeable asserts that the order plays no part"
     )
+
+
+def _in_turn(alpha: float) -> int:
+    """How many starts of each side, made in turn, a decision takes."""
+    for each in count(_LEAST_CANDIDATES):
+        groups = neighbours((False, True) * each)
+        sizes = [(groups.count(group), _of(groups, group)) for group in dict.fromkeys(groups)]
+        if smallest_p(sizes) <= alpha or each == _MOST_IN_TURN:
+            return each
+    raise AssertionError
+
+
+def _of(groups: Sequence[int], group: int) -> int:
+    """How many candidate starts a group of starts in turn has: every second start is one."""
+    return sum(each == group for each in groups[1::2])
+
+
+def _baseline_starts(candidate: int, alpha: float) -> int:
+    """How many baseline starts decide at `alpha` beside the candidate's, if starts are exchangeable.
+
+    The change separates the arms completely in one labeling, and one more may do so by chance. With
+    arms of equal size each labeling has a mirror image that is as extreme. Never fewer than the
+    candidate's.
+    """
+    for baseline in count(candidate):
+        extreme = 4 if baseline == candidate else 2
+        if extreme <= alpha * math.comb(baseline + candidate, candidate):
+            return baseline
+    raise AssertionError
 
 
 def can_see(collected: Collected, rules: Rules) -> bool:
@@ -110,7 +157,7 @@ def can_see(collected: Collected, rules: Rules) -> bool:
     first = collected.survey.requests[:_CANARY_REQUESTS]
     others = [request for request in first if request != changed]
     requests = [changed, *others]
-    starts = restricted(collected.starts, requests)
+    starts = restricted(collected.judged, requests)
     flipped = of_arm(starts, Arm.CANDIDATE)[0]
     output = answer.entry.output or {}
     level = collected.comparison.level

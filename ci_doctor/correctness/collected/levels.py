@@ -20,7 +20,7 @@ def collected_levels(
     # The others are the same in every start, whatever is compared.
     requests = list(survey.odd) or survey.requests[:1]
     judged = JudgedStarts(
-        starts=collected.starts,
+        starts=collected.judged,
         requests=requests,
         rules=rules,
         complete=True,

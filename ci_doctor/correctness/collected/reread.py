@@ -31,7 +31,8 @@ _EVERYTHING = Comparison()
 class Collected(Struct, frozen=True, kw_only=True):
     """The starts of both sides, with the outcome of every request.
 
-    `starts` are in the order of the survey's; their `levels` hold the odd requests alone, if there
+    `starts` are in the order of the survey's, and `in_time` holds them in order of time, if that is
+    recorded; their `levels` hold the odd requests alone, if there
     are any. `comparison` is the gate's. `errors` holds by start's name the first error of
     each request without an answer. `within` counts by start the requests whose passes differ.
     """
@@ -41,6 +42,12 @@ class Collected(Struct, frozen=True, kw_only=True):
     errors: Mapping[str, Mapping[str, str]]
     within: Mapping[str, int]
     comparison: Comparison = Comparison()
+    in_time: tuple[ArmStart, ...] = ()
+
+    @property
+    def judged(self) -> tuple[ArmStart, ...]:
+        """The starts as they are judged: in order of time, if that is known."""
+        return self.in_time or self.starts
 
     def answered(self, start: ArmStart) -> int:
         """How many requests a start answered."""

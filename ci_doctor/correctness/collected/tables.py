@@ -24,6 +24,8 @@ def _rows(collected: Collected, decision: Decision) -> Iterator[Row]:
     for note in collected.survey.notes:
         yield row("note", note)
     yield row("starts", _starts(collected))
+    if collected.in_time:
+        yield row("order", " ".join(start.name for start in collected.in_time))
     groups = _groups(collected)
     if groups:
         yield row("clusters", groups)

@@ -24,6 +24,8 @@ SCHEMA = "ci-doctor/run/2"
 Setting = str | int | float | bool | None
 # The setting that holds the seed of the order.
 SEED = "seed"
+# How the order is drawn. A run with starts that were pulled forward cannot go on in this one.
+_ORDER = "drawn in blocks, none pulled forward"
 # Sixteen bits of a hash: enough to see a change, and too few to confirm a guess at a secret.
 _HASH_DIGITS = 4
 
@@ -74,6 +76,7 @@ def identify(
         "least candidate starts": plan.rules.least_candidates,
         "least baseline starts": plan.rules.least_baselines,
         SEED: plan.rules.seed,
+        "order of the starts": _ORDER,
         "passes": plan.passes,
         "concurrency": plan.concurrency,
         "caches": plan.caches.value,

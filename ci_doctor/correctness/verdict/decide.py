@@ -19,13 +19,24 @@ from ci_doctor.correctness.verdict.compare import (
     counted,
     failures,
     of_arm,
+    working,
 )
-from ci_doctor.correctness.verdict.decision import FEWEST, Decision, VerdictEvidence
+from ci_doctor.correctness.verdict.decision import (
+    FEWEST,
+    Decision,
+    OrderDoubt,
+    VerdictEvidence,
+)
 from ci_doctor.correctness.verdict.differences import Differences, differences_of
 from ci_doctor.correctness.verdict.looks import LookResult, look
 from ci_doctor.correctness.verdict.patterns import patterns
 from ci_doctor.correctness.verdict.risk import any_pair_risk, false_alarm_risk, remaining_risk
-from ci_doctor.correctness.verdict.validity import failing_candidate, missing, void
+from ci_doctor.correctness.verdict.validity import (
+    candidate_never_works,
+    failing_candidate,
+    missing,
+    void,
+)
 from ci_doctor.model.verdict import Verdict
 
 Kinds = Mapping[str, DifferenceKind]
@@ -46,13 +57,12 @@ def decide(
         candidate=of_arm(usable, Arm.CANDIDATE),
         requests=requests,
         complete=complete,
-        lost=any(start.outside for start in of_arm(starts, Arm.CANDIDATE)),
         claimed=_claimed(starts),
         strict=rules.evidence is EvidencePolicy.STRICT,
     )
     # Over all starts, also those that do not count: they were tried.
     tried = {start.arm for start in starts}
-    early = missing(evidence, tried) or void(evidence) or failing_candidate(evidence, rules.alpha)
+    early = missing(evidence, tried) or void(evidence) or failing_candidate(evidence)
     if early:
         verdict, reason = early
         return Decision(verdict=verdict, reason=reason, kinds=kinds)
@@ -93,16 +103,46 @@ def _over_looks(starts: Sequence[ArmStart], evidence: VerdictEvidence, rules: Ru
     """The verdict over answers that differ."""
     differences = differences_of(starts, evidence.requests, rules, complete=evidence.complete)
     looks = look(starts, evidence.requests, rules, complete=evidence.complete)
-    test = looks.test
+    told = _told(evidence, rules, differences, looks)
+    return replace(told, test=told.test or looks.test, mended=differences.mended)
+
+
+def _told(
+    evidence: VerdictEvidence, rules: Rules, differences: Differences, looks: LookResult
+) -> Decision:
     if looks.is_regression:
+        if _only_mends(evidence, differences, looks):
+            return Decision(
+                verdict=Verdict.INCONCLUSIVE, reason=_mend(evidence, differences), is_final=True
+            )
         return _regression(evidence, differences, looks)
     if differences.is_licensed:
-        return replace(_flaky(evidence, differences, rules), test=test)
-    if differences.never_repeat:
-        reason = _nondeterministic(evidence, len(differences.disputed))
-        return Decision(verdict=Verdict.NONDETERMINISTIC, reason=reason, test=test)
+        return _flaky(evidence, differences, rules)
+    if differences.rarely_repeat and looks.doubt is None:
+        reason = _nondeterministic(evidence, differences)
+        return Decision(verdict=Verdict.NONDETERMINISTIC, reason=reason)
     reason = _undecided(evidence, differences, looks)
-    return Decision(verdict=Verdict.INCONCLUSIVE, reason=reason, test=test)
+    return Decision(
+        verdict=Verdict.INCONCLUSIVE,
+        reason=reason,
+        doubt=looks.doubt,
+        is_final=looks.doubt is not None,
+    )
+
+
+def _only_mends(evidence: VerdictEvidence, differences: Differences, looks: LookResult) -> bool:
+    """Whether all that the test rejects on is that the candidate varies less than the baseline."""
+    carried = set(looks.test.disputed if looks.test else ())
+    is_worse = differences.own or differences.disputed or failures(evidence.candidate)
+    return not is_worse and bool(carried) and carried <= set(differences.mended)
+
+
+def _mend(evidence: VerdictEvidence, differences: Differences) -> str:
+    return (
+        f"{_varies(evidence, differences)}; on {len(differences.mended)} of these the candidate "
+        f"gives one answer in all of its {len(evidence.candidate)} starts, the one that the baseline "
+        "gives most often: it mends the flake, or makes that answer permanent"
+    )
 
 
 def _lets_pass(pair: tuple[str, str], rules: Rules) -> Decision:
@@ -179,12 +219,23 @@ def _flaky(evidence: VerdictEvidence, differences: Differences, rules: Rules) ->
         )
     else:
         reason = f"{reason}; the candidate shows nothing of its own"
+    if differences.mended:
+        reason = (
+            f"{reason}, and never varies on {len(differences.mended)} of these in "
+            f"{len(evidence.candidate)} starts"
+        )
     return _green(Verdict.FLAKY, reason, evidence, rules)
 
 
 def _regression(evidence: VerdictEvidence, differences: Differences, looks: LookResult) -> Decision:
     test = looks.test
     assert test is not None  # noqa: S101 - a regression is declared by a test
+    if not working(evidence.candidate):
+        reason = (
+            f"{candidate_never_works(evidence)}, and the baseline answered in "
+            f"{len(evidence.baseline)} of {len(evidence.baseline)}"
+        )
+        return Decision(verdict=Verdict.REGRESSION, reason=reason, risk=false_alarm_risk(test))
     chance = f"chance alone does so in {_share(test.p)} of cases"
     carried = differences.disputed or test.disputed
     if differences.disputed:
@@ -206,21 +257,14 @@ def _regression(evidence: VerdictEvidence, differences: Differences, looks: Look
 
 def _undecided(evidence: VerdictEvidence, differences: Differences, looks: LookResult) -> str:
     """Why nothing is decided, in one sentence."""
-    if differences.disputed:
-        what = f"{len(differences.disputed)} of {evidence.total} answers are never the baseline's"
-    elif differences.own:
-        what = (
-            f"{_varies(evidence, differences)}; the candidate shows outputs of its own "
-            f"on {differences.own}"
+    what = f"{_what_differs(evidence, differences)}, in {_both_arms(evidence)}"
+    if looks.doubt is OrderDoubt.TIME:
+        return f"{what}: the starts of the two arms lie apart in time, and time alone explains it"
+    if looks.doubt is OrderDoubt.UNKNOWN:
+        return (
+            f"{what}: nothing records the order of the starts, and time alone may explain it, if one "
+            "arm was started after the other"
         )
-    elif failures(evidence.candidate):
-        what = _failed_starts(evidence)
-    else:
-        what = (
-            f"{_varies(evidence, differences)}; on {differences.lost} the candidate never gives "
-            "what the baseline gave first"
-        )
-    what = f"{what}, in {_both_arms(evidence)}"
     if looks.test is None:
         return f"{what}: too few to tell a change from chance"
     return (
@@ -229,11 +273,34 @@ def _undecided(evidence: VerdictEvidence, differences: Differences, looks: LookR
     )
 
 
-def _nondeterministic(evidence: VerdictEvidence, never: int) -> str:
-    stable = evidence.total - never
+def _what_differs(evidence: VerdictEvidence, differences: Differences) -> str:
+    if not working(evidence.candidate):
+        return candidate_never_works(evidence)
+    if differences.mended and differences.lost == len(differences.mended) and not differences.own:
+        return _mend(evidence, differences)
+    if differences.disputed:
+        return f"{len(differences.disputed)} of {evidence.total} answers are never the baseline's"
+    if differences.own:
+        return (
+            f"{_varies(evidence, differences)}; the candidate shows outputs of its own "
+            f"on {differences.own}"
+        )
+    if failures(evidence.candidate):
+        return _failed_starts(evidence)
     return (
-        f"on {never} of {evidence.total} requests no start ever gives an answer twice, in "
-        f"{_both_arms(evidence)}: a bug cannot be told from that; {stable} can still be compared"
+        f"{_varies(evidence, differences)}; on {differences.lost} the candidate never gives "
+        "what the baseline gave first"
+    )
+
+
+def _nondeterministic(evidence: VerdictEvidence, differences: Differences) -> str:
+    never = len(differences.disputed)
+    often = "no start ever gives an answer twice"
+    if not differences.never_repeat:
+        often = "most starts give an answer that no other start of their arm gives"
+    return (
+        f"on {never} of {evidence.total} requests {often}, in {_both_arms(evidence)}: "
+        f"a bug cannot be told from that; {evidence.total - never} can still be compared"
     )
 
 

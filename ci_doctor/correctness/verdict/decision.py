@@ -2,6 +2,7 @@
 """A verdict over starts as a value, and the evidence it rests on. Pure."""
 
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 
 from msgspec import Struct
 
@@ -10,6 +11,15 @@ from ci_doctor.model.verdict import Verdict
 
 # "Always the same" and "never the same" mean something for two starts at least.
 FEWEST = 2
+
+
+class OrderDoubt(StrEnum):
+    """Why a test that rejects declares no regression: the order of the starts."""
+
+    # Nobody knows in which order the starts were made.
+    UNKNOWN = "unknown"
+    # The arms lie so far apart in time that what changed with time changed with them.
+    TIME = "time"
 
 
 class InterimLook(Struct, frozen=True, kw_only=True):
@@ -61,7 +71,10 @@ class Decision(Struct, frozen=True, kw_only=True):
 
     `risk` is what the verdict does not exclude. `bound` is the share of starts, from 0 to 1, from
     which on a green verdict excludes a fault on one request; `bounds` holds it for each request,
-    the largest first. `settle` is what would decide an undecided run, in starts.
+    the largest first. `settle` is what would decide an undecided run, in starts. `is_final`: no
+    further start can decide it. On the requests `mended` the baseline differs from itself, and the
+    candidate always gives the baseline's most frequent answer. `doubt`: the test rejects, and the
+    order of the starts may be why.
     """
 
     verdict: Verdict
@@ -72,6 +85,9 @@ class Decision(Struct, frozen=True, kw_only=True):
     bound: float | None = None
     bounds: tuple[RequestBound, ...] = ()
     settle: str | None = None
+    is_final: bool = False
+    mended: tuple[str, ...] = ()
+    doubt: OrderDoubt | None = None
 
     def count(self, *kinds: DifferenceKind) -> int:
         """How many requests are of one of these kinds."""
@@ -81,16 +97,15 @@ class Decision(Struct, frozen=True, kw_only=True):
 class VerdictEvidence(Struct, frozen=True, kw_only=True):
     """The starts that count, by arm, and the ids of the requests that were sent to them.
 
-    `complete`: every start of the schedule was made. `lost`: some candidate starts do not count;
-    `claimed` is the number of those whose own log is the only witness of an outside cause. `strict`:
-    evidence that shows too little makes the run void.
+    `complete`: every start of the schedule was made. `claimed` is the number of candidate starts that
+    do not count, and whose own log is the only witness of an outside cause. `strict`: evidence that
+    shows too little makes the run void.
     """
 
     baseline: Sequence[ArmStart]
     candidate: Sequence[ArmStart]
     requests: Sequence[str]
     complete: bool
-    lost: bool
     claimed: int = 0
     strict: bool = True
 
@@ -103,12 +118,3 @@ class VerdictEvidence(Struct, frozen=True, kw_only=True):
     def starts(self) -> tuple[ArmStart, ...]:
         """Both arms, the baseline first."""
         return (*self.baseline, *self.candidate)
-
-    @property
-    def enough(self) -> bool:
-        """Whether both arms have enough starts for "always" and "never".
-
-        One candidate start is enough if the schedule asked for no more.
-        """
-        wanted_one = self.complete and not self.lost
-        return len(self.baseline) >= FEWEST and (len(self.candidate) >= FEWEST or wanted_one)

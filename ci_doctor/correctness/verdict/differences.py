@@ -6,16 +6,18 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from ci_doctor.correctness.settings import Arm, Rules
+from ci_doctor.correctness.settings import Arm, Rules, StartOrder
 from ci_doctor.correctness.verdict.archive_licence import excess_p, replaces_baseline
 from ci_doctor.correctness.verdict.compare import ArmStart, counted, failures, of_arm
 from ci_doctor.correctness.verdict.labelings import Labels
 from ci_doctor.correctness.verdict.licence import (
     FEWEST_FOR_NOISE,
     Places,
+    are_licensed,
     is_kept,
     is_noise,
-    needed_arms,
+    is_steady_noise,
+    mended,
 )
 from ci_doctor.correctness.verdict.looks import planned_looks
 from ci_doctor.correctness.verdict.mix_test import mix_test, own_p
@@ -26,6 +28,10 @@ from ci_doctor.correctness.verdict.traits import traits
 # itself hardly varies; three starts of an arm never show enough there.
 USUAL_P = 0.1
 USUAL_P_QUIET = 0.25
+# The share of an arm's starts with an answer to a request that no other start of the arm gives, from
+# which on the arm is no measure for that request; and the same once no further start comes.
+_FRESH = 0.75
+_FRESH_AT_THE_END = 0.5
 # No probability exceeds it.
 _NEVER = 1.0
 
@@ -37,7 +43,9 @@ class Differences(Struct, frozen=True, kw_only=True):
     requests the candidate gave an answer that no baseline start gave; chance alone makes that many
     in the share `own_p`. On `varied` requests the baseline differs from itself, and on `lost` the
     candidate does not keep what the baseline gives. `is_licensed`: the environment explains all of
-    it. `never_repeat`: on no disputed request an arm gave an answer twice.
+    it. `never_repeat`: on no disputed request an arm gave an answer twice; `rarely_repeat`: on each
+    of them most starts of either arm give an answer that no other start of the arm gives. On the
+    requests `mended` the baseline differs from itself, and the candidate never does.
     """
 
     disputed: tuple[str, ...] = ()
@@ -47,6 +55,8 @@ class Differences(Struct, frozen=True, kw_only=True):
     lost: int = 0
     is_licensed: bool = False
     never_repeat: bool = False
+    rarely_repeat: bool = False
+    mended: tuple[str, ...] = ()
 
 
 def places_of(starts: Sequence[ArmStart], rules: Rules) -> Places:
@@ -81,11 +91,18 @@ def differences_of(
     own = _own(by_pattern, places)
     chance = 1.0
     is_licensed = not failures(of_arm(usable, Arm.CANDIDATE))
-    is_licensed = is_licensed and not needed_arms(by_pattern, places)
-    is_look = _is_look(starts, rules, complete=complete)
-    if not is_licensed and is_look and is_noise(by_pattern, places):
+    is_licensed = is_licensed and are_licensed(by_pattern, places)
+    may_be_noise = _is_look(starts, rules, complete=complete) and _dies_no_more(usable)
+    if (
+        not is_licensed
+        and may_be_noise
+        and is_noise(by_pattern, places)
+        and is_steady_noise(by_pattern, places)
+    ):
         chance = _chance(usable, requests)
         is_licensed = chance > _usual_p(usable, rules, is_noisy=2 * varied >= own)
+    is_end = _is_end(starts, rules, complete=complete)
+    fresh = _FRESH_AT_THE_END if complete else _FRESH
     return Differences(
         disputed=disputed,
         own=own,
@@ -93,9 +110,21 @@ def differences_of(
         varied=varied,
         lost=_lost(by_pattern, places),
         is_licensed=is_licensed,
-        never_repeat=_is_end(starts, rules, complete=complete)
-        and _never_repeat(by_pattern, places),
+        never_repeat=is_end and _repeat_at_most(by_pattern, places, fresh=1.0),
+        rarely_repeat=is_end and _repeat_at_most(by_pattern, places, fresh=fresh),
+        mended=tuple(mended(by_pattern, places)),
     )
+
+
+def _dies_no_more(usable: Sequence[ArmStart]) -> bool:
+    """Whether the candidate's starts fail in no larger a share than today's baseline starts do.
+
+    A death is no flake of a baseline that does not die.
+    """
+    today = [start for start in usable if not start.archived]
+    baseline = of_arm(today, Arm.BASELINE)
+    candidate = of_arm(today, Arm.CANDIDATE)
+    return failures(candidate) * len(baseline) <= failures(baseline) * len(candidate)
 
 
 def _usual_p(usable: Sequence[ArmStart], rules: Rules, *, is_noisy: bool) -> float:
@@ -116,7 +145,7 @@ def _is_look(starts: Sequence[ArmStart], rules: Rules, *, complete: bool) -> boo
     The first time is when both arms have the starts of the first look, the others are the ends of
     the blocks, and the end of all.
     """
-    if not complete and rules.randomised:
+    if not complete and rules.order is StartOrder.DRAWN:
         arms = [start.arm for start in starts if not start.archived]
         if _fewest(arms) >= _first_look(rules) > _fewest(arms[:-1]):
             return True
@@ -125,7 +154,7 @@ def _is_look(starts: Sequence[ArmStart], rules: Rules, *, complete: bool) -> boo
 
 def _is_end(starts: Sequence[ArmStart], rules: Rules, *, complete: bool) -> bool:
     """Whether a block has ended, or everything."""
-    if complete or not rules.randomised:
+    if complete or rules.order is not StartOrder.DRAWN:
         return complete
     made = sum(not start.archived for start in starts)
     return made in planned_looks(rules, archived=replaces_baseline(starts, rules))
@@ -181,31 +210,28 @@ def _lost(by_pattern: Patterns, places: Places) -> int:
     return total
 
 
-def _never_repeat(by_pattern: Patterns, places: Places) -> bool:
-    """Whether there are disputed requests, and on each no answer was given twice by an arm."""
+def _repeat_at_most(by_pattern: Patterns, places: Places, *, fresh: float) -> bool:
+    """Whether there are disputed requests, and on each most answers of either arm come only once.
+
+    `fresh` is the least share of an arm's starts whose answer no other start of the arm gives.
+    """
     if min(len(places.all_baseline), len(places.candidate)) < FEWEST_FOR_NOISE:
         return False
     # Where the baseline is steady, a candidate that varies is no fault of the environment.
-    if any(_is_unsteady(each, places) for each in by_pattern):
+    if not is_steady_noise(by_pattern, places):
         return False
     disputed = [each for each in by_pattern if _is_disputed(each, places)]
     arms = (places.all_baseline, places.candidate)
     for each in disputed:
-        if any(_repeats(each, places_of_arm) for places_of_arm in arms):
+        if any(_fresh_share(each, places_of_arm) < fresh for places_of_arm in arms):
             return False
     return bool(disputed)
 
 
-def _is_unsteady(pattern: Pattern, places: Places) -> bool:
-    """Whether the candidate alone differs from itself."""
-    baseline = {pattern[place] for place in places.all_baseline}
-    candidate = {pattern[place] for place in places.candidate}
-    return len(baseline) == 1 and len(candidate) > 1
-
-
-def _repeats(pattern: Pattern, places: Sequence[int]) -> bool:
+def _fresh_share(pattern: Pattern, places: Sequence[int]) -> float:
+    """The share of these starts whose answer none of the others gives."""
     times = Counter(pattern[place] for place in places)
-    return max(times.values()) > 1
+    return sum(times[each] == 1 for each in times if each != MISSING) / len(places)
 
 
 def _chance(usable: Sequence[ArmStart], requests: Sequence[str]) -> float:

@@ -57,6 +57,20 @@ def labelings(labels: Labels) -> Labelings:
     return _labelings_of(places, len(labels.block))
 
 
+def smallest_p(blocks: Sequence[tuple[int, int]]) -> float:
+    """The least p-value that the test can reach over these blocks: starts, and the candidate's.
+
+    If both arms are of one size in every block, the mirror image of a labeling is one as well, and
+    separates the arms as much.
+    """
+    total = math.prod(math.comb(size, candidates) for size, candidates in blocks)
+    mirrored = all(size == 2 * candidates for size, candidates in blocks)
+    extreme = min(total, 2) if mirrored else 1
+    if total > _MOST_LABELINGS:
+        return max(extreme / total, 1 / (_DRAWS + 1))
+    return extreme / total
+
+
 # The same few designs come back at each look.
 @lru_cache(maxsize=32)
 def _labelings_of(places: tuple[_Place, ...], starts: int) -> Labelings:

@@ -6,19 +6,22 @@ the baseline gives it too, and if the candidate still gives what the baseline gi
 """
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 
 from msgspec import Struct
 
-from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.archive_licence import agrees_by_share, licensed
 from ci_doctor.correctness.verdict.patterns import MISSING, Pattern, Patterns
+from ci_doctor.model import binomial
 
 # Fewer starts of an arm say nothing about noise.
 FEWEST_FOR_NOISE = 3
-_BOTH = frozenset(Arm)
 _MANY = 8
+_TWO = 2
+# A start with more odd answers than the baseline's starts make so likely is no noise of theirs.
+_ODD_START = 0.005
 
 
 class Places(Struct, frozen=True, kw_only=True):
@@ -39,32 +42,18 @@ class Places(Struct, frozen=True, kw_only=True):
         return (*(place for build in self.builds for place in build), *self.baseline)
 
 
-def needed_arms(by_pattern: Patterns, places: Places) -> frozenset[Arm]:
-    """The arms of which further starts are needed before every difference is licensed.
-
-    Empty if all are licensed.
-    """
-    needed: set[Arm] = set()
-    for pattern in by_pattern:
-        needed |= _needed(pattern, places)
-        if needed == _BOTH:
-            break
-    return frozenset(needed)
+def are_licensed(by_pattern: Patterns, places: Places) -> bool:
+    """Whether on every request the candidate gives what the baseline gives, and keeps it."""
+    return all(_is_licensed(pattern, places) for pattern in by_pattern)
 
 
-def _needed(pattern: Pattern, places: Places) -> frozenset[Arm]:
-    candidate = [pattern[place] for place in places.candidate]
+def _is_licensed(pattern: Pattern, places: Places) -> bool:
+    candidate = {pattern[place] for place in places.candidate}
     # A missing answer is licensed by none.
-    if MISSING in candidate:
-        return _BOTH
-    needed = set()
+    if MISSING in candidate or not is_kept(pattern, places):
+        return False
     today = {pattern[place] for place in places.baseline}
-    for answer in set(candidate) - today:
-        if not archive_licenses(pattern, places, answer):
-            needed.add(Arm.BASELINE)
-    if not is_kept(pattern, places):
-        needed.add(Arm.CANDIDATE)
-    return frozenset(needed)
+    return all(archive_licenses(pattern, places, answer) for answer in candidate - today)
 
 
 def archive_licenses(pattern: Pattern, places: Places, answer: int) -> bool:
@@ -168,3 +157,59 @@ def _is_all_but_one(pattern: Pattern, places: Places) -> bool:
     if len(answers) != 1 or len(given) < _MANY:
         return False
     return given.count(answers.pop()) >= len(given) - 1
+
+
+def is_steady_noise(by_pattern: Patterns, places: Places) -> bool:
+    """Whether what the candidate alone gives, where the baseline never varied, is the baseline's noise.
+
+    An answer that comes twice is none, and neither is a start that has many more such answers than
+    the baseline's starts have odd ones. The start with the most odd answers is left out of those: one start
+    in a mode of its own is no noise. A missing answer counts as one that never repeats.
+    """
+    odd = sorted(_odd_answers(by_pattern, places.baseline))[:-1]
+    own = dict.fromkeys(places.candidate, 0)
+    for pattern, requests in by_pattern.items():
+        given = {pattern[place] for place in places.all_baseline}
+        if len(given) > 1:
+            continue
+        times = Counter(pattern[place] for place in places.candidate)
+        if any(times[each] > 1 for each in times if each not in {*given, MISSING}):
+            return False
+        for place in places.candidate:
+            own[place] += len(requests) * (pattern[place] not in given)
+    share = 1 / (len(odd) + 1)
+    noise = sum(odd)
+    return all(
+        not number or (noise and binomial.upper_tail(number, number + noise, share) > _ODD_START)
+        for number in own.values()
+    )
+
+
+def _odd_answers(by_pattern: Patterns, places: Sequence[int]) -> list[int]:
+    """For each of these starts, on how many requests it alone differs from all the others."""
+    odd = dict.fromkeys(places, 0)
+    for pattern, requests in by_pattern.items():
+        times = Counter(pattern[place] for place in places)
+        if len(times) != _TWO:
+            continue
+        for place in places:
+            usual = set(times) - {pattern[place]}
+            odd[place] += len(requests) * (times[pattern[place]] == 1 and MISSING not in usual)
+    return list(odd.values())
+
+
+def mended(by_pattern: Patterns, places: Places) -> list[str]:
+    """The requests on which the baseline differs from itself, and the candidate never does.
+
+    It always gives the answer that the baseline gives most often, in three starts at least.
+    """
+    chosen: list[str] = []
+    if len(places.candidate) < FEWEST_FOR_NOISE:
+        return chosen
+    for pattern, requests in by_pattern.items():
+        times = Counter(pattern[place] for place in places.all_baseline)
+        candidate = {pattern[place] for place in places.candidate}
+        is_steady = len(times) > 1 and len(candidate) == 1 and MISSING not in candidate
+        if is_steady and times[candidate.pop()] == max(times.values()):
+            chosen.extend(requests)
+    return chosen

@@ -4,12 +4,19 @@
 from collections.abc import Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from ci_doctor.correctness.settings import Arm, Rules
+from ci_doctor.correctness.settings import Arm, Rules, StartOrder
 from ci_doctor.correctness.verdict.archive_licence import replaces_baseline
-from ci_doctor.correctness.verdict.blocks import StartBlock, block_numbers, blocks
+from ci_doctor.correctness.verdict.blocks import (
+    StartBlock,
+    block_numbers,
+    blocks,
+    looks_after,
+    neighbours,
+)
 from ci_doctor.correctness.verdict.compare import ArmStart, counted
-from ci_doctor.correctness.verdict.decision import InterimLook, PermutationTest
+from ci_doctor.correctness.verdict.decision import InterimLook, OrderDoubt, PermutationTest
 from ci_doctor.correctness.verdict.labelings import Labels
 from ci_doctor.correctness.verdict.mix_test import MixTest, mix_test
 from ci_doctor.correctness.verdict.patterns import Patterns, among, patterns
@@ -21,10 +28,14 @@ _FEWEST = 2
 
 
 class LookResult(Struct, frozen=True, kw_only=True):
-    """The looks so far as a test, and whether one of them declares a regression."""
+    """The looks so far as a test, and whether one of them declares a regression.
+
+    `doubt`: the test would reject if the starts were exchangeable, and nothing says that they are.
+    """
 
     test: PermutationTest | None = None
     is_regression: bool = False
+    doubt: OrderDoubt | None = None
 
 
 def plan_of(starts: Sequence[ArmStart], rules: Rules) -> tuple[StartBlock, ...]:
@@ -35,15 +46,13 @@ def plan_of(starts: Sequence[ArmStart], rules: Rules) -> tuple[StartBlock, ...]:
 def planned_looks(rules: Rules, *, archived: bool) -> tuple[int, ...]:
     """After how many starts of both arms each look comes.
 
-    The first block is no look: it is there for `pass`.
+    The first block is no look, unless it can decide: it is there for `pass`.
     """
     plan = blocks(rules, archived=archived)
-    made = plan[0].size
-    result = []
-    for block in plan[1:]:
-        made += block.size
-        result.append(made)
-    return tuple(result or [made])
+    return tuple(
+        sum(block.size for block in plan[: index + 1])
+        for index in looks_after(rules, archived=archived)
+    )
 
 
 def look(
@@ -52,15 +61,18 @@ def look(
     """What the looks show that these starts have reached, in order, up to a regression.
 
     Archived starts are left out: nobody drew their labels. Starts that we did not order have one
-    look, once they are `complete`, and every labeling is taken as possible.
+    look, once they are `complete` (see `_one_look`).
     """
-    if not rules.randomised:
+    if rules.order is not StartOrder.DRAWN:
         return _one_look(starts, requests, rules) if complete else LookResult()
     made = _drawn_starts(starts, requests, rules)
     spent = 0.0
     looks: list[InterimLook] = []
     last = LookResult()
+    possible = looks_after(rules, archived=replaces_baseline(starts, rules))
     for index, total in _reached(plan_of(starts, rules), made.starts):
+        if index not in possible:
+            continue
         result = made.test_to(index)
         if result is None:
             continue
@@ -107,7 +119,7 @@ def _drawn_starts(
 
 
 def _reached(plan: Sequence[StartBlock], made: Sequence[ArmStart]) -> list[tuple[int, int]]:
-    """The index of each block at whose end a look was reached, and the starts made by then."""
+    """The index of each block that is full, and the starts made by its end."""
     left = {arm: sum(start.arm is arm for start in made) for arm in Arm}
     total = 0
     reached = []
@@ -117,8 +129,7 @@ def _reached(plan: Sequence[StartBlock], made: Sequence[ArmStart]) -> list[tuple
         for arm in Arm:
             left[arm] -= block.of(arm)
         total += block.size
-        if index or len(plan) == 1:
-            reached.append((index, total))
+        reached.append((index, total))
     return reached
 
 
@@ -134,8 +145,29 @@ def _test(starts: Sequence[ArmStart], block: Sequence[int], by_pattern: Patterns
 
 
 def _one_look(starts: Sequence[ArmStart], requests: Sequence[str], rules: Rules) -> LookResult:
+    """The look at starts that we did not order; they are in order of time if that is recorded.
+
+    A recorded order has neighbours as blocks. Without one every labeling is taken as possible, and
+    that alone declares nothing.
+    """
     usable = counted(starts)
-    result = _test(usable, [0] * len(usable), patterns(usable, requests))
+    by_pattern = patterns(usable, requests)
+    anywhere = _single_look(usable, [0] * len(usable), by_pattern, rules)
+    if rules.order is StartOrder.EXCHANGEABLE:
+        return anywhere
+    if rules.order is StartOrder.UNKNOWN:
+        doubt = OrderDoubt.UNKNOWN if anywhere.is_regression else None
+        return replace(anywhere, is_regression=False, doubt=doubt)
+    block = neighbours([start.arm is Arm.CANDIDATE for start in usable])
+    result = _single_look(usable, block, by_pattern, rules)
+    doubt = OrderDoubt.TIME if anywhere.is_regression and not result.is_regression else None
+    return replace(result, doubt=doubt)
+
+
+def _single_look(
+    usable: Sequence[ArmStart], block: Sequence[int], by_pattern: Patterns, rules: Rules
+) -> LookResult:
+    result = _test(usable, block, by_pattern)
     if result is None:
         return LookResult()
     looks = [InterimLook(starts=len(usable), limit=rules.alpha, p=result.p)]

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which arm to start next, and when enough is known. Pure."""
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import count
 
 from ci_doctor.correctness.settings import Arm, Policy, Rules
 from ci_doctor.correctness.verdict.blocks import blocks, next_in_order
@@ -18,11 +16,7 @@ from ci_doctor.correctness.verdict.compare import (
 )
 from ci_doctor.correctness.verdict.decide import decide
 from ci_doctor.correctness.verdict.decision import FEWEST
-from ci_doctor.correctness.verdict.differences import places_of
-from ci_doctor.correctness.verdict.licence import needed_arms
 from ci_doctor.correctness.verdict.looks import plan_of
-from ci_doctor.correctness.verdict.patterns import patterns
-from ci_doctor.correctness.verdict.validity import is_no_chance
 from ci_doctor.model.verdict import Verdict
 
 # These end an experiment; the others may change with further starts.
@@ -35,33 +29,17 @@ _FINAL = {
 }
 
 
-def baseline_starts(retries: int, alpha: float) -> int:
-    """How many baseline starts allow one look to decide at `alpha` beside `retries` candidate starts.
-
-    The change separates the arms completely in one labeling, and one more may do so by chance. With
-    arms of equal size each labeling has a mirror image that is as extreme. All of these must fit
-    into `alpha` of all labelings. Never fewer than the candidate's.
-    """
-    for baseline in count(max(FEWEST, retries)):
-        extreme = 4 if baseline == retries else 2
-        if extreme <= alpha * math.comb(baseline + retries, retries):
-            return baseline
-    raise AssertionError
-
-
 def sequence(rules: Rules, *, archived: bool = False) -> tuple[Arm, ...]:
     """All starts that these rules may need, in their order.
 
     `archived`: enough builds were archived to pass without a baseline start of today.
-
-    An experiment may pull starts forward within a block.
     """
     if rules.policy is Policy.ANY:
         return pairs(rules.retries)
     plan = blocks(rules, archived=archived)
     made: Counter[Arm] = Counter()
     arms = []
-    while arm := next_in_order(plan, made, rules.seed, ()):
+    while arm := next_in_order(plan, made, rules.seed):
         arms.append(arm)
         made[arm] += 1
     return tuple(arms)
@@ -73,47 +51,42 @@ def pairs(retries: int) -> tuple[Arm, ...]:
 
 
 def next_arm(starts: Sequence[ArmStart], requests: Sequence[str], rules: Rules) -> Arm | None:
-    """The arm to start next; None if the verdict stands or every start was made."""
+    """The arm to start next; None if the verdict stands or every start was made.
+
+    The order is the drawn one, whatever was answered: earlier answers decide when it ends, and
+    never which arm is next.
+    """
     usable = counted(starts)
     made = Counter(start.arm for start in starts if not start.archived)
     baseline = of_arm(usable, Arm.BASELINE)
-    if made[Arm.BASELINE] and not have_answers(baseline):
+    if not have_answers(baseline) and made[Arm.BASELINE] >= FEWEST:
         # Without one working baseline start no candidate start can mean anything.
-        return Arm.BASELINE if made[Arm.BASELINE] < FEWEST else None
+        return None
     if made[Arm.CANDIDATE] and have_answers(baseline):
         decision = decide(starts, requests, rules, complete=False)
-        if decision.verdict in _FINAL:
+        if decision.verdict in _FINAL or decision.is_final:
             return None
     if rules.policy is Policy.ANY:
         return _first_unmade(pairs(rules.retries), made)
-    candidate = of_arm(usable, Arm.CANDIDATE)
-    if _is_enough(candidate, made, rules):
+    if _is_enough(baseline, of_arm(usable, Arm.CANDIDATE), made, rules):
         return None
-    if have_answers(baseline) and candidate and not working(candidate):
-        return _next_for_a_failure(baseline, candidate, made, rules)
-    return _next_in_order(starts, usable, requests, rules, made)
+    return next_in_order(plan_of(starts, rules), made, rules.seed)
 
 
-def _is_enough(candidate: Sequence[ArmStart], made: Counter[Arm], rules: Rules) -> bool:
-    """Whether all starts were made, or something outside the change ends each candidate start."""
-    ended_outside = made[Arm.CANDIDATE] >= rules.retries and not candidate
-    return ended_outside or made.total() >= rules.max_starts
-
-
-def _next_in_order(
-    starts: Sequence[ArmStart],
-    usable: Sequence[ArmStart],
-    requests: Sequence[str],
-    rules: Rules,
+def _is_enough(
+    baseline: Sequence[ArmStart],
+    candidate: Sequence[ArmStart],
     made: Mapping[Arm, int],
-) -> Arm | None:
-    places = places_of(usable, rules)
-    needed = frozenset(Arm)
-    # Beside an archive the baseline would be pulled forward many times in a row, and a machine whose
-    # modes last for a while would then look like a change.
-    if places.candidate and places.baseline and not places.builds:
-        needed = needed_arms(patterns(usable, requests), places)
-    return next_in_order(plan_of(starts, rules), made, rules.seed, needed)
+    rules: Rules,
+) -> bool:
+    """Whether all starts were made, or those of the candidate can show nothing.
+
+    Something outside the change ends each of them, or each fails and the baseline fails too.
+    """
+    nothing_works = not working(candidate) and (not candidate or failures(baseline) > 0)
+    if nothing_works and made[Arm.CANDIDATE] >= rules.retries:
+        return True
+    return sum(made.values()) >= rules.max_starts
 
 
 def _first_unmade(arms: Sequence[Arm], made: Mapping[Arm, int]) -> Arm | None:
@@ -125,48 +98,3 @@ def _first_unmade(arms: Sequence[Arm], made: Mapping[Arm, int]) -> Arm | None:
         if left[arm] < 0:
             return arm
     return None
-
-
-def _next_for_a_failure(
-    baseline: Sequence[ArmStart],
-    candidate: Sequence[ArmStart],
-    made: Mapping[Arm, int],
-    rules: Rules,
-) -> Arm | None:
-    """The arm to start next if the candidate failed, or answered nothing, every time.
-
-    As many starts of each arm as decide soonest: one dead start takes 39 baseline starts to tell
-    from a random failure at 0.025, three of them take five.
-    """
-    if failures(baseline):
-        # Then it is no regression, however often it fails.
-        return Arm.CANDIDATE if made[Arm.CANDIDATE] < rules.retries else None
-    dead = len(candidate)
-    if working(baseline) >= FEWEST and is_no_chance(working(baseline), dead, rules.alpha):
-        return None
-    wanted = _fewest_for_a_failure(dead, working(baseline), rules.alpha)
-    if dead < wanted and dead <= working(baseline):
-        return Arm.CANDIDATE
-    return Arm.BASELINE
-
-
-def _fewest_for_a_failure(dead: int, have: int, alpha: float) -> int:
-    """How many failing candidate starts decide with the fewest starts in all."""
-    best = dead
-    fewest = _more_for_a_failure(dead, have, alpha)
-    for more in count(1):
-        if more >= fewest:
-            return best
-        total = more + _more_for_a_failure(dead + more, have, alpha)
-        if total < fewest:
-            best = dead + more
-            fewest = total
-    raise AssertionError
-
-
-def _more_for_a_failure(candidate: int, have: int, alpha: float) -> int:
-    """How many more baseline starts must work to blame that many failing candidate starts."""
-    for baseline in count(max(FEWEST, have)):
-        if is_no_chance(baseline, candidate, alpha):
-            return baseline - have
-    raise AssertionError

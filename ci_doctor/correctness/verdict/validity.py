@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether the evidence can mean anything: what is missing, what is void, a broken arm. Pure."""
 
-import math
 from collections.abc import Sequence
 
 from ci_doctor.correctness.settings import Arm
@@ -88,46 +87,26 @@ def _prompt_difference(starts: Sequence[ArmStart], request: str) -> str | None:
     return None
 
 
-def failing_candidate(evidence: VerdictEvidence, alpha: float) -> tuple[Verdict, str] | None:
-    """A candidate that dies, or answers nothing, in every start."""
-    if working(evidence.candidate):
-        return None
-    always = f"the candidate {_failure(evidence)} in {_all(len(evidence.candidate))} starts"
-    failed = failures(evidence.baseline)
-    baseline = len(evidence.baseline)
-    if failed:
-        return (
-            Verdict.FAILED,
-            f"{always}, and the baseline fails too, in {failed} of {baseline}",
-        )
-    # With one start each, either arm may have been unlucky.
-    if not evidence.enough:
-        return Verdict.INCONCLUSIVE, (
-            f"the candidate {_failure(evidence)} in the only start that counts; "
-            "no other could be made"
-        )
-    reason = f"{always}, and the baseline answered in {_all(baseline)}"
-    if not is_no_chance(baseline, len(evidence.candidate), alpha):
-        few = "too few to tell it from starts that fail at random in both arms"
-        return Verdict.INCONCLUSIVE, f"{reason}: {few}"
-    return Verdict.REGRESSION, reason
+def failing_candidate(evidence: VerdictEvidence) -> tuple[Verdict, str] | None:
+    """A candidate that dies, or answers nothing, in every start, as the baseline does at times.
 
-
-def _failure(evidence: VerdictEvidence) -> str:
-    candidate = evidence.candidate
-    if failures(candidate) == len(candidate):
-        return "fails"
-    return f"answers 0 of {evidence.total} requests"
-
-
-def _all(count: int) -> str:
-    return f"{count} of {count}"
-
-
-def is_no_chance(working: int, failing: int, alpha: float) -> bool:
-    """Whether starts that fail at random would hardly put all failures into one arm.
-
-    Of all ways to choose that many of these starts only one does (Fisher's exact test at its
-    extreme).
+    If the baseline always works, the looks decide: a start without an answer is one like any other.
     """
-    return math.comb(working + failing, failing) * alpha >= 1
+    failed = failures(evidence.baseline)
+    if working(evidence.candidate) or not failed:
+        return None
+    return Verdict.FAILED, (
+        f"{candidate_never_works(evidence)}, and the baseline fails too, in {failed} of "
+        f"{len(evidence.baseline)}"
+    )
+
+
+def candidate_never_works(evidence: VerdictEvidence) -> str:
+    """How the candidate fails in all of its starts, in words."""
+    candidate = evidence.candidate
+    what = f"answers 0 of {evidence.total} requests"
+    if failures(candidate) == len(candidate):
+        what = "fails"
+    if len(candidate) == 1:
+        return f"the candidate {what} in the only start that counts"
+    return f"the candidate {what} in {len(candidate)} of {len(candidate)} starts"

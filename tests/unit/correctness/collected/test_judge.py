@@ -4,11 +4,11 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.correctness.collected.judge import can_see, judge
-from ci_doctor.correctness.settings import Rules
+from ci_doctor.correctness.settings import Rules, StartOrder
 from ci_doctor.model.verdict import Verdict
 from tests.unit.correctness.collected.sample_files import collect
 
-RULES = Rules(randomised=False)
+RULES = Rules(order=StartOrder.EXCHANGEABLE)
 
 
 @pytest.mark.parametrize(

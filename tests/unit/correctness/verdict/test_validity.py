@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.compare import ArmStart
 from ci_doctor.correctness.verdict.decision import VerdictEvidence
-from ci_doctor.correctness.verdict.validity import failing_candidate, is_no_chance, missing, void
+from ci_doctor.correctness.verdict.validity import failing_candidate, missing, void
 from ci_doctor.model.verdict import Verdict
 
 BASELINE = ArmStart(arm=Arm.BASELINE, number=1, answers={"r0": "x"})
@@ -21,7 +21,6 @@ def evidence(
         candidate=candidate,
         requests=["r0"],
         complete=complete,
-        lost=False,
     )
 
 
@@ -79,21 +78,13 @@ def test_an_empty_candidate_has_changed_and_is_not_void() -> None:
 @pytest.mark.parametrize(
     ("baseline", "candidate", "expected"),
     [
-        ([BASELINE] * 6, [DEAD] * 2, Verdict.REGRESSION),
-        ([BASELINE] * 5, [DEAD] * 2, Verdict.REGRESSION),
-        # 1 of 15 ways to choose two of six starts: chance does so in 6.7 % of cases.
-        ([BASELINE] * 4, [DEAD] * 2, Verdict.INCONCLUSIVE),
+        # The looks decide: a dead start is one like any other.
+        ([BASELINE] * 6, [DEAD] * 2, None),
         ([BASELINE, replace(BASELINE, failed=True)], [DEAD] * 2, Verdict.FAILED),
-        ([BASELINE], [DEAD], Verdict.INCONCLUSIVE),
         ([BASELINE], [DEAD, CANDIDATE], None),
     ],
 )
-def test_a_candidate_that_never_works_is_blamed_if_chance_is_ruled_out(
+def test_a_candidate_that_never_works_fails_as_the_baseline_does(
     baseline: list[ArmStart], candidate: list[ArmStart], expected: Verdict | None
 ) -> None:
-    assert verdict_of(failing_candidate(evidence(baseline, candidate), 0.05)) is expected
-
-
-def test_chance_is_one_of_all_choices() -> None:
-    assert is_no_chance(5, 2, 0.05)
-    assert not is_no_chance(4, 2, 0.05)
+    assert verdict_of(failing_candidate(evidence(baseline, candidate))) is expected
