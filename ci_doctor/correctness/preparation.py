@@ -27,8 +27,10 @@ from ci_doctor.correctness.settings import (
     Arm,
     CorrectnessSettings,
     ExperimentPlan,
+    Policy,
     Rules,
 )
+from ci_doctor.correctness.verdict.blocks import widened
 from ci_doctor.errors import UsageError
 from ci_doctor.identity.identity import Identity
 from ci_doctor.load.requests import Request, read_requests
@@ -90,16 +92,16 @@ def prepare(
         directory=directory.absolute(),
         environment=environment,
     )
-    made = replace(
-        made,
-        rules=with_order(made.rules, settings.seed, directory if request.resume else None),
-    )
     # After the plan: the services have variables of their own.
     redactor = Redactor.from_environment(environment, *_service_environments(made))
     identities = {arm: identity_of(made, arm, redactor, settings.archive_ignore) for arm in Arm}
     archive = _run_archive(settings, made, identities[Arm.BASELINE])
-    if archive:
-        made = replace(made, rules=archive.raised(made.rules, environment))
+    rules = archive.raised(made.rules, environment) if archive else made.rules
+    if _is_archived(archive, rules) and rules.policy is Policy.CONTROL:
+        rules = widened(rules, archived=True)
+    made = replace(
+        made, rules=with_order(rules, settings.seed, directory if request.resume else None)
+    )
     # Another commit is another experiment, and is not resumed.
     repository = checkout(Path.cwd())
     identity = identify(made, {"commit": repository.commit if repository else None})

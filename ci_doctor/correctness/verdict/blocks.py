@@ -11,7 +11,6 @@ import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import count
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -25,8 +24,8 @@ _APART = 3
 # Looks after the first one, beside the end of all.
 _SECOND_LOOK = 12
 _FURTHER = 8
-# A design is widened to so many starts at most.
-_WIDEST = 1_000
+# A design is widened by so many starts at most.
+_WIDER = 64
 
 
 class StartBlock(Struct, frozen=True, kw_only=True):
@@ -90,12 +89,11 @@ def widened(rules: Rules, *, archived: bool) -> Rules:
     Raises ValueError if none can: the test draws 2,000 labelings, and no p-value is below 1/2,001.
     """
     first = _first(rules, archived=archived)
-    for most in count(max(rules.max_starts, first.size)):
-        if most > _WIDEST:
-            raise ValueError(f"no number of starts decides at alpha {rules.alpha:g}")
+    least = max(rules.max_starts, first.size)
+    for most in range(least, least + _WIDER):
         if _first_look(first, rules.alpha, most) is not None:
             return replace(rules, max_starts=most)
-    raise AssertionError
+    raise ValueError(f"no number of starts decides at alpha {rules.alpha:g}")
 
 
 def _first(rules: Rules, *, archived: bool) -> StartBlock:

@@ -68,9 +68,9 @@ def result(name: str, texts: str, passes: int = 1, **changes: Any) -> StartResul
     return replace(made, **changes)
 
 
-def first_look(baseline: str, candidate: str) -> list[StartResult]:
-    """Enough starts for a regression: all of a first look, each arm with answers of its own."""
-    plan = blocks(Rules(), archived=False)[:2]
+def first_look(baseline: str, candidate: str, number: int = 1) -> list[StartResult]:
+    """Enough starts for a regression: all up to a look, each arm with answers of its own."""
+    plan = blocks(Rules(), archived=False)[: number + 1]
     starts = []
     for arm, texts in ((Arm.BASELINE, baseline), (Arm.CANDIDATE, candidate)):
         number = sum(block.of(arm) for block in plan)

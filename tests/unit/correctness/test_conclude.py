@@ -131,7 +131,7 @@ def test_a_comparison_that_notices_nothing_proves_nothing(tmp_path: Path) -> Non
 
 
 def test_an_extended_runs_regression_states_the_alpha_of_both_limits(tmp_path: Path) -> None:
-    made = experiment(*first_look("one two", "one three"))
+    made = experiment(*first_look("one two", "one three", 2))
     once = facts_of(concluded(tmp_path, made))
     rules = replace(made.rules, max_starts=32, earlier_max_starts=(16,))
     twice = facts_of(concluded(tmp_path, replace(made, rules=rules)))

@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.config.decoding import seconds_above_zero
-from ci_doctor.correctness.settings import Arm, Policy, Rules
+from ci_doctor.correctness.planning import rules, widening
+from ci_doctor.correctness.settings import Arm, CorrectnessSettings, Policy, Rules
 from ci_doctor.errors import ConfigError, UsageError
 from tests.unit.correctness.plans import BOTH, planned
 
@@ -59,8 +60,8 @@ def test_a_wrong_key_is_named_with_its_line(tmp_path: Path, text: str, line: int
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ("max_starts = 9", "with 9 starts no regression can be declared"),
-        ("max_starts = 12\nmin_candidate_starts = 12", "a pass takes 13 starts"),
+        ("max_starts = 8", "with 8 starts no regression can be declared"),
+        ("alpha = 0.0001", "no number of starts decides at alpha 0.0001"),
     ],
 )
 def test_a_limit_within_which_nothing_can_be_decided_is_refused_with_the_reason(
@@ -68,6 +69,28 @@ def test_a_limit_within_which_nothing_can_be_decided_is_refused_with_the_reason(
 ) -> None:
     with pytest.raises(UsageError, match=said):
         planned(tmp_path, BOTH.replace("[correctness]", f"[correctness]\n{more}"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "most"),
+    [
+        (CorrectnessSettings(min_candidate_starts=8), 16),
+        (CorrectnessSettings(min_candidate_starts=14), 18),
+        (CorrectnessSettings(max_starts=12, min_candidate_starts=12), 17),
+        (CorrectnessSettings(alpha=0.001), 16),
+    ],
+)
+def test_a_design_that_cannot_reach_a_regression_is_widened_and_says_so(
+    settings: CorrectnessSettings, most: int
+) -> None:
+    made = rules(settings)
+    assert made.max_starts == most
+    note = widening(settings, made)
+    if most == settings.max_starts:
+        assert note is None
+    else:
+        assert note is not None
+        assert note.startswith(f"max_starts is raised from {settings.max_starts} to {most}: ")
 
 
 def test_the_policy_any_has_no_limit_to_keep(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def test_a_pass_and_what_is_undecided_or_void_have_nothing_to_localise(
 
 
 def test_a_candidate_that_answers_nothing_has_nothing_to_localise(tmp_path: Path) -> None:
-    subject, decision = found(tmp_path, experiment(*arms(["one u"] * 5, ["- -"] * 3)))
+    subject, decision = found(tmp_path, experiment(*arms(["one u"] * 5, ["- -"] * 6)))
     assert decision.verdict is Verdict.REGRESSION
     assert subject is None
 

@@ -14,10 +14,11 @@ def test_a_candidate_that_dies_every_time_is_to_blame_with_its_logs_lines() -> N
     results += [result("A2", "x x"), result("B2", "- -", failure=DEATH, errors={})]
     results += [result("A3", "x x"), result("B3", "- -", failure=DEATH, errors={})]
     results += [result("A4", "x x"), result("B4", "- -", failure=DEATH, errors={})]
+    results.append(result("B5", "- -", failure=DEATH, errors={}))
     verdict, death = found(experiment(*results))
     assert verdict.remedy == "ci-doctor correctness --only ID"
     assert (death.rule, death.severity) == ("correctness/service-died", Severity.ERROR)
-    assert death.summary == f"candidate (B1, B2, B3, B4): {DEATH.message}"
+    assert death.summary == f"candidate (B1, B2, B3, B4, B5): {DEATH.message}"
     assert (death.evidence[0].line, death.evidence[0].excerpt) == (7, "RuntimeError: no")
 
 
