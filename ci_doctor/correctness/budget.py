@@ -24,12 +24,14 @@ MARGIN_SHARE = 0.1
 class Budget(Struct, frozen=True, kw_only=True):
     """`seconds` of wall clock from the monotonic time `began` on, the report included.
 
-    `spent_s` of them are gone before the first start: they tell how busy the machine is.
+    `spent_s` of them are gone before the first start: they tell how busy the machine is. `is_assumed`:
+    neither a person nor the step set them, so the first start may show that they are too few.
     """
 
     began: float
     seconds: float
     spent_s: float = 0.0
+    is_assumed: bool = False
 
     @property
     def reserve_s(self) -> float:
@@ -70,8 +72,10 @@ def budget_of(
         # What a person wrote needs no note of where it comes from.
         seconds = seconds_above_zero(settings.budget, "budget")
         return Budget(began=began, seconds=seconds, spent_s=spent_s), ""
-    seconds, note = default_budget(environment) or (DEFAULT_BUDGET_S, "")
-    return Budget(began=began, seconds=seconds, spent_s=spent_s), note
+    of_step = default_budget(environment)
+    seconds, note = of_step or (DEFAULT_BUDGET_S, "")
+    budget = Budget(began=began, seconds=seconds, spent_s=spent_s, is_assumed=of_step is None)
+    return budget, note
 
 
 def default_budget(environ: Mapping[str, str]) -> tuple[float, str] | None:

@@ -23,6 +23,7 @@ from ci_doctor.correctness.start_tools import CACHES, start_tools
 from ci_doctor.correctness.tally import Tally
 from ci_doctor.correctness.unusable import unusable
 from ci_doctor.correctness.verdict.schedule import next_arm
+from ci_doctor.render import formatting
 from ci_doctor.system import clock
 from ci_doctor.system.processes.interruption import Interruption
 
@@ -91,8 +92,8 @@ class _ExperimentRun:
         try:
             with self.interruption.watch(task):
                 # A deadline that has passed already cancels at the first await.
-                async with asyncio.timeout(self.plan.deadline - clock.now()):
-                    await self._starts()
+                async with asyncio.timeout(self.plan.deadline - clock.now()) as limit:
+                    await self._starts(limit)
         except TimeoutError:
             pass
         except asyncio.CancelledError:
@@ -110,6 +111,7 @@ class _ExperimentRun:
             rules=self.plan.rules,
             comparison=self.plan.comparison,
             archived=self.archived,
+            deadline=self.plan.deadline,
         )
 
     def _ending(self) -> ExperimentEnding:
@@ -119,13 +121,31 @@ class _ExperimentRun:
             return ExperimentEnding.COMPLETE
         return ExperimentEnding.BUDGET
 
-    async def _starts(self) -> None:
+    async def _starts(self, limit: asyncio.Timeout) -> None:
+        self._measure_budget(limit)
         self._tell_pace()
         if self.plan.caches is Caches.WARM_UP and self._next():
             await self._warm_up()
         while (arm := self._next()) and self._is_time_for(arm):
             await self._start(arm)
+            self._measure_budget(limit)
             self._tell_pace()
+
+    def _measure_budget(self, limit: asyncio.Timeout) -> None:
+        """Move a deadline that nobody set, once a start shows how long the run may take."""
+        measured = self.pace.measured_deadline(self.results)
+        if not self.plan.may_take_longer or measured <= self.plan.deadline:
+            return
+        before = formatting.duration(self.plan.deadline - self.plan.started)
+        now = formatting.duration(measured - self.plan.started)
+        self.plan = replace(self.plan, deadline=measured)
+        self.pace = replace(self.pace, deadline=measured)
+        limit.reschedule(asyncio.get_running_loop().time() + measured - clock.now())
+        note = (
+            f"budget {now} instead of {before}: no --budget is set, and {len(self.pace.order)} starts "
+            "may be needed, each as long as those so far"
+        )
+        self.on_progress(ExperimentProgress(note=note))
 
     def _tell_pace(self) -> None:
         """How many starts fit, by what is known now; nothing if no further start is needed."""

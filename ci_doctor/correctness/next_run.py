@@ -10,7 +10,7 @@ from ci_doctor.correctness.settings import Arm
 from ci_doctor.render import formatting
 
 # A proposed budget leaves this much beyond the estimate.
-_SLACK_SHARE = 0.25
+SLACK_SHARE = 0.25
 _SLACK_S = 30.0
 
 
@@ -66,6 +66,6 @@ def _cost(estimate: Estimate, arms: Sequence[Arm], what: str) -> str:
 
 
 def _budget(estimate: Estimate, arms: Sequence[Arm], reserve_s: float) -> str:
-    seconds = estimate.total(arms) * (1 + _SLACK_SHARE) + _SLACK_S + reserve_s
+    seconds = estimate.total(arms) * (1 + SLACK_SHARE) + _SLACK_S + reserve_s
     # Whole minutes: a budget to paste, and not a measurement.
     return f"{math.ceil(seconds / 60)}m"

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ci_doctor.correctness.budget import LONGEST_RESERVE_S
 from ci_doctor.correctness.estimate import Estimate, corrected
-from ci_doctor.correctness.next_run import extended_run, new_run, resumed_run
+from ci_doctor.correctness.next_run import SLACK_SHARE, extended_run, new_run, resumed_run
 from ci_doctor.correctness.outlook import Schedule, outlook
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm, Policy, Rules
@@ -42,6 +43,17 @@ class Pace(Struct, frozen=True, kw_only=True):
         estimate = self._estimate(results)
         schedule = self._schedule(results)
         return outlook(estimate, schedule, self.deadline - now, self.deadline - self.began)
+
+    def measured_deadline(self, results: Sequence[StartResult]) -> float:
+        """The deadline by which all starts end that the run may need, by what these took.
+
+        Never earlier than the present one; the present one without a start that answered everything.
+        """
+        counted = [each for each in results if each.counts and each.failure is None]
+        if not counted:
+            return self.deadline
+        seconds = self._estimate(counted).total(self.order) * (1 + SLACK_SHARE) + LONGEST_RESERVE_S
+        return max(self.deadline, self.began + seconds)
 
     def next_run(
         self, results: Sequence[StartResult], argv: Sequence[str], directory: str, reserve_s: float

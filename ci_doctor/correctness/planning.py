@@ -51,6 +51,7 @@ def plan(
         comparison=read_comparison(settings.compare, settings.limit),
         started=budget.began,
         deadline=budget.deadline,
+        may_take_longer=budget.is_assumed,
         grace_s=budget.grace_s,
         directory=directory,
         services_directory=loaded.directory,

@@ -67,6 +67,13 @@ class PreparedExperiment(Struct, frozen=True, kw_only=True):
         """The variables of every service: they may hold secrets that our own environment lacks."""
         return _service_environments(self.plan)
 
+    def until(self, deadline: float | None) -> "PreparedExperiment":
+        """The same with the deadline that the starts have left, if they moved it."""
+        if deadline is None:
+            return self
+        plan = replace(self.plan, deadline=deadline)
+        return replace(self, plan=plan, pace=replace(self.pace, deadline=deadline))
+
     def archived(self, outputs: Outputs) -> tuple[StartResult, ...]:
         """The baseline starts of earlier builds that stand beside those of this run."""
         return self.archive.results(outputs) if self.archive else ()

@@ -69,7 +69,8 @@ class Experiment(Struct, frozen=True, kw_only=True):
     """The starts in the order in which they were made, and every output by its digest.
 
     `archived` are the baseline starts of earlier builds that stand beside them. `comparison` is the
-    gate's: the answers of each start are outcomes at its level.
+    gate's: the answers of each start are outcomes at its level. `deadline` is the monotonic time that
+    the first start left for the rest; None if it is the plan's own.
     """
 
     results: tuple[StartResult, ...]
@@ -78,6 +79,7 @@ class Experiment(Struct, frozen=True, kw_only=True):
     rules: Rules = Rules()
     comparison: Comparison = Comparison()
     archived: tuple[StartResult, ...] = ()
+    deadline: float | None = None
 
     @property
     def compared(self) -> tuple[StartResult, ...]:

@@ -107,6 +107,7 @@ def run_prepared(
     for note in prepared.notes:
         on_progress(ExperimentProgress(note=note))
     experiment = _experiment(prepared, finished, on_progress, interruption)
+    prepared = prepared.until(experiment.deadline)
     decision = judge(prepared, experiment)
     is_judged = experiment.ending in {ExperimentEnding.COMPLETE, ExperimentEnding.BUDGET}
     if not is_judged or unusable(experiment.results, prepared.plan.arms):

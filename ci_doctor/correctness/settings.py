@@ -215,7 +215,8 @@ class ExperimentPlan(Struct, frozen=True, kw_only=True):
     """Everything that an experiment needs; times in seconds.
 
     `started` and `deadline` are monotonic times: the run began, and the last start is stopped.
-    `grace_s` is what its processes then have to end by themselves. `directory` receives samples and
+    `may_take_longer`: nobody set that deadline, and it moves if the first start shows that it is too
+    early. `grace_s` is what its processes then have to end by themselves. `directory` receives samples and
     logs. `control`: the first working start of each arm gets a request with a changed prompt.
     `restored`: the caches of which each start gets a copy.
     """
@@ -230,6 +231,7 @@ class ExperimentPlan(Struct, frozen=True, kw_only=True):
     comparison: Comparison = Comparison()
     started: float
     deadline: float
+    may_take_longer: bool = False
     grace_s: float
     directory: Path
     services_directory: Path

@@ -80,7 +80,7 @@ def _time(place: SourcePosition) -> float | None:
 def _number(value: Mapping[str, Any], keys: Sequence[str]) -> float | None:
     for key in keys:
         time = value.get(key)
-        # By type: True is an int. 0 is what a server without a clock says.
-        if type(time) in {int, float} and time > 0:
+        # True is an int. 0 is what a server without a clock says.
+        if isinstance(time, int | float) and not isinstance(time, bool) and time > 0:
             return float(time)
     return None

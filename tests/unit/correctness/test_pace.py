@@ -52,3 +52,11 @@ def test_under_the_policy_any_it_is_made_anew() -> None:
     assert "look" not in pace.outlook([WHOLE], 0.0)
     told = pace.next_run(every_start(pace), ["correctness"], "dir", 12.0)
     assert "ci-doctor correctness --retries 5 --budget" in told
+
+
+def test_the_first_start_measures_how_long_the_run_may_take() -> None:
+    slow = replace(WHOLE, duration_s=300.0)
+    # 10 starts of 300 s, a quarter more, and what is kept for the report.
+    assert PACE.measured_deadline([slow]) == 10 * 300.0 * 1.25 + 12.0
+    assert PACE.measured_deadline([replace(WHOLE, duration_s=1.0)]) == PACE.deadline
+    assert PACE.measured_deadline([replace(slow, cut_short=True)]) == PACE.deadline
