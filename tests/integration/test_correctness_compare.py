@@ -153,16 +153,25 @@ def test_one_start_a_side_that_differs_is_inconclusive_and_says_where_and_what_w
     assert "request cmpl-1, character 8, A1 against B1" in ran.out
     assert "[old]" in ran.out
     assert "[new]" in ran.out
-    assert "6 baseline and 3 candidate starts: collect 5 and 2" in " ".join(ran.out.split())
+    assert "collect 5 baseline and 5 candidate starts in turn" in " ".join(ran.out.split())
 
 
-def test_enough_starts_in_directories_are_a_regression(tmp_path: Path) -> None:
+def test_starts_in_no_known_order_are_a_regression_only_if_time_is_said_to_play_no_part(
+    tmp_path: Path,
+) -> None:
     for number in range(5):
         write(tmp_path / "A" / f"{number}.jsonl", responses(SAME))
     for number in range(3):
         write(tmp_path / "B" / f"{number}.jsonl", responses(OTHER))
 
     code, report = verdict(tmp_path, "A", "B")
+
+    assert (code, report["verdict"]) == (86, "inconclusive")
+    assert "nothing records the order of the starts" in report["summary"]
+    (finding,) = report["findings"]
+    assert "in turn (A B B A" in finding["remedy"]
+
+    code, report = verdict(tmp_path, "A", "B", "--exchangeable")
 
     assert (code, report["verdict"]) == (1, "regression")
     assert report["facts"]["test"]["disputed"] == ["cmpl-1"]
@@ -181,16 +190,20 @@ def test_a_baseline_that_differs_from_itself_is_flaky(tmp_path: Path) -> None:
 
 
 def test_one_run_of_ours_holds_both_arms(tmp_path: Path) -> None:
-    write(
-        tmp_path / "run" / "samples.jsonl",
-        [*samples("baseline", [SAME] * 5), *samples("candidate", [OTHER] * 3)],
-    )
+    baseline, candidate = samples("baseline", [SAME] * 5), samples("candidate", [OTHER] * 5)
+    # As they arrived: A1 B1 A2 B2 …, three answers each.
+    lines = [
+        line
+        for at in range(0, 15, 3)
+        for line in (*baseline[at : at + 3], *candidate[at : at + 3])
+    ]
+    write(tmp_path / "run" / "samples.jsonl", lines)
     write(tmp_path / "run" / "events.jsonl", [{"event": "ready"}])
 
     code, report = verdict(tmp_path, "run", "run/samples.jsonl")
 
     assert (code, report["verdict"]) == (1, "regression")
-    assert report["facts"]["starts"] == {"baseline": 5, "candidate": 3}
+    assert report["facts"]["starts"] == {"baseline": 5, "candidate": 5}
 
 
 def test_a_file_of_baseline_samples_given_as_the_candidate_is_all_taken(tmp_path: Path) -> None:

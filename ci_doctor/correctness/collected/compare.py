@@ -12,7 +12,7 @@ from ci_doctor.correctness.collected.first_looks import first_looks
 from ci_doctor.correctness.collected.formats import named
 from ci_doctor.correctness.collected.judge import judge
 from ci_doctor.correctness.collected.levels import collected_levels
-from ci_doctor.correctness.collected.recorded_order import recorded_order
+from ci_doctor.correctness.collected.recorded_order import drawn_rules, recorded_order
 from ci_doctor.correctness.collected.reread import Collected, reread
 from ci_doctor.correctness.collected.sources import NoEvidenceError, check, find, sources
 from ci_doctor.correctness.collected.survey import survey
@@ -54,8 +54,7 @@ def compare(request: CompareRequest) -> Outcome:
         return Outcome(
             verdict=Verdict.VOID, summary=str(error), findings=(void_finding(str(error)),)
         )
-    collected, order = _in_order(collected, exchangeable=request.exchangeable)
-    rules = Rules(alpha=request.alpha, order=order)
+    collected, rules = _in_order(collected, request)
     decision = judge(collected, rules)
     levels = collected_levels(collected, decision, rules)
     differences = collected_differences(collected, decision)
@@ -72,16 +71,18 @@ def compare(request: CompareRequest) -> Outcome:
     )
 
 
-def _in_order(collected: Collected, *, exchangeable: bool) -> tuple[Collected, StartOrder]:
-    """The starts in order of time, if that is recorded, and what is known of the order."""
-    if exchangeable:
-        return collected, StartOrder.EXCHANGEABLE
+def _in_order(collected: Collected, request: CompareRequest) -> tuple[Collected, Rules]:
+    """The starts in order of time, if that is recorded, and the rules by what is known of the order."""
+    unknown = Rules(alpha=request.alpha, order=StartOrder.UNKNOWN)
+    if request.exchangeable:
+        return collected, replace(unknown, order=StartOrder.EXCHANGEABLE)
     # Equal answers need no order.
     order = recorded_order(collected.survey) if collected.survey.odd else None
     if order is None:
-        return collected, StartOrder.UNKNOWN
-    starts = tuple(collected.starts[index] for index in order)
-    return replace(collected, in_time=starts), StartOrder.RECORDED
+        return collected, unknown
+    in_time = replace(collected, in_time=tuple(collected.starts[index] for index in order))
+    drawn = drawn_rules(collected.survey, order, request.alpha)
+    return in_time, drawn or replace(unknown, order=StartOrder.RECORDED)
 
 
 def _collected(request: CompareRequest) -> Collected:

@@ -5,9 +5,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 from typing import Any
 
+import msgspec
+
 from ci_doctor.correctness.collected.formats import SampleFormat
 from ci_doctor.correctness.collected.sources import SourcePosition, content
 from ci_doctor.correctness.collected.survey import Survey
+from ci_doctor.correctness.evidence.run_identity import drawn_in, read_run
+from ci_doctor.correctness.settings import Rules
+from ci_doctor.correctness.verdict.schedule import sequence
+from ci_doctor.errors import UsageError
 from ci_doctor.load import strict_json
 
 # So many answers of a start are read: they lie close together in time.
@@ -42,6 +48,26 @@ def recorded_order(survey: Survey) -> tuple[int, ...] | None:
         if is_other_arm and known[before][1] >= known[after][0]:
             return None
     return tuple(order)
+
+
+def drawn_rules(survey: Survey, order: Sequence[int], alpha: float) -> Rules | None:
+    """The rules of the run of ours that made these starts, in that order of time.
+
+    None if they are not those of one run, or not made in the order that its seed draws, or if its
+    alpha was another.
+    """
+    sources = {start.source.path for start in survey.starts}
+    if len(sources) > 1 or survey.starts[0].source.form is not SampleFormat.OURS:
+        return None
+    try:
+        run = read_run(sources.pop().parent)
+        rules = drawn_in(run)
+    except (UsageError, msgspec.ValidationError):
+        return None
+    arms = tuple(survey.starts[index].arm for index in order)
+    if rules is None or rules.alpha != alpha or sequence(rules)[: len(arms)] != arms:
+        return None
+    return rules
 
 
 def _places(survey: Survey, index: int) -> Iterator[SourcePosition]:

@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 
 from ci_doctor.correctness.evidence import former_keys
 from ci_doctor.correctness.evidence.files import RUN
-from ci_doctor.correctness.settings import Arm, ArmPlan, ExperimentPlan
+from ci_doctor.correctness.settings import Arm, ArmPlan, ExperimentPlan, Policy, Rules
 from ci_doctor.environment.determinism_table import TABLE
 from ci_doctor.errors import UsageError
 from ci_doctor.load.canonical import digest
@@ -25,7 +25,9 @@ Setting = str | int | float | bool | None
 # The setting that holds the seed of the order.
 SEED = "seed"
 # How the order is drawn. A run with starts that were pulled forward cannot go on in this one.
-_ORDER = "drawn in blocks, none pulled forward"
+_ORDER, _DRAWN = "order of the starts", "drawn in blocks, none pulled forward"
+_ALPHA, _POLICY = "alpha", "policy"
+_CANDIDATES, _BASELINES = "least candidate starts", "least baseline starts"
 # Sixteen bits of a hash: enough to see a change, and too few to confirm a guess at a secret.
 _HASH_DIGITS = 4
 
@@ -71,12 +73,12 @@ def identify(
         hashes.update(_hashes(arm, arm_plan, plan.environment))
     settings: dict[str, Setting] = {
         "retries": plan.rules.retries,
-        "alpha": plan.rules.alpha,
-        "policy": plan.rules.policy.value,
-        "least candidate starts": plan.rules.least_candidates,
-        "least baseline starts": plan.rules.least_baselines,
+        _ALPHA: plan.rules.alpha,
+        _POLICY: plan.rules.policy.value,
+        _CANDIDATES: plan.rules.least_candidates,
+        _BASELINES: plan.rules.least_baselines,
         SEED: plan.rules.seed,
-        "order of the starts": _ORDER,
+        _ORDER: _DRAWN,
         "passes": plan.passes,
         "concurrency": plan.concurrency,
         "caches": plan.caches.value,
@@ -87,6 +89,26 @@ def identify(
         **more,
     }
     return RunIdentity(requests=digest(requests), hashes=hashes, settings=settings)
+
+
+def drawn_in(run: RunDescription) -> Rules | None:
+    """The rules by which the order of that run's starts was drawn; None if it was not. Pure.
+
+    Raises msgspec.ValidationError if a setting has another type.
+    """
+    settings = run.identity.settings
+    if settings.get(_ORDER) != _DRAWN or settings.get(_POLICY) != Policy.CONTROL or not run.max_starts:
+        return None
+    *earlier, most = run.max_starts
+    values = {
+        "alpha": settings.get(_ALPHA),
+        "least_candidates": settings.get(_CANDIDATES),
+        "least_baselines": settings.get(_BASELINES),
+        "seed": settings.get(SEED),
+        "max_starts": most,
+        "earlier_max_starts": earlier,
+    }
+    return msgspec.convert(values, Rules)
 
 
 def _identified(request: Request) -> list[object]:

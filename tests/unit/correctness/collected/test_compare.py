@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The library entry of `compare`, and what its outcome holds."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -93,3 +94,44 @@ def test_a_missing_file_is_an_error_of_usage_even_beside_an_empty_one(tmp_path: 
 
     with pytest.raises(UsageError, match="no such file"):
         compare(CompareRequest(baseline=str(empty), candidate=str(tmp_path / "gone")))
+
+
+def collected(directory: Path, order: str, *, texts: dict[str, str], clock: bool = True) -> Outcome:
+    """Starts in that order of time: each is a file of response objects, and answers with its arm's text."""
+    for number, letter in enumerate(order):
+        place = directory / letter / f"{number:03}.jsonl"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        line = {
+            "id": "r0",
+            "object": "text_completion",
+            "created": 1_000 + 60 * number if clock else 0,
+            "choices": [{"index": 0, "text": texts[letter], "finish_reason": "stop"}],
+        }
+        place.write_text(json.dumps(line) + "\n", encoding="utf-8")
+    sides = {"baseline": str(directory / "A"), "candidate": str(directory / "B")}
+    return compare(CompareRequest(**sides))
+
+
+CHANGED = {"A": "ash bay", "B": "ash cod"}
+
+
+@pytest.mark.parametrize("order", ["ABABABABAB", "BABABABAB", "ABBABAABABBA"])
+def test_starts_made_in_turn_are_a_regression(tmp_path: Path, order: str) -> None:
+    outcome = collected(tmp_path, order, texts=CHANGED)
+    assert outcome.verdict is Verdict.REGRESSION
+
+
+@pytest.mark.parametrize("order", ["AAAAABBBBB", "BBBBBBBBAAAAAAAA", "AABBBBBAAA"])
+def test_arms_that_lie_apart_in_time_are_told_apart_by_nothing_else(
+    tmp_path: Path, order: str
+) -> None:
+    outcome = collected(tmp_path, order, texts=CHANGED)
+    assert outcome.verdict is Verdict.INCONCLUSIVE
+    assert "time alone explains it" in outcome.summary
+    assert "in turn (A B B A" in str(outcome.findings[0].remedy)
+
+
+def test_starts_whose_time_is_not_recorded_are_in_no_order(tmp_path: Path) -> None:
+    outcome = collected(tmp_path, "ABABABABAB", texts=CHANGED, clock=False)
+    assert outcome.verdict is Verdict.INCONCLUSIVE
+    assert "nothing records the order of the starts" in outcome.summary
