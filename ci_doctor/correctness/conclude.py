@@ -74,10 +74,16 @@ def judge(prepared: PreparedExperiment, experiment: Experiment) -> Decision:
         decision = replace(decision, risk=risk)
     if decision.verdict is not Verdict.INCONCLUSIVE:
         return decision
+    if decision.is_final:
+        return _let_through(prepared, decision)
     argv = prepared.request.argv
     directory = prepared.context.run
     settle = prepared.pace.next_run(experiment.results, argv, directory, _RESERVE_S)
-    decision = replace(decision, settle=settle)
+    return _let_through(prepared, replace(decision, settle=settle))
+
+
+def _let_through(prepared: PreparedExperiment, decision: Decision) -> Decision:
+    """An undecided decision, with what the setting for such runs lets through."""
     if prepared.request.settings.on_inconclusive is OnInconclusive.PASS:
         risk = "on_inconclusive = pass lets through any regression that is not yet proven"
         decision = replace(decision, reason=f"{decision.reason}; let through", risk=risk)

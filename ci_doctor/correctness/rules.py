@@ -204,6 +204,16 @@ EXTENDED = Rule(
     "regression is at most the sum.",
     remedy="Name the larger `--max-starts` from the beginning if such runs are the rule.",
 )
+MENDED = Rule(
+    id="correctness/mended",
+    severity=Severity.NOTE,
+    meaning="On some requests the baseline differs from itself, and the candidate always gives the "
+    "answer that the baseline gives most often. It mends a flake, or makes that answer permanent: "
+    "starts of the two do not tell these apart.",
+    remedy="Look whether the one answer is right. Run the candidate against itself, its command as "
+    "both arms: a `pass` shows that it is steady. If both hold, merge the change. From then on the "
+    "baseline is as steady, and the next run ends with `pass`.",
+)
 LOCALISED = Rule(
     id="correctness/localised",
     severity=Severity.NOTE,
@@ -257,6 +267,7 @@ RULES: tuple[Rule, ...] = (
     UNANSWERED,
     BUDGET_SPENT,
     EXTENDED,
+    MENDED,
     LOCALISED,
     DIFFERENT_ARMS,
     ARCHIVE_UNREADABLE,

@@ -13,6 +13,7 @@ from ci_doctor.correctness.collected.differences import (
 )
 from ci_doctor.correctness.collected.formats import SampleFormat
 from ci_doctor.correctness.collected.reread import Collected
+from ci_doctor.correctness.report.findings import mended_findings
 from ci_doctor.correctness.report.start_findings import distinct_errors
 from ci_doctor.correctness.verdict.compare import DifferenceKind, explain
 from ci_doctor.correctness.verdict.decision import Decision
@@ -49,6 +50,7 @@ def findings(
             evidence=tuple(map(_evidence, shown)),
             remedy=decision.settle or _NEXT.get(verdict, rule.remedy),
         )
+    yield from mended_findings(decision)
     yield from _unanswered(collected)
     yield from _empty(collected)
 

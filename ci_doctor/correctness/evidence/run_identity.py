@@ -97,7 +97,11 @@ def drawn_in(run: RunDescription) -> Rules | None:
     Raises msgspec.ValidationError if a setting has another type.
     """
     settings = run.identity.settings
-    if settings.get(_ORDER) != _DRAWN or settings.get(_POLICY) != Policy.CONTROL or not run.max_starts:
+    if (
+        settings.get(_ORDER) != _DRAWN
+        or settings.get(_POLICY) != Policy.CONTROL
+        or not run.max_starts
+    ):
         return None
     *earlier, most = run.max_starts
     values = {

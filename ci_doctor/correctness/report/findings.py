@@ -31,6 +31,12 @@ _ABOUT_ANSWERS = {
     Verdict.NONDETERMINISTIC,
 }
 _SHOWN = 3
+# What to do about a run that no further start decides.
+_NOT_BY_STARTS = (
+    "No further start of this run can decide it. Look at the answers shown; then run it again, with "
+    "more starts (`--max-starts 32`), or make the baseline steadier with `ci-doctor setup-env "
+    "--determinism strict`."
+)
 
 
 class Context(Struct, frozen=True, kw_only=True):
@@ -72,8 +78,19 @@ def findings(
     if experiment.ending is ExperimentEnding.BUDGET:
         rule = rules.BUDGET_SPENT
         yield rule.finding("the budget ended before the run was decided", remedy=rule.remedy)
+    yield from mended_findings(decision)
     yield from _extended(experiment)
     yield from start_notes(experiment, context.requests)
+
+
+def mended_findings(decision: Decision) -> Iterator[Finding]:
+    """That the candidate never varies where the baseline does, beside a verdict that blames nobody."""
+    if decision.mended and decision.verdict in {Verdict.FLAKY, Verdict.INCONCLUSIVE}:
+        rule = rules.MENDED
+        yield rule.finding(
+            f"{_few(decision.mended)}: the baseline differs from itself, and the candidate never does",
+            remedy=rule.remedy,
+        )
 
 
 def _extended(experiment: Experiment) -> Iterator[Finding]:
@@ -149,6 +166,8 @@ def _remedy(
     if decision.verdict is not Verdict.REGRESSION:
         if decision.settle:
             return _settling(decision.settle)
+        if decision.is_final:
+            return rules.MENDED.remedy if decision.mended else _NOT_BY_STARTS
         return rules.OF_VERDICT[decision.verdict].remedy
     if shown:
         return ShellCommand(replay_command(shown[0], context))
@@ -166,7 +185,7 @@ def _settling(settle: str) -> NextStep:
 
 def _which(decision: Decision, differences: Sequence[AnswerDifference]) -> str:
     """The requests that differ, of the most telling kind."""
-    if decision.verdict is Verdict.NONDETERMINISTIC:
+    if decision.verdict is Verdict.NONDETERMINISTIC or decision.is_final:
         return decision.reason
     if decision.test:
         names = _few(_disputed(decision.test, differences))

@@ -28,7 +28,7 @@ from ci_doctor.correctness.verdict.decision import (
     VerdictEvidence,
 )
 from ci_doctor.correctness.verdict.differences import Differences, differences_of
-from ci_doctor.correctness.verdict.looks import LookResult, look
+from ci_doctor.correctness.verdict.looks import LookResult, look, no_look_can_reject
 from ci_doctor.correctness.verdict.patterns import patterns
 from ci_doctor.correctness.verdict.risk import any_pair_risk, false_alarm_risk, remaining_risk
 from ci_doctor.correctness.verdict.validity import (
@@ -104,6 +104,9 @@ def _over_looks(starts: Sequence[ArmStart], evidence: VerdictEvidence, rules: Ru
     differences = differences_of(starts, evidence.requests, rules, complete=evidence.complete)
     looks = look(starts, evidence.requests, rules, complete=evidence.complete)
     told = _told(evidence, rules, differences, looks)
+    is_undecided = told.verdict is Verdict.INCONCLUSIVE and not evidence.complete
+    if is_undecided and differences.stays_unlicensed:
+        told = replace(told, is_final=no_look_can_reject(starts, evidence.requests, rules))
     return replace(told, test=told.test or looks.test, mended=differences.mended)
 
 

@@ -19,7 +19,7 @@ from ci_doctor.correctness.verdict.licence import (
     is_steady_noise,
     mended,
 )
-from ci_doctor.correctness.verdict.looks import planned_looks
+from ci_doctor.correctness.verdict.looks import plan_of, planned_looks
 from ci_doctor.correctness.verdict.mix_test import mix_test, own_p
 from ci_doctor.correctness.verdict.patterns import MISSING, Pattern, Patterns, patterns
 from ci_doctor.correctness.verdict.traits import traits
@@ -46,6 +46,8 @@ class Differences(Struct, frozen=True, kw_only=True):
     it. `never_repeat`: on no disputed request an arm gave an answer twice; `rarely_repeat`: on each
     of them most starts of either arm give an answer that no other start of the arm gives. On the
     requests `mended` the baseline differs from itself, and the candidate never does.
+    `stays_unlicensed`: no baseline start is left that could show what the candidate alone shows, and
+    no noise explains it.
     """
 
     disputed: tuple[str, ...] = ()
@@ -57,6 +59,7 @@ class Differences(Struct, frozen=True, kw_only=True):
     never_repeat: bool = False
     rarely_repeat: bool = False
     mended: tuple[str, ...] = ()
+    stays_unlicensed: bool = False
 
 
 def places_of(starts: Sequence[ArmStart], rules: Rules) -> Places:
@@ -113,7 +116,17 @@ def differences_of(
         never_repeat=is_end and _repeat_at_most(by_pattern, places, fresh=1.0),
         rarely_repeat=is_end and _repeat_at_most(by_pattern, places, fresh=fresh),
         mended=tuple(mended(by_pattern, places)),
+        stays_unlicensed=_is_without_baseline(starts, rules)
+        and not is_steady_noise(by_pattern, places),
     )
+
+
+def _is_without_baseline(starts: Sequence[ArmStart], rules: Rules) -> bool:
+    """Whether every baseline start of the plan was made."""
+    if rules.order is not StartOrder.DRAWN:
+        return False
+    planned = sum(block.baseline for block in plan_of(starts, rules))
+    return sum(not start.archived for start in of_arm(starts, Arm.BASELINE)) >= planned
 
 
 def _dies_no_more(usable: Sequence[ArmStart]) -> bool:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 # So many labelings are enumerated; of more, so many are drawn.
 _MOST_LABELINGS = 3_000
 _DRAWS = 2_000
+_ROUNDING = 1e-9
 
 
 class Labels(Struct, frozen=True, kw_only=True):
@@ -69,6 +70,32 @@ def smallest_p(blocks: Sequence[tuple[int, int]]) -> float:
     if total > _MOST_LABELINGS:
         return max(extreme / total, 1 / (_DRAWS + 1))
     return extreme / total
+
+
+def column_p(blocks: Sequence[tuple[int, int]], having: Sequence[int], candidate: int) -> float:
+    """How often a labeling gives the candidate so many of the starts with a trait, or more extreme.
+
+    `blocks` as in `smallest_p`; `having` counts the starts with the trait by block, and `candidate`
+    those of them that are the candidate's. No p-value of the test with such a trait is lower.
+    """
+    chances = [1.0]
+    for (size, candidates), number in zip(blocks, having, strict=True):
+        ways = math.comb(size, candidates)
+        of_block = [
+            math.comb(number, each) * math.comb(size - number, candidates - each) / ways
+            if candidates >= each
+            else 0.0
+            for each in range(number + 1)
+        ]
+        convolved = [0.0] * (len(chances) + number)
+        for index, chance in enumerate(chances):
+            for each, factor in enumerate(of_block):
+                convolved[index + each] += chance * factor
+        chances = convolved
+    starts = sum(size for size, _ in blocks)
+    mean = sum(having) * sum(candidates for _, candidates in blocks) / starts
+    real = abs(candidate - mean) - _ROUNDING
+    return math.fsum(chance for each, chance in enumerate(chances) if abs(each - mean) >= real)
 
 
 # The same few designs come back at each look.

@@ -22,6 +22,8 @@ _MANY = 8
 _TWO = 2
 # A start with more odd answers than the baseline's starts make so likely is no noise of theirs.
 _ODD_START = 0.005
+# More often than this, chance alone leaves all flakes of a request to the baseline.
+_BY_CHANCE = 0.1
 
 
 class Places(Struct, frozen=True, kw_only=True):
@@ -199,17 +201,22 @@ def _odd_answers(by_pattern: Patterns, places: Sequence[int]) -> list[int]:
 
 
 def mended(by_pattern: Patterns, places: Places) -> list[str]:
-    """The requests on which the baseline differs from itself, and the candidate never does.
+    """The requests on which the baseline differs from itself, and the candidate hardly by chance never.
 
-    It always gives the answer that the baseline gives most often, in three starts at least.
+    It always gives the answer that the baseline gives most often. Of all choices of the starts that
+    give another one, at most a tenth chooses baseline starts alone (Fisher's exact test).
     """
     chosen: list[str] = []
-    if len(places.candidate) < FEWEST_FOR_NOISE:
-        return chosen
+    baseline = len(places.all_baseline)
+    total = baseline + len(places.candidate)
     for pattern, requests in by_pattern.items():
         times = Counter(pattern[place] for place in places.all_baseline)
         candidate = {pattern[place] for place in places.candidate}
-        is_steady = len(times) > 1 and len(candidate) == 1 and MISSING not in candidate
-        if is_steady and times[candidate.pop()] == max(times.values()):
+        if len(candidate) != 1 or MISSING in candidate:
+            continue
+        usual = times[candidate.pop()]
+        others = baseline - usual
+        chance = math.comb(baseline, others) / math.comb(total, others)
+        if others and usual == max(times.values()) and chance <= _BY_CHANCE:
             chosen.extend(requests)
     return chosen

@@ -17,7 +17,7 @@ from ci_doctor.correctness.verdict.blocks import (
 )
 from ci_doctor.correctness.verdict.compare import ArmStart, counted
 from ci_doctor.correctness.verdict.decision import InterimLook, OrderDoubt, PermutationTest
-from ci_doctor.correctness.verdict.labelings import Labels
+from ci_doctor.correctness.verdict.labelings import Labels, column_p
 from ci_doctor.correctness.verdict.mix_test import MixTest, mix_test
 from ci_doctor.correctness.verdict.patterns import Patterns, among, patterns
 from ci_doctor.correctness.verdict.spending import spent_by
@@ -83,6 +83,58 @@ def look(
         if last.is_regression:
             break
     return last
+
+
+def no_look_can_reject(starts: Sequence[ArmStart], requests: Sequence[str], rules: Rules) -> bool:
+    """Whether no look that is left can declare a regression, whatever the starts to come answer.
+
+    The best case for a trait: each candidate start to come has it, and no baseline start, or the
+    other way round. What earlier looks have spent is left out, so the limits are the largest.
+    """
+    made = _drawn_starts(starts, requests, rules)
+    plan = plan_of(starts, rules)
+    columns = traits(
+        among(made.by_pattern, made.usable), [made.starts[place].failed for place in made.usable]
+    ).columns
+    masks = {0, *(column.mask for column in columns)}
+    reached = {index for index, _ in _reached(plan, made.starts)}
+    for index in looks_after(rules, archived=replaces_baseline(starts, rules)):
+        if index in reached:
+            continue
+        total = sum(block.size for block in plan[: index + 1])
+        limit = spent_by(rules.alpha, total, rules.max_starts)
+        if any(
+            _best_p(made, plan[: index + 1], mask, arm) <= limit for mask in masks for arm in Arm
+        ):
+            return False
+    return True
+
+
+def _best_p(made: "_DrawnStarts", plan: Sequence[StartBlock], mask: int, arm: Arm) -> float:
+    """The least p-value at the end of these blocks, if all starts of `arm` to come have the trait."""
+    left = [{each: block.of(each) for each in Arm} for block in plan]
+    having = [0] * len(plan)
+    candidate = 0
+    usable = {place: bit for bit, place in enumerate(made.usable)}
+    sizes = [(0, 0)] * len(plan)
+    for place, (start, block) in enumerate(zip(made.starts, made.block, strict=True)):
+        if block >= len(plan):
+            continue
+        left[block][start.arm] -= 1
+        if place not in usable:
+            continue
+        is_candidate = start.arm is Arm.CANDIDATE
+        size, candidates = sizes[block]
+        sizes[block] = size + 1, candidates + is_candidate
+        if mask >> usable[place] & 1:
+            having[block] += 1
+            candidate += is_candidate
+    for block, rest in enumerate(left):
+        size, candidates = sizes[block]
+        sizes[block] = size + sum(rest.values()), candidates + rest[Arm.CANDIDATE]
+        having[block] += rest[arm]
+        candidate += rest[arm] * (arm is Arm.CANDIDATE)
+    return column_p(sizes, having, candidate)
 
 
 class _DrawnStarts(Struct, frozen=True, kw_only=True):

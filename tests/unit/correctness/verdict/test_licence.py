@@ -127,7 +127,7 @@ def test_a_flake_is_mended_if_the_candidate_always_gives_the_baseline_s_usual_an
         given = made(baseline, candidate)
         return mended(patterns(given, [*given[0].answers]), places_of(given, RULES))
 
-    assert of("xa xb xa xc", "3*xa") == ["r1"]
-    # A rare answer made permanent mends nothing, and two starts show no "always".
-    assert of("xa xa xa xc", "3*xc") == []
-    assert of("xa xb xa xc", "2*xa") == []
+    assert of("3*xa xb xc xd", "6*xa") == ["r1"]
+    # A rare answer made permanent mends nothing, and a single odd start is easily the baseline's.
+    assert of("3*xa xc xc xd", "6*xc") == []
+    assert of("5*xa xb", "6*xa") == []

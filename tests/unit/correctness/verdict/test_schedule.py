@@ -246,3 +246,36 @@ def test_the_next_start_is_the_one_that_can_still_tell_something(
     baseline: str, candidate: str, expected: Arm | None
 ) -> None:
     assert next_arm(starts(baseline, candidate), ["r0"], RULES) is expected
+
+
+def test_a_run_ends_amber_as_soon_as_no_later_start_can_decide_it() -> None:
+    """The candidate is wrong once; every baseline start was made, and no look can be red."""
+    for seed in range(12):
+        rules = replace(RULES, seed=seed)
+        order = sequence(rules)
+        last = max(index for index, arm in enumerate(order) if arm is A)
+        made: list[ArmStart] = []
+        while arm := next_arm(made, ["r0"], rules):
+            is_wrong = arm is B and count(made)[1] == 0
+            made.append(start(arm, "z" if is_wrong else "x", len(made)))
+        assert len(made) == last + 1
+        assert decide(made, ["r0"], rules, complete=True).verdict is Verdict.INCONCLUSIVE
+
+
+@given(st.integers(0, 99), st.data())
+def test_no_run_that_ends_early_undecided_could_have_been_decided(
+    seed: int, data: st.DataObject
+) -> None:
+    rules = replace(RULES, seed=seed)
+    order = sequence(rules)
+    answers = st.sampled_from(["x", "x", "x", "z", "y"])
+    made: list[ArmStart] = []
+    while arm := next_arm(made, ["r0"], rules):
+        made.append(start(arm, data.draw(answers), len(made)))
+    early = decide(made, ["r0"], rules, complete=False)
+    if not early.is_final or early.mended or len(made) == len(order):
+        return
+    for arm in order[len(made) :]:
+        made.append(start(arm, data.draw(answers), len(made)))
+        decision = decide(made, ["r0"], rules, complete=len(made) == len(order))
+        assert decision.verdict is Verdict.INCONCLUSIVE
