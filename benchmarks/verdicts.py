@@ -109,6 +109,7 @@ def parse() -> argparse.Namespace:
         metavar="NAME",
         help="one scenario, may be repeated",
     )
+    parser.add_argument("--jobs", type=int, help="processes; as many as processors by default")
     parser.add_argument("--record", action="store_true", help="append the table to RESULTS.md")
     return parser.parse_args()
 
@@ -116,7 +117,7 @@ def parse() -> argparse.Namespace:
 def main() -> int:
     arguments, began, done = parse(), time.perf_counter(), []
     scenarios = chosen(arguments.scenario)
-    for each in measure(scenarios, arguments.runs):
+    for each in measure(scenarios, arguments.runs, arguments.jobs):
         done.append(each)
         print(
             f"{len(done)}/{len(scenarios)} {each.scenario.name}",

@@ -12,6 +12,10 @@ from ci_doctor.correctness.settings import Arm
 from simulation.worlds import Draw
 
 
+# A key of a run's memory, beside those of the machines.
+_STARTED = -1
+
+
 def begins(draw: Draw, share: float) -> bool:
     """Whether the start is the candidate's; then the fault shows on a request in this share of starts."""
     if draw.arm is not Arm.CANDIDATE:
@@ -105,6 +109,34 @@ class Silent(NamedTuple):
             for prompt in draw.some(self.prompts, self.rate):
                 draw.faulty = True
                 draw.answers[prompt] = None
+
+
+class FirstStart(NamedTuple):
+    """The candidate's first start alone is wrong on `prompts`, or dies."""
+
+    prompts: range
+    dies: bool = False
+
+    def __call__(self, draw: Draw) -> None:
+        if draw.arm is not Arm.CANDIDATE or draw.memory.get(_STARTED, 0):
+            return
+        draw.memory[_STARTED] = 1
+        draw.faulty = True
+        if self.dies:
+            draw.answers[:] = [None] * len(draw.answers)
+        else:
+            draw.write(self.prompts, "bug")
+
+
+class Crashing(NamedTuple):
+    """The candidate dies in a share `rate` of its starts."""
+
+    rate: float
+
+    def __call__(self, draw: Draw) -> None:
+        if begins(draw, self.rate) and draw.happens(self.rate):
+            draw.faulty = True
+            draw.answers[:] = [None] * len(draw.answers)
 
 
 class OwnModes(NamedTuple):

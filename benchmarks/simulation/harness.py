@@ -123,7 +123,9 @@ def _row(task: tuple[str, int]) -> Measured:
     return row(next(scenario for scenario in SCENARIOS if scenario.name == name), runs)
 
 
-def measure(scenarios: Sequence[Scenario], runs: int) -> Iterator[Measured]:
-    """The rows in their order, as they are ready."""
-    with multiprocessing.Pool(min(os.cpu_count() or 1, len(scenarios))) as pool:
+def measure(
+    scenarios: Sequence[Scenario], runs: int, jobs: int | None = None
+) -> Iterator[Measured]:
+    """The rows in their order, as they are ready; by so many processes at most."""
+    with multiprocessing.Pool(min(jobs or os.cpu_count() or 1, len(scenarios))) as pool:
         yield from pool.imap(_row, [(scenario.name, runs) for scenario in scenarios])

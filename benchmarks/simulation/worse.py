@@ -3,6 +3,8 @@
 
 from simulation.faults import (
     Bug,
+    Crashing,
+    FirstStart,
     FreshBug,
     MovingBug,
     NoisyBug,
@@ -13,7 +15,7 @@ from simulation.faults import (
     Silent,
     Swap,
 )
-from simulation.machines import Agents, Archived, Drift, Growing, Sticky, Turns
+from simulation.machines import Agents, Archived, Crashes, Drift, Growing, Sticky, Turns
 from simulation.quiet import flips, groups
 from simulation.scenario import (
     EVEN,
@@ -122,6 +124,31 @@ HIDING = (
             kind=Kind.SHOWN,
         )
         for rate in (0.3, 0.5, 0.7, 0.85, 0.95)
+    ),
+    worse("C1", "all wrong in its first start", FirstStart(EVERY), kind=Kind.MISSED),
+    worse("C2", "1 prompt wrong in its first start", FirstStart(ONE), kind=Kind.MISSED),
+    worse("C3", "dies in its first start", FirstStart(EVERY, dies=True), kind=Kind.MISSED),
+    worse(
+        "C4",
+        "all wrong in its first start, two modes .5/.5",
+        Modes(HALF, EVEN),
+        FirstStart(EVERY),
+        kind=Kind.MISSED,
+    ),
+    worse(
+        "C5",
+        "all wrong in its first start, 2 % noise",
+        Noise(EVERY, 0.02),
+        FirstStart(EVERY),
+        kind=Kind.MISSED,
+    ),
+    worse("C6", "dies in .3 of its starts", Crashing(0.3), kind=Kind.SHOWN),
+    worse(
+        "C7",
+        "dies in every start, a tenth of both crash",
+        Crashes(0.1),
+        Crashing(1.0),
+        kind=Kind.MISSED,
     ),
     worse("W14", "30 prompts, each in .5 of starts", NoisyBug(THIRTY, 0.5), kind=Kind.MISSED),
     worse(

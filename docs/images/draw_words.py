@@ -32,8 +32,8 @@ text { font: 13px system-ui, sans-serif; fill: #1f2328; }
 """
 
 # Two orders that the blocks allow (a test compares them with the blocks), and the second drawn again.
-ORDER = "BAABBBBABA"
-LABELINGS = ("ABABBABBAB", "BAABBABBAB", "BABBABABBA")
+ORDER = "BAABBABAB"
+LABELINGS = ("ABABBABAB", "BAABBABAB", "BABBABABA")
 
 # Answers of the starts A1 to A3 and B1 to B3 to each request.
 ANSWERS = {
@@ -91,15 +91,15 @@ def arms_and_starts() -> str:
     parts += [
         f'<path d="M{left} {below}H{end}" class="line"/>',
         text(left, below + 18, "time →", "small"),
-        text(end - 150, below + 18, "10 starts: the first look", "small"),
+        text(end - 150, below + 18, "9 starts: the first look", "small"),
         text(left, 18, "one box is one start: a new process answers every request", "small"),
     ]
     return svg(
         below + 28,
         "Two arms and their starts",
-        "Ten starts in time order: B1 A1 A2 B2 B3 B4 B5 A3 B6 A4. Row A is the baseline, row B "
+        "Nine starts in time order: B1 A1 A2 B2 B3 A3 B4 A4 B5. Row A is the baseline, row B "
         "the candidate. Each box is one start, a new process that answers every request. After "
-        "ten starts comes the first look.",
+        "nine starts comes the first look.",
         parts,
     )
 
@@ -142,7 +142,7 @@ def disputed() -> str:
 
 
 def differences() -> list[float]:
-    """The difference of every labeling: all of A answers x, all of B answers y, ten starts."""
+    """The difference of every labeling: all of A answers x, all of B answers y, nine starts."""
     plan = blocks(Rules(), archived=False)[:2]
     real: list[bool] = []
     block: list[int] = []
@@ -168,7 +168,7 @@ def relabeling() -> str:
     answers = [1.0 if label == "B" else 0.0 for label in LABELINGS[0]]
     left, top = 64, 30
     parts = [
-        text(left, 14, "ten starts, each with its label and its answer", "small"),
+        text(left, 14, "nine starts, each with its label and its answer", "small"),
         text(left + len(answers) * CELL + 6, 14, "difference", "small"),
     ]
     for row, labels in enumerate(LABELINGS):
@@ -194,7 +194,7 @@ def relabeling() -> str:
     return svg(
         low + 28,
         "How relabeling gives the p-value",
-        f"Ten starts with their labels and answers. With the labels as drawn, the difference is "
+        f"Nine starts with their labels and answers. With the labels as drawn, the difference is "
         f"1. Of all {len(every)} labelings, {extreme} has a difference as large, so {told}.",
         parts,
     )

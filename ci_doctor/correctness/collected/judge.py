@@ -101,16 +101,15 @@ def _settle(collected: Collected, rules: Rules, decision: Decision) -> str:
         )
     if not any(more) and decision.doubt is None:
         return "collect more starts of both sides, or make the baseline steadier"
-    how = "name a directory with a file for each start"
     if rules.order is StartOrder.EXCHANGEABLE:
         return (
             f"a decision takes {baseline} baseline and {candidate} candidate starts: "
-            f"collect {more[0]} and {more[1]} more, and {how}"
+            f"collect {more[0]} and {more[1]} more, and name a directory with a file for each start"
         )
     return (
-        f"collect {baseline} baseline and {candidate} candidate starts in turn (A B B A …), with the "
-        f"time in each answer (`created`), and {how}; `ci-doctor correctness` draws the order by "
-        "itself, and --exchangeable asserts that the order plays no part"
+        f"collect {baseline} baseline and {candidate} candidate starts in turn (A B B A …), a file "
+        "for each, with the time in each answer (`created`); or assert with `--exchangeable` that "
+        "time plays no part"
     )
 
 
