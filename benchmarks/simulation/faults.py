@@ -11,7 +11,6 @@ from typing import NamedTuple
 from ci_doctor.correctness.settings import Arm
 from simulation.worlds import Draw
 
-
 # A key of a run's memory, beside those of the machines.
 _STARTED = -1
 

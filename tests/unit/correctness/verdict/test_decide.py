@@ -418,3 +418,40 @@ def test_a_candidate_that_wavers_where_the_baseline_is_steady_is_no_fault_of_the
     baseline = "xa xb xc xd xe"
     assert verdict(baseline, "xf xg xh") is Verdict.NONDETERMINISTIC
     assert verdict(baseline, "xf yg xh") is Verdict.INCONCLUSIVE
+
+
+# --- what the baseline never showed ---
+
+
+@pytest.mark.parametrize(
+    ("baseline", "candidate"),
+    [
+        # One start of eight is wrong, or dies.
+        ("8*xxxx", "yyyy 7*xxxx"),
+        ("8*xxxx", "xxxy 7*xxxx"),
+        ("8*xxxx", "----! 7*xxxx"),
+        ("8*xxxx", "3*xxxx xxxx! 4*xxxx"),
+        # ... also beside a flake of other requests,
+        ("4*axxx 4*bxxx", "ayyy 4*axxx 3*bxxx"),
+        ("4*axxx 4*bxxx", "3*axxx ----! 4*bxxx"),
+        # ... and if the baseline died once, and the candidate more often.
+        ("7*xxxx ----!", "2*----! 6*xxxx"),
+    ],
+)
+def test_what_the_baseline_never_showed_is_no_flake_of_it(baseline: str, candidate: str) -> None:
+    assert verdict(baseline, candidate) in {Verdict.INCONCLUSIVE, Verdict.REGRESSION}
+
+
+def test_starts_that_die_as_often_in_both_arms_are_a_flake() -> None:
+    assert verdict("6*xy 2*--!", "7*xy --!") is Verdict.FLAKY
+
+
+def test_a_candidate_that_mends_a_flake_is_told_so_and_is_no_regression() -> None:
+    made = starts("4*xa xb xc xd xe xf", "9*xa")
+    decision = decide(made, ["r0", "r1"], RULES, complete=True)
+    assert (decision.verdict, decision.mended) == (Verdict.INCONCLUSIVE, ("r1",))
+    assert decision.is_final
+    assert "it mends the flake, or makes that answer permanent" in decision.reason
+    # A fault beside it is a fault.
+    worse = decide(starts("4*xa xb xc xd xe xf", "9*za"), ["r0", "r1"], RULES, complete=True)
+    assert worse.verdict is Verdict.REGRESSION
