@@ -64,6 +64,7 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("command", leaves())
+@pytest.mark.gate(6)
 def test_every_command_has_help_json_and_a_report_directory(command: str, tmp_path: Path) -> None:
     ran = doctor(*command.split(), "--help", cwd=tmp_path)
     assert ran.code == 0, ran
@@ -373,6 +374,7 @@ def test_a_path_that_cannot_be_looked_at_is_a_usage_error(
     ],
     ids=lambda line: line[0],
 )
+@pytest.mark.gate(4)
 def test_too_few_files_are_the_machines_fault_and_no_bug(
     line: list[str], files: int, tmp_path: Path
 ) -> None:

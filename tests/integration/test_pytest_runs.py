@@ -149,6 +149,7 @@ def test_a_failure_of_every_attempt_is_failed_and_all_attempts_are_kept(
 
 
 @pytest.mark.parametrize("options", [(), ("-n2",)])
+@pytest.mark.gate(1)
 def test_a_test_that_passes_the_next_time_is_flaky_and_a_failure_on_request(
     project_with_plugins: TestProject, options: tuple[str, ...]
 ) -> None:
@@ -319,6 +320,7 @@ def test_a_killed_worker_of_xdist_names_its_test(project_with_plugins: TestProje
         (("-n2", "--reruns=1"), {0: 7, 1: 1}),
     ],
 )
+@pytest.mark.gate(1)
 def test_a_worker_that_crashes_once_is_flaky_only_if_a_plugin_ran_its_test_again(
     project_with_plugins: TestProject, options: tuple[str, ...], codes: dict[int, int]
 ) -> None:
@@ -353,6 +355,7 @@ def test_a_worker_that_crashes_once_is_flaky_only_if_a_plugin_ran_its_test_again
         ("conftest.py", "import os\nos._exit(0)\n", "before it had collected"),
     ],
 )
+@pytest.mark.gate(1)
 def test_what_cannot_be_collected_is_void(
     project: TestProject, name: str, text: str, word: str
 ) -> None:
@@ -381,6 +384,7 @@ def test_a_refused_command_line_is_a_usage_error(project: TestProject) -> None:
         ("import pytest\ndef pytest_runtest_teardown(item): pytest.exit('x', returncode=0)", 86),
     ],
 )
+@pytest.mark.gate(2)
 def test_an_end_that_no_test_explains_is_not_green(
     project: TestProject, conftest: str, code: int
 ) -> None:
@@ -477,6 +481,7 @@ def test_a_base_that_loads_the_change_shows_nothing(project: TestProject) -> Non
         'print("OSError: [Errno 28] No space left on device"); assert False',
     ],
 )
+@pytest.mark.gate(1)
 def test_a_failed_test_is_failed_whatever_it_says(project: TestProject, body: str) -> None:
     project.put("test_says.py", f"def test_says(): {body}\n")
 
@@ -589,6 +594,7 @@ def test_an_interrupted_run_reports_what_it_knows(project: TestProject) -> None:
 
 
 @pytest.mark.parametrize("question", ["--collect-only", "--version", "--setup-plan"])
+@pytest.mark.gate(1)
 def test_a_question_to_pytest_has_its_answer_its_status_and_no_verdict(
     project: TestProject, question: str
 ) -> None:

@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.preload_venvs import PACKAGES, Venv, interpreters, skip_without
+from tests.integration.preload_venvs import (
+    PACKAGES,
+    Venv,
+    each_interpreter,
+    interpreters,
+    skip_without,
+)
 from tests.integration.test_preload_neighbours import CHAINING, WRAPPING_FINDER
 from tests.support.cli import Ran, doctor
 
@@ -28,7 +34,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.fixture(scope="module", params=interpreters())
+@pytest.fixture(scope="module", params=each_interpreter())
 def venv(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Venv:
     interpreter = interpreters()[request.param]
     skip_without(interpreter)

@@ -199,6 +199,7 @@ def test_a_line_of_the_log_can_be_the_proof(
         ('{ metric = "x", service = "candidat" }', "did you mean `candidate`"),
     ],
 )
+@pytest.mark.gate(1)
 def test_a_proof_that_cannot_be_is_found_before_anything_is_started(
     bench: Bench, proof: str, said: str
 ) -> None:
@@ -330,6 +331,7 @@ def test_a_run_that_is_complete_is_only_decided_again(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("name", ["out", "./out/", "link"])
+@pytest.mark.gate(1)
 def test_the_directory_of_the_run_may_be_named_twice(bench: Bench, name: str) -> None:
     check(bench, bench.compare("", ""), "pass", 0)
     (bench.directory / "link").symlink_to("out")
