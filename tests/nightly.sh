@@ -12,7 +12,7 @@ cd -- "$(dirname -- "$0")/.."
 
 # The property tests are in the gate too, with fewer examples.
 rest() {
-  in_workers -m 'nightly or hypothesis' --hypothesis-profile full "$@"
+  in_workers -m 'nightly or hypothesis' --hypothesis-profile full --timeout 1200 "$@"
 }
 
 # The .pth file is what tests/support/measure.py is about; without the variable it does nothing.
@@ -21,7 +21,7 @@ measured() {
   cp tests/support/measure.py "$site/measure_coverage.py"
   echo 'import os; os.getenv("MEASURE_COVERAGE") and __import__("measure_coverage").start()' >"$site/measure_coverage.pth"
   rm -f .coverage .coverage.*
-  MEASURE_COVERAGE=$PWD in_workers --hypothesis-profile full "$@"
+  MEASURE_COVERAGE=$PWD in_workers --hypothesis-profile full --timeout 1200 "$@"
 }
 
 coverage_of_all() {

@@ -94,6 +94,7 @@ def test_a_rules_id_stands_in_the_rules_of_its_room_alone() -> None:
 
 @pytest.mark.slow
 @pytest.mark.integration
+@pytest.mark.nightly
 def test_every_module_can_be_imported_alone_without_a_warning() -> None:
     names = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in MODULES]
     elsewhere = (
