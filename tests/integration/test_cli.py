@@ -310,6 +310,7 @@ def test_config_show_says_where_each_value_is_from(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+@pytest.mark.gate(1)
 def test_a_narrow_encoding_of_stdout_loses_no_report(encoding: str, tmp_path: Path) -> None:
     env = {"PYTHONIOENCODING": encoding}
     (tmp_path / "ci-doctor.toml").write_text('[setup-env]\nprojects = ["日本"]\n')

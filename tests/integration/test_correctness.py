@@ -284,6 +284,7 @@ def test_arms_that_both_never_work_prove_nothing(bench: Bench, trait: str) -> No
     assert {case["outcome"] for case in bench.report["cases"]} == {"error"}
 
 
+@pytest.mark.nightly
 def test_a_candidate_that_is_ill_after_its_last_answer_has_failed(bench: Bench) -> None:
     check(bench, bench.compare("", "falls-ill", *SOON), "regression", 1)
     assert "is so no more after the last answer: HTTP status 503" in json.dumps(
@@ -291,6 +292,7 @@ def test_a_candidate_that_is_ill_after_its_last_answer_has_failed(bench: Bench) 
     )
 
 
+@pytest.mark.nightly
 def test_an_answer_beyond_all_measure_is_none(bench: Bench) -> None:
     bench.ask(1)
     check(bench, bench.compare("huge", "huge"), "void", 86)
@@ -302,6 +304,7 @@ def test_a_request_that_only_one_arm_answers_is_never_overlooked(bench: Bench) -
     check(bench, bench.compare("silent-on-p1", "", "--request-timeout", "0.5"), "void", 86)
 
 
+@pytest.mark.nightly
 def test_a_candidate_that_falls_silent_has_changed(bench: Bench) -> None:
     check(bench, bench.compare("", "empty"), "regression", 1)
 
@@ -490,6 +493,7 @@ def test_servers_that_do_not_read_their_prompts_prove_nothing(bench: Bench, trai
     assert "correctness/control" in bench.rules()
 
 
+@pytest.mark.nightly
 def test_a_control_can_be_turned_off_and_void_evidence_can_be_let_through(bench: Bench) -> None:
     config = bench.directory / "ci-doctor.toml"
     config.write_text("[correctness]\ncontrol = false\n")
@@ -666,6 +670,7 @@ def test_file_descriptors_that_run_out_are_not_the_servers_fault(bench: Bench) -
     assert "ulimit -n" in bench.report["error"]["hint"]
 
 
+@pytest.mark.nightly
 def test_nothing_of_an_earlier_run_is_taken_for_this_ones(bench: Bench) -> None:
     check(bench, bench.compare("", ""), "pass", 0)
     foreign = [bench.reports / "notes.txt", bench.reports / "logs" / "A1" / "notes.txt", bench.reports / "logs" / "Abc" / "x-1.log"]  # fmt: skip

@@ -256,6 +256,7 @@ def test_pytest_writes_its_attempts_and_keeps_its_exit_code(
 
 
 @NEEDS_POSTGRES
+@pytest.mark.nightly
 def test_a_shared_database_is_made_by_upgrade_alone(tmp_path: Path, evidence: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="pg", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o755)
@@ -302,6 +303,7 @@ def test_no_other_command_pays_for_the_libraries_of_a_history(tmp_path: Path) ->
 
 
 @NEEDS_POSTGRES
+@pytest.mark.nightly
 def test_a_database_that_does_not_exist_is_a_usage_error(tmp_path: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="pg", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o755)

@@ -194,6 +194,7 @@ def test_module_that_must_be_imported_on_the_main_thread_is_cured(venv: Venv) ->
     ],
     ids=["plain", "no-attributes", "not-missed", "parent-of-the-trigger"],
 )
+@pytest.mark.gate(1)
 def test_race_that_cannot_be_lost_says_that_the_shim_can_go(
     venv: Venv, files: dict[str, str], rule: str, why: str
 ) -> None:

@@ -169,6 +169,7 @@ def test_flaky_alone_does_not_fail_the_run(project: TestProject) -> None:
     assert project.report["verdict"] == "flaky"
 
 
+@pytest.mark.nightly
 def test_a_test_that_its_order_breaks_each_time_is_failed(project: TestProject) -> None:
     project.put(
         "test_order.py",
@@ -320,7 +321,7 @@ def test_a_killed_worker_of_xdist_names_its_test(project_with_plugins: TestProje
         (("-n2", "--reruns=1"), {0: 7, 1: 1}),
     ],
 )
-@pytest.mark.gate(1)
+@pytest.mark.nightly
 def test_a_worker_that_crashes_once_is_flaky_only_if_a_plugin_ran_its_test_again(
     project_with_plugins: TestProject, options: tuple[str, ...], codes: dict[int, int]
 ) -> None:
@@ -444,6 +445,7 @@ def test_the_base_tells_a_regression_and_new_tests_run_often(project: TestProjec
     assert project.attempts("test_new.py::test_new") == ["suite passed", "new failed", "new passed"]
 
 
+@pytest.mark.nightly
 def test_a_base_that_loads_the_change_shows_nothing(project: TestProject) -> None:
     make_repository(
         project.directory,
@@ -495,6 +497,7 @@ def test_a_failed_test_is_failed_whatever_it_says(project: TestProject, body: st
     subprocess.run(["sh", "-c", "unshare -rm true"], check=False).returncode != 0,
     reason="mounts a disk",
 )
+@pytest.mark.nightly
 def test_a_test_that_a_full_disk_failed_is_infra_while_the_disk_is_full(
     project: TestProject,
 ) -> None:
