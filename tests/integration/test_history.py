@@ -149,6 +149,7 @@ def test_a_folder_without_evidence_is_void(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", [("flaky",), ("prune", "--keep-days", "9")])
+@pytest.mark.gate(1)
 def test_a_history_that_is_not_there_is_a_usage_error(
     tmp_path: Path, command: tuple[str, ...]
 ) -> None:
@@ -242,6 +243,7 @@ def test_a_history_that_cannot_be_written_changes_no_result(tmp_path: Path) -> N
         ("mysql://db/x", "not written: --database: no database is reached by mysql"),
     ],
 )
+@pytest.mark.gate(1)
 def test_pytest_writes_its_attempts_and_keeps_its_exit_code(
     tmp_path: Path, database: str, line: str
 ) -> None:

@@ -148,6 +148,7 @@ def test_a_candidate_that_ends_suddenly_without_a_word_is_a_regression(bench: Be
     ],
 )
 @pytest.mark.parametrize("kind", ["launch", "restart-check"])
+@pytest.mark.gate(2)
 def test_a_service_that_cannot_run_is_an_error_of_usage(
     tmp_path: Path, kind: str, command: str, said: str
 ) -> None:

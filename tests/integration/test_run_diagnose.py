@@ -400,6 +400,7 @@ FULL = "import os; raise OSError(28, os.strerror(28))"
         pytest.param(FAILS, ("--exit-code-by-class",), 1, id="in the change"),
     ],
 )
+@pytest.mark.gate(1)
 def test_by_class_what_lies_outside_the_change_is_75(
     tmp_path: Path, program: str, options: tuple[str, ...], code: int
 ) -> None:
@@ -638,6 +639,7 @@ def test_a_failed_command_with_words_has_a_cause(tmp_path: Path, program: str) -
         ("exit 139", "exit code 139 (128+11: SIGSEGV)"),
     ],
 )
+@pytest.mark.gate(1)
 def test_of_a_command_that_a_signal_ended_the_kernel_is_asked(
     tmp_path: Path, program: str, words: str
 ) -> None:

@@ -99,6 +99,7 @@ def test_a_launcher_that_wraps_the_loaders_and_runs_the_next_sitecustomize_keeps
         ("import not_there_at_all", "No module named 'not_there_at_all'"),
     ],
 )
+@pytest.mark.gate(2)
 def test_a_sitecustomize_that_fails_is_told_as_without_us(
     venv: Venv, tmp_path: Path, text: str, error: str
 ) -> None:
@@ -114,6 +115,7 @@ def test_a_python_that_ignores_the_environment_is_named(venv: Venv) -> None:
     assert "preload/not-reached" in ran.err
 
 
+@pytest.mark.gate(1)
 def test_the_switches_of_the_shim_hold_here_too(venv: Venv) -> None:
     ran = run(venv, "-m", "fakeserve", CI_DOCTOR_PRELOAD_TRACE="1")
     assert "fakeserve.cli: preloaded fakeformers (GenerationConfig)" in ran.err
