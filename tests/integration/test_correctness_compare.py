@@ -193,9 +193,7 @@ def test_one_run_of_ours_holds_both_arms(tmp_path: Path) -> None:
     baseline, candidate = samples("baseline", [SAME] * 5), samples("candidate", [OTHER] * 5)
     # As they arrived: A1 B1 A2 B2 …, three answers each.
     lines = [
-        line
-        for at in range(0, 15, 3)
-        for line in (*baseline[at : at + 3], *candidate[at : at + 3])
+        line for at in range(0, 15, 3) for line in (*baseline[at : at + 3], *candidate[at : at + 3])
     ]
     write(tmp_path / "run" / "samples.jsonl", lines)
     write(tmp_path / "run" / "events.jsonl", [{"event": "ready"}])

@@ -108,8 +108,7 @@ def collected(directory: Path, order: str, *, texts: dict[str, str], clock: bool
             "choices": [{"index": 0, "text": texts[letter], "finish_reason": "stop"}],
         }
         place.write_text(json.dumps(line) + "\n", encoding="utf-8")
-    sides = {"baseline": str(directory / "A"), "candidate": str(directory / "B")}
-    return compare(CompareRequest(**sides))
+    return compare(CompareRequest(baseline=str(directory / "A"), candidate=str(directory / "B")))
 
 
 CHANGED = {"A": "ash bay", "B": "ash cod"}
