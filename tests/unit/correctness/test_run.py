@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from ci_doctor.correctness.request import ExperimentRequest
 from ci_doctor.correctness.run import preview, run
@@ -54,6 +55,30 @@ def test_an_experiment_needs_no_command_line(tmp_path: Path) -> None:
     arms = ("baseline", "candidate")
     assert sorted(written) == [(arm, number) for arm in arms for number in (0, 1, 1)]
     assert starts == {"", "A1", "B1"}
+
+
+@pytest.mark.integration
+def test_a_budget_that_nobody_set_is_measured_by_the_first_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ci_doctor.correctness.budget.DEFAULT_BUDGET_S", 30.0)
+    asked = request(tmp_path)
+    # So many starts do not fit, however quick one is.
+    asked = replace(asked, settings=replace(asked.settings, max_starts=900, budget=None))
+    notes: list[str] = []
+
+    outcome = run(
+        asked,
+        directory=tmp_path / "report",
+        environment=ENVIRONMENT,
+        on_progress=lambda progress: notes.append(progress.note),
+    )
+
+    assert outcome.verdict is Verdict.PASS
+    assert any(" instead of 22.0 s: no --budget is set" in note for note in notes)
+    assert isinstance(outcome.facts, CorrectnessFacts)
+    assert outcome.facts.budget is not None
+    assert outcome.facts.budget.seconds > 30
 
 
 @pytest.mark.integration
