@@ -36,7 +36,7 @@ def flips(number: int, size: int, weights: tuple[float, ...] = EVEN) -> tuple[Mo
 
 EXCHANGEABLE = (
     quiet("S0", "no flake", most_starts=2.0),
-    quiet("S1", "two modes .5/.5, 50 prompts", Modes(HALF, EVEN), most_starts=4.0),
+    quiet("S1", "two modes .5/.5, 50 prompts", Modes(HALF, EVEN), most_starts=5.0),
     quiet("S1b", "two modes .9/.1", Modes(HALF, RARE)),
     quiet("S1c", "four modes, even", Modes(MOST, (1, 1, 1, 1))),
     quiet("S1d", "55 prompts differ in every start", Fresh(MOST)),
