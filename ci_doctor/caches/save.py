@@ -12,7 +12,7 @@ from ci_doctor.caches.candidates import read_candidates
 from ci_doctor.caches.cold_cost import cost_of
 from ci_doctor.caches.log_lines import LogWords, compile_seconds
 from ci_doctor.caches.receipt import Receipt, read_receipt
-from ci_doctor.caches.scan import ScannedFile, compiled_files, scan
+from ci_doctor.caches.scan import ScannedFile, compiled_files, is_decoy, read_decoys, scan
 from ci_doctor.caches.targets import IdentifiedCache, tier_of
 from ci_doctor.caches.trusted_store import TrustedStore
 from ci_doctor.model.facts.cache import SavedCache
@@ -75,10 +75,11 @@ def _save(work: SaveWork, cache: IdentifiedCache, tell: Tell) -> SavedCache:
         scope=work.scope,
         deadline=work.deadline,
         parent=parent,
-        exclude=cache.family.excludes,
+        exclude=lambda path: cache.family.excludes(path) or is_decoy(path),
         group=cache.family.group_of,
         signer=work.signer,
     )
+    read_decoys(cache.directory)
     saved = save_tree(work.target.store, cache.directory, _header(work, cache, cold), rules)
     return SavedCache(
         family=cache.family.name,
@@ -89,8 +90,7 @@ def _save(work: SaveWork, cache: IdentifiedCache, tell: Tell) -> SavedCache:
         bytes=saved.bytes,
         new_bytes=saved.new_bytes,
         stored_bytes=saved.stored_bytes,
-        skipped=len(saved.skipped),
-        reason=_skipped(saved.skipped),
+        skipped=tuple(f"{path} {reason}" for path, reason in saved.skipped),
         cold_s=cold.seconds if cold is not None else None,
         cold_source=cold.source if cold is not None else None,
     )
@@ -151,14 +151,6 @@ def _cold(
         seconds=receipt.cold.seconds + added.seconds,
         compiled=receipt.cold.compiled + added.compiled,
     )
-
-
-def _skipped(skipped: tuple[tuple[str, str], ...]) -> str | None:
-    if not skipped:
-        return None
-    path, reason = skipped[0]
-    more = f", and {len(skipped) - 1} more" if len(skipped) > 1 else ""
-    return f"left out: {path} {reason}{more}"
 
 
 def _without(cache: IdentifiedCache, result: str, reason: str) -> SavedCache:

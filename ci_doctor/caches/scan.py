@@ -13,6 +13,8 @@ from msgspec import Struct
 from ci_doctor.caches.families.family import Family
 
 _LONG_AGO_NS = 1_000_000_000
+# Files of ours beside a restored cache, called as what a compiler makes. No library asks for them; who reads all files reads them too.
+_DECOYS = "ci-doctor-decoys"
 
 
 class ScannedFile(Struct, frozen=True, kw_only=True, gc=False):
@@ -26,7 +28,40 @@ class ScannedFile(Struct, frozen=True, kw_only=True, gc=False):
 
 def scan(root: Path, family: Family) -> tuple[ScannedFile, ...]:
     """The files of a cache, without those that are never saved; empty if there is no directory."""
-    return tuple(file for file in _files(root, "") if not family.excludes(file.path))
+    return tuple(
+        file
+        for file in _files(root, "")
+        if not family.excludes(file.path) and not is_decoy(file.path)
+    )
+
+
+def is_decoy(path: str) -> bool:
+    """Whether the file at `path`, relative to a cache, is one of ours that no library reads."""
+    return path.partition("/")[0] == _DECOYS
+
+
+def plant_decoy(root: Path, family: Family) -> None:
+    """Put files beside the restored ones that only a program reads that reads everything."""
+    folder = root / _DECOYS
+    with contextlib.suppress(OSError):
+        folder.mkdir(exist_ok=True)
+        for glob in ("all", *family.compiled):
+            file = folder / glob.rpartition("/")[2].replace("*", "decoy")
+            file.write_bytes(b"x")
+            os.utime(file, ns=(_LONG_AGO_NS, _LONG_AGO_NS))
+
+
+def read_decoys(root: Path) -> None:
+    """Read them, because we read all files: from then on, times of reading prove nothing."""
+    for file in _files(root / _DECOYS, ""):
+        with contextlib.suppress(OSError):
+            (root / _DECOYS / file.path).read_bytes()
+
+
+def decoys_are_unread(root: Path) -> bool:
+    """Whether the files of `plant_decoy` are there, and nobody has read one."""
+    files = list(_files(root / _DECOYS, ""))
+    return bool(files) and all(file.atime_ns == _LONG_AGO_NS for file in files)
 
 
 def compiled_files(files: tuple[ScannedFile, ...], family: Family) -> list[ScannedFile]:
