@@ -40,7 +40,8 @@ class Use(Struct, frozen=True, kw_only=True):
     that the library chose instead. warm: what compiling them cost, None if nothing was compiled. read:
     restored compiled files that this job read; None if nobody knows. installed: the share of the saved
     files that the restore put there, 0 if all of them were there before. chosen: another directory that
-    the library used. used: the log shows that the restored directory was used. is_disabled: the log
+    the library used. used: the log shows that the restored directory was used. touched: compiled files
+    that were written after the restore with the content that was restored. is_disabled: the log
     says that the library uses no cache. is_counted: the library counts hits and misses itself; then
     those since the restore decide. is_same_cpu: the cold cost is of a CPU as this one.
     """
@@ -52,6 +53,7 @@ class Use(Struct, frozen=True, kw_only=True):
     installed: float = 1.0
     chosen: str | None = None
     used: bool = False
+    touched: int = 0
     is_disabled: bool = False
     is_counted: bool = False
     hits: int = 0
@@ -79,7 +81,7 @@ class FamilyEffect(Struct, frozen=True, kw_only=True):
     saved_gpu_s: float | None = None
 
 
-def judge(use: Use, cold: ColdCost | None) -> FamilyEffect:
+def judge(use: Use, cold: ColdCost | None) -> FamilyEffect:  # noqa: C901, PLR0911 - a reason each
     """The effect of a restored cache, given what it cost to make it; None if nobody knows that."""
     if use.chosen is not None:
         return FamilyEffect(
@@ -104,6 +106,9 @@ def judge(use: Use, cold: ColdCost | None) -> FamilyEffect:
     effect = _by_compiling(use, before, cold)
     if effect is RestoreEffect.INERT:
         return FamilyEffect(effect=effect, reason=compiled)
+    if use.touched and not use.used:
+        reason = f"{compiled}; {use.touched} have a new time and the restored content, by a hit or by a compile"
+        return FamilyEffect(effect=RestoreEffect.UNPROVEN, reason=reason)
     if use.read is None and not use.used:
         reason = f"{compiled}, and nothing shows that this job read the cache"
         return FamilyEffect(effect=RestoreEffect.UNPROVEN, reason=reason)

@@ -20,6 +20,7 @@ from ci_doctor.caches.wording import differences_in_words, moment, origin_at, sa
 from ci_doctor.identity.identity import Identity
 from ci_doctor.model.facts.cache import CacheStatusRow, ExplainedCache, ExplainedFact
 
+
 def status_row(cache: IdentifiedCache, state: Path, source: TrustedStore | None) -> CacheStatusRow:
     """A family's directory now. Raises StoreError if the store fails."""
     files = scan(cache.directory, cache.family)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads receipts, cache directories and a log: whether what was restored has paid."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,9 +15,10 @@ from ci_doctor.caches.receipt import InstalledFile, Receipt, read_receipt, recei
 from ci_doctor.caches.scan import (
     ScannedFile,
     compiled_files,
-    decoys_are_unread,
     keeps_read_times,
+    opened_quietly,
     scan,
+    was_walked,
 )
 from ci_doctor.caches.statistics import HITS, MISSES, read_counts
 from ci_doctor.caches.targets import CacheTarget, identity_of
@@ -63,7 +65,10 @@ def _prove(work: ProofWork, target: CacheTarget, receipt: Receipt) -> CacheEffec
     root = Path(receipt.root)
     files = scan(root, family)
     elsewhere = _compiled_elsewhere(target, receipt)
-    compiled = [*_compiled_after(root, files, family, receipt), *elsewhere]
+    written = _written_after(files, family, receipt)
+    known = {file.path: file for file in receipt.files}
+    again = [file for file in written if not _is_as_restored(known.get(file.path), file, root)]
+    compiled = [*again, *elsewhere]
     gpus = receipt.cold.gpus if receipt.cold is not None else 0
     warm = cost_of([file.mtime_ns for file in compiled], compile_seconds(words), gpus)
     read = _read(files, family, receipt) if receipt.job == work.job else None
@@ -82,6 +87,7 @@ def _prove(work: ProofWork, target: CacheTarget, receipt: Receipt) -> CacheEffec
         installed=receipt.installed / len(receipt.files) if receipt.files else 1.0,
         chosen=chosen,
         used=words.uses(places),
+        touched=len(written) - len(again),
         is_disabled=words.is_disabled,
         is_counted=receipt.counts is not None and receipt.job == work.job,
         hits=hits,
@@ -92,29 +98,27 @@ def _prove(work: ProofWork, target: CacheTarget, receipt: Receipt) -> CacheEffec
     return _fact(receipt, use, judge(use, receipt.cold), choice)
 
 
-def _compiled_after(
-    root: Path, files: tuple[ScannedFile, ...], family: Family, receipt: Receipt
+def _written_after(
+    files: tuple[ScannedFile, ...], family: Family, receipt: Receipt
 ) -> list[ScannedFile]:
-    """Written after the restore, and not as it was restored."""
-    installed = {file.path: file for file in receipt.files}
+    """Compiled files that were written after the restore, and have not the time of the restored one."""
+    installed = {file.path: file.mtime_ns for file in receipt.files}
     return [
         file
         for file in compiled_files(files, family)
-        if file.mtime_ns > receipt.installed_ns
-        and not _is_as_restored(installed.get(file.path), file, root)
+        if file.mtime_ns > receipt.installed_ns and installed.get(file.path) != file.mtime_ns
     ]
 
 
 def _is_as_restored(known: InstalledFile | None, file: ScannedFile, root: Path) -> bool:
-    """Whether a file has the content that was restored: a hit may touch it (ccache does)."""
-    if known is None:
-        return False
-    if known.mtime_ns == file.mtime_ns:
-        return True
-    if not known.digest or known.bytes != file.bytes:
+    """Whether a file has the content that was restored: a hit may touch it, a compile may repeat it."""
+    if known is None or not known.digest or known.bytes != file.bytes:
         return False
     try:
-        with (root / file.path).open("rb") as content:
+        with (
+            opened_quietly(root / file.path, os.O_RDONLY | os.O_NOFOLLOW) as descriptor,
+            os.fdopen(descriptor, "rb", closefd=False) as content,
+        ):
             return digest_of_file(content) == known.digest
     except OSError:
         return False
@@ -125,20 +129,21 @@ def _compiled_elsewhere(target: CacheTarget, receipt: Receipt) -> list[ScannedFi
     if target.directory == Path(receipt.root):
         return []
     files = scan(target.directory, target.family)
-    return _compiled_after(target.directory, files, target.family, receipt)
+    return _written_after(files, target.family, receipt)
 
 
 def _read(files: tuple[ScannedFile, ...], family: Family, receipt: Receipt) -> int | None:
     """The restored compiled files that were read; None if nobody knows.
 
-    Somebody who reads every file (`grep -r`, tar) has read the decoys too, and proves nothing.
+    Somebody who reads every file (`grep -r`, tar) proves nothing.
     """
     root = Path(receipt.root)
-    if not keeps_read_times(root) or not decoys_are_unread(root):
+    if not keeps_read_times(root):
         return None
     restored = {file.path for file in receipt.files}
     compiled = (file for file in compiled_files(files, family) if file.path in restored)
-    return sum(file.atime_ns > receipt.installed_ns for file in compiled)
+    count = sum(file.atime_ns > receipt.installed_ns for file in compiled)
+    return count if not count or not was_walked(root) else None
 
 
 def _fact(receipt: Receipt, use: Use, effect: FamilyEffect, choice: tuple[str, ...]) -> CacheEffect:

@@ -20,7 +20,7 @@ from ci_doctor.caches.receipt import (
     keep_receipt,
     read_receipt,
 )
-from ci_doctor.caches.scan import plant_decoy
+from ci_doctor.caches.scan import forget_listings
 from ci_doctor.caches.statistics import read_counts
 from ci_doctor.caches.targets import IdentifiedCache, tier_of
 from ci_doctor.caches.trusted_store import TrustedStore
@@ -90,7 +90,7 @@ def _restore(work: RestoreWork, cache: IdentifiedCache, earlier: Receipt | None)
         if not tree.files and _is_of_this(earlier, receipt):
             receipt = earlier
         else:
-            plant_decoy(cache.directory, cache.family)
+            forget_listings(cache.directory)
         restored = _installed(work, receipt, tree)
         warning = candidates.warnings.get(candidate.name)
         return restored if warning is None else replace(restored, reason=warning)
@@ -190,7 +190,9 @@ def _nothing(
     if near is not None and isinstance(near.decision, Inert):
         words = differences_in_words(near.decision.differences)
         return _without(cache, "inert", f"its keys hold other paths: {words}")
-    return _without(cache, "none", f"nothing saved has this identity{_nearest_of_others(work, cache)}")
+    return _without(
+        cache, "none", f"nothing saved has this identity{_nearest_of_others(work, cache)}"
+    )
 
 
 def _nearest_of_others(work: RestoreWork, cache: IdentifiedCache) -> str:

@@ -12,7 +12,7 @@ from ci_doctor.caches.candidates import read_candidates
 from ci_doctor.caches.cold_cost import cost_of
 from ci_doctor.caches.log_lines import LogWords, compile_seconds
 from ci_doctor.caches.receipt import Receipt, read_receipt
-from ci_doctor.caches.scan import ScannedFile, compiled_files, is_decoy, read_decoys, scan
+from ci_doctor.caches.scan import ScannedFile, compiled_files, scan
 from ci_doctor.caches.targets import IdentifiedCache, tier_of
 from ci_doctor.caches.trusted_store import TrustedStore
 from ci_doctor.model.facts.cache import SavedCache
@@ -75,11 +75,10 @@ def _save(work: SaveWork, cache: IdentifiedCache, tell: Tell) -> SavedCache:
         scope=work.scope,
         deadline=work.deadline,
         parent=parent,
-        exclude=lambda path: cache.family.excludes(path) or is_decoy(path),
+        exclude=cache.family.excludes,
         group=cache.family.group_of,
         signer=work.signer,
     )
-    read_decoys(cache.directory)
     saved = save_tree(work.target.store, cache.directory, _header(work, cache, cold), rules)
     return SavedCache(
         family=cache.family.name,

@@ -6,7 +6,6 @@ import stat
 from pathlib import Path
 
 from ci_doctor.caches.receipt import InstalledFile, Receipt, receipts_of
-from ci_doctor.caches.scan import read_decoys
 from ci_doctor.caches.targets import CacheTarget
 from ci_doctor.model.facts.cache import VerifiedCache
 from ci_doctor.store.digest import digest_of_file
@@ -23,7 +22,6 @@ def verify_installed(targets: tuple[CacheTarget, ...], state: Path) -> tuple[Ver
 
 
 def _verify(receipt: Receipt) -> VerifiedCache:
-    read_decoys(Path(receipt.root))
     changed: list[str] = []
     missing: list[str] = []
     for file in receipt.files:

@@ -57,8 +57,10 @@ def _findings(facts: SaveCacheFacts) -> list[Finding]:
             evidence = tuple(Evidence(excerpt=line) for line in each.skipped)
             findings.append(rules.NOT_SAVED.finding(sentence, evidence=evidence))
     if _is_for_nobody(facts):
-        sentence = f"no reader takes it from {facts.store}: it is not signed, and others can write there"
-        findings.append(rules.FOR_NOBODY.finding(sentence))
+        sentence = (
+            f"no reader takes it from {facts.store}: it is not signed, and others can write there"
+        )
+        findings.append(rules.FOR_NOBODY.finding(sentence, remedy=rules.FOR_NOBODY.remedy))
     return findings
 
 
