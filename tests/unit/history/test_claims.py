@@ -134,7 +134,7 @@ def check_began(connection: sa.Connection, rows: dict[str, list[Stored]]) -> Non
         except UsageError:
             continue
         counted = [each for each in attempts if each[1] in (P, F, E)]
-        order = list(dict.fromkeys(commit for *_, commit in counted))
+        order: list[str | None] = list(dict.fromkeys(commit for *_, commit in counted))
         assert began.runs == len(counted)
         assert order.index(began.last_good) + 1 == order.index(began.first)
         assert order.index(began.first) <= order.index(began.last)
