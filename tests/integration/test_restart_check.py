@@ -496,6 +496,8 @@ def test_a_budget_that_ends_before_the_kill_is_no_verdict(bench: Bench) -> None:
     ("settings", "said"),
     [
         ({"kill": "wroker"}, "did you mean `worker`?"),
+        ({"load": "true"}, "`verify` is missing"),
+        ({"load": "", "verify": "true"}, "load: the command is empty"),
         ({"requests": "nothing.jsonl"}, "cannot be read"),
         ({"outrage": "5s"}, "did you mean `outage`?"),
     ],
