@@ -45,6 +45,12 @@ _RUNS = "Runs"
     help="How often a test that fails is run again, until it passes.",
 )
 @option(
+    "--rerun-budget",
+    group=_RUNS,
+    metavar="S",
+    help="The time for all reruns of failed tests. [default: twice the time of the suite, at least 60s]",
+)
+@option(
     "--rerun-in",
     group=_RUNS,
     type=click.Choice(["fresh", "process"]),
@@ -111,6 +117,7 @@ def pytest(
     *,
     args: tuple[str, ...],
     reruns: int,
+    rerun_budget: str | None,
     rerun_in: str,
     fail_on_flaky: bool,
     explain_flaky: bool,
@@ -132,12 +139,13 @@ def pytest(
     session.claim()
 
     from ci_doctor.commands.environment_record import record_environment
-    from ci_doctor.config.decoding import seconds_above_zero
+    from ci_doctor.config.decoding import decode_section, seconds_above_zero
     from ci_doctor.config.exit_codes import read_exit_codes
     from ci_doctor.config.loading import load_config
     from ci_doctor.environment.expected_preparation import missing_preparation
     from ci_doctor.pytest_runs.interpreter import chosen_interpreter
     from ci_doctor.pytest_runs.request import PytestRequest, RerunPlace
+    from ci_doctor.pytest_runs.settings import PytestSettings
     from ci_doctor.session.exit_policy import ExitPolicy
 
     loaded = load_config(config_path, Path.cwd())
@@ -148,6 +156,14 @@ def pytest(
             hint="name the commit to compare with, --baseline origin/main, or a history, "
             "CI_DOCTOR_HISTORY_DATABASE",
         )
+    settings, _ = decode_section(
+        loaded,
+        "pytest",
+        PytestSettings,
+        environ=os.environ,
+        flags={"rerun_budget": rerun_budget},
+    )
+    budget = settings.rerun_budget
     codes, _ = read_exit_codes(loaded, os.environ)
     session.policy = ExitPolicy(codes=codes, fail_on_flaky=fail_on_flaky)
     session.observe(*missing_preparation(loaded, os.environ))
@@ -158,6 +174,7 @@ def pytest(
         directory=Path.cwd(),
         python=python,
         reruns=reruns,
+        rerun_s=None if budget is None else seconds_above_zero(budget, "--rerun-budget"),
         rerun_in=RerunPlace(rerun_in),
         baseline=baseline,
         new_tests=new_tests,
