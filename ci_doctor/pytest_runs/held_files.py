@@ -60,21 +60,21 @@ def held_file(path: Path) -> Iterator[HeldFile]:
 
 
 class KeptLog:
-    """The log of one run at `path`, which is made again if a test removed it."""
+    """The log of one run at `path`, which is made again if a test removed it. To be closed."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path = path
         self._descriptor = descriptor
 
     @classmethod
-    @contextlib.contextmanager
-    def opened(cls, name: str, *folders: Path) -> Iterator[Self]:
+    def opened(cls, name: str, *folders: Path) -> Self:
         """An empty log in the first of `folders` that takes it, else in a new one. Raises InfraError."""
-        path, descriptor = _first_log(name, folders)
-        try:
-            yield cls(path, descriptor)
-        finally:
-            os.close(descriptor)
+        return cls(*_first_log(name, folders))
+
+    def close(self) -> None:
+        """Restore it, and hold it no longer."""
+        self.restore()
+        os.close(self._descriptor)
 
     def restore(self) -> None:
         """Write the log anew if the file at its path is another one, or none."""

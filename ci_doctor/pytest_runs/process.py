@@ -7,6 +7,7 @@ import functools
 import os
 import secrets
 import signal as signals
+from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 _LEFT_OVER_S: Final = 2.0
 _LAST_BYTES: Final = 8192
 _LAST_LINES: Final = 12
+_MOST_KEPT: Final = 200  # logs that are open at once
 _HASH_SEEDS: Final = 1 << 32  # PYTHONHASHSEED is below
 _GRACE_S: Final = 4.0
 _KILL_S: Final = 2.0
@@ -62,11 +64,20 @@ class PytestRunner:
         self._interruption = interruption
         self._on_stderr = on_stderr
         self._count = 0
+        self._kept: deque[KeptLog] = deque()
         self._guardian = Guardian.start()
 
     def close(self) -> None:
-        """End the guardian; nothing runs below it any more."""
+        """End the guardian; nothing runs below it any more. What the runs wrote is in its place."""
         self._guardian.close()
+        while self._kept:
+            self._kept.popleft().close()
+
+    def _keep(self, log: KeptLog) -> None:
+        """Hold the log to the end: a later run may remove it again."""
+        self._kept.append(log)
+        if len(self._kept) > _MOST_KEPT:
+            self._kept.popleft().close()
 
     @property
     def is_interrupted(self) -> bool:
@@ -98,9 +109,9 @@ class PytestRunner:
                 for name in ("records", "plan", "collected")
             )
             wishes.write(plan.wishes(collected.place, stacks))
-            log = stack.enter_context(
-                KeptLog.opened(f"{self._count}-{plan.kind}.log", logs or self._logs, self._scratch)
-            )
+            name = f"{self._count}-{plan.kind}.log"
+            log = KeptLog.opened(name, logs or self._logs, self._scratch)
+            self._keep(log)
             run = _OneRun(plan, self._guardian, record.place, wishes.place, stacks)
             with asyncio.Runner() as runner:
                 output = self._output(log.path, is_shown=is_shown)

