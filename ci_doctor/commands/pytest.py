@@ -139,13 +139,12 @@ def pytest(
     session.claim()
 
     from ci_doctor.commands.environment_record import record_environment
-    from ci_doctor.config.decoding import decode_section, seconds_above_zero
+    from ci_doctor.config.decoding import seconds_above_zero
     from ci_doctor.config.exit_codes import read_exit_codes
     from ci_doctor.config.loading import load_config
     from ci_doctor.environment.expected_preparation import missing_preparation
     from ci_doctor.pytest_runs.interpreter import chosen_interpreter
     from ci_doctor.pytest_runs.request import PytestRequest, RerunPlace
-    from ci_doctor.pytest_runs.settings import PytestSettings
     from ci_doctor.session.exit_policy import ExitPolicy
 
     loaded = load_config(config_path, Path.cwd())
@@ -156,14 +155,6 @@ def pytest(
             hint="name the commit to compare with, --baseline origin/main, or a history, "
             "CI_DOCTOR_HISTORY_DATABASE",
         )
-    settings, _ = decode_section(
-        loaded,
-        "pytest",
-        PytestSettings,
-        environ=os.environ,
-        flags={"rerun_budget": rerun_budget},
-    )
-    budget = settings.rerun_budget
     codes, _ = read_exit_codes(loaded, os.environ)
     session.policy = ExitPolicy(codes=codes, fail_on_flaky=fail_on_flaky)
     session.observe(*missing_preparation(loaded, os.environ))
@@ -174,7 +165,7 @@ def pytest(
         directory=Path.cwd(),
         python=python,
         reruns=reruns,
-        rerun_s=None if budget is None else seconds_above_zero(budget, "--rerun-budget"),
+        rerun_s=_rerun_s(loaded, rerun_budget),
         rerun_in=RerunPlace(rerun_in),
         baseline=baseline,
         new_tests=new_tests,
@@ -185,6 +176,19 @@ def pytest(
         past=past,
     )
     return _run(session, request, loaded)
+
+
+def _rerun_s(loaded: "Config", option: str | None) -> float | None:
+    """The time for reruns, by the option or `[pytest]`; None without both. Raises UsageError."""
+    from ci_doctor.config.decoding import decode_section, seconds_above_zero
+    from ci_doctor.pytest_runs.settings import PytestSettings
+
+    settings, origins = decode_section(
+        loaded, "pytest", PytestSettings, environ=os.environ, flags={"rerun_budget": option}
+    )
+    if settings.rerun_budget is None:
+        return None
+    return seconds_above_zero(settings.rerun_budget, origins["rerun_budget"])
 
 
 def _past(session: Session, loaded: "Config") -> "PastReader | None":

@@ -105,7 +105,7 @@ class TestStages:
                 self._explain()
         except OSError as error:
             # A test may have removed the very directory. What is known so far stays known.
-            text = f"no further run could be started: {error.strerror or error}: {error.filename}"
+            text = f"no further run could be started: {error}"
             self._problems = (*self._problems, RunProblem(text=text))
 
     def _look_again(self) -> None:

@@ -116,7 +116,9 @@ def nothing_found(explanation: Explanation) -> str:
         return f"not explained: {explanation.reason}"
     searched = "no condition decides how it ends"
     if not explanation.is_searched:
-        searched = "the time was over before all conditions were tried, and none is confirmed so far"
+        searched = (
+            "the time was over before all conditions were tried, and none is confirmed so far"
+        )
     return f"{searched}; {_rate(explanation.plain_failures, explanation.plain_runs)}"
 
 

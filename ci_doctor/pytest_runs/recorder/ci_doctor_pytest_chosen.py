@@ -83,9 +83,7 @@ def narrowing(config: Any) -> str | None:
     cache = getattr(config, "cache", None)
     if cache is None:
         return None
-    option = config.option
-    if getattr(option, "lf", False) and cache.get("cache/lastfailed", None):
-        return "--lf"
-    if getattr(option, "stepwise", False) and cache.get("cache/stepwise", None):
-        return "--sw"
+    for name, key, word in (("lf", "lastfailed", "--lf"), ("stepwise", "stepwise", "--sw")):
+        if getattr(config.option, name, False) and cache.get("cache/" + key, None):
+            return word
     return None
