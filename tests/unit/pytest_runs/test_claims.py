@@ -288,7 +288,8 @@ CLAUSES: dict[str, Any] = {
 
 def untrue(test: Test) -> list[str]:
     """The clauses about `test` that its attempts contradict, and text that is no known clause."""
-    text, wrong = test["why"], []
+    text = test["why"]
+    wrong: list[str] = []
     while text:
         matches = [(re.match(each, text), holds) for each, holds in CLAUSES.items()]
         longest = max(matches, key=lambda each: each[0].end() if each[0] else -1)
