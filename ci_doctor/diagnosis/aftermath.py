@@ -39,7 +39,7 @@ _GIVEN_UP: Final = re.compile(
     r"(?i)total=0\b|\b(?:0|no)(?: more)? (?:retries|tries|attempts)\b|giv(?:e|ing|en) up|gave up"
     r"|(?:last|final) (?:attempt|try|retry)\b|max(?:imum)? (?:number of )?(?:retries|attempts)"
     r"|(?:retries|attempts) exhausted|out of (?:retries|attempts)"
-    r"|after (?:all |\d+ )(?:retries|attempts|tries)"
+    r"|after (?:all |\d+ )(?:retries|retry|attempts?|tries|try)\b"
 )
 # What a client, a tool that drives it, and the frame of a CI system print after a failure.
 _FOLLOWS: Final = re.compile(
@@ -50,6 +50,9 @@ _FOLLOWS: Final = re.compile(
     r"|fatal: (?:the remote|early|index-pack|fetch-pack|clone of|[Cc]ould not read|unable to|protocol)"
     r"|(?:error|remote): (?:RPC failed|\d+ bytes|failed to (?:fetch|download|get|query|load source))"
     r"|Please make sure you have the correct access|and the repository exists"
+    r"|Connection (?:closed|reset) by |Connection to \S+ closed|rsync error: |\[end of output\]"
+    r"|note: This error originates|For more information(?: check)?: http|error: subprocess-exited-with"
+    r"|(?:error: )?[×x] .{0,120}did not run successfully|(?:\d\. )?(?:Make sure the|Then try again)"
     r"|(?:g?make|ninja|cmake|nox|tox|just|task)(?:\[\d+\])?: |compilation terminated"
     r"|(?:tar|gzip|cp|mv|rsync|dd|cat|unzip|tee|ld|collect2|cc1plus|cc1|as|install)(?:\([^)]*\))?: "
     r"|(?:See 'docker|Dockerfile:\d+|-{4,}|#\d+ |>>> | ?> \[|failed to (?:solve|register|pull))"
@@ -127,6 +130,7 @@ def follows_only(first: Candidate, following: Sequence[str], explained: Containe
     """
     others = 0
     in_traceback = False
+    in_list = False
     for number, line in enumerate(following, first.line.number + 1):
         clean = clean_line(line.encode())
         message = clean.message
@@ -139,8 +143,13 @@ def follows_only(first: Candidate, following: Sequence[str], explained: Containe
             # The exception ends it: that of another failure is a candidate of its own.
             in_traceback = message.startswith(" ")
             continue
-        if number in explained or _is_consequence(first, clean):
+        # A client lists its reasons below a line that ends so: `Caused by:`.
+        if in_list and message.startswith("  ") and _JUDGED.search(message) is None:
             continue
+        if number in explained or _is_consequence(first, clean):
+            in_list = message.rstrip().endswith(":")
+            continue
+        in_list = False
         others += 1
         if first.standing is not ExceptionStanding.FATAL or others > _LAST_LINES:
             return False

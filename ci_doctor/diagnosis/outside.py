@@ -25,7 +25,20 @@ RETRIED: Final = _OF_MACHINE | OF_NETWORK
 # An assertion may be about the words, and a line of its source may hold them.
 _ASSERTED: Final = re.compile(r"\bassert|AssertionError|\bexpect(?:ed\b|\()|^> ", re.IGNORECASE)
 # inotify(7) and quotas of a kernel's tables end with ENOSPC too.
-_NO_DISK: Final = re.compile(r"file watchers|inotify|/dev/shm|semget|shmget|epoll", re.IGNORECASE)
+_NO_DISK: Final = re.compile(
+    r"file watchers|inotify|/dev/(?:shm|full)\b|semget|shmget|epoll", re.IGNORECASE
+)
+# The system's message ends what a tool says, or stands before the call. In a sentence it is advice.
+_DISK: Final = re.compile(
+    r"(?i)(?:no space left on device|disk quota exceeded|not enough space on the disk|disk is full)"
+    r"(?:['\"’`).\]\s]*$|['\"’`)]*: |,? \((?:os error )?\d+\)|, (?:write|mkdir|open|copy|rename|mkdtemp|sync)"
+    r"| ?-> ?|\\n| @ )|\b(?:ENOSPC|EDQUOT)\b"
+)
+# What `str` makes of an exception in Python: a program that prints it has caught it.
+_CAUGHT: Final = re.compile(r"\[Errno \d+\]")
+_SAYS_FAILED: Final = re.compile(
+    r"(?i)\b(?:error|fatal|critical|failed|unable|could ?n[o']t|cannot|can't|exception)\b|Error\b"
+)
 # The words of the driver; that nvidia-smi fails may be a matter of the image.
 _GPU_FAULT: Final = re.compile(r"(?i)\bXid \(PCI|fallen off the bus|uncorrectable|GPU is lost")
 # 408, 425 and 429 ask for another try; all other codes from 400 to 499 say that the request is wrong.
@@ -72,12 +85,13 @@ _PUBLIC: Final = re.compile(
 _SERVER_ERROR: Final = re.compile(r"\b500\b|Internal Server Error")
 _HOSTS: Final = (
     re.compile(
-        r"\b[a-z][a-z0-9+.-]*://(?:[^\s/@'\"`]*@)?(?P<host>\[[^\]\s]+\]|[\w.-]+)(?::(?P<port>\d+))?"
+        r"\b(?:[a-z]+\+)?(?:https?|ssh|git|s?ftps?|rsync|svn|wss?|grpcs?|tcp|rediss?|amqps?|mongodb"
+        r"|mysql|postgres(?:ql)?)://(?:[^\s/@'\"`]*@)?(?P<host>\[[^\]\s]+\]|[\w.-]+)(?::(?P<port>\d+))?"
     ),
     re.compile(r"\bhost=['\"]?(?P<host>[\w.:-]+?)['\"]?, port=(?P<port>\d+)"),
     re.compile(
         r"(?i)\b(?:resolve(?: host(?:name)?)?(?: address)?|resolving|ENOTFOUND|EAI_AGAIN|lookup"
-        r"|UnknownHostException|ssh: connect to host|connect(?:ing|ion)? to|E?CONN\w+|tcp|IP|host)"
+        r"|UnknownHostException|ssh: connect to host|connect(?:ing|ion)? to|(?-i:E?CONN[A-Z]+)|tcp|IP|host)"
         r":? ['\"‘`(\[]*(?P<host>\[[0-9a-f:]+\]|[\w-]+(?:\.[\w-]+)+|\blocalhost\b|[\w-]+(?=['\"’`]))"
         r"(?:['\"’`\])]*(?::| port | )(?P<port>\d{2,5})\b)?"
     ),
@@ -88,6 +102,8 @@ _HOSTS: Final = (
 _RESOLVER_ADDRESS: Final = re.compile(
     r" on \[?[\d.:a-f]+\]?:53\b(?:: (?:read|write) (?:udp|tcp) \S+->\S+)?"
 )
+# A page about the error, which nobody asked.
+_DOCUMENTATION: Final = re.compile(r"For more information\b|(?:See|see|Read more)\b.{0,40}https?://|npm error .*npm help")
 _LOCAL: Final = re.compile(
     r"\blocalhost\b|\b127(?:\.\d{1,3}){3}\b|\b0\.0\.0\.0\b|(?<![\w:])\[?::1?\]?(?=[\s:/,)'\"]|$)"
 )
@@ -123,15 +139,25 @@ def lies_outside(rule: LogRule, text: str, around: Sequence[str], known: KnownHo
         return False
     if rule.class_ is FailureClass.GPU_HARDWARE and _GPU_FAULT.search(text) is None:
         return False
+    if rule.class_ is FailureClass.DISK:
+        return _is_disk(text, around)
     if rule.class_ in _OF_MACHINE:
-        return _NO_DISK.search(text) is None
+        return True
     if rule.class_ not in OF_NETWORK:
         return False
     return _is_remote(rule, text, around, known)
 
 
+def _is_disk(text: str, around: Sequence[str]) -> bool:
+    """Whether `text` is the system's own message about a full disk, in the words of what ended."""
+    if any(_NO_DISK.search(line) for line in (text, *around)) or _DISK.search(text) is None:
+        return False
+    return _CAUGHT.search(text) is None or _SAYS_FAILED.search(text) is not None
+
+
 def _is_remote(rule: LogRule, text: str, around: Sequence[str], known: KnownHosts) -> bool:
     text = _RESOLVER_ADDRESS.sub("", text)
+    around = [line for line in around if _DOCUMENTATION.match(line) is None]
     whole = _RESOLVER_ADDRESS.sub("", "\n".join((text, *around)))
     if _LOCAL.search(whole) is not None:
         return False
