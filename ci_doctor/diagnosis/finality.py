@@ -41,7 +41,7 @@ _LINES_AROUND: Final = 12
 _MESSAGE: Final = re.compile(
     r"(?:\+|\$) \S|Looking in (?:indexes|links)|Collecting |(?:WARNING: )?Retrying \(|ERROR: "
     r"|npm (?:ERR!|error)|(?:E|Err|Ign|W):|\s+\S|(?:Caused by|caused by)|[├╰└│×╭]|(?:error|fatal): "
-    r"|GnuTLS: |OpenSSL: |Loaded CA |--\d{4}-|Reading (?:package|state) |Building dependency Resolving |Connecting to |HTTP request sent|ssh: |remote: |Cloning into "
+    r"|svn: |GnuTLS: |OpenSSL: |https?://\S+:$|Loaded CA |--\d{4}-|Reading (?:package|state) |Building dependency |Resolving |Connecting to |HTTP request sent|ssh: |remote: |Cloning into "
 )
 # Where a CI system goes on after the command has failed.
 _AFTER_COMMAND: Final = re.compile(
@@ -70,6 +70,8 @@ _OWN_STATUSES: Final = (
     (re.compile(r"\d{4}-\d\d-\d\d \S+ ERROR [45]\d\d|HTTP request sent|wget: "), frozenset({1, 4, 5, 8})),
     (re.compile(r"rsync: "), frozenset({5, 10, 12, 30, 35})),
 )
+# An exception that nobody catches ends Python so.
+_OF_PYTHON: Final = frozenset({1})
 # Another tool says below that its client failed: then the status is that of the tool.
 _HANDED_ON: Final = re.compile(r"(?i)\b(?:error|failed|failure|unable|could ?n[o']t|cannot|giv(?:e|ing|en) up|gave up|fatal)\b")
 # make(1) ends with 2 whatever its command ended with.
@@ -111,10 +113,13 @@ def ending_of(
     most = min(_MOST_LINES_AFTER + 1, max(0, end - first.line.number))
     after = _texts(log.after(first.line, most)[1:])
     above, below = _of_message(before[::-1]), _of_message(after)
-    around = (*above, *below, *_chain_of(first, story.candidates), *_asked_above(first, history))
+    begin, asked = _asked_above(first, history)
+    around = (*above, *below, *_chain_of(first, story.candidates), *asked)
+    chain = range(first.line.number - len(history) + begin, first.line.number)
     message = range(first.line.number - len(above), first.line.number + len(below) + 1)
     others = [each for each in own if each.line != first.line]
-    blocker = next((each for each in others if _blocks(each, first, message, logs)), None)
+    unlike = [each for each in others if not _is_of_chain(each, first, chain)]
+    blocker = next((each for each in unlike if _blocks(each, first, message, logs)), None)
     proven = {each.line.number for each in others if _is_proven(each, first, known)}
     has_failed_test = any(each.has_failed_test for each in stories)
     is_last = step is None or step.holds(first.line.number)
@@ -184,8 +189,18 @@ def _chain_of(first: Candidate, ranked: Sequence[Candidate]) -> list[str]:
     return chain
 
 
-def _asked_above(first: Candidate, before: Sequence[str]) -> list[str]:
-    """The line above the message that tells what was asked for: curl and urllib name no host."""
+def _is_of_chain(candidate: Candidate, first: Candidate, chain: Container[int]) -> bool:
+    """Whether `candidate` tells of the network within the `chain` of exceptions that ends with `first`."""
+    if candidate.log != first.log or not {candidate.rule.class_, first.rule.class_} <= OF_NETWORK:
+        return False
+    return first.standing is not None and candidate.line.number in chain
+
+
+def _asked_above(first: Candidate, before: Sequence[str]) -> tuple[int, list[str]]:
+    """Where the message begins, and the lines above that tell what was asked for, or of the same fault.
+
+    curl and urllib name no host.
+    """
     start = len(before)
     linked: list[str] = []
     if first.standing is not None:
@@ -193,11 +208,11 @@ def _asked_above(first: Candidate, before: Sequence[str]) -> list[str]:
     for line in reversed(before[max(0, start - _LINES_AROUND) : start]):
         text = clean_line(line.encode()).message
         if _ASKED.search(text) is not None:
-            return [text, *linked]
+            return start, [text, *linked]
         # Another line may be that of another command, which has asked another host.
         if text and _OF_TRANSFER.match(text) is None:
             break
-    return linked
+    return start, linked
 
 
 def _start_of_chain(before: Sequence[str]) -> int:
@@ -270,6 +285,8 @@ def _has_another_status(
 ) -> bool:
     """Whether the command ended with another status than the client that `first` is a line of."""
     own = _own_statuses(first.clean.message)
+    if first.standing is ExceptionStanding.CAUSE:
+        own = _OF_PYTHON
     if step is not None and step.status is not None:
         status = step.status
     if not own or status is None or status in own or status == _OF_MAKE:
@@ -277,7 +294,7 @@ def _has_another_status(
     converted = {int(match["status"]) for line in following for match in _CONVERTED.finditer(line)}
     if own & converted:
         return False
-    if _CURL.match(first.clean.message) is not None:
+    if own is _OF_PYTHON or _CURL.match(first.clean.message) is not None:
         return True
     texts = [clean_line(line.encode()).message for line in following]
     return not any(_HANDED_ON.search(text) and not _own_statuses(text) for text in texts)

@@ -68,6 +68,11 @@ def read_story(log: LogText, index: int, rules: RuleSet) -> LogStory:
     )
     # A mark of a run may be a word of noise for other tools.
     noise = offsets_of(hits, rules, Role.NOISE) - offsets_of(hits, rules, Role.RUN_FAILED)
+    replaced = {
+        (hit.line.offset, identifier)
+        for hit in hits
+        for identifier in rules.rules[hit.rule].instead_of
+    }
     named = (*_candidates(log, result, rules), *_last_words(log, result, places.steps, rules))
     candidates = [places.of(candidate, index) for candidate in named]
     candidates.sort(key=lambda each: each.line.offset)
@@ -76,7 +81,10 @@ def read_story(log: LogText, index: int, rules: RuleSet) -> LogStory:
         steps=tuple(places.steps),
         has_ended_well=places.has_ended_well,
         has_failed_test=any(
-            _is_failed_test(hit, places, rules) for hit in hits if hit.line.offset not in noise
+            _is_failed_test(hit, places, rules)
+            for hit in hits
+            if hit.line.offset not in noise
+            and (hit.line.offset, rules.rules[hit.rule].id) not in replaced
         ),
         explained=frozenset(
             hit.line.number for hit in hits if rules.rules[hit.rule].role in _EXPLAINED
