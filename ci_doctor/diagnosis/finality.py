@@ -168,7 +168,8 @@ def _blocks(
 
 def _last_of_series(first: Candidate, candidates: Sequence[Candidate], end: int) -> Candidate:
     """The last line like `first` up to `end`: a client that tries again repeats what it says."""
-    if first.rule.class_ not in OF_NETWORK or first.standing is not None:
+    is_series = first.rule.class_ in {*OF_NETWORK, FailureClass.AGENT_LOST}
+    if not is_series or first.standing is not None:
         return first
     like = [
         each for each in candidates if each.rule.id == first.rule.id and each.line.number <= end
