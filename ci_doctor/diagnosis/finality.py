@@ -65,15 +65,23 @@ _LACKS: Final = frozenset(
 # These clients end with a status of their own; a script that ends with another one got over it.
 _CURL: Final = re.compile(r"^[\d\s:.kMG-]*curl: \((\d+)\)")
 _OWN_STATUSES: Final = (
-    (re.compile(r"(?:fatal|ssh|kex_exchange_identification): |error: RPC failed"), frozenset({128, 255})),
+    (
+        re.compile(r"(?:fatal|ssh|kex_exchange_identification): |error: RPC failed"),
+        frozenset({128, 255}),
+    ),
     (re.compile(r"(?:E|Err(?::\d+)?): ?"), frozenset({100})),
-    (re.compile(r"\d{4}-\d\d-\d\d \S+ ERROR [45]\d\d|HTTP request sent|wget: "), frozenset({1, 4, 5, 8})),
+    (
+        re.compile(r"\d{4}-\d\d-\d\d \S+ ERROR [45]\d\d|HTTP request sent|wget: "),
+        frozenset({4, 5, 8}),
+    ),
     (re.compile(r"rsync: "), frozenset({5, 10, 12, 30, 35})),
 )
 # An exception that nobody catches ends Python so.
 _OF_PYTHON: Final = frozenset({1})
-# Another tool says below that its client failed: then the status is that of the tool.
-_HANDED_ON: Final = re.compile(r"(?i)\b(?:error|failed|failure|unable|could ?n[o']t|cannot|giv(?:e|ing|en) up|gave up|fatal)\b")
+# A script may end with 1 for its client, and says so.
+_HANDED_ON: Final = re.compile(
+    r"(?i)\b(?:error|failed|failure|unable|could ?n[o']t|cannot|giv(?:e|ing|en) up|gave up|fatal)\b"
+)
 # make(1) ends with 2 whatever its command ended with.
 _OF_MAKE: Final = 2
 _CONVERTED: Final = re.compile(
@@ -288,6 +296,7 @@ def _has_another_status(
     own = _own_statuses(first.clean.message)
     if first.standing is ExceptionStanding.CAUSE:
         own = _OF_PYTHON
+    is_known = status is not None
     if step is not None and step.status is not None:
         status = step.status
     if not own or status is None or status in own or status == _OF_MAKE:
@@ -295,10 +304,11 @@ def _has_another_status(
     converted = {int(match["status"]) for line in following for match in _CONVERTED.finditer(line)}
     if own & converted:
         return False
-    if own is _OF_PYTHON or _CURL.match(first.clean.message) is not None:
+    if status != 1 or _CURL.match(first.clean.message) is not None:
         return True
     texts = [clean_line(line.encode()).message for line in following]
-    return not any(_HANDED_ON.search(text) and not _own_statuses(text) for text in texts)
+    handed_on = any(_HANDED_ON.search(text) and not _own_statuses(text) for text in texts)
+    return is_known and not handed_on
 
 
 def _own_statuses(message: str) -> frozenset[int]:

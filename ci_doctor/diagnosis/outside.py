@@ -115,7 +115,9 @@ _RESOLVER_ADDRESS: Final = re.compile(
     r"(?<=tcp )\S+->(?=\S)| on \[?[\d.:a-f]+\]?:53\b(?:: (?:read|write) (?:udp|tcp) \S+->\S+)?"
 )
 # A page about the error, which nobody asked.
-_DOCUMENTATION: Final = re.compile(r"For more information\b|(?:See|see|Read more)\b.{0,40}https?://|npm error .*npm help")
+_DOCUMENTATION: Final = re.compile(
+    r"For more information\b|(?:See|see|Read more)\b.{0,40}https?://|npm error .*npm help"
+)
 _LOCAL: Final = re.compile(
     r"\blocalhost\b|\b127(?:\.\d{1,3}){3}\b|\b0\.0\.0\.0\b|(?<![\w:])\[?::1?\]?(?=[\s:/,)'\"]|$)"
 )
@@ -150,17 +152,13 @@ def lies_outside(rule: LogRule, text: str, around: Sequence[str], known: KnownHo
     # The driver expects an answer of the GPU, and says so.
     if rule.class_ is FailureClass.GPU_HARDWARE:
         return _GPU_FAULT.search(text) is not None
-    if _ASSERTED.search(text) is not None or is_lasting(rule.class_, text):
-        return False
-    if _OF_PROGRAM.match(text) is not None:
+    if _ASSERTED.search(text) or _OF_PROGRAM.match(text) or is_lasting(rule.class_, text):
         return False
     if rule.class_ is FailureClass.DISK:
         return _is_disk(text, around)
-    if rule.class_ in _OF_MACHINE:
-        return True
-    if rule.class_ not in OF_NETWORK:
-        return False
-    return _is_remote(rule, text, around, known)
+    if rule.class_ in OF_NETWORK:
+        return _is_remote(rule, text, around, known)
+    return rule.class_ in _OF_MACHINE
 
 
 def _is_disk(text: str, around: Sequence[str]) -> bool:
