@@ -293,7 +293,7 @@ def _has_another_status(
     first: Candidate, step: JobStep | None, following: Sequence[str], status: int | None
 ) -> bool:
     """Whether the command ended with another status than the client that `first` is a line of."""
-    own = _own_statuses(first.clean.message)
+    own = _own_statuses(first.clean.message) or _own_statuses(first.clean.text)
     if first.standing is ExceptionStanding.CAUSE:
         own = _OF_PYTHON
     is_known = status is not None

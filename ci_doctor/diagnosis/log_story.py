@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads one log for its candidates: hits, the exceptions of tracebacks, the steps they stand in."""
 
+import re
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from msgspec import Struct, structs
 
@@ -30,6 +32,7 @@ from ci_doctor.diagnosis.strongest_hits import offsets_of, strongest_hits
 
 # Where a log says how it went.
 _LAST_LINES = 30
+_FRAME: Final = re.compile(r'\s*File ".*", line \d+')
 # What lines say of these roles follows from a failure that stands elsewhere.
 _EXPLAINED = frozenset({Role.NOISE, Role.SYMPTOM, Role.END, Role.JOB_END, Role.TRACEBACK})
 
@@ -145,12 +148,20 @@ def _candidates(log: LogText, result: Scan, rules: RuleSet) -> Iterator[Candidat
     noise = offsets_of(result.hits, rules, Role.NOISE)
     for offset in {*hits, *exceptions} - noise:
         candidate = None
-        if offset in hits:
+        if offset in hits and not _is_source(hits[offset], log):
             candidate = _of_hit(hits[offset], result, rules)
         if offset in exceptions:
             candidate = _of_exception(exceptions[offset], candidate, rules)
         if candidate is not None:
             yield candidate
+
+
+def _is_source(hit: Hit, log: LogText) -> bool:
+    """Whether it is a line of source code below a frame of a Python traceback."""
+    if not hit.clean.message.startswith("    "):
+        return False
+    above = log.before(hit.line, 1)
+    return bool(above) and _FRAME.match(clean_line(above[0].content).message) is not None
 
 
 def _of_hit(hit: Hit, result: Scan, rules: RuleSet) -> Candidate:
