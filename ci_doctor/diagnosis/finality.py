@@ -41,7 +41,7 @@ _LINES_AROUND: Final = 12
 _MESSAGE: Final = re.compile(
     r"(?:\+|\$) \S|Looking in (?:indexes|links)|Collecting |(?:WARNING: )?Retrying \(|ERROR: "
     r"|npm (?:ERR!|error)|(?:E|Err|Ign|W):|\s+\S|(?:Caused by|caused by)|[├╰└│×╭]|(?:error|fatal): "
-    r"|svn: |GnuTLS: |OpenSSL: |https?://\S+:$|Loaded CA |--\d{4}-|Reading (?:package|state) |Building dependency |Resolving |Connecting to |HTTP request sent|ssh: |remote: |Cloning into "
+    r"|svn: |\* |[<>{}] |info Visit \S+/cli/(?:add|install)|GnuTLS: |OpenSSL: |https?://\S+:$|Loaded CA |--\d{4}-|Reading (?:package|state) |Building dependency |Resolving |Connecting to |HTTP request sent|ssh: |remote: |Cloning into "
 )
 # Where a CI system goes on after the command has failed.
 _AFTER_COMMAND: Final = re.compile(

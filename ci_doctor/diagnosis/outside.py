@@ -73,7 +73,9 @@ _CLIENT: Final = re.compile(
     r"|\btoomanyrequests: |\bAPI rate limit exceeded\b|secondary rate limit"
 )
 # The library asks one hub. A refusal may come from a stand-in for it that the job starts.
-_HUB: Final = re.compile(r"LocalEntryNotFoundError|couldn't connect to 'https://huggingface\.co")
+_HUB: Final = re.compile(
+    r"LocalEntryNotFoundError|Local entry not found|couldn't connect to 'https://huggingface\.co"
+)
 _REFUSED: Final = re.compile(r"(?i)refused|ECONNREFUSED")
 # A name that nobody knows may be misspelt by the change; one that could not be looked up is not.
 _UNKNOWN_NAME: Final = re.compile(
@@ -101,7 +103,7 @@ _HOSTS: Final = (
     re.compile(r"\bhost=['\"]?(?P<host>[\w.:-]+?)['\"]?, port=(?P<port>\d+)"),
     re.compile(
         r"(?i)\b(?:resolve(?: host(?:name)?)?(?: address)?|resolving|ENOTFOUND|EAI_AGAIN|lookup"
-        r"|UnknownHostException|ssh: connect to host|connect(?:ing|ion)? to|(?-i:E?CONN[A-Z]+)|tcp|IP|host)"
+        r"|UnknownHostException|ssh: connect to host|connect(?:ing|ion|ed)? to|(?-i:E?CONN[A-Z]+)|tcp|IP|host)"
         r":? ['\"‘`(\[]*(?P<host>\[[0-9a-f:]+\]|[\w-]+(?:\.[\w-]+)+|\blocalhost\b|[\w-]+(?=['\"’`]))"
         r"(?:['\"’`\])]*(?::| port | )(?P<port>\d{2,5})\b)?"
     ),
@@ -141,7 +143,8 @@ def is_lasting(class_: FailureClass | None, text: str) -> bool:
     """Whether another run meets the same answer: 404, a refused key, a wrong hash, a certificate."""
     if class_ not in OF_NETWORK or _RESOLVER.search(text) is not None:
         return False
-    return _LASTING.search(text) is not None
+    # The hub's library says so of its cache whenever the hub does not answer.
+    return _LASTING.search(text.replace("Local entry not found", "")) is not None
 
 
 def lies_outside(rule: LogRule, text: str, around: Sequence[str], known: KnownHosts) -> bool:
