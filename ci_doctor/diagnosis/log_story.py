@@ -160,8 +160,14 @@ def _is_source(hit: Hit, log: LogText) -> bool:
     """Whether it is a line of source code below a frame of a Python traceback."""
     if not hit.clean.message.startswith("    "):
         return False
-    above = log.before(hit.line, 1)
-    return bool(above) and _FRAME.match(clean_line(above[0].content).message) is not None
+    above = [clean_line(line.content).message for line in log.before(hit.line, 1)]
+    if not above or _FRAME.match(above[0]) is None:
+        return False
+    return _indentation(hit.clean.message) > _indentation(above[0])
+
+
+def _indentation(text: str) -> int:
+    return len(text) - len(text.lstrip())
 
 
 def _of_hit(hit: Hit, result: Scan, rules: RuleSet) -> Candidate:
