@@ -46,16 +46,20 @@ class ExportFormat(StrEnum):
     JSON = "json"
 
 
-def render(variables: Mapping[str, str], style: ExportFormat) -> str:
+def render(variables: Mapping[str, str], style: ExportFormat, comments: Iterable[str] = ()) -> str:
     """`variables` in their order as text that ends in a newline; no variables give an empty text.
 
-    Raises UsageError as `require_names`.
+    `comments` follow where the format has them, one a line. They stand last: a shell that evaluates
+    the text without quotes reads all of it as one line. Raises UsageError as `require_names`.
     """
     require_names(variables)
     if style is ExportFormat.JSON:
         return json.dumps(dict(variables), indent=2) + "\n"
     line = _LINES[style]
-    return "".join(line(name, value) for name, value in variables.items())
+    text = "".join(line(name, value) for name, value in variables.items())
+    if not text or style is ExportFormat.GITHUB:
+        return text
+    return text + "".join(f"# {' '.join(comment.split())}\n" for comment in comments)
 
 
 def require_names(names: Iterable[str]) -> None:

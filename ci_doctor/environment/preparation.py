@@ -43,6 +43,11 @@ class Preparation(Struct, frozen=True, kw_only=True):
     proofs: tuple[ProofFact, ...] = ()
     preloads: tuple[str, ...] | None = None
 
+    @property
+    def comments(self) -> tuple[str, ...]:
+        """What the exports say of each pin: whether a build has proven it."""
+        return tuple(f"{proof.project}: {_proof_words(proof)}" for proof in self.proofs)
+
     def with_findings(self, *findings: Finding) -> "Preparation":
         """The same with more findings."""
         return replace(self, findings=(*self.findings, *findings))
@@ -142,12 +147,26 @@ def _tables(
     variables = tuple(_variable_row(each) for each in requested)
     interpreters = tuple(_target_row(target) for target in targets)
     tables = (
-        text_table("Versions", pinning.pins.lines),
+        text_table("Versions", _version_lines(pinning)),
         text_table("Pins, tried in a build of the metadata", pinning.proof_lines),
         Table(title=_DETERMINISM_TITLE, rows=variables),
         Table(title="Interpreters", rows=interpreters),
     )
     return tuple(table for table in tables if table.rows)
+
+
+def _version_lines(pinning: Pinning) -> tuple[str, ...]:
+    """A line for each project; a pin says whether a build has proven it."""
+    proofs = {proof.project: proof for proof in pinning.proofs}
+    lines = []
+    for label, line in zip(pinning.labels, pinning.pins.lines, strict=True):
+        is_pin = label in pinning.pins.pinned and label in proofs
+        lines.append(f"{line}; {_proof_words(proofs[label])}" if is_pin else line)
+    return tuple(lines)
+
+
+def _proof_words(proof: ProofFact) -> str:
+    return "proven by a build" if proof.proven else f"NOT proven by a build ({proof.reason})"
 
 
 def _variable_row(each: determinism.Requested) -> Row:

@@ -28,6 +28,7 @@ from _ci_doctor_trace import (  # type: ignore[import-not-found]
     numbers,
     place,
     process,
+    record,
     thread,
     unframed,
     when_threaded,
@@ -41,6 +42,8 @@ bootstrap: "Any" = sys.modules["_frozen_importlib"]  # importlib._bootstrap
 modules: "dict[str, Any]" = sys.modules
 loaders: "dict[str, int]" = {}  # which thread has executed a module
 BUILT_IN = frozenset(sys.builtin_module_names)  # they import nothing, so they are in no race
+# A module of another loader comes from a finder that may stand in front of a preload shim's.
+PLAIN_LOADERS = frozenset(("_frozen_importlib_external", "zipimport"))
 original_import = builtins.__import__
 original_find = bootstrap._find_and_load
 original_pass = bootstrap._lock_unlock_module
@@ -149,6 +152,9 @@ def end(entry: "list[Any]") -> None:
     else:
         status = "loaded"
         loaders[name] = thread.number
+        kind = type(getattr(getattr(created, "__spec__", None), "loader", None))
+        if kind.__module__ not in PLAIN_LOADERS:
+            record("loader", name, "%s.%s" % (kind.__module__, kind.__qualname__))
     event("end", name, status, status == "loaded" and there is not created)
     if created is not None and name in missing.watched:
         missing.complete(name)
