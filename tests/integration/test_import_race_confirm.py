@@ -405,7 +405,11 @@ def test_a_module_that_a_child_imports_gets_its_rule(method: str, tmp_path: Path
         ({"test_it.py": TEST_MODULE}, ("--import-mode=importlib",), False),
         ({"test_it.py": TEST_MODULE}, ("--assert=plain",), True),
         ({"conftest.py": CONFTEST, "test_it.py": "def test_it(serve): pass"}, (), False),
-        ({"service.py": SERVICE, "test_it.py": "import service\ntest_it = service.serve"}, (), True),
+        (
+            {"service.py": SERVICE, "test_it.py": "import service\ntest_it = service.serve"},
+            (),
+            True,
+        ),
     ],
 )
 def test_a_module_that_pytest_rewrites_gets_no_rule(

@@ -166,4 +166,4 @@ class ImportProbeFacts(Facts, frozen=True, kw_only=True):
     loaded_before: bool
     replaced: tuple[str, ...]
     immune: bool
-    rule: str
+    rule: str | None
