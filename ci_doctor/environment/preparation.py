@@ -16,6 +16,7 @@ from ci_doctor.environment.settings import SetupEnvSettings
 from ci_doctor.environment.targets import TargetInterpreter, choose_targets
 from ci_doctor.errors import PreparationError
 from ci_doctor.model.action import SetVariable
+from ci_doctor.model.evaluation import PREPARED
 from ci_doctor.model.facts.setup_env import DeterminismFact, ProofFact, RunFacts, SetupEnvFacts
 from ci_doctor.model.finding import Finding, Severity
 from ci_doctor.model.outcome import Case, CaseOutcome, Outcome
@@ -54,7 +55,7 @@ class Preparation(Struct, frozen=True, kw_only=True):
 
     def for_job(self, prepared: str) -> "Preparation":
         """The same with the variable that tells later commands of the job about it, the last one."""
-        return replace(self, exports={**self.exports, exports.PREPARED: prepared})
+        return replace(self, exports={**self.exports, PREPARED: prepared})
 
     def with_output(self, output: Path, *, differs: bool) -> "Preparation":
         """The same with exports that go to a file.
@@ -133,7 +134,7 @@ def _refuse_errors(findings: Sequence[Finding]) -> None:
 def _summary(preparation: Preparation, *, dry_run: bool) -> str:
     if not preparation.changed:
         # The two markers are ours, and of no interest to a reader.
-        count = len(preparation.exports.keys() - {exports.MARKER, exports.PREPARED})
+        count = len(preparation.exports.keys() - {exports.MARKER, PREPARED})
         return f"nothing to change: {amount(count, 'variable')} already set"
     names = ", ".join(preparation.changed)
     return f"would change {names}" if dry_run else f"prepared: {names}"

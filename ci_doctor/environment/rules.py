@@ -3,7 +3,7 @@
 
 from typing import Final
 
-from ci_doctor.environment.exports import EVALUATION
+from ci_doctor.model.evaluation import EVALUATION
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.rule import Rule
 

@@ -405,9 +405,8 @@ class TestRunningItAgain:
 
 def _ours(ran: Ran) -> dict[str, str]:
     """The exported variables of a run, and no others."""
-    names = [
-        line.removeprefix("export ").partition("=")[0] for line in ran.out.strip().splitlines()
-    ]
+    lines = [line for line in ran.out.strip().splitlines() if not line.startswith("#")]
+    names = [line.removeprefix("export ").partition("=")[0] for line in lines]
     values = exported(ran)
     return {name: values[name] for name in names}
 
