@@ -39,7 +39,8 @@ def render(variables: Mapping[str, str], style: ExportFormat, comments: Iterable
         return json.dumps(dict(variables), indent=2) + "\n"
     line = _LINES[style]
     text = "".join(line(name, value) for name, value in variables.items())
-    if not text or style is ExportFormat.GITHUB:
+    # GitHub's file has no comments, and not every reader of dotenv files knows them.
+    if not text or style not in (ExportFormat.SHELL, ExportFormat.FISH):
         return text
     return text + "".join(f"# {' '.join(comment.split())}\n" for comment in comments)
 
