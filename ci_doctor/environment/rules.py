@@ -104,10 +104,7 @@ UNPARSABLE_TAG: Final = Rule(
 SUSPICIOUS_TAG: Final = Rule(
     id="version/suspicious-tag",
     severity=Severity.WARNING,
-    meaning=(
-        "A tag is a number without a dot, such as `v13`, among releases that have one, "
-        "and the version is computed from it."
-    ),
+    meaning="The version comes from a tag without a dot, such as `v13`, among releases with one.",
     remedy="Let only release tags count: put the setting from the report into pyproject.toml.",
 )
 DIRTY_TREE: Final = Rule(

@@ -150,7 +150,7 @@ def own_directory(top: Path) -> None:
         os.utime(each, OLD)
 
 
-def hosts(text: str) -> Callable[[Path], None]:
+def hosts(text: str) -> Callable[[Path], object]:
     return lambda top: (top / "hosts").write_text(text)
 
 

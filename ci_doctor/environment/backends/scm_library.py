@@ -209,10 +209,7 @@ def _tag_of(version: ScmVersion, tags: Tags, git: Git, command: list[str]) -> st
 def _sorted(
     names: Sequence[str], command: Sequence[str], config: Configuration, project: Project
 ) -> Tags:
-    """The tags that the library could pick, without those that it reads oddly.
-
-    A regex, a prefix and `strict` of the project's own are its word on what a version is.
-    """
+    """The tags that the library could pick, by the project's own regex, prefix or `strict` if any."""
     tags = sort_tags(names, command, lambda name: _parse(name, config))
     is_told = config.tag.strict is False or config.tag.regex.pattern != DEFAULT_TAG_REGEX.pattern
     if is_told or config.tag.prefix:
@@ -235,11 +232,7 @@ def _odd_reading(tag: str, tags: Tags, config: Configuration) -> str | None:
 
 
 def _git(workdir: scm_git.GitWorkdir) -> Git:
-    """The library's own door to git.
-
-    It removes GIT_* variables and names the git directory, so that git reads a repository of
-    another owner.
-    """
+    """The library's own door to git: it reads a repository of another owner, without GIT_*."""
 
     def run(*arguments: str) -> str | None:
         completed = workdir.run_git(arguments)

@@ -42,7 +42,7 @@ _OTHERS = {
     "escape": ("t", "n", "argv", "why"),
     "absent": ("name", "attribute"),
     "unjudged": ("why",),
-    "loader": ("name", "type"),
+    "loader": ("name", "module"),
     "armed": ("t",),
     "exit": ("t",),
 }
@@ -173,7 +173,7 @@ class _TraceReader:
             case "unjudged":
                 self.unjudged.append(str(fields["why"]))
             case "loader":
-                self.loaders[str(fields["name"])] = str(fields["type"])
+                self.loaders[str(fields["name"])] = str(fields["module"])
             case _:
                 self.read_moment(kind, fields["t"])
 
