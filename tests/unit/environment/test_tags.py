@@ -3,13 +3,13 @@
 
 import fnmatch
 import re
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from packaging.version import Version
 
-from ci_doctor.environment import tags as tags_module
 from ci_doctor.environment.tags import (
     Tags,
     exclusions,
@@ -131,7 +131,7 @@ def test_a_tag_whose_version_is_its_own_text_is_kept(tag: str) -> None:
 
 
 def test_a_date_behind_a_word_is_left_out_beside_releases_alone() -> None:
-    dated: dict[str, tags_module.Version] = {
+    dated: dict[str, Any] = {
         "nightly-2026.04.22": Version("2026.4.22"),
         "nightly-2026.4": Version("2026.4"),
     }
