@@ -98,6 +98,7 @@ READ_ONLY = 'mount --bind "$2" "$2"; mount -o remount,bind,ro "$2"'
         ),
     ],
 )
+@pytest.mark.gate(2)
 def test_the_result_is_that_of_the_command(
     break_it: Callable[[Workplace], object],
     said: str | None,
