@@ -28,7 +28,8 @@ class PytestResult(Struct, frozen=True, kw_only=True):
     pytest stopped before, after a failure. interrupted: the signal to ci-doctor. diagnosis_problem: a
     sentence if causes could not be looked for. explained: the kinds of flaky tests. long_green:
     by the name in its entry, how long the tests of an entry have been green. past_problem: why the
-    history gave no answer.
+    history gave no answer. fails_on_flaky: pytest-rerunfailures ended pytest with 7. rerun_s: the time
+    for reruns. out_of_time: tests for whose reruns it was not enough.
     """
 
     python: Path
@@ -50,6 +51,9 @@ class PytestResult(Struct, frozen=True, kw_only=True):
     explained: tuple[ExplainedTest, ...] = ()
     long_green: dict[str, str] = {}
     past_problem: str | None = None
+    fails_on_flaky: bool = False
+    rerun_s: float | None = None
+    out_of_time: tuple[str, ...] = ()
 
     @property
     def suite(self) -> tuple[PytestSession, ...]:
