@@ -17,6 +17,8 @@ from ci_doctor.environment.tags import Described, TagGap, TagGapKind
 from ci_doctor.system.processes.limited_runs import LimitedRuns
 
 _REMOTE_TIMEOUT_S = 20.0
+# If HEAD has the tag, the remote can only say that it was moved.
+_TAGGED_TIMEOUT_S = 5.0
 _PEELED = "^{}"
 
 # Those of some names of tags that a tool could read a version from.
@@ -82,8 +84,9 @@ def _with_remote(directory: Path, described: Described, read_names: ReadNames) -
         return described
     here = read_tags(ask_git(directory, "show-ref", "--tags", "--dereference") or "", " ")
     there: dict[str, str] = {}
+    limit_s = _TAGGED_TIMEOUT_S if described.is_tagged else _REMOTE_TIMEOUT_S
     for remote in asked:
-        tags = _remote_tags(directory, remote)
+        tags = _remote_tags(directory, remote, limit_s)
         if tags is None:
             silent = TagGap(kind=TagGapKind.SILENT, remote=remote)
             return described if described.is_tagged else replace(described, gap=silent)
@@ -153,8 +156,10 @@ def _deciding_commits(directory: Path, tag: str | None) -> frozenset[str]:
     return frozenset((ask_git(directory, "rev-list", "HEAD", *before) or "").split())
 
 
-def _remote_tags(directory: Path, remote: str) -> dict[str, str] | None:
-    """The commits of the tags of `remote`; None if it does not answer in time.
+def _remote_tags(
+    directory: Path, remote: str, limit_s: float = _REMOTE_TIMEOUT_S
+) -> dict[str, str] | None:
+    """The commits of the tags of `remote`; None if it does not answer within `limit_s`.
 
     ssh asks no person for a password, because the process has no terminal.
     """
@@ -163,9 +168,7 @@ def _remote_tags(directory: Path, remote: str) -> dict[str, str] | None:
     environ.setdefault("SSH_ASKPASS", "false")
     environ.setdefault("GIT_ASKPASS", "false")
     try:
-        ran = LimitedRuns().run(
-            command, timeout_s=_REMOTE_TIMEOUT_S, cwd=directory, environ=environ
-        )
+        ran = LimitedRuns().run(command, timeout_s=limit_s, cwd=directory, environ=environ)
     except OSError:
         return None
     return read_tags(ran.stdout) if ran.exit_code == 0 else None
