@@ -6,7 +6,7 @@ from __future__ import annotations
 import bisect
 import re
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from ci_doctor.lint.excerpt import LONGEST_EXCERPT, excerpt_of
 from ci_doctor.lint.shell.shell_node import NodeKind, ShellNode

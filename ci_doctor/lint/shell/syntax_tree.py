@@ -41,13 +41,17 @@ _PLAIN_HERE: Final = re.compile(r"[^\\$`]+")
 _NAME: Final = re.compile(r"[A-Za-z_]\w*")
 _ASSIGNS: Final = re.compile(r"[A-Za-z_]\w*(?:\[[^\]\n]*\])?\+?=")
 _SUBSCRIPT: Final = re.compile(r"[A-Za-z_]\w*\[")
-_REDIRECTION: Final = re.compile(r"(?:\d+|\{[A-Za-z_]\w*\})?(<<<|<<-?|<>|>>|>\||[<>]&|[<>](?!\())|&>>?")
+_REDIRECTION: Final = re.compile(
+    r"(?:\d+|\{[A-Za-z_]\w*\})?(<<<|<<-?|<>|>>|>\||[<>]&|[<>](?!\())|&>>?"
+)
 _RESERVED: Final = re.compile(r"(?:[a-z]+|[{}!]|\[\[)(?=[\s;&|()<>]|\\\n|\Z)")
 _FUNCTION: Final = re.compile(r"[^\s\"'`$\\<>|&;()=]+[ \t]*\([ \t]*\)")
 _DELIMITER: Final = re.compile(r"(?:\\.|\"[^\"]*\"|'[^']*'|[^\s<>|&;()\"'\\])+", re.DOTALL)
 _END_OF_WORD: Final = frozenset(" \t\n;&|()<>")
 _DECLARATIONS: Final = frozenset({"export", "local", "readonly", "declare", "typeset", "unset"})
-_OPENERS: Final = frozenset({"if", "while", "until", "for", "select", "case", "function", "{", "[["})
+_OPENERS: Final = frozenset(
+    {"if", "while", "until", "for", "select", "case", "function", "{", "[["}
+)
 _CLOSERS: Final = frozenset({"then", "fi", "do", "done", "esac", "elif", "else", "}", "in"})
 
 
@@ -245,7 +249,9 @@ class _Parser:
             after = blank.match(self.text, at, self.end)
             at = after.end() if after else at
         word = _RESERVED.match(self.text, at, self.end)
-        return self.text[at : at + 1] == "(" or (word is not None and (word[0] in _OPENERS or word[0] == "!"))
+        return self.text[at : at + 1] == "(" or (
+            word is not None and (word[0] in _OPENERS or word[0] == "!")
+        )
 
     @staticmethod
     def _around(
@@ -348,7 +354,7 @@ class _Parser:
             word = self._list(node, frozenset({"elif", "else", "fi"}))
             start = self.at
             if node is not outer:
-                node.end = start if begin <= start else begin
+                node.end = max(start, begin)
             self.at += len(word)
             if word == "elif":
                 node = self._part(NodeKind.ELIF, outer, start)
@@ -440,8 +446,10 @@ class _Parser:
                 self.at += 1
             elif is_first and letter == "#":
                 self._comment()
-            elif is_first and text.startswith("]]", self.at) and (
-                self.at + 2 >= self.end or text[self.at + 2] in _END_OF_WORD
+            elif (
+                is_first
+                and text.startswith("]]", self.at)
+                and (self.at + 2 >= self.end or text[self.at + 2] in _END_OF_WORD)
             ):
                 self.at += 2
                 return
@@ -578,11 +586,11 @@ class _Parser:
         start, text = self.at, self.text
         tabs = "\t*" if document.strip else ""
         # bash ends it at the parenthesis of the substitution around it, too, with a warning.
-        last = re.compile(rf"(?m)^{tabs}{re.escape(document.delimiter)}$").search(text, start, self.end)
-        body_end = last.start() if last else self.end
-        body = ShellNode(
-            kind=NodeKind.HERE_TEXT, start=start, end=body_end, parent=document.node
+        last = re.compile(rf"(?m)^{tabs}{re.escape(document.delimiter)}$").search(
+            text, start, self.end
         )
+        body_end = last.start() if last else self.end
+        body = ShellNode(kind=NodeKind.HERE_TEXT, start=start, end=body_end, parent=document.node)
         document.node.children.append(body)
         if not document.quoted:
             outer, self.end = self.end, body_end
@@ -748,7 +756,7 @@ class _Parser:
                 self.at += 1
                 self.depth -= 1
                 return
-            if letter == "'" and not quotes or letter == "{":
+            if (letter == "'" and not quotes) or letter == "{":
                 self.at += 1
             elif letter in "$`":
                 if quotes and text.startswith("$'", self.at):
