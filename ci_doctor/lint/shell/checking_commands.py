@@ -38,8 +38,17 @@ _TESTERS: Final = frozenset(
         "locust",
         "ci-doctor",
         "simple-evals",
-        "evalplus",
+        "evalplus mypy pylint flake8",
     ]
+)
+_CHECKS_OF_OURS: Final = (
+    ("correctness",),
+    ("lint",),
+    ("compat",),
+    ("doctor",),
+    ("flaky",),
+    ("verify",),
+    ("run",),
 )
 # Programs that run another one, which stands among their arguments.
 _RUNNERS: Final = frozenset(
@@ -293,10 +302,9 @@ def is_check(program: ShellProgram, node: ShellNode) -> bool:
     if node.kind is not NodeKind.COMMAND or not node.word or node.word in ("wait", "source", "."):
         return False
     words = program.words(node)
-    if node.word in ("command", "type", "which", "hash") and len(node.words) > 1:
-        # `command -v pytest` asks if there is one.
-        if program.text[slice(*node.words[1])].startswith("-") or node.word != "command":
-            return False
+    # `command -v pytest` asks if there is one.
+    if node.word in ("type", "which", "hash") or _asks_for_command(program, node):
+        return False
     if program.definition(words.name) is not None or any(
         each in ASKING for each in words.arguments
     ):
@@ -304,9 +312,16 @@ def is_check(program: ShellProgram, node: ShellNode) -> bool:
     return _checks(words, program.text[slice(*node.words[-len(words.arguments) - 1])])
 
 
-def _checks(words: CommandWords, written: str) -> bool:
+def _asks_for_command(program: ShellProgram, node: ShellNode) -> bool:
+    option = program.text[slice(*node.words[1])] if len(node.words) > 1 else ""
+    return node.word == "command" and option.startswith("-")
+
+
+def _checks(words: CommandWords, written: str) -> bool:  # noqa: PLR0911 - one branch for each case
     if words.name in _TESTERS:
-        return "-c" not in words.arguments[:1] or words.name != "ci-doctor"
+        return words.name != "ci-doctor" or words.arguments[:1] in _CHECKS_OF_OURS
+    if words.name == "ruff":
+        return words.arguments[:1] == ("check",) and "--exit-zero" not in words.arguments
     if words.name in _BUILDERS:
         targets = [each for each in words.arguments if not each.startswith("-") and "=" not in each]
         return any(_CHECKED.search(each) and not _SETS_UP.search(each) for each in targets[:3])
@@ -329,7 +344,7 @@ def _names_check(string: str) -> bool:
     )
 
 
-def _runs_check(words: CommandWords) -> bool:
+def _runs_check(words: CommandWords) -> bool:  # noqa: C901, PLR0911 - one branch for each case
     if words.name in (
         "docker",
         "podman",
@@ -390,46 +405,30 @@ def is_work(program: ShellProgram, node: ShellNode) -> bool:
 
 def is_quiet(program: ShellProgram, node: ShellNode) -> bool:
     """Whether a statement only says, shows or tidies something, so that its status means nothing."""
-    if node.kind in (
-        NodeKind.GROUP,
-        NodeKind.SUBSHELL,
-        NodeKind.AND_OR,
-        NodeKind.PIPELINE,
-        NodeKind.NEGATION,
-    ):
-        return bool(node.children) and all(
-            is_quiet(program, each)
-            for each in node.children
-            if each.kind is not NodeKind.HERE_DOCUMENT
-        )
-    if node.kind in (NodeKind.TEST, NodeKind.FUNCTION, NodeKind.DECLARATION):
-        return True
-    if node.kind in (
-        NodeKind.IF,
-        NodeKind.LOOP,
-        NodeKind.ELSE,
-        NodeKind.ELIF,
-        NodeKind.DO,
-        NodeKind.CASE,
-        NodeKind.CASE_ITEM,
-    ):
-        return all(
-            is_quiet(program, each)
-            for each in node.children
-            if each.kind is not NodeKind.SUBSTITUTION
-        )
-    if node.kind is NodeKind.ASSIGNMENT:
-        return True
-    if node.kind is not NodeKind.COMMAND:
-        return False
-    if not node.word:
-        return True
-    words = program.words(node)
-    if words.name in TALK or words.name in TIDY:
-        return True
-    if is_tidying(words):
-        return True
-    return words.name == "cd"
+    rest = [node]
+    while rest:
+        each = rest.pop()
+        if each.kind is NodeKind.COMMAND:
+            if each.word and not _is_quiet_command(program.words(each)):
+                return False
+        elif each.kind in _COMPOUNDS:
+            rest += each.children
+    return True
+
+
+_COMPOUNDS: Final = frozenset(NodeKind) - {
+    NodeKind.COMMAND,
+    NodeKind.TEST,
+    NodeKind.FUNCTION,
+    NodeKind.DECLARATION,
+    NodeKind.ASSIGNMENT,
+    NodeKind.SUBSTITUTION,
+    NodeKind.HERE_DOCUMENT,
+}
+
+
+def _is_quiet_command(words: CommandWords) -> bool:
+    return words.name in TALK or words.name in TIDY or words.name == "cd" or is_tidying(words)
 
 
 def is_tidying(words: CommandWords) -> bool:
@@ -439,7 +438,7 @@ def is_tidying(words: CommandWords) -> bool:
     return bool(_TIDY_PAIRS.match(" ".join((words.name, *words.arguments[:5]))))
 
 
-def always_succeeds(program: ShellProgram, node: ShellNode) -> bool:
+def always_succeeds(program: ShellProgram, node: ShellNode) -> bool:  # noqa: C901, PLR0911 - one branch for each case
     """Whether the status of a statement is 0 whatever happened: an `echo`, an assignment of a constant, `set -e`."""
     if node.background:
         return True

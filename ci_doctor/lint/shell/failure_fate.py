@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import bisect
 import re
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
@@ -64,7 +65,26 @@ FILTERS: Final = frozenset(
 _DIES: Final = re.compile(r"(?i)die|fail|err|abort|panic|fatal|exit|bail|quit|report_and|finish")
 # Programs that tell somebody; their own status is no judgement.
 _NOTIFIERS: Final = frozenset(
-    "buildkite-agent curl wget docker podman kubectl aws gsutil gh dmesg journalctl mail sendmail slack notify-send ss netstat lsof".split()
+    [
+        "buildkite-agent",
+        "curl",
+        "wget",
+        "docker",
+        "podman",
+        "kubectl",
+        "aws",
+        "gsutil",
+        "gh",
+        "dmesg",
+        "journalctl",
+        "mail",
+        "sendmail",
+        "slack",
+        "notify-send",
+        "ss",
+        "netstat",
+        "lsof",
+    ]
 )
 _SEQUENCES: Final = frozenset(
     {
@@ -79,6 +99,7 @@ _SEQUENCES: Final = frozenset(
         NodeKind.SUBSTITUTION,
     }
 )
+_DEEPEST_CALLS: Final = 30  # functions that call each other
 _LEAVES: Final = frozenset({"exit", "return", "break", "continue"})
 _BRANCHES: Final = (NodeKind.ELIF, NodeKind.ELSE)
 
@@ -130,6 +151,9 @@ class FailureFates:
         self._pipefail = OptionState(program, ShellOption.PIPEFAIL)
         self._traps_errors = bool(re.search(r"\btrap\b[^\n]*\bERR\b", program.text))
         self._reads: dict[str, list[ShellNode]] | None = None
+        self._ids: dict[str, list[int]] | None = None
+        self._waits_elsewhere = bool(_WAITS_ELSEWHERE.search(program.text))
+        self._depth = 0
         self._decided: dict[str, bool] = {}
         self._exempt: dict[str, ShellNode | None] = {}
         self._returns: dict[str, ShellNode | None] = {}
@@ -159,9 +183,12 @@ class FailureFates:
         names = re.findall(r"\$\{?(\w+)", self._program.of_node(wait))
         if len(names) != 1:
             return True
-        kept = re.compile(rf"\b{re.escape(names[0])}=[\"']?\$\{{?!")
-        starts = [match.start() for match in kept.finditer(self._program.text)]
-        return not starts or any(self._starts_check(start) for start in starts[:20])
+        if self._ids is None:
+            self._ids = {}
+            for match in _PROCESS_ID.finditer(self._program.text):
+                self._ids.setdefault(match[1], []).append(match.start())
+        starts = self._ids.get(names[0], [])[:20]
+        return not starts or any(self._starts_check(start) for start in starts)
 
     def _starts_check(self, offset: int) -> bool:
         """Whether the statement before the one at `offset` puts a check into the background."""
@@ -183,6 +210,9 @@ class FailureFates:
         """The check in function `name` whose failure the function returns."""
         if name in self._returns:
             return self._returns[name]
+        if self._depth > _DEEPEST_CALLS:
+            return None
+        self._depth += 1
         self._returns[name] = None  # a function that calls itself
         function = self._program.functions[name]
         for node in function.own():
@@ -192,11 +222,12 @@ class FailureFates:
             if check is not None and self.fate(node).returned is function:
                 self._returns[name] = check
                 break
+        self._depth -= 1
         return self._returns[name]
 
     # The way of a failure up the tree.
 
-    def fate(self, node: ShellNode) -> Fate:
+    def fate(self, node: ShellNode) -> Fate:  # noqa: C901, PLR0911, PLR0912 - one branch for each case
         """What becomes of a failure of `node`."""
         current, exempt = node, False
         for parent in node.ancestors():
@@ -226,7 +257,7 @@ class FailureFates:
             elif parent.kind is NodeKind.FUNCTION:
                 return Fate(returned=parent)
             elif parent.kind in _SEQUENCES:
-                answer = self._in_sequence(current, parent, exempt=exempt)
+                answer = self._in_sequence(current, exempt=exempt)
                 if answer is not None:
                     return answer
                 if parent.kind in (NodeKind.SUBSHELL, NodeKind.SUBSTITUTION):
@@ -245,7 +276,7 @@ class FailureFates:
             current = parent
         return self._in_background(current) if current.background else KEPT
 
-    def _in_sequence(self, current: ShellNode, parent: ShellNode, *, exempt: bool) -> Fate | None:
+    def _in_sequence(self, current: ShellNode, *, exempt: bool) -> Fate | None:
         """The fate among statements; None if the failure is that of `parent`."""
         after = _next(current)
         held = None if self._traps_errors else self._held(current)
@@ -259,7 +290,7 @@ class FailureFates:
             return self.fate(subshell)
         if after is None or after.kind in _BRANCHES:
             return None
-        read = self._read_by(current, after)
+        read = self._read_by(after)
         if read is not None:
             return read
         return Fate(loss=Loss.IGNORED, by=after, exempt=off if held else None)
@@ -287,11 +318,15 @@ class FailureFates:
     def _exempt_call(self, name: str) -> ShellNode | None:
         if name in self._exempt:
             return self._exempt[name]
+        if self._depth > _DEEPEST_CALLS:
+            return None
+        self._depth += 1
         self._exempt[name] = None  # a function that calls itself
         for call in self._program.by_name.get(name, ())[:50]:
             if self._position(call) is not None:
                 self._exempt[name] = call
                 break
+        self._depth -= 1
         return self._exempt[name]
 
     def _in_list(self, current: ShellNode, parent: ShellNode) -> Fate | None:
@@ -377,15 +412,16 @@ class FailureFates:
 
     def _in_background(self, current: ShellNode) -> Fate:
         waits = self._program.by_name.get("wait", [])
-        named = [each for each in waits if self._program.words(each).arguments]
-        if named or re.search(r"wait_for|wait_all|\bfg\b|coproc", self._program.text):
+        named = any(self._program.words(each).arguments for each in waits)
+        if named or self._waits_elsewhere:
             return KEPT
-        bare = next((each for each in waits if each.start > current.start), None)
+        place = bisect.bisect_right(waits, current.start, key=lambda each: each.start)
+        bare = waits[place] if place < len(waits) else None
         return Fate(loss=Loss.BACKGROUND, by=bare or current)
 
     # Who reads a status, and what for.
 
-    def _read_by(self, current: ShellNode, after: ShellNode) -> Fate | None:
+    def _read_by(self, after: ShellNode) -> Fate | None:
         """What the next statement makes of `$?`; None if it does not read it, or only prints it."""
         program = self._program
         text = program.of_node(after)[:4000]
@@ -412,9 +448,9 @@ class FailureFates:
             return None
         if after.kind is NodeKind.AND_OR and not STATUS.search(program.of_node(after.children[0])):
             return None
-        return self._status_fate(current, after, head)
+        return self._status_fate(after, head)
 
-    def _status_fate(self, current: ShellNode, after: ShellNode, head: str) -> Fate:
+    def _status_fate(self, after: ShellNode, head: str) -> Fate:
         named = re.match(
             r"(?:(?:local|declare|export|readonly|typeset)\s+(?:-\w+\s+)*)?(\w+)=[\"']?\$\{?\?\}?[\"']?\s*$",
             head,
@@ -458,7 +494,7 @@ class FailureFates:
             return self.fate(after.children[0])
         return KEPT
 
-    def effect(self, statements: Sequence[ShellNode], *, first_status_lost: bool = False) -> Effect:
+    def effect(self, statements: Sequence[ShellNode], *, first_status_lost: bool = False) -> Effect:  # noqa: C901 - one branch for each case
         """What `statements`, which run after a failure, make of it.
 
         first_status_lost: `$?` is 0 before the first of them, as after `if !`.
@@ -492,7 +528,7 @@ class FailureFates:
             status_lost = True
         return last
 
-    def _command_effect(self, node: ShellNode, *, status_lost: bool) -> Effect:
+    def _command_effect(self, node: ShellNode, *, status_lost: bool) -> Effect:  # noqa: PLR0911 - one branch for each case
         words = self._program.words(node)
         if words.name in ("exit", "return"):
             status = words.arguments[0] if words.arguments else "$?"
@@ -634,6 +670,8 @@ class FailureFates:
         return self.is_decided_by(name)
 
 
+_PROCESS_ID: Final = re.compile(r"\b(\w+)=[\"']?\$\{?!")
+_WAITS_ELSEWHERE: Final = re.compile(r"wait_for|wait_all|\bfg\b|coproc")
 _READ: Final = re.compile(
     r"\$\{?[!#]?([A-Za-z_]\w*)|(?<=[(\s+|&!<>=*-])([A-Za-z_]\w*)(?=\s*(?:[-+|&<>=!)*/]|$))"
 )

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import bisect
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from ci_doctor.lint.shell.shell_program import ShellProgram
 
 _LONGEST: Final = 60
+_MOST_READERS: Final = 20
+_WORD: Final = re.compile(r"[\w./${}-]+")
 _FILE: Final = re.compile(
     r"[\w./${}-]*[\w}]\.(?:xml|json|jsonl|log|txt|csv|out|html|tap|yaml|yml)\b|\$\{?\w*(?:LOG|OUT|REPORT|RESULT|FILE)\w*\}?",
     re.IGNORECASE,
@@ -64,23 +67,30 @@ def is_judged_later(program: ShellProgram, node: ShellNode) -> bool:
     files = {each for each in files if len(each) > 2 and not each.startswith(("&", "/dev/"))}
     if not files:
         return False
-    rest = program.text[statement.end :]
+    places = program.once(_words_of)
     for file in files:
-        place = rest.find(file)
-        while place >= 0:
-            reader = program.innermost(statement.end + place)
-            while (
-                reader is not None
-                and reader.kind is not NodeKind.COMMAND
-                and reader.kind is not NodeKind.TEST
-            ):
-                reader = reader.parent
-            if reader is not None and (
-                reader.kind is NodeKind.TEST or not _only_shows(program, reader)
-            ):
-                return True
-            place = rest.find(file, place + len(file))
+        known = places.get(file, [])
+        first = bisect.bisect_left(known, statement.end)
+        if any(_judges(program, place) for place in known[first : first + _MOST_READERS]):
+            return True
     return False
+
+
+def _words_of(program: ShellProgram) -> dict[str, list[int]]:
+    """Where each word of the text stands that may be a file's name."""
+    places: dict[str, list[int]] = {}
+    for match in _WORD.finditer(program.text):
+        places.setdefault(match[0], []).append(match.start())
+    return places
+
+
+def _judges(program: ShellProgram, place: int) -> bool:
+    reader = program.innermost(place)
+    while reader is not None and reader.kind not in (NodeKind.COMMAND, NodeKind.TEST):
+        reader = reader.parent
+    if reader is None:
+        return False
+    return reader.kind is NodeKind.TEST or not _only_shows(program, reader)
 
 
 def _only_shows(program: ShellProgram, reader: ShellNode) -> bool:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _SHEBANG: Final = re.compile(r"#![^\n]*\b(?:ba|da|k|z)?sh\b([^\n]*)")
 _MOST_CALLS: Final = 20
+_DEEPEST_CALLS: Final = 30
 _SCOPES: Final = (NodeKind.SUBSHELL, NodeKind.SUBSTITUTION, NodeKind.FUNCTION)
 
 
@@ -53,6 +54,7 @@ class OptionState:
         self._program = program
         self._option = option
         self._initial = self._at_start()
+        self._depth = 0
         self._functions: dict[int, bool | None] = {}
         self._changes: dict[int | None, list[tuple[int, bool]]] = {}
         for start, scope, value in sorted(self._all_changes(), key=lambda each: each[0]):
@@ -91,10 +93,14 @@ class OptionState:
         """What all calls of `function` say; None if they differ, or if it calls itself."""
         key = id(function)
         if key not in self._functions:
+            if self._depth > _DEEPEST_CALLS:
+                return None
+            self._depth += 1
             self._functions[key] = None
             calls = self._program.by_name.get(function.word, [])
             states = {self.at(call) for call in calls[:_MOST_CALLS]}
             self._functions[key] = states.pop() if len(states) == 1 else None
+            self._depth -= 1
         return self._functions[key]
 
     def _at_start(self) -> bool:

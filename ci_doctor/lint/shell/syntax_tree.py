@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from msgspec import Struct
 
@@ -19,7 +19,7 @@ from ci_doctor.lint.shell.shell_node import NodeKind, ShellNode
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_DEEPEST: Final = 400
+_DEEPEST: Final = 200
 _FRAMES: Final = 8  # calls of Python for each level of nesting, at most
 _MOST_UNREAD: Final = 20  # parts of one program; each may be read to the end once
 _BLANKS: Final = re.compile(r"(?:[ \t]|\\\n)+")
@@ -110,7 +110,7 @@ def _frames(count: int) -> Iterator[None]:
         sys.setrecursionlimit(limit)
 
 
-class _Unreadable(Exception):
+class _UnreadableError(Exception):
     """The text at `offset` fits no rule of the grammar."""
 
     def __init__(self, offset: int) -> None:
@@ -150,8 +150,8 @@ class _Parser:
                 self._list(self.program, frozenset())
                 if self.at >= self.end:
                     break
-                raise _Unreadable(self.at)
-            except _Unreadable as error:
+                self._refuse()
+            except _UnreadableError as error:
                 self.depth = 0
                 self.end = len(self.text)
                 self._pending.clear()
@@ -164,7 +164,7 @@ class _Parser:
                 self.unread[-1] = UnreadPart(self.unread[-1].start, line_end)
                 self.at = line_end + 1
 
-    def _list(self, parent: ShellNode, stops: frozenset[str]) -> str:
+    def _list(self, parent: ShellNode, stops: frozenset[str]) -> str:  # noqa: C901 - one branch for each case
         """Statements up to a word of `stops`, or to what closes the construct around; that word, or nothing."""
         text = self.text
         while True:
@@ -178,7 +178,7 @@ class _Parser:
             if word is not None and word[0] in stops:
                 return word[0]
             if word is not None and word[0] in _CLOSERS and word[0] != "in":
-                raise _Unreadable(self.at)
+                raise _UnreadableError(self.at)
             node = self._and_or(parent)
             self._blanks()
             if self.at >= self.end:
@@ -193,7 +193,7 @@ class _Parser:
                 # `{ (a) }`, `if (a) then`: no separator is needed behind a compound command.
                 word = _RESERVED.match(text, self.at, self.end)
                 if word is None or word[0] not in stops:
-                    raise _Unreadable(self.at)
+                    raise _UnreadableError(self.at)
 
     def _and_or(self, parent: ShellNode) -> ShellNode:
         node = self._pipeline(parent)
@@ -212,7 +212,7 @@ class _Parser:
             return node
         return self._around(NodeKind.AND_OR, parent, children, operators)
 
-    def _pipeline(self, parent: ShellNode) -> ShellNode:
+    def _pipeline(self, parent: ShellNode) -> ShellNode:  # noqa: C901 - one branch for each case
         negations = []
         while True:
             self._blanks()
@@ -273,7 +273,7 @@ class _Parser:
         self._blanks()
         text, at = self.text, self.at
         if at >= self.end:
-            raise _Unreadable(at)
+            raise _UnreadableError(at)
         word = _RESERVED.match(text, at, self.end)
         name = word[0] if word is not None else ""
         if text[at] == "(":
@@ -283,7 +283,7 @@ class _Parser:
         elif name == "coproc":
             return self._coprocess(parent)
         elif name in _CLOSERS and name != "in":
-            raise _Unreadable(at)
+            raise _UnreadableError(at)
         elif _FUNCTION.match(text, at, self.end):
             return self._function(parent, at)
         else:
@@ -335,7 +335,7 @@ class _Parser:
 
     def _body(self, node: ShellNode, last: str) -> None:
         if self._list(node, frozenset({last})) != last:
-            raise _Unreadable(self.at)
+            raise _UnreadableError(self.at)
         self.at += len(last)
 
     def _condition(self, node: ShellNode, last: str) -> None:
@@ -365,7 +365,7 @@ class _Parser:
                 node.end = self.at
                 self.at += len(word)
             if word != "fi":
-                raise _Unreadable(self.at)
+                raise _UnreadableError(self.at)
             return
 
     def _do(self, loop: ShellNode) -> None:
@@ -378,7 +378,7 @@ class _Parser:
         if self.text.startswith("((", self.at):
             self.at += 2
             if not self._arithmetic(node):
-                raise _Unreadable(self.at)
+                raise _UnreadableError(self.at)
         else:
             self._word(node)
             self._skip_lines()
@@ -393,7 +393,7 @@ class _Parser:
         self._skip_lines()
         word = _RESERVED.match(self.text, self.at, self.end)
         if word is None or word[0] not in ("do", "{"):
-            raise _Unreadable(self.at)
+            raise _UnreadableError(self.at)
         self.at = word.end()
         if word[0] == "do":
             self._do(node)
@@ -402,13 +402,13 @@ class _Parser:
             self._body(body, "}")
             body.end = self.at
 
-    def _case(self, node: ShellNode) -> None:
+    def _case(self, node: ShellNode) -> None:  # noqa: C901 - one branch for each case
         self._blanks()
         self._word(node)
         self._skip_lines()
         word = _RESERVED.match(self.text, self.at, self.end)
         if word is None or word[0] != "in":
-            raise _Unreadable(self.at)
+            raise _UnreadableError(self.at)
         self.at = word.end()
         while True:
             self._skip_lines()
@@ -457,7 +457,7 @@ class _Parser:
                 literal = _TEST_TEXT.match(text, self.at, self.end)
                 self.at = literal.end() if literal else self.at + 1
             is_first = letter in " \t\n"
-        raise _Unreadable(self.at)
+        raise _UnreadableError(self.at)
 
     def _function(self, parent: ShellNode, start: int) -> ShellNode:
         node = self._open(NodeKind.FUNCTION, parent, start)
@@ -466,7 +466,7 @@ class _Parser:
         name = self.at
         literal = _FUNCTION_NAME.match(self.text, name, self.end)
         if literal is None:
-            raise _Unreadable(name)
+            raise _UnreadableError(name)
         self.at = literal.end()
         node.word = literal[0]
         self._blanks()
@@ -478,7 +478,7 @@ class _Parser:
         if self.text[self.at : self.at + 1] != "(" and (
             opener is None or opener[0] not in _OPENERS or opener[0] == "function"
         ):
-            raise _Unreadable(self.at)
+            raise _UnreadableError(self.at)
         self._command(node)
         return self._close(node)
 
@@ -490,7 +490,7 @@ class _Parser:
         node.background = True
         return node
 
-    def _simple(self, parent: ShellNode) -> ShellNode:
+    def _simple(self, parent: ShellNode) -> ShellNode:  # noqa: C901 - one branch for each case
         start = self.at
         node = self._open(NodeKind.COMMAND, parent)
         assigned: list[tuple[int, int]] = []
@@ -505,7 +505,7 @@ class _Parser:
             self._word(node)
             (assigned if is_assignment else node.words).append((begin, self.at))
         if self.at == start:
-            raise _Unreadable(start)
+            raise _UnreadableError(start)
         if node.words:
             first = slice(*node.words[0])
             node.word = text[first]
@@ -531,7 +531,7 @@ class _Parser:
         at, node = self.at, ShellNode(kind=NodeKind.COMMAND, start=0, end=0)
         try:
             self._word(node)
-        except _Unreadable:
+        except _UnreadableError:
             self.at = at
             return False
         written = self.text[at : self.at]
@@ -564,7 +564,7 @@ class _Parser:
     def _here_document(self, node: ShellNode, start: int, *, strip: bool) -> None:
         match = _DELIMITER.match(self.text, self.at, self.end)
         if match is None:
-            raise _Unreadable(self.at)
+            raise _UnreadableError(self.at)
         self.at = match.end()
         raw = match[0]
         operator = self.text.index("<<", start)
@@ -582,7 +582,7 @@ class _Parser:
         for document in pending:
             self._here_text(document)
 
-    def _here_text(self, document: _Document) -> None:
+    def _here_text(self, document: _Document) -> None:  # noqa: C901 - one branch for each case
         start, text = self.at, self.text
         tabs = "\t*" if document.strip else ""
         # bash ends it at the parenthesis of the substitution around it, too, with a warning.
@@ -629,7 +629,7 @@ class _Parser:
             elif not self._part_of_word(node):
                 break
         if self.at == start:
-            raise _Unreadable(start)
+            raise _UnreadableError(start)
 
     def _opens_in_word(self, start: int) -> bool:
         """Whether a parenthesis belongs to the word: `a=(…)` or an extended pattern such as `!(…)`."""
@@ -684,13 +684,13 @@ class _Parser:
     def _through(self, letter: str, at: int) -> None:
         end = self.text.find(letter, at, self.end)
         if end < 0:
-            raise _Unreadable(at - 1)
+            raise _UnreadableError(at - 1)
         self.at = end + 1
 
     def _ansi_quoted(self) -> None:
         match = _ANSI_QUOTED.match(self.text, self.at, self.end)
         if match is None:
-            raise _Unreadable(self.at)
+            raise _UnreadableError(self.at)
         self.at = match.end()
 
     def _double_quoted(self, node: ShellNode) -> None:
@@ -709,7 +709,7 @@ class _Parser:
                 self.at += 2
             elif not self._expansion(node, is_quoted=True):
                 self.at += 1
-        raise _Unreadable(start)
+        raise _UnreadableError(start)
 
     def _expansion(self, node: ShellNode, *, is_quoted: bool) -> bool:
         """What begins with a dollar sign or a backquote; False for a dollar sign that is only one."""
@@ -765,7 +765,7 @@ class _Parser:
                     self.at += 1
             else:
                 self._part_of_word(node)
-        raise _Unreadable(start)
+        raise _UnreadableError(start)
 
     def _arithmetic(self, node: ShellNode) -> bool:
         """After `((`: through `))`; False, without a place, if it turns out to be two parentheses."""
@@ -794,7 +794,7 @@ class _Parser:
                 depth_before = self.depth
                 try:
                     self._part_of_word(node)
-                except _Unreadable:
+                except _UnreadableError:
                     self.depth = depth_before - 1
                     return False
         self.depth -= 1
@@ -811,13 +811,13 @@ class _Parser:
         start = self.at
         match = _BACKQUOTED.match(self.text, start, self.end)
         if match is None:
-            raise _Unreadable(start)
+            raise _UnreadableError(start)
         node = self._open(NodeKind.SUBSTITUTION, parent, start)
         outer, self.end = self.end, match.end() - 1
         self.at = start + 1
         self._list(node, frozenset())
         if self.at < self.end:
-            raise _Unreadable(self.at)
+            raise _UnreadableError(self.at)
         self.end, self.at = outer, match.end()
         self._close(node)
 
@@ -855,11 +855,14 @@ class _Parser:
     def _deeper(self) -> None:
         self.depth += 1
         if self.depth > _DEEPEST:
-            raise _Unreadable(self.at)
+            raise _UnreadableError(self.at)
+
+    def _refuse(self) -> NoReturn:
+        raise _UnreadableError(self.at)
 
     def _expect(self, letter: str) -> None:
         if self.at >= self.end or self.text[self.at] != letter:
-            raise _Unreadable(self.at)
+            raise _UnreadableError(self.at)
         self.at += 1
 
     def _blanks(self) -> bool:

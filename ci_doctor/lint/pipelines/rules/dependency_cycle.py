@@ -134,7 +134,7 @@ def check(pipeline: PipelineFile, _context: PipelineContext) -> Iterator[Violati
         )
 
 
-def _edges(pipeline: PipelineFile) -> Edges:
+def _edges(pipeline: PipelineFile) -> Edges:  # noqa: C901 - one branch for each case
     """Who waits for whom: by `depends_on`, by membership of a group, and by `wait`, `block` and `input`.
 
     A step with a `depends_on` of its own does not wait for a `wait` before it
@@ -154,7 +154,7 @@ def _edges(pipeline: PipelineFile) -> Edges:
         name = _name(index, step)
         own = list(dependencies(step.node.get("depends_on"))) if step is not None else []
         place: Node = step.node if step is not None else item  # type: ignore[assignment]
-        targets = [(each.value, each) for each in own]
+        targets: list[tuple[str, Node]] = [(each.value, each) for each in own]
         if step is not None and step.group is not None and id(step.group) in of_group:
             holder = of_group[id(step.group)]
             edges.setdefault(holder, []).append((name, place))

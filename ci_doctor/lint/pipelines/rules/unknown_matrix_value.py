@@ -162,10 +162,12 @@ def _report(
         said = f"{where} uses `{used}`, and its matrix is a plain list: `{{{{matrix}}}}`"
     else:
         said = f"{where} uses `{used}`, and its matrix has only {names or 'no variable'}"
+    line = pipeline.lines[node.line - 1].lstrip(" -")
     return pipeline.violation(
         RULE,
         node,
         said,
+        severity=Severity.WARNING if line.startswith("name:") else None,
         remedy=f"Write one of {names}." if names else None,
         related=(matrix,) if matrix else (),
     )

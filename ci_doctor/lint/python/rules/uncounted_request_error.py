@@ -202,15 +202,15 @@ def _suppressed(program: PythonProgram, node: ast.With) -> Iterator[Violation]:
     request = _request(program, node.body)
     if not {"contextlib.suppress", "suppress"} & names or request is None:
         return
-    if _keeps_answers(node.body) or _assigned(node.body):
-        if not _is_probe(program, node, request):
-            yield program.violation(
-                RULE,
-                node,
-                f"an error of the request in line {request.lineno} leaves no trace in what is judged",
-                remedy="Collect the errors, and fail at the end if there are any",
-                related=(request,),
-            )
+    kept = _keeps_answers(node.body) or bool(_assigned(node.body))
+    if kept and not _is_probe(program, node, request):
+        yield program.violation(
+            RULE,
+            node,
+            f"an error of the request in line {request.lineno} leaves no trace in what is judged",
+            remedy="Collect the errors, and fail at the end if there are any",
+            related=(request,),
+        )
 
 
 _PROBES = re.compile(

@@ -92,6 +92,7 @@ def check(program: ShellProgram) -> Iterator[Violation]:
             node,
             _summary(program, node, decisive, fate),
             remedy=_remedy(program, node, fate),
+            severity=_severity(program, decisive, fate),
             related=related,
         )
     if not is_reported:
@@ -99,7 +100,15 @@ def check(program: ShellProgram) -> Iterator[Violation]:
     yield from _traps(program)
 
 
-def _summary(program: ShellProgram, node: ShellNode, decisive: ShellNode, fate: Fate) -> str:
+def _severity(program: ShellProgram, decisive: ShellNode, fate: Fate) -> Severity | None:
+    """A linter may be asked for advice, and what runs in the background may be a load."""
+    waits = fate.by is not None and fate.by.word == "wait"
+    is_advice = program.words(decisive).name in _LINTERS
+    is_alone = fate.loss is Loss.BACKGROUND and not waits
+    return Severity.WARNING if is_advice or is_alone else None
+
+
+def _summary(program: ShellProgram, node: ShellNode, decisive: ShellNode, fate: Fate) -> str:  # noqa: C901, PLR0911 - one branch for each case
     name = f"`{named(program, node)}`"
     if decisive is not node:
         name += f", which runs `{named(program, decisive)}`,"
@@ -176,11 +185,11 @@ def _last_work(program: ShellProgram) -> Iterator[Violation]:
                     severity=Severity.WARNING,
                 )
             return
-        if not is_quiet(program, node) or any(
-            each.word in ("exit", "return") for each in (node, *node.own())
-        ):
-            if not (node.word == "exit" and program.words(node).arguments[:1] == ("0",)):
-                return
+        inside = [node, *node.own()]
+        leaves = any(each.word in ("exit", "return") for each in inside)
+        is_success = node.word == "exit" and program.words(node).arguments[:1] == ("0",)
+        if (leaves or not is_quiet(program, node)) and not is_success:
+            return
 
 
 def _first(node: ShellNode) -> ShellNode:

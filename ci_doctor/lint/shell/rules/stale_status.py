@@ -80,7 +80,7 @@ def check(program: ShellProgram) -> Iterator[Violation]:
             )
 
 
-def _statement(program: ShellProgram, node: ShellNode, offset: int) -> ShellNode | None:
+def _statement(program: ShellProgram, node: ShellNode, offset: int) -> ShellNode | None:  # noqa: C901, PLR0911 - one branch for each case
     """The statement whose first command reads `$?` at `offset`; None if another command runs before inside it."""
     current = node
     while current.parent is not None:
@@ -120,7 +120,7 @@ def _statement(program: ShellProgram, node: ShellNode, offset: int) -> ShellNode
     return None
 
 
-def _cause(program: ShellProgram, statement: ShellNode) -> tuple[ShellNode, str] | None:
+def _cause(program: ShellProgram, statement: ShellNode) -> tuple[ShellNode, str] | None:  # noqa: C901, PLR0911 - one branch for each case
     """What gives the 0, and the command whose status was meant, if it is known."""
     parent = statement.parent
     if parent is not None and parent.kind is NodeKind.AND_OR:
@@ -143,7 +143,7 @@ def _cause(program: ShellProgram, statement: ShellNode) -> tuple[ShellNode, str]
         return writer, name if writer.background else ""
     if not always_succeeds(program, writer) or STATUS.search(program.of_node(writer)):
         return None
-    for index, each in enumerate(before[1:], 1):
+    for each in before[1:]:
         if each.is_condition:
             return _after_condition(program, statement, each, writer)
         if STATUS.search(program.of_node(each)):
