@@ -141,6 +141,47 @@ _BUILDERS: Final = frozenset(
         "cmake",
     ]
 )
+# Filters that succeed whatever came in.
+FILTERS: Final = frozenset(
+    [
+        "tee",
+        "tail",
+        "head",
+        "cat",
+        "sed",
+        "awk",
+        "gawk",
+        "ts",
+        "sort",
+        "cut",
+        "tr",
+        "uniq",
+        "column",
+        "tac",
+        "fold",
+        "nl",
+        "pv",
+        "less",
+        "more",
+        "fmt",
+        "unbuffer",
+        "rev",
+        "paste",
+        "expand",
+        "logger",
+        "sponge",
+        "wc",
+        "strings",
+        "iconv",
+        "gzip",
+        "zstd",
+        "xz",
+        "bzip2",
+        "perl",
+        "ansi2txt",
+        "stdbuf",
+    ]
+)
 ASKING: Final = frozenset(
     {"--version", "--help", "-h", "-V", "--collect-only", "--co", "--fixtures", "--markers"}
 )
@@ -471,3 +512,15 @@ def always_succeeds(program: ShellProgram, node: ShellNode) -> bool:  # noqa: C9
         "trap",
         "sync",
     )
+
+
+def is_filter(program: ShellProgram, node: ShellNode) -> bool:
+    """Whether the last command of a pipeline succeeds whatever comes in."""
+    if node.kind is not NodeKind.COMMAND or not node.word:
+        return False
+    words = program.words(node)
+    if words.name in ("grep", "egrep", "fgrep", "rg"):
+        return "v" in words.flags() and "q" not in words.flags()
+    if words.name in ("awk", "gawk", "sed", "perl"):
+        return not any(re.search(r"\bexit\b|\bdie\b|\bq\d", each) for each in words.arguments)
+    return words.name in FILTERS

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from ci_doctor.lint.shell.checking_commands import is_check, is_quiet
+from ci_doctor.lint.shell.checking_commands import is_check, is_filter, is_quiet
 from ci_doctor.lint.shell.shell_node import NodeKind, ShellNode
 from ci_doctor.lint.shell.shell_options import OptionState, ShellOption
 
@@ -21,47 +21,6 @@ if TYPE_CHECKING:
 
 STATUS: Final = re.compile(r"\$\?|\$\{\?\}")
 _PIPE_STATUS: Final = re.compile(r"PIPESTATUS|pipestatus")
-# Filters that succeed whatever came in.
-FILTERS: Final = frozenset(
-    [
-        "tee",
-        "tail",
-        "head",
-        "cat",
-        "sed",
-        "awk",
-        "gawk",
-        "ts",
-        "sort",
-        "cut",
-        "tr",
-        "uniq",
-        "column",
-        "tac",
-        "fold",
-        "nl",
-        "pv",
-        "less",
-        "more",
-        "fmt",
-        "unbuffer",
-        "rev",
-        "paste",
-        "expand",
-        "logger",
-        "sponge",
-        "wc",
-        "strings",
-        "iconv",
-        "gzip",
-        "zstd",
-        "xz",
-        "bzip2",
-        "perl",
-        "ansi2txt",
-        "stdbuf",
-    ]
-)
 _DIES: Final = re.compile(r"(?i)die|fail|err|abort|panic|fatal|exit|bail|quit|report_and|finish")
 # Programs that tell somebody; their own status is no judgement.
 _NOTIFIERS: Final = frozenset(
@@ -134,7 +93,7 @@ class Fate(Struct, frozen=True, kw_only=True):
 KEPT: Final = Fate()
 
 
-class Effect(StrEnum):
+class BranchEffect(StrEnum):
     """What a branch makes of a failure that led there."""
 
     NOTHING = "nothing"  # the status is 0 after it
@@ -337,13 +296,17 @@ class FailureFates:
             leaves = any(each.word in _LEAVES for each in parent.children[place + 1 :])
             if leaves and _next(parent) is not None:
                 effect = self._without_branch(parent.children[place + 1 :], parent)
-                return KEPT if effect is not Effect.NOTHING else Fate(loss=Loss.BRANCH, by=parent)
+                return (
+                    KEPT
+                    if effect is not BranchEffect.NOTHING
+                    else Fate(loss=Loss.BRANCH, by=parent)
+                )
             return None
         handler = place + rest.index("||") + 1
         effect = self.effect(parent.children[handler : handler + 1])
-        if effect is Effect.DECIDES:
+        if effect is BranchEffect.DECIDES:
             return KEPT
-        if effect is Effect.FAILS:
+        if effect is BranchEffect.FAILS:
             return None
         return Fate(loss=Loss.SWALLOWED, by=parent.children[handler])
 
@@ -391,24 +354,28 @@ class FailureFates:
             effect = self.effect(branches[0].children)
         else:
             effect = self._without_branch(then, outer or parent)
-        if effect is not Effect.NOTHING:
+        if effect is not BranchEffect.NOTHING:
             return KEPT
         return Fate(loss=Loss.BRANCH, by=outer or parent)
 
-    def _without_branch(self, then: list[ShellNode], statement: ShellNode) -> Effect:
+    def _without_branch(self, then: list[ShellNode], statement: ShellNode) -> BranchEffect:
         """`if check; then …; fi`: a failure goes on behind `fi`, which may be the way that it is handled."""
         if self._sets_what_is_read(then):
-            return Effect.DECIDES
+            return BranchEffect.DECIDES
         leaves = any(each.word in _LEAVES for one in then for each in (one, *one.own()))
         if not leaves:
-            return Effect.NOTHING
+            return BranchEffect.NOTHING
         rest: list[ShellNode] = []
         node: ShellNode | None = statement
         while node is not None and node.kind is not NodeKind.FUNCTION:
             following = _following(node)
             rest += following
             node = node.parent
-        return Effect.DECIDES if self.effect(rest) is not Effect.NOTHING else Effect.NOTHING
+        return (
+            BranchEffect.DECIDES
+            if self.effect(rest) is not BranchEffect.NOTHING
+            else BranchEffect.NOTHING
+        )
 
     def _in_background(self, current: ShellNode) -> Fate:
         waits = self._program.by_name.get("wait", [])
@@ -472,11 +439,11 @@ class FailureFates:
                 effect = (
                     self.effect(branches[0].children)
                     if branches[0].kind is NodeKind.ELSE
-                    else Effect.DECIDES
+                    else BranchEffect.DECIDES
                 )
             else:
                 effect = self._without_branch(then, after)
-            return KEPT if effect is not Effect.NOTHING else Fate(loss=Loss.BRANCH, by=after)
+            return KEPT if effect is not BranchEffect.NOTHING else Fate(loss=Loss.BRANCH, by=after)
         if (
             after.kind is NodeKind.AND_OR
             and asks_failure
@@ -484,7 +451,7 @@ class FailureFates:
             and after.operators[:1] == ["&&"]
         ):
             effect = self.effect(after.children[1:2], first_status_lost=True)
-            return KEPT if effect is not Effect.NOTHING else Fate(loss=Loss.BRANCH, by=after)
+            return KEPT if effect is not BranchEffect.NOTHING else Fate(loss=Loss.BRANCH, by=after)
         if (
             after.kind is NodeKind.AND_OR
             and asks_success
@@ -494,65 +461,67 @@ class FailureFates:
             return self.fate(after.children[0])
         return KEPT
 
-    def effect(self, statements: Sequence[ShellNode], *, first_status_lost: bool = False) -> Effect:  # noqa: C901 - one branch for each case
+    def effect(  # noqa: C901 - one branch for each case
+        self, statements: Sequence[ShellNode], *, first_status_lost: bool = False
+    ) -> BranchEffect:
         """What `statements`, which run after a failure, make of it.
 
         first_status_lost: `$?` is 0 before the first of them, as after `if !`.
         """
         program = self._program
         status_lost = first_status_lost
-        last = Effect.NOTHING
+        last = BranchEffect.NOTHING
         for node in statements:
             if node.kind is NodeKind.HERE_DOCUMENT:
                 continue
-            last = Effect.NOTHING
+            last = BranchEffect.NOTHING
             if node.kind in (NodeKind.GROUP, NodeKind.SUBSHELL):
                 inner = self.effect(node.children, first_status_lost=status_lost)
-                leaves = inner is Effect.DECIDES and node.kind is NodeKind.SUBSHELL
+                leaves = inner is BranchEffect.DECIDES and node.kind is NodeKind.SUBSHELL
                 if leaves and not self._sets_what_is_read([node]):
-                    last = Effect.FAILS
-                elif inner is not Effect.NOTHING:
+                    last = BranchEffect.FAILS
+                elif inner is not BranchEffect.NOTHING:
                     last = inner
-                if last is Effect.DECIDES:
+                if last is BranchEffect.DECIDES:
                     return last
             elif node.kind in (NodeKind.ASSIGNMENT, NodeKind.DECLARATION):
                 if self._sets_what_is_read([node]):
-                    return Effect.DECIDES
+                    return BranchEffect.DECIDES
             elif node.kind is NodeKind.COMMAND:
                 answer = self._command_effect(node, status_lost=status_lost)
-                if answer is Effect.DECIDES or node.word in ("exit", "return"):
+                if answer is BranchEffect.DECIDES or node.word in ("exit", "return"):
                     return answer
                 last = answer
             elif not is_quiet(program, node) or self._leaves_or_sets(node):
-                return Effect.DECIDES
+                return BranchEffect.DECIDES
             status_lost = True
         return last
 
-    def _command_effect(self, node: ShellNode, *, status_lost: bool) -> Effect:  # noqa: PLR0911 - one branch for each case
+    def _command_effect(self, node: ShellNode, *, status_lost: bool) -> BranchEffect:  # noqa: PLR0911 - one branch for each case
         words = self._program.words(node)
         if words.name in ("exit", "return"):
             status = words.arguments[0] if words.arguments else "$?"
             if STATUS.fullmatch(status):
-                return Effect.NOTHING if status_lost else Effect.DECIDES
-            return Effect.NOTHING if status == "0" else Effect.DECIDES
+                return BranchEffect.NOTHING if status_lost else BranchEffect.DECIDES
+            return BranchEffect.NOTHING if status == "0" else BranchEffect.DECIDES
         if words.name == "false":
-            return Effect.FAILS
+            return BranchEffect.FAILS
         if words.name in ("break", "continue", "kill", "exec", "eval", "source", ".") and (
             words.name != "kill" or "$$" in words.arguments
         ):
-            return Effect.DECIDES
+            return BranchEffect.DECIDES
         function = self._program.definition(words.name)
         if function is not None:
             owner, body = function
             leaves = any(each.word in ("exit", "return", "false", "exec") for each in body.own())
             assigns = any(each.kind is NodeKind.ASSIGNMENT for each in body.own())
             quiet = all(is_quiet(owner, each) for each in body.children)
-            return Effect.DECIDES if leaves or assigns or not quiet else Effect.NOTHING
+            return BranchEffect.DECIDES if leaves or assigns or not quiet else BranchEffect.NOTHING
         if is_quiet(self._program, node) and not _DIES.search(words.name):
-            return Effect.NOTHING
+            return BranchEffect.NOTHING
         if words.name in _NOTIFIERS and not is_check(self._program, node):
-            return Effect.NOTHING
-        return Effect.DECIDES
+            return BranchEffect.NOTHING
+        return BranchEffect.DECIDES
 
     def _leaves_or_sets(self, node: ShellNode) -> bool:
         inside = [node, *node.own()]
@@ -681,18 +650,6 @@ _ASKS_FAILURE: Final = re.compile(
 _ASKS_SUCCESS: Final = re.compile(
     r"(?:\$\?|\$\{\?\})[\"']?\s*(?:-eq|==|=)\s*[\"']?0|-eq\s*[\"']?\$\?"
 )
-
-
-def is_filter(program: ShellProgram, node: ShellNode) -> bool:
-    """Whether the last command of a pipeline succeeds whatever comes in."""
-    if node.kind is not NodeKind.COMMAND or not node.word:
-        return False
-    words = program.words(node)
-    if words.name in ("grep", "egrep", "fgrep", "rg"):
-        return "v" in words.flags() and "q" not in words.flags()
-    if words.name in ("awk", "gawk", "sed", "perl"):
-        return not any(re.search(r"\bexit\b|\bdie\b|\bq\d", each) for each in words.arguments)
-    return words.name in FILTERS
 
 
 def _goes_on(loop: ShellNode) -> bool:
