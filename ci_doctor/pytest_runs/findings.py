@@ -168,6 +168,14 @@ def _of_quarantine(result: PytestResult) -> Iterator[Finding]:
         )
     for entry in result.unused:
         yield rules.QUARANTINE_UNUSED.finding(f"no test matches the entry {entry.test}")
+    for entry, count in result.wide:
+        yield rules.QUARANTINE_WIDE.finding(
+            f"the entry of {entry.test} holds {count} of {len(result.judged)} tests, which do not decide"
+        )
+    for entry in result.long:
+        yield rules.QUARANTINE_LONG.finding(
+            f"the entry of {entry.test} holds until {entry.until} (owner: {entry.owner})"
+        )
     for test, clause in result.long_green.items():
         yield rules.QUARANTINE_GREEN.finding(f"the entry of {test} may go: {clause}")
 

@@ -99,6 +99,19 @@ QUARANTINE_UNUSED: Final = Rule(
     meaning="An entry of `ci-doctor-quarantine.toml` matches no test of the run of all tests.",
     remedy="Remove the entry, or correct the name of the test.",
 )
+QUARANTINE_WIDE: Final = Rule(
+    id="test-run/quarantine-wide",
+    severity=Severity.WARNING,
+    meaning="An entry of `ci-doctor-quarantine.toml` is a pattern without a name, or matches more than half of "
+    "the tests. They run, and none of them decides: the run is green whatever the change breaks.",
+    remedy="Name the flaky tests, one entry for each.",
+)
+QUARANTINE_LONG: Final = Rule(
+    id="test-run/quarantine-long",
+    severity=Severity.WARNING,
+    meaning="An entry of `ci-doctor-quarantine.toml` ends in more than 90 days: nobody looks at the test until then.",
+    remedy="Set a date within 90 days. Its owner may set the next one then.",
+)
 BASELINE: Final = Rule(
     id="test-run/baseline",
     severity=Severity.WARNING,
@@ -143,6 +156,8 @@ RULES: Final = (
     QUARANTINED,
     QUARANTINE_OVER,
     QUARANTINE_UNUSED,
+    QUARANTINE_WIDE,
+    QUARANTINE_LONG,
     QUARANTINE_GREEN,
     BASELINE,
     HISTORY,

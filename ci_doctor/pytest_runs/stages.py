@@ -205,6 +205,8 @@ class TestStages:
             quarantined=held.held,
             over=held.over,
             unused=held.unused,
+            wide=held.wide,
+            long=held.long,
             too_many=self._has_too_many,
             base=self._shown,
             new=tuple(self._known.new),
