@@ -257,3 +257,14 @@ def test_no_content_and_no_kind_of_file_holds_a_run_up_or_ends_it(tmp_path: Path
     assert {"nul.sh", "ci/half.py"} <= unreadable
     assert (facts["left_out"]["links"], facts["left_out"]["not regular"]) == (1, 1)
     assert "root:" not in ran.out
+
+
+def test_a_fixture_that_is_wrong_on_purpose_is_no_error(tmp_path: Path) -> None:
+    broken = tmp_path / "tests" / "fixtures" / "broken.sh"
+    broken.parent.mkdir(parents=True)
+    broken.write_text("if true; then\n")
+
+    ran = doctor("lint", "--json", cwd=tmp_path)
+
+    assert ran.code == 0
+    assert [each["severity"] for each in json.loads(ran.out)["findings"]] == ["warning"]

@@ -153,7 +153,7 @@ def _to_tee(program: ShellProgram, known: set[int]) -> Iterator[Violation]:
         elif use is StatusUse.READ and program.source.embedded and node.parent is program.root:
             whole = program.source.embedded.removeprefix("the ")
             said = f"The {whole} ends with the status of `tee`, which is 0"
-            yield violation(program, RULE, node, said)
+            yield violation(program, RULE, node, said, severity=Severity.ERROR)
 
 
 def _hides(program: ShellProgram, node: ShellNode) -> bool:
