@@ -179,6 +179,7 @@ FILTERS: Final = frozenset(
         "bzip2",
         "perl",
         "ansi2txt",
+        "jq",
         "stdbuf",
     ]
 )

@@ -224,7 +224,10 @@ class FailureFates:
             elif parent.kind is NodeKind.LOOP:
                 return Fate(loss=Loss.LOOP, by=parent) if _goes_on(parent) else KEPT
             elif parent.kind is NodeKind.COMMAND:
-                said = self._program.words(parent).name in ("echo", "printf")
+                said = (
+                    self._program.words(parent).name in ("echo", "printf")
+                    or self._program.text[current.start] in "<>"
+                )
                 return (
                     Fate(loss=Loss.WORDS, by=parent)
                     if said and current.kind is NodeKind.SUBSTITUTION
@@ -304,11 +307,19 @@ class FailureFates:
             return None
         handler = place + rest.index("||") + 1
         effect = self.effect(parent.children[handler : handler + 1])
+        if parent.children[handler].word == "continue" and not self._is_retry(parent):
+            effect = BranchEffect.NOTHING
         if effect is BranchEffect.DECIDES:
             return KEPT
         if effect is BranchEffect.FAILS:
             return None
         return Fate(loss=Loss.SWALLOWED, by=parent.children[handler])
+
+    def _is_retry(self, statement: ShellNode) -> bool:
+        """Whether a success leaves the loop or sets what is read behind `… || continue`."""
+        rest = _following(statement)
+        leaves = any(each.word in _LEAVES for one in rest for each in (one, *one.own()))
+        return leaves or self._sets_what_is_read(rest)
 
     def _fails_on(self, current: ShellNode, parent: ShellNode) -> bool:
         """Whether the last part of a list fails after `current` has: `a || (echo; exit 1)`."""
