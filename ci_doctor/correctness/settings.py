@@ -79,12 +79,13 @@ class EvidencePolicy(StrEnum):
 class Proof(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What proves that the arm's path ran: exactly one of `metric` and `log`.
 
-    `metric` is a counter on `/metrics` that must rise by more than `above` during the requests.
-    `log` is a regular expression that a line of the log must match. `service` is the service meant;
+    `metric` is a counter on `/metrics` that must rise by more than `above` during the requests, and
+    not before them. `labels` choose among its samples. `log` is a regular expression that a line of the log must match. `service` is the service meant;
     by default the one that answers.
     """
 
     metric: str | None = None
+    labels: dict[str, str] = {}
     above: float = 0.0
     log: str | None = None
     service: str | None = None

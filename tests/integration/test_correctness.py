@@ -425,9 +425,19 @@ def test_the_death_of_a_service_behind_the_endpoint_counts(bench: Bench) -> None
     assert "while it was in use: exit code 9" in json.dumps(bench.report["findings"])
 
 
-@pytest.mark.parametrize(("trait", "verdict", "code"), [("hits", "pass", 0), ("", "void", 86)])
+@pytest.mark.parametrize(
+    ("trait", "labels", "verdict", "code"),
+    [
+        ("hits", "", "pass", 0),
+        ("misses", "{kind='miss'}", "pass", 0),
+        ("", "", "void", 86),
+        ("hits-by-reading", "", "void", 86),
+        ("hits-by-time", "", "void", 86),
+        ("misses", "", "void", 86),
+    ],
+)
 def test_a_pass_needs_the_proof_that_was_asked_for(
-    bench: Bench, trait: str, verdict: str, code: int
+    bench: Bench, trait: str, labels: str, verdict: str, code: int
 ) -> None:
     config = f"""
         [correctness]
@@ -436,7 +446,7 @@ def test_a_pass_needs_the_proof_that_was_asked_for(
         command = {json.dumps(bench.server())}
         [correctness.candidate]
         command = {json.dumps(bench.server(trait))}
-        proof = [{{ metric = "kv_hits", above = 0 }}]
+        proof = [{{ metric = {json.dumps("kv_hits" + labels.replace("'", '"'))}, above = 0 }}]
     """
     (bench.directory / "ci-doctor.toml").write_text(config)
     ran = doctor("correctness", "--report-dir", bench.reports, cwd=bench.directory, timeout=LIMIT_S)
@@ -451,7 +461,7 @@ def test_a_pass_needs_the_proof_that_was_asked_for(
         # Markdown escapes the underscore.
         assert "kv_hits" in text.replace("\\_", "_")
         assert said in text
-    if code == 0:
+    if code == 0 and not labels:
         assert f"{proof['before']:.0f} -> {proof['after']:.0f}, rose by" in " ".join(
             ran.out.split()
         )

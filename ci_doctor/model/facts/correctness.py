@@ -69,7 +69,7 @@ class ProofFacts(Struct, frozen=True, kw_only=True):
     """What was read in a start (`B1`) to prove that the arm's path ran, and whether it is enough.
 
     Of a counter: its values before and after the requests, None if absent; `above` is what the rise
-    must exceed. Of a `log` pattern: the 1-based number of the first line that matches, and its text.
+    must exceed, `idle` how far it rose between two readings without a request, `unread` that the page before them could not be read. Of a `log` pattern: the 1-based number of the first line that matches, and its text.
     """
 
     start: str
@@ -79,6 +79,8 @@ class ProofFacts(Struct, frozen=True, kw_only=True):
     before: float | None = None
     after: float | None = None
     above: float = 0.0
+    idle: float = 0.0
+    unread: bool = False
     log: str | None = None
     line: int | None = None
     text: str | None = None

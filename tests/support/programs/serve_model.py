@@ -170,13 +170,24 @@ def answer(body: dict[str, Any]) -> dict[str, Any]:
     return {"error": {"message": "out of cheese"}} if "error" in TRAITS else value
 
 
+def hits() -> str:
+    """A page of metrics: a count of answers, of readings, of time, of misses, or nothing."""
+    count, labels = 0, 'engine="0"'
+    if "hits" in TRAITS:
+        count = len(answered_so_far)
+    if "hits-by-reading" in TRAITS:
+        count = next(cached)
+    if "hits-by-time" in TRAITS:
+        count = time.monotonic_ns() // 10_000_000
+    if "misses" in TRAITS:
+        count, labels = len(answered_so_far), 'kind="miss"'
+    return f"kv_hits_total{{{labels}}} {count}\n"
+
+
 class Handler(small_http.Handler):
     def get(self) -> None:
         if self.path == "/metrics":
-            self.reply(
-                200,
-                f'kv_hits_total{{engine="0"}} {next(cached) if "hits" in TRAITS else 0}\n'.encode(),
-            )
+            self.reply(200, hits().encode())
         else:
             if asked_so_far and len(asked_so_far) >= int(OPTIONS.get("exits-after", 1 << 30)):
                 threading.Event().wait()  # it is about to end: not healthy for the moment that is left
