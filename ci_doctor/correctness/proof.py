@@ -27,9 +27,10 @@ _LONGEST_LINE = 200
 _IDLE_S = 0.5
 _MOST_IDLE_S = 5.0
 # What a label says of the cases in which the path did not run.
-_DENIALS = frozenset(
-    "miss misses missed no false fail failed failure failures error errors rejected denied none "
-    "off disabled bypass bypassed skip skipped evicted cold".split()
+_DENIAL = re.compile(
+    r"miss(es|ed)?|no|none|false|off|cold|fail(ed|ures?)?|errors?|rejected|denied|disabled|evicted"
+    r"|bypass(ed)?|skip(ped)?",
+    re.IGNORECASE,
 )
 
 
@@ -139,7 +140,7 @@ def _samples(proof: Proof, metrics: Metrics) -> Iterator[MetricSample]:
 
 
 def _denies(sample: MetricSample) -> bool:
-    return any(value.lower() in _DENIALS for value in sample.labels.values())
+    return any(_DENIAL.fullmatch(value) for value in sample.labels.values())
 
 
 def not_risen(proof: Proof, reading: ProofReading, metrics: Metrics) -> str | None:

@@ -56,18 +56,18 @@ async def make_start(
 
     tally = Tally(arm=arm, number=number, ids=(), passes=1)
     caches = plan.directory / CACHES
-    tools = start_tools(plan, caches / tally.name, keep, evidence.tell)
-    tools = replace(tools, passes=tuple(step.sent for step in steps))
-    attempt = StartAttempt(plan, tally, tools)
-    try:
-        async with asyncio.timeout(plan.deadline - clock.now()):
-            await attempt.run()
-    except TimeoutError:
-        # `whole` stays False: the result says that it was cut short.
-        pass
-    finally:
-        result = attempt.result()
-        shutil.rmtree(caches, ignore_errors=True)
+    with start_tools(plan, caches / tally.name, keep, evidence.tell) as tools:
+        tools = replace(tools, passes=tuple(step.sent for step in steps))
+        attempt = StartAttempt(plan, tally, tools)
+        try:
+            async with asyncio.timeout(plan.deadline - clock.now()):
+                await attempt.run()
+        except TimeoutError:
+            # `whole` stays False: the result says that it was cut short.
+            pass
+        finally:
+            result = attempt.result()
+            shutil.rmtree(caches, ignore_errors=True)
     return LocalStart(result=result, answers=_answers(steps, samples, evidence.gate))
 
 

@@ -86,6 +86,27 @@ class ProofFacts(Struct, frozen=True, kw_only=True):
     text: str | None = None
 
 
+class SharedReadFacts(Struct, frozen=True, kw_only=True):
+    """A file that a start read, and the start of the other arm (`A1`) that wrote it."""
+
+    path: str
+    writer: str
+
+
+class SharedFacts(Struct, frozen=True, kw_only=True):
+    """What a start did with files that both arms reach.
+
+    `written` are some of the `count` files that changed while it ran, by whomever, and `read` those
+    of the other arm that a process of the start read. `unseen`: why it may have read more.
+    """
+
+    start: str
+    count: int
+    written: tuple[str, ...] = ()
+    read: tuple[SharedReadFacts, ...] = ()
+    unseen: str | None = None
+
+
 class ControlFacts(Struct, frozen=True, kw_only=True):
     """What came of the control of a start (`A1`): a copy of `request` with a changed prompt.
 
@@ -108,7 +129,7 @@ class CorrectnessFacts(Facts, frozen=True, kw_only=True):
     `aligned` are the hardest differences. `rare_bug_bound` is the rate of a fault on one request that
     is not excluded, from 0 to 1; None unless the verdict is green. `bounds` holds it by request, the
     hundred largest first. `archive` are sentences, `archived` counts what was used of it,
-    `left_behind` is what stayed on the machine, `proof` and `control` are by start. `levels` holds
+    `left_behind` is what stayed on the machine, `proof`, `shared` and `control` are by start. `levels` holds
     the verdict at each level. `localisation` is None if there was nothing to localise. `repository` and what follows are None, or empty, if the run ended
     before they were known.
     """
@@ -139,6 +160,7 @@ class CorrectnessFacts(Facts, frozen=True, kw_only=True):
     left_behind: LeftBehindFacts | None = None
     bounds: tuple[RequestBoundFacts, ...] = ()
     proof: tuple[ProofFacts, ...] = ()
+    shared: tuple[SharedFacts, ...] = ()
     levels: tuple[LevelFacts, ...] = ()
     control: tuple[ControlFacts, ...] = ()
     localisation: LocalisationFacts | None = None
