@@ -28,6 +28,7 @@ from ci_doctor.correctness.report.proof_table import (
     shared_facts,
     shared_flaw,
     shared_tables,
+    unended_flaw,
 )
 from ci_doctor.correctness.report.start_findings import all_left, failure_findings
 from ci_doctor.correctness.results import Experiment, ExperimentEnding
@@ -64,7 +65,7 @@ def judge(prepared: PreparedExperiment, experiment: Experiment) -> Decision:
     complete = experiment.ending is ExperimentEnding.COMPLETE
     decision = decide(experiment.starts, ids, experiment.rules, complete=complete)
     decision = without_flaws(decision, experiment.starts, experiment.rules)
-    decision = _without_shared(decision, experiment)
+    decision = _without_doubt(decision, experiment)
     decision = replace(decision, reason=experiment.comparison.stated(decision.reason))
     decision = with_cause(decision, experiment)
     # Before anything else counts: a comparison that notices nothing would call everything equal.
@@ -91,10 +92,10 @@ def judge(prepared: PreparedExperiment, experiment: Experiment) -> Decision:
     return decision
 
 
-def _without_shared(decision: Decision, experiment: Experiment) -> Decision:
-    """The decision, or `void` if a green one may rest on files that one arm left for the other."""
+def _without_doubt(decision: Decision, experiment: Experiment) -> Decision:
+    """The decision, or `void` if a green one may rest on cut answers, or on what one arm left."""
     is_green = decision.verdict in {Verdict.PASS, Verdict.FLAKY}
-    flaw = shared_flaw(experiment.compared)
+    flaw = shared_flaw(experiment.compared) or unended_flaw(experiment.compared)
     if not is_green or flaw is None or experiment.rules.evidence is not EvidencePolicy.STRICT:
         return decision
     return Decision(verdict=Verdict.VOID, reason=flaw, kinds=decision.kinds)

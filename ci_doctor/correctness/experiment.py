@@ -178,8 +178,8 @@ class _ExperimentRun:
         tally = self._tally(arm, number)
         is_shared = self.plan.caches is Caches.WARM_UP
         starts = self._experiment(ExperimentEnding.BUDGET).starts
-        with self._tools(self._keep, _SHARED if is_shared else tally.name) as tools:
-            tools = replace(tools, control=self.plan.control and is_due(arm, starts))
+        with self._tools(self._keep, _SHARED if is_shared else tally.name) as given:
+            tools = replace(given, control=self.plan.control and is_due(arm, starts))
             attempt = StartAttempt(self.plan, tally, tools)
             watch = SharedWatch(self._of_other_arm(arm), tools.caches.get("TMPDIR", ""))
             since_ns = now_ns()

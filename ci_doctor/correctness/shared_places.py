@@ -12,6 +12,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import resource
 import signal
 import stat
 import time
@@ -26,8 +27,11 @@ from ci_doctor.services.spec import ServiceSpec
 from ci_doctor.system.files.own_directory import is_own_name
 from ci_doctor.system.processes.process_table import read_table
 
-# Each lease takes a descriptor, of which a process has 1,024.
-_MOST_LEASES = 200
+# Each lease takes a descriptor; this share of them, and never more.
+_SHARE_OF_DESCRIPTORS = 0.4
+_MOST_LEASES = 4000
+# Of the files that a start wrote, so many are kept.
+_KEPT = 200
 # Entries that a look at all places reads; the shallow ones come first.
 _MOST_ENTRIES = 60_000
 # The kernel's clock of files lags by a tick (10 ms at 100 Hz).
@@ -35,6 +39,8 @@ _LAG_NS = 20_000_000
 # How often a thread is looked for that the kernel just puts to sleep.
 _LOOKS = 20
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/opt", "/proc", "/sys", "/dev", "/")
+_BELOW_SYSTEM = tuple(f"{each}/" for each in _SYSTEM[:-1])
+_SHARED_MEMORY = "/dev/shm"  # noqa: S108 - read, not written
 _SKIPPED = frozenset({"__pycache__", ".git", "site-packages", "dist-packages", "node_modules"})
 # Compiled from a source of the same time, locks, and weights that a first start downloads.
 _SHARED_ENDINGS = (".pyc", ".lock", ".safetensors", ".gguf", ".incomplete", ".part")
@@ -126,23 +132,27 @@ def _roots(
     named = [each for each in environment if any(word in each for word in _NAMES)]
     texts = [environment[each] for each in sorted(named)]
     home = environment.get("HOME", "")
-    for spec in specs:
-        texts += [*spec.words(), *spec.env.values(), spec.cwd or ""]
-    places = ["/tmp", "/var/tmp", "/dev/shm", f"{home}/.cache", str(directory)]  # noqa: S108 - read, not written
-    for text in texts:
-        for word in text.replace("=", " ").replace(",", " ").split():
-            path = os.path.join(directory, word)  # noqa: PTH118 - may be no path at all
-            if os.path.isfile(path):  # noqa: PTH113
-                places.append(os.path.dirname(path))  # noqa: PTH120
-            elif word.startswith("/"):
-                # What is not there yet is made in its folder.
-                places.append(path if os.path.isdir(path) else os.path.dirname(path))  # noqa: PTH112, PTH120
+    texts += [
+        text for spec in specs for text in (*spec.words(), *spec.env.values(), spec.cwd or "")
+    ]
+    places = ["/tmp", "/var/tmp", f"{home}/.cache", str(directory)]  # noqa: S108 - read, not written
+    places += [place for text in texts for place in _named_places(text, directory)]
     places.append(home)
     for place in dict.fromkeys(map(os.path.realpath, filter(None, places))):
-        if place != "/dev/shm" and place.startswith(tuple(f"{each}/" for each in _SYSTEM[:-1])):  # noqa: S108
-            continue
-        if place not in _SYSTEM:
+        if place not in _SYSTEM and not place.startswith(_BELOW_SYSTEM):
             yield place
+    yield _SHARED_MEMORY
+
+
+def _named_places(text: str, directory: Path) -> Iterator[str]:
+    """The directories that a word of a command or a variable names, or whose files it names."""
+    for word in text.replace("=", " ").replace(",", " ").split():
+        path = os.path.join(directory, word)  # noqa: PTH118 - may be no path at all
+        if os.path.isfile(path):  # noqa: PTH113
+            yield os.path.dirname(path)  # noqa: PTH120
+        elif word.startswith("/"):
+            # What is not there yet is made in its folder.
+            yield path if os.path.isdir(path) else os.path.dirname(path)  # noqa: PTH112, PTH120
 
 
 class SharedWatch:
@@ -159,9 +169,11 @@ class SharedWatch:
     def begin(self) -> None:
         """Lease the files; call it in a running event loop, in the main thread."""
         paths = list(self._files)
-        if len(paths) > _MOST_LEASES:
+        most = _most_leases()
+        if len(paths) > most:
             self.unseen = f"{len(paths)} files are too many to watch"
-            paths = paths[:: -(-len(paths) // _MOST_LEASES)]
+            # Deep ones lie in folders of other programs.
+            paths = sorted(paths, key=lambda path: path.count("/"))[:most]
         if not paths:
             return
         try:
@@ -238,7 +250,7 @@ class SharedWatch:
         """What the start did; `written` are the files that changed while it ran."""
         reads = [SharedRead(path=path, writer=self.read[path]) for path in sorted(self.read)]
         return SharedUse(
-            written=tuple(written[:_MOST_LEASES]),
+            written=tuple(written[:_KEPT]),
             count=len(written),
             read=tuple(reads),
             unseen=self.unseen,
@@ -260,6 +272,13 @@ class SharedWatch:
             with contextlib.suppress(ValueError, RuntimeError):
                 asyncio.get_running_loop().remove_signal_handler(signal.SIGIO)
                 signal.signal(signal.SIGIO, lambda *_: None)
+
+
+def _most_leases() -> int:
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return _MOST_LEASES
+    return min(int(soft * _SHARE_OF_DESCRIPTORS), _MOST_LEASES)
 
 
 def _is_broken(descriptor: int) -> bool:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What starts did with files that both arms reach, for people and for the verdict. Pure."""
 
-from collections.abc import Iterable
-
 from msgspec import Struct
 
 

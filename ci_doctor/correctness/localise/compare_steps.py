@@ -19,11 +19,13 @@ def compare_steps(
 ) -> tuple[ReducedResult, ...]:
     """A result for each step that both starts have ended; the answers are in the order of `steps`.
 
-    Of the `requests` to compare, those that the baseline does not answer are left out.
+    A step compares its own request, and one that sends all compares `requests`. Those that the
+    baseline does not answer are left out.
     """
     results = []
     for step, left, right in zip(steps, baseline, candidate, strict=False):
-        compared = [each for each in requests if left.get(each) is not None]
+        wanted = requests if step.condition.request is None else (step.condition.request,)
+        compared = [each for each in wanted if left.get(each) is not None]
         if not compared:
             results.append(_not_compared(step))
             continue
@@ -51,13 +53,14 @@ def _not_compared(step: LocalisationStep) -> ReducedResult:
 def varies_within(
     steps: Sequence[LocalisationStep], baseline: Sequence[StepAnswers], request: str
 ) -> bool:
-    """Whether a baseline start gives two answers to `request` alone, the whole prompt in each pass.
+    """Whether a baseline start gives two answers to `request`, the whole prompt in each step.
 
     A cache that answers otherwise does so, too, and noise within a start.
     """
     answers = set()
     for step, given in zip(steps, baseline, strict=False):
         condition = step.condition
-        if condition.request == request and condition.prefix is None:
+        is_plain = condition.prefix is None and condition.without is None
+        if condition.request == request and is_plain:
             answers.add(given.get(request))
     return len(answers) > 1

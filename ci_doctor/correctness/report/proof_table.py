@@ -48,6 +48,18 @@ def shared_flaw(results: Sequence[StartResult]) -> str | None:
     return None
 
 
+def unended_flaw(results: Sequence[StartResult]) -> str | None:
+    """Why equal answers may both be cut: they do not say why they ended; None if all do."""
+    for result in results:
+        looks = result.start.looks
+        if looks.unended:
+            return (
+                f"{looks.unended} of {looks.answered} answers of {result.start.name} have no "
+                "`finish_reason`: one that was cut looks the same"
+            )
+    return None
+
+
 def shared_tables(results: Sequence[StartResult]) -> tuple[Table, ...]:
     """A line for each start that wrote or read files which both arms reach; no table without any."""
     rows = tuple(_shared_rows(results))

@@ -104,6 +104,10 @@ def of_the_request(body: dict[str, Any]) -> str:
         text += " at length"
     if "batched" in TRAITS and meets_another():
         text += " in a batch"
+    if len(asked_so_far) >= int(OPTIONS.get("from", 1 << 30)):
+        text += " from then on"
+    if "after-p0" in TRAITS and any(each["prompt"][:2] == "p0" for each in asked_so_far[:-1]):
+        text += " after that" if body["prompt"] == "p1" else ""
     if "remembers" in TRAITS and body["prompt"] in remembered:
         text += " as I said"
     return text
