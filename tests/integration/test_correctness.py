@@ -467,6 +467,36 @@ def test_a_pass_needs_the_proof_that_was_asked_for(
         )
 
 
+# --- what both arms reach ---
+
+
+def test_a_candidate_that_reads_what_the_baseline_wrote_does_not_pass(bench: Bench) -> None:
+    ran = bench.compare("keeps", "flip keeps")
+    check(bench, ran, "void", 86)
+    first, second = (each["name"].split()[0] for each in bench.report["attempts"])
+    shared = {each["start"]: each for each in bench.report["facts"]["shared"]}
+    (read, *_) = shared[second]["read"]
+    assert (Path(read["path"]).parent, read["writer"]) == (bench.directory, first)
+    assert read["path"] in shared[first]["written"]
+    assert f"{second} read" in ran.out
+
+    allowed: dict[str, str | None] = {"CI_DOCTOR_CORRECTNESS_SHARED": "*/kept-*"}
+    check(bench, bench.compare("keeps", "flip keeps", env=allowed), "pass", 0)
+
+
+def test_a_temporary_directory_is_the_start_s_own_and_goes_with_it(bench: Bench) -> None:
+    temporary = bench.directory / "tmp"
+    temporary.mkdir()
+    ran = bench.compare("keeps-temporary", "flip keeps-temporary", env={"TMPDIR": str(temporary)})
+    check(bench, ran, "regression", 1)
+    assert not list(temporary.iterdir())
+
+
+def test_answers_that_do_not_say_why_they_ended_do_not_pass(bench: Bench) -> None:
+    check(bench, bench.compare("no-finish", "no-finish"), "void", 86)
+    assert "no `finish_reason`" in bench.report["summary"]
+
+
 # --- the control ---
 
 

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a pair of starts shows: for each step, whether the candidate answers otherwise. Pure."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from ci_doctor.correctness.localise.conditions import ReducedResult, ReducedStanding
+from ci_doctor.correctness.localise.conditions import (
+    ReducedCondition,
+    ReducedResult,
+    ReducedStanding,
+)
 from ci_doctor.correctness.localise.steps import LocalisationStep
 
 # The answer to each request of a step, as a text that is the same for the same answers; None for an
@@ -38,7 +42,25 @@ def compare_steps(
             compared=len(compared),
         )
         results.append(result)
+        results += _after_those_before_it(step, differing)
     return tuple(results)
+
+
+def _after_those_before_it(
+    step: LocalisationStep, differing: Sequence[str]
+) -> Iterator[ReducedResult]:
+    """What a pass of one request at a time shows of the first that differs, and what came before."""
+    if not differing or not step.fresh or step.condition != ReducedCondition():
+        return
+    ids = [request.id for request in step.sent.requests]
+    place = min(map(ids.index, differing))
+    if place > 0:
+        yield ReducedResult(
+            condition=ReducedCondition(request=ids[place], before=tuple(ids[:place])),
+            standing=ReducedStanding.DIFFERS,
+            differing=(ids[place],),
+            compared=1,
+        )
 
 
 def _not_compared(step: LocalisationStep) -> ReducedResult:

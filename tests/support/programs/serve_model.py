@@ -153,6 +153,8 @@ def answer(body: dict[str, Any]) -> dict[str, Any]:
         choices.append(choice(body, 1))
     if "nan" in TRAITS:
         choices[0]["logprobs"] = {"token_logprobs": [float("nan")]}
+    if "no-finish" in TRAITS:
+        del choices[0]["finish_reason"]
     if "no-choices" in TRAITS:
         choices = []
     prompt_tokens = 8 if "prompt-tokens" in TRAITS else 7
@@ -172,6 +174,17 @@ def answer(body: dict[str, Any]) -> dict[str, Any]:
         value["choices"].reverse()
         value["usage"]["prompt_tokens_details"] = {"cached_tokens": next(cached)}
     return {"error": {"message": "out of cheese"}} if "error" in TRAITS else value
+
+
+def kept(body: dict[str, Any]) -> bytes:
+    """The answer to this prompt that a file holds, whoever wrote it; else a new one, which is kept."""
+    folder = os.environ["TMPDIR"] if "keeps-temporary" in TRAITS else sys.argv[-1]
+    path = f"{folder}/kept-{hashlib.sha256(body['prompt'].encode()).hexdigest()}"
+    if not os.path.exists(path):  # noqa: PTH110
+        with open(path, "wb") as file:  # noqa: PTH123
+            file.write(json.dumps(answer(body)).encode())
+    with open(path, "rb") as file:  # noqa: PTH123
+        return file.read()
 
 
 def hits() -> str:
@@ -249,7 +262,8 @@ class Handler(small_http.Handler):
             # A cache whose key is the same for every request.
             remembered_answers.append(json.dumps(answer(body)).encode())
             return remembered_answers[0]
-        return json.dumps(answer(body)).encode()
+        is_kept = TRAITS & {"keeps", "keeps-temporary"}
+        return kept(body) if is_kept else json.dumps(answer(body)).encode()
 
     def after_an_answer(self) -> None:
         number = next(answered)
