@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Guards: no test sees the machine's home, git configuration, build or job, and none leaves a trace in os.environ.
 
-And how many examples hypothesis draws: few by default, all with `--hypothesis-profile ci`.
+And how many examples hypothesis draws: few by default, all with `--hypothesis-profile full`.
 """
 
 import gc
@@ -16,15 +16,16 @@ import pytest
 
 from ci_doctor.environment.determinism_table import TABLE
 
-pytest_plugins = ["tests.support.costs"]
+pytest_plugins = ["tests.support.costs", "tests.support.gate"]
 
-# `dev` is for the loop of edit and test; tests/run.sh asks for `ci`. A busy machine is no reason to fail in either.
+# `few` is for the loop of edit and test, and for tests/run.sh; tests/nightly.sh asks for `full`. A busy machine is no
+# reason to fail in either.
 _PATIENT = hypothesis.settings(
     deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
-hypothesis.settings.register_profile("ci", _PATIENT, max_examples=100)
-hypothesis.settings.register_profile("dev", _PATIENT, max_examples=15)
-hypothesis.settings.load_profile("dev")
+hypothesis.settings.register_profile("full", _PATIENT, max_examples=100)
+hypothesis.settings.register_profile("few", _PATIENT, max_examples=15)
+hypothesis.settings.load_profile("few")
 
 _FOREIGN = (
     "BUILDKITE",
@@ -76,6 +77,12 @@ def pytest_configure() -> None:
     for number in (signal.SIGQUIT, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays to the end: no later look for garbage goes through it."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -32,7 +32,7 @@ prepare() {
   [ "$(cat "$2/stamp" 2>/dev/null)" = "$wanted" ] && return 0
   "$1" -m venv --clear "$2"
   "$2/bin/python" -m pip install --quiet --disable-pip-version-check --editable '.[pytest]' \
-    hypothesis pytest-xdist pytest-randomly
+    hypothesis pytest-xdist pytest-randomly pytest-timeout
   echo "$wanted" >"$2/stamp"
 }
 

@@ -8,13 +8,14 @@ import sysconfig
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ci_doctor.preload.preload_rule import parse_rule
 from ci_doctor.preload.shim_files import shim_files
 
-PYENV = Path("/root/.pyenv/versions")
+PYENV = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
 
 # Stands for transformers: replaces itself in sys.modules at the end. When another thread than the main one imports it,
 # it first waits until the main thread waits for it, so that the race is lost every time without a shim.
@@ -132,9 +133,21 @@ def interpreters() -> dict[str, Path]:
         return {"own": own}
     names = ("3.8.18", "3.9.18", "3.10.13", "3.11.7", "3.12.1", "3.13.0")
     others = {
-        name: pyenv_python(name) for name in names if not own.resolve().is_relative_to(PYENV / name)
+        name: python
+        for name in names
+        if not own.resolve().is_relative_to((python := pyenv_python(name)).parents[1])
     }
     return {"own": own, "system": Path("/usr/bin/python3"), **others}
+
+
+def each_interpreter() -> list[Any]:
+    """The names of all interpreters, for parameters: the gate takes our own, the system's and the oldest."""
+    return [
+        name
+        if name in {"own", "system", "3.8.18"}
+        else pytest.param(name, marks=pytest.mark.nightly)
+        for name in interpreters()
+    ]
 
 
 def without_sitecustomize() -> dict[str, Path]:
@@ -148,8 +161,10 @@ def without_sitecustomize() -> dict[str, Path]:
 
 
 def pyenv_python(version: str) -> Path:
-    """Where pyenv keeps that Python, if it is on this machine."""
-    return PYENV / version / "bin" / "python"
+    """Where pyenv keeps that Python, or the newest one that differs in its last number only."""
+    exact = PYENV / version / "bin" / "python"
+    alike = sorted(PYENV.glob(f"{version.rpartition('.')[0]}.*/bin/python"))
+    return exact if exact.exists() or not alike else alike[-1]
 
 
 def skip_without(interpreter: Path) -> None:

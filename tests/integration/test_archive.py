@@ -56,6 +56,7 @@ def start(program: str, *arguments: object) -> subprocess.Popen[bytes]:
 
 
 @pytest.mark.parametrize("limit", [1 << 30, 5000, 1])
+@pytest.mark.gate(1)
 def test_many_may_write_read_and_evict_at_once(tmp_path: Path, limit: int) -> None:
     writers = [
         start(WRITER, tmp_path / "archive", tmp_path / f"{number}.jsonl", limit)

@@ -143,6 +143,7 @@ def clone(tmp_path: Path) -> Clone:
     return Clone(tmp_path)
 
 
+@pytest.mark.nightly
 def test_a_second_run_changes_nothing(clone: Clone) -> None:
     clone.real_python()
     first = clone.run()

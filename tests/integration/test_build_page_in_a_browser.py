@@ -23,7 +23,7 @@ from tests.support.build_pages import (
 from tests.support.builders import a_finding
 from tests.support.builds import BUILD_URL
 
-pytestmark = [pytest.mark.integration, NEEDS_A_BROWSER]
+pytestmark = [pytest.mark.integration, pytest.mark.nightly, NEEDS_A_BROWSER]
 
 ROWS = "table.timeline tbody tr"
 NAMES = "all => all.map((each) => each.textContent)"

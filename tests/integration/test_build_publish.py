@@ -43,6 +43,7 @@ def a_build(folder: Path, *, version: str = "3.110.0") -> Path:
 
 
 @pytest.mark.parametrize("version", ["3.23.0", "3.109.0", "3.109.1", "4.0.0"])
+@pytest.mark.gate(1)
 def test_a_red_build_is_annotated_with_its_page_and_meta_data_and_ends_with_0(
     version: str,
     tmp_path: Path,

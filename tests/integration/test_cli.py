@@ -64,6 +64,7 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("command", leaves())
+@pytest.mark.gate(6)
 def test_every_command_has_help_json_and_a_report_directory(command: str, tmp_path: Path) -> None:
     ran = doctor(*command.split(), "--help", cwd=tmp_path)
     assert ran.code == 0, ran
@@ -309,6 +310,7 @@ def test_config_show_says_where_each_value_is_from(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+@pytest.mark.gate(1)
 def test_a_narrow_encoding_of_stdout_loses_no_report(encoding: str, tmp_path: Path) -> None:
     env = {"PYTHONIOENCODING": encoding}
     (tmp_path / "ci-doctor.toml").write_text('[setup-env]\nprojects = ["日本"]\n')
@@ -373,6 +375,7 @@ def test_a_path_that_cannot_be_looked_at_is_a_usage_error(
     ],
     ids=lambda line: line[0],
 )
+@pytest.mark.gate(4)
 def test_too_few_files_are_the_machines_fault_and_no_bug(
     line: list[str], files: int, tmp_path: Path
 ) -> None:

@@ -97,6 +97,7 @@ FILES = {
 
 
 @pytest.mark.parametrize("ranges", [True, False], ids=["ranges", "no ranges"])
+@pytest.mark.gate(1)
 def test_the_matrix_names_the_pairs_that_work_and_the_break_of_the_others(
     tmp_path: Path, ranges: bool
 ) -> None:

@@ -74,6 +74,7 @@ def variables(project: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.gate(1)
 def test_lines_are_completed(shell: str, project: Path) -> None:
     if shutil.which(shell) is None:
         pytest.skip(f"no {shell}")

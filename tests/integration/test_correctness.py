@@ -169,6 +169,7 @@ def check(bench: Bench, ran: Ran, verdict: str, code: int) -> None:
         ("surrogate", "surrogate"),
     ],
 )
+@pytest.mark.gate(3)
 def test_equal_and_complete_answers_pass(bench: Bench, baseline: str, candidate: str) -> None:
     ran = bench.compare(baseline, candidate)
     check(bench, ran, "pass", 0)
@@ -208,6 +209,7 @@ def test_one_byte_that_always_differs_is_a_regression(bench: Bench) -> None:
         ("surrogate", "text"),
     ],
 )
+@pytest.mark.gate(1)
 def test_a_difference_in_any_part_of_an_answer_is_noticed(
     bench: Bench, trait: str, field: str
 ) -> None:
@@ -226,6 +228,7 @@ def test_a_difference_in_any_part_of_an_answer_is_noticed(
         ("", "prompt-tokens", "void", 86),
     ],
 )
+@pytest.mark.gate(2)
 def test_what_differs_only_sometimes_is_not_the_changes_fault(
     bench: Bench, baseline: str, candidate: str, verdict: str, code: int
 ) -> None:
@@ -250,6 +253,7 @@ NEVER_READY = ("never-ready", "elsewhere")
 
 
 @pytest.mark.parametrize("trait", [*NEVER_ANSWER, *DIE, *NEVER_READY])
+@pytest.mark.gate(4)
 def test_a_candidate_that_never_works_is_a_regression(bench: Bench, trait: str) -> None:
     start_timeout = "0.6" if trait in NEVER_READY else "20"
     limits = ("--request-timeout", "0.5", "--start-timeout", start_timeout)
@@ -271,6 +275,7 @@ def test_a_candidate_that_never_works_is_a_regression(bench: Bench, trait: str) 
 
 
 @pytest.mark.parametrize("trait", [*NEVER_ANSWER, "empty", *DIE, *NEVER_READY])
+@pytest.mark.gate(4)
 def test_arms_that_both_never_work_prove_nothing(bench: Bench, trait: str) -> None:
     start_timeout = "0.6" if trait in NEVER_READY else "20"
     ran = bench.compare(trait, trait, "--request-timeout", "0.5", "--start-timeout", start_timeout)
@@ -279,6 +284,7 @@ def test_arms_that_both_never_work_prove_nothing(bench: Bench, trait: str) -> No
     assert {case["outcome"] for case in bench.report["cases"]} == {"error"}
 
 
+@pytest.mark.nightly
 def test_a_candidate_that_is_ill_after_its_last_answer_has_failed(bench: Bench) -> None:
     check(bench, bench.compare("", "falls-ill", *SOON), "regression", 1)
     assert "is so no more after the last answer: HTTP status 503" in json.dumps(
@@ -286,6 +292,7 @@ def test_a_candidate_that_is_ill_after_its_last_answer_has_failed(bench: Bench) 
     )
 
 
+@pytest.mark.nightly
 def test_an_answer_beyond_all_measure_is_none(bench: Bench) -> None:
     bench.ask(1)
     check(bench, bench.compare("huge", "huge"), "void", 86)
@@ -297,11 +304,13 @@ def test_a_request_that_only_one_arm_answers_is_never_overlooked(bench: Bench) -
     check(bench, bench.compare("silent-on-p1", "", "--request-timeout", "0.5"), "void", 86)
 
 
+@pytest.mark.nightly
 def test_a_candidate_that_falls_silent_has_changed(bench: Bench) -> None:
     check(bench, bench.compare("", "empty"), "regression", 1)
 
 
 @pytest.mark.parametrize("arm", ["baseline", "candidate"])
+@pytest.mark.gate(1)
 def test_a_port_owned_by_another_process_is_nobodys_fault(bench: Bench, arm: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as stranger:
         ready = f"http://127.0.0.1:{stranger.getsockname()[1]}/health"
@@ -355,6 +364,7 @@ def own_server(bench: Bench, source: str, baseline: str = "", candidate: str = "
         pytest.param("raise TimeoutError('engine: not ready in 600 s')", "not ready", id="time"),
     ],
 )
+@pytest.mark.gate(3)
 def test_what_the_repositorys_own_code_ends_in_both_arms_is_never_retried(
     bench: Bench, source: str, headline: str
 ) -> None:
@@ -514,6 +524,7 @@ def test_a_healthy_server_answers_a_changed_prompt_differently(bench: Bench) -> 
 
 
 @pytest.mark.parametrize("trait", ["ignores-prompts", "caches-all"])
+@pytest.mark.gate(1)
 def test_servers_that_do_not_read_their_prompts_prove_nothing(bench: Bench, trait: str) -> None:
     bench.ask(1)  # too few for a look at the answers alone
     ran = bench.compare(trait, trait)
@@ -522,6 +533,7 @@ def test_servers_that_do_not_read_their_prompts_prove_nothing(bench: Bench, trai
     assert "correctness/control" in bench.rules()
 
 
+@pytest.mark.nightly
 def test_a_control_can_be_turned_off_and_void_evidence_can_be_let_through(bench: Bench) -> None:
     config = bench.directory / "ci-doctor.toml"
     config.write_text("[correctness]\ncontrol = false\n")
@@ -565,6 +577,7 @@ def test_servers_that_ignore_sigterm_and_hide_are_ended(bench: Bench) -> None:
 
 @pytest.mark.parametrize("budget", [3, 6])
 @pytest.mark.parametrize("trait", ["silent", "never-ready deaf"])
+@pytest.mark.gate(1)
 def test_the_budget_is_never_exceeded(bench: Bench, budget: int, trait: str) -> None:
     began = time.monotonic()
     bench.compare(trait, trait, "--budget", "0.01")
@@ -606,6 +619,7 @@ def until(bench: Bench, process: subprocess.Popen[bytes], moment: str) -> bytes:
     ("moment", "traits"),
     [("started", "never-ready deaf"), ("requests", "silent tell=1"), ("stopping", "deaf")],
 )
+@pytest.mark.gate(4)
 def test_a_signal_ends_everything_and_keeps_what_was_gathered(
     bench: Bench, moment: str, traits: str, number: signal.Signals, times: int
 ) -> None:
@@ -628,6 +642,7 @@ def test_a_signal_ends_everything_and_keeps_what_was_gathered(
 
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGQUIT])
+@pytest.mark.gate(1)
 def test_a_lost_terminal_leaves_no_server_behind(bench: Bench, number: signal.Signals) -> None:
     os.mkfifo(bench.directory / "told")
     process = bench.begin("", "silent tell=1")
@@ -662,6 +677,7 @@ def test_under_nohup_a_lost_terminal_changes_nothing(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("target", ["/dev/full", None])
+@pytest.mark.gate(1)
 def test_a_verdict_stands_where_nothing_can_be_shown(bench: Bench, target: str | None) -> None:
     to = f">{target} 2>{target}" if target else ">&- 2>&-"
     script = ["sh", "-c", f'exec "$@" {to}', "sh", *words(*bench.words("", "dies", *SOON))]
@@ -694,6 +710,7 @@ def test_file_descriptors_that_run_out_are_not_the_servers_fault(bench: Bench) -
     assert "ulimit -n" in bench.report["error"]["hint"]
 
 
+@pytest.mark.nightly
 def test_nothing_of_an_earlier_run_is_taken_for_this_ones(bench: Bench) -> None:
     check(bench, bench.compare("", ""), "pass", 0)
     foreign = [bench.reports / "notes.txt", bench.reports / "logs" / "A1" / "notes.txt", bench.reports / "logs" / "Abc" / "x-1.log"]  # fmt: skip
@@ -722,6 +739,7 @@ def test_a_mistake_leaves_no_earlier_report_as_if_it_were_current(bench: Bench) 
 
 
 @pytest.mark.parametrize("where", ["text", "log"])
+@pytest.mark.gate(1)
 def test_secrets_of_an_arm_are_told_nowhere(bench: Bench, where: str) -> None:
     traits = "secret-text" if where == "text" else "tells-secret dies"
     ran = bench.compare(
@@ -761,6 +779,7 @@ def mistake(bench: Bench, *words: str | Path) -> Ran:
         ('{"id": "a", "bodi": {}}', "did you mean `body`?"),
     ],
 )
+@pytest.mark.gate(1)
 def test_a_wrong_requests_file_is_named_with_its_line(
     bench: Bench, content: str, said: str
 ) -> None:
@@ -782,6 +801,7 @@ def test_a_wrong_requests_file_is_named_with_its_line(
         (("--config", "nowhere.toml"), "nowhere.toml"),
     ],
 )
+@pytest.mark.gate(2)
 def test_a_wrong_command_line_is_found_before_anything_is_started(
     bench: Bench, words: tuple[str, ...], said: str
 ) -> None:
@@ -806,6 +826,7 @@ def test_a_missing_arm_is_named(bench: Bench) -> None:
         ("[correctness\n", "ci-doctor.toml:1"),
     ],
 )
+@pytest.mark.gate(2)
 def test_a_wrong_configuration_is_named_with_file_and_line(
     bench: Bench, config: str, said: str
 ) -> None:

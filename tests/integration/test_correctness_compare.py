@@ -303,6 +303,7 @@ GOOD = responses(SAME)
         "blank",
     ],
 )
+@pytest.mark.gate(3)
 def test_what_proves_nothing_is_void_even_where_both_sides_are_alike(
     tmp_path: Path, lines: list[object]
 ) -> None:
@@ -363,6 +364,7 @@ def test_servers_that_were_not_asked_the_same_are_void(tmp_path: Path) -> None:
         (("a.jsonl", "a2.jsonl", "--format", "respones"), "did you mean `responses`?"),
     ],
 )
+@pytest.mark.gate(2)
 def test_a_wrong_command_line_is_an_error_of_usage(
     tmp_path: Path, words: tuple[str, ...], said: str
 ) -> None:

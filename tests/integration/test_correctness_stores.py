@@ -96,6 +96,7 @@ def agent(tmp_path: Path) -> Iterator[Agent]:
         yield Agent(tmp_path, s3)
 
 
+@pytest.mark.nightly
 def test_starts_use_restored_kernels_and_the_baseline_of_an_earlier_build_in_a_store(
     agent: Agent,
 ) -> None:

@@ -82,6 +82,7 @@ def test_a_machine_that_is_fit_takes_two_lines(job: Path) -> None:
         (("own/f*",), 75),
     ],
 )
+@pytest.mark.gate(2)
 def test_the_exit_code(arguments: tuple[str, ...], code: int, job: Path) -> None:
     ran = doctor("doctor", *arguments, cwd=job)
 
@@ -183,6 +184,7 @@ def quiet(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     return doctor("doctor", "--json", cwd=tmp_path_factory.mktemp("quiet"))
 
 
+@pytest.mark.nightly
 def test_a_busy_machine_is_not_called_broken(quiet: Ran, tmp_path: Path) -> None:
     with busy_machine(8):
         busy = doctor("doctor", "--json", cwd=tmp_path)

@@ -23,6 +23,7 @@ FORMS = [
 
 
 @pytest.mark.parametrize(("shell", "way", "form"), FORMS)
+@pytest.mark.gate(4)
 def test_a_shell_goes_on_with_the_exports_alone(
     shell: str, way: str, form: str, tmp_path: Path
 ) -> None:
@@ -56,6 +57,7 @@ def test_a_job_without_a_python_project_gets_something_to_evaluate(tmp_path: Pat
 
 
 @pytest.mark.parametrize("shell", ["bash", "dash", "zsh", FISH])
+@pytest.mark.gate(2)
 def test_the_shell_ends_with_the_code_of_an_error(shell: str, tmp_path: Path) -> None:
     if shutil.which(shell) is None:
         pytest.skip(f"no {shell}")
@@ -77,6 +79,7 @@ def test_a_fish_that_evaluates_an_error_by_other_forms_fails_too(tmp_path: Path)
 
 @pytest.mark.parametrize("shell", ["bash", "dash", "zsh", FISH])
 @pytest.mark.parametrize("noise", ["hooks loaded", "# hooks loaded", "C:\\"])
+@pytest.mark.gate(4)
 def test_no_export_is_lost_to_what_python_prints_before_ours(
     shell: str, noise: str, tmp_path: Path
 ) -> None:

@@ -37,6 +37,7 @@ def environment() -> dict[str, str]:
             0,
             {"baseline": 2, "candidate": 2},
             id="plans-that-differ-are-flaky",
+            marks=pytest.mark.nightly,
         ),
         pytest.param(
             "regression.toml",
@@ -44,6 +45,7 @@ def environment() -> dict[str, str]:
             1,
             {"baseline": 4, "candidate": 6},
             id="a-stale-cache-is-a-regression",
+            marks=pytest.mark.nightly,
         ),
     ],
 )
@@ -73,6 +75,7 @@ def test_story_ends_as_the_readme_says(
     assert {start["answered"] for start in report["facts"]["matrix"]["starts"]} == {100}
 
 
+@pytest.mark.nightly
 def test_an_agent_that_lacks_something_is_fit_after_the_remedies(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -99,6 +102,7 @@ def test_an_agent_that_lacks_something_is_fit_after_the_remedies(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.nightly
 def test_the_rooms_can_be_used_from_python(environment: dict[str, str], tmp_path: Path) -> None:
     root = EXAMPLE.parents[1]
     (tmp_path / "examples").symlink_to(root / "examples")

@@ -65,6 +65,7 @@ def rules(ran: Ran) -> list[str]:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.gate(2)
 def test_says_so_and_goes_on(command: str, project: Path) -> None:
     ran = doctor(*with_json(command), cwd=project)
 
@@ -76,6 +77,7 @@ def test_says_so_and_goes_on(command: str, project: Path) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.gate(2)
 def test_starts_nothing_where_the_repository_wants_an_error(command: str, project: Path) -> None:
     configure(project, '[setup-env]\nif_missing = "error"\n')
     ran = doctor(*with_json(command), cwd=project)

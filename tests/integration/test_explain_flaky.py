@@ -59,6 +59,7 @@ def suite(tmp_path: Path) -> MakeSuite:
     return lambda text, **options: Suite(tmp_path, text, **options)
 
 
+@pytest.mark.nightly
 def test_the_seeds_and_the_zone_are_those_of_the_trial(suite: MakeSuite) -> None:
     trials = suite(
         "import os, random, time\n"
@@ -71,6 +72,7 @@ def test_the_seeds_and_the_zone_are_those_of_the_trial(suite: MakeSuite) -> None
     assert trials.trial(seed=6, hash_seed=7, zone="Asia/Kolkata").ending is Ending.FAILED
 
 
+@pytest.mark.nightly
 def test_a_local_day_begins_within_the_test(suite: MakeSuite) -> None:
     trials = suite(
         "import datetime as dt, time\n"
@@ -85,6 +87,7 @@ def test_a_local_day_begins_within_the_test(suite: MakeSuite) -> None:
     assert trials.trial(boundary="midnight", lead_s=0.6).ending is Ending.PASSED
 
 
+@pytest.mark.nightly
 def test_under_load_the_clock_goes_on_and_the_test_does_not(suite: MakeSuite) -> None:
     trials = suite(
         "import time\n"
@@ -98,6 +101,7 @@ def test_under_load_the_clock_goes_on_and_the_test_does_not(suite: MakeSuite) ->
     assert trials.trial(slow=(2.0, 18.0)).ending is Ending.PASSED
 
 
+@pytest.mark.nightly
 def test_a_port_is_taken_and_its_address_is_known(suite: MakeSuite) -> None:
     port = free_port()
     trials = suite(
@@ -111,6 +115,7 @@ def test_a_port_is_taken_and_its_address_is_known(suite: MakeSuite) -> None:
     assert (taken.ending, taken.types[0]) == (Ending.FAILED, "OSError")
 
 
+@pytest.mark.nightly
 def test_offline_only_services_outside_the_trial_cannot_be_reached(suite: MakeSuite) -> None:
     with HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
         port = server.server_address[1]
@@ -139,6 +144,7 @@ def test_offline_only_services_outside_the_trial_cannot_be_reached(suite: MakeSu
         ("process", "held_lock", None),
     ],
 )
+@pytest.mark.nightly
 def test_what_a_polluter_leaves_is_known_and_can_be_put_back(
     tmp_path: Path, kind: str, name: str, item: str | None
 ) -> None:
@@ -157,6 +163,7 @@ def test_what_a_polluter_leaves_is_known_and_can_be_put_back(
     assert trials.run(restored, label.error).ending is Ending.PASSED
 
 
+@pytest.mark.nightly
 def test_what_a_trial_writes_is_taken_back_and_an_earlier_run_keeps_it(suite: MakeSuite) -> None:
     trials = suite(
         "from pathlib import Path\n"
@@ -174,6 +181,7 @@ def test_what_a_trial_writes_is_taken_back_and_an_earlier_run_keeps_it(suite: Ma
     assert not (trials.root / "project" / "made").exists()
 
 
+@pytest.mark.nightly
 def test_a_file_whose_name_is_not_utf_8_is_put_back_and_taken_back(suite: MakeSuite) -> None:
     trials = suite(
         "import os\n"
@@ -188,6 +196,7 @@ def test_a_file_whose_name_is_not_utf_8_is_put_back_and_taken_back(suite: MakeSu
     assert trials.trial().ending is Ending.PASSED
 
 
+@pytest.mark.nightly
 def test_an_object_that_registers_itself_when_it_is_destroyed_is_put_back_too(
     suite: MakeSuite,
 ) -> None:
@@ -203,6 +212,7 @@ def test_an_object_that_registers_itself_when_it_is_destroyed_is_put_back_too(
     assert trials.trial(before=("test_first",), restore=item).ending is Ending.PASSED
 
 
+@pytest.mark.nightly
 def test_options_of_the_user_change_neither_the_tests_nor_the_reports(suite: MakeSuite) -> None:
     trials = suite(
         "import os\n"
@@ -219,6 +229,7 @@ def test_options_of_the_user_change_neither_the_tests_nor_the_reports(suite: Mak
     ("body", "kind"),
     [("os._exit(0)", "crash"), ("import signal; os.kill(os.getpid(), 9)", "crash")],
 )
+@pytest.mark.nightly
 def test_a_process_that_ends_within_the_target_is_a_failure(
     suite: MakeSuite, body: str, kind: str
 ) -> None:

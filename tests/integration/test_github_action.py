@@ -192,6 +192,7 @@ def test_a_program_of_another_name_is_refused(runner: Runner) -> None:
     assert "went on" not in ran.log
 
 
+@pytest.mark.nightly
 def test_the_actions_own_files_are_installed_with_the_version_of_their_tag(
     tmp_path: Path, workspace: Path
 ) -> None:

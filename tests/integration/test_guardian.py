@@ -442,6 +442,7 @@ def test_other_children_of_ours_are_not_reaped(scene: Scene) -> None:
 
 @pytest.mark.parametrize("how", ["kill", "exits"])
 @pytest.mark.parametrize("end", [[], ["--die"]], ids=["parent-alive", "parent-crashed"])
+@pytest.mark.gate(2)
 def test_without_ci_doctor_the_guardian_ends_the_family(how: str, end: list[str]) -> None:
     with holder("exits", *FAMILY, *end) as process:
         guardian, pids = pids_of(process)

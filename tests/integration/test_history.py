@@ -149,6 +149,7 @@ def test_a_folder_without_evidence_is_void(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", [("flaky",), ("prune", "--keep-days", "9")])
+@pytest.mark.gate(1)
 def test_a_history_that_is_not_there_is_a_usage_error(
     tmp_path: Path, command: tuple[str, ...]
 ) -> None:
@@ -242,6 +243,7 @@ def test_a_history_that_cannot_be_written_changes_no_result(tmp_path: Path) -> N
         ("mysql://db/x", "not written: --database: no database is reached by mysql"),
     ],
 )
+@pytest.mark.gate(1)
 def test_pytest_writes_its_attempts_and_keeps_its_exit_code(
     tmp_path: Path, database: str, line: str
 ) -> None:
@@ -256,6 +258,7 @@ def test_pytest_writes_its_attempts_and_keeps_its_exit_code(
 
 
 @NEEDS_POSTGRES
+@pytest.mark.nightly
 def test_a_shared_database_is_made_by_upgrade_alone(tmp_path: Path, evidence: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="pg", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o755)
@@ -302,6 +305,7 @@ def test_no_other_command_pays_for_the_libraries_of_a_history(tmp_path: Path) ->
 
 
 @NEEDS_POSTGRES
+@pytest.mark.nightly
 def test_a_database_that_does_not_exist_is_a_usage_error(tmp_path: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="pg", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o755)

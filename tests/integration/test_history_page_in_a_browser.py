@@ -13,7 +13,7 @@ from ci_doctor.model.report import Report
 from tests.support.browser import CONTRAST, NEEDS_A_BROWSER, OUTSIDE
 from tests.support.builders import a_report
 
-pytestmark = [pytest.mark.integration, NEEDS_A_BROWSER]
+pytestmark = [pytest.mark.integration, pytest.mark.nightly, NEEDS_A_BROWSER]
 
 NAMES = "all => all.filter((each) => !each.closest('tr').hidden).map((each) => each.textContent)"
 

@@ -94,6 +94,7 @@ def server() -> Iterator[str]:
 
 
 @NEEDS_POSTGRES
+@pytest.mark.nightly
 def test_a_role_that_only_selects_reads_and_writes_nothing(job: Path, server: str) -> None:
     doctor("history", "upgrade", "--database", server, cwd=job)
     folder = server.partition("host=")[2]

@@ -20,7 +20,7 @@ from ci_doctor.history.schema import METADATA, NEWEST, TEST_COMMIT
 from tests.support.histories import WHOLE
 from tests.support.postgres import NEEDS_POSTGRES, postgres
 
-pytestmark = [pytest.mark.integration, NEEDS_POSTGRES]
+pytestmark = [pytest.mark.integration, pytest.mark.nightly, NEEDS_POSTGRES]
 # Test 1 passes in one step and fails in the other one; test 2 does both in one step.
 ROWS = """
 INSERT INTO test (id, suite, name) VALUES (1, 's', 'of a matrix'), (2, 's', 'flaky');

@@ -29,7 +29,9 @@ KILLED = (1, 4, 6)
 PROGRAM = ROOT / "tests" / "support" / "programs" / "write_history.py"
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=NEEDS_POSTGRES)])
+@pytest.fixture(
+    params=["sqlite", pytest.param("postgres", marks=[NEEDS_POSTGRES, pytest.mark.nightly])]
+)
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     if request.param == "sqlite":
         # Not made yet: the eight make it, too.

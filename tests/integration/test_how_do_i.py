@@ -37,6 +37,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("page", PAGES)
+@pytest.mark.gate(3)
 def test_a_page_shows_what_its_commands_print(page: str, folder: Path) -> None:
     for step in steps_of((DOCS / "how-do-i" / page).read_text(encoding="utf-8")):
         take(step, folder, reader_environment())

@@ -52,6 +52,7 @@ def test_no_secret_reaches_the_page(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["regression", "pass", "error"])
+@pytest.mark.gate(1)
 def test_any_written_report_is_made_a_page_of(name: str, tmp_path: Path) -> None:
     write(sample_reports()[name], tmp_path / "r")
 

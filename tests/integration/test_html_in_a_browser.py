@@ -22,6 +22,7 @@ REPORTS = {**pictures(), **{f"plain {name}": report for name, report in sample_r
 
 
 @pytest.mark.parametrize("name", REPORTS)
+@pytest.mark.nightly
 def test_a_page_is_silent_fits_the_window_and_can_be_read(open_page: Any, name: str) -> None:
     opened = open_page(REPORTS[name])
     grounds = {}
@@ -97,6 +98,7 @@ def test_tab_reaches_one_cell_arrow_keys_walk_and_the_page_says_which_starts_agr
     assert page.locator("table.matrix td[tabindex='0']").count() == 1
 
 
+@pytest.mark.nightly
 def test_a_pointer_tells_the_same_and_so_does_the_strip(open_page: Any) -> None:
     page = open_page(regression()).page
     page.locator("td.none").first.hover()
@@ -107,6 +109,7 @@ def test_a_pointer_tells_the_same_and_so_does_the_strip(open_page: Any) -> None:
 
 
 @pytest.mark.parametrize("script", [True, False])
+@pytest.mark.nightly
 def test_the_filter_leaves_only_requests_that_differ_with_and_without_script(
     open_page: Any, script: bool
 ) -> None:
@@ -123,6 +126,7 @@ def test_the_filter_leaves_only_requests_that_differ_with_and_without_script(
     assert rows.count() == 54
 
 
+@pytest.mark.nightly
 def test_the_filter_is_worked_by_keys_and_stretches_the_strip(open_page: Any) -> None:
     page = open_page(modes()).page
     page.focus("#show-all")
@@ -132,6 +136,7 @@ def test_the_filter_is_worked_by_keys_and_stretches_the_strip(open_page: Any) ->
     assert page.locator(".strips svg").first.get_attribute("viewBox") == "0 0 53 10"
 
 
+@pytest.mark.nightly
 def test_everything_is_shown_without_script(open_page: Any) -> None:
     page = open_page(regression(), script=False).page
 
@@ -140,6 +145,7 @@ def test_everything_is_shown_without_script(open_page: Any) -> None:
     assert not page.locator("#matrix output").is_visible()
 
 
+@pytest.mark.nightly
 def test_hostile_texts_are_shown_and_not_run(open_page: Any) -> None:
     hostile = "</script><script>alert(1)</script><img src=//x.example/i onerror=alert(2)>\"' onfocus=alert(3) \x00\ud800\u202eabc\u2066"
     report = a_report(
@@ -175,6 +181,7 @@ def test_hostile_texts_are_shown_and_not_run(open_page: Any) -> None:
         assert opened.silent(), (opened.said, opened.asked)
 
 
+@pytest.mark.nightly
 def test_a_script_that_slipped_in_would_not_run_and_could_load_nothing(open_page: Any) -> None:
     opened = open_page(modes())
     opened.page.evaluate(
@@ -190,6 +197,7 @@ def test_a_script_that_slipped_in_would_not_run_and_could_load_nothing(open_page
     assert not opened.silent()
 
 
+@pytest.mark.nightly
 def test_paper_shows_what_the_screen_scrolls_or_folds(open_page: Any) -> None:
     page = open_page(regression(), scheme="dark").page
     page.emulate_media(media="print")
@@ -205,6 +213,7 @@ def test_paper_shows_what_the_screen_scrolls_or_folds(open_page: Any) -> None:
     assert page.pdf().startswith(b"%PDF")
 
 
+@pytest.mark.nightly
 def test_the_command_to_reproduce_is_selected_by_one_click(open_page: Any) -> None:
     page = open_page(modes()).page
     page.locator(".command .paste").click()
@@ -214,6 +223,7 @@ def test_the_command_to_reproduce_is_selected_by_one_click(open_page: Any) -> No
 
 @pytest.mark.parametrize("width", [400, 800, 1280])
 @pytest.mark.parametrize("name", REPORTS)
+@pytest.mark.nightly
 def test_nothing_leaves_its_card(name: str, width: int, browser: Browser, tmp_path: Path) -> None:
     file = tmp_path / "report.html"
     file.write_text(html.render(REPORTS[name]))
@@ -225,6 +235,7 @@ def test_nothing_leaves_its_card(name: str, width: int, browser: Browser, tmp_pa
     page.close()
 
 
+@pytest.mark.nightly
 def test_a_command_is_copied_by_its_button_with_a_key(browser: Browser, tmp_path: Path) -> None:
     file = tmp_path / "report.html"
     file.write_text(html.render(REPORTS["plain regression"]))
@@ -245,6 +256,7 @@ def test_a_command_is_copied_by_its_button_with_a_key(browser: Browser, tmp_path
     page.close()
 
 
+@pytest.mark.nightly
 def test_the_build_the_commit_and_the_branch_are_links(browser: Browser, tmp_path: Path) -> None:
     about = About(
         pipeline="vllm",

@@ -54,6 +54,7 @@ def test_a_self_replacing_module_is_exposed_and_a_rule_is_ready(folder: Path, ta
 
 @pytest.mark.parametrize("shell", ["bash", "sh"])
 @pytest.mark.parametrize("target", ["lazypkg:Thing", "outer.lazy"])
+@pytest.mark.gate(1)
 def test_the_commands_of_the_remedy_can_be_pasted_as_they_stand(
     folder: Path, target: str, shell: str
 ) -> None:
@@ -72,6 +73,7 @@ def test_the_commands_of_the_remedy_can_be_pasted_as_they_stand(
 
 
 @pytest.mark.parametrize("version", ["3.8.18", "3.10.13", "3.13.0"])
+@pytest.mark.gate(1)
 def test_other_interpreters_can_be_asked(folder: Path, version: str) -> None:
     python = pyenv_python(version)
     skip_without(python)
@@ -110,6 +112,7 @@ def test_what_is_not_exposed_passes_with_the_reason(folder: Path, target: str, r
         ("lazypkg:nothing", "cannot import name 'nothing'"),
     ],
 )
+@pytest.mark.gate(2)
 def test_what_cannot_be_imported_is_void(folder: Path, target: str, error: str) -> None:
     code, report = probe(folder, target)
 
@@ -118,6 +121,7 @@ def test_what_cannot_be_imported_is_void(folder: Path, target: str, error: str) 
 
 
 @pytest.mark.parametrize("target", ["", "a b", "a:", "a..b", "a:b:c"])
+@pytest.mark.gate(1)
 def test_what_is_no_module_is_a_usage_error(folder: Path, target: str) -> None:
     assert doctor("import-race", "probe", target, cwd=folder).code == 2
 

@@ -136,6 +136,7 @@ def test_a_race_that_happens_is_an_error_even_where_the_program_goes_on(site: Si
 
 
 @pytest.mark.parametrize("version", ["3.8.18", "3.13.0"])
+@pytest.mark.gate(1)
 def test_other_interpreters_are_recorded_too(site: Site, version: str) -> None:
     python = pyenv_python(version)
     skip_without(python)
@@ -152,6 +153,7 @@ def test_other_interpreters_are_recorded_too(site: Site, version: str) -> None:
 @pytest.mark.parametrize(
     "name", ["replaced, spawn child", "replaced, subprocess", "replaced, zipapp", "replaced, -c"]
 )
+@pytest.mark.gate(3)
 def test_every_way_to_start_a_python_is_followed(site: Site, name: str) -> None:
     site.put(named(name))
 
@@ -250,6 +252,7 @@ def test_a_command_that_does_not_exist_has_a_shells_status(site: Site) -> None:
         (("true",), "Python"),
     ],
 )
+@pytest.mark.gate(2)
 def test_what_is_not_followed_is_void_and_never_a_pass(
     site: Site, line: tuple[str, ...], reason: str
 ) -> None:
@@ -285,6 +288,7 @@ def test_a_server_is_ended_when_its_time_is_up_and_that_is_no_failure(site: Site
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.gate(1)
 def test_a_signal_stops_the_whole_tree_and_the_report_is_written(
     site: Site, number: signal.Signals, code: int
 ) -> None:

@@ -75,11 +75,13 @@ def fires(program: Program, directory: Path, python: Path | str = sys.executable
 
 
 @pytest.mark.parametrize("name", RACY)
+@pytest.mark.gate(3)
 def test_a_racy_program_that_does_not_fail_by_itself_is_made_to(name: str, tmp_path: Path) -> None:
     fires(named(name), tmp_path)
 
 
 @pytest.mark.parametrize("version", ["3.8.18", "3.10.13", "3.12.1", "3.13.0"])
+@pytest.mark.gate(1)
 def test_other_interpreters_are_made_to(version: str, tmp_path: Path) -> None:
     python = pyenv_python(version)
     skip_without(python)
@@ -93,6 +95,7 @@ def test_other_interpreters_are_made_to(version: str, tmp_path: Path) -> None:
     [each for each in SAFE if each.name != "awaited thread"],
     ids=lambda program: program.name,
 )
+@pytest.mark.gate(3)
 def test_a_safe_program_ends_as_it_does_without_us(program: Program, tmp_path: Path) -> None:
     program.write(tmp_path)
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.cli import Ran, doctor
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.nightly]
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "import-race"
 WORDS = (

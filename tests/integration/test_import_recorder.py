@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ci_doctor.imports.record.recording import recording
-from tests.integration.preload_venvs import interpreters, skip_without
+from tests.integration.preload_venvs import each_interpreter, interpreters, skip_without
 
 pytestmark = pytest.mark.integration
 
@@ -81,7 +81,7 @@ def program_of(python: Path, folder: Path) -> Program:
     return made
 
 
-@pytest.fixture(params=interpreters())
+@pytest.fixture(params=each_interpreter())
 def program(request: pytest.FixtureRequest, tmp_path: Path) -> Program:
     return program_of(interpreters()[request.param], tmp_path)
 

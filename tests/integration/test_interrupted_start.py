@@ -40,6 +40,7 @@ COMMANDS = {
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.parametrize("at", [1, 9, 40])
+@pytest.mark.gate(4)
 def test_a_signal_during_an_import_ends_the_start_in_one_line(
     tmp_path: Path, name: str, at: int, number: signal.Signals
 ) -> None:

@@ -144,6 +144,7 @@ def test_a_client_runs_under_ready_services_and_knows_where_they_are(site: Site)
 @pytest.mark.parametrize(
     ("script", "code"), [("exit 3", 3), ("exit 75", 75), ("kill -9 $$", 137), ("kill $$", 143)]
 )
+@pytest.mark.gate(2)
 def test_the_clients_status_is_handed_on(site: Site, script: str, code: int) -> None:
     ran = site.launch(
         "--service", f"api={site.service('answers', '{port}')}", "--", "bash", "-c", script
@@ -171,6 +172,7 @@ def test_with_json_the_report_is_all_there_is_on_stdout(site: Site) -> None:
 @pytest.mark.parametrize(
     ("name", "code"), [("no-such-command", 127), ("./plain", 126), ("./gone", 127)]
 )
+@pytest.mark.gate(1)
 def test_a_client_that_cannot_be_run_is_known_before_anything_is_started(
     site: Site, name: str, code: int
 ) -> None:
@@ -372,6 +374,7 @@ API = "api=true {port}"
         (["--config", "gone.toml"], "gone.toml"),
     ],
 )
+@pytest.mark.gate(2)
 def test_what_is_wrong_is_found_before_anything_is_started(
     site: Site, args: list[str], said: str
 ) -> None:

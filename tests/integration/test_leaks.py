@@ -56,6 +56,7 @@ def left_by(scene: Scene, **specs: ServiceSpec) -> LeftBehind:
 
 
 @pytest.mark.parametrize("what", WHAT)
+@pytest.mark.gate(3)
 def test_what_a_service_leaves_is_named_and_the_remedy_removes_it(scene: Scene, what: str) -> None:
     left = left_by(scene, api=service(scene, what))
     (thing,) = left.things

@@ -154,6 +154,7 @@ def test_the_settings_count_and_a_mistyped_rule_is_a_usage_error(wrong: Path) ->
         ("--baseline", "missing.json"),
     ],
 )
+@pytest.mark.gate(2)
 def test_what_does_not_fit_together_is_a_usage_error(words: tuple[str, ...], wrong: Path) -> None:
     assert doctor("lint", *words, cwd=wrong).code == 2
 
@@ -187,6 +188,7 @@ def test_a_pipe_in_the_tree_holds_nothing_up(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [(), ("--json",), ("--sarif",), ("--format", "github")])
+@pytest.mark.gate(2)
 def test_no_part_of_a_secret_in_a_reported_line_is_printed(
     options: tuple[str, ...], tmp_path: Path
 ) -> None:

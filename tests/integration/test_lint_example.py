@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.cli import ROOT, doctor
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.nightly]
 EXAMPLE = ROOT / "examples" / "lint"
 
 

@@ -31,6 +31,7 @@ pytestmark = pytest.mark.integration
         ("explain preload/shadow", "did you mean `preload/shadowed`?"),
     ],
 )
+@pytest.mark.gate(4)
 def test_a_slip_is_answered_by_what_to_write(line: str, hint: str, tmp_path: Path) -> None:
     ran = doctor(*line.split(), cwd=tmp_path)
 
@@ -41,6 +42,7 @@ def test_a_slip_is_answered_by_what_to_write(line: str, hint: str, tmp_path: Pat
 @pytest.mark.parametrize(
     "line", ["explain 42", "explain 57", "correctness --determinism strict", "explain foo/bar"]
 )
+@pytest.mark.gate(1)
 def test_nothing_is_proposed_that_is_not_alike(line: str, tmp_path: Path) -> None:
     ran = doctor(*line.split(), cwd=tmp_path)
 

@@ -58,6 +58,7 @@ def refused(bench: Bench, ran: Ran, said: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("arm", ["baseline", "candidate"])
+@pytest.mark.gate(1)
 def test_a_misspelt_script_of_either_arm_is_found_before_anything_is_started(
     bench: Bench, arm: str
 ) -> None:
@@ -78,6 +79,7 @@ def test_a_misspelt_script_of_either_arm_is_found_before_anything_is_started(
         (f"{PYTHON} -m http.server --typo {{port}}", "unrecognized arguments: --typo"),
     ],
 )
+@pytest.mark.gate(1)
 def test_a_baseline_that_cannot_run_ends_the_run_with_its_first_start(
     bench: Bench, command: str, said: str
 ) -> None:
@@ -146,6 +148,7 @@ def test_a_candidate_that_ends_suddenly_without_a_word_is_a_regression(bench: Be
     ],
 )
 @pytest.mark.parametrize("kind", ["launch", "restart-check"])
+@pytest.mark.gate(2)
 def test_a_service_that_cannot_run_is_an_error_of_usage(
     tmp_path: Path, kind: str, command: str, said: str
 ) -> None:

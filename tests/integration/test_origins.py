@@ -16,6 +16,7 @@ from tests.support.cli import environment
 
 pytestmark = [
     pytest.mark.integration,
+    pytest.mark.nightly,
     pytest.mark.skipif(shutil.which("curl") is None, reason="the originals ask with curl"),
 ]
 ROOT = Path(__file__).parents[2]

@@ -17,7 +17,7 @@ from release.check import wheel_problems
 from tests.support.git_repository import commit, git
 from tests.support.tracked_files import tracked_files
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.nightly]
 ROOT = Path(__file__).parents[2]
 # Enough for a build: the whole package takes seconds.
 SMALL = (

@@ -67,6 +67,7 @@ CALLABLES = """
 """
 
 
+@pytest.mark.nightly
 def test_options_that_only_the_script_knows_are_computed_by_a_build(tmp_path: Path) -> None:
     checkout = Checkout(tmp_path / "r", pyproject__toml=SCM, setup__py=CALLABLES)
     preparation = checkout.prepare()
@@ -95,6 +96,7 @@ IGNORES_THE_PIN = """
 """
 
 
+@pytest.mark.nightly
 def test_a_build_that_does_not_take_the_pin_is_an_error_with_the_tags(tmp_path: Path) -> None:
     checkout = Checkout(tmp_path / "r", pyproject__toml=SCM, setup__py=IGNORES_THE_PIN)
     with pytest.raises(PreparationError) as caught:
@@ -104,6 +106,7 @@ def test_a_build_that_does_not_take_the_pin_is_an_error_with_the_tags(tmp_path: 
     assert [each.excerpt for each in broken[0].evidence] == [f"refs/tags/{BAD}"]
 
 
+@pytest.mark.nightly
 def test_the_remedy_runs_nothing_that_a_tag_is_named(tmp_path: Path) -> None:
     checkout = Checkout(tmp_path / "r", pyproject__toml=SCM, setup__py=IGNORES_THE_PIN)
     checkout.git("tag", "--delete", BAD)
@@ -124,6 +127,7 @@ DESCRIBES = """
 """
 
 
+@pytest.mark.nightly
 def test_code_that_breaks_on_the_tag_is_an_error(tmp_path: Path) -> None:
     script = DESCRIBES.format(match="", trusting=False)
     checkout = Checkout(tmp_path / "r", pyproject__toml=PLAIN, setup__py=script)
@@ -132,6 +136,7 @@ def test_code_that_breaks_on_the_tag_is_an_error(tmp_path: Path) -> None:
     assert "version/broken-build" in {each.rule for each in caught.value.findings}
 
 
+@pytest.mark.nightly
 def test_code_that_bears_the_tag_is_a_warning(tmp_path: Path) -> None:
     script = DESCRIBES.format(match=', "--match", "v*"', trusting=True)
     checkout = Checkout(tmp_path / "r", pyproject__toml=PLAIN, setup__py=script)
@@ -147,6 +152,7 @@ MISSING = PLAIN.replace(
 )
 
 
+@pytest.mark.nightly
 def test_an_unpinned_project_that_cannot_be_built_is_refused_if_its_nearest_tag_is_bad(
     tmp_path: Path,
 ) -> None:
@@ -158,6 +164,7 @@ def test_an_unpinned_project_that_cannot_be_built_is_refused_if_its_nearest_tag_
     assert checkout.prepare(verify=Verify.NEVER).exports["PYTHONHASHSEED"] == "0"
 
 
+@pytest.mark.nightly
 def test_a_pinned_project_whose_requirements_are_not_here_says_that_it_was_not_tried(
     tmp_path: Path,
 ) -> None:
@@ -170,6 +177,7 @@ def test_a_pinned_project_whose_requirements_are_not_here_says_that_it_was_not_t
     assert "the build requirement setuptools-scm<8,>=7 is not installed here" in proof.reason
 
 
+@pytest.mark.nightly
 def test_a_build_that_fails_with_and_without_the_tags_is_not_blamed_on_them(tmp_path: Path) -> None:
     script = DESCRIBES.format(match="", trusting=False) + "    raise SystemExit('no compiler')\n"
     checkout = Checkout(tmp_path / "r", pyproject__toml=PLAIN, setup__py=script)
@@ -178,6 +186,7 @@ def test_a_build_that_fails_with_and_without_the_tags_is_not_blamed_on_them(tmp_
     assert "version/broken-build" not in {each.rule for each in preparation.findings}
 
 
+@pytest.mark.nightly
 def test_a_build_that_hangs_is_ended_at_the_time_limit(tmp_path: Path) -> None:
     script = "import time\ntime.sleep(3600)\n"
     scm = "from setuptools import setup\nsetup(name='my-pkg', use_scm_version=True)\n"
@@ -194,6 +203,7 @@ SCM_PROJECT = SCM + '[project]\nname = "my-pkg"\ndynamic = ["version"]\n[tool.se
 
 
 @pytest.mark.parametrize("way", ["worktree", "shallow", "dirty", "below", "detached"])
+@pytest.mark.nightly
 def test_the_copy_has_the_version_of_the_checkout(tmp_path: Path, way: str) -> None:
     checkout = Checkout(tmp_path / "r", pyproject__toml=SCM_PROJECT)
     place = tmp_path / way
@@ -219,6 +229,7 @@ def test_the_copy_has_the_version_of_the_checkout(tmp_path: Path, way: str) -> N
     assert proof.proven, proof
 
 
+@pytest.mark.nightly
 def test_a_checkout_that_is_too_large_to_copy_is_not_tried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -252,11 +263,13 @@ source = "scm"
 
 
 @pytest.mark.parametrize("toml", [HATCH, PDM], ids=["hatch-vcs", "pdm-backend"])
+@pytest.mark.nightly
 def test_other_backends_are_proven_too(tmp_path: Path, toml: str) -> None:
     (proof,) = Checkout(tmp_path / "r", pyproject__toml=toml).prepare().proofs
     assert proof.proven, proof
 
 
+@pytest.mark.nightly
 def test_the_pin_keeps_the_commit_in_a_version_file(tmp_path: Path) -> None:
     project = '[project]\nname = "my-pkg"\ndynamic = ["version"]\n[tool.setuptools_scm]\nversion_file = "_version.py"\n'
     checkout = Checkout(tmp_path / "r", pyproject__toml=SCM + project)

@@ -59,6 +59,7 @@ def retry(workplace: Workplace, command: str, configuration: dict[str, object]) 
     )
 
 
+@pytest.mark.nightly
 def test_a_failed_command_is_explained_on_one_annotation_with_a_page(real: Workplace) -> None:
     command = "echo 'OSError: [Errno 28] No space left on device' >> build.log; exit 1"
     job = real.job(command, {"pythons": sys.executable, "diagnose": "build.log"})
@@ -74,6 +75,7 @@ def test_a_failed_command_is_explained_on_one_annotation_with_a_page(real: Workp
     assert artifact.removeprefix("artifact://") in uploaded(real)
 
 
+@pytest.mark.nightly
 def test_a_secret_does_not_reach_the_page(real: Workplace) -> None:
     command = 'echo "OSError: [Errno 28] No space left on device $MY_TOKEN" >> build.log; exit 1'
     job = real.job(
@@ -100,6 +102,7 @@ def test_a_retry_that_is_cured_leaves_nothing_red(real: Workplace) -> None:
     assert verdicts(real) == ["pass"]
 
 
+@pytest.mark.nightly
 def test_a_retry_makes_green_what_it_has_no_report_for(real: Workplace) -> None:
     failing = f"ci-doctor launch --ready x=/ --service x={shlex.quote(sys.executable)} -- true"
     assert real.job(failing, {"setup-env": False}).run() != 0
@@ -155,6 +158,7 @@ def test_parallel_jobs_keep_their_annotations(real: Workplace) -> None:
     assert styles(real) == {f"{CONTEXT}:0": "error", f"{CONTEXT}:1": "success"}
 
 
+@pytest.mark.nightly
 def test_a_plugin_that_is_listed_twice_with_other_options_tells_of_both(real: Workplace) -> None:
     job = real.job("env", {"pythons": sys.executable})
     job.other_configurations = [{"pythons": sys.executable, "determinism": "strict"}]
@@ -165,6 +169,7 @@ def test_a_plugin_that_is_listed_twice_with_other_options_tells_of_both(real: Wo
     assert "2 reports" in page(real).folded
 
 
+@pytest.mark.nightly
 def test_what_the_command_published_elsewhere_stays_on_the_annotation(real: Workplace) -> None:
     failing = f"launch --report-dir elsewhere --ready x=/ --service x={shlex.quote(sys.executable)}"
     command = f"ci-doctor {failing} -- true || ci-doctor report elsewhere --publish"
@@ -180,6 +185,7 @@ def test_what_the_command_published_elsewhere_stays_on_the_annotation(real: Work
     assert uploaded(real).count("check out/elsewhere/report.json") == 1
 
 
+@pytest.mark.nightly
 def test_two_instances_with_directories_of_their_own_share_the_annotation(real: Workplace) -> None:
     job = real.job("true", {"pythons": sys.executable, "report-dir": "one"})
     job.other_configurations = [
@@ -191,6 +197,7 @@ def test_two_instances_with_directories_of_their_own_share_the_annotation(real: 
     assert "2 reports" in page(real).folded
 
 
+@pytest.mark.nightly
 def test_a_hostile_label_stays_text(real: Workplace) -> None:
     label = "</details><script>alert(1)</script>\n# $(touch owned) \u202e ](javascript:alert(1))"
     job = real.job("exit 3", {"setup-env": False}, BUILDKITE_LABEL=label)

@@ -104,6 +104,7 @@ def test_the_output_that_ci_doctor_run_keeps_is_read_without_being_named(real: W
 
 
 @pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.gate(1)
 def test_a_cause_in_a_log_of_another_plugin_of_the_step_counts(
     real: Workplace, is_first: bool
 ) -> None:

@@ -193,6 +193,7 @@ def test_a_pinned_requirement_is_installed_once_and_serves_hooks_and_command(
 
 
 @pytest.mark.parametrize("has_uv", [False, True])
+@pytest.mark.nightly
 def test_a_wheel_is_taken_only_with_its_digest(has_uv: bool, agent: Agent) -> None:
     if has_uv:
         agent.uv()
@@ -249,6 +250,7 @@ def test_what_is_not_pinned_fails_the_job_before_anything_is_made(
 
 
 @pytest.mark.parametrize("tools", ["flock and pip", "neither flock nor pip"])
+@pytest.mark.nightly
 def test_parallel_jobs_install_once(tools: str, agent: Agent) -> None:
     if tools != "flock and pip":
         (agent.bin / "flock").unlink()
@@ -279,6 +281,7 @@ def zombies() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("lock", ["flock", "directory"])
+@pytest.mark.nightly
 def test_an_installer_that_was_killed_leaves_nothing_that_counts(
     lock: str, agent: Agent, zombies: None
 ) -> None:
@@ -324,6 +327,7 @@ def below(pid: int) -> list[int]:
     return found
 
 
+@pytest.mark.nightly
 def test_what_cannot_be_installed_fails_the_job_as_infrastructure(agent: Agent) -> None:
     job = agent.install("ci-doctor-toolkit==9.9")
 
@@ -333,6 +337,7 @@ def test_what_cannot_be_installed_fails_the_job_as_infrastructure(agent: Agent) 
     assert not list(agent.cache.glob("*/current"))
 
 
+@pytest.mark.nightly
 def test_a_wheel_that_installs_another_version_does_not_count(agent: Agent) -> None:
     agent.wheel = wheel(agent.wheels, "1.2.4", says="1.0")
     job = agent.install(agent.pinned_wheel())
@@ -341,6 +346,7 @@ def test_a_wheel_that_installs_another_version_does_not_count(agent: Agent) -> N
     assert "does not start, or is not version 1.2.4" in job.log
 
 
+@pytest.mark.nightly
 def test_a_wheel_that_holds_another_version_than_its_name_says_is_refused(agent: Agent) -> None:
     agent.wheel = wheel(agent.folder / "renamed", "9.9.9").rename(agent.wheel)
     job = agent.install(agent.pinned_wheel())
@@ -350,6 +356,7 @@ def test_a_wheel_that_holds_another_version_than_its_name_says_is_refused(agent:
     assert "could not be installed" not in job.log
 
 
+@pytest.mark.nightly
 def test_a_cache_that_cannot_be_written_is_named(agent: Agent) -> None:
     agent.cache.touch()  # root may write to any directory, and not below a file
     job = agent.install()
@@ -360,6 +367,7 @@ def test_a_cache_that_cannot_be_written_is_named(agent: Agent) -> None:
     )
 
 
+@pytest.mark.nightly
 def test_an_executable_wins_over_install(agent: Agent) -> None:
     other = agent.stand_in(at=agent.folder / "other")
     job = agent.install()

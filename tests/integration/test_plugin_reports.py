@@ -132,6 +132,7 @@ def test_a_checkout_whose_name_is_not_utf_8_is_kept_byte_for_byte(tmp_path: Path
         (["projects"], "is not a mapping"),
     ],
 )
+@pytest.mark.gate(1)
 def test_a_wrong_option_fails_the_job_and_the_build_says_why(
     configuration: object, said: str, real: Workplace
 ) -> None:

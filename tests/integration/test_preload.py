@@ -8,7 +8,13 @@ import pytest
 from ci_doctor.preload.install import install_shims
 from ci_doctor.preload.preload_rule import parse_rule
 from ci_doctor.preload.result import InstallResult
-from tests.integration.preload_venvs import PACKAGES, Venv, interpreters, skip_without
+from tests.integration.preload_venvs import (
+    PACKAGES,
+    Venv,
+    each_interpreter,
+    interpreters,
+    skip_without,
+)
 
 pytestmark = pytest.mark.integration
 
@@ -46,7 +52,7 @@ def arm(venv: Venv, *rules: str) -> InstallResult:
     return result
 
 
-@pytest.fixture(scope="module", params=interpreters())
+@pytest.fixture(scope="module", params=each_interpreter())
 def armed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Venv:
     interpreter = interpreters()[request.param]
     skip_without(interpreter)

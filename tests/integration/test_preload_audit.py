@@ -157,6 +157,7 @@ def test_debians_own_python_is_audited(tmp_path: Path) -> None:
         (("serve", "--follow", "nope"), "has no such package"),
     ],
 )
+@pytest.mark.gate(1)
 def test_what_is_not_there_is_a_usage_error(
     words: tuple[str, ...], message: str, venv: Venv, tmp_path: Path
 ) -> None:

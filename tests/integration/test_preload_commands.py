@@ -180,6 +180,7 @@ def test_status_shows_what_runs_at_every_start_with_its_cost(venv: Venv, tmp_pat
 
 
 @pytest.mark.parametrize("name", ["ci_doctor_preload.pth", "_ci_doctor_preload.py"])
+@pytest.mark.gate(1)
 def test_a_truncated_shim_is_seen_repaired_and_removed(
     name: str, venv: Venv, tmp_path: Path
 ) -> None:
@@ -202,6 +203,7 @@ def test_a_truncated_shim_is_seen_repaired_and_removed(
 
 
 @pytest.mark.parametrize("command", ["status", "plan", "verify", "remove"])
+@pytest.mark.gate(1)
 def test_a_name_with_a_line_break_is_an_error_of_the_user(command: str, tmp_path: Path) -> None:
     words = ("--rule", RULE) if command == "plan" else ()
 

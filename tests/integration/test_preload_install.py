@@ -23,7 +23,13 @@ from ci_doctor.preload.result import InstallResult, Refused
 from ci_doctor.preload.shim_files import FINDER, MANIFEST, PATH_FILE, RUNTIME, digest
 from ci_doctor.preload.site import FileCondition
 from ci_doctor.preload.status import status, status_each
-from tests.integration.preload_venvs import Venv, interpreters, pyenv_python, skip_without
+from tests.integration.preload_venvs import (
+    Venv,
+    each_interpreter,
+    interpreters,
+    pyenv_python,
+    skip_without,
+)
 
 pytestmark = pytest.mark.integration
 
@@ -37,7 +43,7 @@ def venv(tmp_path: Path) -> Venv:
     return Venv(interpreters()["own"], tmp_path / "v")
 
 
-@pytest.mark.parametrize("name", interpreters())
+@pytest.mark.parametrize("name", each_interpreter())
 def test_removal_leaves_the_site_directory_as_it_was(name: str, tmp_path: Path) -> None:
     interpreter = interpreters()[name]
     skip_without(interpreter)

@@ -48,6 +48,7 @@ def plain_python() -> Path:
 @pytest.mark.parametrize(
     "name", [name for name in without_sitecustomize() if name in {"own", "3.8.18", "3.13.0"}]
 )
+@pytest.mark.gate(1)
 def test_heavy_sitecustomize_is_found_with_what_it_imports(name: str, tmp_path: Path) -> None:
     skip_without(interpreters()[name])
     venv = Venv(interpreters()[name], tmp_path / "v")

@@ -138,6 +138,7 @@ def armed(venv: Venv, **environment: str) -> str:
 
 @pytest.mark.parametrize("name", ["aa_theirs", "zz_theirs"])  # executed before ours, and after
 @pytest.mark.parametrize("finder", [PATCHING_FINDER, WRAPPING_FINDER], ids=["patching", "wrapping"])
+@pytest.mark.gate(2)
 def test_finder_that_changes_loaders(venv: Venv, finder: str, name: str) -> None:
     venv.put({f"{name}.py": finder, f"{name}.pth": f"import {name}\n"})
     assert armed(venv).startswith("1 [")
@@ -150,6 +151,7 @@ def test_finder_that_changes_loaders(venv: Venv, finder: str, name: str) -> None
 
 @pytest.mark.parametrize("what", ["fakeserve", "fakeformers"])
 @pytest.mark.parametrize("name", ["__editable___aa", "zz_editable"])
+@pytest.mark.gate(2)
 def test_editable_install_of_either_package(
     venv: Venv, what: str, name: str, tmp_path: Path
 ) -> None:
@@ -175,6 +177,7 @@ def test_editable_install_by_a_path_line(venv: Venv, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "arguments", [("-m", "fakeserve"), ("-c", CHILD)], ids=["itself", "its child"]
 )
+@pytest.mark.gate(2)
 def test_sitecustomize_on_pythonpath(
     venv: Venv, text: str, arguments: tuple[str, ...], tmp_path: Path
 ) -> None:
@@ -199,6 +202,7 @@ def test_setuptools_distutils_precedence(venv: Venv) -> None:
 
 
 @pytest.mark.parametrize("arguments", [("child.py",), ("-m", "fakeserve")], ids=["a child", "-m"])
+@pytest.mark.gate(1)
 def test_coverage_that_follows_children(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     venv = Venv(interpreters()["own"], tmp_path / "v")
     arm(venv)

@@ -5,7 +5,7 @@ import ast
 
 import pytest
 
-from tests.integration.preload_venvs import Venv, interpreters, skip_without
+from tests.integration.preload_venvs import Venv, each_interpreter, interpreters, skip_without
 
 pytestmark = pytest.mark.integration
 
@@ -103,7 +103,7 @@ print(seen)
 """
 
 
-@pytest.fixture(scope="module", params=interpreters())
+@pytest.fixture(scope="module", params=each_interpreter())
 def venv(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Venv:
     interpreter = interpreters()[request.param]
     skip_without(interpreter)

@@ -22,7 +22,7 @@ from ci_doctor.preload.shim_files import FINDER, PATH_FILE, RUNTIME
 from ci_doctor.preload.site import FileCondition, read_site
 from ci_doctor.preload.start_cost import start_cost_us
 from ci_doctor.preload.verify import verify
-from tests.integration.preload_venvs import Venv, interpreters, skip_without
+from tests.integration.preload_venvs import Venv, each_interpreter, interpreters, skip_without
 
 pytestmark = pytest.mark.integration
 
@@ -80,7 +80,7 @@ def cli(*arguments: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", interpreters())
+@pytest.mark.parametrize("name", each_interpreter())
 def test_race_of_a_package_that_replaces_itself_is_lost_without_the_shim_only(
     name: str, tmp_path: Path
 ) -> None:
@@ -137,6 +137,7 @@ def test_rule_without_attributes_is_lost_where_the_old_module_is_handed_out(venv
         ("os=lazy:Config", "void", None),
     ],
 )
+@pytest.mark.gate(2)
 def test_standard_library_is_judged_like_any_other(
     venv: Venv, rule: str, race: str, failing: str | None
 ) -> None:
@@ -193,6 +194,7 @@ def test_module_that_must_be_imported_on_the_main_thread_is_cured(venv: Venv) ->
     ],
     ids=["plain", "no-attributes", "not-missed", "parent-of-the-trigger"],
 )
+@pytest.mark.gate(1)
 def test_race_that_cannot_be_lost_says_that_the_shim_can_go(
     venv: Venv, files: dict[str, str], rule: str, why: str
 ) -> None:

@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.preload_venvs import PACKAGES, Venv, interpreters, skip_without
+from tests.integration.preload_venvs import (
+    PACKAGES,
+    Venv,
+    each_interpreter,
+    interpreters,
+    skip_without,
+)
 
 pytestmark = pytest.mark.integration
 
@@ -66,7 +72,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.fixture(scope="module", params=interpreters())
+@pytest.fixture(scope="module", params=each_interpreter())
 def venv(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Venv:
     interpreter = interpreters()[request.param]
     skip_without(interpreter)
@@ -266,6 +272,7 @@ if child:
     [("fork",), ("spawn",), ("forkserver",), ("forkserver", "serve"), ("forkserver", "needed")],
     ids=" ".join,
 )
+@pytest.mark.gate(12)
 def test_pools_of_processes_preload(venv: Venv, way: tuple[str, ...]) -> None:
     assert said(venv, "children.py", *way) == ["True"]
 
@@ -319,6 +326,7 @@ def test_run_as_a_program_by_another_program(venv: Venv) -> None:
 
 
 @pytest.mark.parametrize("workers", [(), ("-p", "xdist", "-n", "2")], ids=["one process", "xdist"])
+@pytest.mark.gate(1)
 def test_pytest_runs_that_import_the_trigger(
     own: Venv, workers: tuple[str, ...], tmp_path: Path
 ) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.nightly]
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "prose.py"
 LONG = "word " * 26
 

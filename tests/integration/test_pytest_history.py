@@ -128,6 +128,7 @@ def unusable(path: Path, kind: str) -> Iterator[str]:
         ("silent", "no answer within 5 s"),
     ],
 )
+@pytest.mark.gate(1)
 def test_a_history_that_cannot_be_used_is_named_and_changes_no_status(
     tmp_path: Path, kind: str, problem: str
 ) -> None:

@@ -149,6 +149,7 @@ def test_a_failure_of_every_attempt_is_failed_and_all_attempts_are_kept(
 
 
 @pytest.mark.parametrize("options", [(), ("-n2",)])
+@pytest.mark.gate(1)
 def test_a_test_that_passes_the_next_time_is_flaky_and_a_failure_on_request(
     project_with_plugins: TestProject, options: tuple[str, ...]
 ) -> None:
@@ -168,6 +169,7 @@ def test_flaky_alone_does_not_fail_the_run(project: TestProject) -> None:
     assert project.report["verdict"] == "flaky"
 
 
+@pytest.mark.nightly
 def test_a_test_that_its_order_breaks_each_time_is_failed(project: TestProject) -> None:
     project.put(
         "test_order.py",
@@ -319,6 +321,7 @@ def test_a_killed_worker_of_xdist_names_its_test(project_with_plugins: TestProje
         (("-n2", "--reruns=1"), {0: 7, 1: 1}),
     ],
 )
+@pytest.mark.nightly
 def test_a_worker_that_crashes_once_is_flaky_only_if_a_plugin_ran_its_test_again(
     project_with_plugins: TestProject, options: tuple[str, ...], codes: dict[int, int]
 ) -> None:
@@ -353,6 +356,7 @@ def test_a_worker_that_crashes_once_is_flaky_only_if_a_plugin_ran_its_test_again
         ("conftest.py", "import os\nos._exit(0)\n", "before it had collected"),
     ],
 )
+@pytest.mark.gate(1)
 def test_what_cannot_be_collected_is_void(
     project: TestProject, name: str, text: str, word: str
 ) -> None:
@@ -381,6 +385,7 @@ def test_a_refused_command_line_is_a_usage_error(project: TestProject) -> None:
         ("import pytest\ndef pytest_runtest_teardown(item): pytest.exit('x', returncode=0)", 86),
     ],
 )
+@pytest.mark.gate(2)
 def test_an_end_that_no_test_explains_is_not_green(
     project: TestProject, conftest: str, code: int
 ) -> None:
@@ -440,6 +445,7 @@ def test_the_base_tells_a_regression_and_new_tests_run_often(project: TestProjec
     assert project.attempts("test_new.py::test_new") == ["suite passed", "new failed", "new passed"]
 
 
+@pytest.mark.nightly
 def test_a_base_that_loads_the_change_shows_nothing(project: TestProject) -> None:
     make_repository(
         project.directory,
@@ -477,6 +483,7 @@ def test_a_base_that_loads_the_change_shows_nothing(project: TestProject) -> Non
         'print("OSError: [Errno 28] No space left on device"); assert False',
     ],
 )
+@pytest.mark.gate(1)
 def test_a_failed_test_is_failed_whatever_it_says(project: TestProject, body: str) -> None:
     project.put("test_says.py", f"def test_says(): {body}\n")
 
@@ -490,6 +497,7 @@ def test_a_failed_test_is_failed_whatever_it_says(project: TestProject, body: st
     subprocess.run(["sh", "-c", "unshare -rm true"], check=False).returncode != 0,
     reason="mounts a disk",
 )
+@pytest.mark.nightly
 def test_a_test_that_a_full_disk_failed_is_infra_while_the_disk_is_full(
     project: TestProject,
 ) -> None:
@@ -589,6 +597,7 @@ def test_an_interrupted_run_reports_what_it_knows(project: TestProject) -> None:
 
 
 @pytest.mark.parametrize("question", ["--collect-only", "--version", "--setup-plan"])
+@pytest.mark.gate(1)
 def test_a_question_to_pytest_has_its_answer_its_status_and_no_verdict(
     project: TestProject, question: str
 ) -> None:

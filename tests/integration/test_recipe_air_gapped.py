@@ -15,7 +15,7 @@ from tests.support.cli import doctor
 from tests.support.pipeline_steps import command_of, plugin_of, step_of
 from tests.support.plugin_workplace import REPOSITORY, Workplace
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.nightly]
 RECIPE = REPOSITORY / "examples" / "recipes" / "air-gapped"
 # A namespace without any network, where one can be made.
 NO_NETWORK = ["unshare", "-rn"] if can_mount() else []

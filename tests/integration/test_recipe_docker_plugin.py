@@ -13,7 +13,7 @@ from tests.support.bootstrap import Job, StepPlugin
 from tests.support.pipeline_steps import command_of, plugin_of, retried, step_of
 from tests.support.plugin_workplace import JOB_ID, REPOSITORY, Workplace
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.nightly]
 RECIPE = REPOSITORY / "examples" / "recipes" / "docker-plugin"
 PIPELINE = RECIPE / "pipeline.yml"
 UNPREPARED = RECIPE / "unprepared.yml"

@@ -10,7 +10,7 @@ import yaml
 from tests.support.github_machine import ROOT, install_before, machine
 from tests.support.github_runner import JobResult, Runner, run_workflow
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.nightly]
 RECIPE = ROOT / "examples" / "recipes" / "github-actions"
 WORKFLOW = RECIPE / "correctness.yml"
 

@@ -14,7 +14,7 @@ from tests.support.pipeline_steps import command_of, plugin_of, retried, step_of
 from tests.support.plugin_workplace import JOB_ID, REPOSITORY, Workplace
 from tests.support.stand_in_pod import CheckoutContainer, CommandContainer, Pod
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.nightly]
 RECIPE = REPOSITORY / "examples" / "recipes" / "kubernetes"
 PIPELINE = RECIPE / "pipeline.yml"
 WITHOUT = RECIPE / "without-ci-doctor.yml"

@@ -14,7 +14,7 @@ from tests.support.cli import doctor, environment
 from tests.support.github_machine import ROOT, write_ci_doctor
 from tests.support.pipeline_steps import command_of, retried, step_of
 
-pytestmark = [pytest.mark.integration, needs_mounts]
+pytestmark = [pytest.mark.integration, pytest.mark.nightly, needs_mounts]
 RECIPE = ROOT / "examples" / "recipes" / "nightly"
 NIGHTLY = step_of(RECIPE / "nightly.yml", "baselines")
 PULL_REQUEST = step_of(RECIPE / "pull-request.yml", "correctness")

@@ -11,7 +11,7 @@ import yaml
 
 from tests.support.cli import ROOT, doctor
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.nightly]
 RECIPES = ROOT / "examples" / "recipes"
 YAML = sorted(RECIPES.glob("*/*.yml"))
 # The other folders are what recipes share.

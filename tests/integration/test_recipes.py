@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.cli import ROOT, Ran, doctor, environment
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.nightly]
 RECIPES = ROOT / "examples" / "recipes"
 # The commands of a README end with these codes, in their order. A variant that must fail has its own.
 CODES = {

@@ -33,6 +33,7 @@ def test_reports_are_shown_oldest_first(written: Path) -> None:
 @pytest.mark.parametrize(
     ("form", "begins"), [("markdown", "`explain`"), ("junit", "<?xml"), ("json", "{")]
 )
+@pytest.mark.gate(1)
 def test_a_report_is_shown_in_each_form(written: Path, form: str, begins: str) -> None:
     ran = doctor("report", written / "explain", "--format", form, cwd=written)
 

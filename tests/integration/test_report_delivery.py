@@ -52,6 +52,7 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.gate(1)
 def test_a_pass_that_cannot_be_written_is_infra_in_the_json_and_in_the_status(
     damage: str, tmp_path: Path
 ) -> None:

@@ -257,6 +257,7 @@ def test_one_that_ignores_the_signal_is_killed_and_told(bench: Bench) -> None:
         pytest.param("list@2", {}, ["lost-after"], "requests failed", id="not-a-text"),
     ],
 )
+@pytest.mark.gate(3)
 def test_each_thing_that_the_second_start_does_worse_is_one_broken_promise(
     bench: Bench, traits: str, settings: dict[str, Any], rules: list[str], said: str
 ) -> None:
@@ -276,6 +277,7 @@ def test_a_neighbour_that_dies_with_the_worker_is_the_broken_promise(bench: Benc
 
 
 @pytest.mark.parametrize("at", ["0", "1"])
+@pytest.mark.gate(1)
 def test_it_is_killed_with_the_first_requests_or_between_two_loads(bench: Bench, at: str) -> None:
     bench.write(router=None)
     report = expect(bench, bench.check("--at", at, "--outage", "0"), "pass", 0)
@@ -302,6 +304,7 @@ def test_it_is_killed_with_the_first_requests_or_between_two_loads(bench: Bench,
         ),
     ],
 )
+@pytest.mark.gate(2)
 def test_a_check_that_proves_nothing_is_void_and_no_pass(
     bench: Bench, traits: str, settings: dict[str, Any], rule: str
 ) -> None:
@@ -353,6 +356,7 @@ def test_a_budget_that_ends_before_the_kill_is_no_verdict(bench: Bench) -> None:
         ({"outrage": "5s"}, "did you mean `outage`?"),
     ],
 )
+@pytest.mark.gate(2)
 def test_what_is_wrong_is_found_before_anything_is_started(
     bench: Bench, settings: dict[str, Any], said: str
 ) -> None:
@@ -377,6 +381,7 @@ def test_a_dry_run_starts_nothing(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.gate(1)
 def test_a_signal_in_the_outage_ends_it_in_order_and_the_report_is_written(
     bench: Bench, number: signal.Signals, code: int
 ) -> None:
@@ -416,6 +421,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "tiny-llm"
         ),
     ],
 )
+@pytest.mark.gate(1)
 def test_the_example_ends_as_its_readme_says(
     config: str, verdict: str, code: int, rules: set[str], tmp_path: Path
 ) -> None:

@@ -53,11 +53,13 @@ def test_a_project_that_is_named_must_be_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("status", [0, 1, 3, 70, 75, 255])
+@pytest.mark.gate(2)
 def test_the_status_is_the_commands(project: Path, status: int) -> None:
     assert python(project, f"raise SystemExit({status})").code == status
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT, signal.SIGPIPE])
+@pytest.mark.gate(2)
 def test_a_signal_ends_the_command_as_it_would_without_us(
     project: Path, number: signal.Signals
 ) -> None:

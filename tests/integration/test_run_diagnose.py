@@ -196,6 +196,7 @@ def test_closed_streams_are_closed_to_nobody_else(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("status", [1, 75, 255])
+@pytest.mark.gate(1)
 def test_the_status_is_the_commands(tmp_path: Path, status: int) -> None:
     assert diagnosed(tmp_path, "sh", "-c", f"exit {status}").code == status
 
@@ -399,6 +400,7 @@ FULL = "import os; raise OSError(28, os.strerror(28))"
         pytest.param(FAILS, ("--exit-code-by-class",), 1, id="in the change"),
     ],
 )
+@pytest.mark.gate(1)
 def test_by_class_what_lies_outside_the_change_is_75(
     tmp_path: Path, program: str, options: tuple[str, ...], code: int
 ) -> None:
@@ -496,6 +498,7 @@ def test_a_dry_run_runs_nothing_and_may_print_json(tmp_path: Path) -> None:
         pytest.param(("run", "--diagnose", "--log-limit", "much"), id="no size"),
     ],
 )
+@pytest.mark.gate(2)
 def test_options_that_do_not_fit_start_nothing(tmp_path: Path, options: tuple[str, ...]) -> None:
     ran = doctor(*options, "--", "touch", "ran", cwd=tmp_path)
 
@@ -620,6 +623,7 @@ FAILURES = {
 
 
 @pytest.mark.parametrize("program", FAILURES.values(), ids=list(FAILURES))
+@pytest.mark.gate(4)
 def test_a_failed_command_with_words_has_a_cause(tmp_path: Path, program: str) -> None:
     ran = diagnosed(tmp_path, "sh", "-c", program)
 
@@ -635,6 +639,7 @@ def test_a_failed_command_with_words_has_a_cause(tmp_path: Path, program: str) -
         ("exit 139", "exit code 139 (128+11: SIGSEGV)"),
     ],
 )
+@pytest.mark.gate(1)
 def test_of_a_command_that_a_signal_ended_the_kernel_is_asked(
     tmp_path: Path, program: str, words: str
 ) -> None:

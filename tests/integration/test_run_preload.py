@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.preload_venvs import PACKAGES, Venv, interpreters, skip_without
+from tests.integration.preload_venvs import (
+    PACKAGES,
+    Venv,
+    each_interpreter,
+    interpreters,
+    skip_without,
+)
 from tests.integration.test_preload_neighbours import CHAINING, WRAPPING_FINDER
 from tests.support.cli import Ran, doctor
 
@@ -28,7 +34,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.fixture(scope="module", params=interpreters())
+@pytest.fixture(scope="module", params=each_interpreter())
 def venv(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Venv:
     interpreter = interpreters()[request.param]
     skip_without(interpreter)
@@ -93,6 +99,7 @@ def test_a_launcher_that_wraps_the_loaders_and_runs_the_next_sitecustomize_keeps
         ("import not_there_at_all", "No module named 'not_there_at_all'"),
     ],
 )
+@pytest.mark.gate(2)
 def test_a_sitecustomize_that_fails_is_told_as_without_us(
     venv: Venv, tmp_path: Path, text: str, error: str
 ) -> None:
@@ -108,6 +115,7 @@ def test_a_python_that_ignores_the_environment_is_named(venv: Venv) -> None:
     assert "preload/not-reached" in ran.err
 
 
+@pytest.mark.gate(1)
 def test_the_switches_of_the_shim_hold_here_too(venv: Venv) -> None:
     ran = run(venv, "-m", "fakeserve", CI_DOCTOR_PRELOAD_TRACE="1")
     assert "fakeserve.cli: preloaded fakeformers (GenerationConfig)" in ran.err

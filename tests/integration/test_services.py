@@ -208,6 +208,7 @@ def test_a_death_is_noticed_within_milliseconds_of_it(scene: Scene) -> None:
         (-11, "killed by SIGSEGV (11)"),
     ],
 )
+@pytest.mark.gate(2)
 def test_every_end_before_ready_is_a_failure(scene: Scene, code: int, told: str) -> None:
     failure = scene.failed(vllm=scene.service("exits", str(code), "last words"))
     assert failure.kind is FailureKind.DIED

@@ -131,6 +131,7 @@ def report_of(ran: Ran) -> dict[str, Any]:
 
 class TestExports:
     @pytest.mark.parametrize("shell", SHELLS)
+    @pytest.mark.gate(2)
     def test_a_shell_evaluates_them(self, shell: str, project: Path, on_path: str) -> None:
         ended = script(
             shell,
@@ -226,6 +227,7 @@ class TestFailing:
     )
 
     @pytest.mark.parametrize(("options", "env", "code"), ERRORS)
+    @pytest.mark.gate(2)
     def test_what_an_error_prints_stops_a_script_under_set_e(
         self, options: list[str], env: dict[str, str], code: int, project: Path
     ) -> None:
@@ -240,6 +242,7 @@ class TestFailing:
             assert (ended.returncode, ended.stdout) == (code, b""), (shell, ended)
 
     @pytest.mark.parametrize("shell", SHELLS)
+    @pytest.mark.gate(1)
     def test_an_error_stops_a_script_under_set_e(
         self, shell: str, project: Path, on_path: str
     ) -> None:
@@ -250,6 +253,7 @@ class TestFailing:
     @pytest.mark.parametrize(
         "line", ["setup_env", "set-env", "setup-env --format shel", "--json setup-env"]
     )
+    @pytest.mark.gate(1)
     def test_a_line_that_is_mistyped_stops_a_script_too(
         self, line: str, project: Path, on_path: str
     ) -> None:
@@ -259,6 +263,7 @@ class TestFailing:
         assert (ended.returncode == 0, "went on" in ended.stdout) == (False, False), ended
 
     @pytest.mark.parametrize("shell", SHELLS)
+    @pytest.mark.gate(1)
     def test_without_set_e_the_status_is_that_of_eval(
         self, shell: str, project: Path, on_path: str
     ) -> None:
@@ -292,6 +297,7 @@ class TestFailing:
     @pytest.mark.parametrize(
         "fault", ["raise RuntimeError('broken on purpose')", "raise SystemExit(0)"]
     )
+    @pytest.mark.gate(2)
     def test_a_bug_is_70_and_stops_the_script(
         self, module: str, fault: str, project: Path, on_path: str, tmp_path: Path
     ) -> None:
@@ -456,6 +462,7 @@ class TestWithoutAProject:
         assert "export PYTHONHASHSEED=0" in ran.out
 
     @pytest.mark.parametrize("way", ["flag", "file", "variable"])
+    @pytest.mark.gate(1)
     def test_a_named_project_that_is_not_there_is_a_usage_error(
         self, tmp_path: Path, way: str
     ) -> None:

@@ -16,7 +16,7 @@ from playwright.sync_api import Page, ViewportSize
 from tests.support.browser import CONTRAST, NEEDS_A_BROWSER, a_browser
 from tests.support.cli import ROOT
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.nightly]
 WIDE = ViewportSize(width=1440, height=900)
 NARROW = ViewportSize(width=390, height=844)
 FACTS = """() => ({

@@ -47,6 +47,7 @@ def segment(directory: Path) -> Path:
 
 
 @pytest.mark.parametrize("how", WAYS)
+@pytest.mark.gate(2)
 def test_a_helper_may_tidy_up_after_its_server(scene: Scene, how: str) -> None:
     result = stopped(scene, "keeps_a_helper", how)
     assert (scene.directory / "tidied").exists()
@@ -97,6 +98,7 @@ def test_a_service_that_dies_at_its_start_leaves_no_shared_memory(scene: Scene) 
 
 
 @pytest.mark.parametrize("how", ["ignores", "blocks", "polls", "stops"])
+@pytest.mark.gate(2)
 def test_without_ci_doctor_a_helper_may_tidy_up_too(tmp_path: Path, how: str) -> None:
     program = PROGRAMS / "keeps_a_helper.py"
     holder = [sys.executable, str(PROGRAMS / "holds_a_guardian.py"), "waits", ""]

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 pytest.importorskip("numpy")
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.nightly]
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "tiny-llm"
 REQUESTS = [json.loads(line) for line in (EXAMPLE / "prompts.jsonl").read_text().splitlines()]

@@ -12,7 +12,7 @@ import pytest
 from benchmarks.page_steps import Commands, steps_of
 from tests.support.page_runs import reader_environment, take
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.nightly]
 DOCS = Path(__file__).parents[2] / "docs"
 REPORT = "ci-doctor-report"
 

@@ -199,6 +199,7 @@ def test_a_line_of_the_log_can_be_the_proof(
         ('{ metric = "x", service = "candidat" }', "did you mean `candidate`"),
     ],
 )
+@pytest.mark.gate(1)
 def test_a_proof_that_cannot_be_is_found_before_anything_is_started(
     bench: Bench, proof: str, said: str
 ) -> None:
@@ -259,6 +260,7 @@ def started(process: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.gate(1)
 def test_a_run_that_was_cut_off_goes_on_without_repeating_a_finished_start(
     bench: Bench, number: int
 ) -> None:
@@ -330,6 +332,7 @@ def test_a_run_that_is_complete_is_only_decided_again(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("name", ["out", "./out/", "link"])
+@pytest.mark.gate(1)
 def test_the_directory_of_the_run_may_be_named_twice(bench: Bench, name: str) -> None:
     check(bench, bench.compare("", ""), "pass", 0)
     (bench.directory / "link").symlink_to("out")
@@ -339,6 +342,7 @@ def test_the_directory_of_the_run_may_be_named_twice(bench: Bench, name: str) ->
     assert "ready after" not in ran.err
 
 
+@pytest.mark.nightly
 def test_a_run_does_not_go_on_in_another_directory(bench: Bench) -> None:
     check(bench, bench.compare("", ""), "pass", 0)
     before = (bench.reports / "report.json").read_bytes()
@@ -350,6 +354,7 @@ def test_a_run_does_not_go_on_in_another_directory(bench: Bench) -> None:
     assert not (bench.directory / "elsewhere").exists()
 
 
+@pytest.mark.nightly
 def test_another_run_is_not_gone_on_with(bench: Bench) -> None:
     check(bench, bench.compare("", ""), "pass", 0)
     samples = bench.samples

@@ -194,6 +194,7 @@ def ask_library(directory: Path) -> str:
 
 
 @pytest.mark.parametrize("tag", BAD_TAGS)
+@pytest.mark.gate(3)
 def test_an_unparsable_tag_is_as_if_it_did_not_exist(tmp_path: Path, tag: str) -> None:
     repository = Repository(tmp_path / "r").tag("v0.4.3").commit(2).tag(tag).commit()
     computed = compute(repository.root)
@@ -615,6 +616,7 @@ def test_a_linked_project_is_computed_where_it_really_is(tmp_path: Path) -> None
         ("pyproject.toml", SCM + 'fallback_version = "5.6"\n'),
     ],
 )
+@pytest.mark.gate(2)
 def test_without_git_the_files_of_the_project_speak(
     tmp_path: Path, name: str, content: str
 ) -> None:
@@ -653,6 +655,7 @@ def test_a_repository_of_another_user(tmp_path: Path) -> None:
         "root='..', relative_to='sub/x.py'",
     ],
 )
+@pytest.mark.gate(2)
 def test_a_setup_script_that_calls_get_version(tmp_path: Path, arguments: str) -> None:
     repository = Repository(tmp_path / "r", '[tool.setuptools_scm]\nlocal_scheme = "dirty-tag"\n')
     repository.tag("v1.0").commit().tag("nightly-cu13").commit()
@@ -673,6 +676,7 @@ def test_a_setup_script_that_calls_get_version(tmp_path: Path, arguments: str) -
         "{'root': '.', 'relative_to': __file__}",
     ],
 )
+@pytest.mark.gate(2)
 def test_a_setup_script_with_the_keyword(tmp_path: Path, value: str) -> None:
     repository = Repository(tmp_path / "r", "").tag("v1.0").commit().tag("nightly-cu13").commit()
     source = f"from setuptools import setup\nsetup(name='older', use_scm_version={value}, py_modules=[])\n"
@@ -698,6 +702,7 @@ def test_a_setup_script_with_the_keyword(tmp_path: Path, value: str) -> None:
         "[tool.hatch.version.raw-options]\ngit_describe_command = ['git', 'describe', '--tags', '--long', '--match', '*[0-9].*']",
     ],
 )
+@pytest.mark.gate(2)
 def test_hatch_vcs(tmp_path: Path, settings: str) -> None:
     pytest.importorskip("hatch_vcs")
     repository = (
@@ -722,6 +727,7 @@ def test_hatch_vcs(tmp_path: Path, settings: str) -> None:
         ('fallback_version = "8.8"', ("v1.1-cu13",)),
     ],
 )
+@pytest.mark.gate(2)
 def test_pdm_backend(tmp_path: Path, settings: str, bad: tuple[str, ...]) -> None:
     pytest.importorskip("pdm.backend")
     repository = (
@@ -761,6 +767,7 @@ def test_pdm_backend_in_every_state_of_the_checkout(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("parameters", ["version", "version, context"])
+@pytest.mark.gate(1)
 def test_a_formatter_of_a_pdm_project_is_asked_too(tmp_path: Path, parameters: str) -> None:
     pytest.importorskip("pdm.backend")
     repository = Repository(
@@ -805,6 +812,7 @@ def build_history(repository: Repository, chance: random.Random) -> None:
 
 
 @pytest.mark.parametrize("seed", range(int(os.environ.get("CI_DOCTOR_VERSION_EXAMPLES", "15"))))
+@pytest.mark.gate(4)
 def test_any_history_is_read_as_if_the_bad_tags_were_deleted(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     settings = chance.choice(
@@ -831,6 +839,7 @@ def test_any_history_is_read_as_if_the_bad_tags_were_deleted(tmp_path: Path, see
 @pytest.mark.parametrize(
     "seed", range(int(os.environ.get("CI_DOCTOR_VERSION_EXAMPLES", "30")) // 10)
 )
+@pytest.mark.gate(1)
 def test_any_history_under_pdm_backend(tmp_path: Path, seed: int) -> None:
     pytest.importorskip("pdm.backend")
     repository = Repository(tmp_path / "r", PDM)

@@ -11,7 +11,7 @@ from packaging.requirements import Requirement
 from install.wheelhouse import Target, unmet
 from tests.support.wheels import build_wheel
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.nightly]
 ROOT = Path(__file__).parents[2]
 NEEDS = (
     'Requires-Dist: always>=2; extra == "part"\n'

@@ -8,11 +8,13 @@ for; it says on a busy machine too what a test costs, which wall time does not.
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import PurePosixPath
 
 import pytest
 
 _PROPERTY = "cpu_s"
+_DEAREST = 30
 _SPENT = pytest.StashKey[float]()
 _LEDGER = pytest.StashKey["Ledger"]()
 
@@ -40,13 +42,15 @@ class Ledger:
 
     def __init__(self) -> None:
         self.groups: dict[str, Cost] = {}
+        self.tests: dict[str, Cost] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Called for each phase of each test, by xdist too."""
         self.groups.setdefault(group_of(report.nodeid), Cost()).add(report)
+        self.tests.setdefault(report.nodeid, Cost()).add(report)
 
     def lines(self) -> Iterator[str]:
-        """The table: its parts first, then the groups, dearest first."""
+        """The table: its parts first, then the groups, then some tests, dearest first."""
         yield _line("", "tests", "CPU s", "wall s")
         parts: dict[str, Cost] = {}
         for name, cost in self.groups.items():
@@ -56,6 +60,8 @@ class Ledger:
             part.wall_s += cost.wall_s
         for costs in (parts, self.groups):
             yield from _rows(costs.items())
+        yield "the dearest tests"
+        yield from islice(_rows(self.tests.items()), _DEAREST)
 
 
 def group_of(nodeid: str) -> str:

@@ -104,11 +104,11 @@ ci_doctor_bounded() (
   } </dev/null >/dev/null 9>&- &
   clock=$!
   set +m
-  trap 'kill -TERM -- "-$command"' TERM INT HUP
-  wait "$command"
-  status=$?
-  # A signal ends `wait` before the command has ended.
-  while kill -0 "$command"; do
+  interrupted=yes
+  trap 'interrupted=yes; kill -TERM -- "-$command"' TERM INT HUP
+  # A signal ends `wait` with a status of its own; bash keeps that of a command which has ended meanwhile.
+  while [[ -n $interrupted ]]; do
+    interrupted=
     wait "$command"
     status=$?
   done

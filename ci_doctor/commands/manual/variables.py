@@ -77,6 +77,7 @@ OF_THE_JOB: Final = MappingProxyType(
         "BUILDKITE_COMMAND": "The command of the step.",
         "BUILDKITE_COMMAND_EXIT_STATUS": "How the command ended.",
         "BUILDKITE_COMMIT": "The commit.",
+        "BUILDKITE_ENV_FILE": "The job's variables as Buildkite sent them: what a retry of the job shares with it.",
         "BUILDKITE_GIT_SUBMODULES": "`false` if the agent fetches no submodules.",
         "BUILDKITE_JOB_CANCELLED": "`true` if the job was cancelled.",
         "BUILDKITE_JOB_ID": "The id of the job.",

@@ -385,6 +385,7 @@ class TestTheJobsOfAMatrixWithOneLabel:
             pytest.param([replace(JOB, work="x"), replace(JOB, work="y")], id="the rest differs"),
         ],
     )
+    @pytest.mark.gate(1)
     def test_each_retry_takes_its_own_back_and_no_other(
         self, jobs: list[JobEnvironment], tmp_path: Path
     ) -> None:

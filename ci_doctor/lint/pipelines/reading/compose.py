@@ -91,6 +91,9 @@ def _problem_of(error: "yaml.MarkedYAMLError", text: str) -> YamlProblem:
     mark = error.problem_mark or error.context_mark
     line = mark.line + 1 if mark else 1
     reason = error.problem or error.context or "no YAML"
+    # libyaml may have a lower limit of its own, which it meets before the first event.
+    if "maximum nesting depth" in reason:
+        return YamlProblem(line=line, reason=f"nested deeper than {_DEEPEST} levels", ours=True)
     lines = text.split("\n", line)
     at = lines[line - 1] if line <= len(lines) else ""
     indent = at[: len(at) - len(at.lstrip())]

@@ -182,12 +182,14 @@ def describe(made: Experiment, count: int) -> CorrectnessFacts:
     return facts(made, decision, found)
 
 
+@pytest.mark.nightly
 def test_many_requests_are_described_in_proportion_of_time(tmp_path: Path) -> None:
     experiments = {count: many(tmp_path / f"{count}.jsonl", count) for count in (60, 240)}
 
     assert_linear(lambda count: describe(experiments[count], count), 60)
 
 
+@pytest.mark.nightly
 def test_many_requests_are_described_in_the_memory_of_a_few(tmp_path: Path) -> None:
     path = tmp_path / "samples.jsonl"
     made = many(path, 250)

@@ -130,6 +130,7 @@ def test_a_step_behind_an_alias_is_reported_once() -> None:
     assert ids(check(text)) == ["pipeline/unknown-key"]
 
 
+@pytest.mark.nightly
 def test_twenty_thousand_steps_are_read() -> None:
     reading = check("steps:\n" + 20_000 * "- {command: make, label: a}\n" + "- {needs: a}\n")
 

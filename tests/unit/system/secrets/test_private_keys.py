@@ -90,6 +90,7 @@ def holds_piece(text: str, key: str) -> list[str]:
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", KEYS)
+@pytest.mark.gate(24)
 def test_no_piece_of_a_key_is_in_what_is_cut_out_of_a_log(
     kind: str, form: str, tmp_path: Path
 ) -> None:
