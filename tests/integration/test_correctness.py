@@ -490,7 +490,7 @@ def test_a_candidate_that_reads_what_the_baseline_wrote_does_not_pass(bench: Ben
     assert read["path"] in shared[first]["written"]
     assert f"{second} read" in ran.out
 
-    allowed: dict[str, str | None] = {"CI_DOCTOR_CORRECTNESS_SHARED": "*/kept-*"}
+    allowed: dict[str, str | None] = {"CI_DOCTOR_CORRECTNESS_SHARED": '["*/kept-*"]'}
     check(bench, bench.compare("keeps", "flip keeps", env=allowed), "pass", 0)
 
 
