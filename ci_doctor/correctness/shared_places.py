@@ -37,7 +37,8 @@ _MOST_ENTRIES = 60_000
 # The kernel's clock of files lags by a tick (10 ms at 100 Hz).
 _LAG_NS = 20_000_000
 # How often a thread is looked for that the kernel just puts to sleep.
-_LOOKS = 20
+_LOOKS = 5
+_PAUSE_S = 0.002
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/opt", "/proc", "/sys", "/dev", "/")
 _BELOW_SYSTEM = tuple(f"{each}/" for each in _SYSTEM[:-1])
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - read, not written
@@ -162,7 +163,7 @@ class SharedWatch:
         self._files = files
         self._own = own
         self._leases: dict[int, str] = {}
-        self._looking: set[asyncio.Task[None]] = set()
+        self._looking: asyncio.Task[None] | None = None
         self.read: dict[str, str] = {}
         self.unseen = ""
 
@@ -201,38 +202,58 @@ class SharedWatch:
 
     def _opened(self) -> None:
         """Somebody opens one of the files, and waits."""
-        broken = [each for each in self._leases if _is_broken(each)]
-        if broken:
-            paths = {each: self._leases.pop(each) for each in broken}
-            task = asyncio.get_running_loop().create_task(self._look(paths))
-            self._looking.add(task)
-            task.add_done_callback(self._looking.discard)
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.get_running_loop().create_task(self._look())
 
-    async def _look(self, paths: Mapping[int, str]) -> None:
-        try:
-            for _ in range(_LOOKS):
-                reads = [_reads(flags) for flags in self._waiting()]
-                if reads:
-                    if any(reads):
-                        self.read.update({path: self._files[path] for path in paths.values()})
-                    return
-                await asyncio.sleep(0.001)
-        finally:
-            # Closing ends the lease, and whoever waits goes on.
-            for descriptor in paths:
-                os.close(descriptor)
+    async def _look(self) -> None:
+        """Let all go on who wait, and note which files the start's own processes opened."""
+        while broken := self._broken():
+            waiting = await self._own_waiting()
+            # Those that were opened meanwhile as well: a thread of the start waits for one of them.
+            broken = self._broken() if waiting else broken
+            for descriptor in broken:
+                path = self._release(descriptor)
+                if not waiting:
+                    continue
+                left = waiting
+                if len(broken) > 1:
+                    await asyncio.sleep(_PAUSE_S)
+                    left = self._waiting()
+                gone = {place: flags for place, flags in waiting.items() if place not in left}
+                opened = gone if len(broken) > 1 else waiting
+                if any(map(_reads, opened.values())):
+                    self.read[path] = self._files[path]
+                waiting = left
 
-    def _waiting(self) -> Iterator[int | None]:
-        """The flags with which threads of the start open a leased file, None if unknown."""
-        children: dict[int, int] = {each.pid: each.parent for each in read_table()}
-        for pid in children:
-            if not self._is_own(pid, children):
+    def _broken(self) -> list[int]:
+        return [each for each in self._leases if _is_broken(each)]
+
+    def _release(self, descriptor: int) -> str:
+        """Closing ends the lease, and whoever waits goes on."""
+        path = self._leases.pop(descriptor)
+        os.close(descriptor)
+        return path
+
+    async def _own_waiting(self) -> dict[Path, int | None]:
+        for _ in range(_LOOKS):
+            if waiting := self._waiting():
+                return waiting
+            await asyncio.sleep(_PAUSE_S)
+        return {}
+
+    def _waiting(self) -> dict[Path, int | None]:
+        """Threads of the start that wait for a leased file: the flags of their open, if known."""
+        waiting = {}
+        parents = {each.pid: each.parent for each in read_table()}
+        for pid in parents:
+            if not self._is_own(pid, parents):
                 continue
             with contextlib.suppress(OSError):
                 for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
                     place = Path(f"/proc/{pid}/task/{thread}")
                     if "break_lease" in (place / "wchan").read_text():
-                        yield _flags(place)
+                        waiting[place] = _flags(place)
+        return waiting
 
     def _is_own(self, pid: int, parents: Mapping[int, int]) -> bool:
         me = os.getpid()
@@ -258,13 +279,16 @@ class SharedWatch:
 
     async def end(self) -> None:
         """Give the files back; every process of the start has ended."""
-        if self._leases or self._looking:
+        if self._leases:
             self._opened()
-            await asyncio.gather(*self._looking, return_exceptions=True)
+        if self._looking is not None:
+            await asyncio.gather(self._looking, return_exceptions=True)
         self.give_back()
 
     def give_back(self) -> None:
         """Close what is leased. A signal may still come: alone it would end this process."""
+        if self._looking is not None:
+            self._looking.cancel()
         for descriptor in self._leases:
             os.close(descriptor)
         self._leases.clear()

@@ -93,6 +93,36 @@ def test_a_process_of_the_start_reads_and_any_other_counts_for_nothing(
     assert read == ({str(path): "A1"} if reads else {})
 
 
+def test_what_others_read_at_the_same_time_is_not_the_start_s(tmp_path: Path) -> None:
+    files = [tmp_path / f"answers-{number}" for number in range(8)]
+    for path in files:
+        path.write_text("an answer")
+
+    async def watched() -> dict[str, str]:
+        watch = SharedWatch(dict.fromkeys(map(str, files), "A1"), OWN)
+        watch.begin()
+        # Orphans of a shell that has ended open all but the first. Each holds an end of a pipe.
+        gate = tmp_path / "gate"
+        os.mkfifo(gate)
+        opened = os.open(gate, os.O_RDWR)
+        all_ended, held = os.pipe()
+        orphans = "".join(f"(read _ <{gate}; exec cat {path}) >/dev/null &" for path in files[1:])
+        shell = await asyncio.create_subprocess_exec("sh", "-c", orphans, pass_fds=(held,))
+        os.close(held)
+        await shell.wait()
+        mine = f"read _ <{gate}; cat {files[0]} >/dev/null"
+        own = await asyncio.create_subprocess_exec("sh", "-c", mine)
+        os.write(opened, b"go\n" * len(files))
+        await own.wait()
+        await asyncio.to_thread(os.read, all_ended, 1)
+        os.close(all_ended)
+        os.close(opened)
+        await watch.end()
+        return watch.read
+
+    assert asyncio.run(watched()) == {str(files[0]): "A1"}
+
+
 def test_a_start_without_files_of_others_needs_no_watch() -> None:
     async def watched() -> dict[str, str]:
         watch = SharedWatch({}, OWN)
