@@ -17,6 +17,7 @@ from ci_doctor.history.settings import HistorySettings
 from ci_doctor.imports.settings import ImportRaceSettings
 from ci_doctor.lint.settings import LintSettings
 from ci_doctor.notify.settings import NotifySettings
+from ci_doctor.pytest_runs.settings import PytestSettings
 from ci_doctor.restart.settings import RestartSettings
 from ci_doctor.services.spec import ServiceSpec
 
@@ -31,6 +32,7 @@ SETTINGS: dict[str, type[Struct]] = {
     "cache": CacheSettings,
     "lint": LintSettings,
     "notify": NotifySettings,
+    "pytest": PytestSettings,
 }
 # In the example, the services whose keys stand for those of every service.
 _EXAMPLE_SERVICES = ("vllm", "kv")

@@ -7,19 +7,32 @@ A directory on a dead network file system holds up a thread in the kernel, where
 from collections.abc import Callable
 from typing import TypeVar
 
+from ci_doctor.store.deadline import Deadline
 from ci_doctor.store.errors import StoreError, StoreFailure
 from ci_doctor.system import begun_call
 
 T = TypeVar("T")
 
+# A frame that is being fetched and the removal of some gigabytes; less than an agent's grace period.
+_TIDY_S = 3.0
 
-def bounded(work: Callable[[], T], seconds: float, doing: str) -> T:
+
+def bounded(
+    work: Callable[[], T], seconds: float, doing: str, deadline: Deadline | None = None
+) -> T:
     """What `work` returns or raises. Raises StoreError if `doing` takes longer than `seconds`.
 
-    Work that is late goes on in a daemon thread, which ends with the process.
+    Work that is late, or that a signal ends, gets a moment to remove what it has begun: `deadline`,
+    by which it works, is over. If it hangs, its daemon thread ends with the process.
     """
+    call = begun_call.BegunCall(work)
     try:
-        return begun_call.bounded(work, seconds)
-    except begun_call.TimedOut as error:
+        return call.result(seconds)
+    except BaseException as error:
+        if deadline is not None:
+            deadline.end()
+            call.wait(_TIDY_S)
+        if not isinstance(error, begun_call.TimedOut):
+            raise
         message = f"{doing} took longer than {seconds:.3g} s"
         raise StoreError(StoreFailure.TIMEOUT, message, hint="is the store reachable?") from error

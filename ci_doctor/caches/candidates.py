@@ -2,6 +2,7 @@
 """Reads a store: the saved caches that a family may take, with those that are not trusted."""
 
 from collections.abc import Iterable, Mapping
+from itertools import islice
 
 from msgspec import Struct
 
@@ -16,6 +17,8 @@ from ci_doctor.store.trust.untrusted import UntrustedError
 _MOST = 8
 # With those that are refused: whoever can write to a store can put any number of them before the others.
 _MOST_READ = 40
+# Of other identities: a fact that differs is as plain in the newest as in all.
+_MOST_OTHERS = 20
 
 
 class Candidates(Struct, frozen=True, kw_only=True):
@@ -40,6 +43,13 @@ class Candidates(Struct, frozen=True, kw_only=True):
 def read_candidates(source: TrustedStore, cache: IdentifiedCache) -> Candidates:
     """The trusted manifests of a family and a hard identity. Raises StoreError."""
     return read_names(source, source.names(cache.family.name, cache.hard)[:_MOST_READ], _MOST)
+
+
+def read_others(source: TrustedStore, cache: IdentifiedCache) -> Candidates:
+    """The newest trusted manifests of other hard identities. Raises StoreError."""
+    own = set(source.names(cache.family.name, cache.hard))
+    names = (name for name in source.all_names(cache.family.name) if name not in own)
+    return read_names(source, islice(names, _MOST_OTHERS))
 
 
 def read_names(source: TrustedStore, names: Iterable[str], most: int | None = None) -> Candidates:

@@ -40,7 +40,10 @@ class Use(Struct, frozen=True, kw_only=True):
     that the library chose instead. warm: what compiling them cost, None if nothing was compiled. read:
     restored compiled files that this job read; None if nobody knows. installed: the share of the saved
     files that the restore put there, 0 if all of them were there before. chosen: another directory that
-    the library used. used: the log shows that the restored directory was used.
+    the library used. used: the log shows that the restored directory was used. touched: compiled files
+    that were written after the restore with the content that was restored. is_disabled: the log
+    says that the library uses no cache. is_counted: the library counts hits and misses itself; then
+    those since the restore decide. is_same_cpu: the cold cost is of a CPU as this one.
     """
 
     restored: int
@@ -50,6 +53,12 @@ class Use(Struct, frozen=True, kw_only=True):
     installed: float = 1.0
     chosen: str | None = None
     used: bool = False
+    touched: int = 0
+    is_disabled: bool = False
+    is_counted: bool = False
+    hits: int = 0
+    misses: int = 0
+    is_same_cpu: bool = False
 
     @property
     def share(self) -> float:
@@ -72,13 +81,18 @@ class FamilyEffect(Struct, frozen=True, kw_only=True):
     saved_gpu_s: float | None = None
 
 
-def judge(use: Use, cold: ColdCost | None) -> FamilyEffect:
+def judge(use: Use, cold: ColdCost | None) -> FamilyEffect:  # noqa: C901, PLR0911 - a reason each
     """The effect of a restored cache, given what it cost to make it; None if nobody knows that."""
     if use.chosen is not None:
         return FamilyEffect(
             effect=RestoreEffect.INERT,
             reason=f"restored, but the library chose another directory: {use.chosen}",
         )
+    if use.is_disabled:
+        reason = "the log says that the library's cache was disabled"
+        return FamilyEffect(effect=RestoreEffect.INERT, reason=reason)
+    if use.is_counted:
+        return _by_counts(use)
     if use.installed == 0:
         reason = "all of it was in the directory before the restore"
         return FamilyEffect(effect=RestoreEffect.UNPROVEN, reason=reason)
@@ -92,10 +106,29 @@ def judge(use: Use, cold: ColdCost | None) -> FamilyEffect:
     effect = _by_compiling(use, before, cold)
     if effect is RestoreEffect.INERT:
         return FamilyEffect(effect=effect, reason=compiled)
+    if use.touched and not use.used:
+        reason = f"{compiled}; {use.touched} have a new time and the restored content, by a hit or by a compile"
+        return FamilyEffect(effect=RestoreEffect.UNPROVEN, reason=reason)
     if use.read is None and not use.used:
         reason = f"{compiled}, and nothing shows that this job read the cache"
         return FamilyEffect(effect=RestoreEffect.UNPROVEN, reason=reason)
     return _with_saving(effect, compiled if use.compiled else f"{compiled} again", use, cold)
+
+
+def _by_counts(use: Use) -> FamilyEffect:
+    """By what the library counted; a hit of what was there before the restore is none of it."""
+    reason = f"{use.hits} hits and {use.misses} misses by the library's own count"
+    if not use.hits and not use.misses:
+        reason = "the library has counted neither a hit nor a miss since the restore"
+        return FamilyEffect(effect=RestoreEffect.UNPROVEN, reason=reason)
+    if use.installed == 0:
+        reason = "all of it was in the directory before the restore"
+        return FamilyEffect(effect=RestoreEffect.UNPROVEN, reason=reason)
+    if not use.hits:
+        return FamilyEffect(effect=RestoreEffect.INERT, reason=reason)
+    is_paid = use.misses <= _PAID_SHARE * (use.hits + use.misses)
+    effect = RestoreEffect.PAID if is_paid else RestoreEffect.PARTLY
+    return FamilyEffect(effect=effect, reason=reason)
 
 
 def _by_compiling(use: Use, before: int, cold: ColdCost | None) -> RestoreEffect:
@@ -116,7 +149,10 @@ def _with_saving(
     Of what was partly compiled again, the times of files say too little; of a single file, nothing.
     """
     warm = use.warm
-    if cold is None or not cold.seconds or (warm is not None and warm.source != cold.source):
+    # Seconds of another CPU are none of this job.
+    if not use.is_same_cpu or cold is None or not cold.seconds:
+        return FamilyEffect(effect=effect, reason=reason)
+    if warm is not None and warm.source != cold.source:
         return FamilyEffect(effect=effect, reason=reason)
     if effect is RestoreEffect.PARTLY and cold.source != LOG:
         return FamilyEffect(effect=effect, reason=reason)

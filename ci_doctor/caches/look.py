@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads cache directories, receipts and a store: what lies where, and what a restore would do."""
 
-from itertools import islice
 from pathlib import Path
 
-from ci_doctor.caches.candidates import Candidates, read_candidates, read_names
+from ci_doctor.caches.candidates import Candidates, read_candidates, read_others
 from ci_doctor.caches.families.judge import (
     Inert,
     NearestCache,
@@ -20,9 +19,6 @@ from ci_doctor.caches.trusted_store import TrustedStore
 from ci_doctor.caches.wording import differences_in_words, moment, origin_at, saved_from
 from ci_doctor.identity.identity import Identity
 from ci_doctor.model.facts.cache import CacheStatusRow, ExplainedCache, ExplainedFact
-
-# Of other identities: a fact that differs is as plain in the newest as in all.
-_MOST = 20
 
 
 def status_row(cache: IdentifiedCache, state: Path, source: TrustedStore | None) -> CacheStatusRow:
@@ -48,7 +44,7 @@ def explain(cache: IdentifiedCache, source: TrustedStore | None) -> ExplainedCac
     would = "no store is named"
     if source is not None:
         own = read_candidates(source, cache)
-        others = _of_others(source, cache)
+        others = read_others(source, cache)
         manifests = {**others.manifests, **own.manifests}
         near = nearest(cache.family, Candidates.compared(manifests), cache.tiers)
         would = would_restore(cache, own if own.manifests or own.refused else others)
@@ -62,13 +58,6 @@ def explain(cache: IdentifiedCache, source: TrustedStore | None) -> ExplainedCac
         nearest=nearest_origin,
         facts=_facts(cache, near),
     )
-
-
-def _of_others(source: TrustedStore, cache: IdentifiedCache) -> Candidates:
-    """The newest of other identities; many of them may be newer than the one that would be restored."""
-    own = set(source.names(cache.family.name, cache.hard))
-    names = (name for name in source.all_names(cache.family.name) if name not in own)
-    return read_names(source, islice(names, _MOST))
 
 
 def would_restore(cache: IdentifiedCache, candidates: Candidates) -> str:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads receipts, cache directories and a log: whether what was restored has paid."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,12 +11,21 @@ from ci_doctor.caches.cold_cost import cost_of
 from ci_doctor.caches.effect import FamilyEffect, RestoreEffect, Use, judge
 from ci_doctor.caches.families.family import Family
 from ci_doctor.caches.log_lines import LogWords, compile_seconds
-from ci_doctor.caches.receipt import Receipt, read_receipt, receipts_of
-from ci_doctor.caches.scan import ScannedFile, compiled_files, keeps_read_times, scan
+from ci_doctor.caches.receipt import InstalledFile, Receipt, read_receipt, receipts_of
+from ci_doctor.caches.scan import (
+    ScannedFile,
+    compiled_files,
+    keeps_read_times,
+    opened_quietly,
+    scan,
+    was_walked,
+)
+from ci_doctor.caches.statistics import HITS, MISSES, read_counts
 from ci_doctor.caches.targets import CacheTarget, identity_of
 from ci_doctor.caches.vllm_choice import causes_of_choice, chosen_beside, restored_places
 from ci_doctor.identity.identity import differences
 from ci_doctor.model.facts.cache import CacheEffect
+from ci_doctor.store.digest import digest_of_file
 from ci_doctor.store.manifest import ColdCost
 
 _SILENT = LogWords()
@@ -55,7 +65,10 @@ def _prove(work: ProofWork, target: CacheTarget, receipt: Receipt) -> CacheEffec
     root = Path(receipt.root)
     files = scan(root, family)
     elsewhere = _compiled_elsewhere(target, receipt)
-    compiled = [*_compiled_after(files, family, receipt), *elsewhere]
+    written = _written_after(files, family, receipt)
+    known = {file.path: file for file in receipt.files}
+    again = [file for file in written if not _is_as_restored(known.get(file.path), file, root)]
+    compiled = [*again, *elsewhere]
     gpus = receipt.cold.gpus if receipt.cold is not None else 0
     warm = cost_of([file.mtime_ns for file in compiled], compile_seconds(words), gpus)
     read = _read(files, family, receipt) if receipt.job == work.job else None
@@ -65,6 +78,7 @@ def _prove(work: ProofWork, target: CacheTarget, receipt: Receipt) -> CacheEffec
         chosen = str(target.directory)
     if chosen is None and read == 0:
         chosen = chosen_beside(files, family, receipt)
+    hits, misses = _counted(receipt, read_counts(family, root))
     use = Use(
         restored=sum(family.is_compiled(file.path) for file in receipt.files),
         compiled=len(compiled),
@@ -73,15 +87,21 @@ def _prove(work: ProofWork, target: CacheTarget, receipt: Receipt) -> CacheEffec
         installed=receipt.installed / len(receipt.files) if receipt.files else 1.0,
         chosen=chosen,
         used=words.uses(places),
+        touched=len(written) - len(again),
+        is_disabled=words.is_disabled,
+        is_counted=receipt.counts is not None and receipt.job == work.job,
+        hits=hits,
+        misses=misses,
+        is_same_cpu=_is_same_cpu(receipt),
     )
     choice = causes_of_choice(chosen, family, receipt) if chosen is not None else ()
     return _fact(receipt, use, judge(use, receipt.cold), choice)
 
 
-def _compiled_after(
+def _written_after(
     files: tuple[ScannedFile, ...], family: Family, receipt: Receipt
 ) -> list[ScannedFile]:
-    """Written after the restore, and not as it was restored."""
+    """Compiled files that were written after the restore, and have not the time of the restored one."""
     installed = {file.path: file.mtime_ns for file in receipt.files}
     return [
         file
@@ -90,21 +110,40 @@ def _compiled_after(
     ]
 
 
+def _is_as_restored(known: InstalledFile | None, file: ScannedFile, root: Path) -> bool:
+    """Whether a file has the content that was restored: a hit may touch it, a compile may repeat it."""
+    if known is None or not known.digest or known.bytes != file.bytes:
+        return False
+    try:
+        with (
+            opened_quietly(root / file.path, os.O_RDONLY | os.O_NOFOLLOW) as descriptor,
+            os.fdopen(descriptor, "rb", closefd=False) as content,
+        ):
+            return digest_of_file(content) == known.digest
+    except OSError:
+        return False
+
+
 def _compiled_elsewhere(target: CacheTarget, receipt: Receipt) -> list[ScannedFile]:
     """What the job wrote to the directory that its library would use now, if that is another."""
     if target.directory == Path(receipt.root):
         return []
     files = scan(target.directory, target.family)
-    return _compiled_after(files, target.family, receipt)
+    return _written_after(files, target.family, receipt)
 
 
 def _read(files: tuple[ScannedFile, ...], family: Family, receipt: Receipt) -> int | None:
-    """The restored compiled files that were read; None if the file system keeps no such times."""
-    if not keeps_read_times(Path(receipt.root)):
+    """The restored compiled files that were read; None if nobody knows.
+
+    Somebody who reads every file (`grep -r`, tar) proves nothing.
+    """
+    root = Path(receipt.root)
+    if not keeps_read_times(root):
         return None
     restored = {file.path for file in receipt.files}
     compiled = (file for file in compiled_files(files, family) if file.path in restored)
-    return sum(file.atime_ns > receipt.installed_ns for file in compiled)
+    count = sum(file.atime_ns > receipt.installed_ns for file in compiled)
+    return count if not count or not was_walked(root) else None
 
 
 def _fact(receipt: Receipt, use: Use, effect: FamilyEffect, choice: tuple[str, ...]) -> CacheEffect:
@@ -134,6 +173,20 @@ def _warm_seconds(warm: ColdCost | None, cold: ColdCost | None) -> float | None:
     if warm is None:
         return 0.0
     return warm.seconds if cold is None or warm.source == cold.source else None
+
+
+def _counted(receipt: Receipt, now: dict[str, int] | None) -> tuple[int, int]:
+    """Hits and misses that the library has counted since the restore."""
+    before = receipt.counts
+    if before is None or now is None:
+        return 0, 0
+    return max(0, now[HITS] - before[HITS]), max(0, now[MISSES] - before[MISSES])
+
+
+def _is_same_cpu(receipt: Receipt) -> bool:
+    """Whether the cold cost was measured on a CPU as this one."""
+    saved = receipt.saved_soft.facts.get("cpu.model")
+    return saved is not None and saved == receipt.soft.facts.get("cpu.model")
 
 
 def _causes(receipt: Receipt) -> tuple[str, ...]:

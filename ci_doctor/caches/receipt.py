@@ -10,7 +10,7 @@ from ci_doctor.store.manifest import ColdCost, IdentityTier, Origin
 from ci_doctor.system.files.atomic import write_atomically
 from ci_doctor.system.files.machine_place import RECEIPTS
 
-_SCHEMA = 2
+_SCHEMA = 3
 
 
 class InstalledFile(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
@@ -28,7 +28,8 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     created_ms: when it was saved. installed_ns: when the last file was in place. `bytes` are those of the files, fetched_bytes those
     that came from the store. hard, path and soft are the identity of this machine, and saved_* that of
     the manifest. job: the Buildkite job that restored it. installed: how many of the files the restore
-    put there; the others were there before.
+    put there; the others were there before. counts: the library's own statistics when it was restored,
+    None if it keeps none.
     """
 
     schema: int = _SCHEMA
@@ -48,6 +49,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     soft: IdentityTier
     saved_soft: IdentityTier
     job: str | None
+    counts: dict[str, int] | None
     installed: int
     files: tuple[InstalledFile, ...]
 

@@ -9,7 +9,7 @@ from typing import TypeGuard
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.caches.candidates import Candidates, read_candidates
+from ci_doctor.caches.candidates import Candidates, read_candidates, read_others
 from ci_doctor.caches.families.family import Family
 from ci_doctor.caches.families.judge import Inert, Relocate, choose, nearest
 from ci_doctor.caches.families.relocate import relocate
@@ -20,6 +20,8 @@ from ci_doctor.caches.receipt import (
     keep_receipt,
     read_receipt,
 )
+from ci_doctor.caches.scan import forget_listings
+from ci_doctor.caches.statistics import read_counts
 from ci_doctor.caches.targets import IdentifiedCache, tier_of
 from ci_doctor.caches.trusted_store import TrustedStore
 from ci_doctor.caches.wording import differences_in_words, origin_at
@@ -87,10 +89,12 @@ def _restore(work: RestoreWork, cache: IdentifiedCache, earlier: Receipt | None)
         receipt = _receipt(work, cache, candidate.name, manifest, tree)
         if not tree.files and _is_of_this(earlier, receipt):
             receipt = earlier
+        else:
+            forget_listings(cache.directory)
         restored = _installed(work, receipt, tree)
         warning = candidates.warnings.get(candidate.name)
         return restored if warning is None else replace(restored, reason=warning)
-    return _nothing(cache, candidates, refused)
+    return _nothing(work, cache, candidates, refused)
 
 
 def _install(
@@ -134,6 +138,7 @@ def _receipt(
         soft=tier_of(cache.tiers.soft),
         saved_soft=manifest.soft,
         job=work.job,
+        counts=read_counts(cache.family, cache.directory),
         installed=tree.files,
         files=_files(manifest, cache.family, cache.directory),
     )
@@ -176,14 +181,27 @@ def _files(manifest: Manifest, family: Family, root: Path) -> tuple[InstalledFil
     )
 
 
-def _nothing(cache: IdentifiedCache, candidates: Candidates, refused: list[str]) -> RestoredCache:
+def _nothing(
+    work: RestoreWork, cache: IdentifiedCache, candidates: Candidates, refused: list[str]
+) -> RestoredCache:
     if refused:
         return _without(cache, "refused", refused[0])
     near = nearest(cache.family, candidates.compared(candidates.manifests), cache.tiers)
     if near is not None and isinstance(near.decision, Inert):
         words = differences_in_words(near.decision.differences)
         return _without(cache, "inert", f"its keys hold other paths: {words}")
-    return _without(cache, "none", "nothing saved has this identity")
+    return _without(
+        cache, "none", f"nothing saved has this identity{_nearest_of_others(work, cache)}"
+    )
+
+
+def _nearest_of_others(work: RestoreWork, cache: IdentifiedCache) -> str:
+    """In which facts the nearest cache of another identity differs; empty if there is none."""
+    others = read_others(work.source, cache)
+    near = nearest(cache.family, others.compared(others.manifests), cache.tiers)
+    if near is None:
+        return ""
+    return f"; the nearest differs in {differences_in_words((*near.hard, *near.path))}"
 
 
 def _failed(cache: IdentifiedCache, error: StoreError) -> RestoredCache:

@@ -55,6 +55,19 @@ NOT_SAVED = Rule(
     severity=Severity.WARNING,
     meaning="A cache could not be saved, or not whole. The next job may compile again.",
 )
+FOR_NOBODY = Rule(
+    id="cache/for-nobody",
+    severity=Severity.WARNING,
+    meaning=(
+        "What was saved is not signed, and others can write to the store. No job with the trust of "
+        "this one restores it. `--strict` makes it `failed`."
+    ),
+    remedy=(
+        "Make a key with `ci-doctor cache keygen cache-key`. Give the file to the jobs that save on "
+        "the default branch (`--key`, or its text in CI_DOCTOR_CACHE_KEY_TEXT). Give the line that "
+        "it prints to all jobs (`--allowed-signers`)."
+    ),
+)
 INERT = Rule(
     id="cache/inert",
     severity=Severity.WARNING,
@@ -75,8 +88,8 @@ UNPROVEN = Rule(
     severity=Severity.NOTE,
     meaning=(
         "A cache was restored, and nothing shows that this job used it. The file system keeps no "
-        "times of reading, another job of this machine restored it, or all of it was there before "
-        "the restore. No saving is claimed."
+        "times of reading, something read every file, another job of this machine restored it, or "
+        "all of it was there before the restore. No saving is claimed."
     ),
     remedy="Name the job's log with `--log`.",
 )
@@ -117,6 +130,7 @@ RULES = (
     NONE_FITS,
     WOULD_BE_INERT,
     NOT_SAVED,
+    FOR_NOBODY,
     INERT,
     PARTLY,
     UNPROVEN,

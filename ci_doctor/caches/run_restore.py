@@ -64,7 +64,9 @@ def _transfer(
 ) -> RestoreCacheFacts:
     location = work.source.store.location
     try:
-        caches = bounded(lambda: restore_all(work, tell), deadline.left(), "restoring caches")
+        caches = bounded(
+            lambda: restore_all(work, tell), deadline.left(), "restoring caches", work.deadline
+        )
     except StoreError as error:
         return _problem(location, error)
     return RestoreCacheFacts(store=location, is_shared=False, caches=caches)

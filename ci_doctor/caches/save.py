@@ -89,8 +89,7 @@ def _save(work: SaveWork, cache: IdentifiedCache, tell: Tell) -> SavedCache:
         bytes=saved.bytes,
         new_bytes=saved.new_bytes,
         stored_bytes=saved.stored_bytes,
-        skipped=len(saved.skipped),
-        reason=_skipped(saved.skipped),
+        skipped=tuple(f"{path} {reason}" for path, reason in saved.skipped),
         cold_s=cold.seconds if cold is not None else None,
         cold_source=cold.source if cold is not None else None,
     )
@@ -151,14 +150,6 @@ def _cold(
         seconds=receipt.cold.seconds + added.seconds,
         compiled=receipt.cold.compiled + added.compiled,
     )
-
-
-def _skipped(skipped: tuple[tuple[str, str], ...]) -> str | None:
-    if not skipped:
-        return None
-    path, reason = skipped[0]
-    more = f", and {len(skipped) - 1} more" if len(skipped) > 1 else ""
-    return f"left out: {path} {reason}{more}"
 
 
 def _without(cache: IdentifiedCache, result: str, reason: str) -> SavedCache:

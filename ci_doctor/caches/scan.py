@@ -25,8 +25,27 @@ class ScannedFile(Struct, frozen=True, kw_only=True, gc=False):
 
 
 def scan(root: Path, family: Family) -> tuple[ScannedFile, ...]:
-    """The files of a cache, without those that are never saved; empty if there is no directory."""
+    """The files of a cache, without those that are never saved; empty if there is no directory.
+
+    Times of reading stay as they are.
+    """
     return tuple(file for file in _files(root, "") if not family.excludes(file.path))
+
+
+def forget_listings(root: Path) -> None:
+    """Give all directories of a tree a time of listing of long ago (`was_walked`)."""
+    for directory in _directories(root):
+        with contextlib.suppress(OSError):
+            status = directory.stat()
+            os.utime(directory, ns=(_LONG_AGO_NS, status.st_mtime_ns))
+
+
+def was_walked(root: Path) -> bool:
+    """Whether every directory of the tree was listed since `forget_listings`.
+
+    A library asks for files by their names. Who reads every file (`grep -r`, tar) lists the directories.
+    """
+    return all(each.stat().st_atime_ns != _LONG_AGO_NS for each in _directories(root))
 
 
 def compiled_files(files: tuple[ScannedFile, ...], family: Family) -> list[ScannedFile]:
@@ -35,30 +54,66 @@ def compiled_files(files: tuple[ScannedFile, ...], family: Family) -> list[Scann
 
 
 def keeps_read_times(root: Path) -> bool:
-    """Whether the file system notes when a file was read: a file of ours is read to see."""
-    with contextlib.suppress(OSError), tempfile.NamedTemporaryFile(dir=root.parent) as file:
+    """Whether the file system notes when a file was read and a directory listed: ours are, to see."""
+    with (
+        contextlib.suppress(OSError),
+        tempfile.TemporaryDirectory(dir=root.parent) as name,
+        tempfile.NamedTemporaryFile(dir=name) as file,
+    ):
         file.write(b"x")
         file.flush()
-        os.utime(file.name, ns=(_LONG_AGO_NS, _LONG_AGO_NS))
+        for path in (file.name, name):
+            os.utime(path, ns=(_LONG_AGO_NS, _LONG_AGO_NS))
         Path(file.name).read_bytes()
-        return os.stat(file.name).st_atime_ns > _LONG_AGO_NS  # noqa: PTH116 - as os.utime
+        os.listdir(name)  # noqa: PTH208 - as os.utime
+        times = [os.stat(path).st_atime_ns for path in (file.name, name)]  # noqa: PTH116
+        return min(times) > _LONG_AGO_NS
     return False
 
 
-def _files(directory: Path, front: str) -> Iterator[ScannedFile]:
+@contextlib.contextmanager
+def opened_quietly(path: Path, flags: int) -> Iterator[int]:
+    """A descriptor whose use leaves the time of reading, where the file is ours (open(2), O_NOATIME)."""
     try:
-        entries = list(os.scandir(directory))
-    except OSError:  # it is gone, or somebody else's
-        return
-    for entry in entries:
-        with contextlib.suppress(OSError):
-            status = entry.stat(follow_symlinks=False)
-            if stat.S_ISDIR(status.st_mode):
-                yield from _files(Path(entry.path), f"{front}{entry.name}/")
-            elif stat.S_ISREG(status.st_mode):
-                yield ScannedFile(
-                    path=front + entry.name,
-                    bytes=status.st_size,
-                    mtime_ns=status.st_mtime_ns,
-                    atime_ns=status.st_atime_ns,
-                )
+        descriptor = os.open(path, flags | os.O_NOATIME | os.O_CLOEXEC)
+    except PermissionError:
+        descriptor = os.open(path, flags | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _directories(root: Path) -> Iterator[Path]:
+    """The root and all directories below it."""
+    yield root
+    for name, status in _entries(root):
+        if stat.S_ISDIR(status.st_mode):
+            yield from _directories(root / name)
+
+
+def _files(directory: Path, front: str) -> Iterator[ScannedFile]:
+    for name, status in _entries(directory):
+        if stat.S_ISDIR(status.st_mode):
+            yield from _files(directory / name, f"{front}{name}/")
+        elif stat.S_ISREG(status.st_mode):
+            yield ScannedFile(
+                path=front + name,
+                bytes=status.st_size,
+                mtime_ns=status.st_mtime_ns,
+                atime_ns=status.st_atime_ns,
+            )
+
+
+def _entries(directory: Path) -> list[tuple[str, os.stat_result]]:
+    """What is in a directory; empty if it is gone, or somebody else's."""
+    entries = []
+    with (
+        contextlib.suppress(OSError),
+        opened_quietly(directory, os.O_RDONLY | os.O_DIRECTORY) as fd,
+        os.scandir(fd) as listed,
+    ):
+        for entry in listed:
+            with contextlib.suppress(OSError):
+                entries.append((entry.name, entry.stat(follow_symlinks=False)))
+    return entries

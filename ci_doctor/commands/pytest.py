@@ -45,6 +45,12 @@ _RUNS = "Runs"
     help="How often a test that fails is run again, until it passes.",
 )
 @option(
+    "--rerun-budget",
+    group=_RUNS,
+    metavar="S",
+    help="The time for all reruns of failed tests. [default: twice the time of the suite, at least 60s]",
+)
+@option(
     "--rerun-in",
     group=_RUNS,
     type=click.Choice(["fresh", "process"]),
@@ -111,6 +117,7 @@ def pytest(
     *,
     args: tuple[str, ...],
     reruns: int,
+    rerun_budget: str | None,
     rerun_in: str,
     fail_on_flaky: bool,
     explain_flaky: bool,
@@ -158,6 +165,7 @@ def pytest(
         directory=Path.cwd(),
         python=python,
         reruns=reruns,
+        rerun_s=_rerun_s(loaded, rerun_budget),
         rerun_in=RerunPlace(rerun_in),
         baseline=baseline,
         new_tests=new_tests,
@@ -168,6 +176,19 @@ def pytest(
         past=past,
     )
     return _run(session, request, loaded)
+
+
+def _rerun_s(loaded: "Config", option: str | None) -> float | None:
+    """The time for reruns, by the option or `[pytest]`; None without both. Raises UsageError."""
+    from ci_doctor.config.decoding import decode_section, seconds_above_zero
+    from ci_doctor.pytest_runs.settings import PytestSettings
+
+    settings, origins = decode_section(
+        loaded, "pytest", PytestSettings, environ=os.environ, flags={"rerun_budget": option}
+    )
+    if settings.rerun_budget is None:
+        return None
+    return seconds_above_zero(settings.rerun_budget, origins["rerun_budget"])
 
 
 def _past(session: Session, loaded: "Config") -> "PastReader | None":

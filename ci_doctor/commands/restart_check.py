@@ -162,18 +162,20 @@ def _prepare(session: Session, loaded: Config, flags: Mapping[str, Any]) -> Rest
     )
     codes, _ = read_exit_codes(loaded, os.environ)
     session.policy = ExitPolicy(codes=codes)
-    if settings.requests is None:
+    requests = None
+    if settings.requests is not None:
+        # Relative, as a person would write it in a message.
+        requests = Path(os.path.relpath(path_in(loaded, origins["requests"], settings.requests)))
+    elif settings.load is None:
         raise UsageError(
-            "no requests file is named",
-            hint='give --requests FILE, or requests = "…" in [restart-check]',
+            "neither requests nor a load that writes are named",
+            hint='give --requests FILE, or requests = "…" or load = "…" in [restart-check]',
         )
-    requests = path_in(loaded, origins["requests"], settings.requests)
     request = RestartRequest(
         settings=settings,
         specs=service_specs(loaded),
         services_directory=loaded.directory,
-        # Relative, as a person would write it in a message.
-        requests=Path(os.path.relpath(requests)),
+        requests=requests,
         started=session.invocation.started,
         directory=session.directory or DEFAULT_DIRECTORY,
         environment=dict(os.environ),

@@ -23,10 +23,10 @@ from ci_doctor.commands.options import (
 )
 from ci_doctor.commands.refusal import refused
 from ci_doctor.commands.separator import check_separator
-from ci_doctor.environment.exports import PREPARED
 from ci_doctor.environment.preparation import Preparation, outcome, prepare
 from ci_doctor.environment.settings import SetupEnvSettings
 from ci_doctor.errors import UsageError
+from ci_doctor.model.evaluation import PREPARED
 from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.parse_size import parse_size
 from ci_doctor.model.verdict import Verdict

@@ -77,7 +77,7 @@ def setup_env(
     session.claim()
     settings, prepared = read_job_settings(session, config_path, os.environ, flags)
     preparation = _prepare(settings, dry_run=dry_run).for_job(prepared)
-    text = render(preparation.exports, ExportFormat(style))
+    text = render(preparation.exports, ExportFormat(style), preparation.comments)
     click.get_current_context().meta[EXPORTED] = tuple(preparation.exports)
     if output is not None:
         preparation = _with_output(preparation, output, text, dry_run=dry_run)

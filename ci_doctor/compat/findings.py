@@ -11,6 +11,7 @@ from ci_doctor.compat.meaning.life import Caught
 from ci_doctor.model.facts.compat import BreakFact, DefinitionFact
 from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.model.rule import Rule
+from ci_doctor.render.formatting import amount
 
 _RULES: Final[dict[BreakKind, Rule]] = {
     BreakKind.MODULE_GONE: rules.MODULE_GONE,
@@ -20,6 +21,9 @@ _RULES: Final[dict[BreakKind, Rule]] = {
     BreakKind.OVERRIDE: rules.OVERRIDE,
     BreakKind.ABSTRACT: rules.ABSTRACT,
 }
+
+
+_MOST_IMPORTS: Final = 20
 
 
 class Change(Struct, frozen=True, kw_only=True):
@@ -78,8 +82,19 @@ def break_fact(broken: Breakage, change: Change) -> BreakFact:
 def other_findings(judged: Judged) -> list[Finding]:
     """What nobody could judge at all."""
     findings = []
-    if not judged.has_calls:
-        summary = "no call of the caller could be resolved to a definition in the callee"
+    if judged.open_imports:
+        shown = judged.open_imports[:_MOST_IMPORTS]
+        summary = (
+            f"{amount(len(judged.open_imports), 'import')} at the top of modules cannot be judged"
+        )
+        evidence = tuple(
+            Evidence(file=each.file, line=each.line, excerpt=each.text) for each in shown
+        )
+        findings.append(
+            rules.OPEN_IMPORT.finding(summary, evidence=evidence, remedy=rules.OPEN_IMPORT.remedy)
+        )
+    if not judged.total:
+        summary = "no place of the caller could be resolved to a definition in the callee"
         findings.append(
             rules.NOTHING_RESOLVED.finding(summary, remedy=rules.NOTHING_RESOLVED.remedy)
         )

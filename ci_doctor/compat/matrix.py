@@ -95,6 +95,7 @@ class MatrixRun:
             caller=caller.label,
             callee=callee.label,
             resolved=judged.resolved,
+            open_imports=len(judged.open_imports),
             unread=len(judged.unread),
             breaks=tuple(errors),
         )

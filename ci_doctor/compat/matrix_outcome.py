@@ -55,9 +55,9 @@ def first_break(pair: PairFact) -> tuple[DirectionFact, BreakFact] | None:
 
 
 def was_judged(pair: PairFact) -> bool:
-    """Whether a call or an override of either direction could be resolved."""
-    kinds = ("calls", "overrides")
-    return any(each.resolved.get(kind) for each in pair.directions for kind in kinds)
+    """Whether places of a direction could be judged, and all imports that the modules begin with."""
+    is_open = any(each.open_imports for each in pair.directions)
+    return not is_open and any(sum(each.resolved.values()) for each in pair.directions)
 
 
 def _table(pairs: Sequence[PairFact]) -> Table:

@@ -10,7 +10,7 @@ from ci_doctor.compat.judging.judge import judge
 from ci_doctor.compat.request import CompatRequest
 from ci_doctor.compat.sources.code_tree import CodeTree
 from ci_doctor.compat.sources.opening import open_source
-from ci_doctor.model.facts.compat import CodeTreeFact, CompatFacts
+from ci_doctor.model.facts.compat import CodeTreeFact, CompatFacts, DefinitionFact
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.table import Row, Table, row
 from ci_doctor.model.verdict import Verdict
@@ -72,6 +72,11 @@ def compat_outcome(
             resolved=judged.resolved,
             unknown=dict(sorted(judged.unknown.items())),
             guarded=judged.guarded,
+            share=judged.share,
+            open_imports=tuple(
+                DefinitionFact(file=each.file, line=each.line, text=each.text)
+                for each in judged.open_imports
+            ),
             unread=judged.unread,
             breaks=tuple(break_fact(broken, change) for broken, change in pairs),
         ),
@@ -79,10 +84,14 @@ def compat_outcome(
 
 
 def verdict_of(judged: Judged) -> Verdict:
-    """`failed` if an error reaches nobody's handler; a pass needs at least one call that was judged."""
+    """`failed` if an error reaches nobody's handler.
+
+    A pass needs a place that was judged, and no import at the top of a module that nobody can judge.
+    """
     if judged.errors:
         return Verdict.FAILED
-    return Verdict.PASS if judged.has_calls else Verdict.INCONCLUSIVE
+    is_judged = judged.total and not judged.open_imports
+    return Verdict.PASS if is_judged else Verdict.INCONCLUSIVE
 
 
 def _urgent_first(pair: tuple[Breakage, Change]) -> tuple[int, str, int]:
@@ -94,9 +103,13 @@ def _summary(caller: CodeTree, callees: Sequence[CodeTree], judged: Judged) -> s
     names = f"{_name(caller)} calls {', '.join(map(_name, callees))}"
     errors = judged.errors
     others = len(judged.breaks) - errors
-    if not judged.has_calls and not errors:
-        return f"{names}: no call could be judged"
-    judged_text = f"{amount(judged.total, 'place')} judged"
+    if not judged.total and not errors:
+        return f"{names}: no place could be judged"
+    # Rounded down: 100 % is said of all.
+    judged_text = f"{amount(judged.total, 'place')} judged ({int(100 * judged.share)} %)"
+    if judged.open_imports and not judged.breaks:
+        opened = amount(len(judged.open_imports), "import")
+        return f"{names}: {judged_text}, none breaks, but {opened} cannot be judged"
     if not judged.breaks:
         return f"{names}: {judged_text}, none breaks"
     text = f"{names}: {amount(errors, 'place')} will break"

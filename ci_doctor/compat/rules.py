@@ -66,11 +66,20 @@ ABSTRACT: Final = Rule(
 NOTHING_RESOLVED: Final = Rule(
     id="compat/nothing-resolved",
     severity=Severity.WARNING,
-    meaning="No call of the caller could be resolved to a definition in the callee, so nothing proves that it works.",
+    meaning="No place of the caller could be resolved to a definition in the callee, so nothing proves that it works.",
     remedy=(
         "Check that both are the right packages, and that the callee's directory holds the package "
         "that the caller imports. This never counts as a pass."
     ),
+)
+OPEN_IMPORT: Final = Rule(
+    id="compat/open-import",
+    severity=Severity.WARNING,
+    meaning=(
+        "A module of the caller begins with an import that nobody can judge: the name may come from a "
+        "compiled module, or be made at run time. A caller with such an import does not pass."
+    ),
+    remedy="Run the import once with both packages installed: `python -c 'import PACKAGE'`.",
 )
 UNREAD: Final = Rule(
     id="compat/unread",
@@ -87,5 +96,6 @@ RULES: Final[tuple[Rule, ...]] = (
     OVERRIDE,
     ABSTRACT,
     NOTHING_RESOLVED,
+    OPEN_IMPORT,
     UNREAD,
 )

@@ -27,6 +27,7 @@ SECTIONS = (
     "import-race",
     "lint",
     "notify",
+    "pytest",
     "restart-check",
     "services",
     "setup-env",

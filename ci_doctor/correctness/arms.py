@@ -9,6 +9,7 @@ from msgspec import structs
 from ci_doctor.config.loading import Config
 from ci_doctor.correctness.settings import Arm, ArmPlan, ArmSettings, CorrectnessSettings, Proof
 from ci_doctor.errors import UsageError
+from ci_doctor.load.metrics import parse_selector
 from ci_doctor.model.suggestion import did_you_mean
 from ci_doctor.services.spec import ServiceSpec
 from ci_doctor.system.gpu_memory import can_read_gpu_memory
@@ -63,6 +64,7 @@ def _checked_proof(
     arm: Arm, chosen: ArmSettings, names: Sequence[str], loaded: Config
 ) -> tuple[Proof, ...]:
     where = loaded.where("correctness", arm.value, "proof")
+    proofs = []
     for proof in chosen.proof:
         if (proof.metric is None) == (proof.log is None):
             raise UsageError(
@@ -78,7 +80,22 @@ def _checked_proof(
             re.compile(proof.log or "")
         except re.error as error:
             raise UsageError(f"{where}: /{proof.log}/ is no regular expression: {error}") from error
-    return chosen.proof
+        proofs.append(_with_labels(proof, where))
+    return tuple(proofs)
+
+
+def _with_labels(proof: Proof, where: str) -> Proof:
+    """A proof whose `metric` is a name alone: `hits{kind="hit"}` names labels too."""
+    if proof.metric is None:
+        if proof.labels:
+            raise UsageError(f"{where}: `labels` belong to a `metric`", hint="remove `labels`")
+        return proof
+    try:
+        name, labels = parse_selector(proof.metric)
+    except ValueError as error:
+        hint = """write { metric = "hits", labels = { kind = "hit" } }"""
+        raise UsageError(f"{where}: {error}", hint=hint) from error
+    return structs.replace(proof, metric=name, labels={**labels, **proof.labels})
 
 
 def _checked_reset(arm: Arm, reset: str | None, loaded: Config) -> str | None:

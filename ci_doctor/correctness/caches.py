@@ -1,29 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on directories: puts every compile cache of a start into one place, and counts its files.
-
-PyTorch's precompiled headers have no variable of their own (they lie in /tmp/torchinductor_USER),
-and decide no bit.
-"""
+"""Acts on directories: puts all that a start computes and keeps into one place, and counts its files."""
 
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ci_doctor.environment.cache_table import TABLE, cache_directory
+from ci_doctor.environment.download_table import shared_downloads
 from ci_doctor.system.files.directories import make_directory
 
 
 def fresh_caches(directory: Path, environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The variables that put every compile cache of a start into `directory`.
+    """The variables that put every compile cache of a start, and any other, into `directory`.
 
     It gets an empty subdirectory for each, because some libraries use theirs only if it exists.
-    FlashInfer keeps downloaded kernels beside those that it compiles: given the start's `environ`,
-    they stay where they are, because a start without a network would fail. Raises OSError.
+    Given the start's `environ`, what is downloaded stays where it is, because a start without a
+    network would fail: weights, packages, and FlashInfer's kernels beside those that it compiles.
+    Raises OSError.
     """
     variables = {row.variable: str(directory.absolute() / row.directory) for row in TABLE}
+    variables["XDG_CACHE_HOME"] = str(directory.absolute() / "other")
     for path in variables.values():
         make_directory(Path(path))
     environ = environ or {}
+    variables |= shared_downloads(environ)
     base = environ.get("FLASHINFER_WORKSPACE_BASE") or environ.get("HOME")
     if base and not environ.get("FLASHINFER_CUBIN_DIR"):
         variables["FLASHINFER_CUBIN_DIR"] = str(Path(base) / ".cache" / "flashinfer" / "cubins")

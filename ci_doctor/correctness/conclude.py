@@ -22,10 +22,17 @@ from ci_doctor.correctness.report.level_verdicts import (
     level_findings,
     level_tables,
 )
-from ci_doctor.correctness.report.proof_table import proof_facts, proof_tables
+from ci_doctor.correctness.report.proof_table import (
+    proof_facts,
+    proof_tables,
+    shared_facts,
+    shared_flaw,
+    shared_tables,
+    unended_flaw,
+)
 from ci_doctor.correctness.report.start_findings import all_left, failure_findings
 from ci_doctor.correctness.results import Experiment, ExperimentEnding
-from ci_doctor.correctness.settings import Arm, OnInconclusive
+from ci_doctor.correctness.settings import Arm, EvidencePolicy, OnInconclusive
 from ci_doctor.correctness.unusable import unusable
 from ci_doctor.correctness.verdict.canary import canary_detected
 from ci_doctor.correctness.verdict.decide import decide
@@ -58,6 +65,7 @@ def judge(prepared: PreparedExperiment, experiment: Experiment) -> Decision:
     complete = experiment.ending is ExperimentEnding.COMPLETE
     decision = decide(experiment.starts, ids, experiment.rules, complete=complete)
     decision = without_flaws(decision, experiment.starts, experiment.rules)
+    decision = _without_doubt(decision, experiment)
     decision = replace(decision, reason=experiment.comparison.stated(decision.reason))
     decision = with_cause(decision, experiment)
     # Before anything else counts: a comparison that notices nothing would call everything equal.
@@ -90,6 +98,15 @@ def _let_through(prepared: PreparedExperiment, decision: Decision) -> Decision:
     return decision
 
 
+def _without_doubt(decision: Decision, experiment: Experiment) -> Decision:
+    """The decision, or `void` if a green one may rest on cut answers, or on what one arm left."""
+    is_green = decision.verdict in {Verdict.PASS, Verdict.FLAKY}
+    flaw = shared_flaw(experiment.compared) or unended_flaw(experiment.compared)
+    if not is_green or flaw is None or experiment.rules.evidence is not EvidencePolicy.STRICT:
+        return decision
+    return Decision(verdict=Verdict.VOID, reason=flaw, kinds=decision.kinds)
+
+
 def conclude(
     prepared: PreparedExperiment,
     experiment: Experiment,
@@ -109,6 +126,7 @@ def conclude(
             *certainty_tables(experiment.starts, decision),
             *order_tables(experiment.results, prepared.plan.rules),
             *proof_tables(experiment.compared),
+            *shared_tables(experiment.compared),
             *control_tables(experiment.starts, wanted=prepared.plan.control),
         ),
         facts=facts,
@@ -218,6 +236,7 @@ def _all_facts(
         archive=archive_notes,
         left_behind=left_facts(all_left(experiment)),
         proof=proof_facts(experiment.compared),
+        shared=shared_facts(experiment.compared),
         control=control_facts(experiment.starts),
     )
 

@@ -3,7 +3,8 @@
 
 import asyncio
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from msgspec import Struct
@@ -19,6 +20,8 @@ from ci_doctor.correctness.pace import Pace
 from ci_doctor.correctness.results import Experiment, ExperimentEnding, StartResult
 from ci_doctor.correctness.same_answers import SameAnswers
 from ci_doctor.correctness.settings import Arm, Caches, ExperimentPlan
+from ci_doctor.correctness.shared_places import SharedPlaces, SharedWatch, now_ns
+from ci_doctor.correctness.shared_use import SharedUse
 from ci_doctor.correctness.start_tools import CACHES, start_tools
 from ci_doctor.correctness.tally import Tally
 from ci_doctor.correctness.unusable import unusable
@@ -83,6 +86,14 @@ class _ExperimentRun:
         self.archived = tuple(map(same.at_gate, files.archived))
         self.results = list(map(same.at_gate, files.finished))
         self.same = same
+        specs = [spec for arm in plan.arms.values() for spec in arm.specs.values()]
+        self.shared = SharedPlaces(
+            plan.environment, specs, plan.services_directory, plan.directory, plan.shared
+        )
+        for result in self.results:
+            # Of a run that is resumed.
+            start = result.start
+            self.shared.note(start.arm.letter, start.name, result.shared.written)
 
     async def to_the_end(self) -> Experiment:
         # Caches of a run that was killed: nothing in them is fresh.
@@ -174,34 +185,52 @@ class _ExperimentRun:
     async def _warm_up(self) -> None:
         """A baseline start that fills the shared compile caches; its answers are no evidence."""
         tally = self._tally(Arm.BASELINE, 0)
-        attempt = StartAttempt(self.plan, tally, self._tools(lambda _: None, _SHARED))
-        try:
-            await attempt.run()
-        finally:
-            self.results.append(attempt.result(warm_up=True))
+        with self._tools(lambda _: None, _SHARED) as tools:
+            attempt = StartAttempt(self.plan, tally, tools)
+            try:
+                await attempt.run()
+            finally:
+                self.results.append(attempt.result(warm_up=True))
 
     async def _start(self, arm: Arm) -> None:
         """Make one start. However it ends, its processes are gone and its result is kept."""
         number = free_number(arm, [result.start for result in self.results])
         tally = self._tally(arm, number)
         is_shared = self.plan.caches is Caches.WARM_UP
-        tools = self._tools(self._keep, _SHARED if is_shared else tally.name)
         starts = self._experiment(ExperimentEnding.BUDGET).starts
-        tools = replace(tools, control=self.plan.control and is_due(arm, starts))
-        attempt = StartAttempt(self.plan, tally, tools)
-        try:
-            await attempt.run()
-        finally:
-            if attempt.failure and self.interruption.received:
-                # A signal to the whole job ends its services too, and their deaths may be noticed
-                # before the signal.
-                attempt.whole = False
-            result = attempt.result()
-            self.files.starts.write(result, tally.count)
-            self.results.append(self.same.at_gate(result))
-            if not is_shared:
-                # Compile caches take gigabytes, and no later start uses these.
-                shutil.rmtree(self._caches / tally.name, ignore_errors=True)
+        with self._tools(self._keep, _SHARED if is_shared else tally.name) as given:
+            tools = replace(given, control=self.plan.control and is_due(arm, starts))
+            attempt = StartAttempt(self.plan, tally, tools)
+            watch = SharedWatch(self._of_other_arm(arm), tools.caches.get("TMPDIR", ""))
+            since_ns = now_ns()
+            try:
+                watch.begin()
+                await attempt.run()
+                await watch.end()
+            finally:
+                watch.give_back()
+                if attempt.failure and self.interruption.received:
+                    # A signal to the whole job ends its services too, and their deaths may be
+                    # noticed before the signal.
+                    attempt.whole = False
+                result = replace(attempt.result(), shared=self._use(tally, watch, since_ns))
+                self.files.starts.write(result, tally.count)
+                self.results.append(self.same.at_gate(result))
+                if not is_shared:
+                    # Compile caches take gigabytes, and no later start uses these.
+                    shutil.rmtree(self._caches / tally.name, ignore_errors=True)
+
+    def _of_other_arm(self, arm: Arm) -> Mapping[str, str]:
+        """The files that starts of the other arm wrote; none if the arms share caches by request."""
+        if self.plan.caches is Caches.AS_IS:
+            return {}
+        return self.shared.written_by_others(arm.letter)
+
+    def _use(self, tally: Tally, watch: SharedWatch, since_ns: int) -> SharedUse:
+        if self.plan.caches is Caches.AS_IS:
+            return SharedUse()
+        written = self.shared.note_written(tally.arm.letter, tally.name, since_ns)
+        return watch.use(written)
 
     def _tally(self, arm: Arm, number: int) -> Tally:
         return Tally(
@@ -216,7 +245,9 @@ class _ExperimentRun:
     def _caches(self) -> Path:
         return self.plan.directory / CACHES
 
-    def _tools(self, keep: Callable[[Sample], None], caches: str) -> StartTools:
+    def _tools(
+        self, keep: Callable[[Sample], None], caches: str
+    ) -> AbstractContextManager[StartTools]:
         return start_tools(self.plan, self._caches / caches, keep, self.on_progress)
 
     def _keep(self, sample: Sample) -> None:

@@ -47,6 +47,7 @@ def plan(
         concurrency=settings.concurrency,
         passes=settings.passes,
         caches=settings.caches,
+        shared=settings.shared,
         request_timeout_s=seconds_above_zero(settings.request_timeout, "request_timeout"),
         comparison=read_comparison(settings.compare, settings.limit),
         started=budget.began,

@@ -8,7 +8,8 @@ class ProofReading(Struct, frozen=True, kw_only=True):
     """One condition of a start's proof, and what was read for it.
 
     Of a counter: its `metric` with the values `before` and `after` the requests (None if /metrics
-    does not have it), and `above`, what the rise must exceed. Of a `log` pattern: the 1-based
+    does not have it), and `above`, what the rise must exceed. `idle` is how far it rose between two
+    readings while no request was under way, `unread`: the page before them could not be read. Of a `log` pattern: the 1-based
     `line` of the first match and its `text` (None if no line matches).
     """
 
@@ -18,6 +19,8 @@ class ProofReading(Struct, frozen=True, kw_only=True):
     before: float | None = None
     after: float | None = None
     above: float = 0.0
+    idle: float = 0.0
+    unread: bool = False
     log: str | None = None
     line: int | None = None
     text: str | None = None
@@ -40,6 +43,8 @@ class ProofReading(Struct, frozen=True, kw_only=True):
         before = self.before or 0.0
         first = "absent" if self.before is None else _number(before)
         rise = f"rose by {_number(self.after - before)} (> {_number(self.above)})"
+        if self.idle > 0:
+            rise = f"{rise}, and by {_number(self.idle)} without a request"
         return f"{first} -> {_number(self.after)}, {rise}{verdict}"
 
 

@@ -11,6 +11,7 @@ from msgspec import Struct
 from ci_doctor.correctness.comparison import Comparison
 from ci_doctor.correctness.proof_reading import ProofReading
 from ci_doctor.correctness.settings import Rules
+from ci_doctor.correctness.shared_use import SharedUse
 from ci_doctor.correctness.verdict.compare import ArmStart
 from ci_doctor.services.leaks.left import LeftBehind
 from ci_doctor.services.outcome import ServiceFailure
@@ -40,7 +41,8 @@ class StartResult(Struct, frozen=True, kw_only=True):
     processes that needed SIGKILL; `not_released` what was still in use after the stop,
     `left_behind` what stayed on the machine. `facts` are what was loaded and effective while it ran. `cached` counts the files that it added to the
     compile caches (0: they were warm). A start that was `cut_short` by the budget or a signal is no
-    evidence, and neither is the `warm_up`. `proof` is what was read of the arm's proof.
+    evidence, and neither is the `warm_up`. `proof` is what was read of the arm's proof, `shared` what it
+    did with files that both arms reach.
     """
 
     start: ArmStart
@@ -58,6 +60,7 @@ class StartResult(Struct, frozen=True, kw_only=True):
     cut_short: bool = False
     warm_up: bool = False
     proof: tuple[ProofReading, ...] = ()
+    shared: SharedUse = SharedUse()
 
     @property
     def counts(self) -> bool:

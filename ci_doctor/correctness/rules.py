@@ -51,7 +51,7 @@ VOID = Rule(
     severity=Severity.WARNING,
     meaning="The evidence proves nothing. There are no answers, every answer is empty, the servers "
     "got different prompts, or a changed prompt changes no answer. Or nothing proves that the "
-    "candidate's path ran.",
+    "candidate's path ran, or one arm read what the other wrote.",
     remedy="Fix the named cause, then run it again. A void run never counts as a pass.",
 )
 FAILED = Rule(

@@ -79,12 +79,13 @@ class EvidencePolicy(StrEnum):
 class Proof(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What proves that the arm's path ran: exactly one of `metric` and `log`.
 
-    `metric` is a counter on `/metrics` that must rise by more than `above` during the requests.
-    `log` is a regular expression that a line of the log must match. `service` is the service meant;
+    `metric` is a counter on `/metrics` that must rise by more than `above` during the requests, and
+    not before them. `labels` choose among its samples. `log` is a regular expression that a line of the log must match. `service` is the service meant;
     by default the one that answers.
     """
 
     metric: str | None = None
+    labels: dict[str, str] = {}
     above: float = 0.0
     log: str | None = None
     service: str | None = None
@@ -108,7 +109,8 @@ class CorrectnessSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     `retries` is the number of candidate starts at the first look, `max_starts` the most starts of
     both arms. Without a `seed` the order of the arms is drawn anew for each run. Without a `budget`
-    it is the step's own timeout, less a margin, or 25 minutes. `reset` is for both arms. `limit` is
+    it is the step's own timeout, less a margin, or 25 minutes. `reset` is for both arms. `shared` are
+    patterns of files that one arm may read though the other wrote them. `limit` is
     how far numbers may lie apart, such as "0.01 nat" or "4 ulp". `archive_ignore` holds names of
     identity facts, with `*`, that may differ: the part under test. So many independent
     builds as `archive_builds` must be archived before they stand in for a baseline start. `control`: a
@@ -129,11 +131,12 @@ class CorrectnessSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     passes: Count = 2
     reset: str | None = None
     caches: Caches = Caches.FRESH
+    shared: tuple[str, ...] = ()
     compare: AnswerLevel = AnswerLevel.NUMBERS
     limit: str | None = None
     control: bool = True
     localise: bool = True
-    localise_starts: Annotated[int, Meta(ge=2)] = 4
+    localise_starts: Annotated[int, Meta(ge=2)] = 12
     evidence: EvidencePolicy = EvidencePolicy.STRICT
     request_timeout: str | float = "120s"
     start_timeout: str | float | None = None
@@ -218,7 +221,8 @@ class ExperimentPlan(Struct, frozen=True, kw_only=True):
     `may_take_longer`: nobody set that deadline, and it moves if the first start shows that it is too
     early. `grace_s` is what its processes then have to end by themselves. `directory` receives samples and
     logs. `control`: the first working start of each arm gets a request with a changed prompt.
-    `restored`: the caches of which each start gets a copy.
+    `restored`: the caches of which each start gets a copy. `shared` are patterns of files that the
+    arms may share.
     """
 
     arms: Mapping[Arm, ArmPlan]
@@ -238,6 +242,7 @@ class ExperimentPlan(Struct, frozen=True, kw_only=True):
     environment: Mapping[str, str]
     control: bool = True
     restored: tuple[CopiedCache, ...] = ()
+    shared: tuple[str, ...] = ()
 
     @property
     def ids(self) -> tuple[str, ...]:

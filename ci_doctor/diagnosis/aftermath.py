@@ -22,6 +22,7 @@ from ci_doctor.diagnosis.standing import TOLERATED_LEVELS, ExceptionStanding
 _LAST_LINES: Final = 15
 # A client says in so many lines what it gives up, and what it lacks now.
 _LINES_OF_MESSAGE: Final = 2
+_OF_WORK: Final = frozenset({"TRACE", "DEBUG", "INFO", "NOTICE"})
 _HEADER: Final = "Traceback (most recent call last):"
 _OF_GPU: Final = frozenset({FailureClass.CUDA_ERROR, FailureClass.RENDEZVOUS})
 _GPU: Final = re.compile(r"(?i)\b(?:cuda|gpu|nccl|nvml|device|engine ?core|worker)")
@@ -39,7 +40,7 @@ _GIVEN_UP: Final = re.compile(
     r"(?i)total=0\b|\b(?:0|no)(?: more)? (?:retries|tries|attempts)\b|giv(?:e|ing|en) up|gave up"
     r"|(?:last|final) (?:attempt|try|retry)\b|max(?:imum)? (?:number of )?(?:retries|attempts)"
     r"|(?:retries|attempts) exhausted|out of (?:retries|attempts)"
-    r"|after (?:all |\d+ )(?:retries|attempts|tries)"
+    r"|after (?:all |\d+ )(?:retries|retry|attempts?|tries|try)\b"
 )
 # What a client, a tool that drives it, and the frame of a CI system print after a failure.
 _FOLLOWS: Final = re.compile(
@@ -50,6 +51,12 @@ _FOLLOWS: Final = re.compile(
     r"|fatal: (?:the remote|early|index-pack|fetch-pack|clone of|[Cc]ould not read|unable to|protocol)"
     r"|(?:error|remote): (?:RPC failed|\d+ bytes|failed to (?:fetch|download|get|query|load source))"
     r"|Please make sure you have the correct access|and the repository exists"
+    r"|Connection (?:closed|reset) by |Connection timed out during|</?[a-z]+>|body:$|\s*cause: |-- Had to |-- Configuring incomplete|See also |wrapper script does not|\[Pipeline\] (?://|End)|Finished: (?:FAILURE|ABORTED)|Caused: |java\.\S+Exception"
+    r"|Check the log at |: \(|Probable Causes:"
+    r"|\s+- the (?:server|hostname|address)|You can also run your |\d+\+\d+ records (?:in|out)|\d+ bytes .{0,40}copied"
+    r"|.{0,300}[Cc]heck your (?:internet )?connection|Connection to \S+ closed|rsync error: |\[end of output\]"
+    r"|note: This error originates|For more information(?: check)?: http|error: subprocess-exited-with"
+    r"|(?:error: )?[×x] .{0,120}did not run successfully|(?:\d\. )?(?:Make sure the|Then try again)"
     r"|(?:g?make|ninja|cmake|nox|tox|just|task)(?:\[\d+\])?: |compilation terminated"
     r"|(?:tar|gzip|cp|mv|rsync|dd|cat|unzip|tee|ld|collect2|cc1plus|cc1|as|install)(?:\([^)]*\))?: "
     r"|(?:See 'docker|Dockerfile:\d+|-{4,}|#\d+ |>>> | ?> \[|failed to (?:solve|register|pull))"
@@ -70,6 +77,8 @@ _JUDGED: Final = re.compile(
     r"|\b(?:latency|perplexity|loss|error rate|p9\d)\b.{0,80}\b(?:above|more than|higher than|exceed|over)\b"
     r"|\bmismatch|\bdo(?:es)? not match\b|\bdiffers? from\b|\bregression\b|\bis (?:wrong|too (?:low|high|slow))\b"
 )
+_EXPECTED: Final = re.compile(r"(?i)\b(?:assert\w*|expect(?:ed|s)?|differ\w*)\b")
+_LEAST_INDENTATION: Final = 2
 _STOPS: Final = re.compile(
     r"(?i)\b(?:shut(?:ting)? ?down|stopp(?:ing|ed)|exiting|terminat(?:ing|ed)|clos(?:ing|ed)|cleanup)\b"
 )
@@ -111,7 +120,9 @@ def is_logged(before: Sequence[str]) -> bool:
         clean = clean_line(before[index].encode())
         if _HEADER in clean.message:
             above = clean_line(before[index - 1].encode()) if index else None
-            return clean.level is not None or (above is not None and above.level is not None)
+            # What is printed with an exception has a higher level than the work before it.
+            is_record = above is not None and above.level not in {None, *_OF_WORK}
+            return clean.level is not None or is_record
     return False
 
 
@@ -127,6 +138,8 @@ def follows_only(first: Candidate, following: Sequence[str], explained: Containe
     """
     others = 0
     in_traceback = False
+    # Where the words of a client are wrapped, or explained, the lines below are indented.
+    above: str | None = first.clean.message
     for number, line in enumerate(following, first.line.number + 1):
         clean = clean_line(line.encode())
         message = clean.message
@@ -139,16 +152,35 @@ def follows_only(first: Candidate, following: Sequence[str], explained: Containe
             # The exception ends it: that of another failure is a candidate of its own.
             in_traceback = message.startswith(" ")
             continue
-        if number in explained or _is_consequence(first, clean):
+        # A client lists its reasons below a line that ends so: `Caused by:`.
+        if above is not None and _is_below(above, message):
             continue
+        if number in explained or _is_consequence(first, clean):
+            above = message if message.rstrip().endswith(":") else None
+            continue
+        above = None
         others += 1
         if first.standing is not ExceptionStanding.FATAL or others > _LAST_LINES:
             return False
     return True
 
 
+def _is_below(above: str, message: str) -> bool:
+    """Whether `message` is indented more than the line `above`, and no verdict of its own."""
+    if _JUDGED.search(message) or _EXPECTED.search(message):
+        return False
+    return _indentation(message) >= _indentation(above) + _LEAST_INDENTATION
+
+
+def _indentation(text: str) -> int:
+    return len(text) - len(text.lstrip())
+
+
 def _is_consequence(first: Candidate, line: CleanLine) -> bool:
     message = line.message
+    # A tool indents all that another one has written.
+    if first.clean.message.startswith(" "):
+        message = message.lstrip()
     if _FOLLOWS.match(message) or _GIVEN_UP.search(message):
         return True
     if line.level in TOLERATED_LEVELS and _STOPS.search(message):

@@ -197,7 +197,21 @@ def _by_what_decides(
     if not is_own and not was_before(blocker, candidates[0]):
         return ranked
     index = candidates.index(blocker)
+    raised = next(
+        (each for each in ranked if _is_raised_in_test(each.candidate, candidates[0])), None
+    )
+    if blocker.rule.class_ is FailureClass.TEST_ASSERTION and raised is not None:
+        # The line that says what the test met, not the one that names the test.
+        first = structs.replace(raised.candidate, rule=blocker.rule)
+        others = [each for each in ranked if each is not raised]
+        return [structs.replace(raised, candidate=first), *others]
     return [ranked[index], *ranked[:index], *ranked[index + 1 :]]
+
+
+def _is_raised_in_test(candidate: Candidate, first: Candidate) -> bool:
+    """Whether pytest shows in it what a test raised, in the words of `first`."""
+    is_same = candidate.log == first.log and candidate.rule.id == first.rule.id
+    return is_same and candidate.clean.message.startswith("E  ")
 
 
 def _from_the_innermost(ranked: list[Ranked], logs: Sequence[LogText]) -> list[Ranked]:

@@ -49,11 +49,11 @@ def failed_stories(
 def as_sure_as_the_logs(cause: Cause | None, plain: Cause | None) -> Cause | None:
     """`cause`, which the status has helped to name; `plain` is what the logs name without it.
 
-    A retry rests on the logs alone, and last words are no more than one possibility.
+    Last words are no more than one possibility. Where the logs name another cause, none is final.
     """
     if cause is None:
         return None
-    is_final = cause.is_final and plain is not None and plain.place == cause.place
+    is_final = cause.is_final and (plain is None or plain.place == cause.place)
     confidence = cause.confidence
     if cause.rule == _LAST_WORDS.id and cause.class_ is None:
         confidence = min(confidence, _MOST_OF_LAST_WORDS)

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. What a failed command printed last: where to look if no rule names anything better."""
 
+import re
 from collections.abc import Container, Sequence
+from typing import Final
 
 from ci_doctor.diagnosis.failure_class import FailureClass
 from ci_doctor.diagnosis.lines.clean_line import CleanLine, clean_line
@@ -22,17 +24,29 @@ LAST_OUTPUT = LogRule(
 )
 
 
+# Above it nothing is of this command.
+_PROMPT: Final = re.compile(r"(?:~~~ |\$ |\+{1,3} )\S|##\[(?:group|endgroup)\]|shell: \S")
+
+
 def last_output(
     lines: Sequence[TextLine], skipped: Container[int]
 ) -> tuple[TextLine, CleanLine] | None:
     """The last of `lines` with words; None if there is none.
 
-    skipped: offsets of lines that only repeat that something failed.
+    skipped: offsets of lines that only repeat that something failed. A traceback that ends with
+    one of them says no more than it.
     """
+    has_skipped = False
     for line in reversed(lines):
         if line.offset in skipped:
+            has_skipped = True
             continue
         clean = clean_line(line.content)
+        is_header = has_skipped and clean.message.startswith("Traceback (most recent call last)")
+        if is_header or _PROMPT.match(clean.message) is not None:
+            return None
+        if has_skipped and clean.message.startswith("  "):
+            continue
         if any(letter.isalnum() for letter in clean.message):
             return line, clean
     return None

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads one log for its candidates: hits, the exceptions of tracebacks, the steps they stand in."""
 
+import re
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from msgspec import Struct, structs
 
@@ -30,6 +32,7 @@ from ci_doctor.diagnosis.strongest_hits import offsets_of, strongest_hits
 
 # Where a log says how it went.
 _LAST_LINES = 30
+_FRAME: Final = re.compile(r'\s*File ".*", line \d+')
 # What lines say of these roles follows from a failure that stands elsewhere.
 _EXPLAINED = frozenset({Role.NOISE, Role.SYMPTOM, Role.END, Role.JOB_END, Role.TRACEBACK})
 
@@ -68,6 +71,11 @@ def read_story(log: LogText, index: int, rules: RuleSet) -> LogStory:
     )
     # A mark of a run may be a word of noise for other tools.
     noise = offsets_of(hits, rules, Role.NOISE) - offsets_of(hits, rules, Role.RUN_FAILED)
+    replaced = {
+        (hit.line.offset, identifier)
+        for hit in hits
+        for identifier in rules.rules[hit.rule].instead_of
+    }
     named = (*_candidates(log, result, rules), *_last_words(log, result, places.steps, rules))
     candidates = [places.of(candidate, index) for candidate in named]
     candidates.sort(key=lambda each: each.line.offset)
@@ -76,7 +84,10 @@ def read_story(log: LogText, index: int, rules: RuleSet) -> LogStory:
         steps=tuple(places.steps),
         has_ended_well=places.has_ended_well,
         has_failed_test=any(
-            _is_failed_test(hit, places, rules) for hit in hits if hit.line.offset not in noise
+            _is_failed_test(hit, places, rules)
+            for hit in hits
+            if hit.line.offset not in noise
+            and (hit.line.offset, rules.rules[hit.rule].id) not in replaced
         ),
         explained=frozenset(
             hit.line.number for hit in hits if rules.rules[hit.rule].role in _EXPLAINED
@@ -137,12 +148,26 @@ def _candidates(log: LogText, result: Scan, rules: RuleSet) -> Iterator[Candidat
     noise = offsets_of(result.hits, rules, Role.NOISE)
     for offset in {*hits, *exceptions} - noise:
         candidate = None
-        if offset in hits:
+        if offset in hits and not _is_source(hits[offset], log):
             candidate = _of_hit(hits[offset], result, rules)
         if offset in exceptions:
             candidate = _of_exception(exceptions[offset], candidate, rules)
         if candidate is not None:
             yield candidate
+
+
+def _is_source(hit: Hit, log: LogText) -> bool:
+    """Whether it is a line of source code below a frame of a Python traceback."""
+    if not hit.clean.message.startswith("    "):
+        return False
+    above = [clean_line(line.content).message for line in log.before(hit.line, 1)]
+    if not above or _FRAME.match(above[0]) is None:
+        return False
+    return _indentation(hit.clean.message) > _indentation(above[0])
+
+
+def _indentation(text: str) -> int:
+    return len(text) - len(text.lstrip())
 
 
 def _of_hit(hit: Hit, result: Scan, rules: RuleSet) -> Candidate:

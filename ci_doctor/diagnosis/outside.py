@@ -24,8 +24,26 @@ OF_NETWORK: Final = frozenset({FailureClass.NETWORK, FailureClass.REGISTRY})
 RETRIED: Final = _OF_MACHINE | OF_NETWORK
 # An assertion may be about the words, and a line of its source may hold them.
 _ASSERTED: Final = re.compile(r"\bassert|AssertionError|\bexpect(?:ed\b|\()|^> ", re.IGNORECASE)
+# What such an exception says of an address is a mistake in a value.
+_OF_PROGRAM: Final = re.compile(
+    r"(?:[\w]+\.)*(?:ValueError|TypeError|KeyError|IndexError|AttributeError|NameError|SyntaxError"
+    r"|\w*(?:Decode|Parse|Parsing|Validation|Assertion|Config\w*)Error)\b"
+)
 # inotify(7) and quotas of a kernel's tables end with ENOSPC too.
-_NO_DISK: Final = re.compile(r"file watchers|inotify|/dev/shm|semget|shmget|epoll", re.IGNORECASE)
+_NO_DISK: Final = re.compile(
+    r"file watchers|inotify|/dev/(?:shm|full)\b|semget|shmget|epoll", re.IGNORECASE
+)
+# The system's message ends what a tool says, or stands before the call. In a sentence it is advice.
+_DISK: Final = re.compile(
+    r"(?i)(?:no space left on device|disk quota exceeded|not enough space on the disk|disk is full)"
+    r"(?:['\"’`).\]\s]*$|['\"’`)]*: |,? \((?:os error )?\d+\)|, (?:write|mkdir|open|copy|rename|mkdtemp|sync)"
+    r"| ?-> ?|\\n| @ )|\b(?:ENOSPC|EDQUOT)\b"
+)
+# What `str` makes of an exception in Python: a program that prints it has caught it.
+_CAUGHT: Final = re.compile(r"\[Errno \d+\]")
+_SAYS_FAILED: Final = re.compile(
+    r"(?i)\b(?:error|fatal|critical|failed|unable|could ?n[o']t|cannot|can't|exception)\b|Error\b"
+)
 # The words of the driver; that nvidia-smi fails may be a matter of the image.
 _GPU_FAULT: Final = re.compile(r"(?i)\bXid \(PCI|fallen off the bus|uncorrectable|GPU is lost")
 # 408, 425 and 429 ask for another try; all other codes from 400 to 499 say that the request is wrong.
@@ -54,6 +72,11 @@ _CLIENT: Final = re.compile(
     r"|^error: RPC failed; |^fatal: (?:early EOF|the remote end hung up|unable to access ')"
     r"|\btoomanyrequests: |\bAPI rate limit exceeded\b|secondary rate limit"
 )
+# The library asks one hub. A refusal may come from a stand-in for it that the job starts.
+_HUB: Final = re.compile(
+    r"LocalEntryNotFoundError|Local entry not found|couldn't connect to 'https://huggingface\.co"
+)
+_REFUSED: Final = re.compile(r"(?i)refused|ECONNREFUSED")
 # A name that nobody knows may be misspelt by the change; one that could not be looked up is not.
 _UNKNOWN_NAME: Final = re.compile(
     r"(?i)could ?n[o']t resolve|name or service not known|no such host|nxdomain|ENOTFOUND"
@@ -64,29 +87,38 @@ _PUBLIC: Final = re.compile(
     r"(?:^|\.)(?:pypi\.org|pythonhosted\.org|python\.org|pytorch\.org|github\.com|githubusercontent\.com"
     r"|ghcr\.io|huggingface\.co|hf\.co|npmjs\.(?:org|com)|yarnpkg\.com|nodejs\.org|playwright\.dev"
     r"|debian\.org|ubuntu\.com|alpinelinux\.org|fedoraproject\.org|centos\.org|docker\.(?:io|com)|quay\.io"
-    r"|nvcr\.io|nvidia\.com|gcr\.io|pkg\.dev|k8s\.io|crates\.io|rust-lang\.org|golang\.org|maven\.org"
+    r"|nvcr\.io|nvidia\.com|gcr\.io|k8s\.io|crates\.io|rust-lang\.org|golang\.org|maven\.org"
     r"|apache\.org|gradle\.org|rubygems\.org|anaconda\.(?:org|com)|astral\.sh|gitlab\.com|bitbucket\.org"
-    r"|googleapis\.com|amazonaws\.com|windows\.net|azureedge\.net|cloudfront\.net|buildkite\.com|modelscope\.cn)$"
+    r"|buildkite\.com|modelscope\.cn)$"
+    # The names of buckets, accounts and regions below these are the change's to spell.
+    r"|^(?:s3|storage|sts|ecr)\.(?:amazonaws|googleapis)\.com$"
 )
 # A server's own error: of 500 the request may be the reason.
 _SERVER_ERROR: Final = re.compile(r"\b500\b|Internal Server Error")
 _HOSTS: Final = (
     re.compile(
-        r"\b[a-z][a-z0-9+.-]*://(?:[^\s/@'\"`]*@)?(?P<host>\[[^\]\s]+\]|[\w.-]+)(?::(?P<port>\d+))?"
+        r"\b(?:[a-z]+\+)?(?:https?|ssh|git|s?ftps?|rsync|svn|wss?|grpcs?|tcp|rediss?|amqps?|mongodb"
+        r"|mysql|postgres(?:ql)?)://(?:[^\s/@'\"`]*@)?(?P<host>\[[^\]\s]+\]|[\w.-]+)(?::(?P<port>\d+))?"
     ),
     re.compile(r"\bhost=['\"]?(?P<host>[\w.:-]+?)['\"]?, port=(?P<port>\d+)"),
     re.compile(
         r"(?i)\b(?:resolve(?: host(?:name)?)?(?: address)?|resolving|ENOTFOUND|EAI_AGAIN|lookup"
-        r"|UnknownHostException|ssh: connect to host|connect(?:ing|ion)? to|E?CONN\w+|tcp|IP|host)"
+        r"|UnknownHostException|ssh: connect to host|connect(?:ing|ion|ed)? to|(?-i:E?CONN[A-Z]+)|tcp|IP|host)"
         r":? ['\"‘`(\[]*(?P<host>\[[0-9a-f:]+\]|[\w-]+(?:\.[\w-]+)+|\blocalhost\b|[\w-]+(?=['\"’`]))"
         r"(?:['\"’`\])]*(?::| port | )(?P<port>\d{2,5})\b)?"
     ),
+    re.compile(r"\bcontainer registry (?P<host>[\w-]+(?:\.[\w-]+)+)(?::(?P<port>\d+))?"),
     re.compile(r"\b(?:git@|ssh://\w+@)(?P<host>[\w.-]+)"),
     re.compile(r"\b(?P<host>(?:\d{1,3}\.){3}\d{1,3}):(?P<port>\d{2,5})\b"),
 )
 # The server of names that was asked: `lookup pypi.org on 10.0.0.2:53: read udp 10.0.0.9:4321->10.0.0.2:53`.
+# So is the near end of a connection: `read tcp 10.0.0.9:4321->140.82.121.4:443: i/o timeout`.
 _RESOLVER_ADDRESS: Final = re.compile(
-    r" on \[?[\d.:a-f]+\]?:53\b(?:: (?:read|write) (?:udp|tcp) \S+->\S+)?"
+    r"(?<=tcp )\S+->(?=\S)| on \[?[\d.:a-f]+\]?:53\b(?:: (?:read|write) (?:udp|tcp) \S+->\S+)?"
+)
+# A page about the error, which nobody asked.
+_DOCUMENTATION: Final = re.compile(
+    r"For more information\b|(?:See|see|Read more)\b.{0,40}https?://|npm error .*npm help"
 )
 _LOCAL: Final = re.compile(
     r"\blocalhost\b|\b127(?:\.\d{1,3}){3}\b|\b0\.0\.0\.0\b|(?<![\w:])\[?::1?\]?(?=[\s:/,)'\"]|$)"
@@ -111,7 +143,8 @@ def is_lasting(class_: FailureClass | None, text: str) -> bool:
     """Whether another run meets the same answer: 404, a refused key, a wrong hash, a certificate."""
     if class_ not in OF_NETWORK or _RESOLVER.search(text) is not None:
         return False
-    return _LASTING.search(text) is not None
+    # The hub's library says so of its cache whenever the hub does not answer.
+    return _LASTING.search(text.replace("Local entry not found", "")) is not None
 
 
 def lies_outside(rule: LogRule, text: str, around: Sequence[str], known: KnownHosts) -> bool:
@@ -119,19 +152,28 @@ def lies_outside(rule: LogRule, text: str, around: Sequence[str], known: KnownHo
 
     around: the other lines of the same message, which may name a host in its place.
     """
-    if _ASSERTED.search(text) is not None or is_lasting(rule.class_, text):
+    # The driver expects an answer of the GPU, and says so.
+    if rule.class_ is FailureClass.GPU_HARDWARE:
+        return _GPU_FAULT.search(text) is not None
+    if _ASSERTED.search(text) or _OF_PROGRAM.match(text) or is_lasting(rule.class_, text):
         return False
-    if rule.class_ is FailureClass.GPU_HARDWARE and _GPU_FAULT.search(text) is None:
+    if rule.class_ is FailureClass.DISK:
+        return _is_disk(text, around)
+    if rule.class_ in OF_NETWORK:
+        return _is_remote(rule, text, around, known)
+    return rule.class_ in _OF_MACHINE
+
+
+def _is_disk(text: str, around: Sequence[str]) -> bool:
+    """Whether `text` is the system's own message about a full disk, in the words of what ended."""
+    if any(_NO_DISK.search(line) for line in (text, *around)) or _DISK.search(text) is None:
         return False
-    if rule.class_ in _OF_MACHINE:
-        return _NO_DISK.search(text) is None
-    if rule.class_ not in OF_NETWORK:
-        return False
-    return _is_remote(rule, text, around, known)
+    return _CAUGHT.search(text) is None or _SAYS_FAILED.search(text) is not None
 
 
 def _is_remote(rule: LogRule, text: str, around: Sequence[str], known: KnownHosts) -> bool:
     text = _RESOLVER_ADDRESS.sub("", text)
+    around = [line for line in around if _DOCUMENTATION.match(line) is None]
     whole = _RESOLVER_ADDRESS.sub("", "\n".join((text, *around)))
     if _LOCAL.search(whole) is not None:
         return False
@@ -142,6 +184,9 @@ def _is_remote(rule: LogRule, text: str, around: Sequence[str], known: KnownHost
     if any(not _is_outside(host, port, known) for host, port in hosts):
         return False
     is_clients = rule.is_outside or _CLIENT.search(whole) is not None
+    if _HUB.search(whole) is not None and not hosts:
+        is_nobodys = _REFUSED.search(whole) or _UNKNOWN_NAME.search(whole)
+        is_clients = is_clients or is_nobodys is None
     if _SERVER_ERROR.search(text) is not None and not is_clients:
         return False
     if _UNKNOWN_NAME.search(whole) is not None and not all(

@@ -8,6 +8,7 @@ rule.
 from typing import Final
 
 from ci_doctor.diagnosis.failure_class import POLICIES, FailureClass
+from ci_doctor.model.evaluation import EVALUATION
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.meaning import Meaning
 from ci_doctor.model.rule import Rule
@@ -90,7 +91,7 @@ _MEANINGS: Final[dict[FailureClass, Meaning]] = {
     ),
     FailureClass.SCM_VERSION: Meaning(
         "A build could not tell its own version from the repository's tags.",
-        '`eval "$(ci-doctor setup-env)"` pins it before the build (docs/setup-env.md).',
+        f"`{EVALUATION}` pins it before the build (docs/setup-env.md).",
     ),
     FailureClass.CONFIGURATION: Meaning(
         "An option, a variable or a file of the job has a value that the program refuses.",

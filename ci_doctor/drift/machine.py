@@ -24,6 +24,55 @@ _LIMITS = {
     "ulimit.virtual-memory": resource.RLIMIT_AS,
 }
 _LIBC = "libc"
+# Kernel parameters (sysctl) that decide whether a server starts, connects, or how its memory is kept:
+# Linux Documentation/admin-guide/sysctl/{kernel,vm,fs,net}.rst and networking/ip-sysctl.rst. A
+# network namespace has those of `net` for itself.
+KERNEL_PARAMETERS = (
+    "vm.max_map_count",
+    "vm.overcommit_memory",
+    "vm.overcommit_ratio",
+    "vm.swappiness",
+    "vm.zone_reclaim_mode",
+    "vm.nr_hugepages",
+    "vm.panic_on_oom",
+    "vm.oom_kill_allocating_task",
+    "kernel.pid_max",
+    "kernel.threads-max",
+    "kernel.numa_balancing",
+    "kernel.randomize_va_space",
+    "kernel.yama.ptrace_scope",
+    "kernel.perf_event_paranoid",
+    "kernel.unprivileged_userns_clone",
+    "kernel.shmmax",
+    "kernel.shmall",
+    "kernel.shmmni",
+    "kernel.sem",
+    "kernel.sched_rt_runtime_us",
+    "kernel.sched_autogroup_enabled",
+    "fs.file-max",
+    "fs.nr_open",
+    "fs.aio-max-nr",
+    "fs.pipe-max-size",
+    "fs.inotify.max_user_instances",
+    "fs.inotify.max_user_watches",
+    "user.max_user_namespaces",
+    "net.core.somaxconn",
+    "net.core.rmem_max",
+    "net.core.wmem_max",
+    "net.ipv4.ip_local_port_range",
+    "net.ipv4.ip_local_reserved_ports",
+    "net.ipv4.ip_unprivileged_port_start",
+    "net.ipv4.tcp_max_syn_backlog",
+    "net.ipv4.tcp_tw_reuse",
+    "net.ipv4.tcp_fin_timeout",
+    "net.ipv4.tcp_keepalive_time",
+    "net.ipv4.tcp_syncookies",
+    "net.ipv4.tcp_congestion_control",
+    "net.ipv6.conf.all.disable_ipv6",
+    "net.ipv6.conf.lo.disable_ipv6",
+    "net.ipv6.bindv6only",
+)
+_HUGE_PAGES = ("enabled", "defrag", "shmem_enabled")
 
 
 def read_machine(
@@ -40,6 +89,7 @@ def read_machine(
         .also(container_image(environ, root))
         .also(_system(environ, root))
         .also(_limits())
+        .also(_kernel(root))
     )
 
 
@@ -109,6 +159,43 @@ def _field(path: Path, name: str) -> str:
         if key == name:
             return value.strip()
     raise ValueError(f"{path} has no {name}")
+
+
+def _kernel(root: Path) -> Identity:
+    """The parameters of the running kernel, as /proc/sys and /sys show them.
+
+    A kernel without a parameter has no file for it, which is a value too.
+    """
+    facts: dict[str, str] = {}
+    unknown: dict[str, str] = {}
+    files = {
+        f"sysctl.{name}": root.joinpath("proc", "sys", *name.split("."))
+        for name in KERNEL_PARAMETERS
+    }
+    for name in _HUGE_PAGES:
+        place = root / "sys" / "kernel" / "mm" / "transparent_hugepage" / name
+        files[f"sysctl.transparent-hugepage.{name}"] = place
+    is_there = (root / "proc" / "sys").is_dir()
+    for name, path in files.items():
+        try:
+            facts[name] = _chosen(path.read_text(errors="replace"))
+        except FileNotFoundError:
+            if is_there:
+                facts[name] = "absent"
+            else:
+                unknown[name] = f"{root / 'proc' / 'sys'} is missing"
+        except OSError as error:
+            unknown[name] = f"{path}: {error.strerror}"
+    return Identity.of(facts, unknown)
+
+
+def _chosen(text: str) -> str:
+    """The value; of a list of words the one in brackets."""
+    words = text.split()
+    for word in words:
+        if word.startswith("[") and word.endswith("]"):
+            return word[1:-1]
+    return " ".join(words)
 
 
 def _limits() -> Identity:

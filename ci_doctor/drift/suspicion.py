@@ -49,6 +49,7 @@ _FAILURES: Final = (
     r"libc",
     r"limit\..*|memory|shared-memory",
     r"ulimit\..*",
+    r"sysctl\..*",
     r"cpu\.(flags|cores|architecture)",
     r"locale|umask|os",
 )

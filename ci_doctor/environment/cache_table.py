@@ -2,7 +2,7 @@
 """Reads the user's name: the variables of compile caches, and where each cache lies without them.
 
 Only caches that compiling makes again. XDG_CACHE_HOME and HF_HOME would move them too, and the
-models with them. SGLANG_CACHE_DIR holds models beside SGLang's own compile cache, and AITER_JIT_DIR
+models with them (`download_table` keeps those in place). SGLANG_CACHE_DIR holds models beside SGLang's own compile cache, and AITER_JIT_DIR
 hides the kernels that AITER was installed with. These stay where they are.
 """
 

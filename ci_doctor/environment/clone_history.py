@@ -1,39 +1,57 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads git: whether a clone holds the history and the tags that decide a version."""
+"""Reads git: whether a clone holds the history and the tags that decide a version.
 
+A clone that is kept gets no tags by `git fetch origin BRANCH` (git-fetch(1): tags are followed only
+where a refspec stores what it fetches). So the tags of the remote are compared with those here.
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
 
-from ci_doctor.environment.git_command import ask_git
+from ci_doctor.environment.git_command import ask_git, git_environment
 from ci_doctor.environment.release_names import is_release
-from ci_doctor.environment.tags import Described
+from ci_doctor.environment.tags import Described, TagGap, TagGapKind
+from ci_doctor.system.processes.limited_runs import LimitedRuns
 
-_REMOTE_TIMEOUT_S = 20
+_REMOTE_TIMEOUT_S = 20.0
+# If HEAD has the tag, the remote can only say that it was moved.
+_TAGGED_TIMEOUT_S = 5.0
+_PEELED = "^{}"
+
+# Those of some names of tags that a tool could read a version from.
+ReadNames = Callable[[Sequence[str]], Sequence[str]]
 
 
 def with_clone_limits(
-    directory: Path, described: Described, *, asks_remote: bool = True
+    directory: Path,
+    described: Described,
+    *,
+    asks_remote: bool = True,
+    read_names: ReadNames | None = None,
 ) -> Described:
     """`described` with what the clone of `directory` hides.
 
     `shallow` holds then only if the cut of the history is between HEAD and the tag, or if there is
-    no tag. `missing` is a clause about tags that the remote has, or may have, and the clone lacks.
-    `unreleased` names a remote without any release.
-    The remote is asked only if the clone has no usable tag, or was made with --no-tags, and never
-    without `asks_remote`.
+    no tag. `gap` is a difference to the tags of the remote that decides the version.
+    `unreleased` names a remote without any release, if the clone has none either.
+    `read_names` chooses the tags of the remote that count: by default the names of releases.
+    A remote that does not answer is no gap if HEAD itself has the tag. No remote is asked without
+    `asks_remote`.
     """
     if described.repository is None:
         return described
     shallow = described.shallow and not _reaches(directory, described.tag)
     described = replace(described, shallow=shallow)
-    if (
-        shallow
-        or not asks_remote
-        or (described.tag is not None and not _leaves_tags_out(directory))
-    ):
+    if shallow or not asks_remote:
         return described
-    return _with_remote(directory, described)
+    return _with_remote(directory, described, read_names or _releases)
+
+
+def _releases(names: Sequence[str]) -> Sequence[str]:
+    return [name for name in names if is_release(name)]
 
 
 def _reaches(directory: Path, tag: str | None) -> bool:
@@ -54,32 +72,103 @@ def _reaches(directory: Path, tag: str | None) -> bool:
     return set(cut).isdisjoint(since.split())
 
 
-def _leaves_tags_out(directory: Path) -> bool:
-    """Whether `git clone --no-tags` made the clone (git-clone(1): it sets tagOpt)."""
-    options = ask_git(directory, "config", "--get-regexp", r"^remote\..*\.tagopt$") or ""
-    return "--no-tags" in options
-
-
-def _with_remote(directory: Path, described: Described) -> Described:
-    remotes = (ask_git(directory, "remote") or "").split()
-    if not remotes:
-        return described
-    remote = "origin" if "origin" in remotes else remotes[0]
-    listed = ask_git(directory, "ls-remote", "--tags", remote, timeout_s=_REMOTE_TIMEOUT_S)
+def _with_remote(directory: Path, described: Described, read_names: ReadNames) -> Described:
+    listed = ask_git(directory, "remote")
     if listed is None:
-        silent = f"its remote {remote} does not answer, so it may have tags that this clone lacks"
-        return replace(described, missing=silent)
-    history = set((ask_git(directory, "rev-list", "HEAD") or "").split())
-    here = set((ask_git(directory, "tag", "--list") or "").splitlines())
-    released = any(is_release(name) for name in here)
-    for line in listed.splitlines():
-        commit, _, reference = line.partition("\t")
-        # The commit of an annotated tag is on a line of its own, `refs/tags/v1.0^{}`.
-        name = reference.removeprefix("refs/tags/").removesuffix("^{}")
-        if not is_release(name):
+        # git refuses the repository of another user, and asking its remote could run its commands.
+        unreadable = TagGap(kind=TagGapKind.UNREADABLE)
+        return described if described.is_tagged else replace(described, gap=unreadable)
+    remotes = listed.split()
+    asked = ["origin"] if "origin" in remotes else remotes
+    if not asked:
+        return described
+    here = read_tags(ask_git(directory, "show-ref", "--tags", "--dereference") or "", " ")
+    there: dict[str, str] = {}
+    limit_s = _TAGGED_TIMEOUT_S if described.is_tagged else _REMOTE_TIMEOUT_S
+    for remote in asked:
+        tags = _remote_tags(directory, remote, limit_s)
+        if tags is None:
+            silent = TagGap(kind=TagGapKind.SILENT, remote=remote)
+            return described if described.is_tagged else replace(described, gap=silent)
+        there |= tags
+    names = read_names(sorted(there))
+    history = _deciding_commits(directory, described.tag)
+    gap = tag_gap(described, here, {name: there[name] for name in names}, history, asked[0])
+    if gap is not None and gap.kind is TagGapKind.LOCAL:
+        others = [remote for remote in remotes if remote not in asked]
+        if any(gap.tag in (_remote_tags(directory, remote) or {}) for remote in others):
+            gap = None
+    is_unreleased = not names and not _releases(list(here))
+    return replace(described, gap=gap, unreleased=asked[0] if is_unreleased else None)
+
+
+def tag_gap(
+    described: Described,
+    here: Mapping[str, str],
+    there: Mapping[str, str],
+    history: frozenset[str],
+    remote: str,
+) -> TagGap | None:
+    """The first difference between the tags `here` and `there` that decides the version.
+
+    Both map names to commits. `history` holds the commits on which a tag would be picked: a tag
+    elsewhere, or further away than the tag of `described`, changes nothing.
+    """
+    for name, commit in there.items():
+        mine = here.get(name)
+        if mine == commit:
             continue
-        released = True
-        if commit in history and name not in here:
-            lacking = f"its remote {remote} has the tag {name!r} on a commit of this history"
-            return replace(described, missing=lacking)
-    return replace(described, unreleased=None if released else remote)
+        if mine is None and commit in history:
+            return TagGap(kind=TagGapKind.ABSENT, remote=remote, tag=name)
+        if mine is not None and not history.isdisjoint((mine, commit)):
+            return TagGap(kind=TagGapKind.MOVED, remote=remote, tag=name)
+    tag = described.tag
+    # A release is tagged in a job before its tag is pushed.
+    if tag is None or tag in there or described.is_tagged:
+        return None
+    return TagGap(kind=TagGapKind.LOCAL, remote=remote, tag=tag)
+
+
+def read_tags(text: str, separator: str = "\t") -> dict[str, str]:
+    """The commit of each tag by `git ls-remote --tags` or `git show-ref --tags --dereference`.
+
+    The commit of an annotated tag is on a line of its own, `refs/tags/v1.0^{}`.
+    """
+    commits: dict[str, str] = {}
+    for line in text.splitlines():
+        commit, _, reference = line.partition(separator)
+        if not reference.startswith("refs/tags/"):
+            continue
+        name = reference.removeprefix("refs/tags/")
+        if name.endswith(_PEELED):
+            commits[name.removesuffix(_PEELED)] = commit
+        else:
+            commits.setdefault(name, commit)
+    return commits
+
+
+def _deciding_commits(directory: Path, tag: str | None) -> frozenset[str]:
+    """The commits of HEAD's history, without those before the commit of `tag`.
+
+    An ancestor of HEAD is in every clone that is not cut, also in a partial one.
+    """
+    before = ("--not", f"refs/tags/{tag}^@") if tag is not None else ()
+    return frozenset((ask_git(directory, "rev-list", "HEAD", *before) or "").split())
+
+
+def _remote_tags(
+    directory: Path, remote: str, limit_s: float = _REMOTE_TIMEOUT_S
+) -> dict[str, str] | None:
+    """The commits of the tags of `remote`; None if it does not answer within `limit_s`.
+
+    ssh asks no person for a password, because the process has no terminal.
+    """
+    command = ["git", "ls-remote", "--tags", "--", remote]
+    environ = git_environment(os.environ)
+    environ.setdefault("SSH_ASKPASS", "false")
+    environ.setdefault("GIT_ASKPASS", "false")
+    try:
+        ran = LimitedRuns().run(command, timeout_s=limit_s, cwd=directory, environ=environ)
+    except OSError:
+        return None
+    return read_tags(ran.stdout) if ran.exit_code == 0 else None

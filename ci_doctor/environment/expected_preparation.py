@@ -14,6 +14,7 @@ from ci_doctor.config.loading import Config
 from ci_doctor.environment import exports, rules
 from ci_doctor.environment.settings import IfMissing, SetupEnvSettings
 from ci_doctor.errors import PreparationError
+from ci_doctor.model.evaluation import EVALUATION, PREPARED
 from ci_doctor.model.finding import Finding, Severity, ShellCommand
 
 SECTION = "setup-env"
@@ -24,7 +25,7 @@ _SEVERITIES = {IfMissing.WARNING: Severity.WARNING, IfMissing.ERROR: Severity.ER
 
 
 def prepared_value(config: Config, environ: Mapping[str, str]) -> str:
-    """The value of exports.PREPARED: the job, and a digest of the section that was read for it."""
+    """The value of PREPARED: the job, and a digest of the section that was read for it."""
     job = environ.get(_JOB) or _NO_JOB
     return f"{job}:{_digest(config)}"
 
@@ -35,7 +36,7 @@ def missing_preparation(config: Config, environ: Mapping[str, str]) -> tuple[Fin
     Raises ConfigError for a wrong section, and PreparationError for a finding of severity error.
     """
     place = _place(config, environ)
-    if place is None and exports.PREPARED not in environ:
+    if place is None and PREPARED not in environ:
         return ()
     settings, _ = decode_section(config, SECTION, SetupEnvSettings, environ=environ, flags={})
     severity = _SEVERITIES.get(settings.if_missing)
@@ -64,14 +65,14 @@ def _place(config: Config, environ: Mapping[str, str]) -> str | None:
 
 def _reason(config: Config, environ: Mapping[str, str]) -> str | None:
     """Why the preparation of this job is missing; None if it is there."""
-    value = environ.get(exports.PREPARED)
+    value = environ.get(PREPARED)
     if value is None:
-        return f"{exports.PREPARED} is not set"
+        return f"{PREPARED} is not set"
     job, _, digest = value.partition(":")
     here = environ.get(_JOB)
     # Either is unknown in a container that does not get the agent's variables.
     if here and job not in (_NO_JOB, here):
-        return f"{exports.PREPARED} is that of job {job}"
+        return f"{PREPARED} is that of job {job}"
     if SECTION in config.tables and digest != _digest(config):
         return f"it ran with other settings than those of {config.where(SECTION)}"
     return None
@@ -90,7 +91,7 @@ def _table(config: Config) -> Mapping[str, object]:
 
 def _not_prepared(place: str, reason: str, severity: Severity) -> Finding:
     summary = f"setup-env did not prepare this job: {place}, but {reason}"
-    remedy = ShellCommand(f"# before this command, in the same shell\n{exports.EVALUATION}")
+    remedy = ShellCommand(f"# before this command, in the same shell\n{EVALUATION}")
     return rules.NOT_PREPARED.finding(summary, severity=severity, remedy=remedy)
 
 

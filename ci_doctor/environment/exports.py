@@ -10,30 +10,12 @@ from enum import StrEnum
 from typing import Final
 
 from ci_doctor.errors import UsageError
+from ci_doctor.model.evaluation import PREPARED
 
 # Names and digests of what ci-doctor exported earlier in this job, so that a later run may
 # recompute its own values but never a person's. Digests, because a value changed by hand is no
 # longer ours.
 MARKER = "CI_DOCTOR_EXPORTS"
-
-# Always exported, and last: it says that `setup-env` ran for this job. Without it an empty text
-# could be the exports of a run with nothing to export.
-PREPARED = "CI_DOCTOR_PREPARED"
-
-# How a shell evaluates the exports so that nothing goes on without all of them: neither if Python
-# dies before our code runs, nor if what is called `ci-doctor` prints something else, or a part, and
-# ends with 0. It holds without `set -e` too; benchmarks/eval_forms.py compares it with others in
-# real shells. PREPARED is looked for in the text: an earlier step may have set the variable.
-EVALUATION: Final = (
-    f"exports=$(ci-doctor setup-env) && case $exports in *{PREPARED}=*) "
-    'eval "$exports" ;; *) false ;; esac || exit'
-)
-# In lines of its own: fish joins a list that it evaluates by spaces.
-FISH_EVALUATION: Final = (
-    "set exports (ci-doctor setup-env --format fish); "
-    f"and string match -q '*{PREPARED}*' -- \"$exports\"; "
-    "and string join -- \\n $exports | source; or exit"
-)
 
 
 class ExportFormat(StrEnum):
@@ -46,16 +28,21 @@ class ExportFormat(StrEnum):
     JSON = "json"
 
 
-def render(variables: Mapping[str, str], style: ExportFormat) -> str:
+def render(variables: Mapping[str, str], style: ExportFormat, comments: Iterable[str] = ()) -> str:
     """`variables` in their order as text that ends in a newline; no variables give an empty text.
 
-    Raises UsageError as `require_names`.
+    `comments` follow where the format has them, one a line. They stand last: a shell that evaluates
+    the text without quotes reads all of it as one line. Raises UsageError as `require_names`.
     """
     require_names(variables)
     if style is ExportFormat.JSON:
         return json.dumps(dict(variables), indent=2) + "\n"
     line = _LINES[style]
-    return "".join(line(name, value) for name, value in variables.items())
+    text = "".join(line(name, value) for name, value in variables.items())
+    # GitHub's file has no comments, and not every reader of dotenv files knows them.
+    if not text or style not in (ExportFormat.SHELL, ExportFormat.FISH):
+        return text
+    return text + "".join(f"# {' '.join(comment.split())}\n" for comment in comments)
 
 
 def require_names(names: Iterable[str]) -> None:

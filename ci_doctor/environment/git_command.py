@@ -9,7 +9,7 @@ from typing import Final
 
 # Set inside a hook, these would point at another repository (git rev-parse --local-env-vars).
 # GIT_CONFIG_* and those of remotes, such as GIT_SSH_COMMAND, are a person's settings.
-_ELSEWHERE: Final = frozenset(
+ELSEWHERE: Final = frozenset(
     {
         "GIT_ALTERNATE_OBJECT_DIRECTORIES",
         "GIT_COMMON_DIR",
@@ -28,7 +28,7 @@ _ELSEWHERE: Final = frozenset(
 
 def git_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """`environ` for a git that is to read the checkout of its working directory."""
-    kept = {name: value for name, value in environ.items() if name not in _ELSEWHERE}
+    kept = {name: value for name, value in environ.items() if name not in ELSEWHERE}
     # A remote that wants a password must not wait for a person.
     kept["GIT_TERMINAL_PROMPT"] = "0"
     return kept

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ci_doctor.environment.pins import Pins, decide_pins
 from ci_doctor.environment.project import Project
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
 
 
 class Pinning(Struct, frozen=True, kw_only=True):
-    """`pins`, all `findings` about them, and how each was proven: lines for a reader, facts."""
+    """`pins` of the projects `labels`, all `findings`, and how each pin was proven: lines, facts."""
 
+    labels: tuple[str, ...]
     pins: Pins
     findings: tuple[Finding, ...]
     proof_lines: tuple[str, ...] = ()
@@ -41,10 +43,11 @@ def pin_projects(
     Raises UsageError if git is needed and missing.
     """
     fallback = settings.allow_fallback
+    labels = tuple(project.label for project in projects)
     computed = [compute_version(project, allow_fallback=fallback) for project in projects]
     if settings.verify is Verify.NEVER or not _can_be_proven(projects, settings.verify):
         pins = decide_pins(computed, environ, ours)
-        return Pinning(pins=pins, findings=pins.findings)
+        return Pinning(labels=labels, pins=pins, findings=pins.findings, proofs=_untried(pins, ()))
     # Late: most of the cost of this room, and of no use to a project that needs no proof.
     from ci_doctor.environment.proof.installed import site_directory
     from ci_doctor.environment.proof.prover import Prover
@@ -57,7 +60,7 @@ def pin_projects(
         computed = [prover.derive(each, allow_fallback=fallback) for each in computed]
         pins = decide_pins(computed, environ, ours)
         if _has_error(pins.findings):
-            return Pinning(pins=pins, findings=pins.findings)
+            return Pinning(labels=labels, pins=pins, findings=pins.findings)
         return _tried(computed, pins, prover, settings.verify, environ, ours)
 
 
@@ -86,11 +89,32 @@ def _tried(
     for trial in trials:
         findings += judge_trial(trial, demanded=verify is Verify.ALWAYS)
     return Pinning(
+        labels=tuple(each.project.label for each in computed),
         pins=pins,
         findings=tuple(findings),
         proof_lines=tuple(trial.line for trial in trials),
-        proofs=tuple(_fact(trial) for trial in trials),
+        proofs=_untried(pins, tuple(_fact(trial) for trial in trials)),
     )
+
+
+def _untried(pins: Pins, proofs: tuple[ProofFact, ...]) -> tuple[ProofFact, ...]:
+    """`proofs`, and an entry for each pin that no build was asked to prove."""
+    tried = {proof.project for proof in proofs}
+    reason = "not tried: no build was asked for"
+    untried = tuple(
+        ProofFact(project=label, proven=False, seconds=0.0, reason=reason)
+        for label in pins.pinned
+        if label not in tried
+    )
+    return tuple(_with_doubt(each, pins) for each in (*proofs, *untried))
+
+
+def _with_doubt(proof: ProofFact, pins: Pins) -> ProofFact:
+    """A build shows that it takes the pin, and not that an uncertain version is the right one."""
+    if proof.project not in pins.uncertain:
+        return proof
+    reason = "accepted by --allow-fallback; a full clone may have another version"
+    return replace(proof, proven=False, reason=reason)
 
 
 def _fact(trial: "Trial") -> ProofFact:
@@ -98,7 +122,7 @@ def _fact(trial: "Trial") -> ProofFact:
         project=trial.project.label,
         proven=trial.is_proven,
         seconds=round(trial.seconds, 3),
-        reason=None if trial.is_proven else trial.line,
+        reason=None if trial.is_proven else trial.state,
     )
 
 

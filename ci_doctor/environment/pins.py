@@ -15,12 +15,16 @@ from ci_doctor.model.finding import Finding, ShellCommand
 class Pins(Struct, frozen=True, kw_only=True):
     """What to export, the findings (the projects' own included), and one line per project.
 
-    `variables` is empty if a finding reports that the pins contradict each other.
+    `variables` is empty if a finding reports that the pins contradict each other. `pinned` names
+    the projects for which a version is exported, `uncertain` those of them with a version that
+    --allow-fallback accepts.
     """
 
     variables: tuple[SetVariable, ...]
     findings: tuple[Finding, ...]
     lines: tuple[str, ...]
+    pinned: tuple[str, ...] = ()
+    uncertain: tuple[str, ...] = ()
 
 
 class _Decision(Struct, frozen=True, kw_only=True):
@@ -66,7 +70,15 @@ def decide_pins(
     lines = tuple(decision.line for decision in decisions)
     if variables:
         variables = (*variables, *_agreed_commits(decisions))
-    return Pins(variables=variables, findings=tuple(findings), lines=lines)
+    pinned = tuple(each.project.label for each in decisions if variables and each.variables)
+    uncertain = tuple(each.project.label for each in computed if each.is_uncertain)
+    return Pins(
+        variables=variables,
+        findings=tuple(findings),
+        lines=lines,
+        pinned=pinned,
+        uncertain=uncertain,
+    )
 
 
 def _distinct_variables(decisions: Sequence[_Decision]) -> tuple[SetVariable, ...]:

@@ -16,6 +16,7 @@ from ci_doctor.environment.settings import SetupEnvSettings
 from ci_doctor.environment.targets import TargetInterpreter, choose_targets
 from ci_doctor.errors import PreparationError
 from ci_doctor.model.action import SetVariable
+from ci_doctor.model.evaluation import PREPARED
 from ci_doctor.model.facts.setup_env import DeterminismFact, ProofFact, RunFacts, SetupEnvFacts
 from ci_doctor.model.finding import Finding, Severity
 from ci_doctor.model.outcome import Case, CaseOutcome, Outcome
@@ -43,13 +44,18 @@ class Preparation(Struct, frozen=True, kw_only=True):
     proofs: tuple[ProofFact, ...] = ()
     preloads: tuple[str, ...] | None = None
 
+    @property
+    def comments(self) -> tuple[str, ...]:
+        """What the exports say of each pin: whether a build has proven it."""
+        return tuple(f"{proof.project}: {_proof_words(proof)}" for proof in self.proofs)
+
     def with_findings(self, *findings: Finding) -> "Preparation":
         """The same with more findings."""
         return replace(self, findings=(*self.findings, *findings))
 
     def for_job(self, prepared: str) -> "Preparation":
         """The same with the variable that tells later commands of the job about it, the last one."""
-        return replace(self, exports={**self.exports, exports.PREPARED: prepared})
+        return replace(self, exports={**self.exports, PREPARED: prepared})
 
     def with_output(self, output: Path, *, differs: bool) -> "Preparation":
         """The same with exports that go to a file.
@@ -128,7 +134,7 @@ def _refuse_errors(findings: Sequence[Finding]) -> None:
 def _summary(preparation: Preparation, *, dry_run: bool) -> str:
     if not preparation.changed:
         # The two markers are ours, and of no interest to a reader.
-        count = len(preparation.exports.keys() - {exports.MARKER, exports.PREPARED})
+        count = len(preparation.exports.keys() - {exports.MARKER, PREPARED})
         return f"nothing to change: {amount(count, 'variable')} already set"
     names = ", ".join(preparation.changed)
     return f"would change {names}" if dry_run else f"prepared: {names}"
@@ -142,12 +148,26 @@ def _tables(
     variables = tuple(_variable_row(each) for each in requested)
     interpreters = tuple(_target_row(target) for target in targets)
     tables = (
-        text_table("Versions", pinning.pins.lines),
+        text_table("Versions", _version_lines(pinning)),
         text_table("Pins, tried in a build of the metadata", pinning.proof_lines),
         Table(title=_DETERMINISM_TITLE, rows=variables),
         Table(title="Interpreters", rows=interpreters),
     )
     return tuple(table for table in tables if table.rows)
+
+
+def _version_lines(pinning: Pinning) -> tuple[str, ...]:
+    """A line for each project; a pin says whether a build has proven it."""
+    proofs = {proof.project: proof for proof in pinning.proofs}
+    lines = []
+    for label, line in zip(pinning.labels, pinning.pins.lines, strict=True):
+        is_pin = label in pinning.pins.pinned and label in proofs
+        lines.append(f"{line}; {_proof_words(proofs[label])}" if is_pin else line)
+    return tuple(lines)
+
+
+def _proof_words(proof: ProofFact) -> str:
+    return "proven by a build" if proof.proven else f"NOT proven by a build ({proof.reason})"
 
 
 def _variable_row(each: determinism.Requested) -> Row:

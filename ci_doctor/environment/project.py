@@ -25,6 +25,9 @@ class VersionSource(Protocol):
     def describe(self, project: "Project") -> Described:
         """What the tool computes for the checkout; raises NotComputable."""
 
+    def read_names(self, project: "Project", names: Sequence[str]) -> Sequence[str]:
+        """Those of `names` of tags from which the tool could read a version of `project`."""
+
     def exported_variables(self, project: "Project") -> tuple[str, ...]:
         """The variables that pin `project`, and as few other projects as possible."""
 

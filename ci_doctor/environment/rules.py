@@ -3,7 +3,7 @@
 
 from typing import Final
 
-from ci_doctor.environment.exports import EVALUATION
+from ci_doctor.model.evaluation import EVALUATION
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.rule import Rule
 
@@ -104,7 +104,7 @@ UNPARSABLE_TAG: Final = Rule(
 SUSPICIOUS_TAG: Final = Rule(
     id="version/suspicious-tag",
     severity=Severity.WARNING,
-    meaning="A tag parses, but into nonsense: `nightly-2026-04-22` becomes version 23.dev1.",
+    meaning="The version comes from a tag without a dot, such as `v13`, among releases with one.",
     remedy="Let only release tags count: put the setting from the report into pyproject.toml.",
 )
 DIRTY_TREE: Final = Rule(
@@ -129,10 +129,12 @@ MISSING_TAGS: Final = Rule(
     id="version/missing-tags",
     severity=Severity.ERROR,
     meaning=(
-        "The clone lacks tags that its remote has, or that nothing can exclude, "
-        "so the backend would compute a wrong version such as 0.1.devN."
+        "The tags of the clone differ from those of its remote where the version depends on it, "
+        "or the remote does not answer, so the backend may compute another version than that of a "
+        "fresh clone: an older release, or 0.1.devN. A clone that an agent keeps gets no new tags by "
+        "`git fetch origin BRANCH`."
     ),
-    remedy="`git fetch --tags`, or accept the version with `--allow-fallback`.",
+    remedy="`git fetch --tags --force`, or accept the version with `--allow-fallback`.",
 )
 NO_USABLE_TAG: Final = Rule(
     id="version/no-usable-tag",
@@ -141,7 +143,7 @@ NO_USABLE_TAG: Final = Rule(
         "No tag reachable from HEAD is a version, so the backend computes 0.1.devN. "
         "It is a note if the remote answers and has no release either."
     ),
-    remedy="`git fetch --tags`, or tag a release.",
+    remedy="Tag a release, or check out a commit with one behind it.",
 )
 NOT_FROM_GIT: Final = Rule(
     id="version/not-from-git",

@@ -4,9 +4,12 @@
 import fnmatch
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
 from typing import Protocol
 
 from msgspec import Struct
+
+from ci_doctor.environment.release_names import is_dated, is_own_text
 
 # `git describe --long` appends this (git-describe(1)).
 _DESCRIBED = re.compile(r"^(?P<tag>.+)-\d+-g[0-9a-f]+$")
@@ -42,6 +45,29 @@ class Tags(Struct, frozen=True, kw_only=True):
         return exclusions(self.unparsable, self.versions)
 
 
+class TagGapKind(StrEnum):
+    """How the tags of a clone differ from those of its remote, where the version depends on it."""
+
+    # The remote has a tag on a commit of this history, and the clone has not.
+    ABSENT = "absent"
+    # Both have the tag, on different commits.
+    MOVED = "moved"
+    # The tag that decides is in the clone alone.
+    LOCAL = "local"
+    # The remote does not answer.
+    SILENT = "silent"
+    # git refuses to read the repository.
+    UNREADABLE = "unreadable"
+
+
+class TagGap(Struct, frozen=True, kw_only=True):
+    """One difference: its `tag` if one is known, and the `remote` that was asked."""
+
+    kind: TagGapKind
+    remote: str = ""
+    tag: str = ""
+
+
 class Described(Struct, frozen=True, kw_only=True):
     """A checkout as a version tool describes it, with the unparsable tags left out.
 
@@ -50,7 +76,7 @@ class Described(Struct, frozen=True, kw_only=True):
     the tool would otherwise have picked. `suspicious` is the text that was read as version, if
     `tag` is hardly a release. `repository` is None if the version comes from files. `node` is the
     commit as the tool spells it, None if the tool names none. `shallow`: the clone's history is cut
-    where the version depends on it. `missing` is a clause about tags that the clone may lack.
+    where the version depends on it. `gap` is a difference to the tags of the remote.
     `unreleased` names the remote that answered and has no tag of a release, if the clone has none
     either.
     """
@@ -62,11 +88,16 @@ class Described(Struct, frozen=True, kw_only=True):
     node: str | None = None
     dirty: bool = False
     shallow: bool = False
-    missing: str | None = None
+    gap: TagGap | None = None
     unreleased: str | None = None
     unparsable: tuple[str, ...] = ()
     breaks_on: str | None = None
     suspicious: str | None = None
+
+    @property
+    def is_tagged(self) -> bool:
+        """Whether the tag is on HEAD itself."""
+        return self.tag is not None and self.distance == 0
 
 
 def list_tags(git: Git) -> tuple[str, ...]:
@@ -184,17 +215,36 @@ def picked_tag(git: Git, command: Sequence[str]) -> str | None:
     return match["tag"] if match else described
 
 
-def reads_oddly(tag: str, text: str, versions: Mapping[str, Version]) -> bool:
-    """Whether `tag`, of which `text` was read as the version, is hardly a release.
+def without_foreign_text(
+    tags: Tags, read: Callable[[str], tuple[str, str] | None], name: str | None
+) -> Tags:
+    """`tags` without those whose version is not their own text after the project's prefix.
 
-    `nightly-2026-04-22` is read as 22 and `nightly-13` as 13. A number without a dot is accepted if
-    only `v` precedes it and no tag of the project has a dotted version; setuptools-scm's
-    `tag.strict` requires the dot too.
+    `read` splits a tag into what precedes the version and the version as it is written; `name` is
+    the distribution's. `nightly-2026-04-22` is read as 22. `nightly-2026.04.22` is a date, and is
+    left out beside releases that are none.
     """
+    kept: dict[str, Version] = {}
+    dated: list[str] = []
+    foreign: list[str] = []
+    for tag, version in tags.versions.items():
+        parts = read(tag)
+        if parts is not None and not is_own_text(*parts, name):
+            foreign.append(tag)
+            continue
+        kept[tag] = version
+        if parts is not None and is_dated(*parts, name):
+            dated.append(tag)
+    if len(dated) < len(kept):
+        foreign += dated
+        kept = {tag: version for tag, version in kept.items() if tag not in dated}
+    return Tags(versions=kept, unparsable=(*tags.unparsable, *foreign))
+
+
+def reads_oddly(text: str, versions: Mapping[str, Version]) -> bool:
+    """Whether `text`, a number without a dot, stands alone among versions that have one."""
     if "." in text:
         return False
-    if tag.removesuffix(text).strip("vV"):
-        return True
     return any(len(version.release) > 1 for version in versions.values())
 
 

@@ -2,13 +2,14 @@
 """Pure. What a described checkout means for the pin of its project."""
 
 import fnmatch
+import shlex
 
 from msgspec import Struct
 
 from ci_doctor.environment import rules
 from ci_doctor.environment.project import Project, VersionSource
-from ci_doctor.environment.tags import Described, tag_family
-from ci_doctor.model.finding import Evidence, Finding, Severity, ShellCommand
+from ci_doctor.environment.tags import Described, TagGap, TagGapKind, tag_family
+from ci_doctor.model.finding import Evidence, Finding, NextStep, Severity, ShellCommand
 
 # Tags listed by name in one sentence. A remedy must fit a command line, too.
 _NAMED = 10
@@ -24,6 +25,13 @@ class ComputedVersion(Struct, frozen=True, kw_only=True):
     version: str | None
     findings: tuple[Finding, ...] = ()
     described: Described | None = None
+
+    @property
+    def is_uncertain(self) -> bool:
+        """Whether a full clone may have another version."""
+        return self.described is not None and (
+            self.described.shallow or self.described.gap is not None
+        )
 
     @property
     def offending(self) -> tuple[str, ...]:
@@ -151,24 +159,61 @@ def _shallow(described: Described, *, allow_fallback: bool) -> Finding | None:
 def _missing_tags(
     project: Project, described: Described, *, allow_fallback: bool
 ) -> Finding | None:
-    if described.missing is None:
+    gap = described.gap
+    if gap is None:
         return None
     end = "is used because of --allow-fallback" if allow_fallback else "is refused"
-    known = "without a version tag" if described.tag is None else "made with --no-tags"
     return rules.MISSING_TAGS.finding(
         severity=Severity.WARNING if allow_fallback else Severity.ERROR,
         summary=(
-            f"{described.repository} is a clone {known}, and {described.missing}: "
-            f"{described.version}, which {project.tool} computes for {project.label}, {end}"
+            f"{_difference(gap, described)}: {described.version}, "
+            f"which {project.tool} computes for {project.label}, {end}"
         ),
-        remedy="git fetch --tags",
+        remedy=_gap_remedy(gap, described),
     )
+
+
+def _difference(gap: TagGap, described: Described) -> str:
+    place, remote, tag = described.repository, gap.remote, gap.tag
+    match gap.kind:
+        case TagGapKind.ABSENT:
+            return f"{place} lacks the tag {tag!r}, which its remote {remote} has on this history"
+        case TagGapKind.MOVED:
+            return (
+                f"the tag {tag!r} of {place} is on another commit than that of its remote {remote}"
+            )
+        case TagGapKind.LOCAL:
+            return f"{place} has the tag {tag!r}, and its remote {remote} has no such tag"
+        case TagGapKind.SILENT:
+            return f"the remote {remote} of {place} does not answer, and may have other tags"
+        case TagGapKind.UNREADABLE:
+            return f"git refuses to read {place}, so the tags of its remote are not known"
+
+
+def _gap_remedy(gap: TagGap, described: Described) -> NextStep:
+    """What makes the tags that decide the same here and there."""
+    remote, tag = shlex.quote(gap.remote), shlex.quote(gap.tag)
+    match gap.kind:
+        case TagGapKind.ABSENT:
+            return ShellCommand(f"git fetch --tags {remote}")
+        case TagGapKind.MOVED:
+            return ShellCommand(f"git fetch --tags --force {remote}")
+        case TagGapKind.LOCAL:
+            return ShellCommand(f"git tag --delete {tag}")
+        case TagGapKind.SILENT:
+            return (
+                f"see what `git ls-remote --tags {remote}` says, and give this job access to the "
+                "remote; or accept the version with `--allow-fallback`"
+            )
+        case TagGapKind.UNREADABLE:
+            place = shlex.quote(str(described.repository))
+            return ShellCommand(f"git config --global --add safe.directory {place}")
 
 
 def _no_usable_tag(project: Project, described: Described) -> Finding | None:
     if described.tag is not None or described.repository is None or described.shallow:
         return None
-    if described.missing is not None:
+    if described.gap is not None:
         return None
     if described.unreleased is not None:
         return rules.NO_USABLE_TAG.finding(
@@ -184,7 +229,7 @@ def _no_usable_tag(project: Project, described: Described) -> Finding | None:
             f"no tag reachable from HEAD is a version of {project.label}: "
             f"{project.tool} computes {described.version}"
         ),
-        remedy=ShellCommand("git fetch --tags"),
+        remedy="tag a release on this history, or check out the commit that has one behind it",
     )
 
 

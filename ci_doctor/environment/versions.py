@@ -2,6 +2,7 @@
 """Reads git: the version that a project's backend would compute without its unparsable tags."""
 
 import shutil
+from functools import partial
 
 from ci_doctor.environment import rules
 from ci_doctor.environment.clone_history import with_clone_limits
@@ -29,7 +30,10 @@ def compute_version(project: Project, *, allow_fallback: bool) -> ComputedVersio
             hint="install git in this job's image",
         )
     try:
-        described = with_clone_limits(project.directory, _describe(project, project.source))
+        described = _describe(project, project.source)
+        described = with_clone_limits(
+            project.directory, described, read_names=partial(project.source.read_names, project)
+        )
     except BackendMissing as reason:
         raise UsageError(str(reason), hint=reason.remedy) from reason
     except NotComputable as reason:

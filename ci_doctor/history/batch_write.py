@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from ci_doctor.history.batch_sums import BatchSums, outcome_counts
 from ci_doctor.history.engine import writing
-from ci_doctor.history.evidence import EvidenceCause, EvidenceFile, JobEvidence
+from ci_doctor.history.evidence import EvidenceCause, EvidenceFile, JobEvidence, parts_of
 from ci_doctor.history.job_context import (
     CONTEXT,
     LateContext,
@@ -99,12 +99,13 @@ class EvidenceWriter:
         # Before the attempts of this batch, which are counted as they are known now.
         taken = move_attempts(connection, late, sums)
         for file in files:
-            numbers = numbers_of(jobs[file.job.key or ""], sources[file.sha256])
-            for attempt in file.attempts:
-                cause = None
-                if attempt.cause is not None:
-                    cause = causes[attempt.cause.fingerprint,]
-                sums.add(numbers, tests[attempt.suite, attempt.name], cause, attempt)
+            for job, attempts in parts_of(file):
+                numbers = numbers_of(jobs[job.key or ""], sources[file.sha256])
+                for attempt in attempts:
+                    cause = None
+                    if attempt.cause is not None:
+                        cause = causes[attempt.cause.fingerprint,]
+                    sums.add(numbers, tests[attempt.suite, attempt.name], cause, attempt)
         _insert_sums(connection, sums)
         tidy_sums(connection, *taken)
         return tuple(each.after["key"] for each in late)
@@ -149,13 +150,13 @@ class EvidenceWriter:
         commits = self._commits.of(connection, _named(file.job.commit for file in files))
         branches = self._branches.of(connection, _named(file.job.branch for file in files))
         rows: dict[str, Row] = {}
-        for file in sorted(files, key=lambda each: each.job.key or ""):
-            job = file.job
+        parts = [part for file in files for part in parts_of(file)]
+        for job, attempts in sorted(parts, key=lambda part: part[0].key or ""):
             row = _job_row(job)
             row["commit_id"] = commits[job.commit,] if job.commit else None
             row["branch_id"] = branches[job.branch,] if job.branch else None
             row["cause_id"] = causes[job.cause.fingerprint,] if job.cause else None
-            row.update(zip(_SUMS, outcome_counts(file.attempts), strict=True))
+            row.update(zip(_SUMS, outcome_counts(attempts), strict=True))
             key = job.key or ""
             rows[key] = _together(rows[key], row) if key in rows else row
         return rows

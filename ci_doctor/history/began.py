@@ -17,6 +17,8 @@ from ci_doctor.model.facts.history import BeganFacts, CommitRunFacts, RateFacts
 
 _RED: Final = frozenset({AttemptOutcome.FAILED, AttemptOutcome.ERROR})
 _MOST_COMMITS: Final = 50
+# A change of at least this probability is named.
+NAMED_FROM: Final = 0.95
 
 
 class _CommitRuns(Struct, frozen=True, kw_only=True):

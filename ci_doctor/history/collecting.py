@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from ci_doctor.errors import UsageError
 from ci_doctor.history.evidence import JobEvidence
-from ci_doctor.history.reading.forms import parsed
+from ci_doctor.history.reading.forms import OtherXmlError, parsed
 from ci_doctor.history.reading.placed_evidence import PlacedFile
 from ci_doctor.history.results import UnreadableEvidence
 
@@ -62,8 +62,12 @@ def read_file(file: NamedFile) -> PlacedFile | UnreadableEvidence | None:
     try:
         content, modified_ms = _content(file.path)
         evidence = parsed(content)
+    except OtherXmlError as error:
+        return UnreadableEvidence(place=place, problem=error.message, is_other=not file.is_named)
     except (UsageError, OSError) as error:
         return UnreadableEvidence(place=place, problem=_problem(error))
+    except (Exception, MemoryError) as error:  # noqa: BLE001 - of strangers, and the other files must come in
+        return UnreadableEvidence(place=place, problem=f"{type(error).__name__}: {error}")
     if evidence is not None:
         digest = hashlib.sha256(content).hexdigest()
         return PlacedFile(
@@ -73,7 +77,7 @@ def read_file(file: NamedFile) -> PlacedFile | UnreadableEvidence | None:
             parsed=evidence,
             known=file.known,
         )
-    if file.is_named:
+    if file.is_named or file.path.suffix == ".xml":
         return UnreadableEvidence(place=place, problem="it has none of the forms that are read")
     return None
 
@@ -93,13 +97,19 @@ def _at(path: Path) -> Iterator[NamedFile]:
         yield NamedFile(path=path, is_named=True)
         return
     # os.walk follows no links.
-    for folder, folders, names in os.walk(path):
+    unreadable: list[str] = []
+    for folder, folders, names in os.walk(
+        path, onerror=lambda error: unreadable.append(error.filename)
+    ):
         folders.sort()
         for name in sorted(names):
             file = Path(folder, name)
             # A link may lead anywhere on this machine, and the folder is an artifact of strangers.
             if name.endswith(ENDINGS) and not file.is_symlink():
                 yield NamedFile(path=file, is_named=False)
+    # To read it gives the same error, which is then named as that of any file.
+    for name in unreadable:
+        yield NamedFile(path=Path(name), is_named=True)
 
 
 def _content(path: Path) -> tuple[bytes, int]:

@@ -4,6 +4,7 @@
 from enum import IntEnum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 
 class AttemptOutcome(IntEnum):
@@ -36,7 +37,8 @@ class AttemptEvidence(Struct, frozen=True, kw_only=True):
     """One execution of a test; `suite` and `name` identify the test from run to run.
 
     number: from 1, of the executions of this test in this file. started_ms: UTC, milliseconds
-    since 1970; None if the file does not say. duration_ms: None if it does not say.
+    since 1970; None if the file does not say. duration_ms: None if it does not say. row: what tells
+    executions of one test apart that are no attempts of each other, as of two browsers; None if nothing need.
     """
 
     suite: str
@@ -46,6 +48,7 @@ class AttemptEvidence(Struct, frozen=True, kw_only=True):
     started_ms: int | None = None
     duration_ms: int | None = None
     cause: EvidenceCause | None = None
+    row: str | None = None
 
 
 class JobEvidence(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -97,3 +100,23 @@ class EvidenceFile(Struct, frozen=True, kw_only=True):
     form: str
     job: JobEvidence
     attempts: tuple[AttemptEvidence, ...] = ()
+
+
+def parts_of(file: EvidenceFile) -> tuple[tuple[JobEvidence, tuple[AttemptEvidence, ...]], ...]:
+    """The attempts of a file with their job; those of a row belong to a step of its own.
+
+    What a job costs, and its cause, counts once, with the job itself.
+    """
+    by_row: dict[str | None, list[AttemptEvidence]] = {None: []}
+    for attempt in file.attempts:
+        by_row.setdefault(attempt.row, []).append(attempt)
+    parts = []
+    for row, attempts in by_row.items():
+        job = file.job
+        if row is not None:
+            step = row if job.step is None else f"{job.step} ({row})"
+            job = replace(
+                job, key=f"{job.key} {row}", step=step, duration_ms=None, gpus=None, cause=None
+            )
+        parts.append((job, tuple(attempts)))
+    return tuple(parts)

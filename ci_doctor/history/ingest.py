@@ -13,13 +13,15 @@ from ci_doctor.history.collecting import NamedFile, named_files, read_file
 from ci_doctor.history.evidence import EvidenceFile, JobEvidence
 from ci_doctor.history.reading.hidden_secrets import Hide, job_without_secrets, without_secrets
 from ci_doctor.history.reading.placed_evidence import (
+    FileSurroundings,
     PlacedFile,
     evidence_of_file,
     is_own,
     is_repeated,
     surroundings,
+    with_possible_times,
 )
-from ci_doctor.history.results import Ingested, UnreadableEvidence
+from ci_doctor.history.results import Ingested, MovedTimes, UnreadableEvidence
 from ci_doctor.system import clock
 
 # Of one transaction: long enough that its own cost does not count, short enough that others wait
@@ -45,9 +47,9 @@ def ingest(
     """
     of_builds = BuildFiles() if downloaded is None else downloaded
     files_to_read = (*named_files(paths), *of_builds.files)
-    reader = _Reader(files_to_read, known, hide, tell)
-    writer = EvidenceWriter(engine)
     now_ms = round(clock.epoch() * 1000)
+    reader = _Reader(files_to_read, known, hide, tell, now_ms=now_ms)
+    writer = EvidenceWriter(engine)
     files = attempts = known_files = 0
     late: list[str] = []
     for batch in batches(reader.evidence()):
@@ -63,6 +65,7 @@ def ingest(
         left_out=tuple(reader.left_out),
         late_jobs=tuple(dict.fromkeys(late)),
         unreadable=(*of_builds.unreadable, *reader.unreadable),
+        moved=tuple(reader.moved),
     )
 
 
@@ -70,10 +73,18 @@ class _Reader:
     """Reads files one after another; those that say what stands around the others first."""
 
     def __init__(
-        self, files: Sequence[NamedFile], known: JobEvidence, hide: Hide, tell: Tell
+        self,
+        files: Sequence[NamedFile],
+        known: JobEvidence,
+        hide: Hide,
+        tell: Tell,
+        *,
+        now_ms: int,
     ) -> None:
         self.left_out: list[str] = []
         self.unreadable: list[UnreadableEvidence] = []
+        self.moved: list[MovedTimes] = []
+        self._now_ms = now_ms
         self._files = files
         self._known = job_without_secrets(known, hide)
         self._hide = hide
@@ -85,7 +96,7 @@ class _Reader:
         own = list(self._read(file for file in self._files if is_own(file.at)))
         around = surroundings(places, own)
         for placed in own:
-            yield evidence_of_file(placed, around, self._known)
+            yield from self._evidence(placed, around)
         others = []
         for file in self._files:
             place = file.at
@@ -96,7 +107,23 @@ class _Reader:
             else:
                 others.append(file)
         for placed in self._read(others):
-            yield evidence_of_file(placed, around, self._known)
+            yield from self._evidence(placed, around)
+
+    def _evidence(self, placed: PlacedFile, around: FileSurroundings) -> Iterator[EvidenceFile]:
+        try:
+            evidence, moved = with_possible_times(
+                evidence_of_file(placed, around, self._known),
+                around,
+                modified_ms=placed.modified_ms,
+                now_ms=self._now_ms,
+            )
+        except Exception as error:  # noqa: BLE001 - of strangers, and the other files must come in
+            problem = f"{type(error).__name__}: {error}"
+            self.unreadable.append(UnreadableEvidence(place=placed.place, problem=problem))
+            return
+        if moved:
+            self.moved.append(MovedTimes(place=placed.place, attempts=moved))
+        yield evidence
 
     def _read(self, files: Iterable[NamedFile]) -> Iterator[PlacedFile]:
         for file in files:

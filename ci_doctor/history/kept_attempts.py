@@ -26,13 +26,19 @@ class KeptAttempt(Struct, frozen=True):
 
 
 def attempts_of(
-    connection: sa.Connection, test: int, window: HistoryWindow, branch: int
+    connection: sa.Connection,
+    test: int,
+    window: HistoryWindow,
+    branch: int,
+    outside: frozenset[int] | None = None,
 ) -> list[KeptAttempt]:
     """The attempts of `test` in the window, in the order of time.
 
     A failure in a column of infrastructure is one of infrastructure, as in the list of flaky tests.
+    outside: the numbers of the jobs in such columns; None if they are not known yet.
     """
-    outside = frozenset(infra_jobs(columns_of(connection, window)))
+    if outside is None:
+        outside = frozenset(infra_jobs(columns_of(connection, window)))
     query = (
         sa.select(
             ATTEMPT.c.started_ms,

@@ -1,35 +1,185 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. The flaky tests -> entries for ci-doctor-quarantine.toml."""
+"""Reads a database: the flaky tests -> entries for ci-doctor-quarantine.toml, and why others get none."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+import sqlalchemy as sa
+from msgspec import Struct
+
+from ci_doctor.errors import UsageError
+from ci_doctor.history.began import NAMED_FROM, began_facts
+from ci_doctor.history.branches import branch_number
+from ci_doctor.history.evidence import AttemptOutcome
+from ci_doctor.history.infra_columns import columns_of, infra_jobs
+from ci_doctor.history.kept_attempts import KeptAttempt, attempts_of
+from ci_doctor.history.named_test import NamedTest
+from ci_doctor.history.schema import TEST, TEST_COMMIT
+from ci_doctor.history.window import HistoryWindow
 from ci_doctor.model.facts.history import (
     FlakyTestFacts,
     QuarantineEntryFacts,
     QuarantineFacts,
+    UnsuggestedFacts,
 )
 from ci_doctor.render.formatting import amount, percent
 
 # One commit may have passed and failed by an accident of the machine.
 FEWEST_COMMITS: Final = 2
+# So many later commits ran the step without the test: shards of one commit may leave it out.
+_FEWEST_WITHOUT: Final = 3
+# A test that fails as often as before passes so many times in a row with this probability at most.
+_CHANCE: Final = 0.05
+# A test that failed at least as often before the change was flaky already.
+_MOST_BEFORE: Final = 0.05
 
 
-def quarantine_facts(flaky: Iterable[FlakyTestFacts], *, now_ms: int, days: int) -> QuarantineFacts:
-    """An entry for each test that passed and failed on two commits or more; it ends in `days`."""
-    until = (datetime.fromtimestamp(now_ms / 1000, UTC) + timedelta(days=days)).date()
-    entries = [
-        QuarantineEntryFacts(
-            test=f"{test.suite}::{test.name}" if test.suite else test.name,
-            reason=_reason(test),
-            until=until.isoformat(),
+class TestPast(Struct, frozen=True, kw_only=True):
+    """What decides whether a test gets an entry.
+
+    commits_without: later commits that ran its step without it. attempts: in the order of time.
+    """
+
+    __test__ = False
+    test: NamedTest
+    commits_without: int
+    attempts: tuple[KeptAttempt, ...]
+
+
+def suggested(
+    connection: sa.Connection,
+    flaky: Sequence[FlakyTestFacts],
+    window: HistoryWindow,
+    *,
+    days: int,
+) -> QuarantineFacts:
+    """Entries that end in `days` for those of `flaky` that are proven by two commits and still matter."""
+    branch = branch_number(connection, window.branch)
+    outside = frozenset(infra_jobs(columns_of(connection, window)))
+    reasons: dict[tuple[str, str], str] = {}
+    for each in flaky:
+        if each.mixed_commits < FEWEST_COMMITS:
+            continue
+        number = connection.scalar(
+            sa.select(TEST.c.id).where(TEST.c.suite == each.suite, TEST.c.name == each.name)
         )
-        for test in flaky
-        if test.mixed_commits >= FEWEST_COMMITS
+        if number is None:
+            continue
+        past = TestPast(
+            test=NamedTest(number=number, suite=each.suite, name=each.name),
+            commits_without=_commits_without(connection, number),
+            attempts=tuple(attempts_of(connection, number, window, branch, outside)),
+        )
+        reason = why_not(past)
+        if reason is not None:
+            reasons[each.suite, each.name] = reason
+    return quarantine_facts(flaky, reasons, now_ms=window.until_ms, days=days)
+
+
+def _commits_without(connection: sa.Connection, test: int) -> int:
+    """Commits that ran its step after its last attempt, and not the test.
+
+    At least half of the tests that last ran beside it must have run: another file, or another shard, may
+    have the same step.
+    """
+    last = connection.execute(
+        sa.select(TEST_COMMIT.c.commit_id, TEST_COMMIT.c.step, TEST_COMMIT.c.last_ms)
+        .where(TEST_COMMIT.c.test_id == test)
+        .order_by(TEST_COMMIT.c.last_ms.desc())
+        .limit(1)
+    ).first()
+    if last is None:
+        return 0
+    beside = sa.select(TEST_COMMIT.c.test_id).where(
+        TEST_COMMIT.c.commit_id == last.commit_id,
+        TEST_COMMIT.c.step == last.step,
+        TEST_COMMIT.c.test_id != test,
+    )
+    others = connection.scalar(sa.select(sa.func.count()).select_from(beside.subquery())) or 0
+    if not others:
+        return 0
+    with_it = sa.select(TEST_COMMIT.c.commit_id).where(TEST_COMMIT.c.test_id == test)
+    without = (
+        sa.select(TEST_COMMIT.c.commit_id)
+        .where(
+            TEST_COMMIT.c.step == last.step,
+            TEST_COMMIT.c.last_ms > last.last_ms,
+            TEST_COMMIT.c.commit_id.not_in(with_it),
+            TEST_COMMIT.c.test_id.in_(beside),
+        )
+        .group_by(TEST_COMMIT.c.commit_id)
+        .having(2 * sa.func.count() >= others)
+    )
+    return connection.scalar(sa.select(sa.func.count()).select_from(without.subquery())) or 0
+
+
+def why_not(past: TestPast) -> str | None:
+    """Why a flaky test gets no entry: it does not run any more, is mended, or a commit broke it. Pure."""
+    if past.commits_without >= _FEWEST_WITHOUT:
+        commits = amount(past.commits_without, "later commit")
+        return f"it does not run any more: {commits} ran its step without it"
+    decided = [
+        each.outcome != AttemptOutcome.PASSED
+        for each in past.attempts
+        if each.outcome not in (AttemptOutcome.SKIPPED, AttemptOutcome.INFRA)
     ]
-    return QuarantineFacts(entries=tuple(entries), toml="\n".join(map(_toml, entries)))
+    if not any(decided):
+        return "it did not fail in this time, or on this branch"
+    since = decided[::-1].index(True)
+    before = decided[: len(decided) - since]
+    rate = sum(before) / len(before)
+    if since and (1 - rate) ** since <= _CHANCE:
+        return (
+            f"it looks mended: {since:,} passed since its last failure, after "
+            f"{amount(sum(before), 'failure')} in {amount(len(before), 'attempt')}"
+        )
+    try:
+        began = began_facts(past.test, past.attempts)
+    except UsageError:  # one commit
+        return None
+    is_named = began.probability >= NAMED_FROM and not began.is_better
+    if is_named and began.rate_before.rate < _MOST_BEFORE:
+        return (
+            f"it began with a commit, between {began.first} and {began.last}: it fails in "
+            f"{percent(began.rate_after.rate)} since, and in {percent(began.rate_before.rate)} before"
+        )
+    return None
+
+
+def quarantine_facts(
+    flaky: Iterable[FlakyTestFacts],
+    reasons: dict[tuple[str, str], str],
+    *,
+    now_ms: int,
+    days: int,
+) -> QuarantineFacts:
+    """An entry for each test that passed and failed on two commits or more; it ends in `days`. Pure.
+
+    reasons: why a test gets none, by suite and name.
+    """
+    until = (datetime.fromtimestamp(now_ms / 1000, UTC) + timedelta(days=days)).date()
+    proven = [test for test in flaky if test.mixed_commits >= FEWEST_COMMITS]
+    entries = [
+        QuarantineEntryFacts(test=_name(test), reason=_reason(test), until=until.isoformat())
+        for test in proven
+        if (test.suite, test.name) not in reasons
+    ]
+    unsuggested = [
+        UnsuggestedFacts(test=_name(test), why=reasons[test.suite, test.name])
+        for test in proven
+        if (test.suite, test.name) in reasons
+    ]
+    return QuarantineFacts(
+        entries=tuple(entries),
+        toml="\n".join(map(_toml, entries)),
+        unsuggested=tuple(unsuggested),
+    )
+
+
+def _name(test: FlakyTestFacts) -> str:
+    return f"{test.suite}::{test.name}" if test.suite else test.name
 
 
 def _reason(test: FlakyTestFacts) -> str:

@@ -7,10 +7,18 @@ from msgspec import Struct
 
 
 class UnreadableEvidence(Struct, frozen=True, kw_only=True):
-    """A file that may hold evidence, and what is wrong with it."""
+    """A file that may hold evidence, and what is wrong with it. is_other: it is XML of something else."""
 
     place: str
     problem: str
+    is_other: bool = False
+
+
+class MovedTimes(Struct, frozen=True, kw_only=True):
+    """A file with `attempts` whose times cannot be true; they got the nearest that can."""
+
+    place: str
+    attempts: int
 
 
 class Ingested(Struct, frozen=True, kw_only=True):
@@ -25,6 +33,7 @@ class Ingested(Struct, frozen=True, kw_only=True):
     left_out: tuple[str, ...] = ()
     unreadable: tuple[UnreadableEvidence, ...] = ()
     late_jobs: tuple[str, ...] = ()
+    moved: tuple[MovedTimes, ...] = ()
 
 
 class SchemaChange(Struct, frozen=True, kw_only=True):

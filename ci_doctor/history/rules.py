@@ -44,4 +44,13 @@ OPEN_COLUMN = Rule(
     ),
     remedy="Run the commit once more on another agent, and ingest the result.",
 )
-RULES = (UNREADABLE, PROVEN_FLAKY, INFRA_COLUMN, OPEN_COLUMN)
+MOVED_TIMES = Rule(
+    id="history/moved-times",
+    severity=Severity.WARNING,
+    meaning=(
+        "Attempts of a file have times that cannot be true: the clock of the machine was fast, or never set. "
+        "They count at the nearest possible time: the end of the job, the ingest, or the time of the file."
+    ),
+    remedy="Set the clock of the agent that wrote the file (NTP).",
+)
+RULES = (UNREADABLE, MOVED_TIMES, PROVEN_FLAKY, INFRA_COLUMN, OPEN_COLUMN)

@@ -11,15 +11,26 @@ from msgspec import Struct, field
 
 from ci_doctor.imports.analyse.all_processes import find_in_all
 from ci_doctor.imports.analyse.harm import newly_failed
+from ci_doctor.imports.analyse.hazard import Hazard
 from ci_doctor.imports.baseline import NO_BASELINE, Baseline
 from ci_doctor.imports.confirm.delays import Hold, RaceCandidate, grouped, holds
+from ci_doctor.imports.confirm.rule_trial import (
+    RuleRun,
+    RuleStanding,
+    can_fire,
+    holds_to_beat,
+    judge_rule,
+)
 from ci_doctor.imports.confirm.run import REPEATS, Confirmation, HeldRun, confirm, time_limit_s
-from ci_doctor.imports.confirm.standing import judge
+from ci_doctor.imports.confirm.standing import JudgedHazard, Standing, judge
 from ci_doctor.imports.interpreters import check_interpreters
 from ci_doctor.imports.investigation import Investigation
-from ci_doctor.imports.record.recorded import RecordedRun
+from ci_doctor.imports.record.recorded import RecordedProcess, RecordedRun
 from ci_doctor.imports.record.run import RecordingPlan, Streams, record
+from ci_doctor.imports.report.remedy import rule_of
+from ci_doctor.preload.injection import with_rules
 from ci_doctor.preload.isolation import isolation
+from ci_doctor.preload.preload_rule import PreloadRule, format_rule
 from ci_doctor.system.files.directories import make_directory
 from ci_doctor.system.processes.interruption import Interruption
 
@@ -77,15 +88,22 @@ def investigate(
     if request.confirming and interruption.received is None:
         chosen = _chosen(candidates, request)
         confirmations = confirm(chosen, runs.make, say, repeats=request.repeats)
+    judged = judge(
+        candidates,
+        confirmations,
+        confirming=request.confirming,
+        command_failed=recorded.command_failed,
+        baseline=request.baseline,
+    )
+    rules = _rule_standings(judged, hazards.spared, recorded.processes)
+    if request.confirming:
+        for each in judged:
+            if interruption.received is None:
+                rules |= runs.try_rule(each, rules, say)
     return Investigation(
         recorded=recorded,
-        judged=judge(
-            candidates,
-            confirmations,
-            confirming=request.confirming,
-            command_failed=recorded.command_failed,
-            baseline=request.baseline,
-        ),
+        judged=judged,
+        rules=rules,
         baseline=request.baseline,
         runs=tuple(runs.made),
         spared=hazards.spared,
@@ -94,6 +112,28 @@ def investigate(
         isolated=isolation(request.command, request.environ),
         confirming=request.confirming,
     )
+
+
+def _rule_standings(
+    judged: Sequence[JudgedHazard], spared: Sequence[Hazard], processes: Sequence[RecordedProcess]
+) -> dict[str, RuleStanding]:
+    """Which of the rules for the hazards can fire."""
+    hazards = [hazard for each in judged for hazard in each.candidate.hazards]
+    standings: dict[str, RuleStanding] = {}
+    for hazard in (*hazards, *spared):
+        rule = rule_of(hazard)
+        if rule is not None:
+            fires = can_fire(hazard, processes)
+            standing = RuleStanding.UNTRIED if fires else RuleStanding.IMPOSSIBLE
+            # One that fires in one process and not in another does not help that one.
+            standings[format_rule(rule)] = max(
+                standing, standings.get(format_rule(rule), standing), key=_is_impossible
+            )
+    return standings
+
+
+def _is_impossible(standing: RuleStanding) -> bool:
+    return standing is RuleStanding.IMPOSSIBLE
 
 
 def _chosen(candidates: Sequence[RaceCandidate], request: RaceRequest) -> list[RaceCandidate]:
@@ -126,8 +166,39 @@ class _HeldRuns:
         self.stdin = stdin
         self.made: list[HeldRun] = []
 
-    def make(self, number: int, hold: Hold) -> HeldRun:
-        """Run the command with the delay `hold`."""
+    def try_rule(
+        self, judged: JudgedHazard, known: Mapping[str, RuleStanding], say: Callable[[str], None]
+    ) -> dict[str, RuleStanding]:
+        """The standing of the rule for a race that fired, after a run with it and that delay."""
+        candidate = judged.candidate
+        rule = rule_of(candidate.worst)
+        if rule is None or known.get(format_rule(rule)) is not RuleStanding.UNTRIED:
+            return {}
+        if judged.standing not in {Standing.FIRED, Standing.CONFIRMED}:
+            return {}
+        tried: list[RuleRun] = []
+        for hold in holds_to_beat(candidate, judged.confirmation):
+            say(f"trying the rule {format_rule(rule)}: {hold.describe()}…")
+            number = len(self.made) + 1
+            trace = self.scratch / f"preload-{number}"
+            held = self.make(number, hold, rule, trace)
+            text = trace.read_text(errors="replace") if trace.exists() else ""
+            tried.append(RuleRun(held=held, trace=text))
+        return {format_rule(rule): judge_rule(candidate, rule, tried, self.recorded)}
+
+    def make(
+        self,
+        number: int,
+        hold: Hold,
+        rule: PreloadRule | None = None,
+        preload_trace: Path | None = None,
+    ) -> HeldRun:
+        """Run the command with the delay `hold`, and with `rule`, which writes `preload_trace`."""
+        environ = dict(self.request.environ)
+        if rule is not None:
+            environ = with_rules(environ, (rule,))
+            environ["CI_DOCTOR_PRELOAD_TRACE"] = str(preload_trace)
+            environ.pop("CI_DOCTOR_PRELOAD", None)
         self.stdin.rewind()
         traces = _for_all_users(self.scratch / f"held-{number}")
         make_directory(self.logs)
@@ -136,7 +207,7 @@ class _HeldRuns:
         with output.open("wb") as stdout, error.open("wb") as stderr:
             plan = RecordingPlan(
                 command=self.request.command,
-                environ=self.request.environ,
+                environ=environ,
                 hold=hold.text(),
                 timeout_s=time_limit_s(self.recorded, hold, self.request.timeout_s),
                 streams=Streams(output=stdout.fileno(), error=stderr.fileno()),
@@ -150,6 +221,7 @@ class _HeldRuns:
             error=error,
             ended_as_recorded=_end(held) == _end(self.recorded),
             newly_failed=newly_failed(self.recorded.processes, held.processes),
+            rule=None if rule is None else format_rule(rule),
         )
         self.made.append(run)
         return run

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from ci_doctor.imports.analyse.hazard import Hazard
 from ci_doctor.imports.baseline import NO_BASELINE, Baseline
+from ci_doctor.imports.confirm.rule_trial import RuleStanding
 from ci_doctor.imports.confirm.run import HeldRun
 from ci_doctor.imports.confirm.standing import JudgedHazard, Standing
 from ci_doctor.imports.record.recorded import RecordedRun
@@ -20,7 +21,7 @@ class Investigation(Struct, frozen=True, kw_only=True):
     exposed to the race of self-replacing modules; None if it did not answer. isolated: why the
     command's own Python does not record. confirming: runs with a delay were requested. is_whole:
     False if a process requested more modules than are compared, so that there may be more hazards.
-    baseline: the known races.
+    baseline: the known races. rules: what is known of each preload rule, by its text.
     """
 
     recorded: RecordedRun
@@ -32,6 +33,7 @@ class Investigation(Struct, frozen=True, kw_only=True):
     confirming: bool = False
     is_whole: bool = True
     baseline: Baseline = NO_BASELINE
+    rules: Mapping[str, RuleStanding] = {}
 
     @property
     def unused_entries(self) -> tuple[str, ...]:

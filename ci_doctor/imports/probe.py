@@ -18,7 +18,9 @@ from ci_doctor.imports.record.trace_files import read_traces
 from ci_doctor.imports.report.probe import probe_outcome
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.preload.immunity import self_replacement_race
+from ci_doctor.preload.injection import with_rules
 from ci_doctor.preload.interpreter import Answer, ask
+from ci_doctor.preload.preload_rule import Preload, PreloadRule, format_rule
 from ci_doctor.system import clock
 from ci_doctor.system.files.own_directory import own_directory
 
@@ -86,6 +88,7 @@ def probe(python: Path, module: str, attribute: str, *, environ: Mapping[str, st
     exposed = None
     if not impossible:
         exposed = bool(answer.error) or answer.stale
+    rule = PreloadRule(trigger="threading", preloads=(_preload(module, attribute),))
     return ProbeResult(
         module=module,
         attribute=attribute,
@@ -95,8 +98,32 @@ def probe(python: Path, module: str, attribute: str, *, environ: Mapping[str, st
         loaded_before=answer.loaded_before,
         replaced=_replaced(processes),
         immune=immune,
+        rule=format_rule(rule) if exposed and _wins(python, rule, environ) else None,
         duration_s=clock.now() - began,
     )
+
+
+def _preload(module: str, attribute: str) -> Preload:
+    return Preload(module=module, attributes=(attribute,) if attribute else ())
+
+
+def _wins(python: Path, rule: PreloadRule, environ: Mapping[str, str]) -> bool:
+    """Whether the module is there before any thread can be, in a program that loads `threading`.
+
+    Each Python that starts a thread by `threading` or a pool loads that module before. The rule
+    cannot fire where something loads it at every start, before any shim.
+    """
+    (preload,) = rule.preloads
+    names = ",".join(preload.attributes)
+    environment = with_rules({**environ, **_VARIABLES, "CI_DOCTOR_PRELOAD": "1"}, (rule,))
+    program = f"import threading\n{_PROGRAM.read_text(encoding='utf-8')}"
+    run = ask(
+        *(python, "-c", program, preload.module, names),
+        timeout_s=TIMEOUT_S,
+        environment=environment,
+    )
+    answer = _read(run)
+    return run.exit_code == 0 and answer.loaded_before and not (answer.failed or answer.absent)
 
 
 def _replaced(processes: Sequence[RecordedProcess]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ class ProbeResult(Struct, frozen=True, kw_only=True):
     exposed: None if nothing is known, because the import fails without any race; `error` has the
     reason. Otherwise `error` is that of the lost race, empty if the main thread merely received
     another object. replaced: all modules that replaced themselves meanwhile. immune: this
-    interpreter does not lose such a race.
+    interpreter does not lose such a race. rule: a preload rule that was seen to win, if one is needed.
     """
 
     module: str
@@ -24,6 +24,7 @@ class ProbeResult(Struct, frozen=True, kw_only=True):
     replaced: tuple[str, ...]
     immune: bool
     duration_s: float
+    rule: str | None = None
 
     @property
     def target(self) -> str:

@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. One file by the readers of its kind, with the scripts that stand in it."""
 
+import re
 from enum import StrEnum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ci_doctor.lint.reading import FileReading, Readers, ReadText
 from ci_doctor.lint.shell.shell_source import ShellSource
 from ci_doctor.lint.source_kind import SourceKind, shell_of
 from ci_doctor.lint.unreadable import Unreadable
 from ci_doctor.lint.violation import Violation
+from ci_doctor.model.finding import Severity
 
 
 class CiRole(StrEnum):
@@ -37,6 +40,29 @@ def examine(
 
     read: gives the text of another file of the repository, which a script may source.
     """
+    examination = _examined(file, text, kind, readers, read)
+    if not _FIXTURES.search(file):
+        return examination
+    # What a test feeds to a program breaks no job: it is often wrong on purpose.
+    softened = tuple(
+        replace(each, severity=Severity.WARNING) if _is_error(each) else each
+        for each in examination.violations
+    )
+    return replace(examination, violations=softened)
+
+
+_FIXTURES = re.compile(
+    r"(?:^|/)(?:__)?(?:fixtures?|test[_-]?data|testdata|test[_-]?fixtures?|golden|snapshots?|corpus)(?:__)?/"
+)
+
+
+def _is_error(violation: Violation) -> bool:
+    return (violation.severity or violation.rule.rule.severity) is Severity.ERROR
+
+
+def _examined(
+    file: str, text: str, kind: SourceKind, readers: Readers, read: ReadText
+) -> FileExamination:
     match kind:
         case SourceKind.SHELL:
             return _examination(CiRole.SCRIPT, readers.shell(_script(file, text), read))

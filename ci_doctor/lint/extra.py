@@ -8,8 +8,6 @@ from ci_doctor.errors import UsageError
 from ci_doctor.model.distribution import install_extra
 
 _MODULES: Final = {
-    "tree_sitter": "tree-sitter",
-    "tree_sitter_bash": "tree-sitter-bash",
     "yaml": "PyYAML",
 }
 

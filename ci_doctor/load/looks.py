@@ -10,12 +10,15 @@ from typing import Any
 from msgspec import Struct
 
 from ci_doctor.load.answer_items import items_of
+from ci_doctor.load.answers import protocol_of
 from ci_doctor.load.canonical import is_blank, text_of
 from ci_doctor.load.prompts import is_free, prompt_of, token_limit
 from ci_doctor.load.requests import Request
 
 # With fewer different prompts, one and the same answer is no surprise.
 FEWEST_PROMPTS = 3
+# The protocols whose choices say why they ended.
+_ENDED = ("completions", "chat")
 
 
 class AnswerLooks(Struct, frozen=True, kw_only=True):
@@ -24,7 +27,8 @@ class AnswerLooks(Struct, frozen=True, kw_only=True):
     `models` leads from a request to the model that its answer names, if it names one. `longer` counts
     the answers to requests for more than one token, `cut` those of them that their length ended at
     the first. `free` counts different prompts that leave the model free, `free_texts` the different
-    answers to them; `free_words` is the length of the longest in words.
+    answers to them; `free_words` is the length of the longest in words. `unended` counts the answers
+    whose API promises a finish reason, and which have none.
     """
 
     answered: int = 0
@@ -36,6 +40,7 @@ class AnswerLooks(Struct, frozen=True, kw_only=True):
     free: int = 0
     free_texts: int = 0
     free_words: int = 0
+    unended: int = 0
 
     def is_one_answer(self, prompts: int) -> bool:
         """Whether all got one text, though there are so many different `prompts`."""
@@ -69,6 +74,7 @@ class LooksOfAnswers:
         self._answered: set[str] = set()
         self._blank: set[str] = set()
         self._models: dict[str, str] = {}
+        self._unended: set[str] = set()
 
     def add(self, request: str, output: dict[str, Any], prompt_facts: Mapping[str, Any]) -> None:
         """Take note of one canonical output."""
@@ -96,12 +102,15 @@ class LooksOfAnswers:
             free=len(self._free),
             free_texts=len(self._free_texts),
             free_words=self._free_words,
+            unended=len(self._unended),
         )
 
     def _add_to(self, request: Request, words: str, output: dict[str, Any]) -> None:
         """What an answer shows beside its request."""
         each_word = words.split()
         self.variety[request.id] = (len(set(each_word)), len(words))
+        if protocol_of(request).name in _ENDED and not _is_ended(output):
+            self._unended.add(request.id)
         limit = token_limit(request)
         if limit is None or limit > 1:
             self._longer.add(request.id)
@@ -111,6 +120,10 @@ class LooksOfAnswers:
             self._free.add(hash(prompt_of(request)))
             self._free_texts.add(hash(words))
             self._free_words = max(self._free_words, len(each_word))
+
+
+def _is_ended(output: dict[str, Any]) -> bool:
+    return all(choice.get("finish_reason") for choice in output.get("choices") or ())
 
 
 def _is_cut_at_once(output: dict[str, Any]) -> bool:

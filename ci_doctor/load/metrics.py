@@ -2,12 +2,25 @@
 """Reads a server's metrics page over the network."""
 
 import asyncio
+import re
+from collections.abc import Iterable, Iterator, Mapping
 
 import httpx
+from msgspec import Struct
 
 from ci_doctor.load.sending import Sender, read_body
 
 METRICS_TIMEOUT_S = 10.0
+_LABEL = re.compile(r'(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"')
+_ESCAPED = re.compile(r"\\(.)")
+
+
+class MetricSample(Struct, frozen=True):
+    """One line of a metrics page: a metric's value under its labels."""
+
+    name: str
+    labels: Mapping[str, str]
+    value: float
 
 
 async def read_metrics(
@@ -17,6 +30,14 @@ async def read_metrics(
 
     None if there is no such page within `limit_s` seconds.
     """
+    samples = await read_samples(base_url, limit_s)
+    return None if samples is None else _summed(samples)
+
+
+async def read_samples(
+    base_url: str, limit_s: float = METRICS_TIMEOUT_S
+) -> tuple[MetricSample, ...] | None:
+    """Every sample on `/metrics`; None if there is no such page within `limit_s` seconds."""
     try:
         async with (
             asyncio.timeout(limit_s),
@@ -28,19 +49,30 @@ async def read_metrics(
         return None
     if response.status_code != 200:
         return None
-    return parse_metrics(body.decode("utf-8", "replace"))
+    return tuple(parse_samples(body.decode("utf-8", "replace")))
 
 
 def parse_metrics(text: str) -> dict[str, float]:
-    """Each metric of a text in Prometheus' format, its samples summed over labels.
+    """Each metric of a text in Prometheus' format, its samples summed over labels."""
+    return _summed(parse_samples(text))
+
+
+def _summed(samples: Iterable[MetricSample]) -> dict[str, float]:
+    totals: dict[str, float] = {}
+    for each in samples:
+        totals[each.name] = totals.get(each.name, 0.0) + each.value
+    return totals
+
+
+def parse_samples(text: str) -> Iterator[MetricSample]:
+    """Each sample of a text in Prometheus' format.
 
     https://prometheus.io/docs/instrumenting/exposition_formats/
     """
-    totals: dict[str, float] = {}
     for line in text.split("\n"):
         if line.startswith("#"):
             continue
-        name, rest = _name_and_rest(line)
+        name, labels, rest = _parts(line)
         # A time may follow the value; an empty line has neither.
         words = rest.split()
         try:
@@ -48,17 +80,32 @@ def parse_metrics(text: str) -> dict[str, float]:
         except (ValueError, IndexError):
             continue
         if name:
-            total = totals.get(name, 0.0)
-            totals[name] = total + value
-    return totals
+            yield MetricSample(name, labels, value)
 
 
-def _name_and_rest(line: str) -> tuple[str, str]:
-    """The name of a sample, and what follows name and labels: its value and perhaps a time."""
+def parse_selector(text: str) -> tuple[str, dict[str, str]]:
+    """The name and the labels of `hits{kind="hit"}`. Raises ValueError if it is neither."""
+    if "{" not in text:
+        return text.strip(), {}
+    name, labels, rest = _parts(text)
+    inside = text[text.index("{") + 1 : text.rindex("}")] if "}" in text else "="
+    # Every equals sign outside of the values belongs to a label.
+    if rest.strip() or not name or _LABEL.sub("", inside).strip(" ,"):
+        raise ValueError(f"`{text}` is no metric with labels")
+    return name, labels
+
+
+def _parts(line: str) -> tuple[str, dict[str, str], str]:
+    """A sample's name, its labels, and what follows: its value and perhaps a time."""
     if "{" in line:
         name, _, rest = line.partition("{")
         # The last brace: a label's value may hold one.
-        _, _, rest = rest.rpartition("}")
-        return name.strip(), rest
+        inside, _, rest = rest.rpartition("}")
+        labels = {key: _ESCAPED.sub(_character, value) for key, value in _LABEL.findall(inside)}
+        return name.strip(), labels, rest
     name, _, rest = line.partition(" ")
-    return name.strip(), rest
+    return name.strip(), {}, rest
+
+
+def _character(match: re.Match[str]) -> str:
+    return {"n": "\n"}.get(match[1], match[1])

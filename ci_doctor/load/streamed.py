@@ -131,6 +131,8 @@ class _Choice:
         self._message: _Message | None = None
 
     def add(self, part: Part) -> None:
+        if "finish_reason" in self._last and _has_words(part):
+            raise NotAnAnswerError("a choice goes on after its `finish_reason`")
         self._add_words(part)
         logprobs = part.get("logprobs") or {}
         for key, value in logprobs.items():
@@ -168,6 +170,13 @@ class _Choice:
         else:
             choice["message"] = self._message.value()
         return choice
+
+
+def _has_words(part: Part) -> bool:
+    """Whether a chunk adds to a text. What servers send after the end has none: a role, a count."""
+    delta = part.get("delta") or {}
+    texts = [part.get("text"), *(delta.get(key) for key in _TEXT_KEYS)]
+    return any(texts) or bool(delta.get("tool_calls"))
 
 
 class _Message:

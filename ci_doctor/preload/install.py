@@ -22,6 +22,7 @@ from ci_doctor.preload.site import read_site
 from ci_doctor.preload.start import loads
 from ci_doctor.preload.target import Target
 from ci_doctor.preload.trial import TRIAL_TIMEOUT_S, try_preloads
+from ci_doctor.preload.unreachable import refuse_unreachable
 
 NO_PRESETS = PresetUse()
 TargetPlan = Callable[[Target], InstallResult]
@@ -117,6 +118,7 @@ def _plan_wanted(
 def _plan_install(
     target: Target, rules: Sequence[PreloadRule], replace: bool, trial_timeout_s: float
 ) -> InstallResult:
+    refuse_unreachable(target, rules)
     actions = plan_install(target, rules, replace=replace)
     armed = merge(() if replace else read_site(target.site_dir).rules, rules)
     # All files are right, and still the modules cannot be imported: their bytecode is damaged.

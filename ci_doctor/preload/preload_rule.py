@@ -10,6 +10,9 @@ from ci_doctor.errors import UsageError
 FORM = "TRIGGER=MODULE[:ATTRIBUTE,ATTRIBUTE][;MODULE…]"
 EXAMPLE = "vllm.entrypoints.cli.main=transformers:GenerationConfig,PretrainedConfig"
 
+# The script, and the copy of it that multiprocessing runs in a child (spawn, forkserver).
+_NEVER_IMPORTED = frozenset({"__main__", "__mp_main__"})
+
 
 class Preload(Struct, frozen=True, kw_only=True):
     """Import `module` (dotted), then touch `attributes`, which resolves lazily loaded ones."""
@@ -35,6 +38,9 @@ def parse_rule(text: str) -> PreloadRule:
     if not equals:
         raise _bad(text, "it has no `=` between trigger and module")
     trigger = _dotted(text, "trigger", trigger)
+    if trigger in _NEVER_IMPORTED:
+        reason = f"`{trigger}` is a program's own code, which no import loads, so it cannot fire"
+        raise _bad(text, reason)
     preloads = [_parse_preload(text, part) for part in modules.split(";")]
     for preload in preloads:
         # Importing a.b.c imports a and a.b first.

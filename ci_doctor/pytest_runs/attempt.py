@@ -40,6 +40,10 @@ GREEN = frozenset(
 )
 
 
+# Outcomes of a phase by which a plugin announces that it runs the test again.
+RETRIED = frozenset({"rerun", "retried"})
+
+
 class RunKind(StrEnum):
     """Why a process of pytest was started.
 
@@ -92,6 +96,21 @@ class TestAttempt(Struct, frozen=True, kw_only=True, gc=False):
         """Whether pytest would count it as no failure."""
         return self.outcome in GREEN
 
+    @property
+    def was_retried(self) -> bool:
+        """Whether a plugin announced with its result that it runs the test again."""
+        return any(outcome in RETRIED for _, outcome, _ in self.phases)
+
+    @property
+    def has_passed(self) -> bool:
+        """Whether it ran, and ended as expected."""
+        return self.outcome in GREEN and self.outcome is not PytestOutcome.SKIPPED
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it has a result, and pytest would count it as a failure."""
+        return self.outcome not in GREEN and self.outcome is not PytestOutcome.LOST
+
 
 class PytestSession(Struct, frozen=True, kw_only=True):
     """One run of pytest, with all of its workers, that has ended.
@@ -99,7 +118,9 @@ class PytestSession(Struct, frozen=True, kw_only=True):
     kind: why it was started. chosen: the tests that were asked for; empty for all. exit_code: of the
     process itself, None if a signal ended it. signal: its name. finished: the exit status that pytest
     itself announced; None if it did not come to that. collected: node ids in the order of collection;
-    None if nothing was collected in order. order: by process id, the tests in the order of their starts.
+    None if nothing was collected in order. is_changed: a plugin set that status. stopped: why it ran no further tests. is_stepwise: `--sw` stops it at a
+    failure. narrowed: the option by which the failures of an earlier run left tests out. is_cut: ci-doctor ended it, because the time for
+    reruns was over. order: by process id, the tests in the order of their starts.
     duration_s: wall clock. log: the file with what it wrote, last_lines: the end of it. interrupted: the name of the signal to
     ci-doctor that ended it. stuck: what took too long to be collected, so that ci-doctor ended it. left_over: names of processes that outlived it and were stopped. seed: of pytest-randomly. hash_seed: PYTHONHASHSEED.
     """
@@ -110,7 +131,11 @@ class PytestSession(Struct, frozen=True, kw_only=True):
     exit_code: int | None = None
     signal: str | None = None
     finished: int | None = None
+    is_changed: bool = False
     stopped: str | None = None
+    is_stepwise: bool = False
+    narrowed: str | None = None
+    is_cut: bool = False
     other_failures: int = 0
     collected: tuple[str, ...] | None = None
     collect_errors: dict[str, str] = {}
@@ -142,6 +167,8 @@ class PytestSession(Struct, frozen=True, kw_only=True):
     @property
     def how_it_ended(self) -> str:
         """`exit code 1`, `SIGSEGV`."""
+        if self.is_cut:
+            return "no time left"
         if self.signal is not None:
             return self.signal
         if self.exit_code is None:
@@ -153,13 +180,22 @@ class PytestSession(Struct, frozen=True, kw_only=True):
         return tuple(attempt for attempt in self.attempts if attempt.test == test)
 
 
-def missing_tests(sessions: Sequence[PytestSession]) -> tuple[str, ...]:
-    """Tests that the first of `sessions` collected, and that have fewer attempts than there are such tests.
+def collected_tests(sessions: Sequence[PytestSession]) -> Counter[str]:
+    """How many tests of each node id one of `sessions` collected, in the order of collection.
 
-    Several tests have one node id if files of the same name lie outside of pytest's root directory.
+    Several tests have one node id if files of the same name lie outside of pytest's root directory. A
+    run that an earlier failure narrowed collects a part, and the one after it the others.
     """
+    collected: Counter[str] = Counter()
+    for session in sessions:
+        collected |= Counter(session.collected or ())
+    return collected
+
+
+def missing_tests(sessions: Sequence[PytestSession]) -> tuple[str, ...]:
+    """Tests that `sessions` collected, and that have fewer attempts than there are such tests."""
     tried: Counter[str] = Counter()
     for session in sessions:
         tried.update(attempt.test for attempt in session.attempts)
-    collected = Counter(sessions[0].collected or ())
+    collected = collected_tests(sessions)
     return tuple(name for name, count in collected.items() if tried[name] < count)

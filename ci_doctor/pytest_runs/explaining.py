@@ -13,11 +13,16 @@ from ci_doctor.pytest_runs.explain.command_line import options_for_tests, shell_
 from ci_doctor.pytest_runs.explain.driver import explained
 from ci_doctor.pytest_runs.explain.explanation import ExplainedSuspect
 from ci_doctor.pytest_runs.explain.reading import CRASHED, TIMED_OUT
-from ci_doctor.pytest_runs.explain.report import explained_finding, explanation_facts
+from ci_doctor.pytest_runs.explain.report import (
+    VICTIMS,
+    explained_finding,
+    explanation_facts,
+)
 from ci_doctor.pytest_runs.explain.runner import TrialRunner
 from ci_doctor.pytest_runs.explain.suspect import Suspect, error_class
-from ci_doctor.pytest_runs.explain.trial import FlakyTrial
+from ci_doctor.pytest_runs.explain.trial import Ending, FlakyTrial
 from ci_doctor.pytest_runs.explained_test import ExplainedTest
+from ci_doctor.pytest_runs.judging import TrialCounts
 from ci_doctor.pytest_runs.plan import PytestPlan
 from ci_doctor.pytest_runs.process import PytestRunner
 from ci_doctor.pytest_runs.reruns import SuiteFailure
@@ -106,9 +111,17 @@ def explain_failures(
             test=found.explanation.test,
             finding=explained_finding(found, command_of),
             facts=explanation_facts(found, command_of),
+            counts=trial_counts(found),
         )
         tests.append(test)
     return tuple(tests)
+
+
+def trial_counts(found: ExplainedSuspect) -> TrialCounts:
+    """What the trials add to the attempts of a test. Pure."""
+    explanation = found.explanation
+    breaks = explanation.kind in VICTIMS and explanation.expected is Ending.FAILED
+    return TrialCounts(passed=found.alone.passed, failed=found.alone.failed, needs_order=breaks)
 
 
 def share_of(left_s: float, budget_s: float, suspects: int) -> float:

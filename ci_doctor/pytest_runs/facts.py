@@ -29,6 +29,8 @@ def facts_of(result: PytestResult, directory: Path | None) -> PytestFacts:
         base=None if result.base is None else result.base.commit,
         new_tests=result.new,
         received=result.interrupted,
+        rerun_budget_s=None if result.rerun_s is None else round(result.rerun_s, 3),
+        not_rerun=result.out_of_time,
     )
 
 
@@ -40,6 +42,7 @@ def _test_facts(judged: TestJudgement, result: PytestResult, directory: Path | N
         why=judged.why,
         attempts=tuple(_attempt_facts(run, directory) for run in judged.runs),
         order_dependent=judged.order_dependent,
+        alike=judged.alike,
         passes_at_base=judged.passes_at_base,
         is_new=judged.is_new,
         quarantined=judged.test in result.quarantined,

@@ -9,10 +9,11 @@ from ci_doctor.model.finding import Evidence, Finding, ShellCommand
 from ci_doctor.model.rule import Rule
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.pytest_runs import rules
-from ci_doctor.pytest_runs.attempt import PytestOutcome, TestAttempt
+from ci_doctor.pytest_runs.attempt import PytestOutcome, RunKind, TestAttempt
 from ci_doctor.pytest_runs.judging import TestJudgement
 from ci_doctor.pytest_runs.naming import command_of, explain_command, shaping_options
 from ci_doctor.pytest_runs.result import PytestResult
+from ci_doctor.render.formatting import amount
 from ci_doctor.system.secrets.cutting import first_words, last_words
 
 # Of each verdict; the facts hold all of them.
@@ -63,9 +64,10 @@ def _of_test(judged: TestJudgement, result: PytestResult, directory: Path) -> Fi
 
 
 def _command(judged: TestJudgement, result: PytestResult, directory: Path) -> str:
-    """The test alone; of an order that breaks it, which alone does not, the search for the culprit."""
+    """The test alone; of one that passes alone, the search for what decides."""
     session = result.suite[0]
-    if _rule(judged) is rules.ORDER_DEPENDENT:
+    passes_alone = any(each.has_passed for each in judged.of(RunKind.ALONE))
+    if passes_alone and judged.verdict is Verdict.FAILED:
         return explain_command(result.python, result.args, session.seed)
     options = shaping_options(result.args)
     return command_of(result.python, judged.test, session.root, directory, options)
@@ -139,6 +141,13 @@ def _asides(result: PytestResult) -> Iterator[Finding]:
     yield from _of_the_base(result)
     if result.too_many:
         yield rules.TOO_MANY_FAILURES.finding("too many tests failed to run them again")
+    if result.out_of_time:
+        names = "\n".join(result.out_of_time[:_MOST])
+        budget = f"{result.rerun_s:.0f} s" if result.rerun_s is not None else "the budget"
+        yield rules.RERUN_TIME.finding(
+            f"{budget} were not enough to run {amount(len(result.out_of_time), 'failed test')} again",
+            evidence=(Evidence(excerpt=names),),
+        )
     if result.new:
         names = "\n".join(result.new[:_MOST])
         yield rules.NEW_TESTS.finding(
@@ -168,6 +177,14 @@ def _of_quarantine(result: PytestResult) -> Iterator[Finding]:
         )
     for entry in result.unused:
         yield rules.QUARANTINE_UNUSED.finding(f"no test matches the entry {entry.test}")
+    for entry, count in result.wide:
+        yield rules.QUARANTINE_WIDE.finding(
+            f"the entry of {entry.test} holds {count} of {len(result.judged)} tests, which do not decide"
+        )
+    for entry in result.long:
+        yield rules.QUARANTINE_LONG.finding(
+            f"the entry of {entry.test} holds until {entry.until} (owner: {entry.owner})"
+        )
     for test, clause in result.long_green.items():
         yield rules.QUARANTINE_GREEN.finding(f"the entry of {test} may go: {clause}")
 

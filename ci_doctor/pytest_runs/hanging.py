@@ -36,16 +36,27 @@ _THREAD: Final = re.compile(r"^(?:Current thread|Thread) ", re.MULTILINE)
 class HangingTests:
     """Ends tests that run for `limit_s` seconds, by the records in the file `record`.
 
+    stacks: the begin of the paths where processes write what their threads do.
+
     A file that loads for `collection_s` seconds ends the run: no test can run without it.
 
     ended: by node id, after how many seconds. stacks: what its threads were doing. stuck: the file.
     """
 
-    def __init__(self, record: Path, limit_s: float, tree: OwnTree, *, collection_s: float) -> None:
+    def __init__(
+        self,
+        record: Path,
+        stacks: str,
+        limit_s: float,
+        tree: OwnTree,
+        *,
+        collection_s: float,
+    ) -> None:
         self.ended: dict[str, float] = {}
         self.stuck: StuckCollection | None = None
         self.stacks: dict[str, str] = {}
         self._record = record
+        self._stacks = stacks
         self._limit_s = limit_s
         self._collection_s = collection_s
         self._tree = tree
@@ -130,7 +141,7 @@ class HangingTests:
             await asyncio.sleep(_STACKS_S)
 
     def _stacks_of(self, pid: int) -> Path:
-        return Path(f"{self._record}.stacks.{pid}")
+        return Path(f"{self._stacks}.{pid}")
 
     def _main_stack(self, pid: int) -> str:
         """What the main thread was doing; empty if the process did not write it."""

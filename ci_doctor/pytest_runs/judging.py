@@ -9,8 +9,21 @@ from ci_doctor.model.verdict import Verdict
 from ci_doctor.pytest_runs.attempt import PytestOutcome, PytestSession, RunKind, TestAttempt
 
 _IN_SUITE = frozenset({RunKind.SUITE, RunKind.REST})
-# Outcomes of a phase by which a plugin announces that it runs the test again.
-_RETRIED = frozenset({"rerun", "retried"})
+_IN_ORDER = frozenset({*_IN_SUITE, RunKind.ORDER})
+# What is said of a test that failed and passed is at most so likely for one that fails by chance.
+CHANCE = 0.02
+
+
+def chance_of(failures: int, passes: int) -> float:
+    """How likely one test fails in `failures` given runs and passes in `passes` others, all by chance.
+
+    The largest value of p^failures * (1 - p)^passes, that of p = failures / (failures + passes): so it
+    holds for every failure rate.
+    """
+    runs = failures + passes
+    if not failures or not passes:
+        return 1.0
+    return (failures / runs) ** failures * (passes / runs) ** passes
 
 
 class RunAttempt(Struct, frozen=True, kw_only=True, gc=False):
@@ -31,8 +44,8 @@ class RunAttempt(Struct, frozen=True, kw_only=True, gc=False):
 class TestJudgement(Struct, frozen=True, kw_only=True, gc=False):
     """What the attempts of `test` prove. why: one clause. runs: all of its attempts, in their order.
 
-    order_dependent: it passes alone, and fails each time after the tests before it. passes_at_base:
-    None if it was not run there. is_new: the base does not have it. cause: the root cause in what it
+    order_dependent: it passes alone, and fails each time after the tests before it, more often than chance
+    explains. alike: tests that ran again in its place. passes_at_base: None if it has no result there. is_new: the base does not have it. cause: the root cause in what it
     printed, in words. past: what the history shows of it, as a clause.
     """
 
@@ -43,6 +56,7 @@ class TestJudgement(Struct, frozen=True, kw_only=True, gc=False):
     why: str
     runs: tuple[RunAttempt, ...]
     order_dependent: bool = False
+    alike: tuple[str, ...] = ()
     passes_at_base: bool | None = None
     is_new: bool = False
     cause: str | None = None
@@ -67,21 +81,36 @@ class TestJudgement(Struct, frozen=True, kw_only=True, gc=False):
         return attempts[-1] if attempts else None
 
 
+class TrialCounts(Struct, frozen=True, kw_only=True):
+    """What the runs of `--explain-flaky` show of one test: how it ended alone, and of which kind it is.
+
+    needs_order: it fails after other tests and passes without them, which repeated runs confirmed.
+    """
+
+    passed: int = 0
+    failed: int = 0
+    needs_order: bool = False
+
+
 class Circumstances(Struct, frozen=True, kw_only=True):
     """What is known of tests beside their attempts.
 
     causes: by node id, the root cause in what the test printed. outside: tests each of whose failures
     names a full disk, while the machine's disk is full. new: tests that the base does not have; new_runs: how often each of
-    them was to run. first: tests that were the first of their process in the suite. not_run: tests that
-    pytest stopped before, after a failure.
+    them was to run. not_run: tests that pytest stopped before, after a failure. repeated: node ids
+    that several tests share. alike: by node id, tests that fail for the same reason, and ran again in its place. out_of_time: tests
+    for whose runs no time was left. trials: by node id, what `--explain-flaky` showed.
     """
 
     causes: Mapping[str, str] = {}
     outside: Collection[str] = frozenset()
     new: Collection[str] = frozenset()
     new_runs: int = 1
-    first: Collection[str] = frozenset()
     not_run: Collection[str] = frozenset()
+    repeated: Collection[str] = frozenset()
+    alike: Mapping[str, tuple[str, ...]] = {}
+    out_of_time: Collection[str] = frozenset()
+    trials: Mapping[str, TrialCounts] = {}
 
 
 def judge_tests(
@@ -127,8 +156,7 @@ def judge(test: str, runs: tuple[RunAttempt, ...], known: Circumstances) -> Test
         # By far the most of them.
         return TestJudgement(test=test, verdict=Verdict.PASS, why="passed", runs=runs)
     verdict, why, order_dependent = _verdict(test, runs, known)
-    base = _attempts(runs, RunKind.BASELINE)
-    passes_at_base = _all_green(base) if base else None
+    passes_at_base = _at_base(_attempts(runs, RunKind.BASELINE))
     if verdict in {Verdict.FAILED, Verdict.INFRA} and passes_at_base:
         verdict, why = Verdict.REGRESSION, f"{why}; it passes at the base"
     return TestJudgement(
@@ -137,10 +165,17 @@ def judge(test: str, runs: tuple[RunAttempt, ...], known: Circumstances) -> Test
         why=why,
         runs=runs,
         order_dependent=order_dependent,
+        alike=known.alike.get(test, ()),
         passes_at_base=passes_at_base,
         is_new=test in known.new,
         cause=known.causes.get(test),
     )
+
+
+def _at_base(attempts: Sequence[TestAttempt]) -> bool | None:
+    """Whether it passed at the base each time; None if it was skipped there, or did not run."""
+    decided = [each for each in attempts if each.outcome is not PytestOutcome.SKIPPED]
+    return all(each.has_passed for each in decided) if decided else None
 
 
 def _verdict(
@@ -149,91 +184,133 @@ def _verdict(
     suite = _attempts(runs, *_IN_SUITE)
     if not suite:
         return Verdict.VOID, "it was collected, and has no result", False
-    final = _final(suite)
+    final = _final(suite, may_be_several=test in known.repeated)
     if all(attempt.is_green for attempt in final):
-        verdict, why = _after_a_green_suite(
-            suite, _attempts(runs, RunKind.NEW), _attempts(runs, RunKind.ORDER)
-        )
-        done = 1 + len(_attempts(runs, RunKind.NEW))
-        if verdict is Verdict.PASS and test in known.new and done < known.new_runs:
-            why = f"a new test; it has a result in {done} of {known.new_runs} runs"
-            return Verdict.VOID, why, False
+        verdict, why = _after_a_green_suite(test, runs, known)
         return verdict, why, False
-    alone = _attempts(runs, RunKind.ALONE)
-    if any(attempt.is_green for attempt in alone):
-        return _after_a_pass_alone(test, runs, known)
+    in_order, alone = _attempts(runs, *_IN_ORDER), _attempts(runs, RunKind.ALONE)
+    trials = known.trials.get(test, TrialCounts())
+    passed = sum(each.has_passed for each in alone)
+    failed = sum(not each.is_green for each in alone)
+    # Under one condition, both endings: that is what flaky means.
+    if passed + trials.passed and failed + trials.failed:
+        return Verdict.FLAKY, _both_alone(alone, trials), False
     again = _attempts(runs, RunKind.ORDER)
-    if any(attempt.is_green for attempt in again):
-        return Verdict.FLAKY, "failed, and passed when the same order ran again", False
-    verdict, why = _of_failures(test, (*suite, *alone, *again), known)
+    is_mixed = test not in known.repeated and _is_mixed_in_a_process(suite)
+    if is_mixed or any(attempt.has_passed for attempt in again):
+        return Verdict.FLAKY, f"{_ended(in_order)} in the order of the suite", False
+    if passed:
+        is_proven = chance_of(len(again), passed) <= CHANCE
+        why = f"{_ended(in_order)} in the order of the suite, and passed {passed} of {len(alone)} runs alone"
+        return _in_its_order(test, in_order, why, known, is_proven=is_proven)
+    verdict, why = _of_failures(test, (*in_order, *alone), known)
     return verdict, why, False
+
+
+def _both_alone(alone: Sequence[TestAttempt], trials: TrialCounts) -> str:
+    if not trials.passed and not trials.failed:
+        return f"{_ended(alone)} alone"
+    failed = sum(each.has_failed for each in alone) + trials.failed
+    done = len(alone) + trials.passed + trials.failed
+    return f"failed {failed} of {done} runs alone, those of the explanation included"
+
+
+def _is_mixed_in_a_process(suite: Sequence[TestAttempt]) -> bool:
+    """Whether one process of the suite both passed and failed it, by a plugin that runs tests again."""
+    passed = {each.pid for each in suite if each.has_passed and each.pid is not None}
+    return any(each.has_failed and each.pid in passed for each in suite)
+
+
+def _in_its_order(
+    test: str, in_order: Sequence[TestAttempt], why: str, known: Circumstances, *, is_proven: bool
+) -> tuple[Verdict, str, bool]:
+    """It passed alone, and in its order never: whether that is more than chance."""
+    if not any(each.has_failed for each in in_order):
+        return Verdict.VOID, why, False
+    if known.trials.get(test, TrialCounts()).needs_order:
+        return Verdict.FAILED, f"{why}; the explanation confirms that its order decides", True
+    # Of an attempt without a result nobody knows what its order did.
+    if is_proven and all(each.has_failed for each in in_order):
+        return Verdict.FAILED, why, True
+    if test in known.out_of_time:
+        return Verdict.FAILED, f"{why}; the time for reruns was over", False
+    return Verdict.FAILED, f"{why}, which may be chance", False
+
+
+def _ended(attempts: Sequence[TestAttempt]) -> str:
+    """`failed 1 of 2 runs`; with those without a result."""
+    failed = sum(each.has_failed for each in attempts)
+    lost = sum(each.outcome is PytestOutcome.LOST for each in attempts)
+    text = f"failed {failed} of {len(attempts)} runs"
+    return f"{text} ({lost} without a result)" if lost else text
 
 
 def _attempts(runs: Sequence[RunAttempt], *kinds: RunKind) -> tuple[TestAttempt, ...]:
     return tuple(run.attempt for run in runs if run.kind in kinds)
 
 
-def _final(suite: Sequence[TestAttempt]) -> tuple[TestAttempt, ...]:
+def _final(suite: Sequence[TestAttempt], *, may_be_several: bool) -> tuple[TestAttempt, ...]:
     """The attempts in the suite that no plugin made good for by another one.
 
-    Several may be final: `--dist=each` runs each test on each worker.
+    Several may be final: `--dist=each` runs each test on each worker. In one process a further attempt
+    is of the same test, unless several tests share the node id.
     """
     final = []
     for index, attempt in enumerate(suite):
-        is_last = index == len(suite) - 1
-        was_retried = any(outcome in _RETRIED for _, outcome, _ in attempt.phases)
-        if is_last or not was_retried:
+        later = [each.pid for each in suite[index + 1 :]]
+        is_replaced = bool(later) and attempt.pid is not None and attempt.pid in later
+        if not later or not (attempt.was_retried or (is_replaced and not may_be_several)):
             final.append(attempt)
     return tuple(final)
+
+
+def _after_a_green_suite(
+    test: str, runs: Sequence[RunAttempt], known: Circumstances
+) -> tuple[Verdict, str]:
+    suite, new = _attempts(runs, *_IN_SUITE), _attempts(runs, RunKind.NEW)
+    in_order = _attempts(runs, *_IN_ORDER)
+    if not _all_green(new):
+        return Verdict.FLAKY, f"a new test; {_ended((*suite, *new))}"
+    if not _all_green(_attempts(runs, RunKind.ORDER)):
+        return Verdict.FLAKY, f"{_ended(in_order)} in the order of the suite"
+    if not _all_green(suite):
+        failures = sum(not attempt.is_green for attempt in suite)
+        text = f"failed {failures} of {len(suite)} attempts in the suite, and passed the last one"
+        return Verdict.FLAKY, text
+    done = 1 + len(new)
+    if test in known.new and done < known.new_runs:
+        return Verdict.VOID, f"a new test; it has a result in {done} of {known.new_runs} runs"
+    return Verdict.PASS, "passed"
 
 
 def _all_green(attempts: Sequence[TestAttempt]) -> bool:
     return all(attempt.is_green for attempt in attempts)
 
 
-def _after_a_green_suite(
-    suite: Sequence[TestAttempt], new: Sequence[TestAttempt], again: Sequence[TestAttempt]
-) -> tuple[Verdict, str]:
-    failures = sum(not attempt.is_green for attempt in (*suite, *new))
-    runs = len(suite) + len(new)
-    if not _all_green(new):
-        return Verdict.FLAKY, f"a new test; failed {failures} of {runs} runs"
-    if not _all_green(again):
-        return Verdict.FLAKY, "passed, and failed when the tests before it ran again in their order"
-    if failures:
-        return (
-            Verdict.FLAKY,
-            f"failed {failures} of {runs} attempts in one process, and then passed",
-        )
-    return Verdict.PASS, "passed"
-
-
-def _after_a_pass_alone(
-    test: str, runs: Sequence[RunAttempt], known: Circumstances
-) -> tuple[Verdict, str, bool]:
-    """It failed in the suite and passed alone: the same order, run again, decides."""
-    if test in known.first:
-        return Verdict.FLAKY, "failed as the first test of its process, and passed alone", False
-    again = _attempts(runs, RunKind.ORDER)
-    if any(attempt.is_green for attempt in again):
-        return Verdict.FLAKY, "failed, and passed in the same order and alone", False
-    if again:
-        why = "fails each time after the tests before it, and passes alone"
-        return Verdict.FAILED, why, True
-    return Verdict.FAILED, "failed; passed alone, but its order could not be run again", False
-
-
 def _of_failures(
-    test: str, failures: Sequence[TestAttempt], known: Circumstances
+    test: str, attempts: Sequence[TestAttempt], known: Circumstances
 ) -> tuple[Verdict, str]:
-    count = len(failures)
-    failed = sum(not attempt.is_green for attempt in failures)
-    times = f"each of {count} attempts" if failed == count else f"{failed} of {count} attempts"
-    if count == 1:
-        times = "its attempt"
-    if all(attempt.outcome is PytestOutcome.LOST for attempt in failures):
-        return Verdict.VOID, f"{times} ended without a result"
+    """It never passed after it failed in the suite."""
+    count = len(attempts)
+    failed = sum(each.has_failed for each in attempts)
+    lost = sum(each.outcome is PytestOutcome.LOST for each in attempts)
+    if not failed:
+        return Verdict.VOID, f"{_times(lost, count)} ended without a result"
+    why = f"{_times(failed, count)} failed"
+    if lost:
+        why += f", {lost} ended without a result"
     cause = known.causes.get(test)
     if test in known.outside and cause is not None:
-        return Verdict.INFRA, f"{times} failed, and the disk is full: {cause}"
-    return Verdict.FAILED, f"{times} failed"
+        return Verdict.INFRA, f"{why}, and the disk is full: {cause}"
+    others = known.alike.get(test, ())
+    if others:
+        why += f"; it fails as {len(others)} others do, which ran again in its place"
+    elif test in known.out_of_time:
+        why += "; the time for reruns was over"
+    return Verdict.FAILED, why
+
+
+def _times(part: int, count: int) -> str:
+    if count == 1:
+        return "its attempt"
+    return f"each of {count} attempts" if part == count else f"{part} of {count} attempts"

@@ -22,6 +22,7 @@ from ci_doctor.pytest_runs.facts import facts_of
 from ci_doctor.pytest_runs.findings import findings_of
 from ci_doctor.pytest_runs.result import PytestResult, run_verdict
 from ci_doctor.pytest_runs.telling import SKIPPED, relative_log
+from ci_doctor.pytest_runs.whole import FLAKY_STATUS
 from ci_doctor.render.formatting import amount
 
 _MANY = frozenset({RunKind.ALONE, RunKind.NEW})
@@ -33,9 +34,12 @@ def outcome_of(result: PytestResult, working: Path, directory: Path | None) -> O
     facts = facts_of(result, directory)
     summary = _summary(result, facts.counts)
     verdict, summary = concluded(run_verdict(result), summary, findings)
+    # As without ci-doctor: `--fail-on-flaky` of pytest-rerunfailures.
+    is_seven = result.fails_on_flaky and verdict is Verdict.FLAKY
     return Outcome(
         verdict=verdict,
         summary=summary,
+        command_status=FLAKY_STATUS if is_seven else None,
         findings=findings,
         facts=facts,
         cases=tuple(case_of(judged, result) for judged in result.judged),

@@ -29,9 +29,10 @@ class PytestPlan(Struct, frozen=True, kw_only=True):
     """One run of pytest.
 
     args: what the user wrote, and what we add behind it. environ: the whole environment, without the
-    recorder. tests: node ids to run, in this order; empty for all. only_their_files: nothing but the
+    recorder. tests: node ids to run, in this order; empty for all but those of `without`. only_their_files: nothing but the
     files of `tests` is collected. watched: a folder; the run reports which files below it were loaded.
     timeout_s: of one test, and of the load of one file, which has `least_collection_s` in any case. hash_seed: PYTHONHASHSEED if `environ` sets none.
+    limit_s: for the whole run, after which it is ended.
     """
 
     kind: RunKind
@@ -40,18 +41,20 @@ class PytestPlan(Struct, frozen=True, kw_only=True):
     environ: Mapping[str, str]
     directory: Path
     tests: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
     only_their_files: bool = False
     watched: Path | None = None
     timeout_s: float | None = None
     least_collection_s: float = _LEAST_COLLECTION_S
     hash_seed: int | None = None
+    limit_s: float | None = None
 
     @property
     def command(self) -> tuple[str, ...]:
         """The command line of the process."""
         return (str(self.python), "-m", "pytest", "-p", PLUGIN, *self.args)
 
-    def environment(self, record: Path, wishes: Path) -> dict[str, str]:
+    def environment(self, record: str, wishes: str) -> dict[str, str]:
         """The environment of the process; it writes to `record` and reads the file `wishes`."""
         before = self.environ.get("PYTHONPATH")
         entries = [str(FOLDER)]
@@ -61,25 +64,27 @@ class PytestPlan(Struct, frozen=True, kw_only=True):
         environment = {
             **self.environ,
             "PYTHONPATH": os.pathsep.join(entries),
-            RECORD: str(record),
-            PLAN: str(wishes),
+            RECORD: record,
+            PLAN: wishes,
         }
         if self.hash_seed is not None:
             environment.setdefault(HASH_SEED, str(self.hash_seed))
         return environment
 
-    def wishes(self) -> bytes:
-        """What the recorder is told, as JSON."""
+    def wishes(self, collected: str, stacks: str) -> bytes:
+        """What the recorder is told, as JSON: also where the list of the tests and stacks of threads go."""
         is_rerun = self.kind is not RunKind.SUITE
         watched = None if self.watched is None else str(self.watched)
         return msgspec.json.encode(
             {
                 "tests": self.tests,
+                "without": self.without,
+                "collected": collected,
                 "only_their_files": self.only_their_files,
                 "is_rerun": is_rerun,
                 "keeps_output": is_rerun,
                 "watched": watched,
-                "has_time_limit": self.timeout_s is not None,
+                "stacks": None if self.timeout_s is None else stacks,
             }
         )
 

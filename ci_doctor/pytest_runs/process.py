@@ -3,9 +3,11 @@
 
 import asyncio
 import contextlib
+import functools
 import os
 import secrets
 import signal as signals
+from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -14,6 +16,7 @@ from msgspec.structs import replace
 
 from ci_doctor.pytest_runs.attempt import PytestSession
 from ci_doctor.pytest_runs.hanging import HangingTests
+from ci_doctor.pytest_runs.held_files import KeptLog, held_file
 from ci_doctor.pytest_runs.output import KeptOutput, Output, ShownOutput
 from ci_doctor.pytest_runs.plan import PytestPlan
 from ci_doctor.pytest_runs.recorded import PytestEnd, session_of
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 _LEFT_OVER_S: Final = 2.0
 _LAST_BYTES: Final = 8192
 _LAST_LINES: Final = 12
+_MOST_KEPT: Final = 200  # logs that are open at once
 _HASH_SEEDS: Final = 1 << 32  # PYTHONHASHSEED is below
 _GRACE_S: Final = 4.0
 _KILL_S: Final = 2.0
@@ -60,11 +64,20 @@ class PytestRunner:
         self._interruption = interruption
         self._on_stderr = on_stderr
         self._count = 0
+        self._kept: deque[KeptLog] = deque()
         self._guardian = Guardian.start()
 
     def close(self) -> None:
-        """End the guardian; nothing runs below it any more."""
+        """End the guardian; nothing runs below it any more. What the runs wrote is in its place."""
         self._guardian.close()
+        while self._kept:
+            self._kept.popleft().close()
+
+    def _keep(self, log: KeptLog) -> None:
+        """Hold the log to the end: a later run may remove it again."""
+        self._kept.append(log)
+        if len(self._kept) > _MOST_KEPT:
+            self._kept.popleft().close()
 
     @property
     def is_interrupted(self) -> bool:
@@ -89,13 +102,26 @@ class PytestRunner:
         if plan.hash_seed is None:
             # Drawn by us instead of by the interpreter, so that a failure can be repeated.
             plan = replace(plan, hash_seed=secrets.randbelow(_HASH_SEEDS))
-        record = self._scratch / f"{self._count}.jsonl"
-        wishes = self._scratch / f"{self._count}.plan.json"
-        wishes.write_bytes(plan.wishes())
-        log = (logs or self._logs) / f"{self._count}-{plan.kind}.log"
-        run = _OneRun(plan, self._guardian, record, wishes)
-        with asyncio.Runner() as runner:
-            runner.run(run.to_the_end(self._output(log, is_shown=is_shown), self._interruption))
+        with contextlib.ExitStack() as stack:
+            stacks = str(self._scratch / f"{self._count}.stacks")
+            record, wishes, collected = (
+                stack.enter_context(held_file(self._scratch / f"{self._count}.{name}"))
+                for name in ("records", "plan", "collected")
+            )
+            wishes.write(plan.wishes(collected.place, stacks))
+            name = f"{self._count}-{plan.kind}.log"
+            log = KeptLog.opened(name, logs or self._logs, self._scratch)
+            self._keep(log)
+            run = _OneRun(plan, self._guardian, record.place, wishes.place, stacks)
+            with asyncio.Runner() as runner:
+                output = self._output(log.path, is_shown=is_shown)
+                runner.run(run.to_the_end(output, self._interruption))
+            log.restore()
+            return self._session(plan, run, record.read(), collected.read(), log.path)
+
+    def _session(
+        self, plan: PytestPlan, run: "_OneRun", records: bytes, collected: bytes, log: Path
+    ) -> PytestSession:
         received = self._interruption.received
         end = PytestEnd(
             returncode=run.returncode,
@@ -108,12 +134,13 @@ class PytestRunner:
             log=str(log),
             last_lines=_last_lines(log),
             limit_s=plan.timeout_s,
+            is_cut=run.is_cut,
         )
         return session_of(
             plan.kind,
-            read_records(_bytes_of(record)),
+            read_records(records),
             end,
-            collected=_collected(Path(f"{record}.collected")),
+            collected=_collected(collected),
             chosen=plan.tests,
         )
 
@@ -121,14 +148,6 @@ class PytestRunner:
         if is_shown:
             return ShownOutput(log, on_stderr=self._on_stderr)
         return KeptOutput(log)
-
-
-def _bytes_of(path: Path) -> bytes:
-    """What lies there; nothing if the recorder never wrote."""
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return b""
 
 
 def _last_lines(log: Path) -> str:
@@ -142,21 +161,27 @@ def _last_lines(log: Path) -> str:
     return "\n".join(text.rstrip().splitlines()[-_LAST_LINES:])
 
 
-def _collected(path: Path) -> tuple[str, ...] | None:
+def _collected(content: bytes) -> tuple[str, ...] | None:
+    """The first whole line: several workers may have written theirs at the same time."""
+    line, end, _ = content.partition(b"\n")
     try:
-        return msgspec.json.decode(path.read_bytes(), type=tuple[str, ...])
-    except (FileNotFoundError, msgspec.DecodeError):
+        return msgspec.json.decode(line, type=tuple[str, ...]) if end else None
+    except msgspec.DecodeError:
         return None
 
 
 class _OneRun:
     """One process of pytest, from its start until no process of it is left."""
 
-    def __init__(self, plan: PytestPlan, guardian: Guardian, record: Path, wishes: Path) -> None:
+    def __init__(
+        self, plan: PytestPlan, guardian: Guardian, record: str, wishes: str, stacks: str
+    ) -> None:
         self._plan = plan
         self._guardian = guardian
         self._record = record
         self._wishes = wishes
+        self._stacks = stacks
+        self.is_cut = False
         self.returncode: int | None = None
         self.duration_s = 0.0
         self.timed_out: dict[str, float] = {}
@@ -189,7 +214,9 @@ class _OneRun:
             input=0 if shown else None,
             output=output.output,
             error=output.error,
-            foreground=True,
+            # A test may signal its whole process group. At a terminal it is ours, so that Ctrl-C and
+            # `--pdb` work.
+            foreground=_is_at_a_terminal(),
         )
 
     async def _watch(self, child: Child, tree: OwnTree, interruption: Interruption) -> None:
@@ -213,19 +240,26 @@ class _OneRun:
 
     async def _to_its_end(self, child: Child, tree: OwnTree, ended: "asyncio.Future[None]") -> None:
         if self._plan.timeout_s is None:
-            await asyncio.wait({ended})
+            await asyncio.wait({ended}, timeout=self._plan.limit_s)
         else:
             hanging = HangingTests(
-                self._record,
+                Path(self._record),
+                self._stacks,
                 self._plan.timeout_s,
                 tree,
                 collection_s=max(self._plan.timeout_s, self._plan.least_collection_s),
             )
-            await hanging.end_them_until(ended)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._plan.limit_s):
+                    await hanging.end_them_until(ended)
             self.stuck = hanging.stuck
             self.timed_out = hanging.ended
             self.stacks = hanging.stacks
         self.duration_s = clock.now() - child.started_at
+        if not ended.done():
+            self.is_cut = True
+            await tree.terminate(_GRACE_S)
+            return
         living = tree.living(thorough=False)
         if living:
             await wait_for_all(living, _LEFT_OVER_S)
@@ -250,6 +284,12 @@ async def _stop(
             signals.pidfd_send_signal(child.pidfd, number)
             await asyncio.wait({ended}, timeout=_AFTER_SIGNAL_S)
         await tree.terminate(_GRACE_S)
+
+
+@functools.cache
+def _is_at_a_terminal() -> bool:
+    """Whether a person sits there: a CI's agent gives its jobs a terminal, too."""
+    return in_foreground() and not os.environ.get("CI")
 
 
 def _settle(ended: "asyncio.Future[None]") -> None:

@@ -13,6 +13,8 @@ from msgspec import Struct
 from ci_doctor.errors import ConfigError
 from ci_doctor.pytest_runs.naming import group_and_name
 
+MOST_DAYS = 90
+
 
 class QuarantineEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """test: a node id, or a name as in JUnit files; `*` stands for any characters. until: the last day on which it holds."""
@@ -29,11 +31,16 @@ class _QuarantineFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Quarantine(Struct, frozen=True, kw_only=True):
-    """The entries by what they are worth today: `held` by node id; `over`; `unused`."""
+    """The entries by what they are worth today: `held` by node id; `over`; `unused`.
+
+    wide: entries that hold with how many tests they match. long: entries that end in more than MOST_DAYS.
+    """
 
     held: dict[str, QuarantineEntry] = {}
     over: tuple[QuarantineEntry, ...] = ()
     unused: tuple[QuarantineEntry, ...] = ()
+    wide: tuple[tuple[QuarantineEntry, int], ...] = ()
+    long: tuple[QuarantineEntry, ...] = ()
 
 
 def read_quarantine(path: Path) -> tuple[QuarantineEntry, ...]:
@@ -67,6 +74,7 @@ def quarantine(
     held: dict[str, QuarantineEntry] = {}
     over = []
     unused = []
+    wide = []
     for entry in entries:
         matching = [test for test in tests if matches(entry, test)]
         if entry.until < today:
@@ -75,7 +83,27 @@ def quarantine(
             unused.append(entry)
         else:
             held.update(dict.fromkeys(matching, entry))
-    return Quarantine(held=held, over=tuple(over), unused=tuple(unused))
+            if is_wide(entry, matching, len(tests)):
+                wide.append((entry, len(matching)))
+    last = today + dt.timedelta(days=MOST_DAYS)
+    return Quarantine(
+        held=held,
+        over=tuple(over),
+        unused=tuple(unused),
+        wide=tuple(wide),
+        long=tuple(entry for entry in entries if entry.until > last),
+    )
+
+
+def is_wide(entry: QuarantineEntry, matching: Collection[str], tests: int) -> bool:
+    """Whether a pattern names nothing, or more than half of the tests, of several functions. Pure.
+
+    The parameters of one test may be all that a small run has.
+    """
+    if not any(letter.isalnum() for letter in entry.test):
+        return True
+    functions = {test.partition("[")[0] for test in matching}
+    return "*" in entry.test and len(functions) > 1 and 2 * len(matching) > tests
 
 
 def matches(entry: QuarantineEntry, test: str) -> bool:

@@ -29,7 +29,8 @@ class PytestEnd(Struct, frozen=True, kw_only=True):
 
     returncode: exit code or negative signal number; None if unknown. timed_out: by node id, after how
     many seconds ci-doctor ended its process. stuck: the collection that ci-doctor ended. interrupted: the signal to
-    ci-doctor. last_lines: of what it wrote. limit_s: of one test.
+    ci-doctor. last_lines: of what it wrote. limit_s: of one test. is_cut: its own time was
+    over, so that ci-doctor ended it.
     """
 
     returncode: int | None
@@ -42,6 +43,7 @@ class PytestEnd(Struct, frozen=True, kw_only=True):
     log: str | None = None
     last_lines: str = ""
     limit_s: float | None = None
+    is_cut: bool = False
 
 
 def session_of(
@@ -55,10 +57,15 @@ def session_of(
     """The run of pytest that wrote these records and ended so."""
     code, signal = _status(end.returncode)
     rare = _without_tests(read)
+    attempts = _attempts(read, rare, end)
+    if end.is_cut:
+        # What was running then has not failed.
+        attempts = tuple(each for each in attempts if each.duration_s is not None)
     session = PytestSession(
         kind=kind,
         chosen=chosen,
-        attempts=_attempts(read, rare, end),
+        attempts=attempts,
+        is_cut=end.is_cut,
         exit_code=code,
         signal=signal,
         collected=collected,
@@ -108,13 +115,16 @@ def _with_circumstances(session: PytestSession, read: ReadRecords) -> PytestSess
         plugins=main.plugins,
         path=main.path,
         is_distributed=main.is_controller,
+        narrowed=main.narrowed,
     )
     for record in read.records:
         if isinstance(record, FinishRecord) and record.p == main.p:
             session = replace(
                 session,
                 finished=record.exit,
+                is_changed=record.is_changed,
                 stopped=record.stopped,
+                is_stepwise=record.is_stepwise,
                 other_failures=record.other_failures,
             )
     return replace(session, loaded=_loaded(read))

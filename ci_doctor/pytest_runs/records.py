@@ -10,7 +10,10 @@ from msgspec import Struct
 
 
 class ProcessRecord(Struct, frozen=True, kw_only=True, tag_field="k", tag="process"):
-    """A process of pytest begins. worker: the name of pytest-xdist for it; None outside of it."""
+    """A process of pytest begins. worker: the name of pytest-xdist for it; None outside of it.
+
+    narrowed: the option by which the failures of an earlier run leave tests out.
+    """
 
     p: int
     worker: str | None
@@ -23,6 +26,7 @@ class ProcessRecord(Struct, frozen=True, kw_only=True, tag_field="k", tag="proce
     seed: int | None
     hash_seed: str | None
     path: tuple[str, ...]
+    narrowed: str | None = None
 
 
 class CollectRecord(Struct, frozen=True, kw_only=True, tag_field="k", tag="collect"):
@@ -100,14 +104,17 @@ class InternalErrorRecord(Struct, frozen=True, kw_only=True, tag_field="k", tag=
 class FinishRecord(Struct, frozen=True, kw_only=True, tag_field="k", tag="finish"):
     """A process of pytest ends in order.
 
-    stopped: why it ran no further tests (`-x`). other_failures: failures that are no test's, such as
-    a coverage that is too small. loaded: files below the watched folder that were loaded.
+    stopped: why it ran no further tests (`-x`). is_changed: a plugin set the exit status. is_stepwise:
+    `--sw` stops it at a failure. other_failures: failures that are no test's, such as a coverage that
+    is too small. loaded: files below the watched folder that were loaded.
     """
 
     p: int
     exit: int
     stopped: str | None
     other_failures: int
+    is_changed: bool = False
+    is_stepwise: bool = False
     loaded: tuple[str, ...] = ()
 
 

@@ -25,7 +25,7 @@ class RerunPlace(StrEnum):
 class PytestRequest(Struct, frozen=True, kw_only=True):
     """args: for pytest. python: the interpreter, as the user wrote it; None for the default.
 
-    environ: the environment of pytest. reruns: of a test that fails, at most. timeout_s: of one test.
+    environ: the environment of pytest. reruns: of a test that fails, at most. rerun_s: for all reruns together; None for a time by that of the suite. timeout_s: of one test.
     new_tests: how often a test runs that the base does not have. baseline: a commit of git. on_stderr:
     what pytest writes goes to stderr. rules: a repository's own about log lines. explain_s: how long
     flaky tests may be explained for, None for not at all. past: the history, if there is one.
@@ -36,6 +36,7 @@ class PytestRequest(Struct, frozen=True, kw_only=True):
     directory: Path
     python: str | None = None
     reruns: int = DEFAULT_RERUNS
+    rerun_s: float | None = None
     rerun_in: RerunPlace = RerunPlace.FRESH
     timeout_s: float | None = None
     new_tests: int = 1

@@ -1,18 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acts on processes: runs failed tests again, alone and in the order in which they failed."""
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.pytest_runs.attempt import PytestSession, RunKind, TestAttempt
+from ci_doctor.pytest_runs.attempt import PytestOutcome, PytestSession, RunKind, TestAttempt
+from ci_doctor.pytest_runs.judging import CHANCE, chance_of
 from ci_doctor.pytest_runs.plan import PytestPlan, rerun_args
 from ci_doctor.pytest_runs.process import PytestRunner
+from ci_doctor.system import clock
 
 # Failed tests. So many are no flakes: the change is broken, or the machine.
 MOST_RERUN: Final = 50
+# So many that fail alike are one failure; so many of them run again.
+MANY: Final = 5
+IN_THEIR_PLACE: Final = 3
+# Three failures in the order and three passes alone: by chance in 1 of 64 cases at most.
+MOST_ORDERS: Final = 3
+# Reruns take no longer than the suite so many times, but may take this long.
+OF_THE_SUITE: Final = 2.0
+LEAST_TIME_S: Final = 60.0
+_NUMBERS: Final = re.compile(r"0x[0-9a-fA-F]+|\d+")
+_WITH_A_REASON: Final = frozenset({PytestOutcome.FAILED, PytestOutcome.ERROR})
 
 
 class SuiteFailure(Struct, frozen=True, kw_only=True):
@@ -60,80 +73,190 @@ def _failure(session: PytestSession, attempt: TestAttempt) -> SuiteFailure:
     return SuiteFailure(attempt=attempt, before=before, is_order_known=True)
 
 
-def rerun_alone(
-    runner: PytestRunner,
-    plan: PytestPlan,
-    failures: Sequence[SuiteFailure],
-    *,
-    reruns: int,
-    tell: Callable[[str], None],
-) -> tuple[PytestSession, ...]:
-    """Each failed test alone in a new process, until it passes, `reruns` times at most."""
-    sessions: list[PytestSession] = []
-    for failure in failures:
-        for number in range(1, reruns + 1):
-            if runner.is_interrupted:
-                return tuple(sessions)
-            tell(f"running {failure.test} alone, {number} of at most {reruns}")
-            session = runner.run(alone_plan(plan, failure.test))
-            sessions.append(session)
-            if has_passed(session, failure.test):
-                break
-    return tuple(sessions)
-
-
 def alone_plan(plan: PytestPlan, *tests: str) -> PytestPlan:
     """These tests in one new process, with nothing else collected than their files. Pure."""
     return replace(plan, kind=RunKind.ALONE, tests=tests, only_their_files=True)
 
 
 def has_passed(session: PytestSession, test: str) -> bool:
-    """Whether `test` ran in `session`, and each attempt of it was green. Pure."""
+    """Whether `test` ran in `session`, and each attempt of it passed. Pure."""
     attempts = session.attempts_of(test)
-    return bool(attempts) and all(attempt.is_green for attempt in attempts)
+    return bool(attempts) and all(attempt.has_passed for attempt in attempts)
 
 
-def passed_alone(
-    failures: Sequence[SuiteFailure], alone: Sequence[PytestSession]
-) -> list[SuiteFailure]:
-    """Those of `failures` that passed in a run alone. Pure."""
-    return [
-        failure
-        for failure in failures
-        if any(has_passed(session, failure.test) for session in alone)
-    ]
+class RerunTime:
+    """The time for all reruns of a run, which begins with the first one. Reads the clock."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._end: float | None = None
+
+    @property
+    def left_s(self) -> float:
+        """The seconds that are left."""
+        if self._end is None:
+            self._end = clock.now() + self.seconds
+        return self._end - clock.now()
+
+
+class Reruns:
+    """Runs failed tests again, within `time`: alone, and those that pass there in their order too.
+
+    plan: for runs of chosen tests. reruns: of one test alone, at most, until it passes. `alike` names
+    for each test that was spared the tests that ran in its place; `out_of_time` those for which no time
+    was left.
+    """
+
+    def __init__(
+        self,
+        runner: PytestRunner,
+        plan: PytestPlan,
+        time: RerunTime,
+        *,
+        reruns: int,
+        tell: Callable[[str], None],
+    ) -> None:
+        self.sessions: list[PytestSession] = []
+        self.alike: dict[str, tuple[str, ...]] = {}
+        self.out_of_time: dict[str, None] = {}
+        self._runner = runner
+        self._plan = plan
+        self._time = time
+        self._reruns = reruns
+        self._tell = tell
+
+    def run(self, failures: Sequence[SuiteFailure]) -> None:
+        """Run them again, and say before that how long it takes at most."""
+        if not failures or not self._reruns:
+            return
+        left_s = max(0.0, self._time.left_s)
+        count = "1 failed test" if len(failures) == 1 else f"{len(failures)} failed tests"
+        self._tell(f"running {count} again, for at most {left_s:.0f} s in all (--rerun-budget)")
+        chosen, spared = representatives(failures)
+        self._alone(chosen)
+        # Where one of them passes, the failures have not one cause that each run meets.
+        again = []
+        for failure in failures:
+            others = spared.get(failure.test, ())
+            ran = tuple(other for other in others if self._attempts(other, RunKind.ALONE))
+            if any(self._passes(other) for other in ran):
+                again.append(failure)
+            elif ran:
+                self.alike[failure.test] = ran
+            elif others:
+                self.out_of_time[failure.test] = None
+        self._alone(again)
+        self._in_order([each for each in failures if self._is_open(each.test)])
+
+    def _passes(self, test: str) -> bool:
+        sessions = [session for session in self.sessions if session.kind is RunKind.ALONE]
+        return any(has_passed(session, test) for session in sessions)
+
+    def _is_open(self, test: str) -> bool:
+        """Whether it passed alone each time, and never in its order so far."""
+        alone = self._attempts(test, RunKind.ALONE)
+        in_order = self._attempts(test, RunKind.ORDER)
+        is_mixed = any(not each.is_green for each in alone)
+        passed = sum(each.has_passed for each in alone)
+        if is_mixed or not passed or any(each.has_passed for each in in_order):
+            return False
+        return chance_of(len(in_order), passed) > CHANCE
+
+    def _attempts(self, test: str, kind: RunKind) -> list[TestAttempt]:
+        sessions = [session for session in self.sessions if session.kind is kind]
+        return [each for session in sessions for each in session.attempts_of(test)]
+
+    def _alone(self, failures: Sequence[SuiteFailure]) -> None:
+        """Each alone until it passes: each once before the first one twice, as the time may be over."""
+        left = list(failures)
+        for number in range(1, self._reruns + 1):
+            for failure in left:
+                self._once_alone(failure.test, f"{number} of at most {self._reruns}")
+            left = [failure for failure in left if not self._passes(failure.test)]
+
+    def _once_alone(self, test: str, which: str) -> None:
+        self._one(alone_plan(self._plan, test), [test], f"running {test} alone, {which}")
+
+    def _in_order(self, failures: Sequence[SuiteFailure]) -> None:
+        """The order of each once more, then the test alone, until chance is excluded or it is flaky."""
+        left = list(failures)
+        for number in range(1, MOST_ORDERS + 1):
+            if number > 1:
+                for failure in left:
+                    self._once_alone(failure.test, f"{number} of at most {MOST_ORDERS}")
+                left = [failure for failure in left if self._is_open(failure.test)]
+            for order in orders_to_repeat(left):
+                tests = [each.test for each in left if each.test in order]
+                text = f"running the {len(order)} tests up to {order[-1]} again, in their order"
+                self._one(replace(self._plan, kind=RunKind.ORDER, tests=order), tests, text)
+            left = [failure for failure in left if self._is_open(failure.test)]
+
+    def _one(self, plan: PytestPlan, about: Sequence[str], text: str) -> None:
+        """One run about these tests, if there is time for it."""
+        if self._runner.is_interrupted:
+            return
+        left_s = self._time.left_s
+        if left_s > 0:
+            self._tell(text)
+            session = self._runner.run(replace(plan, limit_s=left_s))
+            self.sessions.append(session)
+            if not session.is_cut:
+                return
+        self.out_of_time.update(dict.fromkeys(about))
+
+
+def representatives(
+    failures: Sequence[SuiteFailure],
+) -> tuple[list[SuiteFailure], dict[str, tuple[str, ...]]]:
+    """The failures that are run again, and of the others the tests that run in their place. Pure.
+
+    Many tests that fail alike have one cause as a rule: a few of them show whether it is always there.
+    """
+    groups: dict[str, list[SuiteFailure]] = {}
+    for failure in failures:
+        reason = failure_reason(failure.attempt)
+        if reason is not None:
+            groups.setdefault(reason, []).append(failure)
+    spared: dict[str, tuple[str, ...]] = {}
+    for group in groups.values():
+        if len(group) >= MANY:
+            places = [len(group) * number // IN_THEIR_PLACE for number in range(IN_THEIR_PLACE)]
+            names = tuple(group[place].test for place in places)
+            spared.update({each.test: names for each in group if each.test not in names})
+    return [each for each in failures if each.test not in spared], spared
+
+
+def failure_reason(attempt: TestAttempt) -> str | None:
+    """What tests that fail for one reason have in common; None if nothing is known. Pure.
+
+    It is the line of the error with its numbers left out. An assertion is at one place, too: two tests
+    may compare other things in the same words.
+    """
+    marked = [line for line in (attempt.traceback or "").splitlines() if line.startswith("E  ")]
+    lines = (attempt.message or "").strip().splitlines() or [line[1:].strip() for line in marked]
+    if not lines or attempt.outcome not in _WITH_A_REASON:
+        return None
+    text = _NUMBERS.sub("#", lines[0])
+    if text.startswith(("assert", "AssertionError")):
+        return f"{attempt.file}:{attempt.line}: {text}"
+    return text
 
 
 def orders_to_repeat(failures: Sequence[SuiteFailure]) -> tuple[tuple[str, ...], ...]:
     """The orders to be run once more for these failures: one for each process of the suite. Pure.
 
-    An order ends with a failed test. One that begins with the same tests and is longer serves both.
+    An order ends with a failed test. One that begins with the same tests and is longer serves both. A
+    test that was the first is run with all files collected, since one of them may break it.
     """
     orders: list[tuple[str, ...]] = []
     longest_first = sorted(failures, key=lambda failure: -len(failure.before))
     for failure in longest_first:
-        if not failure.before:
+        if not failure.is_order_known:
             continue
         order = (*failure.before, failure.test)
         if not any(other[: len(order)] == order for other in orders):
             orders.append(order)
     return tuple(orders)
-
-
-def repeat_orders(
-    runner: PytestRunner,
-    plan: PytestPlan,
-    orders: Sequence[tuple[str, ...]],
-    tell: Callable[[str], None],
-) -> tuple[PytestSession, ...]:
-    """Each order in a new process of its own."""
-    sessions = []
-    for order in orders:
-        if runner.is_interrupted:
-            break
-        tell(f"running the {len(order)} tests up to {order[-1]} again, in their order")
-        sessions.append(runner.run(replace(plan, kind=RunKind.ORDER, tests=order)))
-    return tuple(sessions)
 
 
 def rerun_plan(plan: PytestPlan, first: PytestSession) -> PytestPlan:

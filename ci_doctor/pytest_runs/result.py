@@ -24,11 +24,12 @@ class PytestResult(Struct, frozen=True, kw_only=True):
     """sessions: in the order in which they ran. judged: each test, by the order of the suite.
 
     quarantined: by node id, the entry that holds for a test. over, unused: entries that hold no longer,
-    and entries of no test. too_many: so many tests failed that none was run again. not_run: tests that
+    and entries of no test. wide: entries with how many tests they hold. long: entries that end too late. too_many: so many tests failed that none was run again. not_run: tests that
     pytest stopped before, after a failure. interrupted: the signal to ci-doctor. diagnosis_problem: a
     sentence if causes could not be looked for. explained: the kinds of flaky tests. long_green:
     by the name in its entry, how long the tests of an entry have been green. past_problem: why the
-    history gave no answer.
+    history gave no answer. fails_on_flaky: pytest-rerunfailures ended pytest with 7. rerun_s: the time
+    for reruns. out_of_time: tests for whose reruns it was not enough.
     """
 
     python: Path
@@ -37,6 +38,8 @@ class PytestResult(Struct, frozen=True, kw_only=True):
     judged: tuple[TestJudgement, ...]
     problems: tuple[RunProblem, ...]
     quarantined: dict[str, QuarantineEntry] = {}
+    wide: tuple[tuple[QuarantineEntry, int], ...] = ()
+    long: tuple[QuarantineEntry, ...] = ()
     over: tuple[QuarantineEntry, ...] = ()
     unused: tuple[QuarantineEntry, ...] = ()
     too_many: bool = False
@@ -48,6 +51,9 @@ class PytestResult(Struct, frozen=True, kw_only=True):
     explained: tuple[ExplainedTest, ...] = ()
     long_green: dict[str, str] = {}
     past_problem: str | None = None
+    fails_on_flaky: bool = False
+    rerun_s: float | None = None
+    out_of_time: tuple[str, ...] = ()
 
     @property
     def suite(self) -> tuple[PytestSession, ...]:

@@ -9,8 +9,9 @@ from ci_doctor.model.rule import Rule
 FAILED: Final = Rule(
     id="test-run/failed",
     severity=Severity.ERROR,
-    meaning="A test failed in each of its attempts: in the suite, and alone in new processes.",
-    remedy="Run the test alone with the command of the finding, and mend what it shows.",
+    meaning="A test failed in the suite, and no further run proves that it is flaky. The finding says "
+    "how often it failed, and where.",
+    remedy="Run the command of the finding, and mend what it shows.",
 )
 REGRESSION: Final = Rule(
     id="test-run/regression",
@@ -22,15 +23,17 @@ REGRESSION: Final = Rule(
 ORDER_DEPENDENT: Final = Rule(
     id="test-run/order-dependent",
     severity=Severity.ERROR,
-    meaning="A test passes alone, and fails each time after the tests that ran before it. One of them "
-    "leaves something behind: a variable, a module, a file, a process.",
+    meaning="A test passed alone, and failed in the order of the suite, each so often that chance "
+    "explains it in 2 % of cases at most. A test before it leaves something behind: a variable, a module, "
+    "a file, a process.",
     remedy="Find the test that does it, and have it tidy up; or give the test what it needs in a "
     "fixture.",
 )
 FLAKY: Final = Rule(
     id="test-run/flaky",
     severity=Severity.WARNING,
-    meaning="A test failed and passed, with the same code and in the same order.",
+    meaning="A test failed and passed with the same code and under one condition: in the order of the "
+    "suite, or alone.",
     remedy="Mend the test, or list it in `ci-doctor-quarantine.toml` with an owner and a date. "
     "`--fail-on-flaky` makes it a failure.",
 )
@@ -81,6 +84,13 @@ TOO_MANY_FAILURES: Final = Rule(
     meaning="More than 50 tests failed, so none was run again: so many are no flakes.",
     remedy="Mend what they share first; the root cause of each is in the report.",
 )
+RERUN_TIME: Final = Rule(
+    id="test-run/rerun-budget",
+    severity=Severity.NOTE,
+    meaning="The time for reruns was over before each failed test had run again as often as is usual. "
+    "Such a test stays failed.",
+    remedy="Mend what many tests fail for, or give more time: `--rerun-budget 10m`.",
+)
 QUARANTINED: Final = Rule(
     id="test-run/quarantined",
     severity=Severity.NOTE,
@@ -98,6 +108,19 @@ QUARANTINE_UNUSED: Final = Rule(
     severity=Severity.WARNING,
     meaning="An entry of `ci-doctor-quarantine.toml` matches no test of the run of all tests.",
     remedy="Remove the entry, or correct the name of the test.",
+)
+QUARANTINE_WIDE: Final = Rule(
+    id="test-run/quarantine-wide",
+    severity=Severity.WARNING,
+    meaning="An entry of `ci-doctor-quarantine.toml` is a pattern without a name, or matches more than half of "
+    "the tests. They run, and none of them decides: the run is green whatever the change breaks.",
+    remedy="Name the flaky tests, one entry for each.",
+)
+QUARANTINE_LONG: Final = Rule(
+    id="test-run/quarantine-long",
+    severity=Severity.WARNING,
+    meaning="An entry of `ci-doctor-quarantine.toml` ends in more than 90 days: nobody looks at the test until then.",
+    remedy="Set a date within 90 days. Its owner may set the next one then.",
 )
 BASELINE: Final = Rule(
     id="test-run/baseline",
@@ -140,9 +163,12 @@ RULES: Final = (
     LEFT_PROCESSES,
     ALL_SKIPPED,
     TOO_MANY_FAILURES,
+    RERUN_TIME,
     QUARANTINED,
     QUARANTINE_OVER,
     QUARANTINE_UNUSED,
+    QUARANTINE_WIDE,
+    QUARANTINE_LONG,
     QUARANTINE_GREEN,
     BASELINE,
     HISTORY,

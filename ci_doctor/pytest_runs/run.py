@@ -65,7 +65,9 @@ def run(
         logs = scratch if directory is None else directory.absolute() / LOGS
         make_directory(logs)
         runner = PytestRunner(scratch, logs, interruption, on_stderr=request.on_stderr)
-        stages = TestStages(request, plan, runner, scratch, tell)
+        # The machine's own day: a date in a file of the repository has no time zone.
+        today = dt.date.today()  # noqa: DTZ011
+        stages = TestStages(request, plan, runner, scratch, tell, entries=entries, today=today)
         try:
             stages.run(base)
             first = stages.sessions[0]
@@ -74,8 +76,7 @@ def run(
             question = question_of(request.args, first)
             if question is not None and not runner.is_interrupted:
                 return answered_outcome(question, first)
-            # The machine's own day: a date in a file of the repository has no time zone.
-            result = stages.result(entries, dt.date.today())  # noqa: DTZ011
+            result = stages.result()
         finally:
             runner.close()
             if directory is not None:

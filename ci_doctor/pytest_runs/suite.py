@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acts on processes: runs all tests, and after a crash those that it kept from running."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -8,6 +9,7 @@ from msgspec.structs import replace
 from ci_doctor.pytest_runs.attempt import PytestSession, RunKind, missing_tests
 from ci_doctor.pytest_runs.plan import PytestPlan
 from ci_doctor.pytest_runs.process import PytestRunner
+from ci_doctor.pytest_runs.whole import narrowed_by, not_run_tests
 
 # Processes after the first one. A suite that crashes more often is broken.
 MOST_RESTS: Final = 20
@@ -15,14 +17,36 @@ MOST_RESTS: Final = 20
 
 def run_suite(runner: PytestRunner, plan: PytestPlan) -> tuple[PytestSession, ...]:
     """The run of all tests by `plan`, and after each crash one of the tests not yet tried."""
-    sessions = [runner.run(plan, is_shown=True)]
+    return run_all(runner, plan, [])
+
+
+def run_all(
+    runner: PytestRunner, plan: PytestPlan, before: Sequence[PytestSession]
+) -> tuple[PytestSession, ...]:
+    """The run by `plan` after those `before` it, and after each crash one of the tests not yet tried."""
+    sessions = [*before, runner.run(plan, is_shown=True)]
     while len(sessions) <= MOST_RESTS and not runner.is_interrupted:
         rest = rest_after(sessions)
         if not rest:
             break
-        further = replace(plan, kind=RunKind.REST, tests=rest)
+        further = replace(plan, kind=RunKind.REST, tests=rest, without=())
         sessions.append(runner.run(further, is_shown=True))
-    return tuple(sessions)
+    return tuple(sessions[len(before) :])
+
+
+def further_plan(plan: PytestPlan, sessions: Sequence[PytestSession]) -> PytestPlan | None:
+    """The run of what a failure kept from running that turned out to be none; None if nothing is left.
+
+    Pure. Without the options that stop at a failure, or that leave out what passed before.
+    """
+    if len(sessions) > MOST_RESTS:
+        return None
+    rest = replace(plan, kind=RunKind.REST)
+    if narrowed_by(sessions) is not None:
+        tried = dict.fromkeys(each.test for session in sessions for each in session.attempts)
+        return replace(rest, without=tuple(tried))
+    missing = not_run_tests(sessions)
+    return replace(rest, tests=missing) if missing else None
 
 
 def rest_after(sessions: list[PytestSession]) -> tuple[str, ...]:

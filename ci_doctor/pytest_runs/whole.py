@@ -5,13 +5,22 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from ci_doctor.pytest_runs.attempt import PytestSession, missing_tests
+from ci_doctor.pytest_runs.attempt import (
+    PytestOutcome,
+    PytestSession,
+    RunKind,
+    TestAttempt,
+    collected_tests,
+    missing_tests,
+)
 from ci_doctor.pytest_runs.time_limit import StuckCollection
 from ci_doctor.system.secrets.cutting import first_words
 
 _INTERRUPTED = 2
 _USAGE = 4
 _NOTHING_COLLECTED = 5
+FLAKY_STATUS = 7  # of pytest-rerunfailures
+_FAILED_TESTS = 1
 _STACK = 1500  # characters; the innermost call is the first
 _NAMED = 5  # tests without a result that a sentence names
 # Options by which pytest answers a question and runs no test.
@@ -62,22 +71,54 @@ def question_of(args: Sequence[str], session: PytestSession) -> str | None:
     return None
 
 
-def run_problems(suite: Sequence[PytestSession]) -> tuple[RunProblem, ...]:
-    """What is wrong with the suite as a whole: its processes after each other."""
-    return tuple(_problems(suite))
+def run_problems(suite: Sequence[PytestSession], *, is_red: bool = False) -> tuple[RunProblem, ...]:
+    """What is wrong with the suite as a whole: its processes after each other.
+
+    is_red: a test that decides has failed for good, so that tests behind it need no result.
+    """
+    return tuple(_problems(suite, is_red=is_red))
 
 
-def _problems(suite: Sequence[PytestSession]) -> Iterator[RunProblem]:
+def _problems(suite: Sequence[PytestSession], *, is_red: bool) -> Iterator[RunProblem]:
     first = suite[0]
     for session in suite:
         yield from _of_session(session)
-    if not first.collected:
+    if not any(session.collected for session in suite):
         if first.stuck is None:
             yield RunProblem(text=_why_nothing(first), detail=first.last_lines)
         return
-    if missing_tests(suite) and not not_run_tests(suite):
+    if missing_tests(suite) and not (is_red and not_run_tests(suite)):
         yield _missing(suite)
-    yield from _unexplained_end(suite)
+    narrowed = narrowed_by(suite)
+    if narrowed is not None and not is_red:
+        yield RunProblem(text=f"{narrowed} left tests out, which did not run")
+    for session in suite:
+        yield from _unexplained_end(session, has_missing=bool(missing_tests(suite)))
+
+
+def narrowed_by(suite: Sequence[PytestSession]) -> str | None:
+    """The option by which an earlier run's failures left tests out; None if they were run after all."""
+    if any(each.narrowed is None and not each.chosen for each in suite):
+        return None
+    return suite[0].narrowed
+
+
+def ends_early(session: PytestSession) -> bool:
+    """Whether `-x`, `--maxfail` or `--sw` stopped it after a failure, and no plugin of its own accord."""
+    failed = sum(not each.is_green and not each.was_retried for each in session.attempts)
+    return bool(failed) and (session.is_stepwise or 0 < session.maxfail <= failed)
+
+
+def fails_on_flaky(suite: Sequence[PytestSession]) -> bool:
+    """Whether pytest-rerunfailures ended pytest with 7, because it ran a test again."""
+    return any(_is_seven_of_rerunfailures(session) for session in suite)
+
+
+def _is_seven_of_rerunfailures(session: PytestSession) -> bool:
+    reran = any(outcome == "rerun" for each in session.attempts for _, outcome, _ in each.phases)
+    names = {name.lower().replace("_", "-") for name in session.plugins}
+    is_there = "pytest-rerunfailures" in names
+    return session.exit_code == FLAKY_STATUS and session.is_changed and reran and is_there
 
 
 def _of_session(session: PytestSession) -> Iterator[RunProblem]:
@@ -111,16 +152,10 @@ def _why_nothing(first: PytestSession) -> str:
 
 
 def not_run_tests(suite: Sequence[PytestSession]) -> tuple[str, ...]:
-    """The tests that have no result because `-x` or `--maxfail` stopped pytest after a failure."""
-    if not _stopped_by_a_failure(suite):
+    """The tests that have no result because `-x`, `--maxfail` or `--sw` stopped pytest after a failure."""
+    if not any(ends_early(session) for session in suite):
         return ()
     return missing_tests(suite)
-
-
-def _stopped_by_a_failure(suite: Sequence[PytestSession]) -> bool:
-    failed = any(not attempt.is_green for session in suite for attempt in session.attempts)
-    has_stopped = any(session.stopped for session in suite) or bool(suite[0].maxfail)
-    return failed and has_stopped
 
 
 def _missing(suite: Sequence[PytestSession]) -> RunProblem:
@@ -128,7 +163,7 @@ def _missing(suite: Sequence[PytestSession]) -> RunProblem:
     names = list(missing[:_NAMED])
     if len(missing) > _NAMED:
         names.append(f"and {len(missing) - _NAMED} more")
-    of_all = len(suite[0].collected or ())
+    of_all = collected_tests(suite).total()
     text = f"{len(missing)} of {of_all} collected tests have no result{_why_missing(suite[-1])}"
     return RunProblem(text=text, detail="\n".join(names))
 
@@ -145,35 +180,51 @@ def _why_missing(last: PytestSession) -> str:
     return ""
 
 
-def _unexplained_end(suite: Sequence[PytestSession]) -> Iterator[RunProblem]:
-    """An end of the last process that its tests do not explain."""
-    last = suite[-1]
-    if last.stuck is not None:
+# Outcomes of a test that its process did not outlive.
+_WITH_ITS_PROCESS = frozenset({PytestOutcome.CRASHED, PytestOutcome.TIMEOUT, PytestOutcome.LOST})
+
+
+def _unexplained_end(session: PytestSession, *, has_missing: bool) -> Iterator[RunProblem]:
+    """An end of a process that its tests do not explain. A test that failed explains status 1 alone."""
+    if session.stuck is not None:
         return
-    if last.finished is None:
-        crashed = any(
-            attempt.index is not None and not attempt.is_green for attempt in last.attempts
+    text = None
+    if session.finished is None:
+        if not any(_died_in(attempt) for attempt in session.attempts):
+            text = f"pytest ended without a result: {session.how_it_ended}"
+    elif session.finished != session.exit_code:
+        text = (
+            f"pytest announced exit code {session.finished}, and its process ended with "
+            f"{session.how_it_ended}"
         )
-        if not crashed:
-            yield RunProblem(
-                text=f"pytest ended without a result: {last.how_it_ended}",
-                detail=last.last_lines,
-                is_failure=True,
-            )
-        return
-    if last.finished != last.exit_code:
-        yield RunProblem(
-            text=f"pytest announced exit code {last.finished}, and its process ended with "
-            f"{last.how_it_ended}",
-            detail=last.last_lines,
-            is_failure=True,
-        )
-        return
-    failed = any(not attempt.is_green for attempt in last.attempts)
-    is_told = bool(last.collect_errors or last.internal_errors or last.other_failures)
-    if last.exit_code and not failed and not is_told:
-        yield RunProblem(
-            text=f"pytest ended with exit code {last.exit_code}, although no test failed",
-            detail=last.last_lines,
-            is_failure=True,
-        )
+    elif not _is_explained(session, has_missing=has_missing):
+        text = f"pytest ended with exit code {session.exit_code}, which no test explains"
+        if session.is_changed:
+            text += "; a plugin set it"
+    if text is not None:
+        yield RunProblem(text=text, detail=session.last_lines, is_failure=True)
+
+
+def _died_in(attempt: TestAttempt) -> bool:
+    """Whether its process ended in this attempt."""
+    is_over = any(when != "crash" for when, _, _ in attempt.phases)
+    return attempt.outcome in _WITH_ITS_PROCESS and not is_over
+
+
+def _is_explained(session: PytestSession, *, has_missing: bool) -> bool:
+    """Whether its tests, or a problem that is named already, explain the status of pytest."""
+    code = session.exit_code
+    if code == 0 or _is_seven_of_rerunfailures(session):
+        return True
+    if session.is_changed:
+        return False
+    if session.collect_errors or session.internal_errors or session.other_failures:
+        return True
+    if code == _FAILED_TESTS:
+        return any(not each.is_green and not each.was_retried for each in session.attempts)
+    if code == _INTERRUPTED:
+        # A stop by `shouldstop`, Ctrl-C and pytest-xdist end so.
+        is_lost = any(each.outcome is PytestOutcome.LOST for each in session.attempts)
+        return ends_early(session) or has_missing or is_lost or session.interrupted is not None
+    # Nothing was left for it.
+    return code == _NOTHING_COLLECTED and session.kind is RunKind.REST and not session.attempts

@@ -12,9 +12,15 @@ from msgspec import Struct
 
 from ci_doctor.load.canonical import Canonical, is_blank
 from ci_doctor.load.looks import words_of
-from ci_doctor.restart.observed import AnswerComparison, BlankAnswer, Phase
+from ci_doctor.restart.observed import AnswerComparison, BlankAnswer, DifferentAnswer, Phase
 
 _BLANKS_KEPT = 5
+_UNKEPT_SHOWN = 5
+# Characters of each text that are shown of a difference, and how many of them stand before it.
+_LONGEST_SHOWN = 300
+_SHOWN_BEFORE = 40
+# Of a text so much is kept to show a difference: a load may hold thousands of long answers.
+_LONGEST_KEPT = 4_000
 
 
 class _Voice(Struct):
@@ -23,12 +29,14 @@ class _Voice(Struct):
     texts: set[int]
     shortest: int
     longest: int
+    last: str = ""
     blanks: int = 0
     count: int = 0
 
     def add(self, text: str, *, blank: bool) -> None:
         length = len(text)
         self.texts.add(hash(text))
+        self.last = text[:_LONGEST_KEPT]
         self.shortest = min(self.shortest, length)
         self.longest = max(self.longest, length)
         self.blanks += blank
@@ -43,11 +51,17 @@ class AnswerBook:
     """Takes every answer with the phase in which its request was sent."""
 
     def __init__(self) -> None:
+        self._controls: dict[str, _Voice] = {}
+        self._control_starts = 0
         self._before: dict[str, _Voice] = {}
         self._after: dict[str, _Voice] = {}
         self._models: dict[Phase, set[str]] = {}
         self._blank: list[BlankAnswer] = []
         self._blank_count = 0
+
+    def begin_control(self) -> None:
+        """One more control start gets the load, once."""
+        self._control_starts += 1
 
     def add(self, phase: Phase, name: str, answer: Canonical) -> None:
         """Take note of the answer to the request `name`."""
@@ -56,6 +70,9 @@ class AnswerBook:
             self._models.setdefault(phase, set()).add(str(model))
         text = words_of(answer.output)
         blank = is_blank(answer.output)
+        if phase is Phase.CONTROL:
+            self._controls.setdefault(name, _voice()).add(text, blank=blank)
+            return
         if phase is Phase.BASELINE:
             self._before.setdefault(name, _voice()).add(text, blank=blank)
             return
@@ -67,6 +84,9 @@ class AnswerBook:
     def comparison(self) -> AnswerComparison:
         """What came of it."""
         both = [name for name in self._before if name in self._after]
+        agreed = [name for name in both if self._has_agreed(name)]
+        unkept = [name for name in agreed if self._is_unkept(name)]
+        noisy = [name for name in both if self._is_noisy(name)]
         return AnswerComparison(
             requests=len(self._before),
             blank=tuple(self._blank),
@@ -77,6 +97,13 @@ class AnswerBook:
             shorter=sum(map(self._is_shorter, both)),
             steady=sum(map(self._is_steady, both)),
             changed=sum(map(self._has_changed, both)),
+            controls=self._control_starts,
+            restless=sum(map(self._is_restless, self._before)),
+            agreed=len(agreed),
+            unkept=tuple(map(self._difference, unkept[:_UNKEPT_SHOWN])),
+            unkept_count=len(unkept),
+            noisy=len(noisy),
+            chance=round(sum(map(self._chance, noisy)), 6),
             models_before=self._named(Phase.BASELINE),
             models_after=self._named(Phase.AFTER),
         )
@@ -103,6 +130,40 @@ class AnswerBook:
     def _has_changed(self, name: str) -> bool:
         return self._is_steady(name) and not self._after[name].texts <= self._before[name].texts
 
+    def _has_agreed(self, name: str) -> bool:
+        """Whether the request got one text in each control start and in every pass of the baseline."""
+        control = self._controls.get(name)
+        if control is None or control.count < self._control_starts:
+            return False
+        return self._is_steady(name) and control.texts == self._before[name].texts
+
+    def _is_restless(self, name: str) -> bool:
+        control = self._controls.get(name)
+        return (
+            control is not None
+            and self._is_steady(name)
+            and control.texts != self._before[name].texts
+        )
+
+    def _is_unkept(self, name: str) -> bool:
+        # One pass alone may be an accident, as in the baseline.
+        after = self._after[name]
+        return after.count > 1 and after.texts.isdisjoint(self._before[name].texts)
+
+    def _is_noisy(self, name: str) -> bool:
+        """Whether it varied before the kill, and not each time: it looks steady now and then."""
+        control = self._controls.get(name, _voice())
+        texts = self._before[name].texts | control.texts
+        return 1 < len(texts) < self._before[name].count + control.count
+
+    def _chance(self, name: str) -> float:
+        control = self._controls.get(name, _voice())
+        return chance_of_unkept(self._before[name].count + control.count, self._after[name].count)
+
+    def _difference(self, name: str) -> DifferentAnswer:
+        before, after = from_first_difference(self._before[name].last, self._after[name].last)
+        return DifferentAnswer(id=name, phase=Phase.AFTER, before=before, after=after)
+
     def _named(self, phase: Phase) -> tuple[str, ...]:
         return tuple(sorted(self._models.get(phase, ())))
 
@@ -113,3 +174,31 @@ def _different(voices: Iterable[_Voice]) -> int:
     for voice in voices:
         texts |= voice.texts
     return len(texts)
+
+
+def chance_of_unkept(before: int, after: int) -> float:
+    """How many requests look unkept by chance for each that is seen to vary: at most so many.
+
+    A request gets its other text with a probability p each time, at `before` answers and then at
+    `after` ones. It looks unkept with (1-p)^before · p^after, and is seen to vary with
+    1 - (1-p)^before - p^before. The result is the greatest ratio over p.
+    """
+    ratios = []
+    for percent in range(1, 100):
+        p = percent / 100
+        varies = 1 - (1 - p) ** before - p**before
+        if varies > 0:
+            ratios.append((1 - p) ** before * p**after / varies)
+    return max(ratios, default=1.0)
+
+
+def from_first_difference(before: str, after: str) -> tuple[str, str]:
+    """Both texts from a little before their first difference."""
+    same = 0
+    for one, other in zip(before, after, strict=False):
+        if one != other:
+            break
+        same += 1
+    start = max(0, same - _SHOWN_BEFORE)
+    end = start + _LONGEST_SHOWN
+    return before[start:end], after[start:end]

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the answers after a restart must still be, whether or not the same ones are wanted. Pure."""
 
+import math
 from collections.abc import Iterator
 
 from ci_doctor.load.looks import FEWEST_PROMPTS
 from ci_doctor.model.finding import Evidence, Finding
 from ci_doctor.restart import rules
 from ci_doctor.restart.observed import AnswerComparison, Observation, Phase
-from ci_doctor.restart.promise import Promise, broken, kept, untested
+from ci_doctor.restart.promise import Promise, State, Terms, broken, kept, untested
 
 # Answers that vary may be the same, or short, by chance: it takes a few requests to rule that out.
 _FEWEST_VARYING = 4
+_CHANCE = 0.05
 
 
 def real_answers(observation: Observation) -> Promise:
@@ -53,6 +55,50 @@ def _are_cut(answers: AnswerComparison) -> bool:
     return _is_enough(answers, 1) and answers.shorter == answers.compared
 
 
+def kept_answers(observation: Observation, terms: Terms) -> Promise:
+    """A request that got one text in every start before the kill gets it after it."""
+    name = "answers survive the restart"
+    rule = rules.UNKEPT_ANSWERS
+    answers = observation.answers
+    if not answers.compared:
+        return untested(name, rule, "nothing was answered after the recovery")
+    if answers.controls < terms.control_starts:
+        made = f"{answers.controls} of {terms.control_starts} control starts were made"
+        return untested(name, rule, f"{made}, because the budget was short")
+    starts = answers.controls + 1
+    if answers.unkept_count and is_beyond_chance(answers):
+        evidence = [
+            Evidence(excerpt=f"request {each.id}\n  before: {each.before}\n  now:    {each.after}")
+            for each in answers.unkept
+        ]
+        message = (
+            f"{answers.unkept_count} of {answers.agreed} requests that got one text in each of "
+            f"{starts} starts before the kill got another one in every pass after it"
+        )
+        return broken(name, rule, message, *evidence)
+    why = None
+    if answers.unkept_count:
+        noise = f"{answers.noisy} requests varied before the kill"
+        why = f"{noise}, and {answers.unkept_count} changed by chance or not"
+    elif not answers.agreed:
+        why = f"no request got one text in {starts} starts"
+    if why is not None:
+        return untested(name, rule, why)
+    return kept(
+        name, rule, f"{answers.agreed} requests got one text in {starts} starts, and none lost it"
+    )
+
+
+def is_beyond_chance(answers: AnswerComparison) -> bool:
+    """Whether so many unkept answers come by chance in 5 % of the checks at most (Poisson)."""
+    below = 0.0
+    term = math.exp(-answers.chance)
+    for count in range(answers.unkept_count):
+        below += term
+        term *= answers.chance / (count + 1)
+    return 1 - below <= _CHANCE
+
+
 def same_model(observation: Observation) -> Promise:
     """The answers name no model that they did not name before."""
     name = "it is the same model"
@@ -68,7 +114,7 @@ def same_model(observation: Observation) -> Promise:
     return kept(name, rule, f"answers are of {', '.join(after)}, as before")
 
 
-def suspicious(observation: Observation, *, same_outputs: bool) -> Iterator[Finding]:
+def suspicious(observation: Observation, terms: Terms) -> Iterator[Finding]:
     """Warnings about answers that break no promise."""
     answers = observation.answers
     if not answers.requests:
@@ -85,7 +131,14 @@ def suspicious(observation: Observation, *, same_outputs: bool) -> Iterator[Find
         sent = observation.counts(Phase.BASELINE).ok
         message = f"{blank} of {sent} answers before the kill hold no word"
         yield rules.BLANK_ANSWERS.finding(message, remedy=rules.BLANK_ANSWERS.remedy)
-    if answers.changed and not same_outputs:
+    if answers.restless:
+        message = (
+            f"{answers.restless} of {answers.steady} requests that got one text in every pass of the "
+            "baseline got another one in a control start, which no kill had preceded"
+        )
+        yield rules.STARTS_DIFFER.finding(message, remedy=rules.STARTS_DIFFER.remedy)
+    is_told = kept_answers(observation, terms).state is State.BROKEN
+    if answers.changed and not terms.same_outputs and not is_told:
         message = (
             f"{answers.changed} of {answers.steady} requests that got one text in every pass "
             "before the kill got another one after it"

@@ -51,6 +51,10 @@ def conclude(
     after = observation.counts(Phase.AFTER)
     came_back = f"{terms.kill} was killed by {terms.signal} and came back"
     answered = f"{after.ok} of {after.sent} requests were answered after it, and none hung"
+    writes = observation.writes
+    if writes is not None:
+        kept = f"none of {writes.acknowledged} acknowledged writes is lost"
+        answered = f"{answered}; {kept}" if after.sent else kept
     return _concluded(Verdict.PASS, f"{came_back}: {answered}")
 
 
@@ -78,6 +82,12 @@ def _before_the_kill(observation: Observation) -> RestartConclusion:
 
 
 def _bad_baseline(observation: Observation) -> str:
+    writes = observation.writes
+    if writes is not None:
+        few = f"{writes.acknowledged} writes were acknowledged before the kill"
+        if writes.load_ended is None:
+            return f"only {few}"
+        return f"the load ended ({writes.load_ended}) when {few}"
     if observation.unready_before:
         label = observation.unready_before[0].label
         return f"`{label}` does not hold even before anything is killed"
@@ -89,6 +99,14 @@ def _bad_baseline(observation: Observation) -> str:
 
 
 def _proves_nothing(observation: Observation, terms: Terms) -> str | None:
+    writes = observation.writes
+    if terms.acknowledged and (writes is None or not writes.verified):
+        problem = None if writes is None else writes.problem
+        return f"what became of the acknowledged writes is not known: {problem or 'not verified'}"
+    return _answers_prove_nothing(observation, terms) if observation.requests else None
+
+
+def _answers_prove_nothing(observation: Observation, terms: Terms) -> str | None:
     # A server that answers 200 without a word passes every other check, whatever it has lost.
     after = observation.counts(Phase.AFTER)
     if not after.ok:
@@ -122,7 +140,7 @@ def findings(
     elif conclusion.verdict is Verdict.INCONCLUSIVE:
         yield rules.BUDGET_SPENT.finding(conclusion.reason, remedy=rules.BUDGET_SPENT.remedy)
     yield from _noticed(observation)
-    yield from suspicious(observation, same_outputs=terms.same_outputs)
+    yield from suspicious(observation, terms)
 
 
 def _void(observation: Observation, conclusion: RestartConclusion) -> Finding:

@@ -113,16 +113,20 @@ def _tables_of_requests(observation: Observation, terms: Terms) -> tuple[Table, 
         time = seconds(counts.seconds)
         rows.append(row(phase.value, counts.ok, counts.failed, counts.hung, time, rate))
     columns = ("ok", "failed", "hung", "time", "ok/s")
-    requests = Table(title="Requests", columns=columns, rows=tuple(rows))
+    requests: tuple[Table, ...] = ()
+    if observation.requests:
+        requests = (Table(title="Requests", columns=columns, rows=tuple(rows)),)
     # Before the kill there is no restart to tell of.
     if not observation.was_killed:
-        return (requests,)
-    restart = Table(title="Restart", rows=tuple(_story(observation, terms)))
-    return requests, restart
+        return requests
+    return (*requests, Table(title="Restart", rows=tuple(_story(observation, terms))))
 
 
 def _story(observation: Observation, terms: Terms) -> Iterator[Row]:
     at = f"at {observation.killed_at} of {observation.requests} requests"
+    writes = observation.writes
+    if not observation.requests and writes is not None:
+        at = f"after {writes.before_kill} acknowledged writes"
     yield row("killed", f"{terms.kill} by {terms.signal} {at}")
     yield from _times(("ended after", observation.ended_s))
     released = observation.released
@@ -140,6 +144,9 @@ def _story(observation: Observation, terms: Terms) -> Iterator[Row]:
     new = observation.new
     if old is not None and new is not None:
         yield row("pid", f"{old.pid} -> {new.pid}")
+    if writes is not None and writes.verified:
+        kept = writes.acknowledged - writes.lost_count
+        yield row("acknowledged writes kept", f"{kept} of {writes.acknowledged}")
     if observation.ratio is not None:
         yield row("throughput", share(observation.ratio))
 

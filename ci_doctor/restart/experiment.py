@@ -2,14 +2,19 @@
 """Acts on processes: makes a whole check, from the first start of the services to their stop."""
 
 import asyncio
+import functools
 from collections.abc import Callable
+from pathlib import Path
 
 from ci_doctor.load.looks import count_prompts
+from ci_doctor.load.sending import Sender
 from ci_doctor.restart.named_memory import named_memory
 from ci_doctor.restart.notes import Notes, RestartProgress
 from ci_doctor.restart.observed import Observation, Phase, RestartEnding
 from ci_doctor.restart.phases import FailedError, Phases
 from ci_doctor.restart.settings import RestartPlan
+from ci_doctor.restart.traffic import one_pass
+from ci_doctor.services.busy_timeout import all_waits
 from ci_doctor.services.group import start_group
 from ci_doctor.services.outcome import FailureKind, ServiceFailure
 from ci_doctor.services.spec import LaunchContext
@@ -44,7 +49,8 @@ async def _to_the_end(
     try:
         with interruption.watch(task):
             async with asyncio.timeout(plan.deadline - clock.now()):
-                await _with_services(plan, notes)
+                if await _controls(plan, notes):
+                    await _with_services(plan, notes)
     except TimeoutError:
         ending = RestartEnding.BUDGET
     except asyncio.CancelledError:
@@ -55,6 +61,72 @@ async def _to_the_end(
     if interruption.received is not None:
         ending = RestartEnding(interruption.received.name)
     return notes.observation(ending)
+
+
+async def _controls(plan: RestartPlan, notes: Notes) -> bool:
+    """Start everything, ask and stop it, `control_starts` times; whether the check can go on.
+
+    One that has no time for the check itself after another control start makes fewer. What is then
+    not known is no broken promise.
+    """
+    longest_s = 0.0
+    notes.phase = Phase.CONTROL
+    for number in range(1, plan.control_starts + 1):
+        began = clock.now()
+        # The start that is killed, its relaunch, and the load for each.
+        needed_s = longest_s + 3 * longest_s + plan.outage_s
+        if plan.deadline - began < needed_s:
+            notes.say(f"{number - 1} of {plan.control_starts} control starts: the budget is short")
+            break
+        if not await _one_control(plan, notes, number):
+            return False
+        longest_s = max(longest_s, clock.now() - began)
+    notes.phase = Phase.BASELINE
+    return True
+
+
+async def _one_control(plan: RestartPlan, notes: Notes, number: int) -> bool:
+    context = LaunchContext(
+        environment=plan.environment,
+        directory=plan.services_directory,
+        log_directory=_control_directory(plan, number),
+        limit_s=plan.deadline - clock.now(),
+    )
+    launched = await start_group(plan.specs, plan.names, context, notes.event)
+    if isinstance(launched, ServiceFailure):
+        notes.note(failures=(launched,), failed_in=Phase.CONTROL)
+        return False
+    try:
+        sender = Sender(
+            base_url=launched.endpoint.base_url,
+            concurrency=plan.concurrency,
+            timeout_s=plan.request_timeout_s,
+            waits=all_waits(launched.living_pids),
+        )
+        notes.ledger.book.begin_control()
+        answered = notes.ledger.ok(Phase.CONTROL)
+        keep = functools.partial(notes.ledger.keep, Phase.CONTROL)
+        seconds_spent = await one_pass(sender, plan.requests, keep)
+        answered = notes.ledger.ok(Phase.CONTROL) - answered
+        notes.ledger.passed(Phase.CONTROL, answered, seconds_spent)
+        notes.say(f"start {number}: {answered} of {len(plan.requests)} requests answered")
+        if launched.failures:
+            notes.note(failures=tuple(launched.failures), failed_in=Phase.CONTROL)
+        return not launched.failures
+    finally:
+        stopped = await launched.stop(grace_s=plan.grace_s)
+        if stopped.survivors:
+            notes.note(stopped=stopped)
+
+
+def _control_directory(plan: RestartPlan, number: int) -> Path:
+    return plan.directory / "logs" / f"control-{number}"
+
+
+def control_logs(plan: RestartPlan) -> tuple[Path, ...]:
+    """The logs of the services in the control starts. Reads files."""
+    folders = [_control_directory(plan, each) for each in range(1, plan.control_starts + 1)]
+    return tuple(log for folder in folders for log in sorted(folder.glob("*.log")))
 
 
 async def _with_services(plan: RestartPlan, notes: Notes) -> None:

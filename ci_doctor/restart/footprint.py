@@ -35,6 +35,13 @@ class Footprint(Struct, frozen=True, kw_only=True):
     pids: frozenset[int] = frozenset()
 
 
+class LeftMemory(Struct, frozen=True, kw_only=True):
+    """Shared memory that nobody uses: `name` is the path of a file or the id of a segment."""
+
+    name: str
+    sentence: str
+
+
 def footprint(processes: Iterable[Kin]) -> Footprint:
     """Of these processes now; one that is gone, or that may not be read, holds nothing."""
     page = os.sysconf("SC_PAGE_SIZE")
@@ -63,8 +70,8 @@ def left_behind(
     before: Footprint,
     living: Iterable[Kin],
     earlier: NamedMemory | None = None,
-) -> tuple[str, ...]:
-    """The shared memory that still exists and that none of `living` uses, a sentence for each.
+) -> tuple[LeftMemory, ...]:
+    """The shared memory that still exists and that none of `living` uses.
 
     It is what `before` held. With `earlier`, what there was before the services were started, also
     what is new since then and held by no process of the machine: a file with the pid of one of its
@@ -75,14 +82,15 @@ def left_behind(
         count = _held(path, inode)
         if count >= _SMALLEST_LEFT:
             candidates[path] = count
-    sentences = list(_unused(candidates, living))
+    left = list(_unused(candidates, living))
     if earlier is not None:
         now = named_memory()
         for path, count in _new_files(before, earlier, now).items():
             if names_one_of(path, before.pids):
-                sentences.append(f"{path} takes {size(count)} of shared memory: {_NEW}")
-        sentences.extend(_new_segments(before, earlier, now))
-    return tuple(sentences)
+                sentence = f"{path} takes {size(count)} of shared memory: {_NEW}"
+                left.append(LeftMemory(name=path, sentence=sentence))
+        left.extend(_new_segments(before, earlier, now))
+    return tuple(left)
 
 
 def of_unknown_owner(before: Footprint, earlier: NamedMemory) -> tuple[str, ...]:
@@ -94,17 +102,18 @@ def of_unknown_owner(before: Footprint, earlier: NamedMemory) -> tuple[str, ...]
     return tuple(sentences)
 
 
-def _unused(candidates: dict[str, int], living: Iterable[Kin]) -> Iterator[str]:
+def _unused(candidates: dict[str, int], living: Iterable[Kin]) -> Iterator[LeftMemory]:
     # The maps of every living process are read only if there is something to find.
     if not candidates:
         return
     in_use = footprint(living).shared
     for path, count in candidates.items():
         if path not in in_use:
-            yield (
+            sentence = (
                 f"{path} still takes {size(count)} of shared memory, and none of the services' "
                 "processes uses it"
             )
+            yield LeftMemory(name=path, sentence=sentence)
 
 
 def _new_files(before: Footprint, earlier: NamedMemory, now: NamedMemory) -> dict[str, int]:
@@ -124,16 +133,19 @@ def _new_files(before: Footprint, earlier: NamedMemory, now: NamedMemory) -> dic
     return {path: count for path, count in candidates.items() if path not in in_use}
 
 
-def _new_segments(before: Footprint, earlier: NamedMemory, now: NamedMemory) -> Iterator[str]:
+def _new_segments(
+    before: Footprint, earlier: NamedMemory, now: NamedMemory
+) -> Iterator[LeftMemory]:
     """System V segments to which nobody is attached any more."""
     for number, segment in sorted(now.segments.items()):
         if number in earlier.segments or segment.attached or segment.size < _SMALLEST_LEFT:
             continue
         if before.pids.intersection(segment.pids):
-            yield (
+            sentence = (
                 f"System V segment {number} takes {size(segment.size)} of shared memory, and nobody "
                 f"is attached to it (`ipcrm -m {number}` removes it)"
             )
+            yield LeftMemory(name=f"segment {number}", sentence=sentence)
 
 
 def _held(path: str, inode: int) -> int:

@@ -6,8 +6,14 @@ from collections.abc import Sequence
 from ci_doctor.model.finding import Evidence
 from ci_doctor.render.formatting import duration
 from ci_doctor.restart import rules
-from ci_doctor.restart.answer_promises import real_answers, same_model
-from ci_doctor.restart.load_promises import as_fast, no_request_hangs, nothing_lost, same_outputs
+from ci_doctor.restart.answer_promises import kept_answers, real_answers, same_model
+from ci_doctor.restart.load_promises import (
+    as_fast,
+    no_request_hangs,
+    nothing_lost,
+    same_outputs,
+    writes_kept,
+)
 from ci_doctor.restart.observed import ConditionResult, Observation
 from ci_doctor.restart.promise import Promise, Terms, broken, kept, untested
 from ci_doctor.restart.release_promises import memory_released, port_released, tree_released
@@ -17,7 +23,7 @@ from ci_doctor.services.outcome import ServiceFailure
 
 def judge(observation: Observation, terms: Terms) -> tuple[Promise, ...]:
     """Every promise, in the order in which a restart can break them."""
-    promises = (
+    promises: tuple[Promise, ...] = (
         _others_live(observation, terms),
         no_request_hangs(observation, terms),
         port_released(observation, terms),
@@ -30,6 +36,10 @@ def judge(observation: Observation, terms: Terms) -> tuple[Promise, ...]:
         same_outputs(observation, terms),
         real_answers(observation),
     )
+    if terms.control_starts:
+        promises = (*promises, kept_answers(observation, terms))
+    if terms.acknowledged:
+        promises = (*promises, writes_kept(observation))
     # Most stand-ins name no model, and a promise that nobody can test is noise.
     if not observation.answers.models_before:
         return promises

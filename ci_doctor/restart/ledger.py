@@ -4,7 +4,7 @@
 from typing import TYPE_CHECKING
 
 from ci_doctor.load.canonical import Canonical, is_blank, text_of
-from ci_doctor.restart.answer_book import AnswerBook
+from ci_doctor.restart.answer_book import AnswerBook, from_first_difference
 from ci_doctor.restart.observed import Counts, DifferentAnswer, Phase
 
 if TYPE_CHECKING:
@@ -13,9 +13,6 @@ if TYPE_CHECKING:
 # Errors that differ, of one phase: thousands of refused connections say the same.
 _ERRORS_KEPT = 3
 _DIFFERENCES_KEPT = 5
-# Characters of each text that are shown of a difference, and how many of them stand before it.
-_LONGEST_SHOWN = 300
-_SHOWN_BEFORE = 40
 
 
 class Ledger:
@@ -37,7 +34,7 @@ class Ledger:
         if reply.answer is None:
             return
         self.book.add(phase, reply.id, reply.answer)
-        if not self._compare:
+        if not self._compare or phase is Phase.CONTROL:
             return
         if phase is Phase.BASELINE:
             self._learn(reply.id, reply.answer)
@@ -97,7 +94,7 @@ class Ledger:
         if len(self.different) >= _DIFFERENCES_KEPT or self._is_kept(name):
             return
         text = text_of(answer.output)
-        before, after = _from_first_difference(self._texts[name], text)
+        before, after = from_first_difference(self._texts[name], text)
         self.different.append(DifferentAnswer(id=name, phase=phase, before=before, after=after))
 
     def _is_kept(self, name: str) -> bool:
@@ -143,15 +140,3 @@ class _Tally:
             rate=rate,
             errors=tuple(self.errors),
         )
-
-
-def _from_first_difference(before: str, after: str) -> tuple[str, str]:
-    """Both texts from a little before their first difference."""
-    same = 0
-    for one, other in zip(before, after, strict=False):
-        if one != other:
-            break
-        same += 1
-    start = max(0, same - _SHOWN_BEFORE)
-    end = start + _LONGEST_SHOWN
-    return before[start:end], after[start:end]

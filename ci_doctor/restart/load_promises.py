@@ -27,7 +27,7 @@ def no_request_hangs(observation: Observation, terms: Terms) -> Promise:
     if hung:
         message = f"{observation.hung} requests neither succeeded nor failed {limit}"
         return broken(name, rule, f"{message}: {', '.join(hung)}")
-    if not phases:
+    if not sent:
         return untested(name, rule, "no request was sent after the baseline")
     return kept(name, rule, f"all of {sent} requests succeeded or failed {limit}")
 
@@ -102,3 +102,20 @@ def _differences(observation: Observation) -> Iterator[Evidence]:
         title = f"request {each.id}, {_in_words(each.phase)}"
         # Padded so that both texts begin in the same column and can be compared by eye.
         yield Evidence(excerpt=f"{title}\n  before: {each.before}\n  now:    {each.after}")
+
+
+def writes_kept(observation: Observation) -> Promise:
+    """What the load printed as acknowledged is still there."""
+    name = "acknowledged writes are kept"
+    rule = rules.LOST_WRITES
+    writes = observation.writes
+    if writes is None:
+        return untested(name, rule, "the verifier was not reached")
+    if not writes.verified:
+        return untested(name, rule, writes.problem or "too few writes were acknowledged")
+    if writes.lost_count:
+        message = f"the verifier names {writes.lost_count} lost writes of {writes.acknowledged}"
+        evidence = [Evidence(excerpt=line) for line in writes.lost]
+        return broken(name, rule, f"{message} acknowledged ones", *evidence)
+    before = f"{writes.before_kill} of them before the kill"
+    return kept(name, rule, f"the verifier misses none of {writes.acknowledged}, {before}")

@@ -10,8 +10,12 @@ from ci_doctor.services.outcome import NamedProcess, ServiceFailure, StopResult
 
 
 class Phase(StrEnum):
-    """What is going on when a request is sent. `kill` is the load until the service is dead."""
+    """What is going on when a request is sent. `kill` is the load until the service is dead.
 
+    `control` are the fresh starts before the one that is killed.
+    """
+
+    CONTROL = "control"
     BASELINE = "baseline"
     KILL = "kill"
     OUTAGE = "outage"
@@ -85,8 +89,8 @@ class Released(Struct, frozen=True, kw_only=True):
     `port` is the checked number, `port_owner` who still had it. `processes` outlived the service
     and were stopped then, `commands` are how they were started. `memory_left` are sentences,
     `memory_seen` the places that were looked at, `memory_unknown` what is new there and may be
-    another job's (if the service is alone in its group). `rss`
-    is what the service's processes held before, in bytes.
+    another job's (if the service is alone in its group). `memory_taken_back` names what its next start
+    removed or uses itself. `rss` is what the service's processes held before, in bytes.
     """
 
     port: int | None = None
@@ -99,6 +103,7 @@ class Released(Struct, frozen=True, kw_only=True):
     memory_left: tuple[str, ...] = ()
     memory_seen: tuple[str, ...] = ()
     memory_unknown: tuple[str, ...] = ()
+    memory_taken_back: tuple[str, ...] = ()
     rss: int = 0
 
 
@@ -129,6 +134,23 @@ class BlankAnswer(Struct, frozen=True, kw_only=True):
     phase: Phase
 
 
+class AcknowledgedWrites(Struct, frozen=True, kw_only=True):
+    """What the command `load` printed as acknowledged, and what `verify` says of it.
+
+    `before_kill` lines came before the signal, `acknowledged` is all of them. `load_ended` tells how the
+    load ended before the kill, if it did. `lost` are the first lines of the verifier, of `lost_count`.
+    `verified` tells that it could judge; otherwise `problem` is what was wrong.
+    """
+
+    before_kill: int = 0
+    acknowledged: int = 0
+    load_ended: str | None = None
+    lost: tuple[str, ...] = ()
+    lost_count: int = 0
+    verified: bool = False
+    problem: str | None = None
+
+
 class AnswerComparison(Struct, frozen=True, kw_only=True):
     """The answers after the restart beside those before, whatever `same_outputs` is.
 
@@ -136,8 +158,12 @@ class AnswerComparison(Struct, frozen=True, kw_only=True):
     that lost their words, of `blank_count` since the kill. `different_before` and
     `different_after` count the different texts over all requests. `shorter` counts requests whose
     every answer has less than half of its length before; `steady` those that got one text in every
-    pass of the baseline, and `changed` those of them that got another one after. The models are
-    those that the answers name.
+    pass of the baseline, and `changed` those of them that got another one after. `controls` fresh starts
+    before the baseline were answered, and `restless` of the steady requests got another text in one of
+    them. `agreed` requests got one text in every one of them and in the
+    baseline; `unkept` are the first of those that got another one in every pass after, of `unkept_count`.
+    `noisy` requests varied before the kill and repeated themselves: by chance alone `chance` requests
+    at most would be among the unkept ones. The models are those that the answers name.
     """
 
     requests: int = 0
@@ -149,6 +175,13 @@ class AnswerComparison(Struct, frozen=True, kw_only=True):
     shorter: int = 0
     steady: int = 0
     changed: int = 0
+    controls: int = 0
+    restless: int = 0
+    agreed: int = 0
+    unkept: tuple[DifferentAnswer, ...] = ()
+    unkept_count: int = 0
+    noisy: int = 0
+    chance: float = 0.0
     models_before: tuple[str, ...] = ()
     models_after: tuple[str, ...] = ()
 
@@ -158,7 +191,7 @@ class Observation(Struct, frozen=True, kw_only=True):
 
     `requests` is the size of the load, of so many different `prompts`. `failures` are of services that failed by themselves in
     `failed_in`, the root cause first. `killed_at` is how many requests were done when the signal
-    was sent. `ended_s` counts from that to the end of the process, `outage_s` from there to the
+    was sent. `writes` is None without a command that makes them. `ended_s` counts from that to the end of the process, `outage_s` from there to the
     relaunch, `ready_s` and `recovered_s` from the relaunch. `refused` tells that it did not end by
     the signal and had to be killed. `not_ready` is what was wrong with its own probe when the time
     was up. `unready_before` are conditions that did not even hold before the kill. `unstable`
@@ -187,6 +220,7 @@ class Observation(Struct, frozen=True, kw_only=True):
     different_count: int = 0
     unstable: tuple[str, ...] = ()
     answers: AnswerComparison = AnswerComparison()
+    writes: AcknowledgedWrites | None = None
     stopped: StopResult | None = None
     ending: RestartEnding = RestartEnding.COMPLETE
 
@@ -203,6 +237,7 @@ class Observation(Struct, frozen=True, kw_only=True):
     def since_kill(self) -> dict[Phase, Counts]:
         """The phases after the baseline, as far as they were reached."""
         phases = dict(self.phases)
+        phases.pop(Phase.CONTROL, None)
         phases.pop(Phase.BASELINE, None)
         return phases
 

@@ -11,10 +11,11 @@ from ci_doctor.load.sending import Sender
 from ci_doctor.restart.conditions import all_results, metrics_now
 from ci_doctor.restart.footprint import footprint
 from ci_doctor.restart.notes import Notes
-from ci_doctor.restart.observed import ConditionResult, Phase, ProcessIdentity
+from ci_doctor.restart.observed import ConditionResult, Counts, Phase, ProcessIdentity
 from ci_doctor.restart.release import Release
 from ci_doctor.restart.settings import RestartPlan
 from ci_doctor.restart.traffic import Traffic, one_pass
+from ci_doctor.restart.writes import Writes
 from ci_doctor.services.busy_timeout import BusyTimeout, all_waits
 from ci_doctor.services.instance import RunningService
 from ci_doctor.services.running import RunningGroup
@@ -50,6 +51,8 @@ class Phases:
         self._notes = notes
         self._ledger = notes.ledger
         self._before: dict[str, float] = {}
+        self._writes = Writes(plan, group, context) if plan.load else None
+        self._release: Release | None = None
         self._sender = Sender(
             base_url=group.endpoint.base_url,
             concurrency=plan.concurrency,
@@ -62,6 +65,8 @@ class Phases:
         if not await self._while_all_live(self._baseline()):
             return
         self._notes.phase = Phase.KILL
+        if not await self._while_all_live(self._writing()):
+            return
         traffic = Traffic(
             self._sender,
             self._plan.requests,
@@ -77,6 +82,7 @@ class Phases:
         if came_back:
             self._notes.phase = Phase.AFTER
             await self._while_all_live(self._after())
+            self._look_at_memory_again()
 
     async def _while_all_live(self, work: Coroutine[Any, Any, T]) -> T:
         """Do `work` to its end, or to the first death of a service, which is raised."""
@@ -114,14 +120,30 @@ class Phases:
         self._say_rate(Phase.BASELINE)
         # After the load, because a metric may count what was served.
         self._before = await metrics_now(self._group, self._plan.conditions)
-        counts = self._ledger.counts[Phase.BASELINE]
+        counts = self._ledger.counts.get(Phase.BASELINE, Counts())
         return counts.ok == counts.sent
+
+    async def _writing(self) -> bool:
+        """Whether the load that is a command wrote enough; true without one."""
+        if self._writes is None:
+            return True
+        missing = await self._writes.reached(self._plan.recovery_timeout_s)
+        if missing is not None:
+            self._notes.note(writes=missing)
+        return missing is None
+
+    def _look_at_memory_again(self) -> None:
+        """What the end left and the next start took back is not lost: only now it has had its chance."""
+        if self._release is not None:
+            self._notes.note(released=self._release.after_relaunch())
 
     async def _measure(self, phase: Phase) -> None:
         """Send the load `passes` times, and again until that took a while.
 
         A request without an answer ends it: the rate would mean nothing.
         """
+        if not self._plan.requests:
+            return
         made = 0
         spent_s = 0.0
         keep = functools.partial(self._ledger.keep, phase)
@@ -143,8 +165,9 @@ class Phases:
         # Before the signal: afterwards there is nobody to look at.
         held = footprint(self._group.tree.below(service.pid))
         self._notes.note(killed_at=traffic.done, old=_identity(service))
-        done = f"{traffic.done} of {len(plan.requests)} requests"
-        self._notes.say(f"{plan.signal.name} to {name} at {done}")
+        self._notes.say(f"{plan.signal.name} to {name} at {self._done(traffic)}")
+        if self._writes is not None:
+            self._writes.killed()
         # Clients do not stop because a server is gone: from here on the load begins again and
         # again.
         traffic.go_on()
@@ -164,8 +187,17 @@ class Phases:
         )
         await self._outage(release, died)
 
+    def _done(self, traffic: Traffic) -> str:
+        done = []
+        if self._plan.requests:
+            done.append(f"{traffic.done} of {len(self._plan.requests)} requests")
+        if self._writes is not None:
+            done.append(f"{self._plan.acknowledged} acknowledged writes or more")
+        return ", ".join(done)
+
     async def _outage(self, release: Release, died: float) -> None:
         plan = self._plan
+        self._release = release
         # At the same time: the outage is from the end to the relaunch, whatever is released
         # meanwhile.
         wait = release.wait(plan.release_timeout_s)
@@ -174,8 +206,8 @@ class Phases:
         self._notes.note(released=released, outage_s=outage_s)
         self._ledger.lasted(Phase.OUTAGE, outage_s)
         counts = self._ledger.counts[Phase.OUTAGE]
-        answers = f"{counts.ok} requests ok, {counts.failed} failed"
-        self._notes.say(f"{outage_s:.1f} s without {plan.kill}: {answers}")
+        answers = f": {counts.ok} requests ok, {counts.failed} failed" if plan.requests else ""
+        self._notes.say(f"{outage_s:.1f} s without {plan.kill}{answers}")
 
     async def _take_down(self) -> None:
         """Until the process has ended: by the signal or, if it does not, by SIGKILL."""
@@ -248,6 +280,15 @@ class Phases:
         return BusyTimeout(limit_s, self._group.living_pids)
 
     async def _after(self) -> None:
+        if self._writes is not None:
+            # Before the requests, which may write as well.
+            verified = await self._writes.verified(self._plan.recovery_timeout_s)
+            self._notes.note(writes=verified)
+            kept = verified.acknowledged - verified.lost_count
+            self._notes.say(
+                verified.problem
+                or f"{kept} of {verified.acknowledged} acknowledged writes are there"
+            )
         await self._measure(Phase.AFTER)
         for _ in range(_SECOND_THOUGHTS):
             if not self._looks_slow():
@@ -262,6 +303,8 @@ class Phases:
                 self._notes.note(no_longer_ready=f"{name} is not ready any more: {problem}")
 
     def _looks_slow(self) -> bool:
+        if not self._plan.requests:
+            return False
         before = self._ledger.counts[Phase.BASELINE]
         after = self._ledger.counts[Phase.AFTER]
         if after.ok < after.sent:  # that is the reason, and is reported itself
@@ -270,6 +313,8 @@ class Phases:
         return (after.rate or 0.0) < least
 
     def _say_rate(self, phase: Phase) -> None:
+        if not self._plan.requests:
+            return
         counts = self._ledger.counts[phase]
         rate = counts.rate or 0
         answered = f"{counts.ok} of {counts.sent} requests answered"

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads files and PATH: from what a person wrote to a plan that can be run."""
 
+import shlex
 import signal
 
 from ci_doctor.config.decoding import seconds_above_zero, seconds_of
@@ -8,7 +9,7 @@ from ci_doctor.errors import UsageError
 from ci_doctor.load.requests import read_requests
 from ci_doctor.model.suggestion import did_you_mean
 from ci_doctor.restart.condition_plan import check_conditions, plan_condition
-from ci_doctor.restart.settings import RestartPlan, RestartRequest
+from ci_doctor.restart.settings import RestartPlan, RestartRequest, RestartSettings
 from ci_doctor.services.check import check_services
 from ci_doctor.services.script_check import check_scripts
 from ci_doctor.services.spec import LaunchContext
@@ -47,6 +48,8 @@ def make_plan(request: RestartRequest) -> RestartPlan:
     if settings.gpu_memory:
         check_gpu_library()
     conditions = [plan_condition(written, names[-1], order) for written in settings.recovered]
+    load, verify = _commands_of_writes(settings)
+    requests = () if request.requests is None else read_requests(request.requests)
     budget_s = seconds_above_zero(settings.budget, "budget")
     reserve_s = min(_LONGEST_RESERVE_S, _SHORTEST_RESERVE_S + 0.25 * budget_s)
     plan = RestartPlan(
@@ -56,9 +59,14 @@ def make_plan(request: RestartRequest) -> RestartPlan:
         kill=_killed(request, names, order),
         signal=read_signal(settings.signal),
         at=settings.at,
-        requests=read_requests(request.requests),
+        requests=requests,
         concurrency=settings.concurrency,
         passes=settings.passes,
+        # With `same_outputs` a difference is a broken promise anyway; without requests there is none.
+        control_starts=settings.control_starts if requests and not settings.same_outputs else 0,
+        load=load,
+        acknowledged=settings.acknowledged,
+        verify=verify,
         request_timeout_s=seconds_above_zero(settings.request_timeout, "request_timeout"),
         outage_s=seconds_of(settings.outage, "outage"),
         release_timeout_s=seconds_of(settings.release_timeout, "release_timeout"),
@@ -96,6 +104,27 @@ def read_signal(text: str) -> signal.Signals:
             f"signal: {name} does not end a process", hint='use "SIGKILL" or "SIGTERM"'
         )
     raise UsageError(f"signal: there is no {text!r}", hint=did_you_mean(name, usable))
+
+
+def _commands_of_writes(settings: RestartSettings) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The words of `load` and `verify`; none of either. Raises UsageError for one alone."""
+    words = []
+    for key, command in (("load", settings.load), ("verify", settings.verify)):
+        try:
+            split = shlex.split(command) if isinstance(command, str) else list(command or ())
+        except ValueError as error:
+            raise UsageError(f"{key}: {error}", hint="close the quotation") from error
+        if command is not None and not split:
+            raise UsageError(f"{key}: the command is empty", hint="name a program")
+        words.append(tuple(split))
+    load, verify = words
+    if bool(load) is not bool(verify):
+        missing = "verify" if load else "load"
+        raise UsageError(
+            f"restart-check: `{missing}` is missing",
+            hint="`load` prints what was acknowledged, and `verify` what is lost of it: name both",
+        )
+    return load, verify
 
 
 def _killed(request: RestartRequest, names: tuple[str, ...], order: tuple[str, ...]) -> str:

@@ -23,7 +23,8 @@ class State(StrEnum):
 class Terms(Struct, frozen=True, kw_only=True):
     """What is promised: which service is killed and how, limits in seconds, the least throughput.
 
-    A `throughput` of 0 promises none.
+    A `throughput` of 0 promises none. `control_starts` are wanted before the kill. `acknowledged` writes are wanted before it,
+    0 without a load that writes.
     """
 
     kill: str
@@ -33,6 +34,8 @@ class Terms(Struct, frozen=True, kw_only=True):
     recovery_timeout_s: float
     throughput: float
     same_outputs: bool
+    control_starts: int = 0
+    acknowledged: int = 0
 
 
 class Promise(Struct, frozen=True, kw_only=True):

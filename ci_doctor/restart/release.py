@@ -3,13 +3,13 @@
 
 import asyncio
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from ci_doctor.restart.footprint import Footprint, left_behind, of_unknown_owner
+from ci_doctor.restart.footprint import Footprint, LeftMemory, left_behind, of_unknown_owner
 from ci_doctor.restart.named_memory import SHARED, NamedMemory
 from ci_doctor.restart.observed import Released
 from ci_doctor.services.busy_timeout import BusyTimeout
@@ -63,7 +63,9 @@ class Release:
         self._port_s: float | None = None
         self._memory_s: float | None = None
         self._remains: tuple[Kin, ...] = ()
-        self._memory_left: tuple[str, ...] = ()
+        self._memory_left: tuple[LeftMemory, ...] = ()
+        self._gpu_memory_left: tuple[str, ...] = ()
+        self._released = Released()
 
     async def wait(self, limit_s: float) -> Released:
         """Until all is released, or `limit_s` after the death.
@@ -79,10 +81,10 @@ class Release:
             # Before they are killed: a zombie has no command line.
             commands = tuple(map(_command, left))
             await kill_in_order(left, _LAST_LIMIT_S)
-            gpu_left, gpu_s = await gpu
+            self._gpu_memory_left, gpu_s = await gpu
         finally:
             gpu.cancel()
-        memory_left = (*self._memory_left, *gpu_left)
+        memory_left = (*_sentences(self._memory_left), *self._gpu_memory_left)
         memory_s = None
         if self._memory_s is not None and not memory_left:
             memory_s = max(self._memory_s, gpu_s)
@@ -101,8 +103,29 @@ class Release:
             released = structs.replace(released, port_owner=owner.describe())
         # Even if the tree once looked empty: what holds the port belongs to it all the same.
         if left:
-            return structs.replace(released, processes=_named(left))
-        return structs.replace(released, tree_s=self._tree_s)
+            self._released = structs.replace(released, processes=_named(left))
+        else:
+            self._released = structs.replace(released, tree_s=self._tree_s)
+        return self._released
+
+    def after_relaunch(self) -> Released:
+        """The result of `wait`, without shared memory that the next start removed, or uses itself.
+
+        PostgreSQL, as one example, leaves segments if it is killed, and its next start removes them.
+        """
+        names = {each.name for each in self._shared_memory_left()}
+        left = [each for each in self._memory_left if each.name in names]
+        taken_back = [each.name for each in self._memory_left if each.name not in names]
+        unknown: tuple[str, ...] = ()
+        if self._released.memory_unknown:
+            now = frozenset(self._memory_unknown())
+            unknown = tuple(each for each in self._released.memory_unknown if each in now)
+        return structs.replace(
+            self._released,
+            memory_left=(*_sentences(left), *self._gpu_memory_left),
+            memory_taken_back=tuple(taken_back),
+            memory_unknown=unknown,
+        )
 
     async def _until_released(self, limit_s: float) -> None:
         time_limit = BusyTimeout(limit_s, self._group.living_pids)
@@ -141,7 +164,7 @@ class Release:
             if not self._memory_left:
                 self._memory_s = since_s
 
-    def _shared_memory_left(self) -> tuple[str, ...]:
+    def _shared_memory_left(self) -> tuple[LeftMemory, ...]:
         if self._earlier is None:
             return ()
         return left_behind(self._before, self._group.tree.living(), self._earlier)
@@ -198,6 +221,10 @@ class Release:
             for kin in self._group.tree.below(service.pid):
                 pids.add(kin.pid)
         return pids
+
+
+def _sentences(left: Iterable[LeftMemory]) -> Iterator[str]:
+    return (each.sentence for each in left)
 
 
 def _named(processes: Iterable[Kin]) -> tuple[NamedProcess, ...]:

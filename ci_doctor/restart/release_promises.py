@@ -65,6 +65,10 @@ def memory_released(observation: Observation, terms: Terms) -> Promise:
         limit = f"{terms.release_timeout_s:g} s after {terms.kill} had ended"
         evidence = [Evidence(excerpt=sentence) for sentence in others]
         return broken(name, rule, f"{limit}, {first}", *evidence)
+    if released.memory_taken_back:
+        first, *others = released.memory_taken_back
+        more = f" and {len(others)} more" if others else ""
+        return kept(name, rule, f"the next start took back what was left: {first}{more}")
     # While processes live, memory is in use and not left behind: it was never looked at.
     if released.memory_s is None:
         return untested(name, rule, "its processes had to be killed first")

@@ -151,16 +151,54 @@ OTHER_MODEL = Rule(
     meaning="After the restart the answers name a model that no answer named before.",
     remedy="See by which command the service is started again, and which model it loads then.",
 )
+UNKEPT_ANSWERS = Rule(
+    id="restart-check/unkept-answers",
+    severity=Severity.ERROR,
+    meaning=(
+        "Requests got one and the same text in every control start and in every pass before the kill, "
+        "and another one in every pass after it. Fresh starts give the same answers, so the restart "
+        "after the kill lost or changed what they are made of: a key, a value, a setting."
+    ),
+    remedy=(
+        "Compare the two texts of a request. See what the service writes to disk before it answers, and "
+        "what it reads again at its start."
+    ),
+)
+LOST_WRITES = Rule(
+    id="restart-check/lost-writes",
+    severity=Severity.ERROR,
+    meaning=(
+        "The command `load` printed writes as acknowledged, and after the restart the command `verify` "
+        "says that some of them are not there."
+    ),
+    remedy=(
+        "Write to stable storage (fsync) before a write is acknowledged, or acknowledge it later. "
+        "`acknowledged.txt` in the report's directory holds every acknowledged line."
+    ),
+)
 CHANGED_ANSWERS = Rule(
     id="restart-check/changed-answers",
     severity=Severity.WARNING,
     meaning=(
         "Requests that got one and the same text in every pass before the kill got another one "
-        "after it. `same_outputs` is off, so this is no failure."
+        "after it. `same_outputs` is off, so this is no failure. Control starts differed too, or were "
+        "not made, or not every pass after the kill differs."
     ),
     remedy=(
         "Set `same_outputs = true` if the server is deterministic; the report then shows the "
         "texts. Look at some answers by hand otherwise: noise looks the same from outside."
+    ),
+)
+STARTS_DIFFER = Rule(
+    id="restart-check/starts-differ",
+    severity=Severity.WARNING,
+    meaning=(
+        "Requests got one text in every pass of the baseline, and another one in a control start. So fresh "
+        "starts differ without a kill, and no answer of these requests can show what the kill lost."
+    ),
+    remedy=(
+        "If the service stores data, compare an answer before and after an orderly restart: it may lose "
+        "some. If it computes answers, fix its seeds and what it chooses at its start."
     ),
 )
 ONE_ANSWER = Rule(
@@ -223,7 +261,10 @@ RULES = (
     DIFFERENT_OUTPUTS,
     LOST_ANSWERS,
     OTHER_MODEL,
+    UNKEPT_ANSWERS,
+    LOST_WRITES,
     CHANGED_ANSWERS,
+    STARTS_DIFFER,
     ONE_ANSWER,
     BLANK_ANSWERS,
     UNSTABLE_OUTPUTS,

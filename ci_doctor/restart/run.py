@@ -8,12 +8,15 @@ from pathlib import Path
 
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.table import Table, row
+from ci_doctor.render.formatting import amount
 from ci_doctor.restart.describe import outcome_of
-from ci_doctor.restart.experiment import observe
+from ci_doctor.restart.experiment import control_logs, observe
 from ci_doctor.restart.notes import RestartProgress
+from ci_doctor.restart.observed import Phase
 from ci_doctor.restart.promise import Terms
 from ci_doctor.restart.settings import RestartPlan
 from ci_doctor.restart.starts import Starts
+from ci_doctor.restart.writes import logs_of
 from ci_doctor.system.processes.interruption import Interruption
 from ci_doctor.system.secrets.log_files import redact_files
 from ci_doctor.system.secrets.redaction import Redactor
@@ -36,7 +39,7 @@ def run(
     starts = Starts()
 
     def note(progress: RestartProgress) -> None:
-        if progress.event is not None:
+        if progress.event is not None and progress.phase is not Phase.CONTROL:
             starts.add(progress.event)
         on_progress(progress)
 
@@ -48,6 +51,7 @@ def run(
             observation = observe(plan, interruption, note)
         finally:  # whatever has ended it
             logs = [Path(start.log) for start in starts.runs if start.log is not None]
+            logs += [*control_logs(plan), *logs_of(plan)]
             for warning in redact_files(logs, redactor):
                 on_warning(warning)
     return outcome_of(
@@ -65,18 +69,32 @@ def terms_of(plan: RestartPlan) -> Terms:
         recovery_timeout_s=plan.recovery_timeout_s,
         throughput=plan.throughput,
         same_outputs=plan.same_outputs,
+        control_starts=plan.control_starts,
+        acknowledged=plan.acknowledged if plan.load else 0,
     )
 
 
 def would_do(plan: RestartPlan) -> Outcome:
     """What would be started and killed, and nothing done."""
     rows = [row(name, shlex.join(plan.specs[name].words())) for name in plan.order]
+    rows += [row(name, shlex.join(words)) for name, words in _commands(plan)]
+    when = (
+        f"when {plan.kill_when_done} of {len(plan.requests)} requests to {plan.names[-1]} are done"
+    )
+    if not plan.requests:
+        when = f"after {plan.acknowledged} acknowledged writes"
+    first = ""
+    if plan.control_starts:
+        first = f"start everything {amount(plan.control_starts, 'time')} as a control, then "
     return Outcome(
         verdict=None,
         summary=(
-            f"would send {plan.signal.name} to {plan.kill} when {plan.kill_when_done} of "
-            f"{len(plan.requests)} requests to {plan.names[-1]} are done, and start it again "
+            f"would {first}send {plan.signal.name} to {plan.kill} {when}, and start it again "
             f"{plan.outage_s:g} s after its end"
         ),
         tables=(Table(title="Services", rows=tuple(rows)),),
     )
+
+
+def _commands(plan: RestartPlan) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    return (("load", plan.load), ("verify", plan.verify)) if plan.load else ()

@@ -33,7 +33,9 @@ class RestartSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     The last of `services` answers the requests; `kill` is that one unless named. `at` is the
     fraction of the load that is done when it is killed. `throughput` is the least ratio of after to
-    before, 0 for none.
+    before, 0 for none. `control_starts` is how often everything is started, asked and stopped before
+    the start that is killed. `load` is a command that prints each acknowledged write as a line, and
+    `acknowledged` how many come before the kill; `verify` prints what is lost of them.
     """
 
     services: tuple[str, ...] = ()
@@ -43,6 +45,10 @@ class RestartSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     requests: str | None = None
     concurrency: Count = 40
     passes: Count = 2
+    control_starts: Annotated[int, Meta(ge=0)] = 2
+    load: str | list[str] | None = None
+    acknowledged: Count = 100
+    verify: str | list[str] | None = None
     request_timeout: Duration = "30s"
     outage: Duration = "5s"
     release_timeout: Duration = "10s"
@@ -72,13 +78,13 @@ class RestartRequest(Struct, frozen=True, kw_only=True):
     """A check as it is wanted.
 
     `services_directory` is the base of the services' relative `cwd`, `requests` the file of
-    requests; `directory` receives the logs. The check began at monotonic time `started`, from which
+    requests, if there is one; `directory` receives the logs. The check began at monotonic time `started`, from which
     its budget counts. `origins` tells where each setting was written, for errors.
     """
 
     settings: RestartSettings
     specs: Mapping[str, ServiceSpec]
-    requests: Path
+    requests: Path | None
     environment: Mapping[str, str]
     directory: Path
     services_directory: Path = Path()
@@ -89,7 +95,8 @@ class RestartRequest(Struct, frozen=True, kw_only=True):
 class RestartPlan(Struct, frozen=True, kw_only=True):
     """Everything that a check needs; times in seconds.
 
-    `order` are all services in start order, `names` those that were named. `deadline` is the
+    `order` are all services in start order, `names` those that were named. `load` and `verify` are
+    words of commands, empty for none. `deadline` is the
     monotonic time at which the check is stopped, `grace_s` what its processes then have to end by
     themselves; `directory` receives the logs.
     """
@@ -103,6 +110,10 @@ class RestartPlan(Struct, frozen=True, kw_only=True):
     requests: tuple[Request, ...]
     concurrency: int
     passes: int
+    control_starts: int
+    load: tuple[str, ...]
+    acknowledged: int
+    verify: tuple[str, ...]
     request_timeout_s: float
     outage_s: float
     release_timeout_s: float

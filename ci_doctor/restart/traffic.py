@@ -140,6 +140,8 @@ class Traffic:
             await asyncio.wait_for(self._over.wait(), _REST_S)
 
     async def _next(self) -> Request | None:
+        if not self._requests:
+            return None
         if self._sent >= len(self._requests):
             await self._endless.wait()
         if self._over.is_set():

@@ -84,6 +84,12 @@ def contents(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in directory.iterdir()}
 
 
+def read_by_name(directory: Path, *names: str) -> None:
+    """As a library does: it lists no directory."""
+    for name in names:
+        (directory / name).read_bytes()
+
+
 def test_what_one_job_saves_the_next_one_restores_and_both_say_so(place: Workplace) -> None:
     place.compile("a.so", "b.so", "c.so")
     before = contents(place.cache)
@@ -106,7 +112,7 @@ def test_a_restored_cache_that_is_read_has_paid_and_one_that_is_compiled_again_h
     place.transfer("restore")
 
     (unread,) = place.facts("verify", "--effect", *place.family)["caches"]
-    contents(place.cache)
+    read_by_name(place.cache, "a.so", "b.so", "c.so")
     (read,) = place.facts("verify", "--effect", *place.family)["caches"]
     place.compile("x.so", "y.so", "z.so", began=4_000_000_000)
     strict = place.facts("verify", "--effect", "--strict", *place.family, code=1)
@@ -115,6 +121,60 @@ def test_a_restored_cache_that_is_read_has_paid_and_one_that_is_compiled_again_h
     assert (read["effect"], read["compiled"], read["saved_s"]) == ("paid", 0, 4.0)
     (inert,) = strict["caches"]
     assert (inert["effect"], inert["compiled"], inert["saved_s"]) == ("inert", 3, None)
+
+
+def test_a_program_that_reads_every_file_proves_nothing(place: Workplace) -> None:
+    place.compile("a.so", "b.so", "c.so")
+    place.transfer("save")
+    shutil.rmtree(place.cache)
+    place.transfer("restore")
+
+    subprocess.run(["grep", "-r", "-q", "nothing of this", str(place.cache)], check=False)
+
+    (effect,) = place.facts("verify", "--effect", *place.family)["caches"]
+    assert (effect["effect"], effect["saved_s"]) == ("unproven", None)
+
+
+@pytest.mark.skipif(shutil.which("ccache") is None, reason="needs ccache")
+def test_a_hit_of_ccache_has_paid_and_one_for_another_cpu_is_no_hit(place: Workplace) -> None:
+    def compiler(cpu: str) -> dict[str, str]:
+        """gcc on a machine of this CPU; the file has the same time on both, as in one image."""
+        folder = place.folder / "bin"
+        folder.mkdir(exist_ok=True)
+        script = folder / "gcc"
+        script.write_text(
+            '#!/bin/bash\na=(); for x; do [ "$x" = -march=native ] && '
+            f'x=-march={cpu}; a+=("$x"); done; exec /usr/bin/gcc "${{a[@]}}"\n'
+        )
+        script.chmod(0o755)
+        os.utime(script, ns=(SECOND, SECOND))
+        return {"PATH": f"{folder}:{os.environ['PATH']}", "CCACHE_DIR": str(place.cache)}
+
+    def job(name: str, environment: dict[str, str]) -> dict[str, Any]:
+        words = ("--family", "ccache", *(("--store", str(place.store)) if name != "verify" else ()))
+        words += ("--effect",) if name == "verify" else ("--python", sys.executable)
+        facts: dict[str, Any] = place.facts(name, *words, environment=environment)["caches"][0]
+        return facts
+
+    def build(environment: dict[str, str]) -> None:
+        command = ["ccache", "gcc", "-O3", "-march=native", "-c", "a.c", "-o", "a.o"]
+        subprocess.run(command, cwd=place.folder, env={**os.environ, **environment}, check=True)
+
+    (place.folder / "a.c").write_text("int f(int x) { return x * 3; }\n")
+    here, elsewhere = compiler("x86-64-v2"), compiler("x86-64-v2")
+    build(here)
+    job("save", here)
+    shutil.rmtree(place.cache)
+    job("restore", here)
+    build(here)
+
+    hit = job("verify", here)
+    shutil.rmtree(place.cache)
+    other = job("restore", {**elsewhere, **compiler("x86-64")})
+
+    assert (hit["effect"], hit["compiled"]) == ("paid", 0)
+    assert other["result"] == "none"
+    assert "compiler.native" in other["reason"]
 
 
 def test_a_library_that_chose_another_directory_is_named(place: Workplace) -> None:
@@ -181,7 +241,7 @@ def test_what_was_there_before_the_restore_proves_nothing(place: Workplace) -> N
     place.compile("a.so", "b.so")
     place.transfer("save")
     place.transfer("restore")
-    contents(place.cache)
+    read_by_name(place.cache, "a.so", "b.so")
 
     (effect,) = place.facts("verify", "--effect", *place.family)["caches"]
 
@@ -194,7 +254,7 @@ def test_a_second_restore_of_one_job_keeps_the_proof_of_the_first(place: Workpla
     place.transfer("save")
     shutil.rmtree(place.cache)
     place.transfer("restore")
-    contents(place.cache)
+    read_by_name(place.cache, "a.so", "b.so")
     shutil.rmtree(place.folder / "run" / "ci-doctor" / "leaders")
     place.transfer("restore")
 
@@ -209,7 +269,7 @@ def test_what_another_job_of_the_machine_has_read_proves_nothing(place: Workplac
     place.transfer("save")
     shutil.rmtree(place.cache)
     place.transfer("restore", environment=one)
-    contents(place.cache)
+    read_by_name(place.cache, "a.so", "b.so")
     assert place.transfer("restore", environment=other)["is_shared"] is True
 
     words = ("verify", "--effect", *place.family)

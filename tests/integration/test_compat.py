@@ -149,7 +149,7 @@ def test_two_packages_that_have_nothing_to_do_with_each_other_are_inconclusive(
     ran = doctor("compat", str(tmp_path / "one"), str(tmp_path / "two"), cwd=tmp_path)
 
     assert ran.code == 86
-    assert "no call could be judged" in " ".join(ran.out.split())  # long paths fold the line
+    assert "no place could be judged" in " ".join(ran.out.split())  # long paths fold the line
 
 
 def test_without_the_extra_it_names_the_command_that_installs_it(tmp_path: Path) -> None:

@@ -436,9 +436,19 @@ def test_the_death_of_a_service_behind_the_endpoint_counts(bench: Bench) -> None
     assert "while it was in use: exit code 9" in json.dumps(bench.report["findings"])
 
 
-@pytest.mark.parametrize(("trait", "verdict", "code"), [("hits", "pass", 0), ("", "void", 86)])
+@pytest.mark.parametrize(
+    ("trait", "labels", "verdict", "code"),
+    [
+        ("hits", "", "pass", 0),
+        ("misses", "{kind='miss'}", "pass", 0),
+        ("", "", "void", 86),
+        ("hits-by-reading", "", "void", 86),
+        ("hits-by-time", "", "void", 86),
+        ("misses", "", "void", 86),
+    ],
+)
 def test_a_pass_needs_the_proof_that_was_asked_for(
-    bench: Bench, trait: str, verdict: str, code: int
+    bench: Bench, trait: str, labels: str, verdict: str, code: int
 ) -> None:
     config = f"""
         [correctness]
@@ -447,7 +457,7 @@ def test_a_pass_needs_the_proof_that_was_asked_for(
         command = {json.dumps(bench.server())}
         [correctness.candidate]
         command = {json.dumps(bench.server(trait))}
-        proof = [{{ metric = "kv_hits", above = 0 }}]
+        proof = [{{ metric = {json.dumps("kv_hits" + labels.replace("'", '"'))}, above = 0 }}]
     """
     (bench.directory / "ci-doctor.toml").write_text(config)
     ran = doctor("correctness", "--report-dir", bench.reports, cwd=bench.directory, timeout=LIMIT_S)
@@ -462,10 +472,40 @@ def test_a_pass_needs_the_proof_that_was_asked_for(
         # Markdown escapes the underscore.
         assert "kv_hits" in text.replace("\\_", "_")
         assert said in text
-    if code == 0:
+    if code == 0 and not labels:
         assert f"{proof['before']:.0f} -> {proof['after']:.0f}, rose by" in " ".join(
             ran.out.split()
         )
+
+
+# --- what both arms reach ---
+
+
+def test_a_candidate_that_reads_what_the_baseline_wrote_does_not_pass(bench: Bench) -> None:
+    ran = bench.compare("keeps", "flip keeps")
+    check(bench, ran, "void", 86)
+    first, second = (each["name"].split()[0] for each in bench.report["attempts"])
+    shared = {each["start"]: each for each in bench.report["facts"]["shared"]}
+    (read, *_) = shared[second]["read"]
+    assert (Path(read["path"]).parent, read["writer"]) == (bench.directory, first)
+    assert read["path"] in shared[first]["written"]
+    assert f"{second} read" in ran.out
+
+    allowed: dict[str, str | None] = {"CI_DOCTOR_CORRECTNESS_SHARED": '["*/kept-*"]'}
+    check(bench, bench.compare("keeps", "flip keeps", env=allowed), "pass", 0)
+
+
+def test_a_temporary_directory_is_the_start_s_own_and_goes_with_it(bench: Bench) -> None:
+    temporary = bench.directory / "tmp"
+    temporary.mkdir()
+    ran = bench.compare("keeps-temporary", "flip keeps-temporary", env={"TMPDIR": str(temporary)})
+    check(bench, ran, "regression", 1)
+    assert not list(temporary.iterdir())
+
+
+def test_answers_that_do_not_say_why_they_ended_do_not_pass(bench: Bench) -> None:
+    check(bench, bench.compare("no-finish", "no-finish"), "void", 86)
+    assert "no `finish_reason`" in bench.report["summary"]
 
 
 # --- the control ---

@@ -138,6 +138,67 @@ def test_nothing_to_ingest_is_a_usage_error(tmp_path: Path) -> None:
     assert "nothing is to be ingested" in ran.err
 
 
+def test_no_file_of_a_batch_costs_the_others_their_place(tmp_path: Path) -> None:
+    folder = tmp_path / "evidence"
+    (folder / "folder.xml").mkdir(parents=True)
+    good = junit_of([("test_good", True)])
+    (folder / "good.xml").write_text(good)
+    declared = '<?xml version="1.0" encoding="{0}"?><testsuite name="s"><testcase name="\u4e2d"/></testsuite>'
+    for name in ("shift_jis", "gbk", "utf-16"):
+        (folder / f"{name}.xml").write_bytes(declared.format(name).encode(name))
+    (folder / "latin.xml").write_bytes(good.replace("test_good", "caf\xe9").encode("latin-1"))
+    (folder / "coverage.xml").write_text("<coverage/>")
+    bad = {
+        "junk.xml": b"\x89PNG", "cut.xml": good[:-9].encode(), "empty.xml": b"", "no-such.xml": declared.format("x-y").encode(),
+        "bomb.xml": b'<!DOCTYPE t [<!ENTITY a "aa">]><testsuite>&a;</testsuite>', "nul.xml": bytes(99),
+        "wrong.xml": declared.replace("\u4e2d", "\xff").format("gbk").encode("latin-1"), "cut.json": b'{"a":',
+    }  # fmt: skip
+    for name, content in bad.items():
+        (folder / name).write_bytes(content)
+    os.mkfifo(folder / "fifo.xml")
+
+    ran = history("ingest", folder, "--json", cwd=tmp_path)
+
+    facts = json.loads(ran.out)["facts"]
+    assert ran.code == 0, ran
+    assert {Path(place).name for place in facts["unreadable"]} == {*bad, "fifo.xml"}
+    assert [Path(place).name for place in facts["other_xml"]] == ["coverage.xml"]
+    assert facts["files"] == 5
+
+
+def test_failures_of_a_fast_clock_count_and_are_told(tmp_path: Path) -> None:
+    for name, red in (("one", True), ("two", False)):
+        case = "<failure/>" if red else ""
+        (tmp_path / f"{name}.xml").write_text(
+            f'<testsuite name="{name}" timestamp="2199-01-01T00:00:00Z"><testcase classname="c" name="t">{case}'
+            "</testcase></testsuite>"
+        )
+    ran = history("ingest", "one.xml", "two.xml", "--about", "commit=abc", "--json", cwd=tmp_path)
+    flaky = history("flaky", "--json", cwd=tmp_path)
+
+    report = json.loads(ran.out)
+    assert [finding["rule"] for finding in report["findings"]] == ["history/moved-times"] * 2
+    (test,) = json.loads(flaky.out)["facts"]["flaky"]
+    assert (test["passed"], test["failed"], test["is_proven"]) == (1, 1, True)
+
+
+def test_two_browsers_in_one_file_prove_no_flake(tmp_path: Path) -> None:
+    suites = "".join(
+        f'<testsuite name="a.spec.ts" hostname="{browser}" timestamp="2026-11-03T00:00:00Z"><testcase name="opens" '
+        f'classname="a.spec.ts">{child}</testcase></testsuite>'
+        for browser, child in (("chromium", ""), ("firefox", "<failure/>"))
+    )
+    (tmp_path / "e2e.xml").write_text(f"<testsuites>{suites}</testsuites>")
+
+    first = history("ingest", "e2e.xml", "--about", "commit=abc", "--json", cwd=tmp_path)
+    again = history("ingest", "e2e.xml", "--about", "commit=abc", "--json", cwd=tmp_path)
+    flaky = history("flaky", RECENT, "--json", cwd=tmp_path)
+
+    assert [json.loads(ran.out)["facts"]["files"] for ran in (first, again)] == [1, 0]
+    assert json.loads(flaky.out)["facts"]["flaky"] == []
+    assert json.loads(flaky.out)["facts"]["attempts"] == 2
+
+
 def test_a_folder_without_evidence_is_void(tmp_path: Path) -> None:
     (tmp_path / "cut.xml").write_text(junit_of([("test_x", True)])[:-20])
 

@@ -290,3 +290,161 @@ def test_a_signal_in_a_held_run_ends_it_and_no_other_is_made(tmp_path: Path) -> 
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     assert report["verdict"] is None
     assert [hazard["standing"] for hazard in report["facts"]["hazards"]] == ["open"]
+
+
+# A module of the program starts the thread, which a rule can come before.
+SERVICE = """
+import threading
+from paced import done, gap
+
+def background():
+    import lazypkg
+    done.append(1)
+
+def serve():
+    thread = threading.Thread(target=background)
+    thread.start()
+    gap()
+    from lazypkg import Thing
+    thread.join()
+    print("fine")
+"""
+# As above, but the module imports the package before any rule of its own name can.
+CHILD = """
+import multiprocessing, sys
+{definition}
+if __name__ == "__main__":
+    process = multiprocessing.get_context({method!r}).Process(target={target})
+    process.start()
+    process.join()
+    sys.exit(process.exitcode)
+"""
+TEST_MODULE = SERVICE.replace("def serve", "def test_serve")
+CONFTEST = "import pytest\n" + SERVICE.replace("def serve", "@pytest.fixture\ndef serve")
+
+
+def write(directory: Path, files: dict[str, str]) -> None:
+    Program(name="", text="import service; service.serve()").write(directory)
+    for name, text in files.items():
+        (directory / name).write_text(text)
+
+
+def remedies(report: dict[str, Any]) -> list[dict[str, Any]]:
+    return [hazard["remedy"] for hazard in report["facts"]["hazards"]]
+
+
+def test_a_rule_of_a_race_that_fires_is_tried_and_wins(tmp_path: Path) -> None:
+    write(tmp_path, {"service.py": SERVICE})
+
+    ran, report = confirm(tmp_path, [sys.executable, "main.py"])
+
+    assert ran.code == 1, ran
+    (advice,) = remedies(report)
+    assert (advice["rule"], advice["rule_standing"]) == ("service=lazypkg:Thing", "won")
+    assert "did not fire under the same delay" in " ".join(ran.err.split())
+    assert report["attempts"][-1]["facts"]["rule"] == "service=lazypkg:Thing"
+
+
+def test_a_rule_that_was_not_tried_is_marked_so(tmp_path: Path) -> None:
+    write(tmp_path, {"service.py": SERVICE})
+
+    ran = doctor(
+        *("import-race", "--report-dir", "out", "--", sys.executable, "main.py"), cwd=tmp_path
+    )
+
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    (advice,) = remedies(report)
+    assert (advice["rule"], advice["rule_standing"]) == ("service=lazypkg:Thing", "not tried")
+    assert "NOT seen to win" in " ".join(ran.err.split())
+
+
+def test_a_rule_that_loses_is_not_offered(tmp_path: Path) -> None:
+    # The package forgets itself after its first import, so that the thread imports it again.
+    forgetful = SERVICE.replace(
+        "def serve():", "def serve():\n    import sys; sys.modules.pop('lazypkg', None)"
+    )
+    write(tmp_path, {"service.py": forgetful})
+
+    ran, report = confirm(tmp_path, [sys.executable, "main.py"])
+
+    assert ran.code == 1, ran
+    (advice,) = remedies(report)
+    assert (advice["rule"], advice["rule_standing"]) == (None, None)
+    assert advice["move"].startswith("write `from lazypkg import Thing`")
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_a_child_of_multiprocessing_gets_no_rule_for_its_copy_of_main(
+    method: str, tmp_path: Path
+) -> None:
+    text = CHILD.format(definition=SERVICE, method=method, target="serve")
+    write(tmp_path, {"main.py": text})
+
+    ran, report = confirm(tmp_path, [sys.executable, "main.py"])
+
+    assert ran.code == 1, ran
+    assert "__mp_main__=" not in ran.err
+    assert {advice["rule"] for advice in remedies(report)} == {None}
+    assert all(advice["move"].startswith("write ") for advice in remedies(report))
+
+
+@pytest.mark.parametrize("method", ["spawn", "fork"])
+def test_a_module_that_a_child_imports_gets_its_rule(method: str, tmp_path: Path) -> None:
+    text = CHILD.format(definition="import service", method=method, target="service.serve")
+    write(tmp_path, {"main.py": text, "service.py": SERVICE})
+
+    ran, report = confirm(tmp_path, [sys.executable, "main.py"])
+
+    assert ran.code == 1, ran
+    assert {(advice["rule"], advice["rule_standing"]) for advice in remedies(report)} == {
+        ("service=lazypkg:Thing", "won")
+    }
+
+
+@pytest.mark.parametrize(
+    ("files", "options", "has_rule"),
+    [
+        ({"test_it.py": TEST_MODULE}, (), False),
+        ({"test_it.py": TEST_MODULE}, ("--import-mode=importlib",), False),
+        ({"test_it.py": TEST_MODULE}, ("--assert=plain",), True),
+        ({"conftest.py": CONFTEST, "test_it.py": "def test_it(serve): pass"}, (), False),
+        (
+            {"service.py": SERVICE, "test_it.py": "import service\ntest_it = service.serve"},
+            (),
+            True,
+        ),
+    ],
+)
+def test_a_module_that_pytest_rewrites_gets_no_rule(
+    files: dict[str, str], options: tuple[str, ...], has_rule: bool, tmp_path: Path
+) -> None:
+    write(tmp_path, files)
+    line = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, "test_it.py"]
+
+    ran, report = confirm(tmp_path, line)
+
+    assert ran.code == 1, ran
+    standings = {advice["rule_standing"] for advice in remedies(report) if advice["rule"]}
+    assert standings == ({"won"} if has_rule else set())
+
+
+@pytest.mark.parametrize("version", ["3.8.18", "3.9.18", "3.10.13", "3.11.7", "3.12.1"])
+def test_a_living_subinterpreter_leaves_the_status_of_the_command(
+    version: str, tmp_path: Path
+) -> None:
+    python = pyenv_python(version)
+    skip_without(python)
+    text = """
+        import sys
+        import _xxsubinterpreters as interpreters
+        made = interpreters.create()
+        interpreters.run_string(made, "import json")
+        sys.exit(3)
+    """
+    (tmp_path / "main.py").write_text(textwrap.dedent(text))
+
+    ran = doctor("import-race", "--report-dir", "out", "--", python, "main.py", cwd=tmp_path)
+
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert (ran.code, report["verdict"]) == (86, "inconclusive"), ran
+    assert report["facts"]["command"]["exit_code"] == 3

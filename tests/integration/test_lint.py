@@ -167,7 +167,7 @@ def test_without_the_extra_it_names_the_command_that_installs_it(
     block.mkdir()
     (block / "sitecustomize.py").write_text(
         "import importlib.util as u\nreal = u.find_spec\n"
-        "u.find_spec = lambda name, *more: None if name == 'tree_sitter' else real(name, *more)\n"
+        "u.find_spec = lambda name, *more: None if name == 'yaml' else real(name, *more)\n"
     )
     path = os.pathsep.join([str(block), str(Path(__file__).parents[2])])
 
@@ -207,14 +207,14 @@ def test_no_part_of_a_secret_in_a_reported_line_is_printed(
 
 
 def test_the_diff_of_a_repair_does_not_act_on_the_terminal(tmp_path: Path) -> None:
-    script = b"#!/bin/bash\n# \x1b[31mred\nN=$(grep -c x y || echo 0)\n"
+    script = b"#!/bin/bash\n# \x1b[31mred\nif ! make; then exit $?; fi\n"
     (tmp_path / "a.sh").write_bytes(script)
 
     shown = doctor("lint", "--fix", cwd=tmp_path)
 
-    assert "+N=$(grep -c x y || true)" in shown.err
+    assert "+if make; then :; else exit $?; fi" in shown.err
     assert "\x1b" not in shown.err
-    assert b"\x1b[31mred\nN=$(grep -c x y || true)\n" in (tmp_path / "a.sh").read_bytes()
+    assert b"\x1b[31mred\nif make; then :; else exit $?; fi\n" in (tmp_path / "a.sh").read_bytes()
 
 
 HOSTILE = {
@@ -257,3 +257,14 @@ def test_no_content_and_no_kind_of_file_holds_a_run_up_or_ends_it(tmp_path: Path
     assert {"nul.sh", "ci/half.py"} <= unreadable
     assert (facts["left_out"]["links"], facts["left_out"]["not regular"]) == (1, 1)
     assert "root:" not in ran.out
+
+
+def test_a_fixture_that_is_wrong_on_purpose_is_no_error(tmp_path: Path) -> None:
+    broken = tmp_path / "tests" / "fixtures" / "broken.sh"
+    broken.parent.mkdir(parents=True)
+    broken.write_text("if true; then\n")
+
+    ran = doctor("lint", "--json", cwd=tmp_path)
+
+    assert ran.code == 0
+    assert [each["severity"] for each in json.loads(ran.out)["findings"]] == ["warning"]

@@ -18,7 +18,7 @@ ON: dict[str, str | None] = {"CI_DOCTOR_CORRECTNESS_LOCALISE": None}
 FIRST = "p0 in a prompt of thirty-two let"
 
 
-def compared(bench: Bench, baseline: str, candidate: str, *more: str, most: str = "4") -> Ran:
+def compared(bench: Bench, baseline: str, candidate: str, *more: str, most: str = "8") -> Ran:
     """A comparison of two requests that localises what differs with at most so many starts."""
     lines = [
         json.dumps({"id": f"r{number}", "body": {"prompt": prompt, "temperature": 0}})
@@ -49,8 +49,9 @@ def test_a_fault_of_one_prompt_differs_alone_and_in_no_shorter_prompt(bench: Ben
     check(bench, ran, "regression", 1)
     assert localised(bench)["smallest"] == "r1 alone, one pass"
     assert results(bench)["r1 alone, first 1 of 2 characters, one pass"] == "equal"
-    # One pair of starts is enough, and none of them counts for the verdict.
-    assert [each["start"] for each in localised(bench)["starts"]] == ["A5", "B7"]
+    # The request, then half of its prompt; no start of these counts for the verdict.
+    names = [each["start"] for each in localised(bench)["starts"]]
+    assert names == ["A5", "B7", "A6", "B8"]
     assert bench.report["facts"]["starts"] == {"baseline": 4, "candidate": 6}
     assert "--only r1 --concurrency 1 --passes 1" in localised(bench)["command"]
     for text in (ran.out, (bench.reports / "report.md").read_text()):
@@ -73,11 +74,11 @@ def test_a_fault_of_long_prompts_is_shown_by_the_shortest_half_that_has_it(bench
 
 
 def test_a_fault_of_what_a_server_remembers_takes_a_second_pass(bench: Bench) -> None:
-    check(bench, compared(bench, "", "remembers", "--passes", "2"), "regression", 1)
-    assert localised(bench)["smallest"] == "r0 alone, first 1 of 32 characters, second pass"
+    check(bench, compared(bench, "", "remembers", "--passes", "2", most="6"), "regression", 1)
+    assert localised(bench)["smallest"] == "r0 alone, second pass"
     shown = results(bench)
     assert shown["r0 alone, one pass"] == "equal"
-    assert shown["r0 alone, second pass"] == "differs"
+    assert shown["r0 after r1, one pass"] == "equal"
     assert shown["all 2 requests, 2 at once, one pass"] == "equal"
 
 
@@ -88,6 +89,23 @@ def test_a_fault_of_batches_differs_only_at_the_concurrency_of_the_run(bench: Be
     assert shown["r0 alone, one pass"] == "equal"
     assert shown["all 2 requests, one at a time, one pass"] == "equal"
     assert len(localised(bench)["starts"]) == 4
+
+
+def test_a_fault_that_begins_with_a_request_is_localised_to_their_number(bench: Bench) -> None:
+    check(bench, compared(bench, "", "from=3", "--passes", "2", most="6"), "regression", 1)
+    assert localised(bench)["smallest"] == "r0 alone, pass 3"
+    shown = results(bench)
+    assert shown["r0 alone, second pass"] == "equal"
+    assert shown["all 2 requests, 2 at once, one pass"] == "equal"
+
+
+def test_a_fault_after_one_certain_request_names_both(bench: Bench) -> None:
+    check(bench, compared(bench, "", "after-p0", "--concurrency", "1", most="6"), "regression", 1)
+    assert localised(bench)["smallest"] == "r1 after r0, one pass"
+    lines = (bench.reports / "localise" / "smallest-request.jsonl").read_text().splitlines()
+    assert [json.loads(line)["id"] for line in lines] == ["r0", "r1"]
+    ran = again(bench, *ONE_PAIR)
+    assert "1 of 2 answers" in ran.out, ran
 
 
 def test_in_a_flaky_environment_an_equal_pair_is_not_taken_for_proof(bench: Bench) -> None:

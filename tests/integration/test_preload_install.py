@@ -444,3 +444,48 @@ def test_environment_that_sees_the_system_site_gets_its_own_shim(tmp_path: Path)
     config.write_text(config.read_text().replace("= false", "= true"))
     (result,) = install_shims([venv.python], [RULE], dry_run=False)
     assert result.target.site_dir == venv.site_dir
+
+
+@pytest.mark.parametrize("name", interpreters())
+@pytest.mark.parametrize(
+    ("trigger", "reason"),
+    [
+        ("os", "loads it before the shim"),
+        ("early", "loads it before the shim"),
+        ("_sre", "built into"),
+        ("folder", "namespace package"),
+        ("folder.inner", "namespace package"),
+    ],
+)
+def test_rule_that_cannot_fire_is_refused_with_its_reason(
+    name: str, trigger: str, reason: str, tmp_path: Path
+) -> None:
+    interpreter = interpreters()[name]
+    skip_without(interpreter)
+    venv = Venv(interpreter, tmp_path / "v")
+    venv.put({"early.py": "", "a.pth": "import early\n", "folder/inner/x.py": ""})
+    before = venv.files()
+    with pytest.raises(UsageError, match=f"cannot fire.*{reason}"):
+        install_shims([venv.python], [parse_rule(f"{trigger}=json")], dry_run=False)
+    assert venv.files() == before
+
+
+@pytest.mark.parametrize("trigger", ["conftest", "tests.conftest", "tests.test_it", "it_test"])
+def test_modules_that_pytest_loads_are_refused_where_there_is_a_pytest(
+    trigger: str, venv: Venv
+) -> None:
+    rule = parse_rule(f"{trigger}=json")
+    install_shims([venv.python], [rule], dry_run=True)
+    venv.put({"pytest.py": ""})
+    with pytest.raises(UsageError, match="in front of the shim") as refused:
+        install_shims([venv.python], [rule], dry_run=True)
+    assert "conftest.py" in str(refused.value.hint)
+
+
+@pytest.mark.parametrize("trigger", ["folder.real", "threading", "absent.module"])
+def test_rule_that_can_fire_is_not_refused(trigger: str, venv: Venv) -> None:
+    venv.put({"folder/real.py": ""})
+    rule = parse_rule(f"{trigger}=json")
+    install_shims([venv.python], [rule], dry_run=False)
+    # And once more, with the shim there.
+    install_shims([venv.python], [rule], dry_run=False)

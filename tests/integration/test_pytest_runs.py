@@ -185,7 +185,10 @@ def test_a_test_that_its_order_breaks_each_time_is_failed(project: TestProject) 
 
     assert ran.code == 1, ran
     victim = "test_order.py::test_second"
-    assert project.attempts(victim) == ["suite failed", "alone passed", "order failed"]
+    # Three times each: chance is excluded.
+    assert project.attempts(victim) == [
+        "suite failed", *["alone passed", "order failed"] * 3
+    ]  # fmt: skip
     assert "test-run/order-dependent" in project.rules()
     # The test alone would pass.
     (finding,) = project.report["findings"]
@@ -204,6 +207,214 @@ def test_a_failure_that_its_order_does_not_repeat_is_flaky(project: TestProject)
         "alone passed",
         "order passed",
     ]
+
+
+def test_a_test_that_failed_and_passed_alone_is_flaky_whatever_its_order_does(
+    project: TestProject,
+) -> None:
+    project.put(
+        "test_coin.py",
+        """
+        from pathlib import Path
+        def test_first(): pass
+        def test_coin():
+            file = Path(__file__).with_name("tosses")
+            tosses = len(file.read_text()) if file.exists() else 0
+            file.write_text("x" * (tosses + 1))
+            assert tosses not in (0, 1, 3)
+        """,
+    )
+
+    assert project.doctor().code == 0
+    (test,) = project.report["facts"]["tests"]
+    assert (test["verdict"], test["why"]) == ("flaky", "failed 1 of 2 runs alone")
+
+
+@pytest.mark.parametrize("options", [("-x",), ("-x", "-n2"), ("--sw",)])
+def test_the_tests_behind_a_flaky_stop_run(
+    project_with_plugins: TestProject, options: tuple[str, ...]
+) -> None:
+    project = project_with_plugins
+    project.put("test_once.py", ONCE)
+    project.put("test_z.py", "".join(f"def test_{number}(): pass\n" for number in range(30)))
+
+    ran = project.doctor("--", *options)
+
+    assert ran.code == 0, ran
+    assert project.report["facts"]["counts"] == {"pass": 30, "flaky": 1}
+
+
+def test_a_failure_behind_a_stop_in_quarantine_is_found(project: TestProject) -> None:
+    project.put(
+        "test_a.py", "def test_a(): assert 0\ndef test_ok(): pass\ndef test_b(): assert 0\n"
+    )
+    project.put(
+        "ci-doctor-quarantine.toml",
+        """
+        [[quarantine]]
+        test = "test_a.py::test_a"
+        reason = "r"
+        owner = "o"
+        until = 2999-01-01
+        """,
+    )
+
+    ran = project.doctor("--reruns", "0", "--", "-x")
+
+    assert ran.code == 1, ran
+    assert project.report["facts"]["counts"] == {"quarantined": 1, "pass": 1, "failed": 1}
+
+
+@pytest.mark.parametrize("option", ["--lf", "--sw"])
+def test_what_an_earlier_run_would_leave_out_runs_too(project: TestProject, option: str) -> None:
+    project.put("test_a.py", "def test_ok(): pass\ndef test_mended(): assert 0\n")
+    project.put("test_b.py", "def test_b(): pass\n")
+    project.pytest(option)
+    project.put("test_a.py", "def test_ok(): assert 0\ndef test_mended(): pass\n")
+
+    ran = project.doctor("--reruns", "0", "--", option)
+
+    # The mended test passes, and what broke meanwhile is no pass.
+    assert ran.code == 1, ran
+    assert project.report["facts"]["counts"] == {"pass": 2, "failed": 1}
+
+
+def test_a_plugin_that_stops_the_run_leaves_no_green_behind(project: TestProject) -> None:
+    project.put("test_once.py", ONCE)
+    project.put("test_z.py", "def test_z(): pass\n")
+    project.put(
+        "conftest.py",
+        "def pytest_runtest_teardown(item): item.session.shouldstop = 'enough'\n",
+    )
+
+    ran = project.doctor()
+
+    assert ran.code == 86, ran
+    assert "pytest stopped: enough" in project.report["summary"]
+
+
+# What the plugins `flaky` and pytest-retry do: the first tells nobody of a failed call, and the second
+# makes the report of a failure that of a pass.
+SILENT = """
+    from _pytest import runner
+    def pytest_runtest_protocol(item):
+        item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+        for is_last in (False, True):
+            runner.call_and_report(item, "setup")
+            report = runner.call_and_report(item, "call", log=False)
+            if report.passed or is_last:
+                item.ihook.pytest_runtest_logreport(report=report)
+            runner.call_and_report(item, "teardown", nextitem=None)
+            if report.passed:
+                break
+            item._initrequest()
+        item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+        return True
+"""
+REWRITING = """
+    import pytest
+    from _pytest import runner
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(item, call):
+        report = yield
+        if report.when == "call" and report.failed:
+            report.outcome = "retried"
+            item.ihook.pytest_runtest_logreport(report=report)
+            again = runner.CallInfo.from_call(item.runtest, when="call")
+            report.outcome = "failed" if again.excinfo else "passed"
+        return report
+"""
+
+
+@pytest.mark.parametrize("plugin", [SILENT, REWRITING])
+def test_retries_of_any_plugin_are_attempts(project: TestProject, plugin: str) -> None:
+    project.put("conftest.py", plugin)
+    project.put("test_once.py", ONCE)
+    project.put("test_ok.py", "def test_ok(): pass\n")
+
+    ran = project.doctor("--fail-on-flaky")
+
+    assert ran.code == 7, ran
+    assert project.attempts("test_once.py::test_once") == ["suite failed", "suite passed"]
+    assert project.report["facts"]["counts"] == {"flaky": 1, "pass": 1}
+
+
+@pytest.mark.parametrize("status", [1, 9])
+def test_a_flaky_test_excuses_no_status_that_a_plugin_sets(
+    project: TestProject, status: int
+) -> None:
+    project.put("test_once.py", ONCE)
+    project.put(
+        "conftest.py", f"def pytest_sessionfinish(session): session.exitstatus = {status}\n"
+    )
+
+    ran = project.doctor()
+
+    assert ran.code == 1, ran
+    assert f"exit code {status}, which no test explains" in project.report["summary"]
+
+
+def test_fail_on_flaky_of_rerunfailures_ends_with_its_seven(
+    project_with_plugins: TestProject,
+) -> None:
+    project = project_with_plugins
+    project.put("test_once.py", ONCE)
+
+    ran = project.doctor("--", "-p", "no:xdist", "--reruns=1", "--fail-on-flaky")
+
+    assert (ran.code, project.report["verdict"]) == (7, "flaky"), ran
+
+
+def test_reruns_end_with_their_budget_and_failures_alike_are_one(project: TestProject) -> None:
+    project.put(
+        "test_many.py",
+        """
+        import pytest
+        @pytest.fixture
+        def server(): raise ConnectionError("port 8000: refused")
+        @pytest.mark.parametrize("n", range(20))
+        def test_many(n, server): pass
+        """,
+    )
+    project.put("test_slow.py", "import time\ndef test_slow():\n    time.sleep(1)\n    assert 0\n")
+
+    ran = project.doctor("--reruns", "1")
+    budget = project.doctor("--rerun-budget", "0.01s")
+
+    assert (ran.code, budget.code) == (1, 1), ran
+    assert "running 21 failed tests again, for at most 60 s" in ran.err
+    # The first of them is ended, and its end is no failure.
+    assert project.attempts("test_slow.py::test_slow") == ["suite failed"]
+    assert len(project.report["facts"]["not_rerun"]) == 21
+    assert "test-run/rerun-budget" in project.rules()
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ('shutil.rmtree(os.environ["TMPDIR"])', 0),
+        ('shutil.rmtree(os.environ["TMPDIR"]); shutil.rmtree("../project-reports"); assert 0', 1),
+        ("os.killpg(0, signal.SIGKILL)", 1),
+    ],
+)
+def test_a_test_that_takes_our_folders_or_group_away_changes_no_verdict(
+    project: TestProject, body: str, code: int
+) -> None:
+    project.put("test_a.py", "def test_a(): pass\n")
+    project.put(
+        "test_b.py",
+        f"import os, shutil, signal\ndef test_b():\n    {body}\ndef test_c(): pass\n",
+    )
+    temporary = project.directory / "temporary"
+    temporary.mkdir()
+
+    ran = project.doctor("--", "-p", "no:cacheprovider", env={"TMPDIR": str(temporary), "CI": "1"})
+
+    assert ran.code == code, ran
+    expected = {"pass": 2, "failed": 1} if code else {"pass": 3}
+    assert project.report["facts"]["counts"] == expected
+    for session in project.report["facts"]["sessions"]:
+        assert (project.reports / session["log"]).exists()
 
 
 def test_an_exit_in_a_test_is_void_and_the_other_tests_run(project: TestProject) -> None:

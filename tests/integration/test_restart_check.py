@@ -4,10 +4,12 @@
 import hashlib
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,8 @@ import psutil
 import pytest
 
 from tests.support.cli import BARE, Ran, begin, doctor
+from tests.support.postgres import NEEDS_POSTGRES
+from tests.support.postgres import PROGRAMS as PROGRAMS_OF_POSTGRES
 from tests.support.report_schema import checked_report
 
 pytestmark = pytest.mark.integration
@@ -57,7 +61,7 @@ class Bench:
         values: dict[str, object] = {
             "services": list(services), "kill": "worker", "requests": "requests.jsonl", "concurrency": 4,
             "outage": "300ms", "request_timeout": "5s", "release_timeout": "2s", "recovery_timeout": "10s",
-            "throughput": 0, "budget": "60s", **settings,
+            "throughput": 0, "budget": "60s", "control_starts": 0, **settings,
         }  # fmt: skip
         lines = []
         for name, words in services.items():
@@ -239,7 +243,12 @@ def test_one_that_ignores_the_signal_is_killed_and_told(bench: Bench) -> None:
             "fails@2", {}, ["lost-after"], "requests failed after the recovery", id="fails-after"
         ),
         pytest.param(
-            "slow@2", {"throughput": 0.5}, ["slower"], "requests a second after", id="slower"
+            "slow@2",
+            # A slow start answers late on a busy machine, and must not hang there.
+            {"throughput": 0.5, "request_timeout": "60s", "budget": "10m"},
+            ["slower"],
+            "requests a second after",
+            id="slower",
         ),
         pytest.param(
             "other@2",
@@ -283,6 +292,141 @@ def test_it_is_killed_with_the_first_requests_or_between_two_loads(bench: Bench,
     report = expect(bench, bench.check("--at", at, "--outage", "0"), "pass", 0)
     killed_at = report["facts"]["killed_at"]
     assert killed_at == REQUESTS if at == "1" else killed_at < REQUESTS
+
+
+# --- what a store keeps ---
+
+
+def write_store(bench: Bench, lie: str) -> None:
+    bench.ask(0)
+    lines = [
+        json.dumps({"id": f"k{n}", "path": f"/keys/{n}", "method": "GET", "protocol": "json"})
+        for n in range(40)
+    ]
+    (bench.directory / "requests.jsonl").write_text("\n".join(lines))
+    words = [*BARE, str(PROGRAMS / "serve_keys.py"), "{port}", lie, str(bench.directory)]
+    (bench.directory / "ci-doctor.toml").write_text(
+        f"[services.keys]\ncommand = {json.dumps(words)}\n"
+        '[restart-check]\nrequests = "requests.jsonl"\noutage = "0s"\nthroughput = 0\nbudget = "10m"\n'
+    )
+
+
+@pytest.mark.parametrize("lie", ["loses-a-key", "loses-a-tenth"])
+def test_a_store_that_loses_keys_by_a_kill_does_not_pass(bench: Bench, lie: str) -> None:
+    write_store(bench, lie)
+    report = expect(bench, bench.check(), "failed", 1, "unkept-answers")
+    assert report["facts"]["answers"]["controls"] == 2
+    assert "now:    {" in report["findings"][0]["evidence"][0]["excerpt"]
+
+
+@pytest.mark.parametrize(
+    ("lie", "warnings"),
+    [("honest", []), ("varies-after-the-first-start", ["restart-check/starts-differ"])],
+)
+def test_a_store_whose_answers_depend_on_no_kill_passes(
+    bench: Bench, lie: str, warnings: list[str]
+) -> None:
+    write_store(bench, lie)
+    report = expect(bench, bench.check(), "pass", 0)
+    assert [finding["rule"] for finding in report["findings"]] == warnings
+    assert (bench.directory / "serve_keys.starts").read_text() == "xxxx"
+
+
+# --- what a load was told is written ---
+
+EXAMPLE_OF_WRITES = Path(__file__).parents[2] / "examples" / "restart-writes"
+
+
+def write_writes(bench: Bench, *traits: str, **settings: Any) -> None:
+    store = [sys.executable, str(EXAMPLE_OF_WRITES / "store.py"), "{port}", *traits]
+    values: dict[str, object] = {
+        "load": [sys.executable, str(EXAMPLE_OF_WRITES / "load.py"), "{port}"],
+        "verify": [sys.executable, str(EXAMPLE_OF_WRITES / "verify.py"), "{port}"],
+        "acknowledged": 20, "outage": "0s", "budget": "5m", **settings,
+    }  # fmt: skip
+    lines = ["[services.store]", f"command = {json.dumps([*store, str(bench.directory)])}"]
+    lines.append('ready = { tcp = "127.0.0.1:{port}" }')
+    lines += ["[restart-check]", *(f"{key} = {toml(value)}" for key, value in values.items())]
+    (bench.directory / "ci-doctor.toml").write_text("\n".join(lines) + "\n")
+
+
+def test_a_write_that_was_acknowledged_and_is_gone_is_a_broken_promise_with_its_line(
+    bench: Bench,
+) -> None:
+    write_writes(bench, "--late")
+    report = expect(bench, bench.check(), "failed", 1, "lost-writes")
+    writes = report["facts"]["writes"]
+    assert writes["lost_count"] > 0
+    assert writes["before_kill"] >= 20
+    acknowledged = (bench.reports / "acknowledged.txt").read_text().splitlines()
+    assert len(acknowledged) == writes["acknowledged"]
+    assert report["findings"][0]["evidence"][0]["excerpt"].split(":")[0] in {
+        line.split()[0] for line in acknowledged
+    }
+
+
+def test_a_store_that_writes_before_it_acknowledges_keeps_every_line(bench: Bench) -> None:
+    write_writes(bench)
+    report = expect(bench, bench.check(), "pass", 0)
+    assert "acknowledged writes is lost" in report["summary"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "rule", "said"),
+    [
+        ({"load": ["true"]}, "baseline-failed", "the load ended (exit code 0) when 0 writes"),
+        ({"load": ["printf", "one\ntwo"]}, "baseline-failed", "when 1 writes"),
+        ({"verify": ["false"]}, "proves-nothing", "ended with 1, and printed nothing"),
+        ({"verify": ["sh", "-c", "exit 3"]}, "proves-nothing", "the verifier ended: exit code 3"),
+    ],
+)
+def test_writes_that_nobody_acknowledged_or_verified_prove_nothing(
+    bench: Bench, settings: dict[str, Any], rule: str, said: str
+) -> None:
+    write_writes(bench, **settings)
+    report = expect(bench, bench.check(), "void", 86, rule)
+    assert said in report["summary"]
+
+
+@NEEDS_POSTGRES
+def test_shared_memory_that_the_next_start_takes_back_is_no_broken_promise(bench: Bench) -> None:
+    assert PROGRAMS_OF_POSTGRES is not None
+    data = Path(tempfile.mkdtemp(prefix="pg-"))
+    prefix: list[str] = []
+    if os.geteuid() == 0:
+        os.chown(data, 65534, 65534)
+        prefix = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    bin_ = str(PROGRAMS_OF_POSTGRES)
+    try:
+        subprocess.run(
+            [*prefix, f"{bin_}/initdb", "-D", data / "d", "-U", "ci", "--auth=trust", "--no-sync"],
+            cwd="/",
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+        server = [
+            *prefix, f"{bin_}/postgres", "-D", f"{data}/d", "-p", "{port}", "-k", str(data),
+            "-c", "listen_addresses=127.0.0.1", "-c", "shared_memory_type=sysv", "-c", "max_connections=20",
+        ]  # fmt: skip
+        ready = ["exec", f"{bin_}/pg_isready", "-h", "127.0.0.1", "-p", "{port}"]
+        values = {
+            "load": ["seq", "1", "3"], "verify": ["true"], "acknowledged": 3, "outage": "0s",
+            "release_timeout": "500ms",
+        }  # fmt: skip
+        lines = [
+            "[services.postgres]",
+            f"command = {json.dumps(server)}",
+            f"ready = {{ exec = {json.dumps(ready[1:])} }}",
+            "[restart-check]",
+            *(f"{key} = {toml(value)}" for key, value in values.items()),
+        ]
+        (bench.directory / "ci-doctor.toml").write_text("\n".join(lines) + "\n")
+        report = expect(bench, bench.check(), "pass", 0)
+        released = report["facts"]["released"]
+        assert released["memory_left"] == []
+        assert any(each.startswith("segment ") for each in released["memory_taken_back"])
+    finally:
+        shutil.rmtree(data)
 
 
 # --- what proves nothing ---
@@ -352,6 +496,8 @@ def test_a_budget_that_ends_before_the_kill_is_no_verdict(bench: Bench) -> None:
     ("settings", "said"),
     [
         ({"kill": "wroker"}, "did you mean `worker`?"),
+        ({"load": "true"}, "`verify` is missing"),
+        ({"load": "", "verify": "true"}, "load: the command is empty"),
         ({"requests": "nothing.jsonl"}, "cannot be read"),
         ({"outrage": "5s"}, "did you mean `outage`?"),
     ],

@@ -146,7 +146,10 @@ class TestExports:
     ) -> None:
         ran = doctor("setup-env", cwd=project)
         assert ran.code == 0, ran
-        assert all(line.startswith("export ") for line in ran.out.strip().splitlines()), ran
+        *lines, comment = ran.out.strip().splitlines()
+        assert all(line.startswith("export ") for line in lines), ran
+        # Last, so that an evaluation without quotes loses nothing.
+        assert comment == "# pkg: NOT proven by a build (not tried: no build was asked for)"
         assert "nightly-cu13" in ran.err, ran
 
     def test_a_pin_is_tried_by_a_build_unless_that_is_turned_off(self, project: Path) -> None:
@@ -154,10 +157,13 @@ class TestExports:
 
         ran = doctor("setup-env", cwd=project, env=as_shipped)
         assert "pkg: built, the metadata says 1.2.0" in ran.err, ran
+        assert "; proven by a build" in " ".join(ran.err.split()), ran
+        assert ran.out.strip().splitlines()[-1] == "# pkg: proven by a build"
 
         ran = doctor("setup-env", "--verify", "never", cwd=project, env=as_shipped)
         assert ran.code == 0, ran
         assert "built" not in ran.err, ran
+        assert "NOT proven by a build" in " ".join(ran.err.split()), ran
 
     def test_dotenv_github_and_json_say_the_same(self, project: Path) -> None:
         expected = {
@@ -411,9 +417,8 @@ class TestRunningItAgain:
 
 def _ours(ran: Ran) -> dict[str, str]:
     """The exported variables of a run, and no others."""
-    names = [
-        line.removeprefix("export ").partition("=")[0] for line in ran.out.strip().splitlines()
-    ]
+    lines = [line for line in ran.out.strip().splitlines() if not line.startswith("#")]
+    names = [line.removeprefix("export ").partition("=")[0] for line in lines]
     values = exported(ran)
     return {name: values[name] for name in names}
 

@@ -65,6 +65,8 @@ BAD_TAGS = (
     "ünïcode3",
     "-leading4".lstrip("-"),
     "nightly-`id`5",
+    "nightly-13",
+    "nightly-2026-04-22",
 )
 GOOD_TAGS = (
     "v0.4.3",
@@ -75,7 +77,6 @@ GOOD_TAGS = (
     "2.0.0",
     "v2.1.0.post1",
     "3.0",
-    "nightly-13",
     "v4.0.0+local.1",
 )
 
@@ -303,12 +304,22 @@ def test_a_repository_without_commits(tmp_path: Path) -> None:
     assert compute(tmp_path / "r").version == ask_library(tmp_path / "r")
 
 
-@pytest.mark.parametrize("tag", ["nightly-13", "nightly-2026-04-22"])
-def test_a_tag_that_parses_into_nonsense_is_pinned_and_reported(tmp_path: Path, tag: str) -> None:
+@pytest.mark.parametrize("tag", ["v13", "13"])
+def test_a_bare_number_among_releases_is_pinned_and_reported(tmp_path: Path, tag: str) -> None:
     repository = Repository(tmp_path / "r").tag("v0.4.3").commit().tag(tag).commit()
     computed = compute(repository.root)
     assert computed.version == ask_library(repository.root)
     assert rules(computed) == {"version/suspicious-tag": Severity.WARNING}
+
+
+@pytest.mark.parametrize(
+    "settings", ["tag_regex = '^nightly-[\\d-]+-(?P<version>\\d+)$'", "tag.strict = false"]
+)
+def test_a_regex_of_the_projects_own_is_its_word_on_versions(tmp_path: Path, settings: str) -> None:
+    repository = (
+        Repository(tmp_path / "r", SCM + settings + "\n").tag("nightly-2026-04-22").commit()
+    )
+    assert compute(repository.root).version == ask_library(repository.root)
 
 
 def test_plain_numbers_are_versions_where_a_project_counts_that_way(tmp_path: Path) -> None:
@@ -382,7 +393,7 @@ def test_a_clone_without_the_tags_of_its_remote_is_refused(tmp_path: Path) -> No
     computed = compute(clone)
     assert computed.version is None
     assert rules(computed) == {"version/missing-tags": Severity.ERROR}
-    assert computed.findings[0].remedy == "git fetch --tags"
+    assert computed.findings[0].remedy == "git fetch --tags origin"
     allowed = compute(clone, allow_fallback=True)
     assert allowed.version == ask_library(clone)
     assert rules(allowed) == {"version/missing-tags": Severity.WARNING}

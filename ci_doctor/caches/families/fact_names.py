@@ -1,9 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. The names of facts by which a cache's validity is decided."""
 
-MACHINE = ("os.architecture", "glibc", "cpu.isa", "cpu.threads", "compiler", "nvcc", "cuda.home")
+MACHINE = (
+    "os.architecture",
+    "glibc",
+    "cpu.isa",
+    "cpu.model",
+    "cpu.threads",
+    "compiler",
+    "compiler.native",
+    "nvcc",
+    "cuda.home",
+)
 GPUS = ("gpu.names", "gpu.capability", "driver", "driver.major")
-PYTHON = ("python.abi", "python.base", "python.environment", "torch.git", "torch.cuda")
+PYTHON = (
+    "python.abi",
+    "python.base",
+    "python.environment",
+    "python.packages",
+    "torch.git",
+    "torch.cuda",
+)
 # The job's own variables at Buildkite.
 JOB = {
     "job.pipeline": "BUILDKITE_PIPELINE_SLUG",

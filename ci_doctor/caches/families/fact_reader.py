@@ -78,12 +78,15 @@ class FactReader:
             "python.abi": self._python_abi,
             "python.base": self._python_base,
             "cpu.isa": self._cpu_isa,
+            "cpu.model": self._cpu_model,
             "cpu.threads": self._cpu_threads,
             "gpu.names": self._gpus.names,
             "gpu.capability": self._gpus.capability,
             "driver": self._gpus.driver,
             "driver.major": lambda: self._gpus.driver().partition(".")[0],
             "compiler": lambda: toolchain.compiler_version(self.environ),
+            "compiler.native": lambda: toolchain.native_answer(self.environ),
+            "python.packages": lambda: packages.packages_build(self.directories),
             "nvcc": lambda: toolchain.nvcc_version(self.environ),
             "cuda.home": lambda: toolchain.cuda_home(self.environ),
         }
@@ -136,6 +139,12 @@ class FactReader:
             return int((self._proc / "sys/abi/sve_default_vector_length").read_text())
         except (OSError, ValueError):
             return None
+
+    def _cpu_model(self) -> str:
+        name = self._cpu.get("model name") or self._cpu.get("CPU part")
+        if name is None:
+            raise UnknownFactError("/proc/cpuinfo does not name it")
+        return f"{name}, {len(os.sched_getaffinity(0))} CPUs"
 
     def _cpu_threads(self) -> str:
         """MKL's variable goes before OpenMP's in torch; without one, the cores are counted."""

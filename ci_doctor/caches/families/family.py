@@ -48,6 +48,7 @@ class Family(Struct, frozen=True, kw_only=True):
     directory is `default` alone. subdirectory: below that directory.
     distributions: whose version and files are facts of the hard tier.
     environment: variables that change what is compiled, facts of the hard tier if they are set.
+    files: whose content is a fact of the hard tier, or of the soft one with `fallback`.
     needs_gpu: without a GPU, the family is another one's, and its identity is unknown.
     hard, soft: names of facts (`fact_names.py`). path: facts that are baked into the cache, which is
     inert if one of them differs. rewrite: what makes it usable in another directory; without it and
@@ -68,6 +69,8 @@ class Family(Struct, frozen=True, kw_only=True):
     subdirectory: str = ""
     distributions: tuple[str, ...] = ()
     environment: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    fallback: bool = False
     needs_gpu: bool = False
     hard: tuple[str, ...] = ()
     path: tuple[str, ...] = ()

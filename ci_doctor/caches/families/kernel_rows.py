@@ -189,8 +189,16 @@ CCACHE = Family(
     source="ccache manual: the key is the preprocessed source, the compiler and its options",
     variable="CCACHE_DIR",
     default="$XDG_CACHE_HOME/ccache",
-    environment=("CCACHE_BASEDIR", "CCACHE_COMPILERCHECK"),
-    hard=(*HOST, "compiler"),
+    environment=(
+        "CCACHE_BASEDIR",
+        "CCACHE_COMPILERCHECK",
+        "CCACHE_EXTRAFILES",
+        "CCACHE_IGNOREHEADERS",
+        "CCACHE_IGNOREOPTIONS",
+        "CCACHE_SLOPPINESS",
+    ),
+    # Of -march=native it hashes the word alone (measured), and any command may have it.
+    hard=(*HOST, "compiler", "compiler.native"),
     # Whether another checkout hits depends on CCACHE_BASEDIR and the options of the compiler.
     soft=("job.directory", "job.pipeline", "job.step", "job.branch"),
     exclude=(*LOCKS, "tmp/*", "*/tmp/*", "*stats*"),

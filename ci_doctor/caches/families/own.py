@@ -18,7 +18,9 @@ class OwnFamily(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`[cache.own.NAME]`: the fields of a family (`family.py`).
 
     Nobody has said what decides validity of an unknown cache, so by default everything does: the
-    machine, its compiler and its GPUs, the Python environment, and the directory.
+    machine, its compiler and its GPUs, the Python environment with its packages, and the directory.
+    files: whose content decides, relative to the working directory (a lock file). fallback: if no
+    saved cache has these contents, the newest that fits otherwise is restored.
     """
 
     variable: str | None = None
@@ -26,11 +28,16 @@ class OwnFamily(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     subdirectory: str = ""
     distributions: tuple[str, ...] = ()
     environment: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    fallback: bool = False
     hard: tuple[str, ...] = (
         "os.architecture",
         "glibc",
+        "python.abi",
+        "python.packages",
         "cpu.isa",
         "compiler",
+        "compiler.native",
         "nvcc",
         "gpu.names",
         "gpu.capability",
@@ -55,6 +62,8 @@ def own_family(name: str, settings: OwnFamily | None = None) -> Family:
             f"{name!r} cannot be the name of a cache family",
             hint="use lower-case letters, digits and hyphens",
         )
+    if settings.fallback and not settings.files:
+        raise UsageError(f"{key}: fallback is about `files`, and none is named")
     for fact in (*settings.hard, *settings.path, *settings.soft):
         if not is_fact_name(fact):
             raise UsageError(f"{key} names a fact that nobody reads: {fact}")

@@ -5,6 +5,7 @@ Nothing is imported.
 """
 
 import ast
+import hashlib
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -35,6 +36,20 @@ def package_build(name: str, directories: Sequence[Path]) -> str:
     if not package.version or digest is None:
         raise UnknownFactError(f"{package.folder} has no version or no RECORD")
     return f"{package.version}, files {digest}"
+
+
+def packages_build(directories: Sequence[Path]) -> str:
+    """A digest of all installed distributions: name, version and RECORD of each.
+
+    One that is editable counts by its name: its files may change at any time.
+    """
+    lines = []
+    for package in installed(directories, lambda _: True):
+        record = record_digest(package.folder / "RECORD")
+        content = "editable" if is_editable(read_origin(package.folder)) else record
+        lines.append(f"{package.name} {package.version} {content}")
+    digest = hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
+    return f"{len(lines)} distributions, {digest[:12]}"
 
 
 def find_package(name: str, directories: Sequence[Path]) -> Installed | None:

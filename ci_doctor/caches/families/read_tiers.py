@@ -40,9 +40,12 @@ def read_tiers(
         if name in reader.environ
     }
     path = {name: _path_fact(name, family, reader, directory) for name in family.path}
+    contents = {f"file.{name}": _content(name) for name in family.files}
     # Relocation needs to know where from, even if the directory decides nothing.
     path["cache.root"] = lambda: str(directory.absolute())
     chosen = {name: _of_reader(reader, name) for name in family.soft}
+    chosen["cpu.model"] = lambda: reader.read("cpu.model")
+    (chosen if family.fallback else hard).update(contents)
     return Tiers(
         hard=_identity(hard, {"family.schema": SCHEMA, **variables}),
         path=_identity(path, {}),
@@ -52,6 +55,19 @@ def read_tiers(
 
 def _of_reader(reader: FactReader, name: str) -> Callable[[], str]:
     return lambda: reader.read(name)
+
+
+def _content(name: str) -> Callable[[], str]:
+    """The digest of a file of the checkout."""
+
+    def read() -> str:
+        try:
+            with Path(name).open("rb") as file:
+                return f"sha256 {hashlib.file_digest(file, 'sha256').hexdigest()[:32]}"
+        except OSError as error:
+            raise UnknownFactError(f"{name} cannot be read: {error.strerror}") from error
+
+    return read
 
 
 def _setting(name: str, value: str) -> str:

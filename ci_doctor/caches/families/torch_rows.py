@@ -67,8 +67,8 @@ INDUCTOR = Family(
     environment=(*_INDUCTOR_ENVIRONMENT, *_TRITON_ENVIRONMENT),
     needs_gpu=True,
     # The CPU's instructions too: a graph on a GPU may have parts on the CPU, whose code lies here,
-    # and the key does not name them.
-    hard=(*HOST, "python.abi", *GPU, *_TORCH_BUILD, "cpu.isa"),
+    # and the key does not name them. cpp_builder.py compiles with -march=native, whose key is that word.
+    hard=(*HOST, "python.abi", *GPU, *_TORCH_BUILD, "cpu.isa", "compiler.native"),
     soft=SOFT,
     rewrite=Rewrite.TRITON_GROUPS,
     markers=("__grp__*.json", *_GRAPHS),
@@ -82,7 +82,15 @@ INDUCTOR_CPU = Family(
     variable="TORCHINDUCTOR_CACHE_DIR",
     distributions=("torch",),
     environment=_INDUCTOR_ENVIRONMENT,
-    hard=(*HOST, "python.abi", *_TORCH_BUILD, "cpu.isa", "cpu.threads", "compiler"),
+    hard=(
+        *HOST,
+        "python.abi",
+        *_TORCH_BUILD,
+        "cpu.isa",
+        "cpu.threads",
+        "compiler",
+        "compiler.native",
+    ),
     # The key of a compiled library is the whole command of the compiler, with its -I options.
     path=("python.environment", "python.base"),
     soft=("job.pipeline", "job.step", "job.branch"),
@@ -98,7 +106,7 @@ INDUCTOR_HEADERS = Family(
     subdirectory="precompiled_headers",
     distributions=("torch",),
     environment=_INDUCTOR_ENVIRONMENT,
-    hard=(*HOST, *_TORCH_BUILD, "cpu.isa", "compiler"),
+    hard=(*HOST, *_TORCH_BUILD, "cpu.isa", "compiler", "compiler.native"),
     path=("python.environment", "python.base", "cache.root"),
     soft=("job.pipeline", "job.step", "job.branch"),
     markers=("*.gch",),
@@ -141,7 +149,7 @@ VLLM = Family(
     subdirectory="torch_compile_cache",
     distributions=("vllm", "torch", "triton"),
     environment=(*_INDUCTOR_ENVIRONMENT, *_TRITON_ENVIRONMENT),
-    hard=(*HOST, "python.abi", *GPU, *_TORCH_BUILD, "cpu.isa"),
+    hard=(*HOST, "python.abi", *GPU, *_TORCH_BUILD, "cpu.isa", "compiler.native"),
     # The paths of the traced files are part of the key.
     path=("python.environment",),
     soft=SOFT,
@@ -163,7 +171,7 @@ VLLM_AOT = Family(
     subdirectory="torch_compile_cache/torch_aot_compile",
     distributions=("vllm", "torch", "triton"),
     environment=(*_INDUCTOR_ENVIRONMENT, *_TRITON_ENVIRONMENT),
-    hard=(*HOST, "python.abi", *GPU, *_TORCH_BUILD, "cpu.isa"),
+    hard=(*HOST, "python.abi", *GPU, *_TORCH_BUILD, "cpu.isa", "compiler.native"),
     # The sources of the model are compared by content when a graph is loaded, not by path.
     soft=SOFT,
     rewrite=Rewrite.TRITON_GROUPS,

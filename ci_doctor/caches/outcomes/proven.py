@@ -49,7 +49,9 @@ def _summary(facts: CacheEffectFacts) -> str:
     if not facts.caches:
         return "nothing to judge: no cache was restored"
     words = [f"{each.family} {each.effect}" for each in facts.caches]
-    saved = f"; {duration(facts.saved_s)} of compiling saved" if facts.saved_s is not None else ""
+    saved = (
+        f"; about {duration(facts.saved_s)} of compiling saved" if facts.saved_s is not None else ""
+    )
     gpu = f", {facts.saved_gpu_s / 60:.1f} GPU minutes" if facts.saved_gpu_s is not None else ""
     return ", ".join(words) + saved + gpu
 

@@ -13,6 +13,8 @@ from ci_doctor.checks.checkout import (
     owner,
     partial,
     submodules,
+    unfinished,
+    variables,
     version_tags,
 )
 from ci_doctor.checks.settings import DoctorSettings
@@ -32,4 +34,6 @@ def checks(_settings: DoctorSettings) -> tuple[DoctorCheck, ...]:
         partial.CHECK,
         file_mode.CHECK,
         locks.CHECK,
+        unfinished.CHECK,
+        variables.CHECK,
     )

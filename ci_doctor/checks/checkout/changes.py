@@ -29,7 +29,9 @@ def _run(context: CheckContext) -> CheckResult:
         DIRTY_CHECKOUT,
         summary,
         evidence=(Evidence(excerpt=excerpt),),
-        remedy=ShellCommand("git diff --stat HEAD  # is any of it of use? if not: git stash"),
+        remedy=ShellCommand(
+            "git stash  # what is changed: git diff --stat HEAD; back again: git stash pop"
+        ),
     )
     return CheckResult(summary=summary, problems=(changed,), figures={"files": len(lines)})
 

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the repository and /proc: locks that a killed git has left."""
 
+import contextlib
 import os
 import shlex
 from pathlib import Path
 
 from ci_doctor.checks.check import Cost, DoctorCheck, Need
-from ci_doctor.checks.checkout.git_reading import read_place
+from ci_doctor.checks.checkout.git_reading import CheckoutPlace, read_place
 from ci_doctor.checks.checkout.rules import STALE_GIT_LOCK
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.processes import read_processes
@@ -15,20 +16,18 @@ from ci_doctor.model.finding import ShellCommand
 from ci_doctor.services.leaks.holding import in_use
 from ci_doctor.system import clock
 
-_NAMES = ("index.lock", "HEAD.lock", "config.lock", "shallow.lock", "packed-refs.lock")
+# What git makes next to the file that it is going to replace (lockfile.h).
+_ENDING = ".lock"
+# No locks that stop a command lie there, and there are thousands of files. Other work trees have
+# jobs of their own.
+_SKIPPED = frozenset({"objects", "lfs", "hooks", "logs", "worktrees", "rr-cache"})
 # Our own git commands take locks for an instant, too.
 _LEAST_AGE_S = 60.0
 
 
 def _run(context: CheckContext) -> CheckResult:
     place = context.shared(read_place)
-    now = clock.epoch()
-    locks = []
-    for folder in dict.fromkeys((place.git_dir, place.common_dir)):
-        for name in _NAMES:
-            path = folder / name
-            if path.exists() and now - path.stat().st_mtime >= _LEAST_AGE_S:
-                locks.append(str(path.resolve()))
+    locks = _old_locks(place)
     if not locks:
         return CheckResult(summary="no lock of git")
     used = in_use(locks)
@@ -38,6 +37,21 @@ def _run(context: CheckContext) -> CheckResult:
     summary = f"no git runs, and {', '.join(stale)} is there"
     remedy = ShellCommand(shlex.join(["rm", *stale]))
     return CheckResult(summary=summary, problems=(problem(STALE_GIT_LOCK, summary, remedy=remedy),))
+
+
+def _old_locks(place: CheckoutPlace) -> list[str]:
+    """The locks of the work tree, of references at any depth, and of submodules."""
+    now = clock.epoch()
+    locks: dict[str, None] = {}
+    for top in dict.fromkeys((place.git_dir, place.common_dir)):
+        for folder, folders, files in os.walk(top):
+            folders[:] = [name for name in folders if name not in _SKIPPED]
+            for name in files:
+                path = Path(folder, name)
+                with contextlib.suppress(FileNotFoundError):
+                    if name.endswith(_ENDING) and now - path.stat().st_mtime >= _LEAST_AGE_S:
+                        locks[str(path.resolve())] = None
+    return list(locks)
 
 
 def _is_git_at_work(context: CheckContext, top: Path) -> bool:

@@ -23,8 +23,11 @@ def _run(context: CheckContext) -> CheckResult:
         problems.append(problem(PARTIAL_CHECKOUT, words, remedy=remedy))
     if _is_partial(config):
         words = "a partial clone: objects that are missing are fetched when they are needed"
-        remedy = ShellCommand("git fetch --refetch --no-filter")
-        problems.append(problem(PARTIAL_CHECKOUT, words, remedy=remedy))
+        advice = (
+            "clone it without `--filter`. `git fetch --refetch --no-filter` fetches what is missing now, "
+            "and the clone stays a partial one"
+        )
+        problems.append(problem(PARTIAL_CHECKOUT, words, remedy=advice))
     if not problems:
         return CheckResult(summary="neither sparse nor partial")
     summary = "; ".join(each.finding.summary for each in problems)

@@ -3,6 +3,7 @@
 
 from typing import Final
 
+from ci_doctor.model.evaluation import EVALUATION
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.rule import Rule
 
@@ -54,7 +55,7 @@ VERSION_TAG: Final = Rule(
     meaning="A tag breaks the version of the project: the tool that computes it from git cannot parse "
     "the nearest tag, or reads a date as a version. `ci-doctor setup-env` pins the version that the "
     "other tags give. Every agent has the same tags, so another run does not help.",
-    remedy='eval "$(ci-doctor setup-env)"',
+    remedy=EVALUATION,
 )
 
 SUBMODULES: Final = Rule(
@@ -84,7 +85,7 @@ PARTIAL_CHECKOUT: Final = Rule(
     severity=Severity.NOTE,
     meaning="Not everything of the commit is on this machine: a sparse checkout leaves files out, and "
     "a partial clone fetches objects when somebody asks for them, which needs the network.",
-    remedy="git sparse-checkout disable, or git fetch --refetch",
+    remedy="`git sparse-checkout disable`, or a clone without `--filter`.",
 )
 
 FILE_MODE: Final = Rule(
@@ -101,6 +102,24 @@ STALE_GIT_LOCK: Final = Rule(
     remedy="Remove the file, if no git runs in this checkout.",
 )
 
+UNFINISHED: Final = Rule(
+    id="doctor/git-unfinished",
+    severity=Severity.WARNING,
+    meaning="A rebase, merge, cherry-pick, revert or bisection has begun in this checkout and not "
+    "ended. Files and HEAD may not be those of the commit, and git refuses the next one.",
+    remedy="The command in the report ends it and keeps the commit. `--abort` goes back to the "
+    "commit at which it began.",
+)
+
+GIT_ELSEWHERE: Final = Rule(
+    id="doctor/git-elsewhere",
+    severity=Severity.WARNING,
+    meaning="A variable such as GIT_DIR or GIT_INDEX_FILE leads git to another repository, or to "
+    "other parts of it, than the checkout in the working directory. A hook of git sets them for what "
+    "it starts.",
+    remedy="Unset them: `unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE`.",
+)
+
 RULES: Final[tuple[Rule, ...]] = (
     GIT_MISSING,
     GIT_OLD,
@@ -114,4 +133,6 @@ RULES: Final[tuple[Rule, ...]] = (
     PARTIAL_CHECKOUT,
     FILE_MODE,
     STALE_GIT_LOCK,
+    UNFINISHED,
+    GIT_ELSEWHERE,
 )

@@ -7,6 +7,7 @@ from ci_doctor.checks.checkout.rules import VERSION_TAG
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.result import CheckResult, Fault, problem
 from ci_doctor.environment import rules
+from ci_doctor.model.evaluation import EVALUATION
 from ci_doctor.model.finding import Severity, ShellCommand
 
 _ABOUT_TAGS = frozenset({rules.UNPARSABLE_TAG.id, rules.SUSPICIOUS_TAG.id})
@@ -24,7 +25,7 @@ def _run(context: CheckContext) -> CheckResult:
                 VERSION_TAG,
                 finding.summary,
                 evidence=finding.evidence,
-                remedy=ShellCommand('eval "$(ci-doctor setup-env)"'),
+                remedy=ShellCommand(EVALUATION),
                 fault=Fault.REPOSITORY,
             )
             problems.append(each)

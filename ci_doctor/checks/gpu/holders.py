@@ -110,7 +110,7 @@ def _remedy(holder: GpuHolder) -> NextStep:
         return _OUTSIDE
     if holder.facts.uid == os.geteuid() and holder.job is None:
         return ShellCommand(f"kill {holder.facts.pid}")
-    return ShellCommand(f"ps -o pid,user,etime,args -p {holder.facts.pid}")
+    return f"ask whose it is: `ps -o pid,user,etime,args -p {holder.facts.pid}`"
 
 
 def holder_evidence(gpu: SmiGpu) -> tuple[Evidence, ...]:

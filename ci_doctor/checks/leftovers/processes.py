@@ -48,7 +48,21 @@ def _run(context: CheckContext) -> CheckResult:
         summary = f"another job runs here: {others[0].describe()}"
         problems.append(problem(OTHER_JOB, summary, evidence=_evidence(context, others, jobs)))
     summary = f"{len(stale)} of earlier jobs among {len(table)} processes"
-    return CheckResult(summary=summary, problems=tuple(problems), figures={"stale": len(stale)})
+    unknown = by_standing.get(ProcessStanding.UNKNOWN, [])
+    return CheckResult(
+        summary=summary,
+        problems=tuple(problems),
+        unknown=_unknown(unknown) if unknown else None,
+        evidence=_evidence(context, unknown, jobs) if unknown else (),
+        figures={"stale": len(stale), "unknown": len(unknown)},
+    )
+
+
+def _unknown(processes: Sequence[RunningProcess]) -> str:
+    first = processes[0].describe()
+    if len(processes) == 1:
+        return f"whether a running job owns {first}"
+    return f"whether running jobs own {len(processes)} servers, the first is {first}"
 
 
 def _surroundings(
@@ -66,6 +80,7 @@ def _surroundings(
         job=context.environ.get(JOB_ID) or None,
         running_jobs=frozenset(job for pid in agents if (job := jobs[pid]) is not None),
         sees_agents=bool(agents),
+        jobs=jobs,
         is_managed=is_managed,
     )
 

@@ -99,7 +99,7 @@ def _left(folder: Path, left: list[SharedMemoryFile]) -> Problem:
         STALE_SHARED_MEMORY,
         f"{amount(len(left), 'file')} in {folder} that no process has open, {size(total)}",
         evidence=(Evidence(excerpt="\n".join(lines)),),
-        remedy=ShellCommand(shlex.join(["rm", *(file.path for file in left[:_SHOWN])])),
+        remedy=ShellCommand(shlex.join(["rm", *(file.path for file in left)])),
         severity=severity,
     )
 

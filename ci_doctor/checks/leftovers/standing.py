@@ -24,6 +24,7 @@ class ProcessStanding(Enum):
     OURS = "ours"
     OTHERS = "of another job that runs"
     STALE = "left"
+    MANAGED = "of a service manager"
     UNKNOWN = "unknown"
 
 
@@ -31,14 +32,16 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     """Who asks, and what runs around it.
 
     `pid` and `job` are ours (None: no Buildkite job). `running_jobs` are those that an agent on this
-    machine runs; `sees_agents`: there is an agent, so that these are all. `is_managed` tells whether
-    a service manager or a container runtime has started a process apart from us.
+    machine runs; `sees_agents`: there is an agent, so that these are all. `jobs` has the job of
+    each process (None: unknown, or of none). `is_managed` tells whether a service manager or a
+    container runtime has started a process apart from us.
     """
 
     pid: int
     job: str | None
     running_jobs: frozenset[str]
     sees_agents: bool
+    jobs: Mapping[int, str | None]
     is_managed: Callable[[int], bool]
 
 
@@ -56,10 +59,10 @@ def standing_of(
     if job in around.running_jobs or _is_below_agent(process, table):
         return ProcessStanding.OTHERS
     if around.is_managed(process.pid):
-        return ProcessStanding.UNKNOWN
+        return ProcessStanding.MANAGED
     # No agent runs its job any more, whoever its parent is by now.
     has_ended = job is not None and around.job is not None and around.sees_agents
-    if has_ended or _is_orphan(process, table):
+    if has_ended or _is_orphan(process, table) or _is_adopted(process, job, around, table):
         return ProcessStanding.STALE
     return ProcessStanding.UNKNOWN
 
@@ -97,7 +100,28 @@ def _is_orphan(process: "RunningProcess", table: "Mapping[int, RunningProcess]")
         return process.pid != _FIRST_PID
     if parent.kin.name in _INITS:
         return True
-    return parent.pid == _FIRST_PID and process.group not in table
+    if parent.pid != _FIRST_PID:
+        return False
+    return process.group not in table or process.session not in table
+
+
+def _is_adopted(
+    process: "RunningProcess",
+    job: str | None,
+    around: Surroundings,
+    table: "Mapping[int, RunningProcess]",
+) -> bool:
+    """Whether the first process has it as a child, and cannot have started it; or one above it.
+
+    The environment of a child begins as that of its parent. One of another job has come to the first
+    process because its own parent has ended, whatever program that first process is.
+    """
+    if job is None or job == around.jobs.get(_FIRST_PID):
+        return False
+    for pid in (process.pid, *_ancestors(process.pid, table)):
+        if around.jobs.get(pid) == job and table[pid].kin.parent == _FIRST_PID:
+            return True
+    return False
 
 
 def _ancestors(pid: int, table: "Mapping[int, RunningProcess]") -> Iterator[int]:

@@ -10,7 +10,6 @@ from ci_doctor.checks.machine.disks import Disks, PlacedDirectory, names_of, rea
 from ci_doctor.checks.machine.rules import DISK_FULL
 from ci_doctor.checks.result import CheckResult, Problem, UndeterminedError, problem
 from ci_doctor.checks.workload import ALL
-from ci_doctor.model.finding import ShellCommand
 from ci_doctor.model.parse_size import parse_size
 from ci_doctor.render.formatting import size
 
@@ -75,7 +74,7 @@ def _problem_of(group: Sequence[PlacedDirectory], least: int) -> Problem | None:
     place = disk.existing if disk.mount is None else disk.mount.point
     # It lists and removes nothing.
     listing = f"du -xhd2 {shlex.quote(str(place))} 2>/dev/null | sort -h | tail -20"
-    return problem(DISK_FULL, summary, remedy=ShellCommand(listing))
+    return problem(DISK_FULL, summary, remedy=f"remove what is large and of no use: `{listing}`")
 
 
 def needed_on(disk: PlacedDirectory, least: int) -> int:

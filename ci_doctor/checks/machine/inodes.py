@@ -10,7 +10,7 @@ from ci_doctor.checks.machine.disks import Disks, PlacedDirectory, names_of, rea
 from ci_doctor.checks.machine.rules import INODES_LOW
 from ci_doctor.checks.result import CheckResult, Problem, UndeterminedError, problem
 from ci_doctor.checks.workload import ALL
-from ci_doctor.model.finding import Severity, ShellCommand
+from ci_doctor.model.finding import Severity
 
 # A virtual environment with vLLM has some 50 000 files. A small file system has few inodes by
 # intention, and is judged by their share.
@@ -64,7 +64,7 @@ def _problem_of(group: Sequence[PlacedDirectory]) -> Problem | None:
     return problem(
         INODES_LOW,
         f"{_left(disk)}: {names_of(group)}",
-        remedy=ShellCommand(listing),
+        remedy=f"remove what has many files and is of no use: `{listing}`",
         severity=severity,
     )
 

@@ -7,11 +7,11 @@ from ci_doctor.checks.machine.kernel_files import numbers_of
 from ci_doctor.checks.machine.rules import MEMORY_LOW
 from ci_doctor.checks.result import CheckResult, Problem, UndeterminedError, problem
 from ci_doctor.checks.workload import ALL, SERVING, Workload
-from ci_doctor.model.finding import Severity, ShellCommand
+from ci_doctor.model.finding import Severity
 from ci_doctor.render.formatting import size
 
 # It shows names and no arguments: these may hold secrets.
-LARGEST_PROCESSES = ShellCommand("ps axo pid,user,rss,comm --sort=-rss | head")
+LARGEST_PROCESSES = "end what is of no use among the largest processes: `ps axo pid,user,rss,comm --sort=-rss | head`"
 _KIB = 1024
 _MIB = 2**20
 # Below the first nothing starts; a server loads weights through gigabytes of host memory.

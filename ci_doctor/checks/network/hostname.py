@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the address of this machine's own name, which workers of one server look up."""
 
+import shlex
+
 from ci_doctor.checks.check import DoctorCheck
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.network.name_lookup import Lookup, look_up_name
@@ -14,7 +16,7 @@ def judge_hostname(name: str, lookup: Lookup) -> CheckResult:
     if lookup.error is None:
         return CheckResult(summary=f"{name} is {', '.join(lookup.addresses)}")
     summary = f"this machine's name {name} does not resolve: {lookup.error}"
-    remedy = ShellCommand(f"echo '127.0.1.1 {name}' >> /etc/hosts")
+    remedy = ShellCommand(f"printf '\\n127.0.1.1 %s\\n' {shlex.quote(name)} >> /etc/hosts")
     fault = problem(HOSTNAME_UNRESOLVED, summary, remedy=remedy)
     return CheckResult(summary=summary, problems=(fault,))
 

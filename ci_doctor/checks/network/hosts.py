@@ -10,7 +10,6 @@ from ci_doctor.checks.network.name_lookup import Lookup, look_up_name
 from ci_doctor.checks.network.rules import HOST_UNRESOLVED
 from ci_doctor.checks.result import CheckResult, problem
 from ci_doctor.checks.workload import ALL
-from ci_doctor.model.finding import ShellCommand
 
 # As long as glibc waits for one nameserver (resolv.conf(5), options timeout).
 _DEADLINE_S = 5.0
@@ -36,7 +35,7 @@ def judge_host(host: str, lookup: Lookup) -> CheckResult:
     if lookup.error is None:
         return CheckResult(summary=f"{host} is {', '.join(lookup.addresses)}")
     summary = f"{host} does not resolve: {lookup.error}"
-    remedy = ShellCommand(f"cat /etc/resolv.conf; getent ahosts {host}")
+    remedy = f"compare the nameservers with those of another agent: `cat /etc/resolv.conf; getent ahosts {host}`"
     return CheckResult(
         summary=summary, problems=(problem(HOST_UNRESOLVED, summary, remedy=remedy),)
     )

@@ -11,7 +11,14 @@ from ci_doctor.checks.result import CheckResult, problem
 from ci_doctor.checks.workload import ALL
 from ci_doctor.model.finding import ShellCommand
 
-_ADD = ShellCommand("echo '127.0.0.1 localhost' >> /etc/hosts")
+# The file may end without a newline, and is a mount in a container, which no rename replaces.
+_ADD = ShellCommand("printf '\\n127.0.0.1 localhost\\n' >> /etc/hosts")
+# A further line would not help: the lookup gives every address that the file has for a name.
+_REPLACE = ShellCommand(
+    "hosts=$(sed -E -e '/^[[:space:]]*(127\\.|::1[[:space:]])/b' -e ':again' "
+    "-e 's/^([^#]*[[:space:]])localhost([[:space:]#]|$)/\\1\\2/I' -e 't again' /etc/hosts) "
+    "&& printf '127.0.0.1 localhost\\n%s\\n' \"$hosts\" > /etc/hosts"
+)
 
 
 def judge_localhost(lookup: Lookup) -> CheckResult:
@@ -24,7 +31,8 @@ def judge_localhost(lookup: Lookup) -> CheckResult:
     parsed = [ipaddress.ip_address(text.partition("%")[0]) for text in lookup.addresses]
     elsewhere = [address for address in parsed if not address.is_loopback]
     if elsewhere:
-        fault = problem(LOCALHOST_UNRESOLVED, f"{summary}, which is not this machine's loopback")
+        words = f"{summary}, which is not this machine's loopback"
+        fault = problem(LOCALHOST_UNRESOLVED, words, remedy=_REPLACE)
         return CheckResult(summary=summary, problems=(fault,))
     if not any(address.version == 4 for address in parsed):
         fault = problem(LOCALHOST_SIX_ONLY, f"{summary}, and not 127.0.0.1", remedy=_ADD)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads from the kernel who listens on the ports of the configured services."""
 
-import shlex
-
 from ci_doctor.checks.check import DoctorCheck, Need
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.network.rules import PORT_TAKEN
@@ -34,11 +32,11 @@ def _taken(port: FixedPort, inodes: frozenset[int], context: CheckContext) -> Pr
     processes = context.shared(read_processes)
     pid = next(holders(processes, inodes), None)
     if pid is None:
-        remedy = ShellCommand(f"sudo ss -ltnp 'sport = :{port.port}'")
-        return problem(PORT_TAKEN, f"{head} by a process of another user", remedy=remedy)
+        ask = f"ask the user who owns it: `sudo ss -ltnp 'sport = :{port.port}'`"
+        return problem(PORT_TAKEN, f"{head} by a process of another user", remedy=ask)
     owner = processes[pid]
     look = f"ps -o pid,user,lstart,args -p {pid}"
-    remedy = ShellCommand(f"{look}  # is it still of use? if not: {shlex.join(['kill', str(pid)])}")
+    remedy = ShellCommand(f"kill {pid}  # if it is of no use: {look}")
     return problem(PORT_TAKEN, f"{head} by {owner.describe()}", remedy=remedy)
 
 

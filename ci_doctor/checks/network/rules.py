@@ -29,7 +29,7 @@ LOCALHOST_UNRESOLVED: Final = Rule(
     severity=Severity.ERROR,
     meaning="The name localhost does not lead to the loopback interface, so programs do not find "
     "servers of this machine.",
-    remedy="echo '127.0.0.1 localhost' >> /etc/hosts",
+    remedy="Give the name 127.0.0.1 in /etc/hosts, and take it from other addresses there.",
 )
 
 LOCALHOST_SIX_ONLY: Final = Rule(
@@ -37,7 +37,7 @@ LOCALHOST_SIX_ONLY: Final = Rule(
     severity=Severity.WARNING,
     meaning="The name localhost leads to ::1 alone. A client that asks for localhost does not reach a "
     "server that listens on 127.0.0.1 or 0.0.0.0.",
-    remedy="echo '127.0.0.1 localhost' >> /etc/hosts",
+    remedy="printf '\\n127.0.0.1 localhost\\n' >> /etc/hosts",
 )
 
 HOSTNAME_UNRESOLVED: Final = Rule(
@@ -45,7 +45,7 @@ HOSTNAME_UNRESOLVED: Final = Rule(
     severity=Severity.WARNING,
     meaning="This machine's own name has no address. torch.distributed and Gloo look it up when "
     "workers connect, and fail or wait.",
-    remedy='echo "127.0.1.1 $(hostname)" >> /etc/hosts',
+    remedy="printf '\\n127.0.1.1 %s\\n' \"$(hostname)\" >> /etc/hosts",
 )
 
 LOOPBACK_DOWN: Final = Rule(

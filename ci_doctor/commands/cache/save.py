@@ -103,6 +103,7 @@ def _problem(setting: "CacheSetting", error: "StoreError") -> "SaveCacheFacts":
         store=setting.address(),
         scope=setting.scopes.write,
         is_signed=setting.has_key,
+        is_accepted=True,
         caches=(),
         problem=error.message,
         failure=error.reason.value,

@@ -57,17 +57,18 @@ def suggest(
 ) -> int:
     """Print entries for ci-doctor-quarantine.toml; no file is changed.
 
-    An entry is suggested for each test that passed and failed on two commits or more.
+    An entry is suggested for each test that passed and failed on two commits or more, and is
+    neither deleted, nor mended, nor broken by a commit that `history began` names.
     """
     session.claim()
     settings, address = history_settings(config_path, database, days)
 
     from ci_doctor.history.flaky import flaky_facts
     from ci_doctor.history.outcomes.stored import quarantine_outcome
-    from ci_doctor.history.quarantine import quarantine_facts
+    from ci_doctor.history.quarantine import suggested
 
     window = window_of(settings, branch)
     with read_history(address) as connection:
         flaky = flaky_facts(connection, window).flaky
-    facts = quarantine_facts(flaky, now_ms=window.until_ms, days=for_days)
+        facts = suggested(connection, flaky, window, days=for_days)
     return session.finish(quarantine_outcome(facts), on_stdout=True)

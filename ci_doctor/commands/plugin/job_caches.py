@@ -124,6 +124,7 @@ def _saved(
             store=option.store or "the configured store",
             scope="",
             is_signed=False,
+            is_accepted=True,
             caches=(),
             problem=error.message,
         )

@@ -59,13 +59,15 @@ class Judged(Struct, kw_only=True):
 
     resolved: places whose definition in the callee is known, by kind. unknown: places that concern
     the callee and that nobody can judge, by reason. guarded: places that a handler or a condition
-    about versions protects.
+    about versions protects. open_imports: those of the unknown ones that run when a module of the
+    caller is imported, and that nothing handles.
     """
 
     breaks: list[Breakage] = field(default_factory=list)
     resolved: dict[str, int] = field(default_factory=dict)
     unknown: dict[str, int] = field(default_factory=dict)
     guarded: int = 0
+    open_imports: list[SourceLine] = field(default_factory=list)
     files: int = 0
     unread: dict[str, str] = field(default_factory=dict)
 
@@ -83,11 +85,12 @@ class Judged(Struct, kw_only=True):
         return sum(each.is_error for each in self.breaks)
 
     @property
-    def has_calls(self) -> bool:
-        """Whether a call or an override was judged: a pass needs one."""
-        return bool(self.resolved.get("calls") or self.resolved.get("overrides"))
-
-    @property
     def total(self) -> int:
         """Places that were judged."""
         return sum(self.resolved.values())
+
+    @property
+    def share(self) -> float:
+        """The share of the places that concern the callee that was judged, 0 to 1."""
+        places = self.total + sum(self.unknown.values())
+        return self.total / places if places else 0.0

@@ -40,7 +40,8 @@ class CallParameter(Struct, frozen=True, kw_only=True):
 class CallSignature(Struct, frozen=True, kw_only=True):
     """What can be called, and with what.
 
-    name: as a reader calls it. module, qualified, line: where the definition stands.
+    name: as a reader calls it. module, qualified, line: where the definition stands. filled: how many
+    parameters Python fills itself (self, cls) and counts in its messages.
     """
 
     name: str
@@ -48,6 +49,7 @@ class CallSignature(Struct, frozen=True, kw_only=True):
     module: str
     qualified: str
     line: int
+    filled: int = 0
 
     @property
     def text(self) -> str:
@@ -107,6 +109,7 @@ def of_function(ref: FunctionRef, *, name: str | None = None) -> CallSignature:
         module=ref.scope.module,
         qualified=ref.scope.qualified,
         line=node.lineno,
+        filled=len(parameters) - len(kept),
     )
 
 

@@ -217,4 +217,5 @@ def _generated(cls: ClassRef, name: str, fields: list[CallParameter]) -> CallSig
         module=cls.scope.module,
         qualified=cls.scope.qualified,
         line=getattr(cls.scope.node, "lineno", 1),
+        filled=1,
     )

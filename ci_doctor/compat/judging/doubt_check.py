@@ -56,6 +56,16 @@ class DoubtCheck:
             return any(self._has(each, name) for each in self._below(owner.cls))
         return False
 
+    def may_be_set(self, ref: AbsentRef) -> bool:
+        """Whether code of a callee gives the module of `ref` names that no text shows: `setattr(module, name, …)`."""
+        if ref.is_module or ref.scope is not None:
+            return False
+        last = ref.place.rpartition(".")[2]
+        pattern = re.compile(
+            rf"setattr\(\s*(?:\w+\.)*{last}\s*,\s*[^\s\"']|vars\((?:\w+\.)*{last}\)|\b{last}\.__dict__"
+        )
+        return any(self._matches(side, last, pattern) for side in self._world.callees)
+
     def may_take(self, ref: Ref, node: ast.Call) -> bool:
         """Whether a class below the one of a method overrides it with one that takes the call."""
         if not isinstance(ref, FunctionRef) or ref.owner is None or not ref.skip:

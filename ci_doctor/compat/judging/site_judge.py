@@ -69,17 +69,26 @@ class SiteJudge:
         target = binding.target
         if binding.level or not self._world.is_callee(target):
             return
-        if isinstance(ref, AbsentRef):
+        if isinstance(ref, AbsentRef) and self._doubts.may_be_set(ref):
+            self.judged.miss(Ignorance.PATCHED)
+        elif isinstance(ref, AbsentRef):
             kind = BreakKind.MODULE_GONE if ref.is_module else BreakKind.NAME_GONE
             gone = _gone_sentence(ref)
             symbol = ref.name if ref.is_module else f"{ref.place}.{ref.name}"
             error = "ModuleNotFoundError" if ref.is_module else "ImportError"
             broken = Breakage(kind=kind, at=self._line(module, site), symbol=symbol, sentence=gone)
             self._keep(broken, site, life, error)
-        elif isinstance(ref, UnknownRef):
+        elif isinstance(ref, UnknownRef) and not ref.is_there:
             self.judged.miss(ref.why)
+            self._leave_open(module, site, life)
         else:
             self.judged.count("imports")
+
+    def _leave_open(self, module: ReadModule, site: UseSite, life: Life) -> None:
+        """Keep an import that nobody can judge, if it runs when its module is imported and nothing handles it."""
+        caught = self._evaluation.caught(site.guards, "ImportError")
+        if life is Life.ALWAYS and site.scope.parent is None and caught is Caught.NOT:
+            self.judged.open_imports.append(self._line(module, site))
 
     def _attribute(self, module: ReadModule, site: UseSite, life: Life) -> None:
         node = site.node
@@ -90,7 +99,7 @@ class SiteJudge:
         if not self._is_callee(owner):
             return
         match self._evaluation.value(node, site.scope):
-            case UnknownRef() as ref:
+            case UnknownRef(is_there=False) as ref:
                 self.judged.miss(ref.why)
             case AbsentRef() as ref:
                 self._gone(module, site, life, owner, ref)
@@ -107,7 +116,7 @@ class SiteJudge:
             if own:
                 self.judged.miss(Ignorance.SEVERAL)
                 return
-        if self._doubts.may_have(owner, ref.name):
+        if self._doubts.may_be_set(ref) or self._doubts.may_have(owner, ref.name):
             self.judged.miss(Ignorance.PATCHED)
             return
         place = self._class_line(ref.scope) if ref.scope is not None else None

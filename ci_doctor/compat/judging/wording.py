@@ -13,14 +13,27 @@ def sentence(signature: CallSignature, mismatch: Mismatch) -> str:
     names = ", ".join(f"`{each}`" for each in mismatch.names)
     match mismatch.misfit:
         case Misfit.TOO_MANY:
-            taken = _amount(mismatch.taken, "positional argument")
-            return f"{name} takes {taken}, and {mismatch.given} are given"
+            return f"{name} takes {_taken(signature, mismatch)}, and {_given(signature, mismatch)}"
         case Misfit.TWICE:
             return f"{name} gets multiple values for {names}: by position and by keyword"
         case Misfit.UNKNOWN_KEYWORD:
             return f"{name} takes no keyword {names}"
         case Misfit.MISSING:
             return f"{name} needs {names}, which the call does not give"
+
+
+def _taken(signature: CallSignature, mismatch: Mismatch) -> str:
+    """How many positional arguments Python says that the definition takes: it counts `self` too."""
+    least = sum(each.default is None for each in signature.positional()) + signature.filled
+    most = mismatch.taken + signature.filled
+    if least < most:
+        return f"from {least} to {_amount(most, 'positional argument')}"
+    return _amount(most, "positional argument")
+
+
+def _given(signature: CallSignature, mismatch: Mismatch) -> str:
+    count = mismatch.given + signature.filled
+    return f"{count} was given" if count == 1 else f"{count} were given"
 
 
 def _amount(count: int, noun: str) -> str:

@@ -39,6 +39,14 @@ class Asks(Protocol):
         """What a name of a module stands for."""
         ...
 
+    def imported(self, target: str) -> Ref:
+        """The module of that dotted name, or why there is none."""
+        ...
+
+    def absolute(self, binding: Binding, scope: NameScope) -> str | None:
+        """The absolute name of the module that a `from` names."""
+        ...
+
     def annotation(self, node: ast.expr, scope: NameScope) -> Ref:
         """What a value with that annotation stands for."""
         ...

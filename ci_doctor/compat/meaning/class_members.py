@@ -99,7 +99,7 @@ class ClassMembers:
                 vague = vague or UnknownRef(Ignorance.DYNAMIC, ancestor.name)
         if vague is not None:
             return vague, None
-        first = next(each for each in order if isinstance(each, ClassRef)) if order else None
+        first = next((each for each in order if isinstance(each, ClassRef)), None)
         place = first.name if first is not None else ""
         scope = first.scope if first is not None else None
         return AbsentRef(place, name, scope=scope), None
@@ -131,7 +131,7 @@ class ClassMembers:
             return self._bound(ref, owner, on_class=True)
         if any(isinstance(each, OpaqueBase) and each.name in _ENUMS for each in order):
             return InstanceRef(cls)
-        return ref
+        return UnknownRef(Ignorance.DYNAMIC, "__get__") if self._is_descriptor(ref) else ref
 
     def _absent_of_class(self, ref: AbsentRef, order: Sequence[Ancestor]) -> Ref:
         if hasattr(type, ref.name) or hasattr(object, ref.name):
@@ -166,7 +166,13 @@ class ClassMembers:
             return self._bound(ref, owner, on_class=False)
         if isinstance(ref, AbsentRef):
             return self._absent_of_instance(ref, order)
-        return ref
+        return UnknownRef(Ignorance.DYNAMIC, "__get__") if self._is_descriptor(ref) else ref
+
+    def _is_descriptor(self, ref: Ref) -> bool:
+        """Whether an attribute of a class gives something else than itself (`__get__`)."""
+        if not isinstance(ref, InstanceRef):
+            return False
+        return not isinstance(self.member(ref.cls, "__get__"), AbsentRef)
 
     def _assigned_to_self(self, order: Sequence[Ancestor], name: str) -> Ref | None:
         refs = []

@@ -3,14 +3,26 @@
 
 import ast
 import re
+from collections.abc import Sequence
 from typing import Final
+
+from packaging.version import InvalidVersion, Version
 
 from ci_doctor.compat.meaning.asking import Asks
 from ci_doctor.compat.meaning.decisions import Decisions, is_of_module
+from ci_doctor.compat.meaning.folding import UndecidedError
 from ci_doctor.compat.meaning.life import Caught, Life
-from ci_doctor.compat.meaning.refs import AbsentRef, ConstantRef, OutsideRef, UnionRef, UnknownRef
+from ci_doctor.compat.meaning.refs import (
+    AbsentRef,
+    ConstantRef,
+    ModuleRef,
+    OutsideRef,
+    UnionRef,
+    UnknownRef,
+)
+from ci_doctor.compat.reading.control_flow import last_word
 from ci_doctor.compat.reading.guard import Except, Guard, GuardKind, Guards
-from ci_doctor.compat.reading.name_scope import BindingKind, NameScope
+from ci_doctor.compat.reading.name_scope import Binding, BindingKind, NameScope
 
 # A test of these words may be about what the callee has. If it is not decided, nothing under it is certain.
 _ABOUT_NAMES: Final = re.compile(
@@ -20,6 +32,9 @@ _ABOUT_NAMES: Final = re.compile(
 _ABOUT_ONE: Final = re.compile(r"hasattr|getattr")
 _IMPORT_ERRORS: Final = frozenset({"ImportError", "ModuleNotFoundError"})
 _BROAD: Final = frozenset({"Exception", "BaseException"})
+_CALLS: Final = (ast.Call, ast.Import, ast.ImportFrom, ast.With, ast.AsyncWith)
+# Names that a test is followed through.
+_MOST_LOOKED_AT: Final = 200
 
 
 class Conditions:
@@ -30,10 +45,11 @@ class Conditions:
         self.decisions = Decisions(asks)
         self._imports: dict[int, bool | None] = {}
         self._branches: dict[tuple[int, int], Life] = {}
+        self._marks: dict[int, Life] = {}
 
     def runs(self, guards: Guards, scope: NameScope) -> Life:
         """The least certain of the conditions."""
-        least = Life.ALWAYS
+        least = self._marked(scope)
         for guard in guards:
             least = min(least, self._life(guard, scope))
             if least is Life.DEAD:
@@ -52,13 +68,85 @@ class Conditions:
                 return outcome
         return Caught.NOT
 
+    def _marked(self, scope: NameScope) -> Life:
+        """Whether the marks of the classes around `scope`, and `pytestmark`, let its tests run."""
+        key = id(scope)
+        if key not in self._marks:
+            self._marks[key] = Life.ALWAYS
+            self._marks[key] = self._by_marks(scope)
+        return self._marks[key]
+
+    def _by_marks(self, scope: NameScope) -> Life:
+        least = Life.ALWAYS
+        # What stands in a module or a class itself runs when it is imported.
+        around = None if scope.is_class else scope.parent
+        while around is not None:
+            for guard in around.marks:
+                least = min(least, self._mark(guard.node, around))
+            for binding in around.bindings.get("pytestmark", ()):
+                value = binding.value
+                elements = value.elts if isinstance(value, ast.List | ast.Tuple) else [value]
+                for element in elements:
+                    if element is not None:
+                        least = min(least, self._mark(element, around))
+            around = around.parent
+        return least
+
+    def _mark(self, node: ast.AST, scope: NameScope) -> Life:
+        """Whether a test runs with this decorator, or behind this `importorskip`."""
+        if not isinstance(node, ast.expr):
+            return Life.ALWAYS
+        place = scope
+        if not isinstance(node, ast.Call):
+            stated = self.decisions.folding.source(node, scope)
+            if stated is not None:
+                node, place = stated
+        call = node.func if isinstance(node, ast.Call) else node
+        word = last_word(call)
+        if word in {"skipif", "skipIf", "skipUnless"} and isinstance(node, ast.Call):
+            return self._skipped(node, place, runs_if=word == "skipUnless")
+        if word == "importorskip" and isinstance(node, ast.Call):
+            return self._import_or_skip(node, place)
+        if word == "skip":
+            return Life.DEAD
+        return Life.GUARDED if word in {"xfail", "expectedFailure"} else Life.ALWAYS
+
+    def _skipped(self, call: ast.Call, scope: NameScope, *, runs_if: bool) -> Life:
+        tests = call.args[:1] + [each.value for each in call.keywords if each.arg == "condition"]
+        if not tests:
+            return Life.GUARDED
+        decided = None
+        # pytest evaluates a text itself.
+        if not isinstance(tests[0], ast.Constant) or not isinstance(tests[0].value, str):
+            decided = self.decisions.decide(tests[0], scope)
+        if decided is not None:
+            return Life.ALWAYS if decided is runs_if else Life.DEAD
+        return Life.GUARDED
+
+    def _import_or_skip(self, call: ast.Call, scope: NameScope) -> Life:
+        if not call.args or not isinstance(call.args[0], ast.Constant):
+            return Life.GUARDED
+        name = str(call.args[0].value)
+        state = self._asks.imported(name)
+        if isinstance(state, AbsentRef):
+            return Life.DEAD
+        least = [each.value for each in call.keywords if each.arg == "minversion"] + call.args[1:2]
+        version = self._asks.world.versions().get(name.partition(".")[0])
+        if not least or not isinstance(state, ModuleRef) or version is None:
+            return Life.GUARDED if least else Life.ALWAYS
+        try:
+            wanted = self.decisions.folding.value(least[0], scope)
+            return Life.ALWAYS if Version(version) >= Version(str(wanted)) else Life.DEAD
+        except (UndecidedError, InvalidVersion):
+            return Life.GUARDED
+
     def _life(self, guard: Guard, scope: NameScope) -> Life:
-        if guard.kind is GuardKind.TEST and isinstance(guard.node, ast.expr):
+        if guard.kind in {GuardKind.MARK, GuardKind.TEST}:
             key = (id(guard), id(scope))
             if key not in self._branches:
                 # While a test is looked at, it is not decided for the names that it needs.
                 self._branches[key] = Life.SOMETIMES
-                self._branches[key] = self._branch(guard, guard.node, scope)
+                self._branches[key] = self._looked_at(guard, scope)
             return self._branches[key]
         if isinstance(guard.node, Except):
             if guard.kind is GuardKind.BODY:
@@ -69,19 +157,72 @@ class Conditions:
                 return Life.DEAD
         return Life.ALWAYS
 
+    def _looked_at(self, guard: Guard, scope: NameScope) -> Life:
+        if guard.kind is GuardKind.TEST and isinstance(guard.node, ast.expr):
+            return self._branch(guard, guard.node, scope)
+        # A decorator is evaluated around its function.
+        return self._mark(guard.node, scope if guard.is_behind else scope.parent or scope)
+
     def _branch(self, guard: Guard, test: ast.expr, scope: NameScope) -> Life:
         if _last_word(test) == "TYPE_CHECKING":
             return Life.TYPING if guard.holds else Life.ALWAYS
         decided = self.decisions.decide(test, scope)
         if decided is not None:
             return Life.ALWAYS if decided is guard.holds else Life.DEAD
-        text = ast.unparse(test)
-        is_about_names = _ABOUT_NAMES.search(text) or (
-            not guard.is_behind and _ABOUT_ONE.search(text)
-        )
-        if is_about_names or self._asks_a_flag(test, scope):
+        if not guard.is_behind and _ABOUT_ONE.search(ast.unparse(test)):
+            return Life.GUARDED
+        if self._is_about_names(test, scope, set()) or self._asks_a_flag(test, scope):
             return Life.GUARDED
         return Life.SOMETIMES
+
+    def _is_about_names(self, test: ast.AST, scope: NameScope, seen: set[int]) -> bool:
+        """Whether the test, or what its names stand for, is about versions or about what is there."""
+        if _ABOUT_NAMES.search(ast.unparse(test)):
+            return True
+        if len(seen) > _MOST_LOOKED_AT:
+            return False
+        for node in ast.walk(test):
+            if not isinstance(node, ast.Name | ast.Attribute):
+                continue
+            bound = self.decisions.folding.binding(node, scope)
+            if bound is None:
+                bound = self._of_self(node, scope)
+            if bound is None or id(bound[0]) in seen:
+                continue
+            seen.add(id(bound[0]))
+            if self._binds_by_version(*bound, seen):
+                return True
+        return False
+
+    def _binds_by_version(self, binding: Binding, scope: NameScope, seen: set[int]) -> bool:
+        if binding.kind in {BindingKind.IMPORT, BindingKind.FROM}:
+            return _ABOUT_NAMES.search(f"{binding.target} {binding.name}") is not None
+        if binding.kind is BindingKind.FUNCTION:
+            inner = scope.children.get(id(binding.node))
+            body = (
+                () if inner is None else [value for value, _ in inner.returns if value is not None]
+            )
+            return any(self._is_about_names(each, inner or scope, seen) for each in body)
+        if isinstance(binding.node, ast.Name) and _ABOUT_NAMES.search(binding.node.id):
+            return True
+        return binding.value is not None and self._is_about_names(binding.value, scope, seen)
+
+    def _of_self(
+        self, node: ast.Name | ast.Attribute, scope: NameScope
+    ) -> tuple[Binding, NameScope] | None:
+        """What a method assigns to the attribute of `self` that the node reads; None if several do."""
+        if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
+            return None
+        cls: NameScope | None = scope
+        while cls is not None and not cls.is_class:
+            cls = cls.parent
+        if cls is None or node.value.id not in {"self", "cls"}:
+            return None
+        assigned = cls.attributes.get(node.attr, [])
+        if len(assigned) == 1:
+            return assigned[0][1], assigned[0][0]
+        bindings = cls.bindings.get(node.attr, [])
+        return (bindings[0], cls) if len(bindings) == 1 else None
 
     def _asks_a_flag(self, test: ast.expr, scope: NameScope) -> bool:
         """Whether the test names a flag of a module that is true or false, as some branch there decides."""
@@ -101,19 +242,50 @@ class Conditions:
 
     def _handler(self, node: Except, index: int, scope: NameScope) -> Life:
         names = _caught_names(node.handlers[index])
-        imports = [self._import(each, scope) for each in node.body if _is_import(each)]
-        if imports and names & (_IMPORT_ERRORS | _BROAD):
-            if False in imports:
+        if names & (_IMPORT_ERRORS | _BROAD) and any(map(_has_import, node.body)):
+            imported = self._imports_of(node.body, scope)
+            if imported is False:
                 return Life.ALWAYS
-            only_imports = all(_is_import(each) or _cannot_fail(each) for each in node.body)
-            return Life.DEAD if only_imports and None not in imports else Life.GUARDED
+            # What else such a body does may fail too, for a handler of every error.
+            is_certain = not names & _BROAD or all(map(_cannot_fail, node.body))
+            return Life.DEAD if imported and is_certain else Life.GUARDED
         if names & {"TypeError", "AttributeError", *_IMPORT_ERRORS}:
             return Life.GUARDED
         return Life.SOMETIMES
 
     def _fails(self, body: list[ast.stmt], scope: NameScope) -> bool:
         """Whether an import among these statements surely fails."""
-        return any(_is_import(each) and self._import(each, scope) is False for each in body)
+        return self._imports_of(body, scope) is False
+
+    def _imports_of(self, body: Sequence[ast.stmt], scope: NameScope) -> bool | None:
+        """Whether all imports in these statements succeed, or are got over there; None if nobody knows."""
+        states = [self._imports_in(each, scope) for each in body]
+        if False in states:
+            return False
+        return None if None in states else True
+
+    def _imports_in(self, node: ast.stmt, scope: NameScope) -> bool | None:
+        if _is_import(node):
+            return self._import(node, scope)
+        if not isinstance(node, ast.Try | ast.TryStar):
+            # A call may import something when it runs.
+            is_quiet = not any(isinstance(each, _CALLS) for each in ast.walk(node))
+            return True if is_quiet else None
+        imported = self._imports_of(node.body, scope)
+        rest = self._imports_of([*node.orelse, *node.finalbody], scope)
+        if imported is True:
+            return rest
+        handled = None
+        for handler in node.handlers:
+            if _caught_names(handler) & (_IMPORT_ERRORS | _BROAD):
+                raises = any(isinstance(each, ast.Raise) for each in handler.body)
+                handled = False if raises else self._imports_of(handler.body, scope)
+                break
+        else:
+            handled = False
+        if imported is False:
+            return handled
+        return handled if handled is True and rest is True else None
 
     def _import(self, node: ast.stmt, scope: NameScope) -> bool | None:
         """Whether an import statement succeeds; None if nobody knows."""
@@ -146,7 +318,9 @@ class Conditions:
 def _state(ref: object) -> bool | None:
     if isinstance(ref, AbsentRef):
         return False
-    return None if isinstance(ref, UnknownRef | OutsideRef) else True
+    if isinstance(ref, UnknownRef):
+        return True if ref.is_there else None
+    return None if isinstance(ref, OutsideRef) else True
 
 
 def _is_flag(ref: object) -> bool:
@@ -157,9 +331,17 @@ def _is_import(node: ast.stmt) -> bool:
     return isinstance(node, ast.Import | ast.ImportFrom)
 
 
+def _has_import(node: ast.stmt) -> bool:
+    return any(isinstance(each, ast.Import | ast.ImportFrom) for each in ast.walk(node))
+
+
 def _cannot_fail(node: ast.stmt) -> bool:
-    """Whether the statement only gives a name a constant, such as `has_feature = True`."""
-    return (
+    """Whether the statement is an import, or only gives a name a constant, such as `has_feature = True`."""
+    if isinstance(node, ast.Try | ast.TryStar):
+        parts = [*node.body, *node.orelse, *node.finalbody]
+        parts += [each for handler in node.handlers for each in handler.body]
+        return all(map(_cannot_fail, parts))
+    return _is_import(node) or (
         isinstance(node, ast.Assign)
         and isinstance(node.value, ast.Constant)
         and all(isinstance(each, ast.Name) for each in node.targets)

@@ -9,6 +9,7 @@ from typing import Any, Final
 from packaging.version import InvalidVersion, Version
 
 from ci_doctor.compat.meaning.asking import Asks
+from ci_doctor.compat.meaning.folding import Folding, UndecidedError
 from ci_doctor.compat.meaning.refs import (
     AbsentRef,
     ClassRef,
@@ -36,6 +37,7 @@ class Decisions:
 
     def __init__(self, asks: Asks) -> None:
         self._asks = asks
+        self.folding = Folding(asks)
         self._depth = 0
 
     def decide(self, test: ast.expr, scope: NameScope) -> bool | None:
@@ -57,14 +59,31 @@ class Decisions:
                 return None if inner is None else not inner
             case ast.BoolOp():
                 return self._chain(test, scope)
-            case ast.Compare(ops=[op], comparators=[right]):
-                return self._compare(test.left, op, right, scope)
+            case ast.Compare():
+                return self._comparisons(test, scope)
             case ast.Call():
                 return self._call(test, scope)
             case ast.Name() | ast.Attribute():
                 return self._name(test, scope)
             case _:
-                return None
+                return self._folded(test, scope)
+
+    def _folded(self, test: ast.expr, scope: NameScope) -> bool | None:
+        try:
+            return bool(self.folding.value(test, scope))
+        except UndecidedError:
+            return None
+
+    def _comparisons(self, test: ast.Compare, scope: NameScope) -> bool | None:
+        """`a < b < c` is true if each of its comparisons is."""
+        lefts = [test.left, *test.comparators[:-1]]
+        states = [
+            self._compare(left, op, right, scope)
+            for left, op, right in zip(lefts, test.ops, test.comparators, strict=True)
+        ]
+        if False in states:
+            return False
+        return None if None in states else True
 
     def _chain(self, test: ast.BoolOp, scope: NameScope) -> bool | None:
         is_and = isinstance(test.op, ast.And)
@@ -79,15 +98,24 @@ class Decisions:
     ) -> bool | None:
         if isinstance(op, ast.In | ast.NotIn):
             held = self._in_signature(left, right, scope)
+            if held is None:
+                held = self._held(left, right, scope)
             return held if held is None or isinstance(op, ast.In) else not held
         if isinstance(op, ast.Is | ast.IsNot):
             same = self._is_none(left, right, scope)
             return same if same is None or isinstance(op, ast.Is) else not same
-        first = self._asks.value(left, scope)
-        second = self._asks.value(right, scope)
-        if not isinstance(first, ConstantRef) or not isinstance(second, ConstantRef):
+        try:
+            first = self.folding.value(left, scope)
+            second = self.folding.value(right, scope)
+        except UndecidedError:
             return None
-        return _compared(first.value, op, second.value)
+        return _compared(first, op, second)
+
+    def _held(self, left: ast.expr, right: ast.expr, scope: NameScope) -> bool | None:
+        try:
+            return self.folding.contains(left, right, scope)
+        except UndecidedError:
+            return None
 
     def _is_none(self, left: ast.expr, right: ast.expr, scope: NameScope) -> bool | None:
         if not isinstance(right, ast.Constant) or right.value is not None:
@@ -128,13 +156,13 @@ class Decisions:
         if name == "bool" and len(test.args) == 1:
             return self.decide(test.args[0], scope)
         if test.args or test.keywords:
-            return None
+            return self._folded(test, scope)
         ref = self._asks.value(test.func, scope)
         if isinstance(ref, FunctionRef) and len(ref.scope.returns) == 1:
             returned, guards = ref.scope.returns[0]
             if returned is not None and not guards:
                 return self.decide(returned, ref.scope)
-        return None
+        return self._folded(test, scope)
 
     def _has(self, args: Sequence[ast.expr], scope: NameScope) -> bool | None:
         name = args[1]

@@ -177,6 +177,14 @@ class Evaluation:
         """What a name of a module stands for."""
         return self._modules.member(module, name)
 
+    def imported(self, target: str) -> Ref:
+        """The module of that dotted name, or why there is none."""
+        return self._modules.imported(target, target)
+
+    def absolute(self, binding: Binding, scope: NameScope) -> str | None:
+        """The absolute name of the module that a `from` names."""
+        return self._modules.absolute(binding, scope)
+
     def class_member(self, cls: ClassRef, name: str) -> Ref:
         """What a name of a class stands for, through its bases."""
         return self.classes.member(cls, name)
@@ -193,7 +201,7 @@ class Evaluation:
             case UnionRef():
                 return joined([self.attribute(each, name) for each in ref.options])
             case UnknownRef():
-                return ref
+                return UnknownRef(ref.why, ref.detail)
             case _:
                 return UnknownRef(Ignorance.EXPRESSION, name)
 

@@ -9,6 +9,7 @@ from packaging.version import InvalidVersion, Version
 from ci_doctor.compat.meaning.asking import Asks
 from ci_doctor.compat.meaning.class_members import ClassMembers
 from ci_doctor.compat.meaning.conditions import Conditions
+from ci_doctor.compat.meaning.folding import FUNCTIONS, METHODS, UndecidedError
 from ci_doctor.compat.meaning.refs import (
     AwaitableRef,
     ClassRef,
@@ -54,7 +55,7 @@ class ExpressionValues:
     def __init__(self, asks: Any) -> None:
         self._asks: Parts = asks
 
-    def value(self, node: ast.expr, scope: NameScope) -> Ref:
+    def value(self, node: ast.expr, scope: NameScope) -> Ref:  # noqa: PLR0911 - a case per form
         """What the expression stands for."""
         match node:
             case ast.Name() | ast.Attribute() | ast.Subscript():
@@ -65,10 +66,24 @@ class ExpressionValues:
                 return self._choice(node, scope)
             case ast.NamedExpr():
                 return self._asks.value(node.value, scope)
-            case ast.Constant() | ast.Tuple():
-                return _literal(node)
+            case ast.Compare() | ast.UnaryOp(op=ast.Not()):
+                return self._truth(node, scope)
+            case ast.Constant():
+                return ConstantRef(node.value)
+            case ast.Tuple() | ast.BinOp():
+                return self._folded(node, scope)
             case _:
                 return _UNKNOWN
+
+    def _truth(self, node: ast.expr, scope: NameScope) -> Ref:
+        decided = self._asks.conditions.decisions.decide(node, scope)
+        return _UNKNOWN if decided is None else ConstantRef(decided)
+
+    def _folded(self, node: ast.expr, scope: NameScope) -> Ref:
+        try:
+            return ConstantRef(self._asks.conditions.decisions.folding.value(node, scope))
+        except UndecidedError:
+            return _UNKNOWN
 
     def _read(self, node: ast.Name | ast.Attribute | ast.Subscript, scope: NameScope) -> Ref:
         if isinstance(node, ast.Name):
@@ -90,12 +105,10 @@ class ExpressionValues:
 
     def _choice(self, node: ast.IfExp | ast.BoolOp, scope: NameScope) -> Ref:
         if isinstance(node, ast.BoolOp):
-            either = isinstance(node.op, ast.Or)
-            return (
-                joined([self._asks.value(each, scope) for each in node.values])
-                if either
-                else _UNKNOWN
-            )
+            refs = [self._asks.value(each, scope) for each in node.values]
+            if all(isinstance(each, ConstantRef) for each in refs):
+                return self._truth(node, scope)
+            return joined(refs) if isinstance(node.op, ast.Or) else self._truth(node, scope)
         decided = self._asks.conditions.decisions.decide(node.test, scope)
         if decided is not None:
             return self._asks.value(node.body if decided else node.orelse, scope)
@@ -113,6 +126,11 @@ class ExpressionValues:
         return _UNKNOWN
 
     def _call(self, node: ast.Call, scope: NameScope) -> Ref:
+        method = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        if method in METHODS:
+            stated = self._folded(node, scope)
+            if isinstance(stated, ConstantRef):
+                return stated
         ref = self._asks.value(node.func, scope)
         options = ref.options if isinstance(ref, UnionRef) else (ref,)
         return joined([self._result(each, node, scope) for each in options])
@@ -161,12 +179,14 @@ class ExpressionValues:
                 values.append(self._asks.value(value, ref.scope))
         return joined(values) if values else _UNKNOWN
 
-    def _outside(self, path: str, node: ast.Call, scope: NameScope) -> Ref:  # noqa: PLR0911 - a case per function
+    def _outside(self, path: str, node: ast.Call, scope: NameScope) -> Ref:  # noqa: C901, PLR0911 - a case per function
         if path == "builtins.super":
             return self._super(node, scope)
         if not node.args:
             return _library(path)
         first = node.args[0]
+        if path.partition(".")[0] == "builtins" and path.rpartition(".")[2] in FUNCTIONS:
+            return self._folded(node, scope)
         if path in _PARSERS:
             return _parsed(self._asks.value(first, scope))
         if path in _VERSION_OF:
@@ -226,15 +246,6 @@ def _parsed(ref: Ref) -> Ref:
     try:
         return ConstantRef(Version(str(ref.value)))
     except InvalidVersion:
-        return _UNKNOWN
-
-
-def _literal(node: ast.Constant | ast.Tuple) -> Ref:
-    if isinstance(node, ast.Constant):
-        return ConstantRef(node.value)
-    try:
-        return ConstantRef(ast.literal_eval(node))
-    except ValueError:
         return _UNKNOWN
 
 

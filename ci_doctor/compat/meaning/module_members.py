@@ -5,6 +5,9 @@ import ast
 from typing import Final
 
 from ci_doctor.compat.meaning.asking import Asks
+from ci_doctor.compat.meaning.folding import Folding
+from ci_doctor.compat.meaning.life import Life
+from ci_doctor.compat.meaning.module_getattr import Answer, ModuleGetattr
 from ci_doctor.compat.meaning.refs import (
     AbsentRef,
     ConstantRef,
@@ -14,6 +17,7 @@ from ci_doctor.compat.meaning.refs import (
     Ref,
     UnknownRef,
 )
+from ci_doctor.compat.reading.control_flow import last_word
 from ci_doctor.compat.reading.name_scope import Binding, NameScope
 from ci_doctor.compat.reading.parsed_module import ReadModule
 
@@ -44,6 +48,8 @@ class ModuleMembers:
         self._world = asks.world
         self._looking: set[tuple[str, str]] = set()
         self._known: dict[tuple[str, str], Ref] = {}
+        self._looking_at_stubs: set[tuple[str, str]] = set()
+        self._getattr = ModuleGetattr(asks, Folding(asks))
 
     def imported(self, target: str, alias: str) -> Ref:
         """What `import target` binds: the module with an alias, else its top package."""
@@ -114,23 +120,43 @@ class ModuleMembers:
         return self._known[key]
 
     def _member(self, module: str, name: str) -> Ref:
-        if name == "__version__" and module in self._world.versions():
-            return ConstantRef(self._world.versions()[module])
+        version = self._world.versions().get(module.partition(".")[0])
+        if version is not None and _is_of_version(module, name):
+            return ConstantRef(version)
         read = self._world.module(module)
-        if read is not None:
-            ref = self._asks.bound(name, read.scope)
-            if ref is not None:
-                return ref
-            star = self.from_stars(read.scope, name)
-            if star is not None:
-                return star
+        ref = None if read is None else self._in_source(module, name, read)
+        if ref is not None:
+            return ref
         if self._world.file(f"{module}.{name}") is not None:
             return ModuleRef(f"{module}.{name}")
         return self._missing(module, name, read)
 
+    def _in_source(self, module: str, name: str, read: ReadModule) -> Ref | None:
+        """What the statements of the module bind the name to; None if none of them does."""
+        ref = self._asks.bound(name, read.scope)
+        if ref is not None:
+            return self._certain(ref, name, read)
+        star = self.from_stars(read.scope, name)
+        if not isinstance(star, UnknownRef) or star.is_there:
+            return star
+        if self._world.file(f"{module}.{name}") is not None or self._stub_lacks(module, name):
+            return None
+        # A star of what nobody can read may bring it; the types of the module say whether.
+        return _there(module) if self._is_stubbed(module, name) else star
+
+    def _certain(self, ref: Ref, name: str, read: ReadModule) -> Ref:
+        """`ref`, marked as being there if a statement surely binds the name, whatever it gives it."""
+        if not isinstance(ref, UnknownRef):
+            return ref
+        lives = [self._asks.runs(each.guards, read.scope) for each in read.scope.bindings[name]]
+        live = [each for each in lives if each not in {Life.DEAD, Life.TYPING}]
+        if Life.ALWAYS in live or len(live) > 1:
+            return UnknownRef(ref.why, ref.detail, is_there=True)
+        return ref
+
     def _missing(self, module: str, name: str, read: ReadModule | None) -> Ref:
-        if name in _OWN_NAMES:
-            return UnknownRef(Ignorance.EXPRESSION, name)
+        if name in _OWN_NAMES or self._is_stubbed(module, name):
+            return _there(module)
         if self._world.may_be_built(f"{module}.{name}"):
             return UnknownRef(Ignorance.BUILD, f"{module}.{name}")
         if read is None:
@@ -144,17 +170,58 @@ class ModuleMembers:
 
     def _without_source(self, module: str, name: str) -> Ref:
         file = self._world.file(module)
-        if file is not None and file.path is None and file.is_package:
+        if file is not None and file.compiled is None and file.is_package:
             return AbsentRef(module, name)  # a namespace package holds modules and nothing else
-        return UnknownRef(Ignorance.NO_SOURCE, module)
+        is_there = self._world.is_in_compiled(module, name)
+        return UnknownRef(Ignorance.NO_SOURCE, module, is_there=is_there)
 
     def _lazy(self, module: str, name: str, read: ReadModule) -> Ref:
-        """A name that the module makes at run time, if it tells type checkers where it comes from."""
+        """A name that the module makes at run time: where it says it is from, or whether it makes it."""
         ref = self._asks.bound(name, read.scope, typing=True)
         if ref is None:
             ref = self.from_stars(read.scope, name)
-        known = ref is not None and not isinstance(ref, AbsentRef)
-        return ref if known and ref is not None else UnknownRef(Ignorance.LAZY, module)
+        # A table of lazy names is text.
+        is_quoted = any(f'"{name}"' in line or f"'{name}'" in line for line in read.lines)
+        if isinstance(ref, UnknownRef) and not ref.is_there:
+            return UnknownRef(ref.why, ref.detail, is_there=is_quoted)
+        if ref is not None and not isinstance(ref, AbsentRef):
+            return ref
+        if name in (exported_names(read) or ()):
+            return _there(module)
+        return self._made(module, name, read, is_quoted=is_quoted)
+
+    def _made(self, module: str, name: str, read: ReadModule, *, is_quoted: bool) -> Ref:
+        """What `__getattr__` of the module makes of the name."""
+        answer = Answer.UNDECIDED
+        if _is_attached(read):
+            answer = Answer.GIVES if is_quoted else Answer.RAISES
+        elif not read.scope.is_dynamic:
+            answer = self._getattr.answer(read.scope, name)
+        if answer is Answer.RAISES:
+            return AbsentRef(module, name)
+        is_there = answer is Answer.GIVES or (is_quoted and answer is not Answer.REFUSES)
+        return UnknownRef(Ignorance.LAZY, module, is_there=is_there)
+
+    def _stub_lacks(self, module: str, name: str) -> bool:
+        """Whether the module has types that name all it has, and not this name."""
+        stub = self._world.stub(module)
+        if stub is None or "__getattr__" in stub.scope.bindings:
+            return False
+        return not self._is_stubbed(module, name)
+
+    def _is_stubbed(self, module: str, name: str) -> bool:
+        """Whether the types of the module (PEP 484) name it."""
+        stub = self._world.stub(module)
+        if stub is None or (module, name) in self._looking_at_stubs:
+            return False
+        if name in stub.scope.bindings:
+            return True
+        self._looking_at_stubs.add((module, name))
+        try:
+            targets = [self.absolute(each, stub.scope) for each in stub.scope.stars]
+            return any(each is not None and self._is_stubbed(each, name) for each in targets)
+        finally:
+            self._looking_at_stubs.discard((module, name))
 
     def _any_binding(self, scope: NameScope, name: str) -> bool:
         if name in scope.bindings:
@@ -163,24 +230,27 @@ class ModuleMembers:
 
     def from_stars(self, scope: NameScope, name: str) -> Ref | None:
         """What a star import of the module binds the name to; None if none of them does."""
-        lazy: Ref | None = None
+        vague: Ref | None = None
         for binding in scope.stars:
             target = self.absolute(binding, scope)
             if target is None or self._world.side(target) is None:
-                return UnknownRef(Ignorance.OUTSIDE, target or "")
+                vague = UnknownRef(Ignorance.OUTSIDE, target or "")
+                continue
             if not self._world.may_export(target, name):
                 continue
-            read = self._world.module(target)
-            if read is None:
-                return UnknownRef(Ignorance.NO_SOURCE, target)
-            ref = self._through_star(target, read, name)
-            if isinstance(ref, UnknownRef) and ref.why is Ignorance.LAZY:
-                lazy = ref  # another star may say where the name comes from
+            ref = self._through_star(target, name)
+            if isinstance(ref, UnknownRef) and not ref.is_there:
+                # Another star may say where the name comes from.
+                vague = vague if self._stub_lacks(target, name) else ref
             elif ref is not None:
                 return ref
-        return lazy
+        return vague
 
-    def _through_star(self, target: str, read: ReadModule, name: str) -> Ref | None:
+    def _through_star(self, target: str, name: str) -> Ref | None:
+        read = self._world.module(target)
+        if read is None:
+            is_there = self._is_stubbed(target, name)
+            return UnknownRef(Ignorance.NO_SOURCE, target, is_there=is_there)
         exported = exported_names(read)
         if exported is None:
             if name.startswith("_"):
@@ -196,6 +266,35 @@ class ModuleMembers:
             return True
         read = self._world.module(module)
         return read is not None and (read.scope.is_dynamic or "__path__" in read.scope.bindings)
+
+
+def _is_attached(read: ReadModule) -> bool:
+    """Whether the module's lazy names are the texts of one call: `lazy_loader.attach(__name__, submod_attrs={…})`."""
+    bindings = read.scope.bindings.get("__getattr__", [])
+    call = bindings[0].value if len(bindings) == 1 else None
+    if not isinstance(call, ast.Call) or last_word(call.func) not in {"attach", "_attach"}:
+        return False
+    given = [*call.args, *(each.value for each in call.keywords)]
+    literal = (ast.Dict, ast.List, ast.Set, ast.Tuple, ast.Constant)
+    for each in given:
+        stated = [binding.value for binding in read.scope.bindings.get(last_word(each), [])]
+        is_stated = len(stated) == 1 and isinstance(stated[0], literal)
+        if not (isinstance(each, literal) or is_stated or last_word(each) == "__name__"):
+            return False
+    return True
+
+
+def _is_of_version(module: str, name: str) -> bool:
+    """Whether the name is the version of its package as text: `numpy.version.version`, `x.__version__`."""
+    last = module.partition(".")[2]
+    if name == "__version__":
+        return last in {"", "version", "_version", "__about__", "about"}
+    return last in {"version", "_version"} and name in {"version", "short_version", "full_version"}
+
+
+def _there(module: str) -> UnknownRef:
+    """A name of the module that exists, whatever it is."""
+    return UnknownRef(Ignorance.LAZY, module, is_there=True)
 
 
 def exported_names(read: ReadModule) -> frozenset[str] | None:

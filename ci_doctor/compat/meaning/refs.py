@@ -109,10 +109,11 @@ class AbsentRef(Struct, frozen=True):
 
 
 class UnknownRef(Struct, frozen=True):
-    """Nobody knows. `detail` is a name: of a decorator, a base, a package."""
+    """Nobody knows. `detail` is a name: of a decorator, a base, a package. `is_there`: the name itself exists."""
 
     why: Ignorance
     detail: str = ""
+    is_there: bool = False
 
 
 Ref = (

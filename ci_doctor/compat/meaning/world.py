@@ -41,6 +41,8 @@ class World:
         self._modules: dict[str, ReadModule | None] = {}
         self._build_words: dict[int, frozenset[str]] = {}
         self._exports: dict[str, frozenset[str] | None] = {}
+        self._stubs: dict[str, ReadModule | None] = {}
+        self._compiled: dict[str, bytes] = {}
         self.unread: dict[str, str] = {}
 
     def side(self, module: str) -> Side | None:
@@ -66,6 +68,35 @@ class World:
         if name not in self._modules:
             self._modules[name] = self._read(name)
         return self._modules[name]
+
+    def stub(self, name: str) -> ReadModule | None:
+        """The types of the module (PEP 484), parsed; None without a stub that can be read."""
+        side = self.side(name)
+        path = None if side is None else side.index.stubs.get(name)
+        if side is None or path is None:
+            return None
+        if path not in self._stubs:
+            try:
+                source = side.tree.read(path)
+                is_package = path.endswith("__init__.pyi")
+                self._stubs[path] = self.parse(name, path, source, is_package=is_package)
+            except OSError as error:
+                self.unread[path] = str(error)
+                self._stubs[path] = None
+        return self._stubs[path]
+
+    def is_in_compiled(self, module: str, name: str) -> bool:
+        """Whether the compiled module holds the name as text; names of its attributes are text there."""
+        side = self.side(module)
+        file = None if side is None else side.index.modules.get(module)
+        if side is None or file is None or file.compiled is None:
+            return False
+        if file.compiled not in self._compiled:
+            try:
+                self._compiled[file.compiled] = side.tree.read(file.compiled)
+            except OSError:
+                self._compiled[file.compiled] = b""
+        return name.encode() in self._compiled[file.compiled]
 
     def may_export(self, module: str, name: str) -> bool:
         """Whether a star import of the module may bring the name.

@@ -22,6 +22,35 @@ _LEAVES: Final = frozenset(
 _Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 
+# Methods by which a list, a set or a table gets other content.
+_CHANGING: Final = frozenset(
+    {
+        "append",
+        "add",
+        "extend",
+        "update",
+        "insert",
+        "remove",
+        "discard",
+        "pop",
+        "clear",
+        "setdefault",
+    }
+)
+
+
+def calls_globals(node: ast.expr) -> bool:
+    """Whether the expression is `globals()`."""
+    return (
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "globals"
+    )
+
+
+def _is_read_of_globals(node: ast.Attribute) -> bool:
+    """`globals().get` and its like give a module no name."""
+    return node.attr in {"get", "keys", "values", "items", "copy"} and calls_globals(node.value)
+
+
 class LambdaScope(Protocol):
     """Makes the reader of a lambda's body."""
 
@@ -41,6 +70,7 @@ class ExpressionReader:
             ast.Call: self._call,
             ast.Attribute: self._attribute,
             ast.IfExp: self._choice,
+            ast.Compare: self._compare,
             ast.BoolOp: self._chain,
             ast.Lambda: self._lambda,
             ast.Subscript: self._subscript,
@@ -79,6 +109,13 @@ class ExpressionReader:
         name = node.func.id if isinstance(node.func, ast.Name) else ""
         if name in _DYNAMIC:
             self._root().is_dynamic = True
+        if isinstance(node.func, ast.Attribute):
+            if _is_read_of_globals(node.func):
+                return
+            if node.func.attr in _CHANGING and isinstance(node.func.value, ast.Name):
+                is_update = node.func.attr == "update" and len(node.args) == 1 and not node.keywords
+                change = node.args[0] if is_update else None
+                self._root().changed.setdefault(node.func.value.id, []).append(change)
         if name in {"setattr", "vars"} and node.args:
             self._change(node)
         if name in _NARROWING and node.args:
@@ -106,10 +143,20 @@ class ExpressionReader:
             scope.is_dynamic = True
 
     def _subscript(self, node: ast.Subscript, guards: Guards) -> None:
+        if calls_globals(node.value) and isinstance(node.ctx, ast.Load):
+            self.read(node.slice, guards)
+            return
         # sys.modules[__name__] = … puts another object in the place of the module.
         if isinstance(node.value, ast.Attribute) and node.value.attr == "modules":
             self._root().is_dynamic = True
         self._children(node, guards)
+
+    def _compare(self, node: ast.Compare, guards: Guards) -> None:
+        self.read(node.left, guards)
+        for op, right in zip(node.ops, node.comparators, strict=True):
+            # `name in globals()` reads.
+            if not (isinstance(op, ast.In | ast.NotIn) and calls_globals(right)):
+                self.read(right, guards)
 
     def _attribute(self, node: ast.Attribute, guards: Guards) -> None:
         if node.attr == "__dict__":

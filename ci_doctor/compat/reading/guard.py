@@ -17,12 +17,14 @@ class GuardKind(StrEnum):
     HANDLER = "except"
     ELSE = "else"
     SUPPRESS = "suppress"
+    MARK = "mark"
 
 
 class Guard(Struct, frozen=True, kw_only=True, eq=False):
     """One condition.
 
-    node: the test of an `if`, the `try`, or the exceptions that a `with suppress(...)` names.
+    node: the test of an `if`, the `try`, the exceptions that a `with suppress(...)` names, a decorator
+    or a call of `importorskip`, which may keep a test from running.
     holds: whether the test must be true. index: the statement of a `try` body it stands in, or the
     number of the handler. is_behind: the line stands behind an `if` that leaves the block otherwise.
     """

@@ -11,17 +11,22 @@ _EXTENSIONS: Final = (".so", ".pyd", ".pyx", ".cpp")
 
 
 class ModuleFile(Struct, frozen=True, kw_only=True):
-    """The file of a module. `path` is None for one that is compiled, and for a namespace package."""
+    """The file of a module. `path` is None for one that is compiled, and for a namespace package.
+
+    compiled: the file of one that is compiled.
+    """
 
     name: str
     path: str | None
     is_package: bool = False
+    compiled: str | None = None
 
 
 class ModuleIndex(Struct, frozen=True, kw_only=True):
-    """The modules of a tree by dotted name. `tops` are the packages that others import."""
+    """The modules of a tree by dotted name, and their stubs. `tops` are the packages that others import."""
 
     modules: dict[str, ModuleFile]
+    stubs: dict[str, str]
     tops: frozenset[str]
 
 
@@ -33,10 +38,11 @@ def module_index(names: Iterable[str]) -> ModuleIndex:
     roots |= {""} if not packages else set()
     kept = [root for root in roots if root in _SOURCE_ROOTS or _is_data_root(root)] or [""]
     modules: dict[str, ModuleFile] = {}
+    stubs: dict[str, str] = {}
     for root in sorted(kept, key=len, reverse=True):
         for name in listed:
             if name.startswith(root):
-                _add(modules, name, name.removeprefix(root))
+                _add(modules, stubs, name, name.removeprefix(root))
     tops = {
         package.removeprefix(root).split("/")[0]
         for root in kept
@@ -46,7 +52,7 @@ def module_index(names: Iterable[str]) -> ModuleIndex:
     if not packages:
         tops = {name.partition(".")[0] for name in modules}
     single = {name for name in modules if "." not in name and modules[name].path is not None}
-    return ModuleIndex(modules=modules, tops=frozenset(tops | single))
+    return ModuleIndex(modules=modules, stubs=stubs, tops=frozenset(tops | single))
 
 
 def _is_init(name: str) -> bool:
@@ -67,7 +73,7 @@ def _root_of(package: str, packages: set[str]) -> str:
         package = above
 
 
-def _add(modules: dict[str, ModuleFile], path: str, relative: str) -> None:
+def _add(modules: dict[str, ModuleFile], stubs: dict[str, str], path: str, relative: str) -> None:
     stem, dot, suffix = relative.rpartition("/")[2].partition(".")
     parts = [*relative.split("/")[:-1], stem]
     if not dot or not all(part.isidentifier() for part in parts):
@@ -80,8 +86,12 @@ def _add(modules: dict[str, ModuleFile], path: str, relative: str) -> None:
         return
     if suffix == "py":
         modules[name] = ModuleFile(name=name, path=path, is_package=is_package)
+    elif suffix == "pyi":
+        stubs[name] = path
+        return
     elif f".{suffix}".endswith(_EXTENSIONS):
-        modules.setdefault(name, ModuleFile(name=name, path=None, is_package=is_package))
+        compiled = ModuleFile(name=name, path=None, is_package=is_package, compiled=path)
+        modules.setdefault(name, compiled)
     for length in range(1, len(parts)):
         above = ".".join(parts[:length])
         modules.setdefault(above, ModuleFile(name=above, path=None, is_package=True))

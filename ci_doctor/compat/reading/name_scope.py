@@ -68,7 +68,8 @@ class NameScope(Struct, kw_only=True, eq=False):
 
     bindings: by name, in the order of the source. stars: `from x import *`. attributes: what the
     methods of a class assign to `self`, by name. narrowed: expressions whose type a test looks at.
-    outer: names that `global` or `nonlocal` declare. module: the dotted name of the module.
+    outer: names that `global` or `nonlocal` declare. marks: the decorators of a class. changed: of a module, what its code adds to
+    tables, by name: a key, a table, or None for any other change. module: the dotted name of the module.
     """
 
     node: ScopeNode
@@ -83,6 +84,8 @@ class NameScope(Struct, kw_only=True, eq=False):
     outer: set[str] = field(default_factory=set)
     children: dict[int, "NameScope"] = field(default_factory=dict)
     returns: list[tuple[ast.expr | None, Guards]] = field(default_factory=list)
+    marks: Guards = ()
+    changed: dict[str, list[ast.expr | None]] = field(default_factory=dict)
     is_generator: bool = False
     is_dynamic: bool = False
 

@@ -3,10 +3,10 @@
 
 import ast
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
-from ci_doctor.compat.reading.control_flow import afterwards, suppressed
-from ci_doctor.compat.reading.expressions import ExpressionReader
+from ci_doctor.compat.reading.control_flow import afterwards, last_word, suppressed
+from ci_doctor.compat.reading.expressions import ExpressionReader, calls_globals
 from ci_doctor.compat.reading.guard import Except, Guard, GuardKind, Guards
 from ci_doctor.compat.reading.name_scope import (
     Binding,
@@ -17,6 +17,10 @@ from ci_doctor.compat.reading.name_scope import (
     UseSite,
 )
 from ci_doctor.compat.reading.parsed_module import ReadModule
+
+_NO_MARKS: Final = frozenset(
+    {"property", "staticmethod", "classmethod", "dataclass", "overload", "setter", "fixture"}
+)
 
 
 def read_module(name: str, path: str, source: bytes, *, is_package: bool) -> ReadModule:
@@ -35,6 +39,7 @@ class _ScopeReader:
     def __init__(self, module: ReadModule, scope: NameScope) -> None:
         self._module = module
         self._scope = scope
+        self._loops: dict[str, tuple[str, ...]] = {}
         self._expressions = ExpressionReader(scope, module.sites, self.lambda_scope)
         self._readers: dict[type[ast.AST], Callable[[Any, Guards], None]] = {
             ast.FunctionDef: self._function,
@@ -98,6 +103,7 @@ class _ScopeReader:
         for expression in (*node.decorator_list, *node.args.defaults, *node.args.kw_defaults):
             if expression is not None:
                 self._expressions.read(expression, guards)
+        guards = (*guards, *_marks(node))
         inner = self._inner(node, node.name, guards)
         reader = _ScopeReader(self._module, inner)
         reader.parameters(node.args, node)
@@ -122,6 +128,8 @@ class _ScopeReader:
         for keyword in node.keywords:
             self._expressions.read(keyword.value, guards)
         inner = self._inner(node, node.name, guards)
+        # The body itself runs, whatever the marks say of its tests.
+        inner.marks = _marks(node)
         self._module.classes.append(inner)
         _ScopeReader(self._module, inner).block(node.body, guards)
 
@@ -157,6 +165,8 @@ class _ScopeReader:
     def _for(self, node: ast.For | ast.AsyncFor, guards: Guards) -> None:
         self._expressions.read(node.iter, guards)
         self._bind_target(node.target, None, guards, BindingKind.UNKNOWN)
+        if isinstance(node.target, ast.Name):
+            self._loops[node.target.id] = _texts(node.iter)
         self.block((*node.body, *node.orelse), guards)
 
     def _while(self, node: ast.While, guards: Guards) -> None:
@@ -251,7 +261,8 @@ class _ScopeReader:
             parts = value.elts
         for target, part in zip(targets, parts, strict=True):
             kind = BindingKind.UNKNOWN if part is None else BindingKind.VALUE
-            self._bind_target(target, part, guards, kind)
+            # What is unpacked says where an unknown part comes from.
+            self._bind_target(target, value if part is None else part, guards, kind)
 
     def _keep_target(self, target: ast.expr, binding: Binding) -> None:
         if isinstance(target, ast.Name):
@@ -259,7 +270,22 @@ class _ScopeReader:
         elif isinstance(target, ast.Attribute):
             self._keep_attribute(target, binding)
         else:
+            if isinstance(target, ast.Subscript):
+                if isinstance(target.value, ast.Name):
+                    self._scope.root().changed.setdefault(target.value.id, []).append(target.slice)
+                if self._makes_globals(target, binding.guards):
+                    return
             self._expressions.read(target, binding.guards)
+
+    def _makes_globals(self, target: ast.Subscript, guards: Guards) -> bool:
+        """Bind the names of `for name in ["a", "b"]: globals()[name] = …`; whether the line is such a one."""
+        names = self._loops.get(getattr(target.slice, "id", ""), ())
+        if not names or not calls_globals(target.value):
+            return False
+        for name in names:
+            unknown = Binding(kind=BindingKind.UNKNOWN, node=target, guards=guards)
+            self._scope.root().bindings.setdefault(name, []).append(unknown)
+        return True
 
     def _keep_attribute(self, target: ast.Attribute, binding: Binding) -> None:
         self._expressions.read(target.value, binding.guards)
@@ -290,6 +316,22 @@ class _ScopeReader:
             if isinstance(target, ast.Name):
                 unknown = Binding(kind=BindingKind.UNKNOWN, node=node, guards=())
                 self.bind(target.id, unknown)
+
+
+def _texts(node: ast.expr) -> tuple[str, ...]:
+    """The strings of a list of strings; empty for anything else."""
+    elements = node.elts if isinstance(node, ast.List | ast.Tuple) else []
+    texts = [each.value for each in elements if isinstance(each, ast.Constant)]
+    return tuple(each for each in texts if isinstance(each, str)) if elements else ()
+
+
+def _marks(node: FunctionNode | ast.ClassDef) -> Guards:
+    """The decorators that may keep a test from running; what they do is looked up later."""
+    return tuple(
+        Guard(kind=GuardKind.MARK, node=each)
+        for each in node.decorator_list
+        if last_word(each.func if isinstance(each, ast.Call) else each) not in _NO_MARKS
+    )
 
 
 def _first(arguments: ast.arguments) -> str | None:

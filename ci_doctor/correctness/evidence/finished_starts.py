@@ -36,6 +36,7 @@ _REDACTED = (
     "left_behind",
     "facts",
     "proof",
+    "shared",
     "control",
 )
 

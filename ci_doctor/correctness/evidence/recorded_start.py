@@ -111,4 +111,5 @@ class RecordedStart:
             facts=record.facts,
             cached=record.cached,
             proof=record.proof,
+            shared=record.shared,
         )

@@ -9,6 +9,7 @@ from msgspec import Meta, Struct, structs
 from ci_doctor.correctness.proof_reading import ProofReading
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm
+from ci_doctor.correctness.shared_use import SharedUse
 from ci_doctor.correctness.verdict.control import ControlOutcome
 from ci_doctor.services.leaks.left import LeftBehind
 from ci_doctor.services.outcome import ServiceFailure
@@ -38,6 +39,7 @@ class StartRecord(Struct, frozen=True, kw_only=True):
     facts: dict[str, str]
     cached: int | None
     proof: tuple[ProofReading, ...] = ()
+    shared: SharedUse = SharedUse()
     control: ControlOutcome | None = None
 
     @property
@@ -69,6 +71,7 @@ def record_of(result: StartResult, samples: int, directory: Path) -> StartRecord
         facts=dict(result.facts),
         cached=result.cached,
         proof=result.proof,
+        shared=result.shared,
         control=start.control,
     )
 

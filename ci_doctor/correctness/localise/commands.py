@@ -18,7 +18,7 @@ def smallest_command(
     """
     more: list[str] = []
     without: list[str] = []
-    if condition.prefix is not None and localisation.requests_file is not None:
+    if localisation.requests_file is not None:
         more += ["--requests", f"{run}/{localisation.requests_file}"]
         without.append("--only")
     elif condition.request is not None:

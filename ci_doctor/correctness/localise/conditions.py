@@ -6,31 +6,44 @@ from collections.abc import Iterable
 from enum import StrEnum
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from ci_doctor.load.requests import Request
 from ci_doctor.load.shorter_prompt import PromptLength
 
-_AFTER_OTHERS = "it differs only after other requests in the same start"
+# So many ids are named one by one.
+_NAMED = 3
 
 
 class ReducedCondition(Struct, frozen=True, kw_only=True):
     """How requests are sent to a start; the answers of the last of the `passes` are compared.
 
-    `request` is the id of the only one; None: all of them. `prefix` is the length to which its
-    prompt is cut; None: the whole prompt. `concurrency` requests are under way at once.
+    `request` is the id of the only one that is compared; None: all of them. `before` are the ids of
+    those that the start got before it, one at a time, and `beside` of those that are under way
+    with it. `prefix` is the length to which its prompt is cut; None: the whole prompt. `without` is a
+    key that its body lacks. `concurrency` requests are under way at once.
     """
 
     request: str | None = None
+    before: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
     prefix: int | None = None
+    without: str | None = None
     concurrency: int = 1
     passes: int = 1
 
     @property
-    def size(self) -> tuple[bool, int, int, float]:
-        """The order of conditions: one request before all, then concurrency, passes, length."""
+    def size(self) -> tuple[bool, int, int, int, float, bool]:
+        """The order of conditions: one request before all, then concurrency, what comes before, length."""
         length = math.inf if self.prefix is None else self.prefix
-        return self.request is None, self.concurrency, self.passes, length
+        return (
+            self.request is None,
+            self.concurrency,
+            # A request that is sent again is one that comes before.
+            len(self.before) + self.passes - 1,
+            self.passes,
+            length,
+            self.without is None,
+        )
 
 
 class ReducedStanding(StrEnum):
@@ -44,10 +57,9 @@ class ReducedStanding(StrEnum):
 class ReducedResult(Struct, frozen=True, kw_only=True):
     """What came of a condition.
 
-    `fresh`: the start got nothing else before it. `differing` are the ids of requests on which the
+    `fresh`: the start got nothing but what the condition says. `differing` are the ids of requests on which the
     candidate gave an answer that no baseline start gave, of the `compared` ones. `pairs` is the
-    number of starts of each arm, 0 if they are those of the experiment. `doubted`: a fresh start did
-    not confirm the like. `why` is a reason, or a remark.
+    number of starts of each arm, 0 if they are those of the experiment. `why` is a reason.
     """
 
     condition: ReducedCondition
@@ -56,7 +68,6 @@ class ReducedResult(Struct, frozen=True, kw_only=True):
     differing: tuple[str, ...] = ()
     compared: int = 0
     pairs: int = 1
-    doubted: bool = False
     why: str = ""
 
     @property
@@ -104,21 +115,37 @@ class LocalisedDifference(Struct, frozen=True, kw_only=True):
         return f"{self._requests(condition)}, {self._pass(condition)}"
 
     def _requests(self, condition: ReducedCondition) -> str:
+        if condition.before:
+            return f"{condition.request} after {_named(condition.before)}"
+        if condition.beside:
+            return f"{condition.request} at once with {_named(condition.beside)}"
         if condition.request is not None:
-            alone = f"{condition.request} alone"
-            if condition.prefix is None or self.length is None:
-                return alone
-            return f"{alone}, first {condition.prefix} of {self.length.count} {self.length.unit}"
+            return f"{condition.request} alone{self._changed(condition)}"
         many = f"all {len(self.requests)} requests"
         if condition.concurrency == 1:
             return f"{many}, one at a time"
         return f"{many}, {condition.concurrency} at once"
+
+    def _changed(self, condition: ReducedCondition) -> str:
+        if condition.without is not None:
+            return f", without `{condition.without}`"
+        if condition.prefix is None or self.length is None:
+            return ""
+        return f", first {condition.prefix} of {self.length.count} {self.length.unit}"
 
     def _pass(self, condition: ReducedCondition) -> str:
         if condition.passes == 1:
             return "one pass"
         second = "second pass" if condition.passes == 2 else f"pass {condition.passes}"
         return f"{second} after a reset" if self.resets else second
+
+
+def _named(ids: tuple[str, ...]) -> str:
+    """`r0 and r1`, or `9 others (r0 to r8)`: they come in the order of the file."""
+    if len(ids) > _NAMED:
+        return f"{len(ids)} others ({ids[0]} to {ids[-1]})"
+    *most, last = ids
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def merged(
@@ -131,27 +158,13 @@ def merged(
     results = {each.condition: each for each in before}
     for each in new:
         old = results.get(each.condition)
-        if old is None:
+        is_tried = each.standing is not ReducedStanding.NOT_TRIED
+        if old is None or (each.fresh and is_tried):
             results[each.condition] = each
-        elif each.fresh and each.standing is not ReducedStanding.NOT_TRIED:
-            results[each.condition] = each
-            if old.differs and not each.differs:
-                results = {key: _doubted(value, each) for key, value in results.items()}
     return tuple(results.values())
 
 
-def _doubted(result: ReducedResult, refuting: ReducedResult) -> ReducedResult:
-    """A result, if a fresh start has shown that another like it comes from what was sent before."""
-    if result is refuting:
-        return replace(result, why=_AFTER_OTHERS)
-    one, other = result.condition, refuting.condition
-    is_like = (one.request, one.passes) == (other.request, other.passes)
-    if result.fresh or not result.differs or not is_like or one.request is None:
-        return result
-    return replace(result, doubted=True, why=_AFTER_OTHERS)
-
-
 def smallest(results: Iterable[ReducedResult]) -> ReducedResult | None:
-    """The smallest condition under which the difference is still there; None if it is nowhere."""
-    differing = [each for each in results if each.differs and not each.doubted]
+    """The smallest condition that a fresh start has shown to differ; None if there is none."""
+    differing = [each for each in results if each.differs and each.fresh]
     return min(differing, key=lambda each: each.condition.size, default=None)

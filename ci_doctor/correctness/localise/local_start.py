@@ -56,26 +56,26 @@ async def make_start(
 
     tally = Tally(arm=arm, number=number, ids=(), passes=1)
     caches = plan.directory / CACHES
-    tools = start_tools(plan, caches / tally.name, keep, evidence.tell)
-    tools = replace(tools, passes=tuple(step.sent for step in steps))
-    attempt = StartAttempt(plan, tally, tools)
-    try:
-        async with asyncio.timeout(plan.deadline - clock.now()):
-            await attempt.run()
-    except TimeoutError:
-        # `whole` stays False: the result says that it was cut short.
-        pass
-    finally:
-        result = attempt.result()
-        shutil.rmtree(caches, ignore_errors=True)
+    with start_tools(plan, caches / tally.name, keep, evidence.tell) as given:
+        tools = replace(given, passes=tuple(step.sent for step in steps))
+        attempt = StartAttempt(plan, tally, tools)
+        try:
+            async with asyncio.timeout(plan.deadline - clock.now()):
+                await attempt.run()
+        except TimeoutError:
+            # `whole` stays False: the result says that it was cut short.
+            pass
+        finally:
+            result = attempt.result()
+            shutil.rmtree(caches, ignore_errors=True)
     return LocalStart(result=result, answers=_answers(steps, samples, evidence.gate))
 
 
 def _kept(sample: Sample, step: LocalisationStep, evidence: LocalEvidence) -> Sample:
-    """The sample as it is written: with its condition, and with a prompt that stands in no file."""
+    """The sample as it is written: with its condition, and with a body that stands in no file."""
     meta = {**sample.meta, "condition": evidence.words(step)}
-    if step.condition.prefix is not None:
-        meta["body"] = step.sent.requests[0].body
+    if step.condition.prefix is not None or step.condition.without is not None:
+        meta["body"] = step.sent.requests[-1].body
     written = replace(sample, meta=meta)
     place = evidence.samples.write(written)
     if sample.digest is not None:

@@ -2,7 +2,6 @@
 """Where the arms differ, for people and for programs. Pure."""
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -13,6 +12,7 @@ from ci_doctor.correctness.evidence.start_record import relative
 from ci_doctor.correctness.localise.commands import smallest_command
 from ci_doctor.correctness.localise.conditions import (
     LocalisedDifference,
+    ReducedCondition,
     ReducedResult,
     ReducedStanding,
 )
@@ -71,38 +71,30 @@ def localisation_table(localisation: Localisation) -> Table:
     return Table(title=TITLE, columns=_COLUMNS, rows=tuple(rows))
 
 
-def _shown(localisation: Localisation) -> Iterator[ReducedResult]:
-    """The results up to the smallest that differs, and those of the experiment.
+def _shown(localisation: Localisation) -> list[ReducedResult]:
+    """The results of fresh starts, and those of the experiment: nothing else is certain.
 
-    Of the lengths of a prompt, those at the border.
+    Of the passes of one condition, those at the border. A start that got other requests before has
+    only told what to try.
     """
-    smallest = localisation.smallest
-    results = []
-    for each in localisation.results:
-        if each.pairs == 0 or smallest is None or _order(each) <= _order(smallest):
-            results.append(each)  # noqa: PERF401 - one thought a line
-    ordered = sorted(results, key=_order)
-    for key, group in groupby(ordered, key=_order_without_length):
-        results = list(group)
-        is_alone = not key[0]
-        yield from _border(results) if is_alone else results
-
-
-def _order(result: ReducedResult) -> tuple[bool, int, int, float]:
-    return result.condition.size
-
-
-def _order_without_length(result: ReducedResult) -> tuple[bool, int, int]:
-    return result.condition.size[:3]
+    passes: dict[ReducedCondition, list[ReducedResult]] = {}
+    for each in sorted(localisation.results, key=lambda each: each.condition.size):
+        if each.fresh:
+            passes.setdefault(replace(each.condition, passes=1), []).append(each)
+    shown = [result for group in passes.values() for result in _border(group)]
+    return sorted(shown, key=lambda each: each.condition.size)
 
 
 def _border(results: Sequence[ReducedResult]) -> Iterator[ReducedResult]:
-    """The shortest prompt that differs, the next shorter one, and the whole prompt."""
-    differing = [place for place, each in enumerate(results) if each.differs and not each.doubted]
-    # Without a difference the longest of the shortened ones tells most.
-    border = differing[0] if differing else len(results) - 2
+    """The first pass, the first that differs with the one before it, and what the experiment did."""
+    differing = [place for place, each in enumerate(results) if each.differs]
+    border = differing[0] if differing else len(results) - 1
+    # After a pass that differs, one that does not tells that it takes a fresh start.
+    ends = next(
+        (place for place in range(border, len(results)) if not results[place].differs), None
+    )
     for place, each in enumerate(results):
-        if place in {border - 1, border} or each.condition.prefix is None:
+        if place in {0, border - 1, border, ends} or each.pairs == 0:
             yield each
 
 
@@ -113,8 +105,6 @@ def _row(result: ReducedResult, subject: LocalisedDifference) -> Row:
         return row(label, standing, None, None)
     if result.why:
         standing = f"{standing}: {result.why}"
-    elif result.differs and not result.fresh:
-        standing = f"{standing}, not fresh"
     count = f"{len(result.differing)} of {result.compared}"
     return row(label, standing, count, result.pairs or subject.pairs)
 
@@ -122,6 +112,7 @@ def _row(result: ReducedResult, subject: LocalisedDifference) -> Row:
 def _remarks(localisation: Localisation) -> Iterator[str]:
     """What a reader must know beside the results."""
     subject = localisation.subject
+    yield from _conclusions(localisation)
     if not subject.always_differs:
         yield (
             f"in the experiment {subject.request.id} differs in {subject.differing_pairs} of "
@@ -130,6 +121,25 @@ def _remarks(localisation: Localisation) -> Iterator[str]:
     if localisation.stopped:
         yield f"the search ended early: {localisation.stopped}"
     yield from localisation.notes
+
+
+def _conclusions(localisation: Localisation) -> Iterator[str]:
+    """What two conditions together tell."""
+    subject = localisation.subject
+    name = subject.request.id
+    alone = {each.condition: each for each in localisation.results if each.fresh and each.pairs}
+    for condition, result in alone.items():
+        before = condition.before
+        if condition.request != name or not before:
+            continue
+        again = alone.get(replace(subject.alone, passes=len(before) + 1))
+        rival = alone.get(ReducedCondition(request=before[0]))
+        if again and again.differs and result.differs:
+            yield f"it takes {len(before)} requests before {name}: the same or others"
+        elif again and again.differs:
+            yield f"it takes {name} itself before {name}: other requests are not enough"
+        elif rival and rival.differs and not result.differs:
+            yield f"the first answer of a start differs, to {name} as to {before[0]}"
 
 
 def localisation_finding(localisation: Localisation, argv: Sequence[str], run: str) -> Finding:
@@ -158,11 +168,9 @@ def _summary(localisation: Localisation) -> str:
         return f"where {subject.request.id} differs is not known: {localisation.stopped}"
     if smallest.pairs == 0 and not subject.always_differs:
         return "no smaller condition differs in one pair of starts, which may be chance"
-    unconfirmed = "" if smallest.fresh else " (not confirmed in a fresh start)"
-    words = subject.words(smallest.condition)
     # What was not tried may be smaller.
-    which = "of what was tried, the smallest" if localisation.stopped else "the smallest"
-    return f"{which} condition that still differs: {words}{unconfirmed}"
+    words = subject.words(smallest.condition)
+    return f"of what was tried, the smallest condition that still differs: {words}"
 
 
 def _equal(localisation: Localisation) -> Iterator[str]:
@@ -183,10 +191,11 @@ def localisation_facts(
         pairs=subject.pairs,
         differing_pairs=subject.differing_pairs,
         conditions=tuple(
-            _condition(each, subject) for each in sorted(localisation.results, key=_order)
+            _condition(each, subject)
+            for each in sorted(localisation.results, key=lambda each: each.condition.size)
         ),
         smallest=subject.words(smallest.condition) if smallest else None,
-        confirmed=smallest is not None and smallest.fresh,
+        confirmed=smallest is not None and smallest.pairs > 0,
         command=_command(localisation, argv, run),
         starts=tuple(_start(each, directory) for each in localisation.starts),
         stopped=localisation.stopped or None,
@@ -200,7 +209,10 @@ def _condition(result: ReducedResult, subject: LocalisedDifference) -> ReducedCo
         condition=subject.words(condition),
         result=str(result.standing),
         request=condition.request,
+        before=condition.before,
+        beside=condition.beside,
         prefix=condition.prefix,
+        without=condition.without,
         concurrency=condition.concurrency,
         passes=condition.passes,
         fresh=result.fresh,

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What proves that an arm's path ran, for people and for programs. Pure."""
+"""What proves that an arm's path ran, and what it shared with the other, for people and programs. Pure."""
 
 from collections.abc import Iterator, Sequence
 
 from msgspec.structs import asdict
 
 from ci_doctor.correctness.results import StartResult
-from ci_doctor.model.facts.correctness import ProofFacts
+from ci_doctor.model.facts.correctness import ProofFacts, SharedFacts, SharedReadFacts
 from ci_doctor.model.table import Row, Table, row
 
+# Of the files that a start wrote, so many are named in its line; the facts have more.
+_NAMED = 3
+_SHARED_TITLE = "Shared files"
 _COLUMNS = ("service", "proof", "read")
 
 
@@ -30,5 +33,65 @@ def proof_facts(results: Sequence[StartResult]) -> tuple[ProofFacts, ...]:
     for result in results:
         for reading in result.proof:
             fact = ProofFacts(start=result.start.name, **asdict(reading))
+            facts.append(fact)
+    return tuple(facts)
+
+
+def shared_flaw(results: Sequence[StartResult]) -> str | None:
+    """Why equal answers show nothing: a start read what the other arm wrote; None if none did."""
+    for result in results:
+        for read in result.shared.read:
+            return (
+                f"{result.start.name} read {read.path}, which changed while {read.writer} ran: "
+                "one arm's answers may come from the other"
+            )
+    return None
+
+
+def unended_flaw(results: Sequence[StartResult]) -> str | None:
+    """Why equal answers may both be cut: they do not say why they ended; None if all do."""
+    for result in results:
+        looks = result.start.looks
+        if looks.unended:
+            return (
+                f"{looks.unended} of {looks.answered} answers of {result.start.name} have no "
+                "`finish_reason`: one that was cut looks the same"
+            )
+    return None
+
+
+def shared_tables(results: Sequence[StartResult]) -> tuple[Table, ...]:
+    """A line for each start that wrote or read files which both arms reach; no table without any."""
+    rows = tuple(_shared_rows(results))
+    return (Table(title=_SHARED_TITLE, columns=("files",), rows=rows),) if rows else ()
+
+
+def _shared_rows(results: Sequence[StartResult]) -> Iterator[Row]:
+    for result in results:
+        name, shared = result.start.name, result.shared
+        for read in shared.read:
+            yield row(name, f"read {read.path}, which changed while {read.writer} ran")
+        if shared.count:
+            named = ", ".join(shared.written[:_NAMED])
+            more = f", and {shared.count - _NAMED} more" if shared.count > _NAMED else ""
+            yield row(name, f"changed while it ran: {named}{more}")
+        if shared.unseen:
+            yield row(name, f"it may have read more: {shared.unseen}")
+
+
+def shared_facts(results: Sequence[StartResult]) -> tuple[SharedFacts, ...]:
+    """The same for programs."""
+    facts = []
+    for result in results:
+        shared = result.shared
+        if shared.count or shared.read or shared.unseen:
+            reads = [SharedReadFacts(path=each.path, writer=each.writer) for each in shared.read]
+            fact = SharedFacts(
+                start=result.start.name,
+                count=shared.count,
+                written=shared.written,
+                read=tuple(reads),
+                unseen=shared.unseen or None,
+            )
             facts.append(fact)
     return tuple(facts)

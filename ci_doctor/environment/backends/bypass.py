@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from ci_doctor.environment import rules
 from ci_doctor.environment.not_computable import NotComputable
 from ci_doctor.environment.project import Project
+from ci_doctor.environment.release_names import is_release
 from ci_doctor.environment.tags import Described
 
 
@@ -26,6 +27,10 @@ class BypassVariable:
             f"{project.label} takes its version from {self.name}, which only a build can ask",
             remedy=project.advice,
         )
+
+    def read_names(self, project: Project, names: Sequence[str]) -> Sequence[str]:  # noqa: ARG002
+        """Those that are releases: the tool's own settings decide, and a build alone reads them."""
+        return [name for name in names if is_release(name)]
 
     def exported_variables(self, project: Project) -> tuple[str, ...]:  # noqa: ARG002 - one for all
         """The one variable, which has no distribution's name in it."""

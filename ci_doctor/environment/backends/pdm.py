@@ -26,6 +26,12 @@ class PdmBackend:
             raise BackendMissing(project, "pdm") from error
         return pdm_library.describe(project)
 
+    def read_names(self, project: Project, names: Sequence[str]) -> Sequence[str]:
+        """Those that pdm-backend reads a version from; raises NotComputable."""
+        from ci_doctor.environment.backends import pdm_library
+
+        return pdm_library.read_names(project, names)
+
     def exported_variables(self, project: Project) -> tuple[str, ...]:  # noqa: ARG002 - one for all
         """The one variable, which has no distribution's name in it."""
         return (_VARIABLE,)

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 
 from pdm.backend.hooks.version import scm
@@ -24,6 +25,7 @@ from ci_doctor.environment.tags import (
     picked_tag,
     reads_oddly,
     sort_tags,
+    without_foreign_text,
     without_tags,
 )
 from ci_doctor.model.finding import ShellCommand
@@ -57,14 +59,14 @@ def _describe(project: Project) -> Described:
     if root is None:
         return _from_fallback(project)
     tag_regex = project.options.get("tag_regex")
-    pattern = re.compile(tag_regex) if tag_regex else scm.DEFAULT_TAG_REGEX
+    pattern = _pattern(project)
     command = _describe_command(project)
     # The tag is picked here and named to pdm-backend as its filter: `tag_filter` is one `--match`
     # pattern and cannot exclude. The distance and the node of a tag do not depend on how it was
     # picked (pdm.backend.hooks.version.scm, 2.5).
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        tags = sort_tags(list_tags(git), command, lambda name: _parse(name, pattern))
+        tags = _sorted(list_tags(git), project)
         tag = picked_tag(git, without_tags(command, tags))
         chosen = tag or _NO_TAG
         version = scm.get_version_from_scm(root, tag_regex=tag_regex, tag_filter=chosen)
@@ -90,12 +92,39 @@ def _describe_command(project: Project) -> list[str]:
     return ["git", "describe", "--tags", "--long", "--match", tag_filter]
 
 
+def read_names(project: Project, names: Sequence[str]) -> Sequence[str]:
+    """Those of `names` of tags that pdm-backend could read a version from; raises NotComputable."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return list(_sorted(names, project).versions)
+    except (re.error, ValueError, TypeError, AttributeError, AssertionError) as error:
+        raise backend_fails(project, error) from error
+
+
+def _pattern(project: Project) -> re.Pattern[str]:
+    tag_regex = project.options.get("tag_regex")
+    return re.compile(tag_regex) if tag_regex else scm.DEFAULT_TAG_REGEX
+
+
+def _sorted(names: Sequence[str], project: Project) -> Tags:
+    """The tags that pdm-backend could pick; a regex of the project's own is its word on versions."""
+    pattern = _pattern(project)
+    tags = sort_tags(names, _describe_command(project), lambda name: _parse(name, pattern))
+    if project.options.get("tag_regex"):
+        return tags
+    return without_foreign_text(tags, lambda name: _parts(name, pattern), project.name)
+
+
+def _parts(tag: str, pattern: re.Pattern[str]) -> tuple[str, str] | None:
+    text = _version_text(tag, pattern)
+    return None if text is None else (tag[: tag.rindex(text)], text)
+
+
 def _odd_reading(tag: str, tags: Tags, pattern: re.Pattern[str]) -> str | None:
     """The text that pdm-backend reads as version from `tag`, if the tag is hardly a release."""
     text = _version_text(tag, pattern)
-    if text and reads_oddly(tag, text, tags.versions):
-        return text
-    return None
+    return text if text and reads_oddly(text, tags.versions) else None
 
 
 def _format(project: Project, version: scm.SCMVersion, tag_filter: str) -> str:

@@ -13,13 +13,14 @@ import logging
 import os
 import shlex
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import vcs_versioning._backends._git as scm_git
 from vcs_versioning import Configuration, PyProjectData, ScmVersion, VcsEnvironment
 from vcs_versioning._backends._scm_workdir import ScmWorkdir
+from vcs_versioning._config import DEFAULT_TAG_REGEX
 from vcs_versioning._scm_version import _parse_version_tag, tag_to_version
 
 from ci_doctor.environment import rules
@@ -37,6 +38,7 @@ from ci_doctor.environment.tags import (
     picked_tag,
     reads_oddly,
     sort_tags,
+    without_foreign_text,
     without_tags,
 )
 
@@ -52,6 +54,16 @@ def describe(project: Project, options_place: str) -> Described:
         except NotComputable:
             raise
         except Exception as error:  # the project's own plugins and callables run in here
+            raise _failed(error, project) from error
+
+
+def read_names(project: Project, names: Sequence[str]) -> Sequence[str]:
+    """Those of `names` of tags that the library could read a version from; raises NotComputable."""
+    with _quiet():
+        try:
+            config = _configuration(project)
+            return list(_sorted(names, _describe_command(config), config, project).versions)
+        except Exception as error:
             raise _failed(error, project) from error
 
 
@@ -82,7 +94,7 @@ def _describe_git(
         # Refusing is ours to decide, and fetching would change the checkout.
         config.scm.git.pre_parse = scm_git.GitPreParse.WARN_ON_SHALLOW
     command = _describe_command(config)
-    tags = sort_tags(list_tags(git), command, lambda name: _parse(name, config))
+    tags = _sorted(list_tags(git), command, config, project)
     breaks_on: str | None = None
     reachable: tuple[str, ...] = ()
     # A describe command that is no `git describe` has no option to exclude tags.
@@ -194,23 +206,33 @@ def _tag_of(version: ScmVersion, tags: Tags, git: Git, command: list[str]) -> st
     return picked_tag(git, command) if names else None
 
 
+def _sorted(
+    names: Sequence[str], command: Sequence[str], config: Configuration, project: Project
+) -> Tags:
+    """The tags that the library could pick, by the project's own regex, prefix or `strict` if any."""
+    tags = sort_tags(names, command, lambda name: _parse(name, config))
+    is_told = config.tag.strict is False or config.tag.regex.pattern != DEFAULT_TAG_REGEX.pattern
+    if is_told or config.tag.prefix:
+        return tags
+    return without_foreign_text(tags, lambda name: _parts(name, config), project.name)
+
+
+def _parts(tag: str, config: Configuration) -> tuple[str, str] | None:
+    parsed = _parse_version_tag(tag, config)
+    return None if parsed is None else (parsed["prefix"], parsed["version"])
+
+
 def _odd_reading(tag: str, tags: Tags, config: Configuration) -> str | None:
     """The text that the library reads as version from `tag`, if the tag is hardly a release."""
-    parsed = _parse_version_tag(tag, config)
-    if parsed is None:
-        return None
+    parts = _parts(tag, config)
     # `strict = false` is the project's word that numbers without a dot are versions.
-    if config.tag.strict is False or not reads_oddly(tag, parsed["version"], tags.versions):
+    if parts is None or config.tag.strict is False or not reads_oddly(parts[1], tags.versions):
         return None
-    return parsed["version"]
+    return parts[1]
 
 
 def _git(workdir: scm_git.GitWorkdir) -> Git:
-    """The library's own door to git.
-
-    It removes GIT_* variables and names the git directory, so that git reads a repository of
-    another owner.
-    """
+    """The library's own door to git: it reads a repository of another owner, without GIT_*."""
 
     def run(*arguments: str) -> str | None:
         completed = workdir.run_git(arguments)

@@ -32,6 +32,12 @@ class SetuptoolsScm:
 
         return scm_library.describe(project, self.options_place(project))
 
+    def read_names(self, project: Project, names: Sequence[str]) -> Sequence[str]:
+        """Those that the library reads a version from; raises NotComputable."""
+        from ci_doctor.environment.backends import scm_library
+
+        return scm_library.read_names(project, names)
+
     def exported_variables(self, project: Project) -> tuple[str, ...]:
         """A distribution's own variable wherever it is read.
 

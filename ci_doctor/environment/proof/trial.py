@@ -48,16 +48,20 @@ class Trial(Struct, frozen=True, kw_only=True):
         return _failed(self.actual) and _failed(self.reference)
 
     @property
+    def state(self) -> str:
+        """What the trial has shown, in words that follow the project's name."""
+        if self.is_proven and self.actual is not None:
+            return f"built, the metadata says {self.actual.version} ({self.seconds:.1f} s)"
+        if self.reason is not None:
+            return f"not tried: {self.reason}"
+        if self.fails_anyway:
+            return "not proven: the build fails here, with the tags and without them"
+        return f"broken ({self.seconds:.1f} s)"
+
+    @property
     def line(self) -> str:
         """The trial in one line of a report."""
-        label = self.project.label
-        if self.is_proven and self.actual is not None:
-            return f"{label}: built, the metadata says {self.actual.version} ({self.seconds:.1f} s)"
-        if self.reason is not None:
-            return f"{label}: not tried: {self.reason}"
-        if self.fails_anyway:
-            return f"{label}: not proven: the build fails here, with the tags and without them"
-        return f"{label}: broken ({self.seconds:.1f} s)"
+        return f"{self.project.label}: {self.state}"
 
 
 def judge_trial(trial: Trial, *, demanded: bool) -> tuple[Finding, ...]:

@@ -3,6 +3,7 @@
 
 from collections.abc import Iterator
 
+from ci_doctor.history.began import NAMED_FROM
 from ci_doctor.history.outcomes.flaky import interval, test_label
 from ci_doctor.model.facts.history import BeganFacts, OneTestFacts
 from ci_doctor.model.outcome import Outcome
@@ -11,7 +12,6 @@ from ci_doctor.render.formatting import amount, percent
 
 _MOST_ROWS = 15
 # Below it a change is no more than a guess.
-_SURE = 0.95
 
 
 def one_test_outcome(facts: OneTestFacts) -> Outcome:
@@ -60,7 +60,7 @@ def _newest(facts: OneTestFacts) -> Iterator[Row]:
 def began_outcome(facts: BeganFacts) -> Outcome:
     """When it began, or that nothing did; it judges nothing."""
     tables: tuple[Table, ...] = ()
-    if facts.probability >= _SURE:
+    if facts.probability >= NAMED_FROM:
         tables = (_commits(facts),)
     return Outcome(verdict=None, summary=_summary(facts), tables=tables, facts=facts)
 
@@ -68,10 +68,10 @@ def began_outcome(facts: BeganFacts) -> Outcome:
 def _summary(facts: BeganFacts) -> str:
     label = test_label(facts.suite, facts.name)
     runs = amount(facts.runs, "run")
-    if facts.probability < _SURE:
+    if facts.probability < NAMED_FROM:
         return (
             f"{label}: {runs} do not show that its rate of failures changed "
-            f"(probability {percent(facts.probability)}; {percent(_SURE)} is asked for)"
+            f"(probability {percent(facts.probability)}; {percent(NAMED_FROM)} is asked for)"
         )
     verb = "fails less" if facts.is_better else "fails more"
     since = f"since {_short(facts.first)}"

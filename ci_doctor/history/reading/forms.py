@@ -9,7 +9,7 @@ import msgspec
 
 from ci_doctor.errors import UsageError
 from ci_doctor.history.evidence import ParsedEvidence
-from ci_doctor.history.reading.junit import read_junit
+from ci_doctor.history.reading.junit import ROOTS, read_junit, root_of
 from ci_doctor.history.reading.own_report import (
     RECORD_SCHEMAS,
     REPORT_SCHEMAS,
@@ -23,20 +23,24 @@ from ci_doctor.history.reading.pytest_json import (
 )
 from ci_doctor.history.reading.test_engine_json import is_test_engine, read_test_engine
 
+_LONGEST_ROOT: Final = 80
 _LOG_TYPE: Final = b'"$report_type"'
 _BOM: Final = codecs.BOM_UTF8
-_UTF_16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-_HEAD: Final = (
-    65_536  # bytes in which the root of an XML file begins: a licence may stand before it
-)
+# Of XML in UTF-16 and UTF-32, with a mark of the order of the bytes and without one.
+_WIDE: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, b"\0<", b"\0\0\0<", b"\0\0\xfe\xff")
+
+
+class OtherXmlError(UsageError):
+    """The file is XML, and no JUnit: a report about something else, as of coverage."""
 
 
 def parsed(content: bytes) -> ParsedEvidence | None:
-    """What the file says; None if it is JSON or XML of something else.
+    """What the file says; None if it is JSON of something else, or neither JSON nor XML.
 
-    Raises UsageError if it is empty, damaged, or refused for what it holds.
+    Raises UsageError if it is empty, damaged, or refused for what it holds, and OtherXmlError for XML
+    of something else.
     """
-    if content.startswith(_UTF_16):
+    if content.startswith(_WIDE):
         return _xml(content)
     start = content.removeprefix(_BOM).lstrip()[:1]
     if not start:
@@ -49,11 +53,11 @@ def parsed(content: bytes) -> ParsedEvidence | None:
 
 
 def _xml(content: bytes) -> ParsedEvidence | None:
-    head = content[:_HEAD]
-    if head.startswith(_UTF_16):
-        head = head.decode("utf-16", "ignore").encode()
-    if b"<testsuite" not in head and b"<!DOCTYPE" not in head:
-        return None
+    root = root_of(content)
+    if root not in ROOTS:
+        raise OtherXmlError(
+            f"its root is <{root[:_LONGEST_ROOT]}>, and not <testsuites> or <testsuite>"
+        )
     return read_junit(content)
 
 

@@ -29,6 +29,8 @@ from ci_doctor.render import REPORT_FILE
 # The names that the reports of one run have in its folder, and as artifacts.
 _SAME_RUN: Final = frozenset({"junit.xml", "attempts.xml"})
 _ARTIFACT: Final = re.compile(r"(junit|attempts)-(.+)\.xml")
+_EARLIEST_MS: Final = 946_684_800_000  # the beginning of 2000, in UTC
+_SLACK_MS: Final = 60_000  # clocks of two machines
 _RED: Final = frozenset({AttemptOutcome.FAILED, AttemptOutcome.ERROR})
 
 
@@ -165,6 +167,41 @@ def _with_job(file: PlacedFile, around_it: JobEvidence) -> EvidenceFile:
         ),
         attempts=tuple(attempts),
     )
+
+
+def with_possible_times(
+    file: EvidenceFile, around: FileSurroundings, *, modified_ms: int, now_ms: int
+) -> tuple[EvidenceFile, int]:
+    """`file` with times that can be true, and how many attempts had others by a minute or more.
+
+    A clock may be fast: no attempt begins after `now_ms`, or after the end of its job by the job's record.
+    A clock may never have been set: none begins before this century. Both get a possible time, so that they
+    count: the latest one; or the beginning of the job, else when the file was last written.
+    """
+    record = around.by_job.get(file.job.key, JobEvidence())
+    latest = now_ms
+    unset = min(modified_ms, now_ms)
+    if record.started_ms is not None and _EARLIEST_MS <= record.started_ms <= now_ms:
+        unset = record.started_ms
+        if record.duration_ms is not None:
+            latest = min(latest, record.started_ms + record.duration_ms)
+
+    def possible(moment: int | None) -> int:
+        if moment is None or moment < _EARLIEST_MS:
+            return unset
+        return min(moment, latest)
+
+    attempts = tuple(
+        each if each.started_ms == possible(each.started_ms)
+        else replace(each, started_ms=possible(each.started_ms))
+        for each in file.attempts
+    )  # fmt: skip
+    moved = sum(
+        abs((one.started_ms or 0) - (other.started_ms or 0)) >= _SLACK_MS
+        for one, other in zip(file.attempts, attempts, strict=True)
+    )
+    job = replace(file.job, started_ms=possible(file.job.started_ms))
+    return replace(file, job=job, attempts=attempts), moved
 
 
 def _stored_job(job: JobEvidence) -> JobEvidence:

@@ -24,7 +24,7 @@ class HeldRun(Struct, frozen=True, kw_only=True):
     """One run with one delay; `output` and `error` are the files into which it printed.
 
     ended_as_recorded: it ended with the same status as the run without a delay. newly_failed: the
-    modules whose import failed in this run only.
+    modules whose import failed in this run only. rule: the preload rule that held, if one was tried.
     """
 
     number: int
@@ -34,6 +34,7 @@ class HeldRun(Struct, frozen=True, kw_only=True):
     error: Path
     ended_as_recorded: bool = True
     newly_failed: tuple[str, ...] = ()
+    rule: str | None = None
 
     @property
     def was_held(self) -> bool:

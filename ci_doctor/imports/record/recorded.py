@@ -37,7 +37,8 @@ class RecordedProcess(Struct, frozen=True, kw_only=True):
 
     orders: in the order in which they were written. threading: `threading` was loaded before the
     recorder. absent: by module, the names that it never had, even once it was complete. unjudged:
-    what the recorder cannot follow in this process, such as greenlets. truncated: the last line was
+    what the recorder cannot follow in this process, such as greenlets. loaders: the module of the loader,
+    by module, where it is none of importlib's for files. truncated: the last line was
     cut off. armed: the recorder watched imports; False if it
     failed before it could. exited_ns: None if the process ended without notice (kill -9, os._exit).
     """
@@ -57,6 +58,7 @@ class RecordedProcess(Struct, frozen=True, kw_only=True):
     escapes: tuple[Escape, ...] = ()
     absent: frozenset[tuple[str, str]] = frozenset()
     unjudged: tuple[str, ...] = ()
+    loaders: dict[str, str] = {}
     truncated: bool = False
     armed: bool = True
 

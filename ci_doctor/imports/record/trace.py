@@ -42,6 +42,7 @@ _OTHERS = {
     "escape": ("t", "n", "argv", "why"),
     "absent": ("name", "attribute"),
     "unjudged": ("why",),
+    "loader": ("name", "module"),
     "armed": ("t",),
     "exit": ("t",),
 }
@@ -120,6 +121,7 @@ class _TraceReader:
         self.escapes: list[Escape] = []
         self.absent: set[tuple[str, str]] = set()
         self.unjudged: list[str] = []
+        self.loaders: dict[str, str] = {}
         self.sites: dict[tuple[object, ...], Site] = {}
         self.pending: dict[int, object] = {}  # by thread, the clock of its next event
 
@@ -150,7 +152,7 @@ class _TraceReader:
             self.sites[file, line, module] = msgspec.convert(place, Site)
         return self.sites[file, line, module]
 
-    def read_other(self, kind: str, fields: dict[str, object]) -> None:
+    def read_other(self, kind: str, fields: dict[str, object]) -> None:  # noqa: C901 - a case a record
         """Take a record that is not an event of a thread."""
         match kind:
             case "process":
@@ -170,6 +172,8 @@ class _TraceReader:
                 self.absent.add((str(fields["name"]), str(fields["attribute"])))
             case "unjudged":
                 self.unjudged.append(str(fields["why"]))
+            case "loader":
+                self.loaders[str(fields["name"])] = str(fields["module"])
             case _:
                 self.read_moment(kind, fields["t"])
 
@@ -196,5 +200,6 @@ class _TraceReader:
             escapes=tuple(self.escapes),
             absent=frozenset(self.absent),
             unjudged=tuple(self.unjudged),
+            loaders=self.loaders,
             truncated=truncated,
         )

@@ -41,14 +41,16 @@ def facts(investigation: Investigation) -> ImportRaceFacts:
     hazards: list[JudgedHazardFacts] = []
     for judged in investigation.judged:
         # At all places: the findings show the worst one only.
-        hazards.extend(_judged_facts(judged, hazard) for hazard in judged.candidate.hazards)
+        hazards.extend(
+            _judged_facts(judged, hazard, investigation) for hazard in judged.candidate.hazards
+        )
     interpreters = {}
     for executable, exposed in investigation.interpreters.items():
         interpreters[executable] = _EXPOSURES[exposed]
     processes = tuple(map(_process_facts, investigation.recorded.processes))
     return ImportRaceFacts(
         hazards=tuple(hazards),
-        immune_to=tuple(map(_hazard_facts, investigation.spared)),
+        immune_to=tuple(_hazard_facts(each, investigation) for each in investigation.spared),
         counts=_counts(investigation, processes),
         interpreters=interpreters,
         processes=processes,
@@ -60,23 +62,30 @@ def facts(investigation: Investigation) -> ImportRaceFacts:
     )
 
 
-def _judged_facts(judged: JudgedHazard, hazard: Hazard) -> JudgedHazardFacts:
+def _judged_facts(
+    judged: JudgedHazard, hazard: Hazard, investigation: Investigation
+) -> JudgedHazardFacts:
     hold = None
     confirmation = judged.confirmation
     if confirmation is not None and confirmation.fired_in is not None:
         hold = confirmation.fired_in.hold.text()
-    plain = msgspec.structs.asdict(_hazard_facts(hazard))
+    plain = msgspec.structs.asdict(_hazard_facts(hazard, investigation))
     return JudgedHazardFacts(standing=str(judged.standing), hold=hold, id=race_id(hazard), **plain)
 
 
-def _hazard_facts(hazard: Hazard) -> HazardFacts:
-    advice = remedy(hazard)
+def _hazard_facts(hazard: Hazard, investigation: Investigation) -> HazardFacts:
+    advice = remedy(hazard, investigation.rules)
     rule = None
     if advice.rule is not None:
         rule = format_rule(advice.rule)
     # By builtins: the room's structs have the same fields, and must not appear in the facts.
     plain = msgspec.to_builtins(hazard)
-    plain["remedy"] = RemedyFacts(rule=rule, move=advice.move, text=advice.text)
+    plain["remedy"] = RemedyFacts(
+        rule=rule,
+        move=advice.move,
+        text=advice.text,
+        rule_standing=None if advice.standing is None else str(advice.standing),
+    )
     return msgspec.convert(plain, HazardFacts)
 
 

@@ -78,7 +78,7 @@ def _of_hazard(
 ) -> Finding:
     hazard = judged.candidate.worst
     rule = _BY_KIND[hazard.kind]
-    advice: str | None = remedy(hazard).text
+    advice: str | None = remedy(hazard, investigation.rules).text
     # What the runs with a delay show is the finding then, and no longer the kind of the hazard.
     if judged.standing is Standing.SAFE:
         rule = rules.NOT_CONFIRMED
@@ -236,7 +236,7 @@ def _immune(investigation: Investigation) -> Finding:
         f"{', '.join(sorted(names))} replace themselves and are imported by two threads, "
         "which this interpreter survives",
         evidence=tuple(evidence),
-        remedy=remedy(investigation.spared[0]).text,
+        remedy=remedy(investigation.spared[0], investigation.rules).text,
     )
 
 

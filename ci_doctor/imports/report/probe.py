@@ -35,17 +35,12 @@ def probe_outcome(result: ProbeResult) -> Outcome:
             loaded_before=result.loaded_before,
             replaced=result.replaced,
             immune=result.immune,
-            rule=_preload_rule(result),
+            rule=result.rule,
         ),
     )
 
 
-def _preload_rule(result: ProbeResult) -> str:
-    # Each Python that starts a thread by `threading` or a pool loads that module before.
-    return f"threading={result.target}"
-
-
-def _demonstration(result: ProbeResult) -> str:
+def _demonstration(result: ProbeResult, rule: str) -> str:
     """A command in which two threads race for the import, and the preload rule decides it."""
     wanted = f"import {result.module}"
     if result.attribute:
@@ -55,7 +50,7 @@ def _demonstration(result: ProbeResult) -> str:
         f"thread = threading.Thread(target=__import__, args=({result.module!r},)); "
         f"thread.start(); {wanted}; thread.join()"
     )
-    words = ("run", "--preload", _preload_rule(result), "--", str(result.python), "-c", program)
+    words = ("run", "--preload", rule, "--", str(result.python), "-c", program)
     return f"ci-doctor {shlex.join(words)}"
 
 
@@ -82,6 +77,19 @@ def _why_not(result: ProbeResult) -> str:
     return f"{module} replaces itself, and {what} is the same in what was there before"
 
 
+def _remedy(result: ProbeResult) -> str:
+    if result.rule is None:
+        return (
+            "import it on the main thread before the first thread starts: this interpreter loads "
+            "`threading` at each start before a shim, so no preload rule with that trigger can fire"
+        )
+    return (
+        "import it before the first thread starts. This preloads it, and two threads "
+        f"no longer race: `{_demonstration(result, result.rule)}`. Put your own command in place of "
+        "that Python"
+    )
+
+
 def _findings(result: ProbeResult) -> list[Finding]:
     if result.exposed:
         received = "the main thread was given another object than the module that stays"
@@ -89,9 +97,7 @@ def _findings(result: ProbeResult) -> list[Finding]:
             f"{result.module} replaces itself in sys.modules, "
             "and who waits for its import gets what was there before",
             evidence=(Evidence(excerpt=result.error or received),),
-            remedy="import it before the first thread starts. This preloads it, and two threads "
-            f"no longer race: `{_demonstration(result)}`. Put your own command in place of that "
-            "Python",
+            remedy=_remedy(result),
             severity=Severity.ERROR,
         )
         return [finding]

@@ -2,45 +2,66 @@
 """Reads the script that starts a thread: what ends a hazard, a rule or an import to move."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from msgspec import Struct
 
 from ci_doctor.errors import UsageError
 from ci_doctor.imports.analyse.hazard import Hazard, HazardKind
+from ci_doctor.imports.confirm.rule_trial import RuleStanding
 from ci_doctor.imports.record.events import Site
 from ci_doctor.imports.report.place import place_for_import
 from ci_doctor.preload.preload_rule import Preload, PreloadRule, format_rule, parse_rule
 
 _MAIN = "__main__"
+_STANDINGS: Final = {
+    RuleStanding.WON: "With this rule the race did not fire under the same delay",
+    RuleStanding.UNTRIED: "This rule was NOT seen to win: no run was made with it. "
+    "`import-race --confirm` makes one if the race fires",
+}
 
 
 class Remedy(Struct, frozen=True, kw_only=True):
     """What to do, as a rule for `ci-doctor preload install` or as an import to move.
 
     Exactly one of `rule` and `move` is set. text: the whole advice, with commands to paste.
+    standing: what is known of the rule; None without a rule.
     """
 
     rule: PreloadRule | None
     move: str | None
     text: str
+    standing: RuleStanding | None = None
 
 
-def remedy(hazard: Hazard) -> Remedy:
-    """What keeps both imports apart: all modules are imported before one of the threads starts."""
+def remedy(hazard: Hazard, known: Mapping[str, RuleStanding] | None = None) -> Remedy:
+    """What keeps both imports apart: all modules are imported before one of the threads starts.
+
+    `known` has the standing of rules by their text, as `rule_standings` gives it. A rule that cannot
+    fire or has lost is not offered.
+    """
     if hazard.kind is HazardKind.RELOAD:
         text = f"reload {hazard.modules[0]} only while no other thread uses it"
         return Remedy(rule=None, move=text, text=text)
     started_at = hazard.first.thread_started_at or hazard.second.thread_started_at
     preloads = tuple(_preload(name, hazard) for name in hazard.modules)
-    rule = None
-    # A preload does not help an import that fails: it would fail there too.
-    if started_at is not None and hazard.kind is not HazardKind.FAILED:
-        rule = _rule(started_at, preloads)
-    if rule is not None:
-        return Remedy(rule=rule, move=None, text=_install(rule))
+    rule = rule_of(hazard)
+    standing = (known or {}).get(format_rule(rule), RuleStanding.UNTRIED) if rule else None
+    if rule is not None and standing in {RuleStanding.WON, RuleStanding.UNTRIED}:
+        text = f"{_install(rule)}. {_STANDINGS[standing]}"
+        return Remedy(rule=rule, move=None, text=text, standing=standing)
     move = _move(started_at, preloads)
     return Remedy(rule=None, move=move, text=move)
+
+
+def rule_of(hazard: Hazard) -> PreloadRule | None:
+    """The preload rule that would end the hazard, if there is one, whether it can fire or not."""
+    started_at = hazard.first.thread_started_at or hazard.second.thread_started_at
+    # A preload does not help an import that fails: it would fail there too.
+    if started_at is None or hazard.kind in {HazardKind.FAILED, HazardKind.RELOAD}:
+        return None
+    return _rule(started_at, tuple(_preload(name, hazard) for name in hazard.modules))
 
 
 def _preload(module: str, hazard: Hazard) -> Preload:

@@ -3,7 +3,9 @@
 
 import shlex
 from collections.abc import Iterator
+from typing import Final
 
+from ci_doctor.imports.confirm.rule_trial import RuleStanding
 from ci_doctor.imports.confirm.run import HeldRun
 from ci_doctor.imports.confirm.standing import Standing
 from ci_doctor.imports.investigation import Investigation
@@ -61,6 +63,14 @@ def _process_row(process: RecordedProcess) -> Row:
     return row(str(process.pid), process.version, loaded, threads, command)
 
 
+_RULES: Final = {
+    RuleStanding.WON: "won",
+    RuleStanding.LOST: "lost",
+    RuleStanding.UNTRIED: "was not decided",
+    RuleStanding.IMPOSSIBLE: "cannot fire",
+}
+
+
 def attempts(investigation: Investigation, logs: dict[int, str]) -> tuple[Attempt, ...]:
     """The recorded run, and each run with a delay; `logs` has the file of each one's output."""
     recorded = investigation.recorded
@@ -84,11 +94,17 @@ def attempts(investigation: Investigation, logs: dict[int, str]) -> tuple[Attemp
 def _attempt(run: HeldRun, investigation: Investigation, log: str | None) -> Attempt:
     fired = list(_fired_in(run, investigation))
     is_handed_out = _was_handed_out(run, investigation)
-    outcome = _outcome(run.recorded, _result(run, fired, is_handed_out=is_handed_out))
+    result = _result(run, fired, is_handed_out=is_handed_out)
+    lost = False
+    if run.rule is not None:
+        standing = investigation.rules[run.rule]
+        lost = standing is RuleStanding.LOST
+        result = f"with the rule {run.rule}, which {_RULES[standing]}"
+    outcome = _outcome(run.recorded, result)
     return Attempt(
         name=f"held {run.number}",
         outcome=f"{outcome} ({run.hold.text()})",
-        ok=not fired,
+        ok=not fired and not lost,
         duration_s=round(run.recorded.duration_s, 3),
         log=log,
         facts={
@@ -100,6 +116,7 @@ def _attempt(run: HeldRun, investigation: Investigation, log: str | None) -> Att
             "exit_code": run.recorded.exit_code,
             "signal": run.recorded.signal,
             "same_end_as_recorded": run.ended_as_recorded,
+            "rule": run.rule,
         },
     )
 

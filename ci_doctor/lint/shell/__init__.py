@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules of shell scripts, over the syntax tree of tree-sitter-bash."""
+"""Rules of shell scripts, over a syntax tree of their own."""

@@ -69,20 +69,20 @@ def _is_readable(
 ) -> bool:
     """Whether the rules may look at the tree; says what they will not see."""
     source = program.source
-    if not program.tree.holes:
+    if not program.tree.unread:
         return True
-    holes = [_unreadable(source, program.line(hole.start), _HOLE) for hole in program.tree.holes]
+    parts = [_unreadable(source, program.line(part.start), _UNREAD) for part in program.tree.unread]
     answer = bash_answer(without_expressions(source.text))
     if not answer.is_known:
-        unreadable.append(holes[0])
+        unreadable.append(parts[0])
         return False
     if answer.line is not None and _is_partly_written(source):
-        unreadable.append(holes[0])
+        unreadable.append(parts[0])
         return False
     if answer.line is not None:
         violations.append(syntax_violation(source, answer.line, answer.complaint))
         return False
-    unreadable += [replace(hole, is_partial=True) for hole in _first_of_each_line(holes)]
+    unreadable += [replace(part, is_partial=True) for part in _first_of_each_line(parts)]
     return True
 
 
@@ -94,11 +94,11 @@ def _is_partly_written(source: ShellSource) -> bool:
 
 
 _TEMPLATE: Final = re.compile(r"\{\{|\{%|\$\$|<[A-Z_]+>")
-_HOLE: Final = "the parser cannot read this line, though it may be right"
+_UNREAD: Final = "the parser cannot read this line, though it may be right"
 
 
-def _first_of_each_line(holes: list[Unreadable]) -> Iterator[Unreadable]:
-    yield from {hole.line: hole for hole in holes}.values()
+def _first_of_each_line(parts: list[Unreadable]) -> Iterator[Unreadable]:
+    yield from {part.line: part for part in parts}.values()
 
 
 def _unreadable(source: ShellSource, line: int, reason: str) -> Unreadable:

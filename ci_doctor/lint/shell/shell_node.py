@@ -12,8 +12,6 @@ from msgspec import Struct, field
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import tree_sitter
-
 
 class NodeKind(StrEnum):
     """What a node is. A redirection has no node: it belongs to what it redirects."""
@@ -47,7 +45,9 @@ class ShellNode(Struct, eq=False, kw_only=True):
 
     word: the name of a command or a function, the keyword of a loop. operators: `&&` or `||` between
     the children of an and-or. is_condition: it stands between `if` and `then`, or between `while`
-    and `do`. It is changed only while the tree is built.
+    and `do`. words: where the words of a simple command stand, without assignments before its name
+    and redirections; of an assignment, where each stands. It is changed only while the tree is
+    built; is_open: its end is not known yet.
     """
 
     kind: NodeKind
@@ -59,7 +59,9 @@ class ShellNode(Struct, eq=False, kw_only=True):
     is_condition: bool = False
     word: str = ""
     operators: list[str] = field(default_factory=list)
-    syntax: tree_sitter.Node | None = None
+    words: list[tuple[int, int]] = field(default_factory=list)
+    redirections: list[tuple[int, int]] = field(default_factory=list)
+    is_open: bool = False
 
     def ancestors(self) -> Iterator[ShellNode]:
         """Its parent, the parent's parent, up to the program."""

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from ci_doctor.lint.shell.shell_program import ShellProgram
 
 _SHEBANG: Final = re.compile(r"#![^\n]*\b(?:ba|da|k|z)?sh\b([^\n]*)")
-_DEPTH: Final = 6
+_MOST_CALLS: Final = 20
+_DEEPEST_CALLS: Final = 30
 _SCOPES: Final = (NodeKind.SUBSHELL, NodeKind.SUBSTITUTION, NodeKind.FUNCTION)
 
 
@@ -53,12 +54,14 @@ class OptionState:
         self._program = program
         self._option = option
         self._initial = self._at_start()
+        self._depth = 0
+        self._functions: dict[int, bool | None] = {}
         self._changes: dict[int | None, list[tuple[int, bool]]] = {}
         for start, scope, value in sorted(self._all_changes(), key=lambda each: each[0]):
             self._changes.setdefault(scope, []).append((start, value))
         self._inherits = "inherit_errexit" in program.text or "set -o posix" in program.text
 
-    def at(self, node: ShellNode, depth: int = 0) -> bool | None:
+    def at(self, node: ShellNode) -> bool | None:
         """Whether the option holds when `node` runs."""
         around = [each for each in node.ancestors() if each.kind in _SCOPES]
         function = next((each for each in around if each.kind is NodeKind.FUNCTION), None)
@@ -72,7 +75,7 @@ class OptionState:
         if state is not None:
             return state
         if function is not None:
-            return self._in_function(function, depth)
+            return self._in_function(function)
         return self._initial
 
     def _last_before(self, scope: int | None, start: int) -> tuple[int, bool] | None:
@@ -86,12 +89,19 @@ class OptionState:
             return False
         return any(each.kind is NodeKind.SUBSTITUTION and each.start > place for each in around)
 
-    def _in_function(self, function: ShellNode, depth: int) -> bool | None:
-        calls = self._program.by_name.get(function.word, [])
-        if not calls or depth > _DEPTH:
-            return None
-        states = {self.at(call, depth + 1) for call in calls[:20]}
-        return states.pop() if len(states) == 1 else None
+    def _in_function(self, function: ShellNode) -> bool | None:
+        """What all calls of `function` say; None if they differ, or if it calls itself."""
+        key = id(function)
+        if key not in self._functions:
+            if self._depth > _DEEPEST_CALLS:
+                return None
+            self._depth += 1
+            self._functions[key] = None
+            calls = self._program.by_name.get(function.word, [])
+            states = {self.at(call) for call in calls[:_MOST_CALLS]}
+            self._functions[key] = states.pop() if len(states) == 1 else None
+            self._depth -= 1
+        return self._functions[key]
 
     def _at_start(self) -> bool:
         source = self._program.source

@@ -6,7 +6,7 @@ from __future__ import annotations
 import bisect
 import re
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from ci_doctor.lint.excerpt import LONGEST_EXCERPT, excerpt_of
 from ci_doctor.lint.shell.shell_node import NodeKind, ShellNode
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from ci_doctor.lint.shell.shell_source import ShellSource
     from ci_doctor.lint.shell.syntax_tree import SyntaxTree
 
-_NO_WORDS: Final = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
 Answer = TypeVar("Answer")
 
 
@@ -101,17 +100,7 @@ class ShellProgram:
 
     def written_offsets(self, node: ShellNode) -> list[tuple[int, int]]:
         """Where these words begin and end."""
-        if node.syntax is None:
-            return []
-        named = node.kind is not NodeKind.COMMAND
-        words = []
-        for child in node.syntax.children:
-            if child.type == "variable_assignment" and not named:
-                continue
-            if child.type not in _NO_WORDS:
-                named = True
-                words.append((child.start_byte, child.end_byte))
-        return words
+        return node.words
 
     def innermost(self, offset: int) -> ShellNode | None:
         """The smallest node around `offset`; None if it stands outside of the program."""
@@ -127,14 +116,8 @@ class ShellProgram:
         return self.text[node.start : node.end]
 
     def redirections(self, node: ShellNode) -> str:
-        """What follows the last word of a command: its redirections, as text."""
-        if node.syntax is None:
-            return ""
-        return self.text[node.syntax.end_byte : node.end] + " ".join(
-            self.text[child.start_byte : child.end_byte]
-            for child in node.syntax.children
-            if child.type in _NO_WORDS
-        )
+        """The redirections of a command, as text."""
+        return " ".join(self.text[start:end] for start, end in node.redirections)
 
     @cached_property
     def _line_starts(self) -> list[int]:

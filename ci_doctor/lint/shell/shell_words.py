@@ -7,6 +7,7 @@ from typing import Final
 from msgspec import Struct
 
 _PLAIN_QUOTES: Final = re.compile(r"""(?s)\\(.)|"((?:[^"\\]|\\.)*)"|'([^']*)'""")
+_MOST_WRAPPERS: Final = 20
 _ASSIGNMENT: Final = re.compile(r"\w+=")
 
 # How many words each wrapper takes for itself besides its options, and options that take a word.
@@ -60,7 +61,7 @@ def unquoted(word: str) -> str:
 def unwrapped(words: tuple[str, ...]) -> CommandWords:
     """The command that is run in the end by `words`, which has at least one word."""
     is_limited = False
-    while True:
+    for _ in range(_MOST_WRAPPERS):
         name = words[0].rpartition("/")[2]
         if name not in _WRAPPERS:
             return CommandWords(name, words[1:], is_limited)
@@ -69,6 +70,7 @@ def unwrapped(words: tuple[str, ...]) -> CommandWords:
             return CommandWords(name, words[1:], is_limited)
         is_limited = is_limited or name in ("timeout", "gtimeout")
         words = rest
+    return CommandWords(words[0].rpartition("/")[2], words[1:], is_limited)
 
 
 def _after_wrapper(name: str, rest: tuple[str, ...]) -> tuple[str, ...]:

@@ -1,60 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. From text to the tree of statements, by tree-sitter-bash: one walk, without recursion."""
+"""Pure. From text to the tree of statements: a parser of bash that reads each character a bounded number of times.
+
+Grammar: https://www.gnu.org/software/bash/manual/bash.html#Shell-Syntax, where bash 5.2 differs from it, bash.
+A part that it cannot read ends with its line, and the rest is read on.
+"""
 
 from __future__ import annotations
 
 import re
-from functools import cache
+import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
 from ci_doctor.lint.shell.shell_node import NodeKind, ShellNode
+from ci_doctor.lint.shell.word_reader import BLANKS, DEEPEST, UnreadableError, WordReader
 
 if TYPE_CHECKING:
-    import tree_sitter
+    from collections.abc import Iterator
 
-_KINDS: Final = {
-    "command": NodeKind.COMMAND,
-    "declaration_command": NodeKind.DECLARATION,
-    "unset_command": NodeKind.DECLARATION,
-    "variable_assignment": NodeKind.ASSIGNMENT,
-    "variable_assignments": NodeKind.ASSIGNMENT,
-    "test_command": NodeKind.TEST,
-    "list": NodeKind.AND_OR,
-    "pipeline": NodeKind.PIPELINE,
-    "negated_command": NodeKind.NEGATION,
-    "subshell": NodeKind.SUBSHELL,
-    "compound_statement": NodeKind.GROUP,
-    "if_statement": NodeKind.IF,
-    "elif_clause": NodeKind.ELIF,
-    "else_clause": NodeKind.ELSE,
-    "while_statement": NodeKind.LOOP,
-    "for_statement": NodeKind.LOOP,
-    "c_style_for_statement": NodeKind.LOOP,
-    "do_group": NodeKind.DO,
-    "case_statement": NodeKind.CASE,
-    "case_item": NodeKind.CASE_ITEM,
-    "function_definition": NodeKind.FUNCTION,
-    "command_substitution": NodeKind.SUBSTITUTION,
-    "process_substitution": NodeKind.SUBSTITUTION,
-    "redirected_statement": NodeKind.REDIRECTED,
-    "heredoc_redirect": NodeKind.HERE_DOCUMENT,
-    "heredoc_body": NodeKind.HERE_TEXT,
-}
-_KEEP_SYNTAX: Final = frozenset(
-    {
-        NodeKind.COMMAND,
-        NodeKind.DECLARATION,
-        NodeKind.ASSIGNMENT,
-        NodeKind.HERE_DOCUMENT,
-        NodeKind.TEST,
-    }
+_FRAMES: Final = 8  # calls of Python for each level of nesting, at most
+_MOST_UNREAD: Final = 20  # parts of one program; each may be read to the end once
+_TEST_TEXT: Final = re.compile(r"[^\"'`$\\\s<>\]#]+")
+_PORTABLE: Final = re.compile(r"[ \t]+-p(?=[ \t])")
+_FUNCTION_NAME: Final = re.compile(r"[^\s\"'`$\\<>|&;()]+")
+_EMPTY_PARENTHESES: Final = re.compile(r"\([ \t]*\)")
+_COPROCESS_NAME: Final = re.compile(
+    r"[ \t]+[A-Za-z_]\w*[ \t]+(?=[({]|(?:if|while|until|for|case|select)\s|\[\[)"
 )
-_WITHIN_WORDS: Final = frozenset({NodeKind.COMMAND, NodeKind.DECLARATION, NodeKind.ASSIGNMENT})
+_ASSIGNS: Final = re.compile(r"[A-Za-z_]\w*(?:\[[^\]\n]*\])?\+?=")
+_SUBSCRIPT: Final = re.compile(r"[A-Za-z_]\w*\[")
+_RESERVED: Final = re.compile(r"(?:[a-z]+|[{}!]|\[\[)(?=[\s;&|()<>]|\\\n|\Z)")
+_FUNCTION: Final = re.compile(r"[^\s\"'`$\\<>|&;()=]+[ \t]*\([ \t]*\)")
+_END_OF_WORD: Final = frozenset(" \t\n;&|()<>")
+_DECLARATIONS: Final = frozenset({"export", "local", "readonly", "declare", "typeset", "unset"})
+_OPENERS: Final = frozenset(
+    {"if", "while", "until", "for", "select", "case", "function", "{", "[["}
+)
+_CLOSERS: Final = frozenset({"then", "fi", "do", "done", "esac", "elif", "else", "}", "in"})
 
 
-class SyntaxHole(Struct, frozen=True):
+class UnreadPart(Struct, frozen=True):
     """A stretch that the parser could not read. Offsets in characters."""
 
     start: int
@@ -66,20 +53,17 @@ class SyntaxTree(Struct, frozen=True, kw_only=True):
 
     text: str
     program: ShellNode
-    holes: tuple[SyntaxHole, ...]
+    unread: tuple[UnreadPart, ...]
 
 
 def ascii_form(text: str) -> str:
-    """`text` with every other character replaced by x, so that offsets in bytes are offsets in characters.
+    """`text` with every other character replaced by x, of the same length.
 
-    A carriage return before a line feed becomes a blank: the parser reads lines, bash's view of it
-    is a rule of its own. A backslash at the very end, which continues nothing, becomes a blank, too.
+    A carriage return before a line feed becomes a blank: bash's view of it is a rule of its own.
     """
     text = without_expressions(text)
     plain = text if text.isascii() else re.sub(r"[^\x00-\x7f]", "x", text)
-    plain = plain.replace("\r\n", " \n") if "\r" in plain else plain
-    body = plain.rstrip()
-    return f"{body[:-1]} {plain[len(body) :]}" if body.endswith("\\") else plain
+    return plain.replace("\r\n", " \n") if "\r" in plain else plain
 
 
 def without_expressions(text: str) -> str:
@@ -89,203 +73,431 @@ def without_expressions(text: str) -> str:
     return _EXPRESSION.sub(lambda match: "x" * len(match[0]), text)
 
 
-_EXPRESSION: Final = re.compile(r"\$\{\{[^\n]*?\}\}")
-
-
-@cache
-def _parser() -> tree_sitter.Parser:
-    import tree_sitter
-    import tree_sitter_bash
-
-    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
+_EXPRESSION: Final = re.compile(r"\$\{\{(?:(?!\$\{\{)[^\n])*?\}\}")
 
 
 def syntax_tree(text: str) -> SyntaxTree:
     """The statements of `text`, which may be any text at all."""
     plain = ascii_form(text)
-    tree = _parser().parse(plain.encode("ascii"))
-    walk = _TreeWalk(plain)
-    walk.walk(tree.walk())
-    if tree.root_node.has_error and not walk.holes:
-        walk.holes.append(_missing(tree.root_node))
-    return SyntaxTree(text=plain, program=walk.program, holes=tuple(walk.holes))
+    parser = _Parser(plain)
+    with _frames(DEEPEST * _FRAMES):
+        parser.read_program()
+    return SyntaxTree(text=plain, program=parser.program, unread=tuple(parser.unread))
 
 
-def _missing(root: tree_sitter.Node) -> SyntaxHole:
-    """Where the parser made up a word that is not there: the first of them."""
-    node = root
-    while not node.is_missing:
-        worse = [child for child in node.children if child.has_error or child.is_missing]
-        if not worse:
-            break
-        node = worse[0]
-    return SyntaxHole(node.start_byte, node.end_byte)
+@contextmanager
+def _frames(count: int) -> Iterator[None]:
+    """Room for `count` more calls; calls of Python take no room on the stack of C."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(limit + count)
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)
 
 
-class _TreeWalk:
-    """The walk. `open` are the nodes around the place where the cursor stands."""
+class _Parser(WordReader):
+    """The statements of a text."""
 
     def __init__(self, text: str) -> None:
-        self.text = text
+        super().__init__(text)
         self.program = ShellNode(kind=NodeKind.PROGRAM, start=0, end=len(text))
-        self.holes: list[SyntaxHole] = []
-        self.current = self.program
+        self.unread: list[UnreadPart] = []
 
-    def walk(self, cursor: tree_sitter.TreeCursor) -> None:
-        around = [self.current]
+    # Programs and lists.
+
+    def read_program(self) -> None:
+        """All statements; what cannot be read is noted, and the next line begins anew."""
         while True:
-            if self._enter(cursor) and cursor.goto_first_child():
-                around.append(self.current)
-                continue
-            self.current = around[-1]
-            while not cursor.goto_next_sibling():
-                if not cursor.goto_parent():
-                    return
-                left = around.pop()
-                self.current = around[-1]
-                # A level that made no node has the node of the level above it.
-                if left is not self.current:
-                    self._leave(left)
+            begin, count = self.at, len(self.program.children)
+            try:
+                self._list(self.program, frozenset())
+                if self.at >= self.end:
+                    break
+                self._refuse()
+            except UnreadableError as error:
+                self.depth = 0
+                self.end = len(self.text)
+                self._pending.clear()
+                kept = self.program.children
+                start = max(kept[-1].end if len(kept) > count else begin, begin)
+                self.unread.append(UnreadPart(min(error.offset, self.end - 1), self.end))
+                line_end = self.text.find("\n", max(error.offset, start))
+                if line_end < 0 or len(self.unread) >= _MOST_UNREAD:
+                    break
+                self.unread[-1] = UnreadPart(self.unread[-1].start, line_end)
+                self.at = line_end + 1
 
-    def _enter(self, cursor: tree_sitter.TreeCursor) -> bool:
-        """Make a node of what the cursor stands at; whether to look into it."""
-        node = cursor.node
-        if node is None:
-            return False
-        name = node.type
-        kind = _KINDS.get(name)
-        if kind is None:
-            return self._enter_other(name, node)
-        if kind is self.current.kind is NodeKind.AND_OR:
-            return True
-        if kind is NodeKind.ASSIGNMENT and self.current.kind in _WITHIN_WORDS:
-            return True
-        if kind is NodeKind.COMMAND and self._runs_over_lines(node):
-            self.holes.append(SyntaxHole(node.start_byte, node.end_byte))
-            return False
-        self._make(kind, node)
-        return True
+    def _list(self, parent: ShellNode, stops: frozenset[str]) -> str:  # noqa: C901 - one branch for each case
+        """Statements up to a word of `stops`, or to what closes the construct around; that word, or nothing."""
+        text = self.text
+        while True:
+            self._skip_lines()
+            if self.at >= self.end:
+                return ""
+            letter = text[self.at]
+            if letter == ")" or text.startswith(";;", self.at) or text.startswith(";&", self.at):
+                return ""
+            word = _RESERVED.match(text, self.at, self.end)
+            if word is not None and word[0] in stops:
+                return word[0]
+            if word is not None and word[0] in _CLOSERS and word[0] != "in":
+                raise UnreadableError(self.at)
+            node = self._and_or(parent)
+            self._blanks()
+            if self.at >= self.end:
+                return ""
+            letter = text[self.at]
+            if letter == "&":
+                node.background = True
+                self.at += 1
+            elif letter == ";" and text[self.at : self.at + 2] not in (";;", ";&"):
+                self.at += 1
+            elif letter not in "\n;)":
+                # `{ (a) }`, `if (a) then`: no separator is needed behind a compound command.
+                word = _RESERVED.match(text, self.at, self.end)
+                if word is None or word[0] not in stops:
+                    raise UnreadableError(self.at)
 
-    def _make(self, kind: NodeKind, node: tree_sitter.Node) -> None:
-        parent, start = self.current, node.start_byte
-        if kind is NodeKind.GROUP and self.text.startswith("((", start):
-            kind = NodeKind.TEST
-        made = ShellNode(kind=kind, start=start, end=node.end_byte, parent=parent)
-        if kind in _KEEP_SYNTAX:
-            made.syntax = node
-        if kind in (NodeKind.LOOP, NodeKind.DECLARATION):
-            made.word = re.split(r"[\s;(]", self.text[start : start + 12], maxsplit=1)[0]
-        if parent.kind in (NodeKind.IF, NodeKind.ELIF):
-            made.is_condition = parent.word != "then"
-        elif parent.word in ("while", "until") and parent.kind is NodeKind.LOOP:
-            made.is_condition = kind is not NodeKind.DO
+    def _and_or(self, parent: ShellNode) -> ShellNode:
+        node = self._pipeline(parent)
+        operators: list[str] = []
+        children = [node]
+        while True:
+            self._blanks()
+            operator = self.text[self.at : self.at + 2]
+            if operator not in ("&&", "||") or self.at + 2 > self.end:
+                break
+            operators.append(operator)
+            self.at += 2
+            self._skip_lines()
+            children.append(self._pipeline(parent))
+        if not operators:
+            return node
+        return self._around(NodeKind.AND_OR, parent, children, operators)
+
+    def _pipeline(self, parent: ShellNode) -> ShellNode:  # noqa: C901 - one branch for each case
+        negations = []
+        while True:
+            self._blanks()
+            word = _RESERVED.match(self.text, self.at, self.end)
+            if word is not None and word[0] == "!":
+                negations.append(self.at)
+                self.at = word.end()
+            elif word is not None and word[0] == "time" and self._times_compound(word.end()):
+                option = _PORTABLE.match(self.text, word.end(), self.end)
+                self.at = option.end() if option else word.end()
+            else:
+                break
+        children = [self._command(parent)]
+        while True:
+            self._blanks()
+            if self.text[self.at : self.at + 1] != "|" or self.at >= self.end:
+                break
+            if self.text[self.at + 1 : self.at + 2] == "|":
+                break
+            self.at += 2 if self.text[self.at + 1 : self.at + 2] == "&" else 1
+            self._skip_lines()
+            children.append(self._command(parent))
+        node = children[0]
+        if len(children) > 1:
+            node = self._around(NodeKind.PIPELINE, parent, children, [])
+        for start in reversed(negations):
+            node = self._around(NodeKind.NEGATION, parent, [node], [])
+            node.start = start
+        return node
+
+    def _times_compound(self, at: int) -> bool:
+        """Whether `time` stands before what is no simple command; before one it is a wrapper like others."""
+        for blank in (_PORTABLE, BLANKS):
+            after = blank.match(self.text, at, self.end)
+            at = after.end() if after else at
+        word = _RESERVED.match(self.text, at, self.end)
+        return self.text[at : at + 1] == "(" or (
+            word is not None and (word[0] in _OPENERS or word[0] == "!")
+        )
+
+    @staticmethod
+    def _around(
+        kind: NodeKind, parent: ShellNode, children: list[ShellNode], operators: list[str]
+    ) -> ShellNode:
+        """A node that takes the place of `children`, the last ones of `parent`."""
+        made = ShellNode(kind=kind, start=children[0].start, end=children[-1].end, parent=parent)
+        made.children = children
+        made.operators = operators
+        for child in children:
+            child.parent = made
+        del parent.children[-len(children) :]
         parent.children.append(made)
-        self.current = made
+        return made
 
-    def _runs_over_lines(self, node: tree_sitter.Node) -> bool:
-        """Whether the parser took words of the next line for arguments, as it does at times near here-documents."""
-        if "\n" not in self.text[node.start_byte : node.end_byte]:
-            return False
-        end = node.start_byte
-        for child in node.children:
-            if "\n" in self.text[end : child.start_byte].replace("\\\n", ""):
-                return True
-            end = child.end_byte
-        return False
+    # Commands.
 
-    def _enter_other(self, name: str, node: tree_sitter.Node) -> bool:
-        current = self.current
-        if name == "ERROR":
-            if self.text[node.start_byte : node.end_byte] == "&" and current.children:
-                current.children[-1].background = True
-            self.holes.append(SyntaxHole(node.start_byte, node.end_byte))
-            return False
-        if name in ("&&", "||") and current.kind in (NodeKind.AND_OR, NodeKind.HERE_DOCUMENT):
-            current.operators.append(name)
-        elif name == "then":
-            current.word = name
-        elif name == "&" and current.children:
-            last = current.children[-1]
-            if not self.text[last.end : node.start_byte].strip():
-                last.background = True
-        elif name == "command_name" or (
-            name == "word" and current.kind is NodeKind.FUNCTION and not current.word
+    def _command(self, parent: ShellNode) -> ShellNode:
+        self._blanks()
+        text, at = self.text, self.at
+        if at >= self.end:
+            raise UnreadableError(at)
+        word = _RESERVED.match(text, at, self.end)
+        name = word[0] if word is not None else ""
+        if text[at] == "(":
+            node = self._parentheses(parent)
+        elif name in _OPENERS:
+            node = self._compound(parent, name)
+        elif name == "coproc":
+            return self._coprocess(parent)
+        elif name in _CLOSERS and name != "in":
+            raise UnreadableError(at)
+        elif _FUNCTION.match(text, at, self.end):
+            return self._function(parent, at)
+        else:
+            return self._simple(parent)
+        self._redirections(node)
+        return node
+
+    def _parentheses(self, parent: ShellNode) -> ShellNode:
+        start = self.at
+        if self.text.startswith("((", start) and start not in self._no_arithmetic:
+            node = self._open(NodeKind.TEST, parent)
+            self.at += 2
+            if self._arithmetic(node):
+                return self._close(node)
+            self._no_arithmetic.add(start)
+            self._undo(node, start)
+        node = self._open(NodeKind.SUBSHELL, parent)
+        self.at += 1
+        self._list(node, frozenset())
+        self._expect(")")
+        return self._close(node)
+
+    def _compound(self, parent: ShellNode, name: str) -> ShellNode:
+        start = self.at
+        self.at += len(name)
+        match name:
+            case "{":
+                node = self._open(NodeKind.GROUP, parent, start)
+                self._body(node, "}")
+            case "if":
+                node = self._open(NodeKind.IF, parent, start)
+                self._branches(node)
+            case "while" | "until":
+                node = self._open(NodeKind.LOOP, parent, start, name)
+                self._condition(node, "do")
+                self._do(node)
+            case "for" | "select":
+                node = self._open(NodeKind.LOOP, parent, start, name)
+                self._for(node)
+            case "case":
+                node = self._open(NodeKind.CASE, parent, start)
+                self._case(node)
+            case "[[":
+                node = self._open(NodeKind.TEST, parent, start)
+                self._test(node)
+            case _:
+                return self._function(parent, start)
+        return self._close(node)
+
+    def _body(self, node: ShellNode, last: str) -> None:
+        if self._list(node, frozenset({last})) != last:
+            raise UnreadableError(self.at)
+        self.at += len(last)
+
+    def _condition(self, node: ShellNode, last: str) -> None:
+        first = len(node.children)
+        self._body(node, last)
+        for child in node.children[first:]:
+            child.is_condition = True
+
+    def _branches(self, node: ShellNode) -> None:
+        """After `if` or `elif`: the condition, the branch, and the branches that follow."""
+        outer = node
+        while True:
+            self._condition(node, "then")
+            node.word = "then"
+            begin = self.at
+            word = self._list(node, frozenset({"elif", "else", "fi"}))
+            start = self.at
+            if node is not outer:
+                node.end = max(start, begin)
+            self.at += len(word)
+            if word == "elif":
+                node = self._part(NodeKind.ELIF, outer, start)
+                continue
+            if word == "else":
+                node = self._part(NodeKind.ELSE, outer, start)
+                word = self._list(node, frozenset({"fi"}))
+                node.end = self.at
+                self.at += len(word)
+            if word != "fi":
+                raise UnreadableError(self.at)
+            return
+
+    def _do(self, loop: ShellNode) -> None:
+        node = self._part(NodeKind.DO, loop, self.at - 2)
+        self._body(node, "done")
+        node.end = self.at
+
+    def _for(self, node: ShellNode) -> None:
+        self._blanks()
+        if self.text.startswith("((", self.at):
+            self.at += 2
+            if not self._arithmetic(node):
+                raise UnreadableError(self.at)
+        else:
+            self._word(node)
+            self._skip_lines()
+            word = _RESERVED.match(self.text, self.at, self.end)
+            if word is not None and word[0] == "in":
+                self.at = word.end()
+                while self._blanks() and self.text[self.at] not in ";\n":
+                    self._word(node)
+        self._blanks()
+        if self.text[self.at : self.at + 1] == ";":
+            self.at += 1
+        self._skip_lines()
+        word = _RESERVED.match(self.text, self.at, self.end)
+        if word is None or word[0] not in ("do", "{"):
+            raise UnreadableError(self.at)
+        self.at = word.end()
+        if word[0] == "do":
+            self._do(node)
+        else:
+            body = self._part(NodeKind.DO, node, word.start())
+            self._body(body, "}")
+            body.end = self.at
+
+    def _case(self, node: ShellNode) -> None:  # noqa: C901 - one branch for each case
+        self._blanks()
+        self._word(node)
+        self._skip_lines()
+        word = _RESERVED.match(self.text, self.at, self.end)
+        if word is None or word[0] != "in":
+            raise UnreadableError(self.at)
+        self.at = word.end()
+        while True:
+            self._skip_lines()
+            word = _RESERVED.match(self.text, self.at, self.end)
+            if word is not None and word[0] == "esac":
+                self.at = word.end()
+                return
+            item = self._part(NodeKind.CASE_ITEM, node, self.at)
+            if self.text[self.at : self.at + 1] == "(":
+                self.at += 1
+            while True:
+                self._blanks()
+                self._word(item)
+                self._blanks()
+                if self.text[self.at : self.at + 1] != "|":
+                    break
+                self.at += 1
+            self._expect(")")
+            self._list(item, frozenset({"esac"}))
+            item.end = self.at
+            for ending in (";;&", ";;", ";&"):
+                if self.text.startswith(ending, self.at):
+                    self.at += len(ending)
+                    break
+
+    def _test(self, node: ShellNode) -> None:
+        """`[[ … ]]`: operators and words up to `]]`; the words matter by their substitutions alone."""
+        text = self.text
+        is_first = True
+        while self.at < self.end:
+            letter = text[self.at]
+            if letter == "\n":
+                self._line_end()
+            elif letter in " \t":
+                self.at += 1
+            elif is_first and letter == "#":
+                self._comment()
+            elif (
+                is_first
+                and text.startswith("]]", self.at)
+                and (self.at + 2 >= self.end or text[self.at + 2] in _END_OF_WORD)
+            ):
+                self.at += 2
+                return
+            elif not self._part_of_word(node):
+                literal = _TEST_TEXT.match(text, self.at, self.end)
+                self.at = literal.end() if literal else self.at + 1
+            is_first = letter in " \t\n"
+        raise UnreadableError(self.at)
+
+    def _function(self, parent: ShellNode, start: int) -> ShellNode:
+        node = self._open(NodeKind.FUNCTION, parent, start)
+        if self.at > start:
+            self._blanks()
+        name = self.at
+        literal = _FUNCTION_NAME.match(self.text, name, self.end)
+        if literal is None:
+            raise UnreadableError(name)
+        self.at = literal.end()
+        node.word = literal[0]
+        self._blanks()
+        parentheses = _EMPTY_PARENTHESES.match(self.text, self.at, self.end)
+        if parentheses:
+            self.at = parentheses.end()
+        self._skip_lines()
+        opener = _RESERVED.match(self.text, self.at, self.end)
+        if self.text[self.at : self.at + 1] != "(" and (
+            opener is None or opener[0] not in _OPENERS or opener[0] == "function"
         ):
-            current.word = self.text[node.start_byte : node.end_byte]
-        return name != "comment"
+            raise UnreadableError(self.at)
+        self._command(node)
+        return self._close(node)
 
-    def _leave(self, node: ShellNode) -> None:
-        """A node whose children are complete. What only redirects gives its place to what it redirects."""
-        if node.kind is NodeKind.PIPELINE and node.children[:1]:
-            self._bind_pipe(node)
-            return
-        if node.kind is not NodeKind.REDIRECTED or node is not self._last_child(node.parent):
-            return
-        parent = node.parent
-        if parent is None or not node.children:
-            return
-        body = node.children[0]
-        documents = [each for each in node.children if each.kind is NodeKind.HERE_DOCUMENT]
-        rest = [each for each in node.children[1:] if each.kind is not NodeKind.HERE_DOCUMENT]
-        body.end = max(body.end, node.end)
-        body.children += [*documents, *rest]
-        for child in (*documents, *rest):
-            child.parent = body
-        made = body
-        for document in documents:
-            made = _joined(made, document)
-        if made.kind is parent.kind is NodeKind.AND_OR:
-            self._splice(parent, made)
-            return
-        made.parent = parent
-        made.is_condition = node.is_condition
-        parent.children[-1] = made
+    def _coprocess(self, parent: ShellNode) -> ShellNode:
+        self.at += len("coproc")
+        named = _COPROCESS_NAME.match(self.text, self.at, self.end)
+        self.at = named.end() if named else self.at
+        node = self._command(parent)
+        node.background = True
+        return node
 
-    def _bind_pipe(self, node: ShellNode) -> None:
-        """`a > log && b 2>&1 | tee x`: the parser pipes the whole list, the shell pipes `b`."""
-        outer, parent = node.children[0], node.parent
-        if outer.kind is not NodeKind.AND_OR or parent is None:
-            return
-        if node is not self._last_child(parent):
-            return
-        first = outer.children.pop()
-        node.children[0] = first
-        first.parent = node
-        node.start = first.start
-        outer.children.append(node)
-        outer.end = node.end
-        outer.is_condition, node.is_condition = node.is_condition, False
-        node.parent = outer
-        outer.parent = parent
-        parent.children[-1] = outer
-        if parent.kind is NodeKind.AND_OR:
-            self._splice(parent, outer)
+    def _simple(self, parent: ShellNode) -> ShellNode:  # noqa: C901 - one branch for each case
+        start = self.at
+        node = self._open(NodeKind.COMMAND, parent)
+        assigned: list[tuple[int, int]] = []
+        text = self.text
+        while self._blanks() and text[self.at] not in "\n;|)":
+            if self._redirection(node):
+                continue
+            if text[self.at] in "&(":
+                break
+            begin = self.at
+            is_assignment = not node.words and self._begins_assignment()
+            self._word(node)
+            (assigned if is_assignment else node.words).append((begin, self.at))
+        if self.at == start:
+            raise UnreadableError(start)
+        if node.words:
+            first = slice(*node.words[0])
+            node.word = text[first]
+            if node.word in _DECLARATIONS and not assigned:
+                node.kind = NodeKind.DECLARATION
+            elif node.word == "[":
+                node.kind, node.word = NodeKind.TEST, ""
+        elif assigned:
+            node.kind = NodeKind.ASSIGNMENT
+            node.words = assigned
+        self._close(node)
+        last = max((end for _, end in (*assigned, *node.words, *node.redirections)), default=start)
+        node.end = max(last, start)
+        return node
 
-    @staticmethod
-    def _splice(parent: ShellNode, made: ShellNode) -> None:
-        parent.children[-1:] = made.children
-        # Redirections of a list stand after its last command: `a && b > log || c`.
-        parent.operators += made.operators
-        for child in made.children:
-            child.parent = parent
-
-    @staticmethod
-    def _last_child(parent: ShellNode | None) -> ShellNode | None:
-        return parent.children[-1] if parent is not None and parent.children else None
-
-
-def _joined(left: ShellNode, document: ShellNode) -> ShellNode:
-    """`cmd <<EOF | tee log`, `cmd <<EOF || exit 1`: the parser puts what follows into the redirection."""
-    followers = [each for each in document.children if each.kind is not NodeKind.HERE_TEXT]
-    if not followers:
-        return left
-    document.children = [each for each in document.children if each not in followers]
-    is_list = bool(document.operators)
-    kind = NodeKind.AND_OR if is_list else NodeKind.PIPELINE
-    if not is_list and len(followers) == 1 and followers[0].kind is NodeKind.PIPELINE:
-        followers = followers[0].children
-    made = ShellNode(kind=kind, start=left.start, end=left.end, children=[left, *followers])
-    made.operators = document.operators
-    for child in made.children:
-        child.parent = made
-    return made
+    def _begins_assignment(self) -> bool:
+        if _ASSIGNS.match(self.text, self.at, self.end):
+            return True
+        subscript = _SUBSCRIPT.match(self.text, self.at, self.end)
+        if subscript is None:
+            return False
+        # `a[$(f x)]=1`: the subscript holds any word.
+        at, node = self.at, ShellNode(kind=NodeKind.COMMAND, start=0, end=0)
+        try:
+            self._word(node)
+        except UnreadableError:
+            self.at = at
+            return False
+        written = self.text[at : self.at]
+        self.at = at
+        return bool(re.match(r"\w+\[[^\n]*\]\+?=", written))

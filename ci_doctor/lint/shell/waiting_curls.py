@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ci_doctor.lint.shell.shell_program import ShellProgram
     from ci_doctor.lint.shell.shell_words import CommandWords
     from ci_doctor.lint.shell.wait_loops import WaitLoop
+    from ci_doctor.lint.violation import Edit
 
 _OUTPUT: Final = re.compile(r"--output|-[a-zA-Z]*o")
 # Options that a variable holds: what they are is unknown.
@@ -80,8 +81,25 @@ def is_limited(program: ShellProgram, node: ShellNode) -> bool:
     )
 
 
-def option_after_name(program: ShellProgram, node: ShellNode, option: str) -> tuple[int, int, str]:
-    """The edit that puts `option` after the word `curl`."""
-    found = re.compile(r"\bcurl\b").search(program.text, node.start, node.end)
-    place = found.end() if found else node.start
-    return place, place, f" {option}"
+def option_edits(program: ShellProgram, node: ShellNode, option: str) -> tuple[Edit, ...]:
+    """The edit that puts `option` after the word `curl`; none unless its effect is known.
+
+    Known is it where the command's own status decides whether the loop goes on, and where it asks a
+    page that answers 200 to GET at once when a server is ready. `/v1/completions` does neither.
+    """
+    asks = any(_READINESS.search(each) for each in program.words(node).arguments)
+    names = [place for place in node.words if program.text[slice(*place)] == "curl"]
+    if not asks or len(names) != 1 or use_of(program, node) is not StatusUse.READ:
+        return ()
+    if (
+        node.enclosing(NodeKind.SUBSTITUTION) is not None
+        or node.parent is None
+        or node.parent.kind is NodeKind.PIPELINE
+    ):
+        return ()
+    return program.edits((names[0][1], names[0][1], f" {option}"))
+
+
+_READINESS: Final = re.compile(
+    r"/(?:health\w*|health/\w+|v2/health/\w+|ready\w*|live\w*|ping|version|v1/models)/?$"
+)

@@ -54,8 +54,8 @@ class SavedCache(Struct, frozen=True, kw_only=True):
     """What came of one family.
 
     result: `saved`, `exists` (another job saved the same), `unchanged`, `empty` or `failed`.
-    new_bytes: of files that the store did not have; stored_bytes: what was sent. skipped: files left
-    out, with the reason. cold_s: what compiling has cost, by `cold_source`; None if it is not known.
+    new_bytes: of files that the store did not have; stored_bytes: what was sent. skipped: each file
+    that was left out, with the reason. cold_s: what compiling has cost, by `cold_source`; None if it is not known.
     """
 
     family: str
@@ -67,18 +67,22 @@ class SavedCache(Struct, frozen=True, kw_only=True):
     bytes: int = 0
     new_bytes: int = 0
     stored_bytes: int = 0
-    skipped: int = 0
+    skipped: tuple[str, ...] = ()
     cold_s: float | None = None
     cold_source: str | None = None
     seconds: float = 0.0
 
 
 class SaveCacheFacts(Facts, frozen=True, kw_only=True):
-    """What was saved where, in which scope, and whether it is signed."""
+    """What was saved where, in which scope, and whether it is signed.
+
+    is_accepted: a reader with this job's trust takes it.
+    """
 
     store: str
     scope: str
     is_signed: bool
+    is_accepted: bool
     caches: tuple[SavedCache, ...]
     problem: str | None = None
     failure: str | None = None

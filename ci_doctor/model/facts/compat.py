@@ -50,6 +50,8 @@ class CompatFacts(Facts, frozen=True, kw_only=True):
     resolved: places whose definition is known, by kind (`calls`, `imports`, `attributes`,
     `overrides`). unknown: places that nobody can judge, by reason. guarded: places that a handler
     or an undecided condition about versions protects. files: files of the caller that name a callee.
+    share: of the places that concern the callee, 0 to 1, how many were judged. open_imports: imports
+    that run with their module, that nothing handles, and that nobody can judge; a pass has none.
     """
 
     caller: CodeTreeFact
@@ -58,16 +60,23 @@ class CompatFacts(Facts, frozen=True, kw_only=True):
     resolved: dict[str, int]
     unknown: dict[str, int]
     guarded: int
+    share: float
+    open_imports: tuple[DefinitionFact, ...]
     unread: dict[str, str]
     breaks: tuple[BreakFact, ...]
 
 
 class DirectionFact(Struct, frozen=True, kw_only=True):
-    """What one version calls of the other. `unread` counts files that could not be parsed."""
+    """What one version calls of the other.
+
+    open_imports: how many imports at the top of modules nobody can judge. unread: how many files
+    could not be parsed.
+    """
 
     caller: str
     callee: str
     resolved: dict[str, int]
+    open_imports: int
     unread: int
     breaks: tuple[BreakFact, ...]
 

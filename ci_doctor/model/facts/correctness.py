@@ -69,7 +69,7 @@ class ProofFacts(Struct, frozen=True, kw_only=True):
     """What was read in a start (`B1`) to prove that the arm's path ran, and whether it is enough.
 
     Of a counter: its values before and after the requests, None if absent; `above` is what the rise
-    must exceed. Of a `log` pattern: the 1-based number of the first line that matches, and its text.
+    must exceed, `idle` how far it rose between two readings without a request, `unread` that the page before them could not be read. Of a `log` pattern: the 1-based number of the first line that matches, and its text.
     """
 
     start: str
@@ -79,9 +79,32 @@ class ProofFacts(Struct, frozen=True, kw_only=True):
     before: float | None = None
     after: float | None = None
     above: float = 0.0
+    idle: float = 0.0
+    unread: bool = False
     log: str | None = None
     line: int | None = None
     text: str | None = None
+
+
+class SharedReadFacts(Struct, frozen=True, kw_only=True):
+    """A file that a start read, and the start of the other arm (`A1`) that wrote it."""
+
+    path: str
+    writer: str
+
+
+class SharedFacts(Struct, frozen=True, kw_only=True):
+    """What a start did with files that both arms reach.
+
+    `written` are some of the `count` files that changed while it ran, by whomever, and `read` those
+    of the other arm that a process of the start read. `unseen`: why it may have read more.
+    """
+
+    start: str
+    count: int
+    written: tuple[str, ...] = ()
+    read: tuple[SharedReadFacts, ...] = ()
+    unseen: str | None = None
 
 
 class ControlFacts(Struct, frozen=True, kw_only=True):
@@ -106,7 +129,7 @@ class CorrectnessFacts(Facts, frozen=True, kw_only=True):
     `aligned` are the hardest differences. `rare_bug_bound` is the rate of a fault on one request that
     is not excluded, from 0 to 1; None unless the verdict is green. `bounds` holds it by request, the
     hundred largest first. `archive` are sentences, `archived` counts what was used of it,
-    `left_behind` is what stayed on the machine, `proof` and `control` are by start. `levels` holds
+    `left_behind` is what stayed on the machine, `proof`, `shared` and `control` are by start. `levels` holds
     the verdict at each level. `localisation` is None if there was nothing to localise. `repository` and what follows are None, or empty, if the run ended
     before they were known.
     """
@@ -137,6 +160,7 @@ class CorrectnessFacts(Facts, frozen=True, kw_only=True):
     left_behind: LeftBehindFacts | None = None
     bounds: tuple[RequestBoundFacts, ...] = ()
     proof: tuple[ProofFacts, ...] = ()
+    shared: tuple[SharedFacts, ...] = ()
     levels: tuple[LevelFacts, ...] = ()
     control: tuple[ControlFacts, ...] = ()
     localisation: LocalisationFacts | None = None

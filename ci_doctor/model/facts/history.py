@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. The facts of the commands of `ci-doctor history`. Times are RFC 3339 in UTC."""
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
 from ci_doctor.model.facts import Facts
@@ -14,7 +16,8 @@ class IngestFacts(Facts, frozen=True, kw_only=True):
 
     files: new ones, with `attempts` in all. known_files: that were there already. left_out: files
     that say what another file says. unreadable: from a path to what is wrong with it. late_jobs: ids
-    of jobs whose earlier attempts got a branch, a commit or a step.
+    of jobs whose earlier attempts got a branch, a commit or a step. other_xml: from a path of XML to what it
+    is instead of JUnit. moved: from a path to its attempts whose times could not be true.
     """
 
     database: str
@@ -24,6 +27,8 @@ class IngestFacts(Facts, frozen=True, kw_only=True):
     left_out: tuple[str, ...]
     unreadable: dict[str, str]
     late_jobs: tuple[str, ...] = ()
+    other_xml: Mapping[str, str] = {}
+    moved: Mapping[str, int] = {}
 
 
 class RateFacts(Struct, frozen=True, kw_only=True):
@@ -179,11 +184,19 @@ class QuarantineEntryFacts(Struct, frozen=True, kw_only=True):
     until: str
 
 
+class UnsuggestedFacts(Struct, frozen=True, kw_only=True):
+    """A flaky test that gets no entry, and why."""
+
+    test: str
+    why: str
+
+
 class QuarantineFacts(Facts, frozen=True, kw_only=True):
     """The tests to put into quarantine; `toml` is the text for ci-doctor-quarantine.toml."""
 
     entries: tuple[QuarantineEntryFacts, ...]
     toml: str
+    unsuggested: tuple[UnsuggestedFacts, ...] = ()
 
 
 class CauseCostFacts(Struct, frozen=True, kw_only=True, rename={"class_": "class"}):

@@ -33,11 +33,15 @@ class ImportFacts(Struct, frozen=True, kw_only=True):
 
 
 class RemedyFacts(Struct, frozen=True, kw_only=True):
-    """What keeps the two imports apart: a preload rule, or an import to move; `text` advises."""
+    """What keeps the two imports apart: a preload rule, or an import to move; `text` advises.
+
+    `rule_standing` is `won` if the race that fired did not fire with the rule, else `not tried`.
+    """
 
     rule: str | None
     move: str | None
     text: str
+    rule_standing: str | None = None
 
 
 class HazardFacts(Struct, frozen=True, kw_only=True):
@@ -162,4 +166,4 @@ class ImportProbeFacts(Facts, frozen=True, kw_only=True):
     loaded_before: bool
     replaced: tuple[str, ...]
     immune: bool
-    rule: str
+    rule: str | None

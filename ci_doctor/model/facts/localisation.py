@@ -8,15 +8,20 @@ class ReducedConditionFacts(Struct, frozen=True, kw_only=True):
     """One condition under which the arms were compared, and its `result`.
 
     That is `differs`, `equal` or `not tried` (`why` has the reason). `request` is the id of the only
-    request, None for all of them; `prefix` the length to which its prompt was cut. The answers
-    of the last of the `passes` are compared. `fresh`: the start got nothing else before. `pairs`
+    request that is compared, None for all of them; `before` are those that came before it, `beside`
+    those at once with it. `prefix` is the length to which its prompt was cut, `without` a key that
+    its body lacks. The answers of the last of the `passes` are compared. `fresh`: the start got nothing else before; other results are
+    no more than a hint. `pairs`
     counts the starts of each arm; 0 are those of the experiment.
     """
 
     condition: str
     result: str
     request: str | None = None
+    before: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
     prefix: int | None = None
+    without: str | None = None
     concurrency: int = 1
     passes: int = 1
     fresh: bool = True
@@ -40,7 +45,7 @@ class LocalisationFacts(Struct, frozen=True, kw_only=True):
     """Where the arms differ: the `smallest` condition in words, and the `command` that makes it.
 
     In the experiment `differing_pairs` of the `pairs` of starts, one of each arm, differ on
-    `request`. `confirmed`: the smallest condition was met by a fresh start. `stopped` says why the
+    `request`. `confirmed`: it was met by a start of the search. `stopped` says why the
     search ended early.
     """
 

@@ -138,7 +138,8 @@ class ThreadStartFact(Struct, frozen=True, kw_only=True):
 
     `when` is `at import`, `when run`, each with `, conditionally` if a condition leads there, or
     `if called`: by code that was not followed. `imports` is the number of modules that the thread
-    imports. `preload_rule` cures the races, if a rule can.
+    imports. `preload_rule` cures the races, if a rule can; `rule_standing` is
+    `not tried` then.
     """
 
     file: str
@@ -151,6 +152,7 @@ class ThreadStartFact(Struct, frozen=True, kw_only=True):
     imports: int
     races: tuple[RaceFact, ...]
     preload_rule: str | None = None
+    rule_standing: str | None = None
 
 
 class AuditLimitsFact(Struct, frozen=True, kw_only=True):

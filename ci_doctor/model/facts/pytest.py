@@ -31,13 +31,22 @@ class AttemptFacts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     log: str | None = None
 
 
+class TallyFacts(Struct, frozen=True, kw_only=True):
+    """Controlled runs of one test under one condition: some ended in neither way."""
+
+    runs: int
+    passed: int
+    failed: int
+
+
 class ExplanationFacts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Why a test is flaky, by `--explain-flaky`.
 
     kind: None if no condition decides how it ends. culprit: the test or the condition. left: what the
     culprit leaves, in sentences. reproduce, control: shell commands, the second one of which ends in
     the opposite way. plain_runs: runs alone with nothing controlled, plain_failures of which failed.
-    is_searched: false if the time was over before all conditions were tried.
+    is_searched: false if the time was over before all conditions were tried. alone: all runs with
+    nothing but seeds controlled. with_cause, without: those with the culprit, and those of `control`.
     """
 
     runs: int
@@ -51,12 +60,16 @@ class ExplanationFacts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     plain_failures: int = 0
     is_searched: bool = True
     reason: str | None = None
+    alone: TallyFacts | None = None
+    with_cause: TallyFacts | None = None
+    without: TallyFacts | None = None
 
 
 class TestFacts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A test that did not simply pass.
 
-    verdict: as of a run. why: one clause. cause: the root cause in what it printed, in words.
+    verdict: as of a run. why: one clause. cause: the root cause in what it printed, in words. alike:
+    tests that fail for the same reason, and ran again in its place.
     """
 
     __test__ = False  # no class of tests, whatever its name
@@ -66,6 +79,7 @@ class TestFacts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     why: str
     attempts: tuple[AttemptFacts, ...]
     order_dependent: bool = False
+    alike: tuple[str, ...] = ()
     passes_at_base: bool | None = None
     is_new: bool = False
     quarantined: bool = False
@@ -89,7 +103,8 @@ class PytestFacts(Facts, frozen=True, kw_only=True):
     """counts: tests by verdict; `skipped` ones are counted apart. tests: those that did not simply pass.
 
     problems: why the run is no whole evidence. base: the commit of `--baseline`. received: the signal
-    that ended the run.
+    that ended the run. rerun_budget_s: the time for all reruns. not_rerun: failed tests for whose reruns
+    it was not enough.
     """
 
     counts: dict[str, int]
@@ -103,3 +118,5 @@ class PytestFacts(Facts, frozen=True, kw_only=True):
     base: str | None = None
     new_tests: tuple[str, ...] = ()
     received: str | None = None
+    rerun_budget_s: float | None = None
+    not_rerun: tuple[str, ...] = ()

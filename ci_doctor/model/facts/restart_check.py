@@ -44,6 +44,7 @@ class ReleaseFacts(Struct, frozen=True, kw_only=True):
     rss: int
     memory_seen: tuple[str, ...] = ()
     memory_unknown: tuple[str, ...] = ()
+    memory_taken_back: tuple[str, ...] = ()
 
 
 class ConditionFacts(Struct, frozen=True, kw_only=True):
@@ -70,11 +71,25 @@ class BlankAnswerFacts(Struct, frozen=True, kw_only=True):
     phase: str
 
 
+class WritesFacts(Struct, frozen=True, kw_only=True):
+    """The lines that `load` printed, before the kill and in all, and what `verify` says is lost."""
+
+    before_kill: int
+    acknowledged: int
+    load_ended: str | None
+    lost: tuple[str, ...]
+    lost_count: int
+    verified: bool
+    problem: str | None
+
+
 class AnswerComparisonFacts(Struct, frozen=True, kw_only=True):
     """The answers after the restart beside those before; counts of requests, but for `blank_count`.
 
     `different_…` count texts. `shorter`: less than half as long. `steady`: one text in every pass
-    of the baseline; `changed`: another one after.
+    of the baseline; `changed`: another one after; `restless`: another one in a control start. `agreed`: the same text in all `controls` starts before
+    the baseline, too; `unkept_count`: another one in every pass after. `noisy`: varied and repeated
+    before the kill; `chance`: so many of them may look unkept by chance.
     """
 
     requests: int = 0
@@ -86,12 +101,19 @@ class AnswerComparisonFacts(Struct, frozen=True, kw_only=True):
     shorter: int = 0
     steady: int = 0
     changed: int = 0
+    controls: int = 0
+    restless: int = 0
+    agreed: int = 0
+    unkept: tuple[DifferenceFacts, ...] = ()
+    unkept_count: int = 0
+    noisy: int = 0
+    chance: float = 0.0
     models_before: tuple[str, ...] = ()
     models_after: tuple[str, ...] = ()
 
 
 class TermsFacts(Struct, frozen=True, kw_only=True):
-    """What was promised; a `throughput` of 0 is none."""
+    """What was promised; 0 of `throughput`, `control_starts` or `acknowledged` is none."""
 
     kill: str
     signal: str
@@ -100,6 +122,8 @@ class TermsFacts(Struct, frozen=True, kw_only=True):
     recovery_timeout_s: float
     throughput: float
     same_outputs: bool
+    control_starts: int = 0
+    acknowledged: int = 0
 
 
 class RestartCheckFacts(Facts, frozen=True, kw_only=True):
@@ -138,3 +162,4 @@ class RestartCheckFacts(Facts, frozen=True, kw_only=True):
     throughput_ratio: float | None
     answers: AnswerComparisonFacts = AnswerComparisonFacts()
     prompts: int = 0
+    writes: WritesFacts | None = None

@@ -84,4 +84,8 @@ def _remedy(start: MergedStart) -> str:
             "import the module before the thread starts, or start the thread later: "
             "no preload rule comes before this start"
         )
-    return f"ci-doctor preload install --rule {shlex.quote(text)}"
+    return (
+        f"ci-doctor preload install --rule {shlex.quote(text)}"
+        "  # this rule was NOT seen to win: an audit runs nothing. "
+        "`ci-doctor import-race --confirm -- CMD` tries it"
+    )

@@ -198,6 +198,7 @@ def _fact(audit: PackageAudit) -> AuditedPackageFact:
 
 def _start_fact(start: MergedStart) -> ThreadStartFact:
     site = start.start.site
+    text = rule_text(start)
     return ThreadStartFact(
         file=site.file,
         line=site.line,
@@ -208,7 +209,9 @@ def _start_fact(start: MergedStart) -> ThreadStartFact:
         entry_points=start.entries,
         imports=start.imports,
         races=tuple(map(_race_fact, start.races)),
-        preload_rule=rule_text(start),
+        preload_rule=text,
+        # An audit runs nothing.
+        rule_standing=None if text is None else "not tried",
     )
 
 

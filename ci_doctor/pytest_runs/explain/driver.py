@@ -4,10 +4,14 @@
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from ci_doctor.pytest_runs.explain.explanation import ExplainedSuspect, Explanation
+from ci_doctor.pytest_runs.explain.explanation import (
+    ExplainedSuspect,
+    Explanation,
+    explained_by,
+)
 from ci_doctor.pytest_runs.explain.plan import explain
 from ci_doctor.pytest_runs.explain.suspect import Suspect
-from ci_doctor.pytest_runs.explain.trial import BudgetSpent, FlakyTrial, TrialResult
+from ci_doctor.pytest_runs.explain.trial import BudgetSpent, Ending, FlakyTrial, TrialResult
 from ci_doctor.system import clock
 
 # The rest of the time is for plain runs: if nothing is found, they tell how often it fails.
@@ -36,7 +40,7 @@ def explained(
     began = clock.now()
     plan = explain(suspect)
     deadlines = [began + _SEARCH_SHARE * budget_s, began + budget_s]
-    trials = 0
+    ended: list[tuple[FlakyTrial, Ending]] = []
     trial = next(plan)
     while True:
         try:
@@ -44,11 +48,10 @@ def explained(
                 del deadlines[0]
                 trial = plan.throw(BudgetSpent())
                 continue
-            trials += 1
-            say(trials)
+            say(len(ended) + 1)
             result = runner.run(trial, suspect.error)
+            ended.append((trial, result.ending))
             trial = plan.send(result)
         except StopIteration as stop:
             explanation: Explanation = stop.value
-            seconds = clock.now() - began
-            return ExplainedSuspect(explanation=explanation, trials=trials, duration_s=seconds)
+            return explained_by(explanation, ended, clock.now() - began)

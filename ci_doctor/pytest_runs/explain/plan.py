@@ -78,17 +78,19 @@ def _searched(suspect: Suspect) -> PartOfPlan:
         target=suspect.test, hash_seed=suspect.hash_seed or 0, seed=suspect.seed or 0
     )
     alone = yield control
+    endings = {alone.ending}
     if alone.ending is Ending.OTHER and not suspect.before:
         return Explanation(test=suspect.test, reason=_reason(suspect, alone))
     if suspect.before:
         in_order = yield msgspec.structs.replace(control, before=suspect.before)
-        if {alone.ending, in_order.ending} == {Ending.PASSED, Ending.FAILED}:
+        endings.add(in_order.ending)
+        if endings == {Ending.PASSED, Ending.FAILED}:
             explanation = yield from order_plan(suspect, control, in_order.ending)
             if explanation is not None:
                 return explanation
         if alone.ending is in_order.ending is Ending.OTHER:
             return Explanation(test=suspect.test, reason=_reason(suspect, alone))
-    if suspect.always_failed:
+    if suspect.always_failed and Ending.PASSED not in endings:
         return Explanation(test=suspect.test, reason="it failed in each attempt")
     return (yield from _flipped(control, alone))
 

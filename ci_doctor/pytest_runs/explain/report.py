@@ -4,10 +4,10 @@
 from collections.abc import Callable
 
 from ci_doctor.model.binomial import lower_limit, upper_limit
-from ci_doctor.model.facts.pytest import ExplanationFacts
+from ci_doctor.model.facts.pytest import ExplanationFacts, TallyFacts
 from ci_doctor.model.finding import Evidence, Finding, ShellCommand
 from ci_doctor.pytest_runs.explain import rules
-from ci_doctor.pytest_runs.explain.explanation import ExplainedSuspect, Explanation
+from ci_doctor.pytest_runs.explain.explanation import ExplainedSuspect, Explanation, TrialTally
 from ci_doctor.pytest_runs.explain.kinds import MEANINGS, FlakyKind
 from ci_doctor.pytest_runs.explain.trial import Ending, FlakyTrial
 
@@ -17,7 +17,7 @@ UNSEARCHED = (
 )
 CommandOf = Callable[[FlakyTrial], str]
 
-_VICTIMS = frozenset(
+VICTIMS = frozenset(
     {
         FlakyKind.STATE,
         FlakyKind.ENVIRONMENT,
@@ -53,7 +53,7 @@ def explained_finding(explained: ExplainedSuspect, command_of: CommandOf) -> Fin
     evidence.append(Evidence(excerpt=f"mend: {meaning.mend}"))
     evidence.append(Evidence(excerpt=after))
     return rules.KIND.finding(
-        f"{explanation.test}: {_sentence(explanation, explanation.kind)}",
+        f"{explanation.test}: {_sentence(explained, explanation.kind)}",
         evidence=tuple(evidence),
         remedy=ShellCommand(command_of(explanation.cause)),
     )
@@ -74,17 +74,36 @@ def explanation_facts(explained: ExplainedSuspect, command_of: CommandOf) -> Exp
         plain_failures=explanation.plain_failures,
         is_searched=explanation.is_searched,
         reason=explanation.reason,
+        alone=_tally_facts(explained.alone),
+        with_cause=_tally_facts(explained.with_cause),
+        without=_tally_facts(explained.without),
     )
 
 
-def _sentence(explanation: Explanation, kind: FlakyKind) -> str:
+def _tally_facts(tally: TrialTally) -> TallyFacts | None:
+    if not tally.runs:
+        return None
+    return TallyFacts(runs=tally.runs, passed=tally.passed, failed=tally.failed)
+
+
+def _sentence(explained: ExplainedSuspect, kind: FlakyKind) -> str:
+    """The kind and its evidence: how many runs with the culprit and without it ended how."""
+    culprit = explained.explanation.culprit
+    there, other = explained.with_cause, explained.without
     if kind is FlakyKind.BRITTLE:
-        return f"{kind}: it passes after {explanation.culprit}, and not without it"
+        return (
+            f"{kind}: it passed in {there.passed} of {there.runs} runs after {culprit}, "
+            f"and in {other.passed} of {other.runs} without it"
+        )
+    after = f"with {culprit}"
     if kind is FlakyKind.EARLIER_RUN:
-        return f"{kind}: it depends on what an earlier run of itself left"
-    if kind in _VICTIMS:
-        return f"{kind}: it fails after {explanation.culprit}, and not without it"
-    return f"{kind}: it fails with {explanation.culprit}, and not otherwise"
+        after = "after an earlier run of itself"
+    elif kind in VICTIMS:
+        after = f"after {culprit}"
+    return (
+        f"{kind}: it failed in {there.failed} of {there.runs} runs {after}, "
+        f"and in {other.failed} of {other.runs} otherwise"
+    )
 
 
 def _word(ending: Ending) -> str:
@@ -97,7 +116,9 @@ def nothing_found(explanation: Explanation) -> str:
         return f"not explained: {explanation.reason}"
     searched = "no condition decides how it ends"
     if not explanation.is_searched:
-        searched = "the time was over before all conditions were tried, and none so far decides"
+        searched = (
+            "the time was over before all conditions were tried, and none is confirmed so far"
+        )
     return f"{searched}; {_rate(explanation.plain_failures, explanation.plain_runs)}"
 
 
@@ -106,7 +127,7 @@ def _rate(failures: int, runs: int) -> str:
     if not runs:
         return "no time was left to count failures"
     if failures == runs:
-        return f"it failed in all of {runs} runs alone: here it is not flaky"
+        return f"it failed in all of {runs} runs alone"
     if not failures:
         upper = upper_limit(0, runs, 1 - CONFIDENCE)
         return (

@@ -40,6 +40,11 @@ class FlakyTrial(Struct, frozen=True, kw_only=True, omit_defaults=True):
     restore: tuple[str, ...] | None = None
 
     @property
+    def is_alone(self) -> bool:
+        """Whether nothing but its seeds is controlled."""
+        return self == FlakyTrial(target=self.target, hash_seed=self.hash_seed, seed=self.seed)
+
+    @property
     def needs_plugin(self) -> bool:
         """Whether an environment and a command line alone cannot make its conditions."""
         plain = (self.slow, self.boundary, self.seed, self.restore)

@@ -67,3 +67,23 @@ def choose(config: Any, items: list[pytest.Item], names: list[str]) -> None:
     items[:] = kept
     if left_out:
         config.hook.pytest_deselected(items=left_out)
+
+
+def leave_out(config: Any, items: list[pytest.Item], names: list[str]) -> None:
+    """Keep the tests that have none of these names."""
+    done = set(names)
+    left_out = [item for item in items if clean(item.nodeid) in done]
+    items[:] = [item for item in items if clean(item.nodeid) not in done]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+
+
+def narrowing(config: Any) -> str | None:
+    """The option by which the failures of an earlier run leave tests out of this one, if any does."""
+    cache = getattr(config, "cache", None)
+    if cache is None:
+        return None
+    for name, key, word in (("lf", "lastfailed", "--lf"), ("stepwise", "stepwise", "--sw")):
+        if getattr(config.option, name, False) and cache.get("cache/" + key, None):
+            return word
+    return None

@@ -24,8 +24,9 @@ class CollectionRecorder:
 
     _monotonic = staticmethod(time.monotonic)
 
-    def __init__(self, file: RecordFile) -> None:
+    def __init__(self, file: RecordFile, stacks: str) -> None:
         self._file = file
+        self._path = stacks
         self._stacks: Any = None
         self._show_stacks_on_request()
         # pytest loads plugins and the first conftest files.
@@ -33,7 +34,7 @@ class CollectionRecorder:
 
     def _show_stacks_on_request(self) -> None:
         try:
-            self._stacks = open("%s.stacks.%d" % (self._file.path, os.getpid()), "w")
+            self._stacks = open("%s.%d" % (self._path, os.getpid()), "w")
             # Its handler is C code: it answers while a test hangs in C.
             faulthandler.register(STACKS_SIGNAL, file=self._stacks, all_threads=True)
         except (OSError, ValueError, AttributeError):

@@ -33,7 +33,7 @@ class RecordFile:
         self._identity: tuple[int, int] | None = None
         self._pid = self._getpid()
 
-    def write(self, record: dict[str, Any]) -> None:
+    def write(self, record: Any) -> None:
         self.append(json.dumps(record) + "\n")
 
     def append(self, line: str) -> None:
@@ -83,6 +83,11 @@ def is_of_test(report: Any) -> bool:
     """
     is_subtest = type(report).__name__.lower() == "subtestreport"
     return report.when != "setup" and not is_subtest
+
+
+def is_call(report: Any) -> bool:
+    """Whether it is of a call of the test itself, and of no subtest."""
+    return report.when == "call" and is_of_test(report)
 
 
 def decisive_report(reports: list[Any]) -> Any:

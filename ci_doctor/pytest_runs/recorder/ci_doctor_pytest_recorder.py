@@ -9,6 +9,7 @@ be written is a result that is missing, and ci-doctor says so.
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import time
@@ -18,8 +19,10 @@ import pytest
 from ci_doctor_pytest_chosen import (  # type: ignore[import-not-found]  # beside this file
     change_options,
     choose,
+    leave_out,
     leave_the_cache_alone,
     narrow,
+    narrowing,
 )
 from ci_doctor_pytest_collecting import (  # type: ignore[import-not-found]  # beside this file
     CollectionRecorder,
@@ -30,6 +33,7 @@ from ci_doctor_pytest_lines import (  # type: ignore[import-not-found]  # beside
     bounded,
     clean,
     decisive_report,
+    is_call,
     is_of_test,
     loaded_from,
     output,
@@ -53,14 +57,17 @@ class Recorder:
     _epoch = staticmethod(time.time)
     _monotonic = staticmethod(time.monotonic)
 
-    def __init__(self, file: RecordFile, keeps_output: bool) -> None:
+    def __init__(self, file: RecordFile, session: Any, keeps_output: bool) -> None:
         self.failed = 0
+        self.counted = 0  # by pytest itself, after the last test
+        self._session = session
         self._file = file
         self._keeps_output = keeps_output
         self._pid = os.getpid()
         self._count = 0
         self._begun: dict[str, tuple[str, int, float]] = {}  # quoted name, count, time
         self._reports: dict[str, list[Any]] = {}
+        self._calls: dict[str, Any] = {}  # by name, the report of the last call, logged or not
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
@@ -69,6 +76,13 @@ class Recorder:
         yield
         self._end(name)
         self._begun.pop(name, None)
+        self.counted = self._session.testsfailed
+
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: Any) -> Iterator[None]:
+        outcome: Any = yield
+        if call.when == "call":
+            self._calls[item.nodeid] = outcome.get_result()
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         # Plugins that run a test again announce it so.
@@ -79,6 +93,9 @@ class Recorder:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: Any) -> None:
         name = report.nodeid
+        if report.outcome != "passed":
+            # pytest-retry makes this very report one of a pass later.
+            report = copy.copy(report)
         reports = self._reports.get(name)
         if reports is None:
             reports = self._reports[name] = []
@@ -87,6 +104,12 @@ class Recorder:
             self._end(name)
             self._begin(name)
             reports = self._reports[name] = []
+        # Or they call it once more, behind the same setup.
+        elif is_call(report) and any(is_call(each) for each in reports):
+            setup = [each for each in reports if each.when == "setup"]
+            self._end(name)
+            self._begin(name)
+            reports = self._reports[name] = setup
         reports.append(report)
         if report.failed and not hasattr(report, "wasxfail"):
             self.failed += 1
@@ -105,8 +128,15 @@ class Recorder:
 
     def _end(self, name: str) -> None:
         reports = self._reports.pop(name, None)
+        call = self._calls.pop(name, None)
         if not reports:
             return
+        # The plugin `flaky` tells nobody of a call after which it runs the test again.
+        if call is not None and not any(is_call(each) for each in reports):
+            if call.outcome == "failed":
+                call = copy.copy(call)
+                call.outcome = "rerun"
+            reports.insert(len([each for each in reports if each.when == "setup"]), call)
         begun = self._begun.get(name) or (quoted(name), self._count, self._epoch())
         details = ""
         decisive = decisive_report(reports)
@@ -136,12 +166,16 @@ class Recorder:
 class CrashRecorder:
     """Records the workers of pytest-xdist that ended while they ran a test."""
 
-    def __init__(self, file: RecordFile) -> None:
+    def __init__(self, file: RecordFile, session: Any) -> None:
         self.failed = 0
+        self.counted = 0  # by pytest itself, after the last report
+        self._session = session
         self._file = file
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_logreport(self, report: Any) -> None:
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_runtest_logreport(self, report: Any) -> Iterator[None]:
+        yield
+        self.counted = self._session.testsfailed
         if report.failed and not hasattr(report, "wasxfail"):
             self.failed += 1
         # The workers write the rest themselves. This one is pytest-xdist's own: a test never has
@@ -171,16 +205,16 @@ class RunRecorder:
         self._collect_errors = 0
         self._tests: Any = None
 
-    def pytest_sessionstart(self) -> None:
+    def pytest_sessionstart(self, session: Any) -> None:
         config = self._config
         is_controller = config.pluginmanager.hasplugin("dsession")
         if is_controller:
-            recorder: Any = CrashRecorder(self._file)
+            recorder: Any = CrashRecorder(self._file, session)
         else:
-            recorder = Recorder(self._file, self._plan.get("keeps_output", False))
+            recorder = Recorder(self._file, session, self._plan.get("keeps_output", False))
         self._tests = recorder
         config.pluginmanager.register(recorder, "ci-doctor-tests")
-        self._file.write(process_line(config, is_controller))
+        self._file.write({**process_line(config, is_controller), "narrowed": narrowing(config)})
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(
@@ -191,21 +225,20 @@ class RunRecorder:
         chosen = self._plan.get("tests")
         if chosen:
             choose(config, items, chosen)
+        done = self._plan.get("without")
+        if done:
+            leave_out(config, items, done)
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        names = [clean(item.nodeid) for item in session.items]
-        path = self._file.path + ".collected"
-        own = "%s.%s" % (path, os.getpid())
-        # Each worker of pytest-xdist collects the same. The first whole list is kept.
-        if os.path.exists(path):
-            return
+        path = self._plan.get("collected")
+        # Each worker of pytest-xdist collects the same. The first whole line is kept.
         try:
-            with open(own, "w") as file:
-                json.dump(names, file)
-            os.rename(own, path)
+            if not path or os.path.getsize(path):
+                return
         except OSError:
             pass
+        RecordFile(path).write([clean(item.nodeid) for item in session.items])
 
     def pytest_collectreport(self, report: Any) -> None:
         if report.failed:
@@ -225,14 +258,21 @@ class RunRecorder:
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session: Any, exitstatus: int) -> Iterator[None]:
         yield
+        status = getattr(session, "exitstatus", exitstatus)
+        failed = session.testsfailed
         record = {
             "k": "finish",
             "p": os.getpid(),
-            "exit": int(getattr(session, "exitstatus", exitstatus)),
+            "exit": int(status),
+            # pytest hands over the very object that the session holds.
+            "is_changed": status is not exitstatus,
             "stopped": str(session.shouldfail or session.shouldstop or "") or None,
-            # pytest-cov adds one if too little is covered.
+            "is_stepwise": bool(getattr(self._config.option, "stepwise", False)),
+            # pytest-cov adds one if too little is covered. pytest-rerunfailures takes some back.
             "other_failures": max(
-                0, session.testsfailed - self._tests.failed - self._collect_errors
+                0,
+                failed - self._tests.failed - self._collect_errors,
+                failed - max(self._tests.counted, self._collect_errors),
             ),
         }
         watched = self._plan.get("watched")
@@ -274,9 +314,10 @@ def _plan() -> dict[str, Any]:
 
 def _watched_collection() -> CollectionRecorder | None:
     path = os.environ.get(RECORD)
-    if not path or not _plan().get("has_time_limit"):
+    stacks = _plan().get("stacks")
+    if not path or not stacks:
         return None
-    return CollectionRecorder(RecordFile(path))
+    return CollectionRecorder(RecordFile(path), stacks)
 
 
 # pytest loads other plugins and conftest files after this one, and they may hang.

@@ -70,6 +70,11 @@ def vouch(
     return Vouched(signer=signer)
 
 
+def accepts_unsigned(policy: TrustPolicy, *, shared: bool) -> bool:
+    """Whether a reader with `policy` takes what nobody has signed. shared: others can write to the store."""
+    return policy is TrustPolicy.ANY or (policy is TrustPolicy.LOCAL and not shared)
+
+
 def _without_signer(error: UntrustedError, policy: TrustPolicy, *, shared: bool) -> Vouched:
     """What the policy accepts although nobody vouches for it. Raises `error` if it does not."""
     if policy is TrustPolicy.ANY:
@@ -77,6 +82,6 @@ def _without_signer(error: UntrustedError, policy: TrustPolicy, *, shared: bool)
         if shared:
             warning += "; whoever can write to the store may have made it"
         return Vouched(warning=warning)
-    if policy is TrustPolicy.LOCAL and not shared:
+    if accepts_unsigned(policy, shared=shared):
         return Vouched()
     raise error

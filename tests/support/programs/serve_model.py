@@ -104,6 +104,10 @@ def of_the_request(body: dict[str, Any]) -> str:
         text += " at length"
     if "batched" in TRAITS and meets_another():
         text += " in a batch"
+    if len(asked_so_far) >= int(OPTIONS.get("from", 1 << 30)):
+        text += " from then on"
+    if "after-p0" in TRAITS and any(each["prompt"][:2] == "p0" for each in asked_so_far[:-1]):
+        text += " after that" if body["prompt"] == "p1" else ""
     if "remembers" in TRAITS and body["prompt"] in remembered:
         text += " as I said"
     return text
@@ -149,6 +153,8 @@ def answer(body: dict[str, Any]) -> dict[str, Any]:
         choices.append(choice(body, 1))
     if "nan" in TRAITS:
         choices[0]["logprobs"] = {"token_logprobs": [float("nan")]}
+    if "no-finish" in TRAITS:
+        del choices[0]["finish_reason"]
     if "no-choices" in TRAITS:
         choices = []
     prompt_tokens = 8 if "prompt-tokens" in TRAITS else 7
@@ -170,13 +176,35 @@ def answer(body: dict[str, Any]) -> dict[str, Any]:
     return {"error": {"message": "out of cheese"}} if "error" in TRAITS else value
 
 
+def kept(body: dict[str, Any]) -> bytes:
+    """The answer to this prompt that a file holds, whoever wrote it; else a new one, which is kept."""
+    folder = os.environ["TMPDIR"] if "keeps-temporary" in TRAITS else sys.argv[-1]
+    path = f"{folder}/kept-{hashlib.sha256(body['prompt'].encode()).hexdigest()}"
+    if not os.path.exists(path):  # noqa: PTH110
+        with open(path, "wb") as file:  # noqa: PTH123
+            file.write(json.dumps(answer(body)).encode())
+    with open(path, "rb") as file:  # noqa: PTH123
+        return file.read()
+
+
+def hits() -> str:
+    """A page of metrics: a count of answers, of readings, of time, of misses, or nothing."""
+    count, labels = 0, 'engine="0"'
+    if "hits" in TRAITS:
+        count = len(answered_so_far)
+    if "hits-by-reading" in TRAITS:
+        count = next(cached)
+    if "hits-by-time" in TRAITS:
+        count = time.monotonic_ns() // 10_000_000
+    if "misses" in TRAITS:
+        count, labels = len(answered_so_far), 'kind="miss"'
+    return f"kv_hits_total{{{labels}}} {count}\n"
+
+
 class Handler(small_http.Handler):
     def get(self) -> None:
         if self.path == "/metrics":
-            self.reply(
-                200,
-                f'kv_hits_total{{engine="0"}} {next(cached) if "hits" in TRAITS else 0}\n'.encode(),
-            )
+            self.reply(200, hits().encode())
         else:
             if asked_so_far and len(asked_so_far) >= int(OPTIONS.get("exits-after", 1 << 30)):
                 threading.Event().wait()  # it is about to end: not healthy for the moment that is left
@@ -234,7 +262,8 @@ class Handler(small_http.Handler):
             # A cache whose key is the same for every request.
             remembered_answers.append(json.dumps(answer(body)).encode())
             return remembered_answers[0]
-        return json.dumps(answer(body)).encode()
+        is_kept = TRAITS & {"keeps", "keeps-temporary"}
+        return kept(body) if is_kept else json.dumps(answer(body)).encode()
 
     def after_an_answer(self) -> None:
         number = next(answered)

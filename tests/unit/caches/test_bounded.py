@@ -1,10 +1,14 @@
 """Work that may hang."""
 
 import os
+import signal
+import threading
+from pathlib import Path
 
 import pytest
 
 from ci_doctor.caches.bounded import bounded
+from ci_doctor.store.deadline import Deadline
 from ci_doctor.store.errors import StoreError, StoreFailure
 
 
@@ -29,3 +33,22 @@ def test_work_that_hangs_is_a_timeout() -> None:
         os.write(writer, b"x")
 
     assert raised.value.reason is StoreFailure.TIMEOUT
+
+
+def test_work_that_a_signal_ends_removes_what_it_has_begun(tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    deadline = Deadline(600)
+
+    def transfer() -> None:
+        begun.mkdir()
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        try:
+            while True:
+                deadline.check("restoring")
+        finally:
+            begun.rmdir()
+
+    with pytest.raises(KeyboardInterrupt):
+        bounded(transfer, 600, "restoring", deadline)
+
+    assert not begun.exists()

@@ -14,7 +14,7 @@ def cost(seconds: float, compiled: int, source: str = "file times") -> ColdCost:
 
 def use(compiled: int, seconds: float = 0.0, *, read: int | None = 22) -> Use:
     warm = cost(seconds, compiled) if compiled else None
-    return Use(restored=22, compiled=compiled, warm=warm, read=read)
+    return Use(restored=22, compiled=compiled, warm=warm, read=read, is_same_cpu=True)
 
 
 def test_a_job_that_compiles_nothing_and_reads_the_cache_has_saved_the_cold_time() -> None:
@@ -51,7 +51,7 @@ def test_an_inert_cache_has_saved_nothing() -> None:
 
 
 def test_a_saving_is_the_difference_of_two_times_of_one_source_alone() -> None:
-    logged = Use(restored=22, compiled=3, warm=cost(2.0, 3, "log"), read=22)
+    logged = Use(restored=22, compiled=3, warm=cost(2.0, 3, "log"), read=22, is_same_cpu=True)
 
     assert judge(logged, cost(20.0, 22, "log")).saved_s == 18.0
     assert judge(logged, COLD).saved_s is None
@@ -122,8 +122,44 @@ def test_a_job_that_reads_half_of_a_cache_has_saved_half_of_its_time_at_most() -
 
 
 def test_what_was_there_before_a_restore_is_not_its_saving() -> None:
-    half = Use(restored=22, compiled=0, warm=None, read=22, installed=0.5)
+    half = Use(restored=22, compiled=0, warm=None, read=22, installed=0.5, is_same_cpu=True)
     none = Use(restored=22, compiled=0, warm=None, read=22, installed=0.0)
 
     assert judge(half, COLD).saved_s == 10.0
     assert judge(none, COLD).effect is RestoreEffect.UNPROVEN
+
+
+def test_seconds_of_another_cpu_are_not_said() -> None:
+    elsewhere = Use(restored=22, compiled=0, warm=None, read=22)
+
+    assert judge(elsewhere, COLD).saved_s is None
+
+
+def test_a_cache_that_the_log_calls_disabled_is_inert_whatever_was_read() -> None:
+    disabled = Use(restored=22, compiled=0, warm=None, read=22, is_disabled=True, is_same_cpu=True)
+
+    effect = judge(disabled, COLD)
+
+    assert (effect.effect, effect.saved_s) == (RestoreEffect.INERT, None)
+
+
+@pytest.mark.parametrize(
+    ("hits", "misses", "effect"),
+    [
+        (1, 0, RestoreEffect.PAID),
+        (18, 2, RestoreEffect.PAID),
+        (1, 1, RestoreEffect.PARTLY),
+        (1, 99, RestoreEffect.PARTLY),
+        (0, 1, RestoreEffect.INERT),
+        (0, 0, RestoreEffect.UNPROVEN),
+    ],
+)
+def test_what_a_library_counts_decides_and_a_hit_is_never_inert(
+    hits: int, misses: int, effect: RestoreEffect
+) -> None:
+    # Hits touch files, and a program has read all of them.
+    counted = Use(
+        restored=22, compiled=22, warm=None, read=None, is_counted=True, hits=hits, misses=misses
+    )
+
+    assert judge(counted, COLD).effect is effect

@@ -43,6 +43,7 @@ def dated(broken: dict[str, bool], unjudged: str = "") -> list[BreakFact]:
                     caller="app",
                     callee=label,
                     resolved={} if label == unjudged else {"calls": 1},
+                    open_imports=0,
                     unread=0,
                     breaks=(BROKEN,) * breaks,
                 ),

@@ -6,10 +6,11 @@ from ci_doctor.environment.cache_table import TABLE
 
 
 def test_every_cache_gets_an_empty_directory_of_its_own(tmp_path: Path) -> None:
-    variables = fresh_caches(tmp_path / "a")
+    variables = fresh_caches(tmp_path / "a", {})
+    variables = {key: path for key, path in variables.items() if path.startswith(str(tmp_path))}
 
-    assert set(variables) == {row.variable for row in TABLE}
-    assert len(set(variables.values())) == len(TABLE)
+    assert set(variables) == {*(row.variable for row in TABLE), "XDG_CACHE_HOME"}
+    assert len(set(variables.values())) == len(TABLE) + 1
     assert all(
         Path(path).is_dir() and Path(path).is_relative_to(tmp_path / "a")
         for path in variables.values()
@@ -21,7 +22,12 @@ def test_what_is_downloaded_stays_where_it_is(tmp_path: Path) -> None:
     variables = fresh_caches(tmp_path, {"HOME": "/home/ci"})
 
     assert variables["FLASHINFER_CUBIN_DIR"] == "/home/ci/.cache/flashinfer/cubins"
-    assert not {"XDG_CACHE_HOME", "HF_HOME", "HOME", "SGLANG_CACHE_DIR", "TMPDIR"} & set(variables)
+    assert variables["HF_HOME"] == "/home/ci/.cache/huggingface"
+    assert variables["PIP_CACHE_DIR"] == "/home/ci/.cache/pip"
+    assert not {"HOME", "SGLANG_CACHE_DIR"} & set(variables)
+    own = fresh_caches(tmp_path, {"HOME": "/h", "HF_HOME": "/hf", "XDG_CACHE_HOME": "/x"})
+    assert "HF_HOME" not in own
+    assert own["TORCH_HOME"] == "/x/torch"
     assert "FLASHINFER_CUBIN_DIR" not in fresh_caches(
         tmp_path, {"HOME": "/h", "FLASHINFER_CUBIN_DIR": "/cubins"}
     )

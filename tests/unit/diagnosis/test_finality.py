@@ -7,6 +7,7 @@ import pytest
 
 from ci_doctor.diagnosis.diagnosis import diagnose, load_rules
 from ci_doctor.diagnosis.exit_status import verdict_by_class
+from ci_doctor.diagnosis.failure_class import FailureClass
 from ci_doctor.model.verdict import Verdict
 
 DISK = (
@@ -60,6 +61,61 @@ OUTSIDE = [
         "RuntimeError: CUDA error: unspecified launch failure\n"
     ),
     "attempt 3 of 3 failed: curl: (6) Could not resolve host: github.com\n",
+    # The words of clients, as they print them.
+    PIP_GIVES_UP.replace(
+        "[Errno -3] Temporary failure in name resolution", "[Errno 111] Connection refused"
+    ),
+    (
+        "error: Request failed after 1 retry in 1.6s\n  cause: Failed to fetch: https://pypi.org/simple/idna/\n"
+        "  cause: error sending request for url (https://pypi.org/simple/idna/)\n"
+        "  cause: client error (Connect)\n  cause: tcp connect error\n  cause: Connection refused (os error 111)\n"
+    ),
+    (
+        "error: failed to get `itoa` as a dependency of package `p v0.1.0 (/src)`\n\nCaused by:\n  download of "
+        "config.json failed\n\nCaused by:\n  failed to download from `https://index.crates.io/config.json`\n\n"
+        "Caused by:\n  [7] Could not connect to server (Failed to connect to index.crates.io port 443)\n"
+    ),
+    (
+        "ERROR:  Could not find a valid gem 'rake' (= 13.0.1), here is why:\n          Unable to download data from "
+        "https://rubygems.org/ - bad response Service Unavailable 503 (https://rubygems.org/specs.4.8.gz)\n"
+    ),
+    (
+        'time="2026-11-28T17:38:17Z" level=fatal msg="initializing source docker://redis:7: pinging container registry '
+        'registry-1.docker.io: Get \\"https://registry-1.docker.io/v2/\\": dial tcp 151.101.0.1:443: connect: connection refused"\n'
+    ),
+    (
+        'go: golang.org/x/text@v0.14.0: Get "https://proxy.golang.org/golang.org/x/text/@v/v0.14.0.info": read tcp '
+        "10.0.0.9:43982->142.250.4.141:443: read: connection reset by peer\n"
+    ),
+    (
+        "Cloning into 'b'...\nkex_exchange_identification: read: Connection reset by peer\nConnection reset by 140.82.121.4 "
+        "port 22\nfatal: Could not read from remote repository.\n"
+    ),
+    DISK.replace(
+        "OSError: [Errno 28] No space left on device",
+        "requests.exceptions.HTTPError: 503 Server Error: Service Unavailable for url: https://hub.example.org/m.bin",
+    ),
+    DISK.replace(
+        "OSError: [Errno 28] No space left on device",
+        "httpx.HTTPStatusError: Client error '429 Too Many Requests' for url 'https://hub.example.org/m.bin'\n"
+        "For more information check: https://developer.mozilla.org/en-US/docs/Web/HTTP/Status/429",
+    ),
+    "2026-11-28 17:38:36,755 INFO ckpt writing checkpoint\n" + DISK,
+    (
+        "HTTP Error 503 thrown while requesting HEAD https://huggingface.co/a/b/resolve/main/config.json\n"
+        "httpx.HTTPStatusError: Server error '503 Service Unavailable' for url 'https://huggingface.co/a/b'\n\n"
+        "The above exception was the direct cause of the following exception:\n\n"
+        + DISK.replace(
+            "OSError: [Errno 28] No space left on device",
+            "huggingface_hub.errors.LocalEntryNotFoundError: An error happened while trying to locate the file on the Hub",
+        )
+    ),
+    # A tool indents what another one has written.
+    "  error: subprocess-exited-with-error\n\n  × pip subprocess to install build dependencies did not run successfully.\n"
+    "  │ exit code: 1\n  ╰─> [7 lines of output]\n"
+    + "".join(f"      {line}\n" for line in PIP_GIVES_UP.splitlines())
+    + "      [end of output]\n\nerror: subprocess-exited-with-error\n",
+    "dd: error writing 'a.img': No space left on device\n6+0 records in\n5+0 records out\n393216 bytes (393 kB) copied, 0.1 s\n",
 ]
 PERHAPS_THE_CHANGE = [
     # A client against the job's own server.
@@ -119,6 +175,31 @@ PERHAPS_THE_CHANGE = [
     # Faults of a program, which the driver reports.
     "NVRM: Xid (PCI:0000:3b:00): 31, pid=4711, name=python3, Ch 00000008, MMU Fault\n",
     "Error: ENOSPC: System limit for number of file watchers reached, watch '/src'\n",
+    # What a program has caught, says of its own values, or advises.
+    "cache: [Errno 28] No space left on device\n",
+    'If you see "No space left on device", run: docker system prune\n',
+    "+ echo x > /dev/full\nstep.sh: line 2: echo: write error: No space left on device\n",
+    DISK.replace(
+        "OSError: [Errno 28] No space left on device",
+        "ValueError: cannot parse the answer of https://github.com/a/b: 503 Service Unavailable",
+    ),
+    DISK.replace(
+        "OSError: [Errno 28] No space left on device",
+        "requests.exceptions.HTTPError: 503 Server Error: Service Unavailable for url: http://localhost:8000/v1",
+    ),
+    # Below the host of a store, names are the change's to spell.
+    DISK.replace(
+        "OSError: [Errno 28] No space left on device",
+        'botocore.exceptions.EndpointConnectionError: Could not connect to "https://m.s3.us-esat-1.amazonaws.com/a": '
+        "Name or service not known",
+    ),
+    (
+        "W: Failed to fetch http://dep.debian.ogr/debian/dists/bookworm/InRelease  Could not resolve 'dep.debian.ogr'\n"
+        "W: Some index files failed to download. They have been ignored, or old ones used instead.\n"
+        "Reading package lists...\nBuilding dependency tree...\nReading state information...\nE: Unable to locate package jq\n"
+    ),
+    # An indented verdict is no part of what a client says.
+    "fatal: unable to access 'https://github.com/a/b.git/': Could not resolve host: github.com\n    expected 3 rows\n",
     # Failed tests.
     "FAILED tests/test_a.py::test_disk - OSError: [Errno 28] No space left on device\n1 failed in 0.10s\n",
     "--- FAIL: TestWrite (0.00s)\n    write_test.go:9: open /x: no space left on device\nFAIL\n",
@@ -159,6 +240,57 @@ def test_a_script_that_ends_with_another_status_than_curl_got_over_it(tmp_path: 
     assert by_class(FRAME.format(NO_DNS, 1, 1), tmp_path) is Verdict.FAILED
     made = NO_DNS + "make: *** [Makefile:3: data] Error 6\n"
     assert by_class(FRAME.format(made, 2, 2), tmp_path) is Verdict.INFRA
+
+
+@pytest.mark.parametrize(
+    ("text", "own", "other"),
+    [
+        (
+            "fatal: unable to access 'https://github.com/a/b.git/': Could not resolve host: github.com\n",
+            128,
+            1,
+        ),
+        ("2026-01-02 03:04:05 ERROR 503: Service Unavailable.\n", 8, 1),
+        (DISK, 1, 5),
+    ],
+)
+def test_a_known_status_tells_whether_its_client_ended_the_script(
+    text: str, own: int, other: int, tmp_path: Path
+) -> None:
+    log = tmp_path / "job.log"
+    log.write_text("--2026-01-02--  https://hub.example.org/a\n" + text)
+
+    def verdict(status: int) -> Verdict:
+        return verdict_by_class(diagnose([str(log)], load_rules(), status=status).cause)
+
+    assert (verdict(own), verdict(other)) == (Verdict.INFRA, Verdict.FAILED)
+
+
+def test_of_a_failed_test_the_line_is_shown_that_says_what_it_met(tmp_path: Path) -> None:
+    log = tmp_path / "job.log"
+    log.write_text(
+        "=== FAILURES ===\n____ test_full ____\n\n    def test_full():\n"
+        ">       raise OSError(errno.ENOSPC, 'No space left on device')\n"
+        "E       OSError: [Errno 28] No space left on device\n\ntest_it.py:2: OSError\n"
+        "FAILED test_it.py::test_full - OSError: [Errno 28] No space left on device\n1 failed in 0.58s\n"
+    )
+
+    cause = diagnose([str(log)], load_rules(), status=1).cause
+
+    assert cause is not None
+    assert cause.place.text == "E       OSError: [Errno 28] No space left on device"
+    assert cause.class_ is FailureClass.TEST_ASSERTION
+
+
+def test_the_source_below_a_frame_is_no_cause(tmp_path: Path) -> None:
+    log = tmp_path / "job.log"
+    log.write_text(
+        "Exception ignored in: <function A.__del__ at 0x7f>\nTraceback (most recent call last):\n"
+        '  File "r.py", line 2, in __del__\n    raise RuntimeError("CUDA error: driver shutting down")\n'
+        "RuntimeError: CUDA error: driver shutting down\nserved 20 requests\n"
+    )
+
+    assert diagnose([str(log)], load_rules()).cause is None
 
 
 def test_the_cause_that_is_shown_is_the_one_that_the_status_rests_on(tmp_path: Path) -> None:

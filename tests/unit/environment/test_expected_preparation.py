@@ -8,8 +8,9 @@ import pytest
 
 from ci_doctor.config.loading import Config, load_config
 from ci_doctor.environment.expected_preparation import missing_preparation, prepared_value
-from ci_doctor.environment.exports import EVALUATION, MARKER, PREPARED, marker
+from ci_doctor.environment.exports import MARKER, marker
 from ci_doctor.errors import ConfigError, PreparationError
+from ci_doctor.model.evaluation import EVALUATION, PREPARED
 from ci_doctor.model.finding import Severity
 
 JOB = {"BUILDKITE_JOB_ID": "0190-j1"}

@@ -14,7 +14,11 @@ def test_releases(tag: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "tag", ["nightly", "nightly-cu13", "v0.5.0-cu13", "release", "cu13", "nightly-2026-04-22", ""]
+    "tag",
+    [
+        *("nightly", "nightly-cu13", "v0.5.0-cu13", "release", "cu13", ""),
+        *("nightly-2026-04-22", "nightly-2026-04", "nightly-20260422", "nightly-13", "2026-04"),
+    ],
 )
 def test_others(tag: str) -> None:
     assert not is_release(tag)

@@ -2,7 +2,10 @@
 """Sorting tags and telling `git describe` about them."""
 
 import fnmatch
+import re
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from packaging.version import Version
@@ -14,6 +17,7 @@ from ci_doctor.environment.tags import (
     picked_tag,
     reads_oddly,
     sort_tags,
+    without_foreign_text,
     without_tags,
 )
 
@@ -97,7 +101,42 @@ def test_the_picked_tag_may_hold_what_describe_appends() -> None:
 
 
 def test_which_readings_are_odd() -> None:
-    assert reads_oddly("nightly-13", "13", {"nightly-13": Version("13")})
-    assert reads_oddly("13", "13", {"13": Version("13"), "v1.2": Version("1.2")})
-    assert not reads_oddly("v255", "v255", {"v255": Version("255"), "v254": Version("254")})
-    assert not reads_oddly("release-0.5", "0.5", {})
+    assert reads_oddly("13", {"13": Version("13"), "v1.2": Version("1.2")})
+    assert not reads_oddly("v255", {"v255": Version("255"), "v254": Version("254")})
+    assert not reads_oddly("0.5", {})
+
+
+def _split(tag: str) -> tuple[str, str] | None:
+    """As setuptools-scm's regex splits a tag."""
+    match = re.match(r"^((?:[\w-]+-)?)([vV]?\d+(?:\.\d+){0,2}[^\+]*)", tag)
+    return (match[1], match[2]) if match else None
+
+
+@pytest.mark.parametrize(
+    "tag",
+    ["nightly-2026-04-22", "2026-04-22", "v2026-04", "nightly-20260422", "nightly-13", "cu12-3"],
+)
+def test_a_tag_whose_version_is_not_its_own_text_is_left_out(tag: str) -> None:
+    tags = Tags(versions={tag: Version("22"), "v1.0": Version("1.0")}, unparsable=("cu13",))
+    kept = without_foreign_text(tags, _split, "some-pkg")
+    assert kept == Tags(versions={"v1.0": Version("1.0")}, unparsable=("cu13", tag))
+
+
+@pytest.mark.parametrize(
+    "tag", ["v22", "22", "release-22", "some_pkg-22", "other-pkg-1.2", "llama-3-v1.2", "2026.04.22"]
+)
+def test_a_tag_whose_version_is_its_own_text_is_kept(tag: str) -> None:
+    tags = Tags(versions={tag: Version("1"), "v1.0": Version("1.0")}, unparsable=())
+    assert without_foreign_text(tags, _split, "some-pkg") == tags
+
+
+def test_a_date_behind_a_word_is_left_out_beside_releases_alone() -> None:
+    dated: dict[str, Any] = {
+        "nightly-2026.04.22": Version("2026.4.22"),
+        "nightly-2026.4": Version("2026.4"),
+    }
+    alone = Tags(versions=dated, unparsable=())
+    assert without_foreign_text(alone, _split, "some-pkg") == alone
+    beside = Tags(versions={**dated, "v1.0": Version("1.0")}, unparsable=())
+    kept = without_foreign_text(beside, _split, "some-pkg")
+    assert (list(kept.versions), kept.unparsable) == (["v1.0"], tuple(dated))

@@ -5,10 +5,14 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.errors import ConfigError
-from ci_doctor.history.quarantine import quarantine_facts
+from ci_doctor.history.evidence import AttemptOutcome, EvidenceFile
+from ci_doctor.history.flaky import flaky_facts
+from ci_doctor.history.quarantine import quarantine_facts, suggested
 from ci_doctor.history.rates import rate_facts
-from ci_doctor.model.facts.history import FlakyTestFacts
-from ci_doctor.pytest_runs.quarantine import quarantine, read_quarantine
+from ci_doctor.history.window import HistoryWindow
+from ci_doctor.model.facts.history import FlakyTestFacts, QuarantineFacts
+from ci_doctor.pytest_runs.quarantine import QuarantineEntry, quarantine, read_quarantine
+from tests.support.histories import BEGIN_MS, HOUR_MS, F, P, history, run
 
 
 def flaky(name: str, commits: int) -> FlakyTestFacts:
@@ -27,7 +31,7 @@ def flaky(name: str, commits: int) -> FlakyTestFacts:
 
 
 def test_tests_proven_by_two_commits_get_an_entry_that_ends() -> None:
-    facts = quarantine_facts([flaky('x["\\é\x7f]', 2), flaky("y", 1)], now_ms=0, days=14)
+    facts = quarantine_facts([flaky('x["\\é\x7f]', 2), flaky("y", 1)], {}, now_ms=0, days=14)
 
     (entry,) = tomllib.loads(facts.toml)["quarantine"]
     assert entry["test"] == 'tests.test_a::x["\\é\x7f]'
@@ -36,7 +40,7 @@ def test_tests_proven_by_two_commits_get_an_entry_that_ends() -> None:
 
 
 def test_what_is_suggested_holds_once_somebody_owns_it(tmp_path: Path) -> None:
-    facts = quarantine_facts([flaky("test_x[1]", 2)], now_ms=0, days=14)
+    facts = quarantine_facts([flaky("test_x[1]", 2)], {}, now_ms=0, days=14)
     file = tmp_path / "ci-doctor-quarantine.toml"
     file.write_text(facts.toml)
 
@@ -47,3 +51,104 @@ def test_what_is_suggested_holds_once_somebody_owns_it(tmp_path: Path) -> None:
 
     test = "tests/test_a.py::test_x[1]"
     assert list(quarantine(entries, [test], dt.date(1970, 1, 15)).held) == [test]
+
+
+def suggestions(tmp_path: Path, jobs: list[EvidenceFile], at: int) -> QuarantineFacts:
+    window = HistoryWindow(since_ms=BEGIN_MS, until_ms=BEGIN_MS + at * HOUR_MS)
+    with history(tmp_path / "history", jobs) as connection:
+        flaky = flaky_facts(connection, window).flaky
+        return suggested(connection, flaky, window, days=14)
+
+
+def flake(commits: int, *, every: int = 5, at: int = 0) -> list[EvidenceFile]:
+    """A test that fails once on every `every`-th commit and then passes there, beside a good one."""
+    jobs = []
+    for n in range(commits):
+        outcomes = [("good", P), ("flake", F if n % every == 0 else P), ("flake", P)]
+        jobs.append(run(outcomes, at=at + n, commit=f"c{at + n}", step="unit"))
+    return jobs
+
+
+def test_a_flake_that_goes_on_is_suggested(tmp_path: Path) -> None:
+    facts = suggestions(tmp_path, flake(24), at=24)
+
+    assert [entry.test for entry in facts.entries] == ["tests.test_a::flake"]
+    assert facts.unsuggested == ()
+
+
+@pytest.mark.parametrize(
+    ("later", "why"),
+    [
+        pytest.param([("good", P)], "it does not run any more: 4 later commits", id="deleted"),
+        pytest.param(
+            [("good", P), *[("flake", P)] * 12], "it looks mended: 57 passed", id="mended"
+        ),
+    ],
+)
+def test_a_flake_that_is_over_is_not_suggested_and_the_reason_is_told(
+    tmp_path: Path, later: list[tuple[str, AttemptOutcome]], why: str
+) -> None:
+    jobs = flake(20)
+    jobs += [run(later, at=30 + n, commit=f"d{n}", step="unit") for n in range(4)]
+
+    facts = suggestions(tmp_path, jobs, at=40)
+
+    assert facts.entries == ()
+    (left,) = facts.unsuggested
+    assert left.test == "tests.test_a::flake"
+    assert left.why.startswith(why)
+
+
+def test_a_shard_without_the_test_is_not_its_end(tmp_path: Path) -> None:
+    jobs = flake(20)
+    jobs += [run([("other", P)], at=30 + n, commit=f"d{n}", step="unit") for n in range(5)]
+
+    assert [entry.test for entry in suggestions(tmp_path, jobs, at=40).entries] == [
+        "tests.test_a::flake"
+    ]
+
+
+def test_what_a_commit_broke_is_no_flake_to_live_with(tmp_path: Path) -> None:
+    jobs = [run([("broken", P)] * 2, at=n, commit=f"a{n}") for n in range(20)]
+    # A pass on the same commit, as of another machine.
+    jobs += [
+        run(
+            [("broken", F), ("broken", F), ("broken", P if n < 2 else F)], at=30 + n, commit=f"b{n}"
+        )
+        for n in range(8)
+    ]
+
+    facts = suggestions(tmp_path, jobs, at=40)
+
+    assert facts.entries == ()
+    assert facts.unsuggested[0].why.startswith("it began with a commit, between b0 and b")
+
+
+@pytest.mark.parametrize(
+    ("test", "tests", "is_wide"),
+    [
+        ("*", ["t.py::a"], True),
+        ("**", ["t.py::a", "t.py::b"], True),
+        ("t.py*", ["t.py::a", "t.py::b", "u.py::c"], True),
+        ("t.py::a[*", ["t.py::a[1]", "t.py::a[2]"], False),
+        ("t.py::a", ["t.py::a"], False),
+        ("t.py*", ["t.py::a", "t.py::b", "u.py::c", "u.py::d", "u.py::e"], False),
+    ],
+)
+def test_an_entry_that_holds_most_tests_is_told(test: str, tests: list[str], is_wide: bool) -> None:
+    today = dt.date(2026, 11, 1)
+    entry = QuarantineEntry(test=test, reason="r", owner="me", until=today)
+
+    assert bool(quarantine([entry], tests, today).wide) is is_wide
+
+
+@pytest.mark.parametrize(
+    ("days", "is_long"), [(0, False), (90, False), (91, True), (2_900_000, True)]
+)
+def test_an_entry_that_ends_far_in_the_future_is_told(days: int, is_long: bool) -> None:
+    today = dt.date(2026, 11, 1)
+    entry = QuarantineEntry(
+        test="t.py::a", reason="r", owner="me", until=today + dt.timedelta(days=days)
+    )
+
+    assert bool(quarantine([entry], ["t.py::a"], today).long) is is_long

@@ -3,7 +3,7 @@ import asyncio
 
 import pytest
 
-from ci_doctor.load.metrics import parse_metrics, read_metrics
+from ci_doctor.load.metrics import parse_metrics, parse_samples, parse_selector, read_metrics
 from tests.support.canned_server import CannedServer, http
 
 
@@ -37,3 +37,25 @@ def test_metrics_that_cannot_be_read_are_not_metrics_that_are_not_there(
             return await read_metrics(url)
 
     assert asyncio.run(run()) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "labels"),
+    [
+        ("hits", "hits", {}),
+        ('hits{kind="hit"}', "hits", {"kind": "hit"}),
+        ('a:hits{kind="a,b}", x = "\\"q\\""}', "a:hits", {"kind": "a,b}", "x": '"q"'}),
+    ],
+)
+def test_a_selector_is_a_name_and_labels(text: str, name: str, labels: dict[str, str]) -> None:
+    assert parse_selector(text) == (name, labels)
+    (sample,) = parse_samples(f"{text} 3")
+    assert (sample.name, dict(sample.labels), sample.value) == (name, labels, 3.0)
+
+
+@pytest.mark.parametrize(
+    "text", ['hits{kind=~"hit"}', "hits{kind}", 'hits{kind="hit"} 3', '{a="b"}']
+)
+def test_what_is_no_selector_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="no metric with labels"):
+        parse_selector(text)

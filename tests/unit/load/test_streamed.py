@@ -151,11 +151,20 @@ def test_a_legacy_function_call_is_put_together() -> None:
 
 
 def test_a_long_stream_costs_time_in_proportion() -> None:
-    chunk = {
-        "choices": [{"index": 0, "text": "x" * 1000, "token_ids": [1], "finish_reason": "length"}]
-    }
+    chunk = {"choices": [{"index": 0, "text": "x" * 1000, "token_ids": [1]}]}
+    last = {"choices": [{"index": 0, "text": "", "finish_reason": "length"}]}
 
     def fold(count: int) -> None:
-        assert len(folded(*[chunk] * count).output["choices"][0]["text"]) == 1000 * count
+        answer = folded(*[chunk] * count, last)
+        assert len(answer.output["choices"][0]["text"]) == 1000 * count
 
     assert_linear(fold, 1_000)
+
+
+def test_a_choice_that_goes_on_after_its_end_is_no_answer() -> None:
+    end = {"choices": [{"index": 0, "text": "a", "finish_reason": "stop"}]}
+    empty = {"choices": [{"index": 0, "text": ""}]}
+    more = {"choices": [{"index": 0, "text": "b"}]}
+    assert folded(end, empty).output["choices"][0]["text"] == "a"
+    with pytest.raises(NotAnAnswerError, match="goes on after its `finish_reason`"):
+        folded(end, more)

@@ -97,3 +97,9 @@ def test_merging_the_same_again_changes_nothing(
 def test_written_rule_reads_as_the_same_rule(first: Preload, second: Preload) -> None:
     (rule,) = merge((), [PreloadRule(trigger="trigger", preloads=(first, second))])
     assert parse_rule(format_rule(rule)) == rule
+
+
+@pytest.mark.parametrize("trigger", ["__main__", "__mp_main__"])
+def test_what_no_import_loads_is_no_trigger(trigger: str) -> None:
+    with pytest.raises(UsageError, match="cannot fire"):
+        parse_rule(f"{trigger}=json")

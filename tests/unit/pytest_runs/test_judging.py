@@ -5,7 +5,14 @@ import pytest
 
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.pytest_runs.attempt import PytestOutcome, PytestSession, RunKind, TestAttempt
-from ci_doctor.pytest_runs.judging import Circumstances, RunAttempt, judge, judge_tests
+from ci_doctor.pytest_runs.judging import (
+    Circumstances,
+    RunAttempt,
+    TrialCounts,
+    chance_of,
+    judge,
+    judge_tests,
+)
 
 TEST = "test_a.py::test_a"
 SUITE, ALONE, ORDER = RunKind.SUITE, RunKind.ALONE, RunKind.ORDER
@@ -37,6 +44,17 @@ def runs(*tried: tuple[RunKind, str]) -> tuple[RunAttempt, ...]:
             Verdict.FLAKY,
         ),
         ([(SUITE, "failed"), (ALONE, "passed"), (ORDER, "failed")], Verdict.FAILED),
+        # It passed and failed alone, whatever the order does.
+        ([(SUITE, "failed"), (ALONE, "failed"), (ALONE, "passed")], Verdict.FLAKY),
+        (
+            [(SUITE, "failed"), (ALONE, "failed"), (ALONE, "passed"), (ORDER, "failed")],
+            Verdict.FLAKY,
+        ),
+        ([(SUITE, "failed"), (ALONE, "lost"), (ALONE, "passed")], Verdict.FLAKY),
+        # Neither a skip nor a missing result is a pass.
+        ([(SUITE, "failed"), (ALONE, "skipped"), (ALONE, "skipped")], Verdict.FAILED),
+        ([(SUITE, "failed"), (BASELINE, "skipped")], Verdict.FAILED),
+        ([(SUITE, "lost"), (ALONE, "passed"), (ORDER, "lost")], Verdict.VOID),
         # It fails alone, because it needs those before it, and passes where they ran again.
         ([(SUITE, "failed"), (ALONE, "failed"), (ORDER, "passed")], Verdict.FLAKY),
         # The order could not be run again: not proven flaky.
@@ -82,24 +100,75 @@ def test_a_crash_that_a_plugin_made_good_for_is_flaky() -> None:
     assert judge(TEST, tried, Circumstances()).verdict is Verdict.FLAKY
 
 
-def test_the_first_test_of_a_process_has_no_order_to_blame() -> None:
-    tried = runs((SUITE, "failed"), (ALONE, "passed"))
-
-    assert judge(TEST, tried, Circumstances(first={TEST})).verdict is Verdict.FLAKY
-
-
 def test_the_attempts_in_the_same_order_count() -> None:
     tried = runs((SUITE, "failed"), (ALONE, "failed"), (ORDER, "failed"))
 
     assert judge(TEST, tried, Circumstances()).why == "each of 3 attempts failed"
 
 
-def test_an_order_that_breaks_it_each_time_is_named() -> None:
-    judged = judge(
-        TEST, runs((SUITE, "failed"), (ALONE, "passed"), (ORDER, "failed")), Circumstances()
+def in_turns(rounds: int) -> tuple[RunAttempt, ...]:
+    return runs((SUITE, "failed"), *[(ALONE, "passed"), (ORDER, "failed")] * rounds)
+
+
+@pytest.mark.parametrize(
+    ("rounds", "is_named", "end"), [(1, False, "which may be chance"), (2, False, "which may be chance"), (3, True, "3 of 3 runs alone")]
+)  # fmt: skip
+def test_an_order_is_named_only_once_chance_is_excluded(
+    rounds: int, is_named: bool, end: str
+) -> None:
+    judged = judge(TEST, in_turns(rounds), Circumstances())
+
+    assert (judged.verdict, judged.order_dependent) == (Verdict.FAILED, is_named)
+    assert judged.why.startswith(f"failed {rounds + 1} of {rounds + 1} runs in the order")
+    assert judged.why.endswith(end)
+
+
+def test_the_chance_is_that_of_the_worst_failure_rate() -> None:
+    for failures, passes in ((1, 1), (2, 3), (3, 3), (4, 1)):
+        rates = [number / 1000 for number in range(1001)]
+        worst = max(rate**failures * (1 - rate) ** passes for rate in rates)
+        assert worst <= chance_of(failures, passes) == pytest.approx(worst, rel=1e-3)
+    assert chance_of(5, 0) == chance_of(0, 5) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("counts", "verdict", "is_named"),
+    [
+        (TrialCounts(passed=30, failed=29), Verdict.FLAKY, False),
+        (TrialCounts(passed=8, needs_order=True), Verdict.FAILED, True),
+    ],
+)
+def test_the_runs_of_the_explanation_correct_the_verdict(
+    counts: TrialCounts, verdict: Verdict, is_named: bool
+) -> None:
+    judged = judge(TEST, in_turns(1), Circumstances(trials={TEST: counts}))
+
+    assert (judged.verdict, judged.order_dependent) == (verdict, is_named)
+
+
+def test_a_further_attempt_in_the_process_is_of_the_same_test_unless_several_share_the_name() -> (
+    None
+):
+    tried = tuple(
+        RunAttempt(
+            kind=SUITE, attempt=TestAttempt(test=TEST, outcome=PytestOutcome(outcome), pid=7)
+        )
+        for outcome in ("failed", "passed")
     )
 
-    assert judged.order_dependent
+    assert judge(TEST, tried, Circumstances()).verdict is Verdict.FLAKY
+    assert judge(TEST, tried, Circumstances(repeated={TEST})).verdict is Verdict.FAILED
+
+
+def test_what_was_not_run_again_says_why() -> None:
+    tried = runs((SUITE, "failed"))
+
+    spared = judge(TEST, tried, Circumstances(alike={TEST: ("b", "c")}))
+    late = judge(TEST, tried, Circumstances(out_of_time={TEST}))
+
+    assert spared.why == "its attempt failed; it fails as 2 others do, which ran again in its place"
+    assert late.why == "its attempt failed; the time for reruns was over"
+    assert {spared.verdict, late.verdict} == {Verdict.FAILED}
 
 
 def test_a_cause_outside_the_change_is_infra_unless_the_base_passes() -> None:

@@ -20,7 +20,7 @@ def plan(kind: RunKind = RunKind.SUITE, **environ: str) -> PytestPlan:
 
 
 def test_the_recorder_comes_in_by_pythonpath_and_an_option() -> None:
-    environment = plan(PYTHONPATH="/own:").environment(Path("/record"), Path("/plan"))
+    environment = plan(PYTHONPATH="/own:").environment("/record", "/plan")
 
     assert environment["PYTHONPATH"] == f"{FOLDER}:/own:"
     assert plan().command == ("/py", "-m", "pytest", "-p", PLUGIN, "-n4", "tests")
@@ -30,14 +30,15 @@ def test_the_recorder_comes_in_by_pythonpath_and_an_option() -> None:
 def test_a_hash_seed_of_the_user_stays() -> None:
     plans = (plan(), plan(PYTHONHASHSEED="0"))
 
-    seeds = [each.environment(Path("r"), Path("p"))["PYTHONHASHSEED"] for each in plans]
+    seeds = [each.environment("r", "p")["PYTHONHASHSEED"] for each in plans]
 
     assert seeds == ["5", "0"]
 
 
 def test_only_reruns_change_the_options_of_pytest() -> None:
     assert [
-        json.loads(plan(kind).wishes())["is_rerun"] for kind in (RunKind.SUITE, RunKind.ALONE)
+        json.loads(plan(kind).wishes("c", "s"))["is_rerun"]
+        for kind in (RunKind.SUITE, RunKind.ALONE)
     ] == [False, True]
 
 

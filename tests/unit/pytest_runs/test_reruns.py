@@ -1,8 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is run again after a failure."""
 
+import pytest
+
 from ci_doctor.pytest_runs.attempt import PytestOutcome, PytestSession, RunKind, TestAttempt
-from ci_doctor.pytest_runs.reruns import has_passed, orders_to_repeat, suite_failures
+from ci_doctor.pytest_runs.reruns import (
+    SuiteFailure,
+    has_passed,
+    orders_to_repeat,
+    representatives,
+    suite_failures,
+)
 
 
 def attempt(name: str, outcome: str, pid: int | None = 7) -> TestAttempt:
@@ -44,8 +52,50 @@ def test_one_run_serves_all_failures_of_a_process() -> None:
     assert orders_to_repeat(suite_failures([ran])) == (("a", "b", "c", "d"), ("y", "z"))
 
 
-def test_the_first_test_of_a_process_has_no_order_to_repeat() -> None:
-    assert orders_to_repeat(suite_failures([session(attempt("a", "failed"), p7=("a",))])) == ()
+def test_the_first_test_of_a_process_is_repeated_with_all_files_collected() -> None:
+    failures = suite_failures([session(attempt("a", "failed"), p7=("a",))])
+
+    assert orders_to_repeat(failures) == (("a",),)
+
+
+def failing(*messages: str, place: int = 3) -> list[SuiteFailure]:
+    return [
+        SuiteFailure(
+            attempt=TestAttempt(
+                test=f"t{number}",
+                outcome=PytestOutcome.FAILED,
+                message=message,
+                line=place + number,
+            ),
+            before=(),
+            is_order_known=True,
+        )
+        for number, message in enumerate(messages)
+    ]
+
+
+def test_three_of_many_that_fail_alike_run_again() -> None:
+    failures = failing(*[f"ConnectionError: port {number}" for number in range(9)], "KeyError: 'x'")
+
+    chosen, spared = representatives(failures)
+
+    assert [each.test for each in chosen] == ["t0", "t3", "t6", "t9"]
+    assert set(spared) == {"t1", "t2", "t4", "t5", "t7", "t8"}
+    assert set(spared.values()) == {("t0", "t3", "t6")}
+
+
+@pytest.mark.parametrize(
+    "messages", [["ConnectionError: x"] * 4, ["assert 1 == 2"] * 9, [f"{c}Error: x" for c in "ABCDEFG"]]
+)  # fmt: skip
+def test_few_or_unlike_failures_all_run_again(messages: list[str]) -> None:
+    # Of the assertions, each is at another place.
+    chosen, spared = representatives(failing(*messages))
+
+    assert (len(chosen), spared) == (len(messages), {})
+
+
+def test_a_skip_is_no_pass() -> None:
+    assert not has_passed(session(attempt("a", "skipped")), "a")
 
 
 def test_a_test_without_a_result_has_not_passed() -> None:

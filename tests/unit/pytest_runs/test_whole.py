@@ -4,10 +4,16 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from ci_doctor.pytest_runs.attempt import PytestOutcome, PytestSession, RunKind, TestAttempt
 from ci_doctor.pytest_runs.time_limit import StuckCollection
-from ci_doctor.pytest_runs.whole import not_run_tests, question_of, run_problems
+from ci_doctor.pytest_runs.whole import (
+    fails_on_flaky,
+    not_run_tests,
+    question_of,
+    run_problems,
+)
 
 STUCK = StuckCollection(name="test_a.py", limit_s=30.0, stack="in import")
 
@@ -70,17 +76,82 @@ def test_a_collection_that_hangs_names_the_file_and_shows_its_stack() -> None:
     assert problem.detail == "in import"
 
 
-def test_tests_behind_a_failure_were_not_to_run() -> None:
+def test_tests_behind_a_failure_need_no_result_only_if_it_decides() -> None:
     stopped = session(
         collected=("a", "b"),
         attempts=(attempt("a", "failed"),),
         exit_code=1,
         finished=1,
         stopped="1",
+        maxfail=1,
     )
 
     assert not_run_tests([stopped]) == ("b",)
-    assert run_problems([stopped]) == ()
+    assert run_problems([stopped], is_red=True) == ()
+    # A flaky failure explains no test that did not run.
+    assert [problem.is_failure for problem in run_problems([stopped])] == [False]
+
+
+def test_a_stop_by_a_plugin_excuses_no_test_although_one_failed() -> None:
+    stopped = session(
+        collected=("a", "b"),
+        attempts=(attempt("a", "failed"),),
+        exit_code=2,
+        finished=2,
+        stopped="x",
+    )
+
+    (problem,) = run_problems([stopped], is_red=True)
+
+    assert problem.text == "1 of 2 collected tests have no result; pytest stopped: x"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"exit_code": 9, "finished": 9, "is_changed": True},
+        {"exit_code": 7, "finished": 7, "is_changed": True},
+        {"exit_code": 1, "finished": 1, "is_changed": True},
+        {"exit_code": 3, "finished": 3},
+        {"exit_code": 0, "finished": None},
+        {"exit_code": 2, "finished": 2, "stopped": "a plugin"},
+    ],
+)
+def test_a_failed_test_explains_status_1_of_pytest_alone(changes: dict[str, Any]) -> None:
+    failed = {"attempts": (attempt("a", "failed"),)}
+
+    assert [each.is_failure for each in run_problems([session(**failed, **changes)])] == [True]
+    assert run_problems([session(**failed, exit_code=1, finished=1)]) == ()
+    # Also in a session that is not the last one.
+    both = [session(**failed, **changes), session(kind=RunKind.REST)]
+    assert [each.is_failure for each in run_problems(both)] == [True]
+
+
+def test_the_seven_of_rerunfailures_is_about_flaky_tests() -> None:
+    retried = TestAttempt(
+        test="a", outcome=PytestOutcome.FAILED, index=1, phases=(("call", "rerun", 0.0),)
+    )
+    ended = session(
+        attempts=(retried, attempt("a")),
+        exit_code=7,
+        finished=7,
+        is_changed=True,
+        plugins=("pytest-rerunfailures",),
+    )
+
+    assert run_problems([ended]) == ()
+    assert fails_on_flaky([ended])
+    assert not fails_on_flaky([replace(ended, plugins=())])
+
+
+def test_tests_that_an_earlier_failure_left_out_are_missing_until_they_ran() -> None:
+    narrowed = session(narrowed="--lf")
+
+    assert [each.text for each in run_problems([narrowed])] == [
+        "--lf left tests out, which did not run"
+    ]
+    rest = session(kind=RunKind.REST, collected=("b",), attempts=(attempt("b"),))
+    assert run_problems([narrowed, rest]) == ()
 
 
 def test_a_stop_without_a_failure_leaves_results_missing() -> None:

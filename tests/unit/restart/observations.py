@@ -26,6 +26,7 @@ TERMS = Terms(
     same_outputs=True,
 )
 PHASES = {
+    Phase.CONTROL: Counts(ok=4, seconds=0.5, rate=8.0),
     Phase.BASELINE: Counts(ok=8, seconds=1.0, rate=8.0),
     Phase.KILL: Counts(ok=2, failed=2, seconds=0.5, errors=("refused",)),
     Phase.OUTAGE: Counts(failed=20, seconds=5.0, errors=("refused",)),

@@ -2,6 +2,7 @@
 """What comes after a restart must still be answers, whether or not the same ones were wanted."""
 
 import json
+import random
 from collections.abc import Mapping, Sequence
 
 import pytest
@@ -13,7 +14,7 @@ from ci_doctor.model.verdict import Verdict
 from ci_doctor.restart.conclude import conclude, findings
 from ci_doctor.restart.judge import judge
 from ci_doctor.restart.ledger import Ledger
-from ci_doctor.restart.observed import Observation, Phase
+from ci_doctor.restart.observed import AcknowledgedWrites, Observation, Phase
 from tests.unit.restart.observations import TERMS, seen
 
 WORDS = ("one fine day", "two of them", "three is more", "four and out", "five for all")
@@ -133,3 +134,143 @@ def test_another_model_after_the_restart_is_a_failure() -> None:
 
 def test_nothing_answered_after_the_restart_is_no_pass() -> None:
     assert judged(observed({Phase.BASELINE: [WORDS] * 2})) == (Verdict.VOID, ["proves-nothing"])
+
+
+# --- answers that fresh starts agree on ---
+
+CONTROLLED = structs.replace(FREE, control_starts=2)
+KEYS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+
+def controlled(
+    controls: Sequence[Sequence[str]],
+    before: Sequence[Sequence[str]],
+    after: Sequence[Sequence[str]],
+) -> Observation:
+    """A good restart with these texts: one pass for each control start, then passes."""
+    ledger = Ledger(compare=False)
+    phases = [(Phase.CONTROL, texts) for texts in controls]
+    phases += [(Phase.BASELINE, texts) for texts in before]
+    phases += [(Phase.AFTER, texts) for texts in after]
+    for phase, texts in phases:
+        if phase is Phase.CONTROL:
+            ledger.book.begin_control()
+        for number, text in enumerate(texts):
+            ledger.keep(phase, reply(f"r{number}", text, None))
+    return seen(answers=ledger.book.comparison())
+
+
+def rules_of(observation: Observation) -> tuple[Verdict | None, list[str]]:
+    promises = judge(observation, CONTROLLED)
+    conclusion = conclude(observation, promises, CONTROLLED)
+    found = findings(observation, promises, conclusion, CONTROLLED)
+    return conclusion.verdict, [each.rule.partition("/")[2] for each in found]
+
+
+def with_answer(text: str, at: int = 3) -> tuple[str, ...]:
+    return (*KEYS[:at], text, *KEYS[at + 1 :])
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        [with_answer("lost"), with_answer("lost")],
+        [with_answer("stale"), with_answer("other")],
+        [tuple(reversed(KEYS)), tuple(reversed(KEYS))],
+    ],
+)
+def test_an_answer_on_which_fresh_starts_agreed_and_that_no_pass_after_gives_is_a_broken_promise(
+    after: Sequence[Sequence[str]],
+) -> None:
+    assert rules_of(controlled([KEYS, KEYS], [KEYS, KEYS], after)) == (
+        Verdict.FAILED,
+        ["unkept-answers"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("controls", "before", "after", "rules"),
+    [
+        pytest.param([KEYS, KEYS], [KEYS, KEYS], [KEYS, KEYS], [], id="kept"),
+        pytest.param(
+            [KEYS, KEYS],
+            [KEYS, KEYS],
+            [with_answer("lost"), KEYS],
+            ["changed-answers"],
+            id="one-pass-has-it",
+        ),
+        pytest.param(
+            [with_answer("cold"), KEYS],
+            [KEYS, KEYS],
+            [with_answer("lost"), with_answer("lost")],
+            ["starts-differ", "changed-answers"],
+            id="a-control-start-differs",
+        ),
+        pytest.param(
+            [KEYS],
+            [KEYS, KEYS],
+            [with_answer("lost"), with_answer("lost")],
+            ["changed-answers"],
+            id="too-few-control-starts",
+        ),
+        pytest.param(
+            [KEYS, KEYS],
+            [KEYS, KEYS],
+            [with_answer("lost")],
+            ["changed-answers"],
+            id="one-pass-alone",
+        ),
+    ],
+)
+def test_without_agreement_before_or_in_a_part_of_the_passes_a_change_is_a_warning(
+    controls: Sequence[Sequence[str]],
+    before: Sequence[Sequence[str]],
+    after: Sequence[Sequence[str]],
+    rules: list[str],
+) -> None:
+    assert rules_of(controlled(controls, before, after)) == (Verdict.PASS, rules)
+
+
+def test_a_server_whose_answers_flip_is_red_in_few_checks() -> None:
+    draw = random.Random(7)
+    red = 0
+    for _ in range(400):
+        flips = draw.choice((0.05, 0.2, 0.33, 0.5))
+
+        def one_pass(flips: float = flips) -> list[str]:
+            return [f"{n} {draw.random() < flips}" for n in range(12)]
+
+        passes = [one_pass() for _ in range(6)]
+        verdict, _ = rules_of(controlled(passes[:2], passes[2:4], passes[4:]))
+        red += verdict is Verdict.FAILED
+    assert red <= 24, "6 % of 400, where 5 % are promised"
+
+
+@pytest.mark.parametrize(
+    ("writes", "verdict", "rules"),
+    [
+        (AcknowledgedWrites(before_kill=9, acknowledged=12, verified=True), Verdict.PASS, []),
+        (
+            AcknowledgedWrites(
+                before_kill=9, acknowledged=12, verified=True, lost=("k3",), lost_count=1
+            ),
+            Verdict.FAILED,
+            ["lost-writes"],
+        ),
+        (
+            AcknowledgedWrites(before_kill=9, acknowledged=12, problem="it ended with 2"),
+            Verdict.VOID,
+            ["proves-nothing"],
+        ),
+        (None, Verdict.VOID, ["proves-nothing"]),
+    ],
+)
+def test_acknowledged_writes_pass_only_if_the_verifier_has_judged(
+    writes: AcknowledgedWrites | None, verdict: Verdict, rules: list[str]
+) -> None:
+    terms = structs.replace(FREE, acknowledged=5)
+    observation = seen(writes=writes)
+    promises = judge(observation, terms)
+    conclusion = conclude(observation, promises, terms)
+    found = findings(observation, promises, conclusion, terms)
+    assert (conclusion.verdict, [each.rule.partition("/")[2] for each in found]) == (verdict, rules)

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import structs
@@ -29,6 +30,10 @@ def mapped(path: Path) -> mmap.mmap:
         return mmap.mmap(file.fileno(), 0)
 
 
+def sentences(*arguments: Any) -> tuple[str, ...]:
+    return tuple(each.sentence for each in left_behind(*arguments))
+
+
 def ourselves() -> Kin:
     kin = look_up(os.getpid())
     assert kin is not None
@@ -43,11 +48,11 @@ def test_what_a_process_maps_is_its_footprint_while_it_does(shared: Path) -> Non
     assert str(shared) not in footprint([ourselves()]).shared
 
 
-def test_shared_memory_that_nobody_uses_any_more_is_left_behind(shared: Path) -> None:
+def test_shared_memory_that_nobody_uses_any_more_is_sentences(shared: Path) -> None:
     with mapped(shared):
         held = footprint([ourselves()])
-        assert left_behind(held, [ourselves()]) == ()
-    (told,) = left_behind(held, [ourselves()])
+        assert sentences(held, [ourselves()]) == ()
+    (told,) = sentences(held, [ourselves()])
     assert str(shared) in told
     assert "2.1 MB" in told
 
@@ -73,19 +78,19 @@ def test_a_new_file_that_nobody_has_open_is_left_behind_if_it_names_a_process(
     try:
         closed.write_bytes(b"x" * SIZE)
         with closed.open("rb"):
-            assert left_behind(own, [], before) == ()
+            assert sentences(own, [], before) == ()
             assert str(closed) not in str(of_unknown_owner(other, before))
-        (told,) = left_behind(own, [], before)
+        (told,) = sentences(own, [], before)
         assert str(closed) in told
         assert "no process has it open" in told
         # Another job may have made it.
-        assert left_behind(other, [], before) == ()
+        assert sentences(other, [], before) == ()
         assert f"{closed} (2.1 MB)" in of_unknown_owner(other, before)
     finally:
         closed.unlink(missing_ok=True)
 
 
-def test_a_segment_that_nobody_is_attached_to_is_left_behind() -> None:
+def test_a_segment_that_nobody_is_attached_to_is_sentences() -> None:
     program = (
         "import ctypes\n"
         "libc = ctypes.CDLL(None)\n"
@@ -100,25 +105,25 @@ def test_a_segment_that_nobody_is_attached_to_is_left_behind() -> None:
         number = int(maker.stdout.read())
     try:
         own = Footprint(pids=frozenset({maker.pid}))
-        (told,) = left_behind(own, [], before)
+        (told,) = sentences(own, [], before)
         assert f"System V segment {number} takes 2.1 MB" in told
-        assert left_behind(Footprint(), [], before) == ()
+        assert sentences(Footprint(), [], before) == ()
     finally:
         subprocess.run(["ipcrm", "-m", str(number)], check=True)
-    assert left_behind(own, [], before) == ()
+    assert sentences(own, [], before) == ()
 
 
-def test_what_was_unlinked_or_made_anew_is_not_left_behind(shared: Path) -> None:
+def test_what_was_unlinked_or_made_anew_is_not_sentences(shared: Path) -> None:
     held = Footprint(shared={str(shared): shared.stat().st_ino + 1})
-    assert left_behind(held, []) == ()
+    assert sentences(held, []) == ()
     held = Footprint(shared={str(shared): shared.stat().st_ino})
     shared.unlink()
-    assert left_behind(held, []) == ()
+    assert sentences(held, []) == ()
 
 
 def test_what_is_tiny_is_no_memory_to_speak_of(shared: Path) -> None:
     shared.write_bytes(b"x")
-    assert left_behind(Footprint(shared={str(shared): shared.stat().st_ino}), []) == ()
+    assert sentences(Footprint(shared={str(shared): shared.stat().st_ino}), []) == ()
 
 
 def test_a_process_that_is_gone_holds_nothing() -> None:

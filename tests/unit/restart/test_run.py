@@ -55,5 +55,7 @@ def test_a_worker_that_is_killed_and_comes_back_keeps_its_promises(tmp_path: Pat
 def test_a_dry_run_judges_nothing(tmp_path: Path) -> None:
     outcome = would_do(make_plan(request(tmp_path)))
     assert (outcome.verdict, outcome.error, outcome.findings) == (None, None, ())
-    assert outcome.summary.startswith("would send SIGTERM to worker when 2 of 4 requests")
+    assert outcome.summary.startswith(
+        "would start everything 2 times as a control, then send SIGTERM to worker when 2 of 4 requests"
+    )
     assert not (tmp_path / "logs").exists()

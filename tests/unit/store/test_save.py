@@ -143,15 +143,25 @@ def test_a_tree_without_files_is_not_saved(tmp_path: Path, store: DirectoryStore
     assert list(store.names("")) == []
 
 
+@pytest.mark.nightly
 def test_a_tree_that_readers_would_refuse_gets_no_manifest(
     tmp_path: Path, store: DirectoryStore
 ) -> None:
-    tree = plant(tmp_path / "tree", {"zeros": bytes(1 << 20)})
+    tree = plant(tmp_path / "tree", {"zeros": b""})
+    os.truncate(tree / "zeros", (1 << 30) + (1 << 20))
 
     with pytest.raises(LimitError, match="above 1:200"):
         save(store, tree)
 
     assert [each.name for each in store.names("") if "manifests" in each.name] == []
+
+
+def test_a_tree_of_zeros_is_no_bomb(tmp_path: Path, store: DirectoryStore) -> None:
+    tree = plant(tmp_path / "tree", {"zeros": bytes(1 << 20)})
+
+    save(store, tree)
+
+    assert [each.name for each in store.names("") if "manifests" in each.name]
 
 
 def test_no_time_left_is_a_timeout_without_a_manifest(

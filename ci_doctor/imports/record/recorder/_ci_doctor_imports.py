@@ -28,6 +28,7 @@ from _ci_doctor_trace import (  # type: ignore[import-not-found]
     numbers,
     place,
     process,
+    record,
     thread,
     unframed,
     when_threaded,
@@ -41,6 +42,8 @@ bootstrap: "Any" = sys.modules["_frozen_importlib"]  # importlib._bootstrap
 modules: "dict[str, Any]" = sys.modules
 loaders: "dict[str, int]" = {}  # which thread has executed a module
 BUILT_IN = frozenset(sys.builtin_module_names)  # they import nothing, so they are in no race
+# A module of another loader comes from a finder that may stand in front of a preload shim's.
+PLAIN_LOADERS = frozenset(("_frozen_importlib_external", "zipimport"))
 original_import = builtins.__import__
 original_find = bootstrap._find_and_load
 original_pass = bootstrap._lock_unlock_module
@@ -123,9 +126,8 @@ def _find_and_load(name: str, import_: "Any") -> "Any":
 def begin(name: str) -> "list[Any]":
     """Record that this thread starts to load `name`, or to wait for the thread that does.
 
-    `acquire` calls it and `release` calls `end`, and both return before the module's code runs. A
-    frame of ours around each nested import would move CPython's stack across the end of its pages,
-    which it then maps again and again.
+    `acquire` calls it and `release` calls `end`; both return before the module's code runs. A frame of
+    ours around each nested import would make CPython map pages of its stack again and again.
     """
     if not process.is_threaded:
         ask(name, "importlib", ())
@@ -149,6 +151,9 @@ def end(entry: "list[Any]") -> None:
     else:
         status = "loaded"
         loaders[name] = thread.number
+        loader = type(getattr(getattr(created, "__spec__", None), "loader", None))
+        if loader.__module__ not in PLAIN_LOADERS:
+            record("loader", name, loader.__module__)
     event("end", name, status, status == "loaded" and there is not created)
     if created is not None and name in missing.watched:
         missing.complete(name)
@@ -171,7 +176,7 @@ def module_from_spec(spec: "Any") -> "Any":
 
 def _lock_unlock_module(name: str) -> None:
     """Stands for importlib's, which C calls before it hands out a module not yet initialised."""
-    # _find_and_load calls it too, but takes the module from sys.modules after the wait.
+    # _find_and_load calls it too, and takes the module from sys.modules afterwards.
     if sys._getframe(1).f_code is not original_find.__code__:
         # First of all: the other thread may finish and replace the module at any moment.
         thread.handed_out = modules.get(name)
@@ -225,10 +230,7 @@ def wait(self: "Any", owner: int) -> "Any":
 
 
 def record_wait(name: str, owner: "int | None", waited_ns: int, handed_out: "Any") -> None:
-    """Record a wait for `name`.
-
-    `handed_out` is the object that C returns after it; None if importlib looks again.
-    """
+    """Record a wait for `name`; `handed_out` is what C returns after it, None if importlib looks."""
     thread.waits += 1
     after = modules.get(name)
     outcome = "same"
@@ -241,8 +243,7 @@ def record_wait(name: str, owner: "int | None", waited_ns: int, handed_out: "Any
 def record_no_wait(name: str, handed_out: "Any") -> None:
     """Record that this thread received `handed_out`, which another one may have replaced.
 
-    That one finished after CPython took the module and before it looked at the lock, so there was
-    no wait to record.
+    That one finished after CPython took the module and before it looked at the lock.
     """
     if modules.get(name) is not handed_out:
         record_wait(name, None, 0, handed_out)

@@ -29,6 +29,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+is_finalizing = sys.is_finalizing
 DIRECTORY = environ.get("CI_DOCTOR_IMPORT_RACE", "")
 # Lines wait in memory until there are this many, an outermost import ends, or a thread waits.
 BUFFERED = 256
@@ -109,6 +110,11 @@ class Process:
         surely: also if another thread is writing. When the program ends, that thread may never
         finish.
         """
+        # Until Python 3.11, a subinterpreter that is alive at the end runs its `atexit` after the
+        # runtime has begun to finalize. Who gives up the GIL then, as each system call does, never
+        # gets it back: the main thread ends there, and the process with status 0.
+        if is_finalizing():
+            return
         if not self.lock.acquire(False):
             # The writer is this thread if a signal handler has interrupted this very function.
             if not surely or self.writer == get_ident():

@@ -39,6 +39,11 @@ RULE: Final = LintRule(
         buildkite(
             "steps:\n  - command: pytest --junitxml=out/junit-gpu.xml\n    artifact_paths: [out/junit_gpu.xml]\n"
         ),
+        buildkite("steps:\n  - command: pytest tests\n    artifact_paths: reports/junit.xml\n"),
+        buildkite(
+            "steps:\n  - command: pytest --junitxml=out/a.xml tests\n    artifact_paths: 'test-results/*.xml'\n"
+        ),
+        job_steps("- run: python -m pytest -q\n" + _UPLOAD + "    path: coverage.xml\n"),
         job_steps(_UPLOAD + "    path: $GITHUB_WORKSPACE/report.xml\n"),
         job_steps(_UPLOAD + "    path: ${HOME}/report.xml\n"),
         job_steps(_UPLOAD + "    path: |\n      a.xml\n      $RUNNER_TEMP/logs/**\n"),
@@ -55,6 +60,12 @@ RULE: Final = LintRule(
             "steps:\n  - command: pytest --junitxml=report/junit.xml\n    artifact_paths: report/junit.xml\n"
         ),
         buildkite("steps:\n  - command: make report\n    artifact_paths: reports/junit.xml\n"),
+        buildkite(
+            "steps:\n  - command: pytest --junitxml=out/a.xml\n    artifact_paths: 'out/**/*.xml'\n"
+        ),
+        buildkite(
+            "steps:\n  - command: pytest tests && ./collect\n    artifact_paths: 'junit-*.xml'\n"
+        ),
         buildkite("steps:\n  - command: make > $$LOG\n    artifact_paths: $LOG\n"),
         job_steps(_UPLOAD + "    path: ${{ github.workspace }}/report.xml\n"),
         job_steps(_UPLOAD + "    path: ~/report.xml\n"),
@@ -79,7 +90,12 @@ def check(pipeline: PipelineFile, context: PipelineContext) -> Iterator[Violatio
             if id(node) in visited:
                 continue
             visited.add(id(node))
-            problem = _bad_glob(node.value) or _missed(node.value.split(";"), [step], context)
+            paths = [each.strip() for each in node.value.split(";")]
+            problem = (
+                _bad_glob(node.value)
+                or _missed(paths, [step], context)
+                or _never_written(paths, [step], context)
+            )
             if problem:
                 yield pipeline.violation(RULE, node, problem)
 
@@ -117,7 +133,7 @@ def _uploads(pipeline: PipelineFile, context: PipelineContext) -> Iterator[Viola
                 severity=Severity.ERROR,
             )
         else:
-            problem = _missed(paths, before, context)
+            problem = _missed(paths, before, context) or _never_written(paths, before, context)
             if problem:
                 yield pipeline.violation(RULE, path, problem)
 
@@ -153,3 +169,86 @@ def _nearly(written: str, path: str) -> bool:
 def _stands_elsewhere(script: str, name: str, written: str) -> bool:
     """Whether the script has the file's name elsewhere, as after a `cd`."""
     return re.search(rf"(?<![\w/.-]){re.escape(name)}", script.replace(written, "")) is not None
+
+
+# A report that only an option of the command makes, in the file that the option names.
+_REPORT = re.compile(
+    r"(?i)(?:junit|report|result|coverage|cov|test)[\w.*-]*\.(?:xml|html|json|lcov|tap)$|\*\.xml$"
+)
+# The configuration files in which such an option may stand as well.
+_OPTIONS_OF_TESTS = (
+    "pyproject.toml",
+    "pytest.ini",
+    ".pytest.ini",
+    "setup.cfg",
+    "tox.ini",
+    ".coveragerc",
+)
+_PLAIN = re.compile(
+    r"(?:\s*(?:[A-Z_]+=\S+\s+)*(?:(?:python3?\s+-m\s+)?pytest\b|pip3?\s+install\b|python3?\s+-m\s+pip\b|echo\b|set\s+[-+]|export\s|cd\s|mkdir\s|true\b|sleep\b"
+    r"|nvidia-smi\b|timeout\s+\S+\s+pytest\b|uv\s+run\s+pytest\b|source\s|#)[^\n;&|]*)?"
+)
+_SETUPS = (
+    "actions/checkout@",
+    "actions/setup-python@",
+    "actions/upload-artifact@",
+    "actions/cache@",
+    "astral-sh/setup-uv@",
+)
+
+
+def _never_written(  # noqa: C901 - one branch for each case
+    paths: list[str], steps: list[PipelineStep], context: PipelineContext
+) -> str | None:
+    """A report that none of the commands names, where all of them are known to write none unasked."""
+    for step in steps:
+        uses = text_of(step.node.get("uses")) or ""
+        if (uses and not uses.startswith(_SETUPS)) or step.node.get("plugins") is not None:
+            return None
+    script = "\n".join(text.value for step in steps for text in command_texts(step)).replace(
+        "\\\n", " "
+    )
+    if not script.strip() or not all(
+        _PLAIN.fullmatch(each) for each in re.split(r"\n|;|&&|\|\|", script)
+    ):
+        return None
+    settings = "\n".join(context.read(name) or "" for name in _OPTIONS_OF_TESTS)
+    written = _PATH.findall(script)
+    for path in paths:
+        name = path.rsplit("/", 1)[-1]
+        if _EXPRESSION.search(path) or "$" in path or not _REPORT.search(name):
+            continue
+        if context.matches(path) is True or _is_written(path, written, script):
+            continue
+        kind = name.rsplit(".", 1)[-1]
+        if any(
+            re.search(rf"--[\w-]+[= ]\S*\.{kind}\b|{re.escape(name)}|--cov-report", text)
+            for text in (settings,)
+        ):
+            continue
+        if "*" not in name or "/" in path:
+            near = next((each for each in written if each.endswith(f".{kind}")), None)
+            return f"no command writes '{path}'" + (f", but one writes '{near}'" if near else "")
+        if not any(each.endswith(f".{kind}") for each in written):
+            return f"no command writes a file that '{path}' matches"
+    return None
+
+
+def _is_written(path: str, written: list[str], script: str) -> bool:
+    """Whether a command names the path, or a file or folder that its pattern may match."""
+    name = path.rsplit("/", 1)[-1]
+    stem = _GLOB.split(name)[0]
+    if (
+        (len(stem) > 2 and stem in script)
+        or "cd " in script
+        or "**" in path.split("/", maxsplit=1)[0]
+    ):
+        return True
+    kind = name.rsplit(".", 1)[-1]
+    if f"--cov-report={kind}" in script or f"--cov-report {kind}" in script:
+        return True
+    folder = path.rsplit("/", 1)[0] if "/" in path else ""
+    first = _GLOB.split(folder.split("/")[0])[0]
+    if folder and first and re.search(rf"(?<![\w-]){re.escape(first)}(?![\w-])", script):
+        return True
+    return not folder and "*" in name and any(each.endswith(f".{kind}") for each in written)

@@ -138,7 +138,7 @@ def _pipeline(pipeline: PipelineFile, context: PipelineContext) -> Iterator[Viol
     visited: set[int] = set()
     compared = 0
     for step in pipeline.steps:
-        for name in _dependencies(step.node.get("depends_on")):
+        for name in dependencies(step.node.get("depends_on")):
             if name.value in known or id(name) in visited or "{" in name.value or "$" in name.value:
                 continue
             visited.add(id(name))
@@ -153,7 +153,8 @@ def _pipeline(pipeline: PipelineFile, context: PipelineContext) -> Iterator[Viol
                 )
 
 
-def _dependencies(node: Node | None) -> Iterator[ScalarNode]:
+def dependencies(node: Node | None) -> Iterator[ScalarNode]:
+    """The names in a `depends_on`."""
     listed = node.items if isinstance(node, SequenceNode) else [node]
     for each in listed:
         if isinstance(each, MappingNode):

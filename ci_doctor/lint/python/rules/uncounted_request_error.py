@@ -2,16 +2,24 @@
 """Pure. Requests of a client whose errors leave no trace in what is compared later."""
 
 import ast
+import re
 from collections.abc import Iterator
 
 from ci_doctor.lint.lint_rule import Example, LintRule
-from ci_doctor.lint.python.handlers import is_broad, is_silent, is_try_again, says_nothing
+from ci_doctor.lint.python.handlers import caught, is_broad, is_silent, is_try_again, says_nothing
 from ci_doctor.lint.python.program import PythonProgram, inside
 from ci_doctor.lint.violation import Violation
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.rule import Rule
 
-_LIBRARIES = ("requests.", "httpx.", "aiohttp.", "urllib.request.urlopen", "urllib3.")
+_LIBRARIES = (
+    "requests.",
+    "httpx.",
+    "aiohttp.",
+    "urllib.request.urlopen",
+    "urllib3.",
+    "http.client.",
+)
 _VERBS = {"get", "post", "put", "request", "stream", "urlopen"}
 _CLIENTS = ("session", "client", "http")
 _OPENAI = (".completions.create", ".embeddings.create", ".responses.create")
@@ -57,6 +65,48 @@ RULE = LintRule(
         (Example(file=".buildkite/client.py", text=_EMPTY),),
         (
             Example(
+                file="ci/compare.py",
+                text=(
+                    "import json, urllib.request\n"
+                    "def ask(base):\n"
+                    "    try:\n"
+                    "        reply = urllib.request.urlopen(base + '/v1/completions')\n"
+                    "        return json.load(reply)['choices'][0]['text']\n"
+                    "    except OSError:\n"
+                    "        return 'error'\n"
+                ),
+            ),
+        ),
+        (
+            Example(
+                file="ci/answers.py",
+                text=(
+                    "from urllib.request import urlopen\n"
+                    "def answer(url):\n"
+                    "    text = None\n"
+                    "    try:\n"
+                    "        with urlopen(url, timeout=60) as reply:\n"
+                    "            text = reply.read()\n"
+                    "    except Exception as error:\n"
+                    "        print(error)\n"
+                    "    return text\n"
+                ),
+            ),
+        ),
+        (
+            Example(
+                file="ci/all_answers.py",
+                text=(
+                    "import contextlib, requests\n"
+                    "answers = []\n"
+                    "for prompt in prompts:\n"
+                    "    with contextlib.suppress(Exception):\n"
+                    "        answers.append(requests.post(url, json=prompt, timeout=60).text)\n"
+                ),
+            ),
+        ),
+        (
+            Example(
                 file="ci/ask.py",
                 text=(
                     "import aiohttp\n"
@@ -83,6 +133,19 @@ RULE = LintRule(
         ),
         (
             Example(
+                file="ci/wait.py",
+                text=(
+                    "import urllib.request\n"
+                    "def is_ready(base):\n"
+                    "    try:\n"
+                    "        return urllib.request.urlopen(base + '/health').status\n"
+                    "    except OSError:\n"
+                    "        return None\n"
+                ),
+            ),
+        ),
+        (
+            Example(
                 file="ci/notify.py",
                 text=(
                     "import requests\n"
@@ -98,8 +161,10 @@ RULE = LintRule(
 
 
 def check(program: PythonProgram) -> Iterator[Violation]:
-    """Handlers that drop one of many requests without a trace."""
+    """Handlers that drop one of many requests without a trace, or that answer in place of the server."""
     for node in program.nodes:
+        if isinstance(node, ast.With):
+            yield from _suppressed(program, node)
         if not isinstance(node, ast.Try) or is_try_again(program, node):
             continue
         request = _request(program, node.body)
@@ -110,7 +175,13 @@ def check(program: PythonProgram) -> Iterator[Violation]:
             if not _catches_requests(program, handler):
                 continue
             dropped = kept and is_silent(program, handler)
-            if dropped or _answers_nothing(program, node, request, handler):
+            if dropped or (
+                not _is_probe(program, node, request)
+                and (
+                    _answers_nothing(node, handler, program)
+                    or _leaves_nothing(program, node, handler)
+                )
+            ):
                 yield program.violation(
                     RULE,
                     handler,
@@ -121,27 +192,96 @@ def check(program: PythonProgram) -> Iterator[Violation]:
                 )
 
 
-def _answers_nothing(
-    program: PythonProgram, node: ast.Try, request: ast.Call, handler: ast.ExceptHandler
-) -> bool:
-    """Whether a prompt that failed has an empty answer, as `return ""` in the handler."""
-    verb = program.dotted(request.func).rpartition(".")[2]
-    if verb not in {"post", "create", "stream"} or not _returns(node.body):
+def _suppressed(program: PythonProgram, node: ast.With) -> Iterator[Violation]:
+    """`with contextlib.suppress(…)` around a request whose answer is kept."""
+    names = {
+        program.dotted(each.context_expr.func)
+        for each in node.items
+        if isinstance(each.context_expr, ast.Call)
+    }
+    request = _request(program, node.body)
+    if not {"contextlib.suppress", "suppress"} & names or request is None:
+        return
+    kept = _keeps_answers(node.body) or bool(_assigned(node.body))
+    if kept and not _is_probe(program, node, request):
+        yield program.violation(
+            RULE,
+            node,
+            f"an error of the request in line {request.lineno} leaves no trace in what is judged",
+            remedy="Collect the errors, and fail at the end if there are any",
+            related=(request,),
+        )
+
+
+_PROBES = re.compile(
+    r"(?i)health|ready|readiness|alive|live\b|wait|ping|version|status|up\b|probe|metric|poll|notify|slack|exists|running|reach|upload|publish|report|download"
+)
+
+
+def _is_probe(program: PythonProgram, node: ast.stmt, request: ast.Call) -> bool:
+    """Whether it asks if a server is there, or tells somebody: then no answer is an answer."""
+    function = program.scope(node)
+    name = function.name if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) else ""
+    return bool(_PROBES.search(name) or _PROBES.search(" ".join(_texts(request))))
+
+
+def _texts(call: ast.Call) -> list[str]:
+    return [
+        each.value
+        for each in ast.walk(call)
+        if isinstance(each, ast.Constant) and isinstance(each.value, str)
+    ]
+
+
+def _answers_nothing(node: ast.Try, handler: ast.ExceptHandler, program: PythonProgram) -> bool:
+    """Whether a prompt that failed has an answer of the program's own, as `return ""` in the handler."""
+    if not _returns(node.body):
         return False
     *before, last = handler.body
-    if not isinstance(last, ast.Return) or not _is_empty(last.value):
+    if not isinstance(last, ast.Return) or not _is_constant(last.value):
         return False
     return all(says_nothing(program, statement) for statement in before)
+
+
+def _leaves_nothing(program: PythonProgram, node: ast.Try, handler: ast.ExceptHandler) -> bool:
+    """Whether the variable that the answer goes to keeps a constant, and is returned behind the `try`."""
+    function = program.scope(node)
+    if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+        return False
+    names = _assigned(node.body)
+    returned = {
+        each.id
+        for one in inside(function.body)
+        if isinstance(one, ast.Return) and one.value is not None and one.lineno > node.lineno
+        for each in ast.walk(one.value)
+        if isinstance(each, ast.Name)
+    }
+    if not names & returned:
+        return False
+    return all(
+        says_nothing(program, each) or (isinstance(each, ast.Assign) and _is_constant(each.value))
+        for each in handler.body
+    )
+
+
+def _assigned(body: list[ast.stmt]) -> set[str]:
+    """The variables that get a value, or a part of one."""
+    targets = [
+        target for each in inside(body) if isinstance(each, ast.Assign) for target in each.targets
+    ]
+    names = [each.value if isinstance(each, ast.Subscript) else each for each in targets]
+    return {each.id for each in names if isinstance(each, ast.Name)}
 
 
 def _returns(body: list[ast.stmt]) -> bool:
     return any(isinstance(each, ast.Return) and each.value is not None for each in inside(body))
 
 
-def _is_empty(value: ast.expr | None) -> bool:
+def _is_constant(value: ast.expr | None) -> bool:
+    """An answer that no server gave: nothing, a text, an empty list."""
     if isinstance(value, ast.Constant):
-        return value.value in {None, ""}
-    return value is None or ast.unparse(value) in {"{}", "[]"}
+        return value.value is None or isinstance(value.value, str | bytes)
+    return value is None or ast.unparse(value) in {"{}", "[]", "dict()", "list()"}
 
 
 def _request(program: PythonProgram, body: list[ast.stmt]) -> ast.Call | None:
@@ -174,6 +314,28 @@ def _is_one_of_many(program: PythonProgram, node: ast.Try) -> bool:
     return any(isinstance(above, loops | ast.AsyncFunctionDef) for above in program.parents(node))
 
 
+_REQUEST_ERRORS = (
+    "requests.",
+    "httpx.",
+    "aiohttp.",
+    "urllib.error.",
+    "urllib3.",
+    "http.client.",
+    "openai.",
+)
+_SYSTEM_ERRORS = {
+    "OSError",
+    "IOError",
+    "ConnectionError",
+    "TimeoutError",
+    "socket.timeout",
+    "URLError",
+    "HTTPError",
+}
+
+
 def _catches_requests(program: PythonProgram, handler: ast.ExceptHandler) -> bool:
-    kind = program.dotted(handler.type) if handler.type is not None else ""
-    return is_broad(program, handler) or kind.startswith(("requests.", "httpx.", "aiohttp."))
+    return is_broad(program, handler) or any(
+        name.startswith(_REQUEST_ERRORS) or name in _SYSTEM_ERRORS
+        for name in caught(program, handler)
+    )

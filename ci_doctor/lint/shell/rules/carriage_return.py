@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from ci_doctor.lint.excerpt import excerpt_of
 from ci_doctor.lint.lint_rule import LintRule
 from ci_doctor.lint.shell.shell_violation import script
-from ci_doctor.lint.violation import Edit, Place, Violation
+from ci_doctor.lint.violation import Place, Violation
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.rule import Rule
 
@@ -32,21 +32,15 @@ _CODE: Final = re.compile(r"(?m)^[^#\r\n][^\r\n]*\r$")
 
 
 def check(program: ShellProgram) -> Iterator[Violation]:
-    """The first line of code that ends so; one edit for each line."""
+    """The first line of code that ends so. There is no mend: what fails today for the wrong word may succeed after it."""
     text = program.source.text
     match = _CODE.search(text) if "\r" in text else None
     if match is None or "<<" in text[: match.start()]:
         return
     line = program.line(match.start())
-    edits: tuple[Edit, ...] = ()
-    if program.source.offset is not None and text.count("\r\n") == text.count("\n"):
-        edits = program.edits(
-            *((each.start(), each.end(), "") for each in re.finditer(r"\r(?=\n)", text))
-        )
     yield Violation(
         rule=RULE,
         place=Place(file=program.source.file, line=line, end_line=line),
         summary="This line ends with CR LF, and bash reads the carriage return as a part of it",
         excerpt=excerpt_of(match[0]),
-        edits=edits,
     )

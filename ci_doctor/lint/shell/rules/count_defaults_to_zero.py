@@ -78,7 +78,7 @@ def check(program: ShellProgram) -> Iterator[Violation]:
     """Assignments of a number that is read from a text, with 0 if that fails."""
     for node in program.of(NodeKind.ASSIGNMENT, NodeKind.DECLARATION):
         text = program.of_node(node)
-        named = re.search(r"(\w+)=[\"']?(?:\$\(|`)", text)
+        named = re.search(r"\b(\w+)=[\"']?(?:\$\(|`)", text)
         if named is None or not _BAD_THINGS.search(named[1]) or not node.children:
             continue
         substitution = node.children[-1]

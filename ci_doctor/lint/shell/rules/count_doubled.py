@@ -24,7 +24,7 @@ RULE: Final = LintRule(
         id="shell/count-doubled",
         severity=Severity.ERROR,
         meaning='`grep -c` prints 0 and fails if nothing matches. With `|| echo 0` the variable holds two lines, "0" and "0", and a later comparison fails with "integer expression expected".',
-        remedy="Write `grep -c … || true`: the 0 is printed already.",
+        remedy="Write `n=$(grep -c …) || n=${n:-0}`: grep prints the 0 itself, and nothing if it cannot read the file.",
     ),
     bad=(
         script('n=$(grep -c FAILED log || echo 0)\n[ "$n" -gt 0 ] && exit 1\n'),
@@ -59,15 +59,28 @@ def check(program: ShellProgram) -> Iterator[Violation]:
         if _is_cleaned(program, parent):
             continue
         holder = parent.parent.kind if parent.parent is not None else None
-        is_kept = holder in (NodeKind.ASSIGNMENT, NodeKind.DECLARATION, NodeKind.TEST)
+        is_kept = holder is NodeKind.TEST or _is_compared(program, parent)
         yield violation(
             program,
             RULE,
             node,
             'This is "0" twice, on two lines, if nothing matches',
             severity=None if is_kept else Severity.WARNING,
-            edits=program.edits((right.start, right.end, "true")),
         )
+
+
+def _is_compared(program: ShellProgram, substitution: ShellNode) -> bool:
+    """Whether the count goes to a variable that a number is compared with; one that is printed breaks nothing."""
+    assignment = substitution.parent
+    if assignment is None or assignment.kind not in (NodeKind.ASSIGNMENT, NodeKind.DECLARATION):
+        return False
+    before = program.text[assignment.start : substitution.start]
+    named = re.search(r"\b(\w+)=[\"']?$", before)
+    if named is None:
+        return False
+    name = re.escape(named[1])
+    compared = rf"\$\{{?{name}\b[^\n]{{0,4}}\s-(?:gt|ge|lt|le|eq|ne)\s|\(\([^)\n]{{0,99}}\b{name}\b|-(?:gt|ge|lt|le|eq|ne)\s+[\"']?\$\{{?{name}\b"
+    return re.search(compared, program.text[substitution.end :]) is not None
 
 
 def _is_cleaned(program: ShellProgram, substitution: ShellNode) -> bool:

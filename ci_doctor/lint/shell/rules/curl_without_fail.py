@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 from ci_doctor.lint.lint_rule import LintRule
 from ci_doctor.lint.shell.shell_node import NodeKind
 from ci_doctor.lint.shell.shell_violation import script, violation
 from ci_doctor.lint.shell.status_use import StatusUse, use_of
-from ci_doctor.lint.shell.waiting_curls import option_after_name, waiting_curls
+from ci_doctor.lint.shell.waiting_curls import option_edits, waiting_curls
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.rule import Rule
 
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 
     from ci_doctor.lint.shell.shell_node import ShellNode
     from ci_doctor.lint.shell.shell_program import ShellProgram
-    from ci_doctor.lint.shell.shell_words import CommandWords
     from ci_doctor.lint.violation import Violation
 
 RULE: Final = LintRule(
@@ -72,23 +70,8 @@ def check(program: ShellProgram) -> Iterator[Violation]:
             RULE,
             node,
             "`curl` without `-f` takes an error page for readiness",
-            edits=program.edits(option_after_name(program, node, "-f"))
-            if _answers_to_get(words)
-            else (),
+            edits=option_edits(program, node, "-f"),
         )
-
-
-def _answers_to_get(words: CommandWords) -> bool:
-    """Whether it asks for a page that answers 200 to GET once a server is ready.
-
-    `/v1/completions` never does, so that the wait would not end with `-f`.
-    """
-    return any(_READINESS.search(each) for each in words.arguments)
-
-
-_READINESS: Final = re.compile(
-    r"/(?:health\w*|health/\w+|v2/health/\w+|ready\w*|live\w*|ping|version|v1/models)/?$"
-)
 
 
 def _is_filtered(node: ShellNode) -> bool:

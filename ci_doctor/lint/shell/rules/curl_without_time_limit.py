@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from ci_doctor.lint.lint_rule import LintRule
 from ci_doctor.lint.shell.shell_violation import script, violation
-from ci_doctor.lint.shell.waiting_curls import is_limited, option_after_name, waiting_curls
+from ci_doctor.lint.shell.waiting_curls import is_limited, option_edits, waiting_curls
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.rule import Rule
 
@@ -64,5 +64,6 @@ def check(program: ShellProgram) -> Iterator[Violation]:
             RULE,
             node,
             "`curl` has no time limit here, so a server that hangs stops the wait loop",
-            edits=program.edits(option_after_name(program, node, "--max-time 5")),
+            # An answer that takes up to a minute is still one.
+            edits=option_edits(program, node, "--max-time 60"),
         )

@@ -155,7 +155,7 @@ def _reads(program: ShellProgram, node: ShellNode) -> bool:
 
 def _is_tested(program: ShellProgram, node: ShellNode) -> bool:
     """Whether a test of an empty variable follows, which says the same."""
-    named = re.search(r"(\w+)=[\"']?\$\(", program.of_node(node))
+    named = re.search(r"\b(\w+)=[\"']?\$\(", program.of_node(node))
     after = program.text[node.end : node.end + 400]
     return named is not None and bool(re.search(rf"(?:-[zn]|\[\[?)\s+\"?\$\{{?{named[1]}\b", after))
 

@@ -6,7 +6,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ci_doctor.lint.lint_rule import LintRule
+from ci_doctor.lint.shell.failure_fate import Loss, fates_of
+from ci_doctor.lint.shell.judged_files import is_judged_later, named
 from ci_doctor.lint.shell.shell_node import NodeKind
+from ci_doctor.lint.shell.shell_source import Shell
 from ci_doctor.lint.shell.shell_violation import script, violation
 from ci_doctor.lint.shell.status_use import StatusUse, use_of
 from ci_doctor.model.finding import Severity
@@ -30,9 +33,11 @@ RULE: Final = LintRule(
         script("pytest tests | tee log\nrc=$?\nexit $rc\n"),
         script("if ! pytest tests 2>&1 | tee log; then\n  exit 1\nfi\n"),
         script("pytest tests | tee log || exit 1\n"),
-        script("set -e\npython3 bench.py 2>&1 | tee bench.log\ngrep ok bench.log\n"),
+        script("set -e\npython3 bench.py 2>&1 | tee bench.log\ncat bench.log\n"),
         script("set -ex\nbash run.sh |& tee -a log\necho done\n"),
         script("make test 2>&1 | tee make.log\nif [ $? -ne 0 ]; then exit 1; fi\n"),
+        script("set -e\npytest tests | tail -5\n"),
+        script("set -e\npython3 compare.py a b 2>&1 | grep -v DEBUG\necho same\n"),
     ),
     good=(
         script("set -o pipefail\npytest tests | tee log\nrc=$?\nexit $rc\n"),
@@ -40,6 +45,7 @@ RULE: Final = LintRule(
         script("pytest tests | tee log\nrc=${PIPESTATUS[0]}\n"),
         script("set -e\necho hello | tee log\ncat log\n"),
         script("pytest tests | grep -q passed || exit 1\n"),
+        script("set -e\npytest tests | tee log\ngrep -q ' passed' log\n"),
     ),
 )
 
@@ -99,15 +105,45 @@ _REPORTS: Final = frozenset(
 
 
 def check(program: ShellProgram) -> Iterator[Violation]:
-    """Pipelines that end with `tee`, where something relies on the status of what stands before it."""
-    if "tee" not in program.text and "ts" not in program.text:
-        return
+    """Checks before a filter, and pipelines that end with `tee` whose status something relies on."""
+    known: set[int] = set()
+    fates = fates_of(program)
+    for node, _ in fates.checks():
+        fate = fates.fate(node)
+        if fate.loss is not Loss.PIPE or fate.by is None or fate.by.parent is None:
+            continue
+        pipeline = fate.by.parent
+        if id(pipeline) in known or is_judged_later(program, node):
+            known.add(id(pipeline))
+            continue
+        known.add(id(pipeline))
+        name, last = named(program, node), program.words(fate.by).name
+        said = f"`{last}` succeeds whatever becomes of `{name}` before the pipe"
+        yield violation(
+            program,
+            RULE,
+            pipeline,
+            said,
+            remedy=_remedy(program, name),
+            severity=Severity.ERROR,
+        )
+    if "tee" in program.text or "ts" in program.text:
+        yield from _to_tee(program, known)
+
+
+def _remedy(program: ShellProgram, name: str) -> str:
+    if program.source.shell is Shell.SH:
+        return f"`{name} > log; rc=$?; cat log; exit $rc`: sh has no pipefail"
+    return f"Write `set -o pipefail` before `{name}`"
+
+
+def _to_tee(program: ShellProgram, known: set[int]) -> Iterator[Violation]:
     for node in program.of(NodeKind.PIPELINE):
-        if not _hides(program, node):
+        if id(node) in known or not _hides(program, node):
             continue
         use = use_of(program, node)
         if use is StatusUse.ENDS:
-            said = "A failure before the pipe does not end the script, in spite of errexit"
+            said = f"A failure of `{named(program, node.children[0])}` does not end the script, in spite of errexit"
             yield violation(program, RULE, node, said)
         elif use is StatusUse.READ and _reads(program, node):
             name = program.words(node.children[-1]).name
@@ -117,7 +153,7 @@ def check(program: ShellProgram) -> Iterator[Violation]:
         elif use is StatusUse.READ and program.source.embedded and node.parent is program.root:
             whole = program.source.embedded.removeprefix("the ")
             said = f"The {whole} ends with the status of `tee`, which is 0"
-            yield violation(program, RULE, node, said)
+            yield violation(program, RULE, node, said, severity=Severity.ERROR)
 
 
 def _hides(program: ShellProgram, node: ShellNode) -> bool:

@@ -90,32 +90,49 @@ def _first_statement(node: ShellNode) -> ShellNode | None:
 def _repair(
     program: ShellProgram, node: ShellNode, conditions: list[ShellNode], first: ShellNode
 ) -> tuple[Edit, ...]:
-    """`if ! cmd; then rc=$?` with one plain command becomes `rc=0; cmd || rc=$?; if [ "$rc" -ne 0 ]; then`."""
-    match = re.fullmatch(r"(\w+)=\$\?", program.of_node(first))
-    command = conditions[0].children[0] if conditions[0].children else None
-    simple = (
-        match is not None
-        and conditions[0].kind is NodeKind.NEGATION
-        and node.kind is NodeKind.IF
-        and len(conditions) == 1
-        and command is not None
-        and command.kind is NodeKind.COMMAND
-    )
-    if not simple or match is None:
+    """`if ! cmd; then rc=$?; …; exit $rc; fi` becomes `if cmd; then :; else rc=$?; …; exit $rc; fi`.
+
+    Only where the status leaves by that `exit` alone: then a failure that was hidden becomes red,
+    and nothing else changes.
+    """
+    body = [each for each in node.children if not each.is_condition]
+    is_plain = node.kind is NodeKind.IF and len(conditions) == 1
+    if not is_plain or any(each.kind in (NodeKind.ELIF, NodeKind.ELSE) for each in body):
         return ()
-    indent = re.search(r"[ \t]*\Z", program.text[: node.start])
+    if conditions[0].kind is not NodeKind.NEGATION or "trap" in program.by_name:
+        return ()
+    if any(
+        each.kind not in (NodeKind.PROGRAM, NodeKind.IF, NodeKind.ELSE) for each in node.ancestors()
+    ):
+        return ()
+    if not _leaves_by_exit(program, body, first):
+        return ()
+    mark = re.compile(r"!\s+").match(program.text, conditions[0].start)
     between = program.text[conditions[0].end : first.start]
-    before = program.text[program.text.rfind("\n", 0, node.start) + 1 : node.start]
-    if before.strip() or indent is None or not re.fullmatch(r"\s*;?\s*then\s+", between):
+    place = re.fullmatch(r"(\s*;?\s*then)\s+", between)
+    if mark is None or place is None or program.source.embedded is not None:
         return ()
-    name = match[1]
-    command_text = re.sub(
-        r"^!\s*", "", program.source.text[conditions[0].start : conditions[0].end]
+    end = conditions[0].end + len(place[1])
+    return program.edits((mark.start(), mark.end(), ""), (end, end, " :; else"))
+
+
+def _leaves_by_exit(program: ShellProgram, body: list[ShellNode], first: ShellNode) -> bool:
+    """Whether the body only says something between `rc=$?` and `exit $rc`; or is `exit $?` alone."""
+    texts = [program.of_node(each) for each in body]
+    if len(body) == 1:
+        return (
+            re.fullmatch(r"exit [\"']?\$\??\{?\??\}?[\"']?", texts[0]) is not None
+            and _STATUS.search(texts[0]) is not None
+        )
+    named = re.fullmatch(r"([A-Za-z_]\w*)=\$\?", texts[0])
+    if named is None or body[0] is not first:
+        return False
+    name = re.escape(named[1])
+    if re.fullmatch(rf"exit [\"']?\$\{{?{name}\}}?[\"']?", texts[-1]) is None:
+        return False
+    return all(
+        each.kind is NodeKind.COMMAND
+        and each.word in ("echo", "printf", "cat", "tail")
+        and not re.search(rf"\$\{{?{name}\b|\$\?|\$\(|`", text)
+        for each, text in zip(body[1:-1], texts[1:-1], strict=True)
     )
-    kept = (
-        f'{name}=0\n{indent[0]}{command_text} || {name}=$?\n{indent[0]}if [ "${name}" -ne 0 ]; then'
-    )
-    end = first.end + (1 if program.text[first.end : first.end + 1] == ";" else 0)
-    rest = program.text[end:].split("\n", 1)[0].strip()
-    following = "" if not rest or rest.startswith("#") else "\n" + indent[0] + "  "
-    return program.edits((node.start, end, kept + following))

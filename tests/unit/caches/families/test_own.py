@@ -45,3 +45,14 @@ def test_the_configuration_has_the_fields_of_a_family() -> None:
 def test_what_can_be_no_family_is_a_usage_error(name: str, settings: OwnFamily) -> None:
     with pytest.raises(UsageError):
         own_family(name, settings)
+
+
+def test_a_family_of_the_command_line_depends_on_python_its_packages_and_native_code() -> None:
+    hard = set(own_family("kernels").hard)
+
+    assert {"python.abi", "python.packages", "compiler.native"} <= hard
+
+
+def test_a_fallback_without_files_is_an_error() -> None:
+    with pytest.raises(UsageError, match="files"):
+        own_family("mine", OwnFamily(fallback=True))

@@ -13,6 +13,7 @@ from ci_doctor.caches.families.kernel_rows import FLASHINFER
 from ci_doctor.caches.families.own import OwnFamily, own_family
 from ci_doctor.caches.families.read_tiers import read_tiers
 from ci_doctor.caches.families.table import all_families
+from ci_doctor.caches.families.tiers import Tiers
 from ci_doctor.caches.families.torch_rows import INDUCTOR, INDUCTOR_CPU, TRITON
 from ci_doctor.identity.interpreter import Interpreter
 
@@ -188,3 +189,30 @@ def test_a_variable_that_may_be_a_secret_is_a_fact_by_its_digest(tmp_path: Path)
     assert facts["env.HUB_TOKEN"].startswith("sha256 ")
     assert "hunter2" not in str(facts)
     assert "env.ABSENT" not in facts
+
+
+def test_a_lock_file_decides_or_only_chooses_if_there_is_a_fallback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    machine = Machine(tmp_path)
+
+    def tiers(*, fallback: bool) -> Tiers:
+        settings = OwnFamily(hard=("os.architecture",), files=("x.lock",), fallback=fallback)
+        return read_tiers(own_family("mine", settings), machine.reader(), tmp_path)
+
+    (tmp_path / "x.lock").write_text("a==1")
+    strict, loose = tiers(fallback=False), tiers(fallback=True)
+    (tmp_path / "x.lock").write_text("a==2")
+
+    family = own_family("mine")
+    refused = usable(family, strict, tiers(fallback=False))
+    chosen = usable(family, loose, tiers(fallback=True))
+    (tmp_path / "x.lock").unlink()
+    gone = tiers(fallback=False)
+
+    assert isinstance(refused, RefusedCache)
+    assert [each.fact for each in refused.differences] == ["file.x.lock"]
+    assert isinstance(chosen, Usable)
+    assert [each.fact for each in chosen.soft] == ["file.x.lock"]
+    assert "cannot be read" in gone.hard.unknown["file.x.lock"]

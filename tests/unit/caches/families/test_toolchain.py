@@ -5,7 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.caches.families.toolchain import compiler_version, cuda_home, nvcc_version
+from ci_doctor.caches.families.toolchain import (
+    compiler_version,
+    cuda_home,
+    native_answer,
+    nvcc_version,
+)
 from ci_doctor.caches.families.unknown_fact import UnknownFactError
 
 
@@ -43,3 +48,21 @@ def test_cudas_home_is_named_or_found_by_its_compiler(tmp_path: Path) -> None:
     assert cuda_home({"PATH": str(nvcc.parent)}) == home
     assert nvcc_version({"PATH": "", "CUDA_HOME": home}).startswith("release 13.0, output ")
     assert nvcc_version({"PATH": "", "CUDA_HOME": str(tmp_path)}) == "none"
+
+
+def test_what_native_stands_for_is_the_compilers_own_answer_without_its_directories(
+    tmp_path: Path,
+) -> None:
+    def answer(folder: str, options: str, place: str = "/usr/lib") -> str:
+        for name in ("gcc", "g++"):
+            program(tmp_path / folder / name, f"echo ' {place}/cc1 -E -v {options}' >&2")
+        return native_answer({"PATH": f"{tmp_path / folder}:/bin"})
+
+    here = answer("a", "-march=znver3 -mavx2")
+
+    assert here == answer("b", "-march=znver3 -mavx2", place="/opt/gcc")
+    assert here != answer("c", "-march=x86-64")
+    assert native_answer({"PATH": str(tmp_path)}) == "none"
+    program(tmp_path / "d" / "gcc", "exit 1")
+    with pytest.raises(UnknownFactError):
+        native_answer({"PATH": str(tmp_path / "d")})

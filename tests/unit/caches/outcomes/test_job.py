@@ -60,7 +60,14 @@ def effect(**changes: Any) -> CacheEffect:
 
 
 def saved(*caches: SavedCache, **changes: Any) -> SaveCacheFacts:
-    fields = {"store": "/s", "scope": "signed", "is_signed": True, "caches": caches, **changes}
+    fields = {
+        "store": "/s",
+        "scope": "signed",
+        "is_signed": True,
+        "is_accepted": True,
+        "caches": caches,
+        **changes,
+    }
     return SaveCacheFacts(**fields)
 
 
@@ -79,7 +86,7 @@ WHOLE = JobCacheFacts(
 
 def test_the_sentence_has_the_seconds_the_gpu_minutes_and_the_bytes_moved() -> None:
     assert job_outcome(WHOLE, None).summary == (
-        "triton paid; 1 min 00 s of compiling saved, 8.0 GPU minutes; 2.0 MB fetched, 5.0 MB sent; "
+        "triton paid; about 1 min 00 s of compiling saved, 8.0 GPU minutes; 2.0 MB fetched, 5.0 MB sent; "
         "saved vllm to /s, scope signed, signed"
     )
 

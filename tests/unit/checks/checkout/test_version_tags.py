@@ -4,6 +4,7 @@ from pathlib import Path
 
 from ci_doctor.checks.checkout.version_tags import CHECK
 from ci_doctor.checks.result import CheckStatus, Fault
+from ci_doctor.model.evaluation import EVALUATION
 from tests.support.checks import check_context
 from tests.support.git_repository import commit, git, make_repository
 from tests.unit.checks.checkout.test_history import PROJECT
@@ -23,13 +24,13 @@ def test_a_nightly_tag_is_a_warning_that_no_other_agent_cures(tmp_path: Path) ->
     (found,) = result.problems
     assert (result.status, found.fault) == (CheckStatus.WARNING, Fault.REPOSITORY)
     assert "nightly-cu13" in found.finding.summary
-    assert found.finding.remedy == 'eval "$(ci-doctor setup-env)"'
+    assert found.finding.remedy == EVALUATION
 
 
 def test_a_date_that_is_read_as_a_version_is_a_warning(tmp_path: Path) -> None:
     (found,) = CHECK.run(check_context(tagged(tmp_path, "nightly-2026-04-22"))).problems
 
-    assert "as version 22" in found.finding.summary
+    assert "would read 'nightly-2026-04-22' as one" in found.finding.summary
 
 
 def test_a_release_is_ok(tmp_path: Path) -> None:

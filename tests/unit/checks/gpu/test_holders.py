@@ -38,7 +38,7 @@ def test_a_holder_is_named_with_user_command_and_age(tmp_path: Path) -> None:
         f"pid 4242 of {user}, 1 min 40 s old: /opt/venv/bin/python3 -m vllm.entrypoints "
         "(Buildkite job 0199-other) holds 52.4 GB of GPU 0 (NVIDIA H100 80GB HBM3)"
     )
-    assert problem.finding.remedy == "ps -o pid,user,etime,args -p 4242"
+    assert problem.finding.remedy == "ask whose it is: `ps -o pid,user,etime,args -p 4242`"
 
 
 def test_a_holder_of_ones_own_may_be_killed(tmp_path: Path) -> None:

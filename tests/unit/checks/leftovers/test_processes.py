@@ -97,4 +97,32 @@ def test_another_job_that_runs_now_is_a_note(tmp_path: Path) -> None:
 
 
 def test_the_processes_of_this_machine_can_be_read(tmp_path: Path) -> None:
-    assert CHECK.run(check_context(tmp_path)).unknown is None
+    result = CHECK.run(check_context(tmp_path))
+    # Servers of somebody else may run here, and only those are unknown.
+    assert (result.unknown is None) == (result.figures["unknown"] == 0)
+
+
+def test_a_server_of_another_job_below_an_images_bash_is_left(tmp_path: Path) -> None:
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc" / "uptime").write_text("10000.0 1.0\n")
+    record(tmp_path, 1, 0, "bash", "bash")
+    record(tmp_path, os.getpid(), 1, "python", "python -m ci_doctor doctor", job="ours")
+    record(tmp_path, 50, 1, "vllm", "vllm serve x", job="earlier")
+
+    result = look(tmp_path)
+
+    assert (result.status, result.unknown) == (CheckStatus.WARNING, None)
+    assert [each.finding.rule for each in result.problems] == ["doctor/stale-processes"]
+
+
+def test_a_server_that_nobody_can_be_named_for_is_unknown_and_shown(tmp_path: Path) -> None:
+    machine(tmp_path)
+    record(tmp_path, 40, 1, "tmux", "tmux")
+    record(tmp_path, 41, 40, "vllm", "vllm serve x")
+
+    result = look(tmp_path)
+
+    assert result.status is CheckStatus.UNKNOWN
+    assert "pid 41" in (result.unknown or "")
+    assert "vllm serve x" in (result.evidence[0].excerpt or "")
+    assert result.figures["unknown"] == 1

@@ -14,7 +14,7 @@ from tests.support.machine_trees import GIB, MIB
 from tests.support.placed_directories import disks_of, placed
 
 
-def test_a_disk_at_99_percent_is_an_error_with_a_listing_to_paste() -> None:
+def test_a_disk_at_99_percent_is_an_error_with_a_listing_to_look_at() -> None:
     full = placed(total=100 * GIB, free=1 * GIB)
 
     result = space_result(disks_of(full, placed(name="HF_HOME", free=1 * GIB)), 5 * GIB)
@@ -24,7 +24,8 @@ def test_a_disk_at_99_percent_is_an_error_with_a_listing_to_paste() -> None:
     assert finding.summary == (
         "/scratch disk (ext4) has 1.1 GB free of 107.4 GB; 5.4 GB are needed for TMPDIR, HF_HOME"
     )
-    assert finding.remedy_kind is RemedyKind.COMMAND
+    # It lists, and cures nothing by itself.
+    assert finding.remedy_kind is RemedyKind.ADVICE
     assert "'/scratch disk'" in (finding.remedy or "")
 
 

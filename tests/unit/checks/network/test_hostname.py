@@ -13,4 +13,4 @@ def test_no_address_is_a_warning_with_our_name_in_the_remedy() -> None:
     result = judge_hostname("agent-1", Lookup(error="Name or service not known"))
 
     assert result.status is CheckStatus.WARNING
-    assert result.problems[0].finding.remedy == "echo '127.0.1.1 agent-1' >> /etc/hosts"
+    assert result.problems[0].finding.remedy == "printf '\\n127.0.1.1 %s\\n' agent-1 >> /etc/hosts"

@@ -20,7 +20,7 @@ def test_no_address_is_an_error_with_a_line_to_paste() -> None:
     result = judge_localhost(Lookup(error="Name or service not known"))
 
     assert result.status is CheckStatus.ERROR
-    assert result.problems[0].finding.remedy == "echo '127.0.0.1 localhost' >> /etc/hosts"
+    assert result.problems[0].finding.remedy == "printf '\\n127.0.0.1 localhost\\n' >> /etc/hosts"
 
 
 def test_another_machine_is_an_error() -> None:

@@ -30,7 +30,7 @@ def reported(found: Localisation) -> tuple[Outcome, list[str]]:
 
 
 def localised(**changes: Any) -> Localisation:
-    results = searched(subject(), long_prompts, first_pass=True)
+    results = searched(subject(), long_prompts, first_pass=True, pairs=6)
     fields: dict[str, Any] = {
         "subject": subject(),
         "results": results,
@@ -47,7 +47,7 @@ def test_the_smallest_condition_stands_beside_the_verdict_with_a_command() -> No
     first, finding, last = outcome.findings
     assert (first, last) == (FIRST, LAST)
     assert finding.summary == (
-        "the smallest condition that still differs: r0 alone, first 32 of 64 characters, one pass"
+        "of what was tried, the smallest condition that still differs: r0 alone, first 32 of 64 characters, one pass"
     )
     assert finding.remedy_kind is RemedyKind.COMMAND
     assert finding.remedy == (
@@ -64,16 +64,15 @@ def test_the_smallest_condition_stands_beside_the_verdict_with_a_command() -> No
     assert any(line.split() == ["all", "5", "requests,", "4", "at", "once,", "one", "pass", "differs", "0", "of", "5", "24"] for line in lines)  # fmt: skip
 
 
-def test_one_that_was_not_met_by_a_fresh_start_is_called_so() -> None:
-    results = searched(subject(), long_prompts, first_pass=True, pairs=1)
+def test_what_only_a_start_with_other_prompts_has_shown_is_not_in_the_report() -> None:
+    results = searched(subject(), long_prompts, first_pass=True, pairs=2)
     outcome, lines = reported(
-        localised(results=results, stopped="the limit of 2 starts is reached")
+        localised(results=results, stopped="the limit of 4 starts is reached")
     )
     finding = outcome.findings[1]
-    assert finding.summary.startswith("of what was tried, the smallest condition")
-    assert finding.summary.endswith("(not confirmed in a fresh start)")
-    assert any("differs, not fresh" in line for line in lines)
-    assert any("the search ended early: the limit of 2 starts" in line for line in lines)
+    assert finding.summary.endswith("r0 alone, first 32 of 64 characters, one pass")
+    assert not any("first 16 of" in line for line in lines)
+    assert any("the search ended early: the limit of 4 starts" in line for line in lines)
 
 
 def test_without_a_start_there_is_no_claim_and_a_command_to_try() -> None:

@@ -1,3 +1,4 @@
+import contextlib
 import json
 from typing import Any
 
@@ -5,7 +6,7 @@ import pytest
 
 from ci_doctor.errors import UsageError
 from ci_doctor.history.evidence import AttemptOutcome, ParsedEvidence
-from ci_doctor.history.reading.forms import parsed
+from ci_doctor.history.reading.forms import OtherXmlError, parsed
 
 PASSED, FAILED, ERROR = AttemptOutcome.PASSED, AttemptOutcome.FAILED, AttemptOutcome.ERROR
 
@@ -114,7 +115,7 @@ def test_what_the_collector_for_pytest_cut_in_two_is_one_name() -> None:
     assert one.outcome is AttemptOutcome.SKIPPED
 
 
-@pytest.mark.parametrize("content", [b'{"a": 1}', b"[]", b"<html></html>", b"plain text"])
+@pytest.mark.parametrize("content", [b'{"a": 1}', b"[]", b"plain text"])
 def test_a_file_of_something_else_is_no_evidence(content: bytes) -> None:
     assert parsed(content) is None
 
@@ -158,3 +159,65 @@ def test_junit_is_recognised_after_a_long_comment() -> None:
 
     assert evidence is not None
     assert len(evidence.attempts) == 1
+
+
+def test_xml_of_something_else_is_told_by_its_root() -> None:
+    with pytest.raises(OtherXmlError, match="its root is <html>"):
+        parsed(b"<html></html>")
+
+
+JUNIT = '<?xml version="1.0"{0}?><testsuite name="s"><testcase classname="k" name="\u4e2d\u6587"/></testsuite>'
+
+
+@pytest.mark.parametrize(
+    ("declared", "encoding"),
+    [
+        ("Shift_JIS", "shift_jis"), ("gbk", "gbk"), ("GB2312", "gb2312"), ("GB18030", "gb18030"),
+        ("EUC-JP", "euc_jp"), ("Big5", "big5"), ("UTF-16", "utf-16"), ("UTF-16LE", "utf-16-le"),
+        ("UTF-16BE", "utf-16-be"), ("", "utf-16-le"), ("", "utf-16-be"), ("utf-8", "utf-8-sig"), ("UTF-32", "utf-32"),
+    ],
+)  # fmt: skip
+def test_a_file_is_read_in_its_encoding(declared: str, encoding: str) -> None:
+    text = JUNIT.format(f' encoding="{declared}"' if declared else "")
+
+    read = parsed(text.encode(encoding))
+
+    assert read is not None
+    assert [each.name for each in read.attempts] == ["\u4e2d\u6587"]
+
+
+@pytest.mark.parametrize("declaration", ["", ' encoding="utf-8"'])
+def test_bytes_of_another_encoding_and_control_characters_cost_no_attempt(declaration: str) -> None:
+    text = JUNIT.format(declaration).replace(
+        "/></testsuite>", "><failure>{0}</failure></testcase></testsuite>"
+    )
+    for junk in (b"caf\xe9", b"a\x00b", b"\x1b[31m", b"\xff\xfe"):
+        head, tail = text.split("{0}")
+
+        read = parsed(head.encode() + junk + tail.encode())
+
+        assert read is not None
+        assert [each.outcome for each in read.attempts] == [AttemptOutcome.FAILED]
+
+
+def test_two_names_that_differ_in_bytes_of_no_encoding_stay_two_tests() -> None:
+    cases = b'<testcase name="\xe9"/><testcase name="\xe8"/>'
+
+    read = parsed(b'<testsuite name="s">' + cases + b"</testsuite>")
+
+    assert read is not None
+    assert [each.name for each in read.attempts] == ["\\xe9", "\\xe8"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"", b"<", b"<?xml", b"<testsuite", b"<testsuite><testcase", JUNIT.format("").encode()[:-5], b"\x00" * 50,
+        b'<?xml version="1.0" encoding="Shift_JIS"?><testsuite name="\xff\xff"/>',
+        b'<?xml version="1.0" encoding="punycode"?><testsuite/>', b'<?xml version="1.0" encoding="zlib"?><testsuite/>',
+        b'<!DOCTYPE x [<!ENTITY a "b">]><testsuite/>', b"<testsuite>&#0;</testsuite>",
+    ],
+)  # fmt: skip
+def test_a_damaged_file_is_a_usage_error_and_never_another_one(content: bytes) -> None:
+    with contextlib.suppress(UsageError):
+        assert parsed(content) is None

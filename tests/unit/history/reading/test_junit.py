@@ -191,3 +191,31 @@ def test_a_file_without_offsets_says_when_it_ended_if_utc_is_meant(
 
     assert evidence is not None
     assert evidence.zoneless_end_ms == end
+
+
+def rows_of(*suites: str) -> list[str | None]:
+    read = attempts("<testsuites>" + "".join(suites) + "</testsuites>")
+    return [each.row for each in read]
+
+
+def suite_of(attributes: str, *cases: str) -> str:
+    written = "".join(f'<testcase classname="a.spec.ts" name="{name}"/>' for name in cases)
+    return f"<testsuite {attributes}>{written}</testsuite>"
+
+
+def test_one_test_in_two_suites_is_told_apart_by_their_hosts_or_places() -> None:
+    chromium = suite_of('name="a.spec.ts" hostname="chromium"', "x", "y")
+    firefox = suite_of('name="a.spec.ts" hostname="firefox"', "x")
+    plain = suite_of('name="pytest"', "x")
+
+    assert rows_of(chromium, firefox) == ["chromium", None, "firefox"]
+    assert rows_of(plain, plain) == ["suite 1", "suite 2"]
+    assert rows_of(chromium, chromium)[::2] == ["chromium suite 1", "chromium suite 2"]
+
+
+def test_executions_in_one_suite_are_attempts_of_each_other() -> None:
+    assert rows_of(suite_of('name="s" hostname="h"', "x", "x"), suite_of('name="t"', "y")) == [
+        None,
+        None,
+        None,
+    ]

@@ -64,8 +64,17 @@ def test_each_answer_has_its_verdict_reason_and_finding(
 
 
 def test_the_rule_to_preload_is_ready_to_paste() -> None:
-    outcome = probe_outcome(a_result(exposed=True))
+    outcome = probe_outcome(a_result(exposed=True, rule="threading=lazy:Thing"))
 
     assert isinstance(outcome.facts, ImportProbeFacts)
     assert outcome.facts.rule == "threading=lazy:Thing"
     assert "--preload threading=lazy:Thing -- " in (outcome.findings[0].remedy or "")
+
+
+def test_a_rule_that_was_not_seen_to_win_is_not_offered() -> None:
+    outcome = probe_outcome(a_result(exposed=True))
+
+    (finding,) = outcome.findings
+    assert finding.remedy is not None
+    assert "no preload rule with that trigger can fire" in finding.remedy
+    assert "--preload" not in finding.remedy

@@ -1,0 +1,330 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on files and reads /proc: which files that other starts have written does a start read.
+
+Two arms that reach one cache agree, whatever one of them would have computed. So each file that
+changed while a start of one arm ran is leased (fcntl(2), F_SETLEASE) while the other arm runs. The
+kernel then holds up whoever opens it until ci-doctor has looked who that is: a process of the start
+has read what the other arm wrote, any other process goes on and counts for nothing.
+"""
+
+import asyncio
+import contextlib
+import errno
+import fcntl
+import os
+import resource
+import signal
+import stat
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from ci_doctor.correctness.shared_use import SharedRead, SharedUse
+from ci_doctor.environment.download_table import download_places
+from ci_doctor.services.spec import ServiceSpec
+from ci_doctor.system.files.own_directory import is_own_name
+from ci_doctor.system.processes.process_table import read_table
+
+# Each lease takes a descriptor; this share of them, and never more.
+_SHARE_OF_DESCRIPTORS = 0.4
+_MOST_LEASES = 4000
+# Of the files that a start wrote, so many are kept.
+_KEPT = 200
+# Entries that a look at all places reads; the shallow ones come first.
+_MOST_ENTRIES = 60_000
+# The kernel's clock of files lags by a tick (10 ms at 100 Hz).
+_LAG_NS = 20_000_000
+# How often a thread is looked for that the kernel just puts to sleep.
+_LOOKS = 5
+_PAUSE_S = 0.002
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/opt", "/proc", "/sys", "/dev", "/")
+_BELOW_SYSTEM = tuple(f"{each}/" for each in _SYSTEM[:-1])
+_SHARED_MEMORY = "/dev/shm"  # noqa: S108 - read, not written
+_SKIPPED = frozenset({"__pycache__", ".git", "site-packages", "dist-packages", "node_modules"})
+# Compiled from a source of the same time, locks, and weights that a first start downloads.
+_SHARED_ENDINGS = (".pyc", ".lock", ".safetensors", ".gguf", ".incomplete", ".part")
+# Variables by which libraries find what they keep.
+_NAMES = ("CACHE", "TMP", "TEMP", "SPOOL", "DISK", "STORE", "STATE", "RUNTIME")
+# open(2), openat(2) and creat(2) by number, with the place of their flags: x86-64, then arm64.
+_OPEN_FLAGS = {"2": 2, "257": 3, "56": 3}
+
+
+class SharedPlaces:
+    """The places that starts of both arms reach.
+
+    `directory` is that of the services, `reports` that of the run. What matches a pattern of
+    `allowed` (fnmatch) may be shared.
+    """
+
+    def __init__(
+        self,
+        environment: Mapping[str, str],
+        specs: Sequence[ServiceSpec],
+        directory: Path,
+        reports: Path,
+        allowed: Sequence[str] = (),
+    ) -> None:
+        self._roots = tuple(_roots(environment, specs, directory))
+        kept = (reports, *download_places(environment))
+        self._allowed = allowed
+        self._kept = frozenset(os.path.realpath(each) for each in kept)
+        # Who wrote a file: starts by the letter of their arm.
+        self._writers: dict[str, dict[str, str]] = {}
+
+    def written_by_others(self, arm: str) -> dict[str, str]:
+        """The files that starts of another arm wrote, each with one of these starts."""
+        files = {}
+        for path, writers in self._writers.items():
+            others = [start for letter, start in writers.items() if letter != arm]
+            if others:
+                files[path] = others[0]
+        return files
+
+    def note_written(self, arm: str, start: str, since_ns: int) -> list[str]:
+        """The files that have changed since then, and are the start's from now on."""
+        written = sorted(self._changed(since_ns - _LAG_NS))
+        written = [path for path in written if not self._is_allowed(path)]
+        self.note(arm, start, written)
+        return written
+
+    def note(self, arm: str, start: str, written: Iterable[str]) -> None:
+        """These files are the start's."""
+        for path in written:
+            self._writers.setdefault(path, {})[arm] = start
+
+    def _is_allowed(self, path: str) -> bool:
+        return any(fnmatchcase(path, os.path.expanduser(each)) for each in self._allowed)  # noqa: PTH111
+
+    def _changed(self, since_ns: int) -> Iterator[str]:
+        waiting = deque(self._roots)
+        known: set[str] = set()
+        entries = 0
+        while waiting and entries < _MOST_ENTRIES:
+            top = waiting.popleft()
+            if top in known or top in self._kept:
+                continue
+            known.add(top)
+            with contextlib.suppress(OSError), os.scandir(top) as listing:
+                for entry in listing:
+                    entries += 1
+                    with contextlib.suppress(OSError):
+                        if entry.is_dir(follow_symlinks=False):
+                            if entry.name not in _SKIPPED and not is_own_name(entry.name):
+                                waiting.append(entry.path)
+                        elif _is_evidence(entry) and entry.stat().st_ctime_ns >= since_ns:
+                            yield entry.path
+
+
+def _is_evidence(entry: "os.DirEntry[str]") -> bool:
+    """Whether the file may hold what a start has computed: a file of this user's, and not empty."""
+    if entry.name.endswith(_SHARED_ENDINGS):
+        return False
+    status = entry.stat(follow_symlinks=False)
+    # The time of the change, which nobody can set, and which reading does not move.
+    return stat.S_ISREG(status.st_mode) and status.st_size > 0
+
+
+def _roots(
+    environment: Mapping[str, str], specs: Sequence[ServiceSpec], directory: Path
+) -> Iterator[str]:
+    """Directories in which a service may keep something, the most likely first."""
+    named = [each for each in environment if any(word in each for word in _NAMES)]
+    texts = [environment[each] for each in sorted(named)]
+    home = environment.get("HOME", "")
+    texts += [
+        text for spec in specs for text in (*spec.words(), *spec.env.values(), spec.cwd or "")
+    ]
+    places = ["/tmp", "/var/tmp", f"{home}/.cache", str(directory)]  # noqa: S108 - read, not written
+    places += [place for text in texts for place in _named_places(text, directory)]
+    places.append(home)
+    for place in dict.fromkeys(map(os.path.realpath, filter(None, places))):
+        if place not in _SYSTEM and not place.startswith(_BELOW_SYSTEM):
+            yield place
+    yield _SHARED_MEMORY
+
+
+def _named_places(text: str, directory: Path) -> Iterator[str]:
+    """The directories that a word of a command or a variable names, or whose files it names."""
+    for word in text.replace("=", " ").replace(",", " ").split():
+        path = os.path.join(directory, word)  # noqa: PTH118 - may be no path at all
+        if os.path.isfile(path):  # noqa: PTH113
+            yield os.path.dirname(path)  # noqa: PTH120
+        elif word.startswith("/"):
+            # What is not there yet is made in its folder.
+            yield path if os.path.isdir(path) else os.path.dirname(path)  # noqa: PTH112, PTH120
+
+
+class SharedWatch:
+    """Holds leases on files while a start runs. `own` is a text in the environment of its processes."""
+
+    def __init__(self, files: Mapping[str, str], own: str) -> None:
+        self._files = files
+        self._own = own
+        self._leases: dict[int, str] = {}
+        self._looking: asyncio.Task[None] | None = None
+        self.read: dict[str, str] = {}
+        self.unseen = ""
+
+    def begin(self) -> None:
+        """Lease the files; call it in a running event loop, in the main thread."""
+        paths = list(self._files)
+        most = _most_leases()
+        if len(paths) > most:
+            self.unseen = f"{len(paths)} files are too many to watch"
+            # Deep ones lie in folders of other programs.
+            paths = sorted(paths, key=lambda path: path.count("/"))[:most]
+        if not paths:
+            return
+        try:
+            asyncio.get_running_loop().add_signal_handler(signal.SIGIO, self._opened)
+        except (ValueError, RuntimeError) as error:
+            self.unseen = str(error)
+            return
+        for path in paths:
+            self._lease(path)
+
+    def _lease(self, path: str) -> None:
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:  # it is gone, so nobody reads it
+            return
+        try:
+            fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        except OSError as error:
+            os.close(descriptor)
+            # Somebody has it open, and every process of the start that wrote it has ended.
+            if error.errno != errno.EAGAIN:
+                self.unseen = f"{path} cannot be watched: {error.strerror}"
+            return
+        self._leases[descriptor] = path
+
+    def _opened(self) -> None:
+        """Somebody opens one of the files, and waits."""
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.get_running_loop().create_task(self._look())
+
+    async def _look(self) -> None:
+        """Let all go on who wait, and note which files the start's own processes opened."""
+        while broken := self._broken():
+            waiting = await self._own_waiting()
+            # Those that were opened meanwhile as well: a thread of the start waits for one of them.
+            broken = self._broken() if waiting else broken
+            for descriptor in broken:
+                path = self._release(descriptor)
+                if not waiting:
+                    continue
+                left = waiting
+                if len(broken) > 1:
+                    await asyncio.sleep(_PAUSE_S)
+                    left = self._waiting()
+                gone = {place: flags for place, flags in waiting.items() if place not in left}
+                opened = gone if len(broken) > 1 else waiting
+                if any(map(_reads, opened.values())):
+                    self.read[path] = self._files[path]
+                waiting = left
+
+    def _broken(self) -> list[int]:
+        return [each for each in self._leases if _is_broken(each)]
+
+    def _release(self, descriptor: int) -> str:
+        """Closing ends the lease, and whoever waits goes on."""
+        path = self._leases.pop(descriptor)
+        os.close(descriptor)
+        return path
+
+    async def _own_waiting(self) -> dict[Path, int | None]:
+        for _ in range(_LOOKS):
+            if waiting := self._waiting():
+                return waiting
+            await asyncio.sleep(_PAUSE_S)
+        return {}
+
+    def _waiting(self) -> dict[Path, int | None]:
+        """Threads of the start that wait for a leased file: the flags of their open, if known."""
+        waiting = {}
+        parents = {each.pid: each.parent for each in read_table()}
+        for pid in parents:
+            if not self._is_own(pid, parents):
+                continue
+            with contextlib.suppress(OSError):
+                for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
+                    place = Path(f"/proc/{pid}/task/{thread}")
+                    if "break_lease" in (place / "wchan").read_text():
+                        waiting[place] = _flags(place)
+        return waiting
+
+    def _is_own(self, pid: int, parents: Mapping[int, int]) -> bool:
+        me = os.getpid()
+        above = parents.get(pid)
+        while above and above != me:
+            above = parents.get(above)
+        if above == me:
+            return True
+        # Its parent may have ended.
+        with contextlib.suppress(OSError):
+            return self._own in Path(f"/proc/{pid}/environ").read_text(errors="replace")
+        return False
+
+    def use(self, written: Sequence[str]) -> SharedUse:
+        """What the start did; `written` are the files that changed while it ran."""
+        reads = [SharedRead(path=path, writer=self.read[path]) for path in sorted(self.read)]
+        return SharedUse(
+            written=tuple(written[:_KEPT]),
+            count=len(written),
+            read=tuple(reads),
+            unseen=self.unseen,
+        )
+
+    async def end(self) -> None:
+        """Give the files back; every process of the start has ended."""
+        if self._leases:
+            self._opened()
+        if self._looking is not None:
+            await asyncio.gather(self._looking, return_exceptions=True)
+        self.give_back()
+
+    def give_back(self) -> None:
+        """Close what is leased. A signal may still come: alone it would end this process."""
+        if self._looking is not None:
+            self._looking.cancel()
+        for descriptor in self._leases:
+            os.close(descriptor)
+        self._leases.clear()
+        if self._files:
+            with contextlib.suppress(ValueError, RuntimeError):
+                asyncio.get_running_loop().remove_signal_handler(signal.SIGIO)
+                signal.signal(signal.SIGIO, lambda *_: None)
+
+
+def _most_leases() -> int:
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return _MOST_LEASES
+    return min(int(soft * _SHARE_OF_DESCRIPTORS), _MOST_LEASES)
+
+
+def _is_broken(descriptor: int) -> bool:
+    return fcntl.fcntl(descriptor, fcntl.F_GETLEASE) != fcntl.F_WRLCK
+
+
+def _flags(thread: Path) -> int | None:
+    """The flags of the open(2) in which a thread waits; None if the kernel does not show them."""
+    try:
+        words = (thread / "syscall").read_text().split()
+        return int(words[_OPEN_FLAGS[words[0]]], 16)
+    except (OSError, LookupError, ValueError):
+        return None
+
+
+def _reads(flags: int | None) -> bool:
+    """Whether a file is opened to be read, and not emptied first."""
+    if flags is None:
+        return True
+    return flags & os.O_ACCMODE != os.O_WRONLY and not flags & os.O_TRUNC
+
+
+def now_ns() -> int:
+    """The time as files have it."""
+    return time.time_ns()

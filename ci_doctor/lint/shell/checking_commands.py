@@ -1,0 +1,527 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. Which commands check something, which only do work, and which only say or tidy something."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from ci_doctor.lint.shell.shell_node import NodeKind, ShellNode
+
+if TYPE_CHECKING:
+    from ci_doctor.lint.shell.shell_program import ShellProgram
+    from ci_doctor.lint.shell.shell_words import CommandWords
+
+_TESTERS: Final = frozenset(
+    [
+        "pytest",
+        "py.test",
+        "tox",
+        "nox",
+        "ctest",
+        "bats",
+        "jest",
+        "vitest",
+        "mocha",
+        "rspec",
+        "phpunit",
+        "lm_eval",
+        "lm-eval",
+        "gotestsum",
+        "ginkgo",
+        "pytest-xdist",
+        "unittest",
+        "nosetests",
+        "nose2",
+        "behave",
+        "robot",
+        "locust",
+        "ci-doctor",
+        "simple-evals",
+        "evalplus mypy pylint flake8",
+    ]
+)
+_CHECKS_OF_OURS: Final = (
+    ("correctness",),
+    ("lint",),
+    ("compat",),
+    ("doctor",),
+    ("flaky",),
+    ("verify",),
+    ("run",),
+)
+# Programs that run another one, which stands among their arguments.
+_RUNNERS: Final = frozenset(
+    [
+        "docker",
+        "podman",
+        "nerdctl",
+        "kubectl",
+        "oc",
+        "srun",
+        "mpirun",
+        "mpiexec",
+        "torchrun",
+        "accelerate",
+        "poetry",
+        "uv",
+        "pdm",
+        "hatch",
+        "rye",
+        "pipenv",
+        "pipx",
+        "conda",
+        "mamba",
+        "micromamba",
+        "xvfb-run",
+        "coverage",
+        "python",
+        "python3",
+        "bash",
+        "sh",
+        "dash",
+        "numactl",
+        "flock",
+        "retry",
+        "ssh",
+        "su",
+        "singularity",
+        "apptainer",
+        "enroot",
+        "chronic",
+        "parallel",
+        "xargs",
+        "compute-sanitizer",
+        "nsys",
+        "ncu",
+        "strace",
+        "valgrind",
+        "catchsegv",
+        "script",
+        "unshare",
+        "chroot",
+        "runuser",
+        "gosu",
+        "dbus-run-session",
+        "npx",
+        "docker-compose",
+        "pixi",
+        "deepspeed",
+        "ray",
+        "watch",
+        "busybox",
+        "systemd-run",
+        "cpulimit",
+        "chrt",
+    ]
+)
+_BUILDERS: Final = frozenset(
+    [
+        "make",
+        "gmake",
+        "ninja",
+        "npm",
+        "yarn",
+        "pnpm",
+        "bun",
+        "cargo",
+        "go",
+        "bazel",
+        "bazelisk",
+        "gradle",
+        "gradlew",
+        "mvn",
+        "mvnw",
+        "just",
+        "task",
+        "rake",
+        "dotnet",
+        "swift",
+        "meson",
+        "cmake",
+    ]
+)
+# Filters that succeed whatever came in.
+FILTERS: Final = frozenset(
+    [
+        "tee",
+        "tail",
+        "head",
+        "cat",
+        "sed",
+        "awk",
+        "gawk",
+        "ts",
+        "sort",
+        "cut",
+        "tr",
+        "uniq",
+        "column",
+        "tac",
+        "fold",
+        "nl",
+        "pv",
+        "less",
+        "more",
+        "fmt",
+        "unbuffer",
+        "rev",
+        "paste",
+        "expand",
+        "logger",
+        "sponge",
+        "wc",
+        "strings",
+        "iconv",
+        "gzip",
+        "zstd",
+        "xz",
+        "bzip2",
+        "perl",
+        "ansi2txt",
+        "jq",
+        "stdbuf",
+    ]
+)
+ASKING: Final = frozenset(
+    {"--version", "--help", "-h", "-V", "--collect-only", "--co", "--fixtures", "--markers"}
+)
+_CHECKED: Final = re.compile(
+    r"(?i)(?:^|[_./:-])(?:(?:unit|smoke|run|e2e)?tests?|tester|check(?:s|er)?|verify|verification|validat\w+|compar\w+|eval(?:s|uate|uation)?|bench(?:mark(?:s|ing)?)?"
+    r"|gates?|assert\w*|regress\w*|smoke|e2e|accuracy|correctness|scores?|conformance|judge|selftest)(?:[_./:-]|$)"
+)
+_SCRIPT: Final = re.compile(r"(?i)\.(?:sh|bash|py|pl|rb|js|ts|bats)$")
+_SETS_UP: Final = re.compile(
+    r"(?i)install|setup|clean|stop|server|serve|launch|start|prepare|download|requirements|upload|report|wait"
+)
+TALK: Final = frozenset(
+    [
+        "echo",
+        "printf",
+        "log",
+        "info",
+        "warn",
+        "warning",
+        "error_msg",
+        "say",
+        "date",
+        "true",
+        ":",
+        "cat",
+        "tail",
+        "head",
+        "ls",
+        "pwd",
+        "tput",
+        "figlet",
+        "banner",
+        "logger",
+        "sleep",
+        "env",
+        "printenv",
+        "nvidia-smi",
+        "rocm-smi",
+        "amd-smi",
+        "df",
+        "du",
+        "free",
+        "ps",
+        "top",
+        "uname",
+        "hostname",
+        "lscpu",
+        "uptime",
+        "whoami",
+        "id",
+        "set",
+        "export",
+        "unset",
+        "shopt",
+        "popd",
+        "pushd",
+        "ulimit",
+        "umask",
+        "local",
+        "declare",
+        "readonly",
+        "typeset",
+        "time_elapsed",
+        "tree",
+        "wc",
+        "clear",
+        "sync",
+        "nproc",
+    ]
+)
+TIDY: Final = frozenset(
+    [
+        "rm",
+        "rmdir",
+        "kill",
+        "pkill",
+        "killall",
+        "fuser",
+        "mv",
+        "cp",
+        "chmod",
+        "chown",
+        "umount",
+        "deactivate",
+        "trap",
+        "gzip",
+        "tar",
+        "zip",
+        "touch",
+        "mkdir",
+        "ln",
+        "wait",
+        "stop",
+        "cleanup",
+        "clean_up",
+        "teardown",
+        "tear_down",
+        "clean",
+        "shutdown",
+        "disown",
+    ]
+)
+_TIDY_NAME: Final = re.compile(
+    r"(?i)(?:^|[_-])(?:clean\w*|tear_?down|stop|kill|shut_?down|remove|purge|finish|finali[sz]e)(?:[_-]|$)"
+)
+_TIDY_PAIRS: Final = re.compile(
+    r"(?:docker|podman|nerdctl)(?:[ -]compose)?(?: (?:-\S+|container|image|volume|network|system))* (?:rm|stop|kill|down|logs|ps|prune|cp|rmi|images|inspect)\b"
+    r"|kubectl (?:delete|logs|get|describe)\b|ray stop\b|buildkite-agent (?:annotate|artifact|meta-data)\b|git (?:status|log|clean|checkout|reset|stash)\b"
+    r"|tmux kill|screen -|ccache |sccache |pip (?:list|freeze)|conda deactivate|helm uninstall|systemctl (?:stop|status)|service \S+ stop|aws s3 (?:cp|rm|sync)|gsutil|gh run|ipcrm"
+)
+_WORK: Final = frozenset(
+    [
+        "make",
+        "gmake",
+        "ninja",
+        "npm",
+        "yarn",
+        "pnpm",
+        "cargo",
+        "go",
+        "bazel",
+        "gradle",
+        "mvn",
+        "docker",
+        "podman",
+        "pip",
+        "pip3",
+        "uv",
+        "poetry",
+        "python",
+        "python3",
+        "bash",
+        "sh",
+        "torchrun",
+        "accelerate",
+        "helm",
+        "terraform",
+        "kubectl",
+        "twine",
+        "cmake",
+        "meson",
+        "tar",
+        "vllm",
+        "sglang",
+        "srun",
+        "rsync",
+        "scp",
+        "git",
+        "nvcc",
+        "gcc",
+        "g++",
+        "ansible-playbook",
+    ]
+)
+
+
+def is_check(program: ShellProgram, node: ShellNode) -> bool:
+    """Whether a simple command decides something: a test runner, or a program that is named as one."""
+    if node.kind is not NodeKind.COMMAND or not node.word or node.word in ("wait", "source", "."):
+        return False
+    words = program.words(node)
+    # `command -v pytest` asks if there is one.
+    if node.word in ("type", "which", "hash") or _asks_for_command(program, node):
+        return False
+    if program.definition(words.name) is not None or any(
+        each in ASKING for each in words.arguments
+    ):
+        return False
+    return _checks(words, program.text[slice(*node.words[-len(words.arguments) - 1])])
+
+
+def _asks_for_command(program: ShellProgram, node: ShellNode) -> bool:
+    option = program.text[slice(*node.words[1])] if len(node.words) > 1 else ""
+    return node.word == "command" and option.startswith("-")
+
+
+def _checks(words: CommandWords, written: str) -> bool:  # noqa: PLR0911 - one branch for each case
+    if words.name in _TESTERS:
+        return words.name != "ci-doctor" or words.arguments[:1] in _CHECKS_OF_OURS
+    if words.name == "ruff":
+        return words.arguments[:1] == ("check",) and "--exit-zero" not in words.arguments
+    if words.name in _BUILDERS:
+        targets = [each for each in words.arguments if not each.startswith("-") and "=" not in each]
+        return any(_CHECKED.search(each) and not _SETS_UP.search(each) for each in targets[:3])
+    if words.name in ("bash", "sh", "dash") and any(
+        each.startswith("-") and "c" in each for each in words.arguments[:2]
+    ):
+        # The string is a program of its own; here it is one command.
+        return any(_names_check(each) for each in words.arguments[1:3])
+    if words.name in _RUNNERS:
+        return _runs_check(words)
+    if words.name == "vllm":
+        return words.arguments[:1] == ("bench",)
+    path = written.strip("\"'")
+    return ("/" in path or bool(_SCRIPT.search(path))) and _is_checking_file(path)
+
+
+def _names_check(string: str) -> bool:
+    return bool(
+        re.search(r"(?:^|[\s;&|/])(?:pytest|tox|nox|ctest|bats|lm_eval)\b(?![\w./-]*=)", string)
+    )
+
+
+def _runs_check(words: CommandWords) -> bool:  # noqa: C901, PLR0911 - one branch for each case
+    if words.name in (
+        "docker",
+        "podman",
+        "nerdctl",
+        "kubectl",
+        "uv",
+        "poetry",
+        "conda",
+        "pdm",
+    ) and words.arguments[:1] not in (
+        ("run",),
+        ("exec",),
+        ("compose",),
+        ("container",),
+        ("debug",),
+    ):
+        return False
+    is_module = False
+    for index, each in enumerate(words.arguments):
+        if each in ("install", "add", "build", "push", "pull"):
+            return False
+        name = each.rpartition("/")[2]
+        if name in _TESTERS and (index == 0 or not words.arguments[index - 1].startswith("--")):
+            return True
+        if is_module:
+            return bool(_CHECKED.search(each.replace(".", "/"))) and not _SETS_UP.search(each)
+        is_module = each == "-m"
+        if _SCRIPT.search(each) and not each.startswith("-"):
+            return _is_checking_file(each)
+        if each == "-c" and words.name.startswith("python"):
+            return False
+        if each == "-c":
+            rest = words.arguments[index + 1 : index + 2]
+            return any(_names_check(string) for string in rest)
+    return False
+
+
+def _is_checking_file(path: str) -> bool:
+    """`tests/run.sh`, `ci/compare_outputs.py`; not `tests/start_server.py`."""
+    name = path.rpartition("/")[2]
+    if _SETS_UP.search(name):
+        return False
+    folder = path.rpartition("/")[0].rpartition("/")[2]
+    return bool(_CHECKED.search(name)) or folder in ("tests", "test")
+
+
+def is_work(program: ShellProgram, node: ShellNode) -> bool:
+    """Whether a statement makes what the script is for, such as a build."""
+    if node.kind is NodeKind.AND_OR and "||" not in node.operators:
+        return not node.background and any(is_work(program, each) for each in node.children)
+    if node.kind is not NodeKind.COMMAND or not node.word or node.background:
+        return False
+    words = program.words(node)
+    if is_quiet(program, node) or any(each in ASKING for each in words.arguments):
+        return False
+    return words.name in _WORK or node.word.startswith("./") or bool(_SCRIPT.search(words.name))
+
+
+def is_quiet(program: ShellProgram, node: ShellNode) -> bool:
+    """Whether a statement only says, shows or tidies something, so that its status means nothing."""
+    rest = [node]
+    while rest:
+        each = rest.pop()
+        if each.kind is NodeKind.COMMAND:
+            if each.word and not _is_quiet_command(program.words(each)):
+                return False
+        elif each.kind in _COMPOUNDS:
+            rest += each.children
+    return True
+
+
+_COMPOUNDS: Final = frozenset(NodeKind) - {
+    NodeKind.COMMAND,
+    NodeKind.TEST,
+    NodeKind.FUNCTION,
+    NodeKind.DECLARATION,
+    NodeKind.ASSIGNMENT,
+    NodeKind.SUBSTITUTION,
+    NodeKind.HERE_DOCUMENT,
+}
+
+
+def _is_quiet_command(words: CommandWords) -> bool:
+    return words.name in TALK or words.name in TIDY or words.name == "cd" or is_tidying(words)
+
+
+def is_tidying(words: CommandWords) -> bool:
+    """Whether a command removes or stops something, by its name or its first words."""
+    if _TIDY_NAME.search(words.name) and not words.name.startswith("git"):
+        return True
+    return bool(_TIDY_PAIRS.match(" ".join((words.name, *words.arguments[:5]))))
+
+
+def always_succeeds(program: ShellProgram, node: ShellNode) -> bool:  # noqa: C901, PLR0911 - one branch for each case
+    """Whether the status of a statement is 0 whatever happened: an `echo`, an assignment of a constant, `set -e`."""
+    if node.background:
+        return True
+    if node.kind in (NodeKind.ASSIGNMENT, NodeKind.DECLARATION):
+        return not any(each.kind is NodeKind.SUBSTITUTION for each in node.children) or (
+            node.kind is NodeKind.DECLARATION and node.word != "unset"
+        )
+    if node.kind is NodeKind.FUNCTION:
+        return True
+    if node.kind in (NodeKind.GROUP, NodeKind.SUBSHELL) and node.children:
+        return always_succeeds(program, node.children[-1])
+    if node.kind is NodeKind.PIPELINE:
+        return False
+    if node.kind is not NodeKind.COMMAND or not node.word:
+        return False
+    words = program.words(node)
+    if program.definition(words.name) is not None:
+        return False
+    if words.name == "wait":
+        return not words.arguments
+    return words.name in (
+        "echo",
+        "printf",
+        "true",
+        ":",
+        "date",
+        "sleep",
+        "set",
+        "shopt",
+        "trap",
+        "sync",
+    )
+
+
+def is_filter(program: ShellProgram, node: ShellNode) -> bool:
+    """Whether the last command of a pipeline succeeds whatever comes in."""
+    if node.kind is not NodeKind.COMMAND or not node.word:
+        return False
+    words = program.words(node)
+    if words.name in ("grep", "egrep", "fgrep", "rg"):
+        return "v" in words.flags() and "q" not in words.flags()
+    if words.name in ("awk", "gawk", "sed", "perl"):
+        return not any(re.search(r"\bexit\b|\bdie\b|\bq\d", each) for each in words.arguments)
+    return words.name in FILTERS

@@ -1,0 +1,401 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A remedy of `doctor` that is a command cures: it is pasted into the shell that showed the fault.
+
+Each scene breaks something in an empty folder, or in a name space of its own. The check must show
+the rule, and must not show it after the remedy, in the same shell.
+"""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import Struct
+
+from tests.support.git_repository import commit, git, make_repository
+
+pytestmark = pytest.mark.integration
+
+OLD = (0, 0)
+APART = ("unshare", "--mount", "--net", "--pid", "--fork", "--mount-proc")
+
+
+class Scene(Struct, frozen=True, kw_only=True):
+    """`break_it` prepares the folder, `line` the shell; the check `check` then shows `rule`."""
+
+    check: str
+    rule: str
+    break_it: Callable[[Path], object] = lambda _: None
+    line: str = ":"
+    is_apart: bool = False  # in name spaces of its own
+    options: tuple[str, ...] = ()
+
+
+def repository(top: Path) -> Path:
+    make_repository(top, {"a": "1\n"})
+    git(top, "config", "user.name", "a")
+    git(top, "config", "user.email", "a@example.org")
+    return top
+
+
+def two_branches(top: Path) -> None:
+    """Both branches change the same line; `side` has one commit more than `main`'s beginning."""
+    repository(top)
+    git(top, "checkout", "--quiet", "-b", "side")
+    commit(top, {"a": "2\n"})
+    git(top, "checkout", "--quiet", "main")
+    commit(top, {"a": "3\n"})
+
+
+def stopped(top: Path, *words: str) -> None:
+    """A command of git that ends in a conflict."""
+    two_branches(top)
+    subprocess.run(["git", *words], cwd=top, check=False, capture_output=True)
+
+
+def stopped_am(top: Path) -> None:
+    two_branches(top)
+    patch = git(top, "format-patch", "-1", "--stdout", "side")
+    (top.parent / "p.patch").write_text(patch + "\n")
+    subprocess.run(["git", "am", "../p.patch"], cwd=top, check=False, capture_output=True)
+
+
+def bisecting(top: Path) -> None:
+    repository(top)
+    for number in range(4):
+        commit(top, {"a": f"{number}0\n"})
+    git(top, "bisect", "start", "HEAD", "HEAD~4")
+
+
+def locked(name: str) -> Callable[[Path], None]:
+    def lock(top: Path) -> None:
+        repository(top)
+        path = top / ".git" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+        os.utime(path, OLD)
+
+    return lock
+
+
+def shallow(top: Path) -> None:
+    source = repository(top.parent / "source")
+    commit(source, {"a": "2\n"})
+    top.rmdir()
+    git(source, "clone", "--quiet", "--depth=1", f"file://{source}", str(top))
+
+
+def sparse(top: Path) -> None:
+    repository(top)
+    commit(top, {"d/b": "1\n"})
+    git(top, "sparse-checkout", "set", "nothing")
+
+
+def submodule(top: Path) -> None:
+    inner = repository(top.parent / "inner")
+    repository(top)
+    always = ("-c", "protocol.file.allow=always")
+    git(top, *always, "submodule", "--quiet", "add", str(inner), "inner")
+    git(top, "commit", "--quiet", "--message=m")
+    git(top, "submodule", "--quiet", "deinit", "--all", "--force")
+
+
+def nightly(top: Path) -> None:
+    project = (
+        '[build-system]\nrequires = ["setuptools", "setuptools-scm>=8"]\n'
+        'build-backend = "setuptools.build_meta"\n[project]\nname = "serving"\n'
+        'dynamic = ["version"]\n[tool.setuptools_scm]\n'
+    )
+    make_repository(top, {"pyproject.toml": project})
+    git(top, "tag", "v0.4.3")
+    commit(top, {"more": "x\n"})
+    git(top, "tag", "nightly-cu13")
+
+
+def dirty(top: Path) -> None:
+    repository(top)
+    (top / "a").write_text("changed\n")
+
+
+def old_file(name: str) -> Callable[[Path], None]:
+    def make(top: Path) -> None:
+        path = top / name
+        path.parent.mkdir(parents=True)
+        path.touch()
+        os.utime(path, OLD)
+
+    return make
+
+
+def own_directory(top: Path) -> None:
+    # Of a run that was killed: its lock is free.
+    program = (
+        "import os; from ci_doctor.system.files.own_directory import own_directory\n"
+        "with own_directory('x') as place:\n    print(place, flush=True); os._exit(9)\n"
+    )
+    (top / "tmp").mkdir()
+    ran = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "TMPDIR": str(top / "tmp")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    for each in (Path(ran.stdout.strip()), *Path(ran.stdout.strip()).rglob("*")):
+        os.utime(each, OLD)
+
+
+def hosts(text: str) -> Callable[[Path], object]:
+    return lambda top: (top / "hosts").write_text(text)
+
+
+BOUND = "mount --bind hosts /etc/hosts"
+UNFINISHED = "doctor/git-unfinished"
+LOCK = "doctor/stale-git-lock"
+PYTHONPATH = "doctor/pythonpath-leak"
+ELSEWHERE = "git init --quiet ../other; export"
+SCENES = {
+    "rebase": Scene(
+        check="checkout/unfinished",
+        rule=UNFINISHED,
+        break_it=lambda top: stopped(top, "rebase", "side"),
+    ),
+    "rebase, the older way": Scene(
+        check="checkout/unfinished",
+        rule=UNFINISHED,
+        break_it=lambda top: stopped(top, "rebase", "--apply", "side"),
+    ),
+    "merge": Scene(
+        check="checkout/unfinished",
+        rule=UNFINISHED,
+        break_it=lambda top: stopped(top, "merge", "side"),
+    ),
+    "cherry-pick": Scene(
+        check="checkout/unfinished",
+        rule=UNFINISHED,
+        break_it=lambda top: stopped(top, "cherry-pick", "side"),
+    ),
+    "revert": Scene(
+        check="checkout/unfinished",
+        rule=UNFINISHED,
+        break_it=lambda top: stopped(top, "revert", "side"),
+    ),
+    "am": Scene(check="checkout/unfinished", rule=UNFINISHED, break_it=stopped_am),
+    "bisect": Scene(check="checkout/unfinished", rule=UNFINISHED, break_it=bisecting),
+    **{
+        f"lock {name}": Scene(check="checkout/locks", rule=LOCK, break_it=locked(name))
+        for name in (
+            "index.lock",
+            "HEAD.lock",
+            "packed-refs.lock",
+            "shallow.lock",
+            "refs/heads/x.lock",
+            "refs/remotes/origin/a/b.lock",
+            "refs/tags/v1.lock",
+            "modules/inner/index.lock",
+        )
+    },
+    "GIT_DIR": Scene(
+        check="checkout/variables",
+        rule="doctor/git-elsewhere",
+        break_it=repository,
+        line=f"{ELSEWHERE} GIT_DIR=$(cd ../other && pwd)/.git",
+    ),
+    "GIT_DIR of nowhere": Scene(
+        check="checkout/variables",
+        rule="doctor/git-elsewhere",
+        break_it=repository,
+        line="export GIT_DIR=/nowhere GIT_WORK_TREE=/nowhere",
+    ),
+    "GIT_INDEX_FILE": Scene(
+        check="checkout/variables",
+        rule="doctor/git-elsewhere",
+        break_it=repository,
+        line="export GIT_INDEX_FILE=/tmp/other-index",
+    ),
+    "shallow": Scene(check="checkout/history", rule="doctor/shallow-clone", break_it=shallow),
+    "sparse": Scene(check="checkout/partial", rule="doctor/partial-checkout", break_it=sparse),
+    "submodule": Scene(
+        check="checkout/submodules",
+        rule="doctor/submodules",
+        break_it=submodule,
+        line="export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=protocol.file.allow GIT_CONFIG_VALUE_0=always",
+    ),
+    "file mode": Scene(
+        check="checkout/file-mode",
+        rule="doctor/file-mode",
+        break_it=repository,
+        line="git config core.fileMode false",
+    ),
+    "changes": Scene(check="checkout/changes", rule="doctor/dirty-checkout", break_it=dirty),
+    "version tag": Scene(
+        check="checkout/version-tags", rule="doctor/version-tag", break_it=nightly
+    ),
+    "build lock": Scene(
+        check="leftovers/build-locks",
+        rule="doctor/stale-build-lock",
+        break_it=old_file("torch/py311_cu130/ext/lock"),
+        line="export TORCH_EXTENSIONS_DIR=$PWD/torch",
+    ),
+    "download": Scene(
+        check="leftovers/downloads",
+        rule="doctor/unfinished-downloads",
+        break_it=old_file("hub/models--x/blobs/1.incomplete"),
+        line="export HF_HUB_CACHE=$PWD/hub",
+    ),
+    "temporary directory": Scene(
+        check="leftovers/temporary-directories",
+        rule="doctor/own-directories",
+        break_it=own_directory,
+        line="export TMPDIR=$PWD/tmp",
+    ),
+    "localhost elsewhere": Scene(
+        check="network/localhost",
+        rule="doctor/localhost-unresolved",
+        break_it=hosts("10.0.0.5 gateway LOCALHOST localhost # our host\n::1 localhost6"),
+        line=BOUND,
+        is_apart=True,
+    ),
+    "localhost elsewhere too": Scene(
+        check="network/localhost",
+        rule="doctor/localhost-unresolved",
+        break_it=hosts("127.0.0.1 localhost\n192.0.2.7\tlocalhost\n127.0.1.1 box"),
+        line=BOUND,
+        is_apart=True,
+    ),
+    "no localhost": Scene(
+        check="network/localhost",
+        rule="doctor/localhost-unresolved",
+        break_it=hosts("10.0.0.5 gateway"),
+        line=BOUND,
+        is_apart=True,
+    ),
+    "localhost of IPv6 alone": Scene(
+        check="network/localhost",
+        rule="doctor/localhost-ipv6-only",
+        break_it=hosts("::1 localhost"),
+        line=BOUND,
+        is_apart=True,
+    ),
+    "hostname": Scene(
+        check="network/hostname",
+        rule="doctor/hostname-unresolved",
+        break_it=hosts("127.0.0.1 localhost"),
+        line=BOUND,
+        is_apart=True,
+    ),
+    "loopback": Scene(
+        check="network/loopback", rule="doctor/loopback-down", line=":", is_apart=True
+    ),
+    "umask": Scene(check="machine/umask", rule="doctor/umask-odd", line="umask 777"),
+    "umask of all": Scene(check="machine/umask", rule="doctor/umask-odd", line="umask 000"),
+    "open files": Scene(check="machine/ulimits", rule="doctor/ulimit-low", line="ulimit -S -n 100"),
+    "stack": Scene(check="machine/ulimits", rule="doctor/ulimit-low", line="ulimit -S -s 512"),
+    "file size": Scene(
+        check="machine/ulimits", rule="doctor/ulimit-low", line="ulimit -S -f 100000"
+    ),
+    "locale": Scene(
+        check="machine/locale", rule="doctor/locale-missing", line="export LC_ALL=xx_YY.UTF-8"
+    ),
+    "proxy": Scene(
+        check="network/loopback-proxy",
+        rule="doctor/loopback-proxied",
+        line="export http_proxy=http://proxy.invalid:3128",
+    ),
+    # The first process of the name space is the shell, as in an image without an init.
+    "orphan of another job": Scene(
+        check="leftovers/processes",
+        rule="doctor/stale-processes",
+        line="export BUILDKITE_JOB_ID=ours; (BUILDKITE_JOB_ID=earlier setsid sleep 600 &)",
+        is_apart=True,
+    ),
+    "optimized": Scene(
+        check="python/variables",
+        rule="doctor/asserts-removed",
+        line="export PYTHONOPTIMIZE=1",
+        options=("--python", sys.executable),
+    ),
+    "installer": Scene(
+        check="python/variables",
+        rule="doctor/installer-redirected",
+        line="export PIP_TARGET=/elsewhere",
+        options=("--python", sys.executable),
+    ),
+    "PYTHONPATH": Scene(
+        check="python/variables",
+        rule=PYTHONPATH,
+        line="export PYTHONPATH=/nowhere:/neither",
+        options=("--python", sys.executable),
+    ),
+}
+# A report must not be a part of what it reports on.
+ASK = "ci-doctor doctor --json {options} {check} > ../{name}.json || :"
+
+
+def findings(path: Path, rule: str) -> list[dict[str, Any]]:
+    return [each for each in json.loads(path.read_text())["findings"] if each["rule"] == rule]
+
+
+def shell(scene: Scene, top: Path, *lines: str) -> None:
+    text = "\n".join([scene.line, *lines])
+    command = ["sh", "-c", text]
+    if scene.is_apart:
+        command = [*APART, *command]
+    environ = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("GIT_", "PYTHON", "SETUPTOOLS", "LC_", "BUILDKITE"))
+        and not name.lower().endswith("_proxy")
+    }
+    environ["PATH"] = f"{Path(sys.executable).parent}:{environ['PATH']}"
+    environ["HOME"] = str(top.parent / "home")
+    (top.parent / "home").mkdir(exist_ok=True)
+    ran = subprocess.run(
+        command, cwd=top, env=environ, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert ran.returncode == 0, ran.stderr
+
+
+def has_name_spaces() -> bool:
+    return subprocess.run([*APART, "true"], check=False, capture_output=True).returncode == 0
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_a_remedy_that_is_a_command_cures(name: str, tmp_path: Path) -> None:
+    scene = SCENES[name]
+    if scene.is_apart and not has_name_spaces():
+        pytest.skip("no name spaces here")
+    top = tmp_path / "top"
+    top.mkdir()
+    scene.break_it(top)
+    options = shlex.join(scene.options)
+
+    def ask(report: str) -> str:
+        return ASK.format(options=options, check=scene.check, name=report)
+
+    shell(scene, top, ask("before"))
+    (found, *_) = findings(tmp_path / "before.json", scene.rule)
+    assert found["remedy_kind"] == "command", found
+
+    shell(scene, top, found["remedy"], ask("after"))
+    assert findings(tmp_path / "after.json", scene.rule) == []
+
+
+def test_after_the_remedy_of_a_half_done_merge_the_commit_is_the_same(tmp_path: Path) -> None:
+    for words in (("rebase", "side"), ("merge", "side"), ("cherry-pick", "side")):
+        top = tmp_path / words[0] / "top"
+        top.mkdir(parents=True)
+        stopped(top, *words)
+        before = git(top, "rev-parse", "HEAD")
+        scene = SCENES["merge"]
+        ask = ASK.format(options="", check=scene.check, name="before")
+        shell(scene, top, ask)
+        (found,) = findings(top.parent / "before.json", scene.rule)
+        shell(scene, top, found["remedy"])
+        assert git(top, "rev-parse", "HEAD") == before
+        assert git(top, "status", "--porcelain") == ""

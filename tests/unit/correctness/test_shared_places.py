@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files that one start wrote and another reads, with real processes that read them."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from ci_doctor.correctness.shared_places import SharedPlaces, SharedWatch, now_ns
+from ci_doctor.services.spec import ServiceSpec
+
+OWN = "ci-doctor-tmp.start.of-this-test"
+
+
+def places(tmp_path: Path, *allowed: str) -> SharedPlaces:
+    (tmp_path / "reports").mkdir(exist_ok=True)
+    spec = ServiceSpec(command=f"serve --cache {tmp_path}/kept")
+    home = {"HOME": str(tmp_path / "home")}
+    return SharedPlaces(home, [spec], tmp_path, tmp_path / "reports", allowed)
+
+
+def written(tmp_path: Path, name: str, shared: SharedPlaces) -> bool:
+    """Whether the file `name`, written now, counts as one of A1's."""
+    since = now_ns()
+    path = tmp_path / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("an answer")
+    return str(path) in shared.note_written("A", "A1", since)
+
+
+@pytest.mark.parametrize(
+    ("name", "counts"),
+    [
+        ("kept", True),
+        ("home/.cache/answers/a.json", True),
+        ("home/.cache/huggingface/answers.json", True),
+        ("home/.cache/huggingface/hub/models--m/blobs/0", False),
+        ("home/.cache/uv/x", False),
+        ("model.safetensors", False),
+        ("reports/samples.jsonl", False),
+        ("allowed/x", False),
+    ],
+)
+def test_what_a_start_computed_counts_and_what_it_downloaded_does_not(
+    tmp_path: Path, name: str, counts: bool
+) -> None:
+    shared = places(tmp_path, f"{tmp_path}/allowed/*")
+    assert written(tmp_path, name, shared) is counts
+    assert (str(tmp_path / name) in shared.written_by_others("B")) is counts
+    assert str(tmp_path / name) not in shared.written_by_others("A")
+
+
+async def _watched(path: Path, *command: str, orphan: bool = False) -> dict[str, str]:
+    """What the watch notes while `command` runs, which is a process of a start or an orphan."""
+    gate = path.with_name("gate")
+    os.mkfifo(gate)
+    environment = {"PATH": os.environ["PATH"]}
+    watch = SharedWatch({str(path): "A1"}, OWN)
+    watch.begin()
+    script = f"(read _ <{gate}; exec {' '.join(command)}) >/dev/null & {'' if orphan else 'wait'}"
+    process = await asyncio.create_subprocess_exec("sh", "-c", script, env=environment)
+    if orphan:
+        # Its parent has ended: it belongs to nobody here.
+        await process.wait()
+    await asyncio.to_thread(gate.write_text, "go\n")
+    if orphan:
+        while watch._leases:  # noqa: ASYNC110 - until somebody has opened it
+            await asyncio.sleep(0.001)
+    else:
+        await process.wait()
+    await watch.end()
+    return watch.read
+
+
+@pytest.mark.parametrize(
+    ("command", "orphan", "reads"),
+    [
+        (("cat", "{}"), False, True),
+        (("tail", "-c1", "{}"), False, True),
+        (("sh", "-c", "'echo more >>{}'"), False, False),
+        (("sh", "-c", "'echo new >{}'"), False, False),
+        (("cat", "{}"), True, False),
+    ],
+)
+def test_a_process_of_the_start_reads_and_any_other_counts_for_nothing(
+    tmp_path: Path, command: tuple[str, ...], orphan: bool, reads: bool
+) -> None:
+    path = tmp_path / "answers"
+    path.write_text("an answer")
+    words = [word.format(path) for word in command]
+    read = asyncio.run(_watched(path, *words, orphan=orphan))
+    assert read == ({str(path): "A1"} if reads else {})
+
+
+def test_what_others_read_at_the_same_time_is_not_the_start_s(tmp_path: Path) -> None:
+    files = [tmp_path / f"answers-{number}" for number in range(8)]
+    for path in files:
+        path.write_text("an answer")
+
+    async def watched() -> dict[str, str]:
+        watch = SharedWatch(dict.fromkeys(map(str, files), "A1"), OWN)
+        watch.begin()
+        # Orphans of a shell that has ended open all but the first. Each holds an end of a pipe.
+        gate = tmp_path / "gate"
+        os.mkfifo(gate)
+        opened = os.open(gate, os.O_RDWR)
+        all_ended, held = os.pipe()
+        orphans = "".join(f"(read _ <{gate}; exec cat {path}) >/dev/null &" for path in files[1:])
+        shell = await asyncio.create_subprocess_exec("sh", "-c", orphans, pass_fds=(held,))
+        os.close(held)
+        await shell.wait()
+        mine = f"read _ <{gate}; cat {files[0]} >/dev/null"
+        own = await asyncio.create_subprocess_exec("sh", "-c", mine)
+        os.write(opened, b"go\n" * len(files))
+        await own.wait()
+        await asyncio.to_thread(os.read, all_ended, 1)
+        os.close(all_ended)
+        os.close(opened)
+        await watch.end()
+        return watch.read
+
+    assert asyncio.run(watched()) == {str(files[0]): "A1"}
+
+
+def test_a_start_without_files_of_others_needs_no_watch() -> None:
+    async def watched() -> dict[str, str]:
+        watch = SharedWatch({}, OWN)
+        watch.begin()
+        await watch.end()
+        return watch.read
+
+    assert asyncio.run(watched()) == {}
