@@ -4,6 +4,7 @@
 A directory on a dead network file system holds up a thread in the kernel, where no signal ends it.
 """
 
+import threading
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -25,13 +26,20 @@ def bounded(
     Work that is late, or that a signal ends, gets a moment to remove what it has begun: `deadline`,
     by which it works, is over. If it hangs, its daemon thread ends with the process.
     """
-    call = begun_call.BegunCall(work)
+    has_ended = threading.Event()
+
+    def tracked() -> T:
+        try:
+            return work()
+        finally:
+            has_ended.set()
+
     try:
-        return call.result(seconds)
+        return begun_call.bounded(tracked, seconds)
     except BaseException as error:
         if deadline is not None:
             deadline.end()
-            call.wait(_TIDY_S)
+            has_ended.wait(_TIDY_S)
         if not isinstance(error, begun_call.TimedOut):
             raise
         message = f"{doing} took longer than {seconds:.3g} s"

@@ -11,6 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ci_doctor.caches.families.family import Family
+from ci_doctor.system.files.own_directory import own_directory
 
 _LONG_AGO_NS = 1_000_000_000
 
@@ -57,7 +58,7 @@ def keeps_read_times(root: Path) -> bool:
     """Whether the file system notes when a file was read and a directory listed: ours are, to see."""
     with (
         contextlib.suppress(OSError),
-        tempfile.TemporaryDirectory(dir=root.parent) as name,
+        own_directory("times", root.parent) as name,
         tempfile.NamedTemporaryFile(dir=name) as file,
     ):
         file.write(b"x")

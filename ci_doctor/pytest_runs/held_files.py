@@ -15,6 +15,7 @@ from typing import Self
 
 from ci_doctor.errors import InfraError
 from ci_doctor.system.files.directories import make_directory
+from ci_doctor.system.files.own_directory import lasting_directory
 
 _MODE = 0o600
 
@@ -105,7 +106,7 @@ def _first_log(name: str, folders: tuple[Path, ...]) -> tuple[Path, int]:
         except OSError as error:
             problem = problem or f"{error.strerror}: {folder}"
     try:
-        path = Path(tempfile.mkdtemp(prefix="ci-doctor-tmp.pytest.")) / name
+        path = lasting_directory("pytest") / name
         return path, os.open(path, flags, _MODE)
     except OSError as error:
         raise InfraError(

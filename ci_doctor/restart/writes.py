@@ -14,6 +14,7 @@ from ci_doctor.restart.settings import RestartPlan
 from ci_doctor.services.busy_timeout import BusyTimeout
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import LaunchContext, fill, placeholders_for
+from ci_doctor.system.files.directories import make_directory
 from ci_doctor.system.processes.process import Child, describe_exit, has_ended
 
 ACKNOWLEDGED_FILE: Final = "acknowledged.txt"
@@ -52,7 +53,7 @@ class Writes:
         Otherwise what there is: the load ended before, or took longer than `limit_s`.
         Raises UsageError if the command cannot be run.
         """
-        self._plan.directory.mkdir(parents=True, exist_ok=True)
+        make_directory(self._plan.directory)
         self._load = self._spawn("load", self._plan.load, self._path, LOAD_LOG)
         time_limit = BusyTimeout(limit_s, self._group.living_pids)
         while self._count() < self._plan.acknowledged:
@@ -120,7 +121,7 @@ class Writes:
         placeholders = placeholders_for(self._plan.names[-1], self._context, self._group.ports)
         placeholders["acknowledged"] = str(self._path)
         logs = self._context.log_directory
-        logs.mkdir(parents=True, exist_ok=True)
+        make_directory(logs)
         filled = [fill(word, placeholders) for word in words]
         given = Path(os.devnull) if stdin is None else stdin
         with output.open("wb") as out, (logs / log).open("wb") as err, given.open("rb") as source:

@@ -36,11 +36,6 @@ class BegunCall(Generic[T]):
             raise TimedOut(f"no answer within {limit_s or 0:g} s")
         return self._results[0]
 
-    def wait(self, limit_s: float) -> None:
-        """Wait for its end, whatever comes of it, for `limit_s` seconds at most."""
-        if self._thread.ident is not None:
-            self._thread.join(limit_s)
-
     def _call(self) -> None:
         try:
             self._results.append(self._function())

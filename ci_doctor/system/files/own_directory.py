@@ -41,6 +41,11 @@ def own_directory(purpose: str = "", folder: Path | None = None) -> Iterator[str
         yield name
 
 
+def lasting_directory(purpose: str) -> Path:
+    """A temporary directory that outlives us, for what can be kept nowhere else. Raises OSError."""
+    return Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{purpose}."))
+
+
 def is_own_name(name: str) -> bool:
     """Whether a temporary directory of ours is called like this."""
     return _NAME.fullmatch(name) is not None
