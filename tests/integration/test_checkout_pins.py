@@ -318,6 +318,7 @@ def truth(scene: Scene, backend: str) -> str:
     return ask_library(whole)
 
 
+@pytest.mark.gate(10)
 @pytest.mark.parametrize(
     ("make", "backend", "is_pinned"),
     CASES,

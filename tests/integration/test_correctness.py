@@ -127,6 +127,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     assert bench.living() == []
 
 
+@pytest.mark.nightly
 def test_a_comparison_is_written_to_the_history_with_its_cause(bench: Bench) -> None:
     database = bench.directory / "h.sqlite"
     lines = []
@@ -300,6 +301,7 @@ def test_an_answer_beyond_all_measure_is_none(bench: Bench) -> None:
     assert "more than 64 MiB" in bench.samples[0]["error"]
 
 
+@pytest.mark.nightly
 def test_a_request_that_only_one_arm_answers_is_never_overlooked(bench: Bench) -> None:
     check(bench, bench.compare("", "silent-on-p1", "--request-timeout", "0.5"), "regression", 1)
     check(bench, bench.compare("silent-on-p1", "", "--request-timeout", "0.5"), "void", 86)
@@ -562,6 +564,7 @@ def test_every_pass_is_asked_and_compared(bench: Bench) -> None:
     assert sorted({(sample["pass"], sample["id"]) for sample in bench.samples}) == [(1, "r1"), (1, "r2"), (2, "r1"), (2, "r2")]  # fmt: skip
 
 
+@pytest.mark.nightly
 def test_exit_codes_can_be_the_repositorys_own(bench: Bench) -> None:
     (bench.directory / "ci-doctor.toml").write_text("[exit-codes]\nfailed = 3\n")
     check(bench, bench.compare("dies", ""), "failed", 3)

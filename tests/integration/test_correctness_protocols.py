@@ -54,6 +54,7 @@ def test_every_protocol_is_compared_in_one_run(tmp_path: Path) -> None:
     assert [choice["finish_reason"] for choice in streamed] == ["completed"]
 
 
+@pytest.mark.nightly
 def test_vectors_and_rankings_that_differ_are_shown_as_such(tmp_path: Path) -> None:
     ran = compare(tmp_path, "drifts reorders", "--max-starts", "10")
     report = json.loads((tmp_path / "out" / "report.json").read_text())

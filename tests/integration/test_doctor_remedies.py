@@ -365,6 +365,7 @@ def has_name_spaces() -> bool:
     return subprocess.run([*APART, "true"], check=False, capture_output=True).returncode == 0
 
 
+@pytest.mark.gate(12)
 @pytest.mark.parametrize("name", SCENES)
 def test_a_remedy_that_is_a_command_cures(name: str, tmp_path: Path) -> None:
     scene = SCENES[name]

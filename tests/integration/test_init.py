@@ -79,6 +79,7 @@ def checked(tool: str, *arguments: str, cwd: Path) -> None:
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
+@pytest.mark.nightly
 def test_the_page_shows_what_its_commands_print(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "init.md").read_text(encoding="utf-8")
     shown = page.partition("```console\n$ ci-doctor init --yes\n")[2].partition("```")[0]

@@ -60,6 +60,7 @@ def test_a_fault_of_one_prompt_differs_alone_and_in_no_shorter_prompt(bench: Ben
     assert "Where it differs" in (bench.reports / "report.html").read_text()
 
 
+@pytest.mark.nightly
 def test_a_fault_of_long_prompts_is_shown_by_the_shortest_half_that_has_it(bench: Bench) -> None:
     check(bench, compared(bench, "", "long=10"), "regression", 1)
     assert localised(bench)["smallest"] == "r0 alone, first 16 of 32 characters, one pass"
@@ -73,6 +74,7 @@ def test_a_fault_of_long_prompts_is_shown_by_the_shortest_half_that_has_it(bench
     assert bench.report["verdict"] == "regression"
 
 
+@pytest.mark.nightly
 def test_a_fault_of_what_a_server_remembers_takes_a_second_pass(bench: Bench) -> None:
     check(bench, compared(bench, "", "remembers", "--passes", "2", most="6"), "regression", 1)
     assert localised(bench)["smallest"] == "r0 alone, second pass"
@@ -82,6 +84,7 @@ def test_a_fault_of_what_a_server_remembers_takes_a_second_pass(bench: Bench) ->
     assert shown["all 2 requests, 2 at once, one pass"] == "equal"
 
 
+@pytest.mark.nightly
 def test_a_fault_of_batches_differs_only_at_the_concurrency_of_the_run(bench: Bench) -> None:
     check(bench, compared(bench, "", "batched"), "regression", 1)
     assert localised(bench)["smallest"] == "all 2 requests, 2 at once, one pass"
@@ -99,6 +102,7 @@ def test_a_fault_that_begins_with_a_request_is_localised_to_their_number(bench: 
     assert shown["all 2 requests, 2 at once, one pass"] == "equal"
 
 
+@pytest.mark.nightly
 def test_a_fault_after_one_certain_request_names_both(bench: Bench) -> None:
     check(bench, compared(bench, "", "after-p0", "--concurrency", "1", most="6"), "regression", 1)
     assert localised(bench)["smallest"] == "r1 after r0, one pass"

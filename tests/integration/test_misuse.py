@@ -101,6 +101,7 @@ def test_an_option_that_only_the_candidate_has_is_an_error_of_usage(bench: Bench
     assert starts(bench) == "AB"
 
 
+@pytest.mark.nightly
 def test_an_option_that_the_change_has_removed_is_a_regression(bench: Bench) -> None:
     """Both arms have the option on their command lines, and the baseline's server knows it."""
     before = parsing(bench, "before.py", "--eager")

@@ -230,6 +230,7 @@ def test_a_test_that_failed_and_passed_alone_is_flaky_whatever_its_order_does(
     assert (test["verdict"], test["why"]) == ("flaky", "failed 1 of 2 runs alone")
 
 
+@pytest.mark.gate(2)
 @pytest.mark.parametrize("options", [("-x",), ("-x", "-n2"), ("--sw",)])
 def test_the_tests_behind_a_flaky_stop_run(
     project_with_plugins: TestProject, options: tuple[str, ...]
@@ -265,6 +266,7 @@ def test_a_failure_behind_a_stop_in_quarantine_is_found(project: TestProject) ->
     assert project.report["facts"]["counts"] == {"quarantined": 1, "pass": 1, "failed": 1}
 
 
+@pytest.mark.gate(1)
 @pytest.mark.parametrize("option", ["--lf", "--sw"])
 def test_what_an_earlier_run_would_leave_out_runs_too(project: TestProject, option: str) -> None:
     project.put("test_a.py", "def test_ok(): pass\ndef test_mended(): assert 0\n")
@@ -326,6 +328,7 @@ REWRITING = """
 """
 
 
+@pytest.mark.gate(1)
 @pytest.mark.parametrize("plugin", [SILENT, REWRITING])
 def test_retries_of_any_plugin_are_attempts(project: TestProject, plugin: str) -> None:
     project.put("conftest.py", plugin)
@@ -339,6 +342,7 @@ def test_retries_of_any_plugin_are_attempts(project: TestProject, plugin: str) -
     assert project.report["facts"]["counts"] == {"flaky": 1, "pass": 1}
 
 
+@pytest.mark.gate(1)
 @pytest.mark.parametrize("status", [1, 9])
 def test_a_flaky_test_excuses_no_status_that_a_plugin_sets(
     project: TestProject, status: int

@@ -62,6 +62,7 @@ def run(bench: Bench, *more: str, env: dict[str, str | None] | None = None) -> A
 # --- verdicts ---
 
 
+@pytest.mark.nightly
 def test_a_baseline_that_never_answers_twice_alike_cannot_be_compared(bench: Bench) -> None:
     check(bench, bench.compare("never-twice", "never-twice"), "nondeterministic", 85)
     assert len(order(bench)) == 9
@@ -107,6 +108,7 @@ def test_more_candidate_starts_can_be_asked_for_before_a_pass(bench: Bench) -> N
     assert "61%" in bench.report["facts"]["risk"]
 
 
+@pytest.mark.nightly
 def test_the_policy_any_passes_what_it_names(bench: Bench) -> None:
     check(bench, bench.compare("", "flip@1", "--policy", "any"), "pass", 0)
     assert order(bench) == "ABAB"
@@ -218,6 +220,7 @@ def test_a_request_that_is_turned_away_is_asked_again(bench: Bench) -> None:
 # --- time ---
 
 
+@pytest.mark.nightly
 def test_a_budget_that_is_too_short_for_the_schedule_says_what_is_left_open(bench: Bench) -> None:
     # The first start takes 2 s at least, so eight more do not fit. The second never ends by itself.
     ran = bench.compare("waits@1", "stuck flip", "--budget", "16s")
@@ -410,6 +413,7 @@ def test_a_revoked_commit_excuses_nothing_and_is_not_archived_again(bench: Bench
     assert len(list((bench.directory / "archive").rglob("*.gz"))) == 1
 
 
+@pytest.mark.nightly
 def test_an_archived_baseline_finds_a_regression_and_today_s_baseline_stands_beside_it(
     bench: Bench,
 ) -> None:
