@@ -18,6 +18,7 @@ from ci_doctor.model.job_record import SCHEMA as JOB_SCHEMA
 from ci_doctor.model.report import Report
 from ci_doctor.render import REPORT_FILE
 from ci_doctor.render.json import parse
+from ci_doctor.system.files.regular_file import open_at_once
 
 # A report of 5,000 cases takes 3 MB.
 MOST_BYTES: Final = 32 * 1024 * 1024
@@ -101,7 +102,7 @@ def _below(folder: Path, unreadable: list[UnreadableFile]) -> Iterator[Path]:
 def _read(path: Path, bounds: _Bounds) -> bytes:
     """The content of a regular file within `bounds`. Raises UsageError or OSError."""
     # Neither a link out of the folder nor a pipe that nobody writes to.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    descriptor = open_at_once(path, follow=False)
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise UsageError("it is not a regular file")

@@ -9,10 +9,9 @@ from ci_doctor.caches.receipt import InstalledFile, Receipt, receipts_of
 from ci_doctor.caches.targets import CacheTarget
 from ci_doctor.model.facts.cache import VerifiedCache
 from ci_doctor.store.digest import digest_of_file
+from ci_doctor.system.files.regular_file import open_at_once
 
 _MOST_NAMED = 20
-# What is a file now may be a pipe in a moment, and a link leads anywhere.
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def verify_installed(targets: tuple[CacheTarget, ...], state: Path) -> tuple[VerifiedCache, ...]:
@@ -47,5 +46,6 @@ def _is_as_installed(path: Path, file: InstalledFile) -> bool:
         return False
     if not file.digest:
         return status.st_mtime_ns == file.mtime_ns
-    with os.fdopen(os.open(path, _READ), "rb") as content:
+    # What is a file now may be a pipe in a moment, and a link leads anywhere.
+    with os.fdopen(open_at_once(path, follow=False), "rb") as content:
         return digest_of_file(content) == file.digest

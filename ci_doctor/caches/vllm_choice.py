@@ -13,9 +13,9 @@ from ci_doctor.caches.families.family import Family
 from ci_doctor.caches.families.vllm_factors import FILE_NAME, factor_differences
 from ci_doctor.caches.receipt import Receipt
 from ci_doctor.caches.scan import ScannedFile
+from ci_doctor.system.files.regular_file import open_at_once
 
 _FILE_BYTES = 1 << 20
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _MOST = 8
 
 
@@ -65,7 +65,7 @@ def causes_of_choice(chosen: str, family: Family, receipt: Receipt) -> tuple[str
 def _content(path: Path) -> bytes:
     """Nothing if it cannot be read; a pipe in its place is at its end."""
     try:
-        with os.fdopen(os.open(path, _READ), "rb") as file:
+        with os.fdopen(open_at_once(path, follow=False), "rb") as file:
             return file.read(_FILE_BYTES)
     except OSError:
         return b""

@@ -20,6 +20,7 @@ from ci_doctor.history.evidence import JobEvidence
 from ci_doctor.history.reading.forms import OtherXmlError, parsed
 from ci_doctor.history.reading.placed_evidence import PlacedFile
 from ci_doctor.history.results import UnreadableEvidence
+from ci_doctor.system.files.regular_file import open_at_once
 
 MOST_BYTES: Final = 256 * 1024 * 1024
 ENDINGS: Final = (".xml", ".json", ".jsonl")
@@ -114,7 +115,7 @@ def _at(path: Path) -> Iterator[NamedFile]:
 
 def _content(path: Path) -> tuple[bytes, int]:
     """The bytes of a regular file, and when it was last written. Raises UsageError or OSError."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    descriptor = open_at_once(path)
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):

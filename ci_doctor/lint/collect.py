@@ -18,6 +18,7 @@ from ci_doctor.lint.source_kind import (
     may_be_program,
 )
 from ci_doctor.lint.source_tree import WHOLE, LintScope, LintTree, SourcePath
+from ci_doctor.system.files.regular_file import open_at_once
 
 # What others wrote and this repository only keeps.
 VENDORED: Final = frozenset(
@@ -84,9 +85,7 @@ def _kind_by_content(root: Path, file: str) -> SourceKind | None:
     if not may_be_program(file):
         return None
     try:
-        descriptor = os.open(
-            root / file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
-        )
+        descriptor = open_at_once(root / file, follow=False)
         try:
             first = os.read(descriptor, _SHEBANG_BYTES)
         finally:

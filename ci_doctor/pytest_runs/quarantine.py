@@ -33,7 +33,7 @@ class _QuarantineFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 class Quarantine(Struct, frozen=True, kw_only=True):
     """The entries by what they are worth today: `held` by node id; `over`; `unused`.
 
-    wide: entries that hold with how many tests they match. long: entries that end in more than MOST_DAYS.
+    wide: entries that hold with how many tests they match. long: entries that hold for more than MOST_DAYS.
     """
 
     held: dict[str, QuarantineEntry] = {}
@@ -75,6 +75,7 @@ def quarantine(
     over = []
     unused = []
     wide = []
+    long = []
     for entry in entries:
         matching = [test for test in tests if matches(entry, test)]
         if entry.until < today:
@@ -85,13 +86,15 @@ def quarantine(
             held.update(dict.fromkeys(matching, entry))
             if is_wide(entry, matching, len(tests)):
                 wide.append((entry, len(matching)))
-    last = today + dt.timedelta(days=MOST_DAYS)
+            # A difference of dates, because a date this far off may be past the last one.
+            if (entry.until - today).days > MOST_DAYS:
+                long.append(entry)
     return Quarantine(
         held=held,
         over=tuple(over),
         unused=tuple(unused),
         wide=tuple(wide),
-        long=tuple(entry for entry in entries if entry.until > last),
+        long=tuple(long),
     )
 
 

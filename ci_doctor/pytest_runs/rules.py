@@ -119,7 +119,7 @@ QUARANTINE_WIDE: Final = Rule(
 QUARANTINE_LONG: Final = Rule(
     id="test-run/quarantine-long",
     severity=Severity.WARNING,
-    meaning="An entry of `ci-doctor-quarantine.toml` ends in more than 90 days: nobody looks at the test until then.",
+    meaning="An entry of `ci-doctor-quarantine.toml` holds for more than 90 days: nobody looks at the test until then.",
     remedy="Set a date within 90 days. Its owner may set the next one then.",
 )
 BASELINE: Final = Rule(

@@ -15,6 +15,7 @@ from ci_doctor.environment.git_command import ask_git
 from ci_doctor.errors import UsageError
 from ci_doctor.scaffold.listed_files import LEFT_OUT, ListedFiles
 from ci_doctor.scaffold.reading.shell_words import without_marks
+from ci_doctor.system.files.regular_file import open_at_once
 
 MOST_FILES: Final = 100_000
 LARGEST_FILE: Final = 512 << 10
@@ -81,8 +82,7 @@ def _content(directory: Path, name: str) -> bytes | None:
         at /= part
         if stat.S_ISLNK(at.lstat().st_mode):
             raise OSError(0, "a link")
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(directory / name, flags)
+    descriptor = open_at_once(directory / name, follow=False)
     with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):

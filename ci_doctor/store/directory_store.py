@@ -20,12 +20,11 @@ from ci_doctor.store.errors import DamagedError, TooLargeError, file_system_erro
 from ci_doctor.store.object_names import TEMPORARY, check_object_name
 from ci_doctor.store.objects import StoredObject
 from ci_doctor.system.files.directories import make_directory
+from ci_doctor.system.files.regular_file import open_at_once
 
 # These say that the file system has no hard links (link(2)).
 _NO_LINKS: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
-# A planted FIFO would hold up open(2) for ever, and a planted link leads anywhere.
-_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 # Each is lost only to a removal of a folder at that very moment.
 _ATTEMPTS: Final = 1000
 _WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -125,7 +124,8 @@ class DirectoryStore:
     def _open(self, name: str) -> int:
         """A descriptor of the regular file. Raises OSError, and DamagedError if it is anything else."""
         path = self._path(name)
-        descriptor = os.open(path, _READ)
+        # A planted FIFO would hold up open(2) for ever, and a planted link leads anywhere.
+        descriptor = open_at_once(path, follow=False)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
             raise DamagedError(f"{path} is no regular file")

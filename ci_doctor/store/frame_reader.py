@@ -3,16 +3,13 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final
 
 import msgspec
 
 from ci_doctor.store.digest import RunningDigest, digest
 from ci_doctor.store.manifest import FRAME_BYTES
 from ci_doctor.store.walk import TreeFile
-
-# O_NONBLOCK: what was a file at the walk may be a FIFO now.
-_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+from ci_doctor.system.files.regular_file import open_at_once
 
 
 class FrameFile(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -66,7 +63,8 @@ def read_batch(root: int, batch: Sequence[TreeFile], buffer: memoryview) -> RawF
 def read_large(root: int, file: TreeFile, add: Callable[[bytes], None]) -> str | None:
     """Hand the content to `add` in parts of 4 MiB; its digest (hex), or None if the file changed."""
     try:
-        descriptor = os.open(file.path, _READ, dir_fd=root)
+        # What was a file at the walk may be a FIFO now.
+        descriptor = open_at_once(file.path, follow=False, dir_fd=root)
     except OSError:
         return None
     running = RunningDigest()
@@ -90,7 +88,8 @@ def read_large(root: int, file: TreeFile, add: Callable[[bytes], None]) -> str |
 def _read_whole(root: int, file: TreeFile, view: memoryview) -> bool:
     """Fill `view`; False if the file is not what it was at the walk."""
     try:
-        descriptor = os.open(file.path, _READ, dir_fd=root)
+        # What was a file at the walk may be a FIFO now.
+        descriptor = open_at_once(file.path, follow=False, dir_fd=root)
     except OSError:
         return False
     try:

@@ -51,6 +51,23 @@ def test_an_entry_holds_through_its_last_day_and_no_longer() -> None:
     assert [each.test for each in found.over] == ["b"]
 
 
+def test_an_entry_that_holds_for_more_than_90_days_is_long() -> None:
+    def long(entry: QuarantineEntry, today: dt.date = TODAY) -> int:
+        return len(quarantine([entry], ["a"], today).long)
+
+    assert long(entry("a", TODAY + dt.timedelta(days=90))) == 0
+    assert long(entry("a", TODAY + dt.timedelta(days=91))) == 1
+    assert long(entry("*", dt.date.max)) == 1
+    # It holds no test.
+    assert long(entry("gone", dt.date.max)) == 0
+
+
+def test_the_last_dates_there_are_make_no_error() -> None:
+    found = quarantine([entry("a", dt.date.max), entry("b", dt.date.min)], ["a", "b"], dt.date.max)
+
+    assert (list(found.held), found.long) == (["a"], ())
+
+
 def test_no_file_is_no_quarantine(tmp_path: Path) -> None:
     assert read_quarantine(tmp_path / "none.toml") == ()
 
