@@ -133,7 +133,8 @@ def test_a_checkout_that_the_command_removes_changes_nothing(real: Workplace) ->
 
 def test_hostile_names_and_lines_stay_text(real: Workplace) -> None:
     hostile = "build_$(touch pwned)\x1b[31m+++ x\n::error::y.log"
-    line = f"{FULL_DISK} </details><script>alert(1)</script> $(touch pwned) \x1b]0;t\x07 \u202e"
+    name = "</details><script>alert(1)</script> $(touch pwned) \x1b]0;t\x07 \u202e"
+    line = FULL_DISK.replace("/data/x", name)
     (real.folder / "text").write_text(line)
     command = f"cat {shlex.quote(str(real.folder / 'text'))} > {shlex.quote(hostile)}; exit 1"
     job = real.job(command, OPTIONS, BUILDKITE_LABEL="</details><script>\x1b[0m\n+++ y")

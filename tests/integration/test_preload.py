@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from ci_doctor.errors import UsageError
 from ci_doctor.preload.install import install_shims
 from ci_doctor.preload.preload_rule import parse_rule
 from ci_doctor.preload.result import InstallResult
@@ -155,12 +156,31 @@ def test_trigger_in_an_archive_preloads(venv: Venv) -> None:
     assert (ran.stdout.splitlines(), ran.stderr) == (["True", "False"], "")
 
 
-@pytest.mark.parametrize("trigger", ["sys", "_socket", "zipimport", "fakespace"])
-def test_builtin_frozen_extension_and_namespace_triggers_do_no_harm(
-    venv: Venv, trigger: str
+def test_an_extension_is_armed_as_a_trigger_and_loads(venv: Venv) -> None:
+    arm(venv, "_socket=json")
+    ran = venv.run("-c", "import _socket; print(_socket.__name__)")
+    assert (ran.stdout.strip(), ran.stderr) == ("_socket", "")
+
+
+@pytest.mark.parametrize(
+    ("trigger", "reason"),
+    [
+        ("sys", "each start of this interpreter loads it"),
+        ("zipimport", "each start of this interpreter loads it|frozen"),
+        ("fakespace", "a namespace package"),
+    ],
+)
+def test_builtin_frozen_and_namespace_triggers_are_refused_and_do_no_harm(
+    venv: Venv, trigger: str, reason: str
 ) -> None:
     (venv.site_dir / "fakespace").mkdir()
-    arm(venv, f"{trigger}=json")
+    before = venv.files()
+    with pytest.raises(UsageError, match=f"cannot fire.*{trigger}: .*({reason})"):
+        arm(venv, f"{trigger}=json")
+    assert venv.files() == before
+
+    # Such a shim was armed by an earlier version, or for another interpreter.
+    venv.put_shim(f"{trigger}=json")
     ran = venv.run("-c", f"import {trigger}; print({trigger}.__name__)")
     assert (ran.stdout.strip(), ran.stderr) == (trigger, "")
 

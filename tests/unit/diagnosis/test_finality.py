@@ -116,6 +116,17 @@ OUTSIDE = [
     + "".join(f"      {line}\n" for line in PIP_GIVES_UP.splitlines())
     + "      [end of output]\n\nerror: subprocess-exited-with-error\n",
     "dd: error writing 'a.img': No space left on device\n6+0 records in\n5+0 records out\n393216 bytes (393 kB) copied, 0.1 s\n",
+    # As .NET and Rust say it.
+    (
+        "Unhandled exception. System.IO.IOException: No space left on device : '/data/model.bin'\n"
+        "   at System.IO.RandomAccess.WriteAtOffset(SafeFileHandle handle, Int64 offset)\n"
+    ),
+    'Error: Os { code: 28, kind: StorageFull, message: "No space left on device" }\n',
+    DISK.replace(
+        "OSError: [Errno 28] No space left on device",
+        "safetensors_rust.SafetensorError: Error while serializing: IoError(Os { code: 28, kind: StorageFull, "
+        'message: "No space left on device" })',
+    ),
 ]
 PERHAPS_THE_CHANGE = [
     # A client against the job's own server.
@@ -178,6 +189,8 @@ PERHAPS_THE_CHANGE = [
     # What a program has caught, says of its own values, or advises.
     "cache: [Errno 28] No space left on device\n",
     'If you see "No space left on device", run: docker system prune\n',
+    "No space left on device : see the wiki\n",
+    '{"level":"warn","msg":"cache: no space left on device"}\n',
     "+ echo x > /dev/full\nstep.sh: line 2: echo: write error: No space left on device\n",
     DISK.replace(
         "OSError: [Errno 28] No space left on device",
