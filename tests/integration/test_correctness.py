@@ -191,12 +191,12 @@ def test_one_byte_that_always_differs_is_a_regression(bench: Bench) -> None:
     assert (shown["starts"], shown["request"], shown["field"]) == (["A1", "B1"], "r1", "text")
     assert "--request r1" in report["findings"][0]["remedy"]
     test = report["facts"]["test"]
-    # Arms of 1 and 1, then of 3 and 5: the labels that separate them are one choice of 2 * 56.
-    assert test["p"] == pytest.approx(1 / 112)
-    assert [look["starts"] for look in test["looks"]] == [10]
-    assert report["facts"]["starts"] == {"baseline": 4, "candidate": 6}
+    # Arms of 1 and 1, then of 3 and 4: the labels that separate them are one choice of 2 * 35.
+    assert test["p"] == pytest.approx(1 / 70)
+    assert [look["starts"] for look in test["looks"]] == [9]
+    assert report["facts"]["starts"] == {"baseline": 4, "candidate": 5}
     (mix,) = (table for table in report["tables"] if table["title"] == "Mix of answers")
-    assert [cell["value"] for cell in mix["rows"][0]["cells"]] == ["a 4, b 0", "a 0, b 6"]
+    assert [cell["value"] for cell in mix["rows"][0]["cells"]] == ["a 4, b 0", "a 0, b 5"]
     order = [attempt["name"].split()[0] for attempt in report["attempts"]]
     schedule = report["facts"]["schedule"]
     assert (schedule["made"].split(), schedule["seed"]) == (order, SEED)

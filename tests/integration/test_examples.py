@@ -43,7 +43,7 @@ def environment() -> dict[str, str]:
             "regression.toml",
             "regression",
             1,
-            {"baseline": 4, "candidate": 6},
+            {"baseline": 4, "candidate": 5},
             id="a-stale-cache-is-a-regression",
             marks=pytest.mark.nightly,
         ),

@@ -51,8 +51,8 @@ def test_a_fault_of_one_prompt_differs_alone_and_in_no_shorter_prompt(bench: Ben
     assert results(bench)["r1 alone, first 1 of 2 characters, one pass"] == "equal"
     # The request, then half of its prompt; no start of these counts for the verdict.
     names = [each["start"] for each in localised(bench)["starts"]]
-    assert names == ["A5", "B7", "A6", "B8"]
-    assert bench.report["facts"]["starts"] == {"baseline": 4, "candidate": 6}
+    assert names == ["A5", "B6", "A6", "B7"]
+    assert bench.report["facts"]["starts"] == {"baseline": 4, "candidate": 5}
     assert "--only r1 --concurrency 1 --passes 1" in localised(bench)["command"]
     for text in (ran.out, (bench.reports / "report.md").read_text()):
         assert "Where it differs" in text

@@ -9,7 +9,7 @@ def spent_by(alpha: float, made: int, most: int) -> float:
 
     The Pocock-type spending function of Lan & DeMets (1983, doi:10.1093/biomet/70.3.659),
     alpha * ln(1 + (e - 1) t), with the share t of the starts as the share of the information. It
-    spends enough early for ten starts to decide; the O'Brien-Fleming type spends next to nothing
+    spends enough early for nine starts to decide; the O'Brien-Fleming type spends next to nothing
     there.
     """
     share = min(1.0, made / most)
