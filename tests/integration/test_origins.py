@@ -65,7 +65,8 @@ def test_an_intermittent_bug_passes_by_retries_and_not_by_ci_doctor(tmp_path: Pa
         CI_DOCTOR_CORRECTNESS_MAX_STARTS="10",
     )
     assert code in {1, 86}, text
-    assert "r40, r41: the candidate gives other answers than the baseline" in text
+    own = "shows outputs of its own on 2"
+    assert own in text or "r40, r41: the candidate gives other answers" in text
 
 
 @pytest.mark.usefixtures("_needs_numpy")

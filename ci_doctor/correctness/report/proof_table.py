@@ -9,7 +9,7 @@ from ci_doctor.correctness.results import StartResult
 from ci_doctor.model.facts.correctness import ProofFacts, SharedFacts, SharedReadFacts
 from ci_doctor.model.table import Row, Table, row
 
-# Of the files that a start wrote, so many are named in its line; the facts have more.
+# Of the files that changed, so many are named; the facts have more.
 _NAMED = 3
 _SHARED_TITLE = "Shared files"
 _COLUMNS = ("service", "proof", "read")
@@ -61,22 +61,31 @@ def unended_flaw(results: Sequence[StartResult]) -> str | None:
 
 
 def shared_tables(results: Sequence[StartResult]) -> tuple[Table, ...]:
-    """A line for each start that wrote or read files which both arms reach; no table without any."""
-    rows = tuple(_shared_rows(results))
+    """What starts read of the other arm, and one line for all that changed; no table without any."""
+    rows = (*_read_rows(results), *_written_rows(results))
     return (Table(title=_SHARED_TITLE, columns=("files",), rows=rows),) if rows else ()
 
 
-def _shared_rows(results: Sequence[StartResult]) -> Iterator[Row]:
+def _read_rows(results: Sequence[StartResult]) -> Iterator[Row]:
+    unseen: dict[str, list[str]] = {}
     for result in results:
-        name, shared = result.start.name, result.shared
-        for read in shared.read:
-            yield row(name, f"read {read.path}, which changed while {read.writer} ran")
-        if shared.count:
-            named = ", ".join(shared.written[:_NAMED])
-            more = f", and {shared.count - _NAMED} more" if shared.count > _NAMED else ""
-            yield row(name, f"changed while it ran: {named}{more}")
-        if shared.unseen:
-            yield row(name, f"it may have read more: {shared.unseen}")
+        for read in result.shared.read:
+            sentence = f"read {read.path}, which changed while {read.writer} ran"
+            yield row(result.start.name, sentence)
+        if result.shared.unseen:
+            unseen.setdefault(result.shared.unseen, []).append(result.start.name)
+    for reason, names in unseen.items():
+        yield row(" ".join(names), f"may have read more: {reason}")
+
+
+def _written_rows(results: Sequence[StartResult]) -> Iterator[Row]:
+    paths = tuple(dict.fromkeys(path for each in results for path in each.shared.written))
+    # A start names some of its files.
+    count = max([len(paths), *(each.shared.count for each in results)])
+    if count:
+        named = ", ".join(paths[:_NAMED])
+        more = f", and {count - _NAMED} more" if count > _NAMED else ""
+        yield row("all", f"changed while starts ran: {named}{more}")
 
 
 def shared_facts(results: Sequence[StartResult]) -> tuple[SharedFacts, ...]:
