@@ -2,6 +2,7 @@
 """Files that one start wrote and another reads, with real processes that read them."""
 
 import asyncio
+import ctypes
 import os
 import tempfile
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import pytest
 from ci_doctor.correctness.shared_places import SharedPlaces, SharedWatch, now_ns
 from ci_doctor.services.spec import ServiceSpec
 
+_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 OWN = "ci-doctor-tmp.start.of-this-test"
 
 
@@ -51,6 +53,12 @@ def test_what_a_start_computed_counts_and_what_it_downloaded_does_not(
     assert written(tmp_path, name, shared) is counts
     assert (str(tmp_path / name) in shared.written_by_others("B")) is counts
     assert str(tmp_path / name) not in shared.written_by_others("A")
+
+
+@pytest.fixture(autouse=True)
+def _no_subreaper() -> None:
+    """Another test may have made us one: then the orphans of these tests would be our children."""
+    assert ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 0, 0, 0, 0) == 0
 
 
 @pytest.fixture
