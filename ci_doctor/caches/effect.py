@@ -43,7 +43,7 @@ class Use(Struct, frozen=True, kw_only=True):
     the library used. used: the log shows that the restored directory was used. touched: compiled files
     that were written after the restore with the content that was restored. is_disabled: the log
     says that the library uses no cache. is_counted: the library counts hits and misses itself; then
-    those since the restore decide. is_same_cpu: the cold cost is of a CPU as this one.
+    `counts`, those since the restore, decide; None if they cannot be read. is_same_cpu: the cold cost is of a CPU as this one.
     """
 
     restored: int
@@ -56,8 +56,7 @@ class Use(Struct, frozen=True, kw_only=True):
     touched: int = 0
     is_disabled: bool = False
     is_counted: bool = False
-    hits: int = 0
-    misses: int = 0
+    counts: tuple[int, int] | None = None
     is_same_cpu: bool = False
 
     @property
@@ -117,16 +116,20 @@ def judge(use: Use, cold: ColdCost | None) -> FamilyEffect:  # noqa: C901, PLR09
 
 def _by_counts(use: Use) -> FamilyEffect:
     """By what the library counted; a hit of what was there before the restore is none of it."""
-    reason = f"{use.hits} hits and {use.misses} misses by the library's own count"
-    if not use.hits and not use.misses:
+    if use.counts is None:
+        reason = "the library's own count of hits and misses cannot be read"
+        return FamilyEffect(effect=RestoreEffect.UNPROVEN, reason=reason)
+    hits, misses = use.counts
+    reason = f"{hits} hits and {misses} misses by the library's own count"
+    if not hits and not misses:
         reason = "the library has counted neither a hit nor a miss since the restore"
         return FamilyEffect(effect=RestoreEffect.UNPROVEN, reason=reason)
     if use.installed == 0:
         reason = "all of it was in the directory before the restore"
         return FamilyEffect(effect=RestoreEffect.UNPROVEN, reason=reason)
-    if not use.hits:
+    if not hits:
         return FamilyEffect(effect=RestoreEffect.INERT, reason=reason)
-    is_paid = use.misses <= _PAID_SHARE * (use.hits + use.misses)
+    is_paid = misses <= _PAID_SHARE * (hits + misses)
     effect = RestoreEffect.PAID if is_paid else RestoreEffect.PARTLY
     return FamilyEffect(effect=effect, reason=reason)
 

@@ -20,7 +20,7 @@ from ci_doctor.caches.scan import (
     scan,
     was_walked,
 )
-from ci_doctor.caches.statistics import HITS, MISSES, read_counts
+from ci_doctor.caches.statistics import HITS, MISSES, keeps_counts, read_counts
 from ci_doctor.caches.targets import CacheTarget, identity_of
 from ci_doctor.caches.vllm_choice import causes_of_choice, chosen_beside, restored_places
 from ci_doctor.identity.identity import differences
@@ -78,7 +78,7 @@ def _prove(work: ProofWork, target: CacheTarget, receipt: Receipt) -> CacheEffec
         chosen = str(target.directory)
     if chosen is None and read == 0:
         chosen = chosen_beside(files, family, receipt)
-    hits, misses = _counted(receipt, read_counts(family, root))
+    counts = _counted(receipt, read_counts(family, root))
     use = Use(
         restored=sum(family.is_compiled(file.path) for file in receipt.files),
         compiled=len(compiled),
@@ -89,9 +89,8 @@ def _prove(work: ProofWork, target: CacheTarget, receipt: Receipt) -> CacheEffec
         used=words.uses(places),
         touched=len(written) - len(again),
         is_disabled=words.is_disabled,
-        is_counted=receipt.counts is not None and receipt.job == work.job,
-        hits=hits,
-        misses=misses,
+        is_counted=keeps_counts(family) and receipt.job == work.job,
+        counts=counts,
         is_same_cpu=_is_same_cpu(receipt),
     )
     choice = causes_of_choice(chosen, family, receipt) if chosen is not None else ()
@@ -175,11 +174,11 @@ def _warm_seconds(warm: ColdCost | None, cold: ColdCost | None) -> float | None:
     return warm.seconds if cold is None or warm.source == cold.source else None
 
 
-def _counted(receipt: Receipt, now: dict[str, int] | None) -> tuple[int, int]:
-    """Hits and misses that the library has counted since the restore."""
+def _counted(receipt: Receipt, now: dict[str, int] | None) -> tuple[int, int] | None:
+    """Hits and misses that the library has counted since the restore; None if nobody can read them."""
     before = receipt.counts
     if before is None or now is None:
-        return 0, 0
+        return None
     return max(0, now[HITS] - before[HITS]), max(0, now[MISSES] - before[MISSES])
 
 

@@ -46,7 +46,11 @@ def was_walked(root: Path) -> bool:
 
     A library asks for files by their names. Who reads every file (`grep -r`, tar) lists the directories.
     """
-    return all(each.stat().st_atime_ns != _LONG_AGO_NS for each in _directories(root))
+    for directory in _directories(root):
+        with contextlib.suppress(OSError):  # gone meanwhile
+            if directory.stat().st_atime_ns == _LONG_AGO_NS:
+                return False
+    return True
 
 
 def compiled_files(files: tuple[ScannedFile, ...], family: Family) -> list[ScannedFile]:

@@ -16,9 +16,14 @@ _HITS = frozenset({"direct_cache_hit", "preprocessed_cache_hit"})
 _MISSES = frozenset({"cache_miss"})
 
 
+def keeps_counts(family: Family) -> bool:
+    """Whether the library counts hits and misses itself."""
+    return family.name == CCACHE.name
+
+
 def read_counts(family: Family, directory: Path) -> dict[str, int] | None:
     """Hits and misses since the cache was made; None if the library counts none that can be read."""
-    if family.name != CCACHE.name:
+    if not keeps_counts(family):
         return None
     environ = {**os.environ, "CCACHE_DIR": str(directory)}
     try:

@@ -159,7 +159,21 @@ def test_what_a_library_counts_decides_and_a_hit_is_never_inert(
 ) -> None:
     # Hits touch files, and a program has read all of them.
     counted = Use(
-        restored=22, compiled=22, warm=None, read=None, is_counted=True, hits=hits, misses=misses
+        restored=22,
+        compiled=22,
+        warm=None,
+        read=None,
+        is_counted=True,
+        counts=(hits, misses),
     )
 
     assert judge(counted, COLD).effect is effect
+
+
+def test_a_count_that_cannot_be_read_proves_nothing_and_is_said() -> None:
+    unread = Use(restored=22, compiled=22, warm=None, read=22, is_counted=True)
+
+    effect = judge(unread, COLD)
+
+    assert effect.effect is RestoreEffect.UNPROVEN
+    assert "cannot be read" in effect.reason
