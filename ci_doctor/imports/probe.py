@@ -17,7 +17,7 @@ from ci_doctor.imports.record.recording import FOLDER, recording
 from ci_doctor.imports.record.trace_files import read_traces
 from ci_doctor.imports.report.probe import probe_outcome
 from ci_doctor.model.outcome import Outcome
-from ci_doctor.preload.immunity import self_replacement_race
+from ci_doctor.preload.race import self_replacement_race
 from ci_doctor.preload.injection import with_rules
 from ci_doctor.preload.interpreter import Answer, ask
 from ci_doctor.preload.preload_rule import Preload, PreloadRule, format_rule

@@ -9,10 +9,12 @@ from msgspec import Struct
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.result import UndeterminedError
 from ci_doctor.checks.starts.limits import is_heavy
-from ci_doctor.preload.inventory import Inventory, StartFile, inventory_of
+from ci_doctor.model.facts.preload import StartFile
 from ci_doctor.preload.start_files import (
     CUSTOMIZE,
     InterpreterStart,
+    Inventory,
+    inventory_of,
     read_start,
     running_file,
     start_environment,

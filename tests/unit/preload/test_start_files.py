@@ -1,12 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading what a start did, and which files an import would take."""
+"""Reading what a start did, which files an import would take, and `status` as a library."""
 
 import json
+import venv
 from pathlib import Path
 
-from ci_doctor.preload.inventory import heavy_imports
-from ci_doctor.preload.start_cost import Imported, by_package, read_importtime
-from ci_doctor.preload.start_files import candidates, read_blocks, read_start
+from ci_doctor.model.facts.preload import StatusFacts
+from ci_doctor.model.outcome import ErrorKind
+from ci_doctor.preload.interpreter import Interpreters
+from ci_doctor.preload.start_files import (
+    Imported,
+    candidates,
+    heavy_imports,
+    read_blocks,
+    read_importtime,
+    read_start,
+)
+from ci_doctor.preload.status import status
 
 IMPORTS = """
 import time: self [us] | cumulative | imported package
@@ -37,13 +47,6 @@ def test_importtime_is_read_among_other_lines() -> None:
     ]
     assert read[0] == imported("selectors", 100, 100, 2)
     assert read[3].self_us == -2000
-    assert by_package(read) == {
-        "asyncio": 9400,
-        "json": 1200,
-        "sitecustomize": 300,
-        "selectors": 100,
-        "a_child": -2000,
-    }
 
 
 def test_heavy_imports_are_the_direct_ones_with_all_that_they_bring() -> None:
@@ -125,3 +128,24 @@ def test_a_path_that_is_no_utf8_is_read() -> None:
 
     assert start is not None
     assert start.path == ("/srv/caf\udce9",)
+
+
+def test_an_environment_without_a_shim_is_not_judged(tmp_path: Path) -> None:
+    venv.create(tmp_path / "v", symlinks=True)
+    outcome = status(Interpreters(venvs=(str(tmp_path / "v"),)), environ={})
+    assert (outcome.verdict, outcome.error) == (None, None)
+    assert outcome.summary == "a shim is installed in 0 of 1 interpreters"
+    assert isinstance(outcome.facts, StatusFacts)
+    (shim,) = outcome.facts.shims
+    assert (shim.state, shim.installed, shim.rules) == ("asked", False, ())
+    assert set(shim.files.values()) == {"absent"}
+    assert shim.start_up is not None
+    assert any(row.label == "no rule" for row in outcome.tables[0].rows)
+
+
+def test_an_interpreter_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    outcome = status(Interpreters(venvs=(str(tmp_path / "gone"),)), environ={})
+    assert outcome.error is not None
+    assert outcome.error.kind is ErrorKind.USAGE
+    assert isinstance(outcome.facts, StatusFacts)
+    assert [shim.state for shim in outcome.facts.shims] == ["refused"]
