@@ -9,8 +9,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from ci_doctor.checks.check import UndeterminedError
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.result import UndeterminedError
 
 # `Cuda compilation tools, release 12.8, V12.8.93`.
 _RELEASE = re.compile(r"release (\d+\.\d+)")

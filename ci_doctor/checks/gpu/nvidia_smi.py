@@ -7,11 +7,11 @@ from typing import Final
 
 from msgspec import Struct
 
+from ci_doctor.checks.check import UndeterminedError
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.gpu.pci_gpus import has_pci_gpu
 from ci_doctor.checks.gpu.smi_log import SmiGpu, SmiLog
 from ci_doctor.checks.gpu.smi_xml import lines_beside, parse_smi_xml
-from ci_doctor.checks.result import UndeterminedError
 
 QUERY: Final = ("nvidia-smi", "-q", "-x")
 # `  MIG 1g.10gb     Device  0: (UUID: MIG-…)` below `GPU 0: NVIDIA H100 (UUID: GPU-…)`.
