@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a machine is: readers without findings, each the only one of its subject (docs/design.md)."""
+"""Reads facts of the machine. No reader here judges: rooms that do share these readers."""
