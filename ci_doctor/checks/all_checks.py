@@ -4,37 +4,80 @@
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from importlib import import_module
+from typing import TypeGuard
 
 from ci_doctor.checks.check import DoctorCheck, Need
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.settings import DoctorSettings
 from ci_doctor.errors import UsageError
+from ci_doctor.model.rule import Rule
 from ci_doctor.model.suggestion import nearest
 
-# Each area's package has a module `area` with a function `checks`; in the order of a report.
-AREAS = (
-    "gpu",
-    "machine",
-    "network",
-    "leftovers",
-    "checkout",
-    "python",
-    "starts",
-    "own",
+# The modules with the checks, in the order of a report; a new one adds its line here.
+TOPICS = (
+    "gpu.area",
+    "machine.area",
+    "network.area",
+    "leftovers.area",
+    "checkout.area",
+    "python.area",
+    "starts.area",
+    "own.area",
 )
-# Options of `ci-doctor doctor` that take time of their own, and the package of each.
-ON_REQUEST = {"imports": "entry_points", "gpu": "gpu_proof"}
+# Options of `ci-doctor doctor` that take time of their own, and the modules of each.
+ON_REQUEST = {"imports": ("entry_points.area",), "gpu": ("gpu_proof.area",)}
+# Modules with rules and no check.
+_RULES_ALONE = (
+    "running",
+    "gpu.rules",
+    "machine.rules",
+    "network.rules",
+    "leftovers.rules",
+    "checkout.rules",
+    "python.rules",
+    "starts.rules",
+    "entry_points.rules",
+    "gpu_proof.rules",
+    "own.rules",
+)
 # The area of their checks, and the option.
 _OPTION_OF = {"imports": "imports", "gpu_proof": "gpu"}
 
 
 def all_checks(settings: DoctorSettings, requested: Sequence[str] = ()) -> tuple[DoctorCheck, ...]:
-    """Every check, those of the repository too; of ON_REQUEST only what is `requested`."""
+    """Every check, those of the repository too; of ON_REQUEST only what is `requested`.
+
+    A module's checks are its own DoctorCheck values in order of definition. One whose checks depend
+    on the settings has a function `checks` that returns them instead.
+    """
     checks: list[DoctorCheck] = []
-    for name in (*AREAS, *(ON_REQUEST[option] for option in requested)):
-        area = import_module(f"ci_doctor.checks.{name}.area")
-        checks.extend(area.checks(settings))
+    for name in (*TOPICS, *(name for option in requested for name in ON_REQUEST[option])):
+        module = import_module(f"ci_doctor.checks.{name}")
+        if hasattr(module, "checks"):
+            checks.extend(module.checks(settings))
+            continue
+        own = module.__name__
+        values = vars(module).values()
+        checks.extend(each for each in values if _is_of(each, own))
     return tuple(checks)
+
+
+def _is_of(value: object, module: str) -> TypeGuard[DoctorCheck]:
+    return isinstance(value, DoctorCheck) and value.run.__module__ == module
+
+
+def all_rules() -> tuple[Rule, ...]:
+    """The rules of what `ci-doctor doctor` finds: those of checks as such, and of each module."""
+    rules: dict[str, Rule] = {}
+    for name in (
+        *_RULES_ALONE,
+        *TOPICS,
+        *(name for names in ON_REQUEST.values() for name in names),
+    ):
+        for value in vars(import_module(f"ci_doctor.checks.{name}")).values():
+            if isinstance(value, Rule):
+                rules[value.id] = value
+    return tuple(rules.values())
 
 
 def requested_by(wanted: Sequence[str]) -> tuple[str, ...]:

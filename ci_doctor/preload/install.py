@@ -18,6 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.errors import CiDoctorError, PreparationError, UsageError
+from ci_doctor.machine.interpreters import ask, clean_environment
 from ci_doctor.model.action import FileState
 from ci_doctor.model.facts.preload import FileCondition, PresetFit, ShimAction, ShimChange
 from ci_doctor.model.finding import Evidence, Finding, Severity
@@ -25,8 +26,6 @@ from ci_doctor.model.rule import Rule
 from ci_doctor.preload.interpreter import (
     Refused,
     Target,
-    ask,
-    clean_environment,
     former_targets,
     inspect_interpreter,
 )

@@ -2,23 +2,21 @@
 """Acts on processes: which interpreters are meant, what each is, and one run of it in a time limit."""
 
 import os
-import signal
-import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.environment.targets import choose_targets
 from ci_doctor.errors import CiDoctorError, InfraError, PreparationError, UsageError
+from ci_doctor.machine.interpreters import ask, choose_targets, clean_environment
 from ci_doctor.model.facts.preload import Refusal
 from ci_doctor.model.outcome import ErrorKind, Failure
 from ci_doctor.model.table import Row, Table, row
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.system.files.unnamed_file import unnamed_file
+from ci_doctor.system.processes.limited_runs import SeparateRun
 
 T = TypeVar("T")
 OLDEST = (3, 8)
@@ -50,82 +48,16 @@ _WORST_FIRST: Final = (ErrorKind.USAGE, ErrorKind.PREPARATION, ErrorKind.INFRA)
 _VERDICTS: Final = {ErrorKind.PREPARATION: Verdict.FAILED, ErrorKind.INFRA: Verdict.INFRA}
 
 
-class Answer(Struct, frozen=True, kw_only=True):
-    """How a run ended: `exit_code` is negative for a signal and None if the time limit ended it."""
+def read_answer(run: SeparateRun, kind: type[T]) -> T | None:
+    """The last line on stdout as JSON: a program's result, since a sitecustomize may print first.
 
-    exit_code: int | None
-    stdout: str
-    stderr: str
-
-    def read(self, kind: type[T]) -> T | None:
-        """The last line on stdout as JSON: a program's result, since a sitecustomize may print first.
-
-        None if it is not one.
-        """
-        lines = self.stdout.strip().splitlines() or [""]
-        try:
-            return msgspec.json.decode(lines[-1], type=kind)
-        except msgspec.DecodeError:
-            return None
-
-    @property
-    def last_error_line(self) -> str:
-        """The last line on stderr that is not blank, or how the run ended."""
-        lines = self.stderr.strip().splitlines()
-        return lines[-1].strip() if lines else f"exit code {self.exit_code}, nothing on stderr"
-
-
-def ask(python: Path, *arguments: str, timeout_s: float, environment: Mapping[str, str]) -> Answer:
-    """Run `python` with `arguments` in a session of its own, which is stopped after `timeout_s`.
-
-    Raises UsageError if it cannot be started.
+    None if it is not one.
     """
-    # Output goes to files: a child that keeps a pipe open would delay us.
-    with unnamed_file() as stdout, unnamed_file() as stderr:
-        try:
-            process = subprocess.Popen(
-                [str(python), *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=stdout,
-                stderr=stderr,
-                env=environment,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise UsageError(
-                f"cannot run {python}: {error.strerror or error}",
-                hint="name a Python interpreter, such as .venv/bin/python",
-            ) from error
-        exit_code: int | None = None
-        try:
-            exit_code = process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            pass
-        finally:
-            if process.returncode is None:  # not reaped yet, so the group is still ours
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-        return Answer(exit_code=exit_code, stdout=_text(stdout), stderr=_text(stderr))
-
-
-def clean_environment(
-    environment: Mapping[str, str], *, keep: tuple[str, ...] = ()
-) -> dict[str, str]:
-    """`environment` without PYTHON* (except `keep`) and without our own switches.
-
-    The former change how Python starts, the latter would make the shim or the recorder act.
-    """
-    switches = ("PYTHON", "CI_DOCTOR_PRELOAD", "CI_DOCTOR_INJECT", "CI_DOCTOR_IMPORT_RACE")
-    return {
-        name: value
-        for name, value in environment.items()
-        if name in keep or not name.startswith(switches)
-    }
-
-
-def _text(file: IO[bytes]) -> str:
-    file.seek(0)
-    return file.read().decode("utf-8", "replace")
+    lines = run.stdout.strip().splitlines() or [""]
+    try:
+        return msgspec.json.decode(lines[-1], type=kind)
+    except msgspec.DecodeError:
+        return None
 
 
 class Target(Struct, frozen=True, kw_only=True):
@@ -181,7 +113,7 @@ def inspect_interpreter(python: Path, *, timeout_s: float = PROBE_TIMEOUT_S) -> 
             f"{executable} did not answer within {timeout_s:.0f} s",
             hint=f"run `{executable} -I -c pass`",
         )
-    probe = answer.read(_Probe)
+    probe = read_answer(answer, _Probe)
     if probe is None:
         raise UsageError(
             f"{executable} is not a Python >= 3.8 interpreter: {answer.last_error_line}",

@@ -10,11 +10,12 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from ci_doctor.errors import InfraError, UsageError
+from ci_doctor.machine.interpreters import ask, clean_environment
 from ci_doctor.model.facts.preload import PresetFit, PresetState
 from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.model.rule import Rule
 from ci_doctor.model.suggestion import did_you_mean
-from ci_doctor.preload.interpreter import Target, ask, clean_environment
+from ci_doctor.preload.interpreter import Target, read_answer
 from ci_doctor.preload.preload_rule import EXAMPLE, FORM, PreloadRule, merge, parse_rule
 
 
@@ -121,10 +122,10 @@ def preset_states(target: Target, names: Sequence[str]) -> tuple[PresetState, ..
     environment = clean_environment(os.environ, keep=("PYTHONPATH",)) | {"CI_DOCTOR_PRELOAD": "0"}
     words = ("-B", "-c", _QUERY, *(PRESETS[name].distribution for name in names))
     answer = ask(target.python, *words, timeout_s=QUERY_TIMEOUT_S, environment=environment)
-    versions = answer.read(list[str | None])
+    versions = read_answer(answer, list[str | None])
     if versions is None:
         raise InfraError(
-            f"{target.python} does not tell what it has installed: {answer.last_error_line}",
+            f"{target.python} does not tell what it has installed: {answer.last_words}",
             hint=f"run `{target.python} -m pip list`",
         )
     return tuple(

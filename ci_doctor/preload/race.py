@@ -9,9 +9,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.errors import InfraError
-from ci_doctor.preload.interpreter import Answer, Target, ask, clean_environment
+from ci_doctor.machine.interpreters import ask, clean_environment
+from ci_doctor.preload.interpreter import Target, read_answer
 from ci_doctor.preload.preload_rule import PreloadRule, format_rule
 from ci_doctor.system.files.own_directory import own_directory
+from ci_doctor.system.processes.limited_runs import SeparateRun
 
 _DRIVER = Path(__file__).parent / "stub" / "race_driver.py"
 # As long as the trial of a preload before its installation.
@@ -109,14 +111,14 @@ def drive(python: Path, *words: str, shim: bool, timeout_s: float = RUN_TIMEOUT_
     return read_run(answer, lines, timeout_s)
 
 
-def read_run(answer: Answer, trace: str, timeout_s: float) -> RaceRun:
+def read_run(answer: SeparateRun, trace: str, timeout_s: float) -> RaceRun:
     """The run that `answer` reports; `trace` is what the shim wrote."""
-    run = answer.read(RaceRun) if answer.exit_code is not None else None
+    run = read_answer(answer, RaceRun) if answer.exit_code is not None else None
     if run is not None:
         return replace(run, trace=trace)
     error = f"did not end within {timeout_s:.0f} s"
     if answer.exit_code is not None:
-        error = f"ended with exit code {answer.exit_code}: {answer.last_error_line}"
+        error = f"ended with exit code {answer.exit_code}: {answer.last_words}"
     return RaceRun(executed=True, error=error, traceback=answer.stderr, trace=trace)
 
 

@@ -13,10 +13,11 @@ import msgspec
 from msgspec import Struct
 
 from ci_doctor.errors import InfraError
+from ci_doctor.machine.interpreters import ask, clean_environment
 from ci_doctor.model.facts.preload import NeverRun, StartFile
 from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.model.rule import Rule
-from ci_doctor.preload.interpreter import Target, ask, clean_environment
+from ci_doctor.preload.interpreter import Target
 from ci_doctor.render.formatting import duration
 
 SHADOWED: Final = Rule(
@@ -238,7 +239,7 @@ def _watch_once(target: Target, environment: Mapping[str, str]) -> InterpreterSt
     start = read_start(answer.stdout, answer.stderr)
     if start is None:
         raise InfraError(
-            f"{target.python} did not report what it starts: {answer.last_error_line}",
+            f"{target.python} did not report what it starts: {answer.last_words}",
             hint=f"run `{target.python} -S -X importtime {_PROBE}`",
         )
     return start

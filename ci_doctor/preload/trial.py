@@ -15,12 +15,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.errors import InfraError, PreparationError, UsageError
+from ci_doctor.machine.interpreters import ask, clean_environment
 from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.model.rule import Rule
-from ci_doctor.preload.interpreter import PROBE_TIMEOUT_S, Answer, Target, ask, clean_environment
+from ci_doctor.preload.interpreter import PROBE_TIMEOUT_S, Target, read_answer
 from ci_doctor.preload.preload_rule import Preload, PreloadRule, format_rule, merge
 from ci_doctor.preload.shim_files import FINDER, PATH_FILE, RUNTIME
 from ci_doctor.system.files.own_directory import own_directory
+from ci_doctor.system.processes.limited_runs import SeparateRun
 from ci_doctor.system.processes.process import describe_exit
 
 NOT_INSTALLED: Final = Rule(
@@ -197,10 +199,10 @@ def refuse_unreachable(target: Target, rules: Sequence[PreloadRule]) -> None:
     words = ("-I", "-S", "-B", "-c", _REACH, str(target.site_dir), PATH_FILE, *triggers)
     environment = clean_environment(os.environ)
     answer = ask(target.python, *words, timeout_s=PROBE_TIMEOUT_S, environment=environment)
-    reach = answer.read(_Reach)
+    reach = read_answer(answer, _Reach)
     if reach is None:
         raise InfraError(
-            f"{target.python} does not tell what it loads at its start: {answer.last_error_line}",
+            f"{target.python} does not tell what it loads at its start: {answer.last_words}",
             hint=f"run `{target.python} -I -c pass`",
         )
     for rule in rules:
@@ -258,13 +260,13 @@ def _try(target: Target, preloads: Sequence[Preload]) -> Finding | None:
 
 
 def judge_trial(
-    target: Target, preloads: Sequence[Preload], answer: Answer, timeout_s: float
+    target: Target, preloads: Sequence[Preload], answer: SeparateRun, timeout_s: float
 ) -> Finding | None:
     """The finding about the trial of `preloads` in one process; None if it went well."""
     module = ", ".join(preload.module for preload in preloads)
     python = target.python
     remedy = f"see it with `{python} -X faulthandler -c 'import {module}'`"
-    result = answer.read(_TrialResult)
+    result = read_answer(answer, _TrialResult)
     if answer.exit_code is not None and result is not None:
         if not result.is_installed:
             return NOT_INSTALLED.finding(
@@ -310,10 +312,10 @@ def observe_start(target: Target, *options: str) -> ObservedStart:
         words = (*options, "-B", "-c", _START)
         answer = ask(target.python, *words, timeout_s=START_TIMEOUT_S, environment=environment)
         lines = trace.read_text("utf-8", "replace") if trace.exists() else ""
-    start = answer.read(ObservedStart)
+    start = read_answer(answer, ObservedStart)
     if start is None:
         raise InfraError(
-            f"{target.python} does not start: {answer.last_error_line}",
+            f"{target.python} does not start: {answer.last_words}",
             hint=f"run `{target.python} -c pass`",
         )
     return replace(start, trace=lines, stderr=answer.stderr)

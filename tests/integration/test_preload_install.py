@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.errors import InfraError, PreparationError, UsageError
+from ci_doctor.machine.interpreters import ask
 from ci_doctor.model.action import FileState
 from ci_doctor.preload import trial
 from ci_doctor.preload.install import (
@@ -22,7 +23,7 @@ from ci_doctor.preload.install import (
     remove_each,
     remove_shims,
 )
-from ci_doctor.preload.interpreter import Refused, ask, inspect_interpreter
+from ci_doctor.preload.interpreter import Refused, inspect_interpreter
 from ci_doctor.preload.preload_rule import format_rule, parse_rule
 from ci_doctor.preload.shim_files import FINDER, PATH_FILE, RUNTIME
 from ci_doctor.preload.status import shim_of as status

@@ -7,6 +7,7 @@ from typing import Final
 from msgspec import Struct
 
 from ci_doctor.checks.all_checks import has_gpu
+from ci_doctor.checks.check import Fault, Problem, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.entry_points.ending import (
     frames,
@@ -17,7 +18,6 @@ from ci_doctor.checks.entry_points.ending import (
 from ci_doctor.checks.entry_points.probing import ProbedEntry
 from ci_doctor.checks.entry_points.remedy import remedy_of
 from ci_doctor.checks.entry_points.rules import ENTRY_POINT_FAILS, ENTRY_POINT_MISSING
-from ci_doctor.checks.result import Fault, Problem, problem
 from ci_doctor.diagnosis.cause import Cause
 from ci_doctor.diagnosis.exit_status import may_be_retried
 from ci_doctor.diagnosis.log_end import LogEnd

@@ -3,12 +3,11 @@
 
 from typing import Final
 
-from ci_doctor.checks.check import Cost, DoctorCheck, Need
+from ci_doctor.checks.check import CheckResult, Cost, DoctorCheck, Need, Problem, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.gpu.nvidia_smi import gpus_of
 from ci_doctor.checks.gpu.rules import GPU_THROTTLED
 from ci_doctor.checks.gpu.smi_log import SmiGpu
-from ci_doctor.checks.result import CheckResult, Problem, problem
 
 # By the names of the elements (nvidia-smi(1), "Clocks Event Reasons"). Idle, a power cap and clocks
 # that somebody set are as they should be. `hw_slowdown` stands for the two others of the hardware.

@@ -4,7 +4,15 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from ci_doctor.checks.check import Cost, DoctorCheck, Need
+from ci_doctor.checks.check import (
+    CheckResult,
+    Cost,
+    DoctorCheck,
+    Need,
+    Problem,
+    UndeterminedError,
+    problem,
+)
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.gpu.cuda_compatibility import least_driver, major
 from ci_doctor.checks.gpu.cuda_toolkit import CudaToolkit, read_toolkit
@@ -12,8 +20,7 @@ from ci_doctor.checks.gpu.driver_file import loaded_driver
 from ci_doctor.checks.gpu.nvidia_smi import driver_log
 from ci_doctor.checks.gpu.rules import DRIVER_TOO_OLD, TOOLKIT_DIFFERS
 from ci_doctor.checks.gpu.torch_build import TorchBuild, torch_builds
-from ci_doctor.checks.result import CheckResult, Problem, UndeterminedError, problem
-from ci_doctor.checks.workload import SERVING
+from ci_doctor.checks.settings import SERVING
 from ci_doctor.model.finding import Severity, ShellCommand
 
 

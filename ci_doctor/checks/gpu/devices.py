@@ -5,7 +5,14 @@ import shutil
 from collections.abc import Sequence
 
 from ci_doctor.checks.all_checks import has_gpu
-from ci_doctor.checks.check import Cost, DoctorCheck
+from ci_doctor.checks.check import (
+    CheckResult,
+    Cost,
+    DoctorCheck,
+    Problem,
+    UndeterminedError,
+    problem,
+)
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.gpu.nvidia_smi import ask_driver, gpus_of
 from ci_doctor.checks.gpu.pci_gpus import AmdGpu, amd_gpus, other_accelerators
@@ -14,8 +21,7 @@ from ci_doctor.checks.gpu.service_demand import GpuDemand, demands_of
 from ci_doctor.checks.gpu.smi_log import SmiGpu
 from ci_doctor.checks.gpu.torch_build import torch_builds
 from ci_doctor.checks.gpu.visible_devices import VARIABLE, GpuView, VisibleGpus
-from ci_doctor.checks.result import CheckResult, Problem, UndeterminedError, problem
-from ci_doctor.checks.workload import SERVING, Workload
+from ci_doctor.checks.settings import SERVING, Workload
 from ci_doctor.model.finding import ShellCommand
 from ci_doctor.render.formatting import amount, size
 from ci_doctor.system.gpu_names import gpu_names

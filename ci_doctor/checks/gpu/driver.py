@@ -4,14 +4,13 @@
 import re
 from typing import Final
 
-from ci_doctor.checks.check import Cost, DoctorCheck, Need
+from ci_doctor.checks.check import CheckResult, Cost, DoctorCheck, Need, Problem, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.gpu.nvidia_smi import SmiAnswer, answer_words, ask_driver, is_driver_loaded
 from ci_doctor.checks.gpu.pci_gpus import has_pci_gpu
 from ci_doctor.checks.gpu.rules import DRIVER_FAILS, DRIVER_WARNS, GPU_LOST, GPU_RESET_NEEDED
 from ci_doctor.checks.gpu.smi_log import SmiGpu, SmiLog
-from ci_doctor.checks.result import CheckResult, Problem, problem
-from ci_doctor.checks.workload import SERVING
+from ci_doctor.checks.settings import SERVING
 from ci_doctor.model.finding import Evidence, ShellCommand
 from ci_doctor.render.formatting import amount
 

@@ -3,7 +3,7 @@
 
 from collections.abc import Sequence
 
-from ci_doctor.checks.check import Cost, DoctorCheck, Need
+from ci_doctor.checks.check import CheckResult, Cost, DoctorCheck, Need, Problem, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.gpu.holders import holder_evidence
 from ci_doctor.checks.gpu.memory_plan import GpuShortage, running_together, shortages
@@ -12,8 +12,7 @@ from ci_doctor.checks.gpu.rules import GPU_MEMORY_SHORT
 from ci_doctor.checks.gpu.service_demand import VLLM_SHARE, demands_of
 from ci_doctor.checks.gpu.smi_log import SmiGpu
 from ci_doctor.checks.gpu.visible_devices import GpuView
-from ci_doctor.checks.result import CheckResult, Problem, problem
-from ci_doctor.checks.workload import SERVING, Workload
+from ci_doctor.checks.settings import SERVING, Workload
 from ci_doctor.model.finding import Severity
 from ci_doctor.render.formatting import percent, size
 

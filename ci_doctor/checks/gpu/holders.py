@@ -4,14 +4,13 @@
 import os
 from typing import Final
 
-from ci_doctor.checks.check import Cost, DoctorCheck, Need
+from ci_doctor.checks.check import CheckResult, Cost, DoctorCheck, Need, Problem, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.gpu.gpu_processes import GpuHolder, describe_holder
 from ci_doctor.checks.gpu.nvidia_smi import gpus_of
 from ci_doctor.checks.gpu.rules import GPU_MEMORY_HELD
 from ci_doctor.checks.gpu.smi_log import SmiGpu, SmiProcess
 from ci_doctor.checks.gpu.visible_devices import VARIABLE, visible_gpus
-from ci_doctor.checks.result import CheckResult, Problem, problem
 from ci_doctor.model.finding import Evidence, NextStep, ShellCommand
 from ci_doctor.render.formatting import size
 

@@ -6,10 +6,10 @@ import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
+from ci_doctor.checks.check import UndeterminedError
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.gpu.dated_lines import dated_lines
 from ci_doctor.checks.gpu.xid_lines import DriverLine, driver_lines
-from ci_doctor.checks.result import UndeterminedError
 from ci_doctor.system.processes.kernel_words import records
 
 _FILE = "var/log/kern.log"

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from ci_doctor.checks.check import Cost, DoctorCheck, Need
+from ci_doctor.checks.check import CheckResult, Cost, DoctorCheck, Need, Problem, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.gpu.cuda_compatibility import major, version_key
 from ci_doctor.checks.gpu.cuda_wheels import SHARED_PLACES, CudaWheel, cuda_wheels, mixed
@@ -16,7 +16,6 @@ from ci_doctor.checks.gpu.library_files import (
 )
 from ci_doctor.checks.gpu.rules import CUDA_LIBRARY_TWICE, CUDA_MAJORS_MIXED
 from ci_doctor.checks.gpu.torch_build import InterpreterLibraries, read_libraries
-from ci_doctor.checks.result import CheckResult, Problem, problem
 from ci_doctor.model.finding import Evidence, Severity, ShellCommand
 from ci_doctor.render.formatting import amount
 

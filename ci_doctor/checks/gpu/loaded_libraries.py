@@ -3,14 +3,13 @@
 
 from typing import Final
 
-from ci_doctor.checks.check import Cost, DoctorCheck, Need
+from ci_doctor.checks.check import CheckResult, Cost, DoctorCheck, Need, Problem, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.gpu.gpu_processes import describe_holder
 from ci_doctor.checks.gpu.library_files import mapped_twice
 from ci_doctor.checks.gpu.nvidia_smi import gpus_of
 from ci_doctor.checks.gpu.rules import CUDA_LIBRARY_TWICE
 from ci_doctor.checks.gpu.smi_log import SmiProcess
-from ci_doctor.checks.result import CheckResult, Problem, problem
 
 _MOST: Final = 16
 

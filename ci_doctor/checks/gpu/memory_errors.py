@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the errors of GPU memory that ECC could not correct, and the repairs that wait for a reset."""
 
-from ci_doctor.checks.check import Cost, DoctorCheck, Need
+from ci_doctor.checks.check import CheckResult, Cost, DoctorCheck, Need, Problem, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.gpu.nvidia_smi import gpus_of
 from ci_doctor.checks.gpu.rules import GPU_MEMORY_ERRORS
 from ci_doctor.checks.gpu.smi_log import SmiGpu
-from ci_doctor.checks.result import CheckResult, Problem, problem
-from ci_doctor.checks.workload import Workload
+from ci_doctor.checks.settings import Workload
 from ci_doctor.model.finding import Severity, ShellCommand
 from ci_doctor.render.formatting import amount
 

@@ -3,14 +3,13 @@
 
 from collections.abc import Sequence
 
-from ci_doctor.checks.check import Cost, DoctorCheck, Need
+from ci_doctor.checks.check import CheckResult, Cost, DoctorCheck, Need, Problem, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.gpu.nvidia_smi import MigPart, gpus_of, mig_parts
 from ci_doctor.checks.gpu.rules import MIG_EMPTY, MIG_ONE_PART, MIG_PART_UNKNOWN, MIG_PENDING
 from ci_doctor.checks.gpu.smi_log import SmiGpu
 from ci_doctor.checks.gpu.visible_devices import VARIABLE, VisibleGpus, visible_gpus
-from ci_doctor.checks.result import CheckResult, Problem, problem
-from ci_doctor.checks.workload import SERVING
+from ci_doctor.checks.settings import SERVING
 from ci_doctor.model.finding import Evidence, Severity, ShellCommand
 from ci_doctor.render.formatting import amount, size
 

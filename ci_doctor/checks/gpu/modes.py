@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the modes of the GPUs: persistence, and how many processes may compute."""
 
-from ci_doctor.checks.check import Cost, DoctorCheck, Need
+from ci_doctor.checks.check import CheckResult, Cost, DoctorCheck, Need, Problem, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.gpu.nvidia_smi import gpus_of
 from ci_doctor.checks.gpu.rules import GPU_EXCLUSIVE, GPU_PERSISTENCE_OFF
 from ci_doctor.checks.gpu.smi_log import SmiGpu
 from ci_doctor.checks.gpu.visible_devices import VARIABLE, visible_gpus
-from ci_doctor.checks.result import CheckResult, Problem, problem
 from ci_doctor.model.finding import Severity, ShellCommand
 
 

@@ -4,7 +4,15 @@
 from collections.abc import Sequence
 from typing import Final
 
-from ci_doctor.checks.check import Cost, DoctorCheck, Need
+from ci_doctor.checks.check import (
+    CheckResult,
+    Cost,
+    DoctorCheck,
+    Need,
+    Problem,
+    UndeterminedError,
+    problem,
+)
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.gpu.kernel_log import read_kernel_log
 from ci_doctor.checks.gpu.nvidia_smi import driver_log
@@ -18,7 +26,6 @@ from ci_doctor.checks.gpu.xid_lines import (
     switch_faults,
     xid_messages,
 )
-from ci_doctor.checks.result import CheckResult, Problem, UndeterminedError, problem
 from ci_doctor.model.finding import Evidence, NextStep, Severity, ShellCommand
 from ci_doctor.render.formatting import amount, duration
 

@@ -3,6 +3,7 @@
 
 from typing import Final
 
+from ci_doctor.checks.check import CheckResult, UndeterminedError, unknown_result
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.gpu_proof.bandwidth_judgement import (
     MeasuredRates,
@@ -14,7 +15,6 @@ from ci_doctor.checks.gpu_proof.driver import number, parse_rows, smi_words
 from ci_doctor.checks.gpu_proof.program import ask_torch, values_of
 from ci_doctor.checks.gpu_proof.several import combined
 from ci_doctor.checks.gpu_proof.turn import proof
-from ci_doctor.checks.result import CheckResult, UndeterminedError, unknown_result
 
 _LIMIT_S: Final = 120.0
 # Many times the largest cache of a GPU (126 MB of a B200).

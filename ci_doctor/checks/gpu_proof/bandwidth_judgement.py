@@ -5,13 +5,13 @@ from typing import Final
 
 from msgspec import Struct
 
+from ci_doctor.checks.check import CheckResult, Problem, problem
 from ci_doctor.checks.gpu_proof.card_figures import card_figure
 from ci_doctor.checks.gpu_proof.rules import (
     HOST_COPY_SLOW,
     MEMORY_BANDWIDTH_LOW,
     PCIE_LINK_NARROW,
 )
-from ci_doctor.checks.result import CheckResult, Problem, problem
 from ci_doctor.render.formatting import percent, rate
 
 # A copy moves 75 to 92 % of the figure on healthy cards, those with ECC in the memory itself least.

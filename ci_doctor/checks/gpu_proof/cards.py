@@ -6,10 +6,10 @@ from typing import Final
 
 from msgspec import Struct
 
+from ci_doctor.checks.check import UndeterminedError
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.gpu_proof.driver import Fields, number, query
 from ci_doctor.checks.gpu_proof.program import TorchAnswer, ask_torch, values_of
-from ci_doctor.checks.result import UndeterminedError
 
 # A cold import of torch from a network file system takes tens of seconds.
 TORCH_LIMIT_S: Final = 90.0

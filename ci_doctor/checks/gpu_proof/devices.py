@@ -4,14 +4,20 @@
 from typing import Final
 
 from ci_doctor.checks.all_checks import has_gpu
-from ci_doctor.checks.check import Cost, DoctorCheck
+from ci_doctor.checks.check import (
+    CheckResult,
+    Cost,
+    DoctorCheck,
+    UndeterminedError,
+    problem,
+    unknown_result,
+)
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.gpu.nvidia_smi import ask_driver
 from ci_doctor.checks.gpu_proof.cards import TorchReading, read_torch
 from ci_doctor.checks.gpu_proof.rules import GPU_UNUSABLE
 from ci_doctor.checks.gpu_proof.turn import DEADLINE_S
-from ci_doctor.checks.result import CheckResult, UndeterminedError, problem, unknown_result
-from ci_doctor.checks.workload import ALL
+from ci_doctor.checks.settings import ALL
 from ci_doctor.model.finding import Evidence
 from ci_doctor.render.formatting import amount
 

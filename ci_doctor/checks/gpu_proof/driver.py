@@ -8,8 +8,8 @@ import shutil
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from ci_doctor.checks.check import UndeterminedError
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.result import UndeterminedError
 
 # Without persistence mode each call starts the driver, seconds for each GPU.
 LIMIT_S: Final = 40.0

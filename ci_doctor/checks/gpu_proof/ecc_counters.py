@@ -6,10 +6,10 @@ from typing import Final
 
 from msgspec import Struct
 
+from ci_doctor.checks.check import Problem, UndeterminedError, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.gpu_proof.driver import number, query
 from ci_doctor.checks.gpu_proof.rules import ECC_CORRECTED, ECC_UNCORRECTED
-from ci_doctor.checks.result import Problem, UndeterminedError, problem
 
 # "Volatile": since the driver was loaded.
 _CORRECTED: Final = "ecc.errors.corrected.volatile.total"

@@ -6,6 +6,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from ci_doctor.checks.check import CheckResult, UndeterminedError
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.gpu_proof.cards import (
     ProofCard,
@@ -25,7 +26,6 @@ from ci_doctor.checks.gpu_proof.memory_back_judgement import (
 from ci_doctor.checks.gpu_proof.program import ask_torch, values_of
 from ci_doctor.checks.gpu_proof.several import combined
 from ci_doctor.checks.gpu_proof.turn import proof
-from ci_doctor.checks.result import CheckResult, UndeterminedError
 from ci_doctor.system import clock
 
 _LIMIT_S: Final = 120.0

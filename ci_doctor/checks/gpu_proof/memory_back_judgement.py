@@ -10,8 +10,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from ci_doctor.checks.check import CheckResult, problem, unknown_result
 from ci_doctor.checks.gpu_proof.rules import GPU_MEMORY_KEPT, GPU_MEMORY_LATE
-from ci_doctor.checks.result import CheckResult, problem, unknown_result
 from ci_doctor.render.formatting import duration, size
 
 # What a driver may keep after the first use of a GPU.

@@ -5,6 +5,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from ci_doctor.checks.check import CheckResult, UndeterminedError, problem, unknown_result
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.gpu_proof.cards import (
     ProofCard,
@@ -17,7 +18,6 @@ from ci_doctor.checks.gpu_proof.program import ask_torch, values_of
 from ci_doctor.checks.gpu_proof.rules import GPU_MEMORY_CORRUPT
 from ci_doctor.checks.gpu_proof.several import combined
 from ci_doctor.checks.gpu_proof.turn import proof
-from ci_doctor.checks.result import CheckResult, UndeterminedError, problem, unknown_result
 from ci_doctor.render.formatting import size
 
 _LIMIT_S: Final = 120.0

@@ -6,6 +6,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from ci_doctor.checks.check import CheckResult, UndeterminedError
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.gpu_proof.cards import ProofCard, working_cards, working_torch
 from ci_doctor.checks.gpu_proof.driver import number, smi_output
@@ -13,7 +14,6 @@ from ci_doctor.checks.gpu_proof.peer_judgement import PeerCopy, judge_peers
 from ci_doctor.checks.gpu_proof.program import ask_torch, values_of
 from ci_doctor.checks.gpu_proof.topology import Connections, parse_topology
 from ci_doctor.checks.gpu_proof.turn import proof
-from ci_doctor.checks.result import CheckResult, UndeterminedError
 
 _LIMIT_S: Final = 120.0
 _SIZE: Final = 64 * 2**20

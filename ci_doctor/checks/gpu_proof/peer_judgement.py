@@ -6,9 +6,9 @@ from typing import Final
 
 from msgspec import Struct
 
+from ci_doctor.checks.check import CheckResult, Problem, problem
 from ci_doctor.checks.gpu_proof.rules import PEER_ACCESS_MISSING, PEER_COPY_WRONG
 from ci_doctor.checks.gpu_proof.topology import Connections, is_nvlink
-from ci_doctor.checks.result import CheckResult, Problem, problem
 from ci_doctor.model.finding import Evidence
 from ci_doctor.model.rule import Rule
 from ci_doctor.model.table import Scalar

@@ -8,8 +8,8 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import Struct
 
+from ci_doctor.checks.check import UndeterminedError
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.result import UndeterminedError
 
 T = TypeVar("T")
 

@@ -3,7 +3,7 @@
 
 from collections.abc import Sequence
 
-from ci_doctor.checks.result import CheckResult
+from ci_doctor.checks.check import CheckResult
 from ci_doctor.model.table import Scalar
 
 

@@ -7,11 +7,10 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from ci_doctor.checks.check import Cost, DoctorCheck, Need
+from ci_doctor.checks.check import CheckResult, Cost, DoctorCheck, Need
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.gpu_proof.ecc_counters import counters_or_none, new_errors
-from ci_doctor.checks.result import CheckResult
-from ci_doctor.checks.workload import ALL
+from ci_doctor.checks.settings import ALL
 
 # A proof waits for those before it, so all have one deadline. Each ends its programs by limits of
 # its own long before; this one is for a driver that hangs where no signal reaches.

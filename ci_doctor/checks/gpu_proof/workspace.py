@@ -5,6 +5,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from ci_doctor.checks.check import CheckResult, UndeterminedError
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.gpu_proof.cards import ProofCard, working_cards, working_torch
 from ci_doctor.checks.gpu_proof.program import ask_torch, values_of
@@ -12,7 +13,6 @@ from ci_doctor.checks.gpu_proof.several import combined
 from ci_doctor.checks.gpu_proof.turn import proof
 from ci_doctor.checks.gpu_proof.workspace_judgement import Arms, ProductStart, is_decided
 from ci_doctor.checks.gpu_proof.workspace_report import VALUE, VARIABLE, report
-from ci_doctor.checks.result import CheckResult, UndeterminedError
 from ci_doctor.system import clock
 
 STARTS: Final = 10  # of each arm

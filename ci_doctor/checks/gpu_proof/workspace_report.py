@@ -3,6 +3,7 @@
 
 from typing import Final
 
+from ci_doctor.checks.check import CheckResult, problem
 from ci_doctor.checks.gpu_proof.fisher import equal_starts_probability, highest_missed_rate
 from ci_doctor.checks.gpu_proof.rules import (
     PRODUCTS_VARY,
@@ -19,7 +20,6 @@ from ci_doctor.checks.gpu_proof.workspace_judgement import (
     WorkspaceComparison,
     compare,
 )
-from ci_doctor.checks.result import CheckResult, problem
 from ci_doctor.model.finding import Evidence, NextStep, ShellCommand
 from ci_doctor.model.rule import Rule
 from ci_doctor.model.table import Scalar

@@ -4,7 +4,7 @@
 import shlex
 from collections.abc import Sequence
 
-from ci_doctor.checks.check import Cost, DoctorCheck, Need
+from ci_doctor.checks.check import CheckResult, Cost, DoctorCheck, Need, Problem, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.python.distribution import InstalledDistribution
 from ci_doctor.checks.python.installed_environment import (
@@ -15,8 +15,7 @@ from ci_doctor.checks.python.installed_environment import (
 from ci_doctor.checks.python.pip_command import reinstallation
 from ci_doctor.checks.python.rules import DISTRIBUTION_TWICE
 from ci_doctor.checks.python.site_directory import SiteKind
-from ci_doctor.checks.result import CheckResult, Problem, problem
-from ci_doctor.checks.workload import ALL
+from ci_doctor.checks.settings import ALL
 from ci_doctor.model.finding import Evidence, Severity, ShellCommand
 from ci_doctor.render.formatting import amount
 

@@ -5,7 +5,7 @@ import os
 import shlex
 from collections.abc import Iterator
 
-from ci_doctor.checks.check import Cost, DoctorCheck, Need
+from ci_doctor.checks.check import CheckResult, Cost, DoctorCheck, Need, Problem, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.python.distribution import InstalledDistribution, installer_of
 from ci_doctor.checks.python.installed_environment import (
@@ -17,8 +17,7 @@ from ci_doctor.checks.python.pip_command import reinstallation
 from ci_doctor.checks.python.presence import absence, is_file
 from ci_doctor.checks.python.rules import INSTALLATION_INTERRUPTED
 from ci_doctor.checks.python.site_directory import SiteDirectory
-from ci_doctor.checks.result import CheckResult, Problem, problem
-from ci_doctor.checks.workload import ALL
+from ci_doctor.checks.settings import ALL
 from ci_doctor.model.finding import Evidence, Severity, ShellCommand
 from ci_doctor.render.formatting import amount
 

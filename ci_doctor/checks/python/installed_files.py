@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from enum import Enum
 from typing import Final
 
-from ci_doctor.checks.check import Cost, DoctorCheck, Need
+from ci_doctor.checks.check import CheckResult, Cost, DoctorCheck, Need, Problem, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.python.distribution import InstalledDistribution
 from ci_doctor.checks.python.elf_header import is_cut_off
@@ -18,8 +18,7 @@ from ci_doctor.checks.python.installed_environment import (
 from ci_doctor.checks.python.pip_command import reinstallation
 from ci_doctor.checks.python.record import RecordedFile, Records, read_records
 from ci_doctor.checks.python.rules import FILES_MISSING, PACKAGE_MODIFIED
-from ci_doctor.checks.result import CheckResult, Problem, problem
-from ci_doctor.checks.workload import ALL
+from ci_doctor.checks.settings import ALL
 from ci_doctor.model.finding import Evidence, Severity
 from ci_doctor.render.formatting import amount, size
 

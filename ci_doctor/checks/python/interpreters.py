@@ -8,15 +8,22 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from ci_doctor.checks.check import Cost, DoctorCheck, Need
+from ci_doctor.checks.check import (
+    CheckResult,
+    Cost,
+    DoctorCheck,
+    Need,
+    Problem,
+    UndeterminedError,
+    problem,
+)
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.python import rules
 from ci_doctor.checks.python.interpreter_starts import InterpreterAttempt, read_starts
 from ci_doctor.checks.python.presence import absence, is_file
 from ci_doctor.checks.python.python_state import PythonState
 from ci_doctor.checks.python.venv_files import VenvFiles, read_venv_files
-from ci_doctor.checks.result import CheckResult, Problem, UndeterminedError, problem
-from ci_doctor.checks.workload import ALL
+from ci_doctor.checks.settings import ALL
 from ci_doctor.model.finding import Evidence, NextStep, ShellCommand
 
 _OF_START_FILES: Final = "ci-doctor doctor starts"

@@ -6,7 +6,7 @@ import shlex
 import stat
 from collections.abc import Iterator
 
-from ci_doctor.checks.check import Cost, DoctorCheck, Need
+from ci_doctor.checks.check import CheckResult, Cost, DoctorCheck, Need, Problem, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.python.installed_environment import (
     Examination,
@@ -16,8 +16,7 @@ from ci_doctor.checks.python.installed_environment import (
 from ci_doctor.checks.python.presence import is_file
 from ci_doctor.checks.python.rules import BYTECODE_UNWRITABLE, SITE_NOT_EXECUTABLE, SITE_UNREADABLE
 from ci_doctor.checks.python.site_directory import SiteDirectory
-from ci_doctor.checks.result import CheckResult, Problem, problem
-from ci_doctor.checks.workload import ALL
+from ci_doctor.checks.settings import ALL
 from ci_doctor.model.finding import Evidence, ShellCommand
 from ci_doctor.render.formatting import amount
 

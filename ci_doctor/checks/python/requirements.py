@@ -4,7 +4,7 @@
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from ci_doctor.checks.check import Cost, DoctorCheck, Need
+from ci_doctor.checks.check import CheckResult, Cost, DoctorCheck, Need, Problem, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.python.distribution import InstalledDistribution
 from ci_doctor.checks.python.installed_environment import (
@@ -15,8 +15,7 @@ from ci_doctor.checks.python.installed_environment import (
 from ci_doctor.checks.python.pip_command import pip_line
 from ci_doctor.checks.python.python_state import PythonState
 from ci_doctor.checks.python.rules import REQUIREMENT_UNMET
-from ci_doctor.checks.result import CheckResult, Problem, problem
-from ci_doctor.checks.workload import ALL
+from ci_doctor.checks.settings import ALL
 from ci_doctor.identity.library_names import normal
 from ci_doctor.model.finding import Evidence, ShellCommand
 from ci_doctor.render.formatting import amount

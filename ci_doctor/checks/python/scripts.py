@@ -6,7 +6,7 @@ import re
 import shlex
 from pathlib import Path
 
-from ci_doctor.checks.check import Cost, DoctorCheck, Need
+from ci_doctor.checks.check import CheckResult, Cost, DoctorCheck, Need, Problem, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.python.installed_environment import (
     Examination,
@@ -15,8 +15,7 @@ from ci_doctor.checks.python.installed_environment import (
 )
 from ci_doctor.checks.python.presence import absence, is_folder
 from ci_doctor.checks.python.rules import VENV_MOVED
-from ci_doctor.checks.result import CheckResult, Problem, problem
-from ci_doctor.checks.workload import ALL
+from ci_doctor.checks.settings import ALL
 from ci_doctor.model.finding import Evidence, Severity, ShellCommand
 from ci_doctor.render.formatting import amount
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from ci_doctor.checks.check import Cost, DoctorCheck, Need
+from ci_doctor.checks.check import CheckResult, Cost, DoctorCheck, Fault, Need, Problem, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.python.installed_environment import (
     Examination,
@@ -18,8 +18,7 @@ from ci_doctor.checks.python.module_names import LocalModule, compiled_modules, 
 from ci_doctor.checks.python.presence import absence, is_file, is_folder
 from ci_doctor.checks.python.rules import MODULE_SHADOWED
 from ci_doctor.checks.python.site_directory import SiteDirectory, pythonpath_entries
-from ci_doctor.checks.result import CheckResult, Fault, Problem, problem
-from ci_doctor.checks.workload import ALL
+from ci_doctor.checks.settings import ALL
 from ci_doctor.model.finding import Evidence, Severity, ShellCommand
 from ci_doctor.render.formatting import amount
 from ci_doctor.services.spec import ServiceSpec

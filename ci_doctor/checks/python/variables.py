@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from ci_doctor.checks.check import Cost, DoctorCheck, Need
+from ci_doctor.checks.check import CheckResult, Cost, DoctorCheck, Need, Problem, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.python import rules
 from ci_doctor.checks.python.installed_environment import (
@@ -18,8 +18,7 @@ from ci_doctor.checks.python.installed_environment import (
 )
 from ci_doctor.checks.python.presence import absence
 from ci_doctor.checks.python.site_directory import SiteKind
-from ci_doctor.checks.result import CheckResult, Problem, problem
-from ci_doctor.checks.workload import ALL
+from ci_doctor.checks.settings import ALL
 from ci_doctor.model.finding import Evidence, Severity, ShellCommand
 from ci_doctor.render.formatting import amount
 

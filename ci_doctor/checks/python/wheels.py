@@ -3,7 +3,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from ci_doctor.checks.check import Cost, DoctorCheck, Need
+from ci_doctor.checks.check import CheckResult, Cost, DoctorCheck, Need, Problem, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.python.distribution import InstalledDistribution, editable_source
 from ci_doctor.checks.python.elf_header import defect
@@ -17,8 +17,7 @@ from ci_doctor.checks.python.pip_command import pip_line, reinstallation
 from ci_doctor.checks.python.record import Records, read_records
 from ci_doctor.checks.python.rules import TORCH_WITHOUT_CUDA, WHEEL_OF_ANOTHER_PLATFORM
 from ci_doctor.checks.python.wheel_tags import misfit, misnamed
-from ci_doctor.checks.result import CheckResult, Problem, problem
-from ci_doctor.checks.workload import ALL
+from ci_doctor.checks.settings import ALL
 from ci_doctor.model.finding import Evidence, ShellCommand
 from ci_doctor.render.formatting import amount
 

@@ -10,7 +10,7 @@ from ci_doctor.model.facts.preload import CheckOutcome, ShimCheck, VerifyFacts
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.outcome import CaseOutcome
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.preload.interpreter import Answer, Interpreters, Target
+from ci_doctor.preload.interpreter import Interpreters, Target
 from ci_doctor.preload.preload_rule import Preload, PreloadRule
 from ci_doctor.preload.race import Played, RaceRun, read_run
 from ci_doctor.preload.trial import ObservedStart
@@ -22,6 +22,7 @@ from ci_doctor.preload.verify import (
     verdict_of,
     verify,
 )
+from ci_doctor.system.processes.limited_runs import SeparateRun
 
 TARGET = Target(
     python=Path("/venv/bin/python"),
@@ -32,6 +33,10 @@ TARGET = Target(
 )
 ARMED = ObservedStart(armed=1, runtime=False, rules={"serve": (("lazy", ("Config",)),)})
 BARE = ObservedStart(armed=0, runtime=False, rules=None)
+
+
+def ran(exit_code: int | None, stdout: str = "", stderr: str = "") -> SeparateRun:
+    return SeparateRun(exit_code=exit_code, stdout=stdout, stderr=stderr, duration_s=0)
 
 
 def check(outcome: CheckOutcome) -> ShimCheck:
@@ -200,20 +205,20 @@ def test_trigger_that_another_finder_serves_is_a_failure() -> None:
 @pytest.mark.parametrize(
     ("answer", "error"),
     [
-        (Answer(exit_code=None, stdout="", stderr=""), "did not end within 9 s"),
-        (Answer(exit_code=-11, stdout="", stderr="Fatal\n"), "ended with exit code -11: Fatal"),
+        (ran(exit_code=None, stdout="", stderr=""), "did not end within 9 s"),
+        (ran(exit_code=-11, stdout="", stderr="Fatal\n"), "ended with exit code -11: Fatal"),
         (
-            Answer(exit_code=0, stdout="chatter", stderr=""),
-            "ended with exit code 0: exit code 0, nothing on stderr",
+            ran(exit_code=0, stdout="chatter", stderr=""),
+            "ended with exit code 0: chatter",
         ),
         (
-            Answer(exit_code=0, stdout='chatter\n{"executed": true, "error": "E: x"}\n', stderr=""),
+            ran(exit_code=0, stdout='chatter\n{"executed": true, "error": "E: x"}\n', stderr=""),
             "E: x",
         ),
     ],
     ids=["hangs", "signal", "says-nothing", "error"],
 )
-def test_run_that_says_nothing_is_an_error_of_its_own(answer: Answer, error: str) -> None:
+def test_run_that_says_nothing_is_an_error_of_its_own(answer: SeparateRun, error: str) -> None:
     run = read_run(answer, "told", 9.0)
 
     assert (run.executed, run.error, run.trace) == (True, error, "told")
