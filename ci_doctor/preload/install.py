@@ -82,6 +82,7 @@ _WHY: Final = {
     FINDER: "holds the rules and watches for their triggers",
     PATH_FILE: "arms the shim at every start of this interpreter",
 }
+_CUT_OFF: Final = "is the remainder of a write that was cut off"
 # The bytecode comes back over stdout, in hexadecimal, so that only ci-doctor ever writes into the
 # site directory. The header is that of PEP 552: no flags, then the source's time and size.
 _COMPILE: Final = """
@@ -135,9 +136,13 @@ def install_each(
             refuse_unreachable(target, wanted)
         planned = plan_install(target, wanted, replace_rules=replace_rules and bool(wanted))
         findings = findings_about(target, states, force=force)
-        if planned.change.changing:
-            findings += _tried(target, wanted)
-        return replace(planned, change=replace(planned.change, presets=states), findings=findings)
+        trials = try_preloads(target, wanted) if planned.change.changing else ()
+        for finding in trials:
+            if finding.severity is Severity.ERROR:
+                summary = f"{finding.summary}; no shim was changed"
+                raise PreparationError(summary, hint=finding.remedy, findings=trials)
+        change = replace(planned.change, presets=states)
+        return replace(planned, change=change, findings=(*findings, *trials))
 
     return _each(pythons, plan, dry_run=dry_run)
 
@@ -169,12 +174,12 @@ def install_shims(
 
     Raises the first refusal, a UsageError, PreparationError or InfraError.
     """
-    return _all(install_each(pythons, rules, dry_run=dry_run, presets=presets))
-
-
-def remove_shims(pythons: Sequence[Path], *, dry_run: bool) -> tuple[Installation, ...]:
-    """As `remove_each`; raises as `install_shims` does."""
-    return _all(remove_each(pythons, dry_run=dry_run))
+    installations = []
+    for result in install_each(pythons, rules, dry_run=dry_run, presets=presets):
+        if isinstance(result, Refused):
+            raise result.error
+        installations.append(result)
+    return tuple(installations)
 
 
 def former_shims(target: Target) -> Iterator[Target]:
@@ -207,7 +212,8 @@ def plan_install(
         path = str(target.site_dir / name)
         writes.append(ShimAction(path=path, state=change, why=_WHY[name]))
     *sources, path_file = writes
-    actions = [*_clear(state), *sources, *_compile(target, sources), path_file]
+    rest = [_remove_action(path, _CUT_OFF) for path in state.cut_off]
+    actions = [*rest, *sources, *_compile(target, sources), path_file]
     if any(action.state is not FileState.UNCHANGED for action in writes):
         _refuse_unwritable(target)
     elif target.externally_managed or not target.writable:
@@ -222,15 +228,15 @@ def plan_remove(target: Target, trigger: str | None = None) -> Installation:
     Raises as `plan_install` does.
     """
     state = read_site(target.site_dir)
+    _refuse_what_is_not_ours(target, state)
     rest = [rule for rule in state.rules if rule.trigger != trigger]
     if trigger is not None and (rest or not state.rules):
         wanted = rest if len(rest) < len(state.rules) else []
         return plan_install(target, wanted, replace_rules=True)
-    _refuse_what_is_not_ours(target, state)
     there = [target.site_dir / name for name in reversed(FILES) if name in state.contents]
     actions = [_remove_action(path, "a file of the shim") for path in there]
     actions += [_remove_action(path, "its bytecode") for path in state.compiled]
-    actions += _clear(state)
+    actions += [_remove_action(path, _CUT_OFF) for path in state.cut_off]
     cache = target.site_dir / CACHE
     ours = {*state.compiled, *state.cut_off}
     if any(path.parent == cache for path in ours) and ours >= set(cache.iterdir()):
@@ -254,23 +260,8 @@ def _planned(
     return Installation(target=target, change=change)
 
 
-def _tried(target: Target, rules: Sequence[PreloadRule]) -> tuple[Finding, ...]:
-    """What importing the modules does. Raises PreparationError if no process would survive it."""
-    findings = try_preloads(target, rules)
-    for finding in findings:
-        if finding.severity is Severity.ERROR:
-            summary = f"{finding.summary}; no shim was changed"
-            raise PreparationError(summary, hint=finding.remedy, findings=findings)
-    return findings
-
-
 def _remove_action(path: Path, why: str) -> ShimAction:
     return ShimAction(path=str(path), state=FileState.REMOVE, why=why)
-
-
-def _clear(state: SiteState) -> list[ShimAction]:
-    why = "is the remainder of a write that was cut off"
-    return [_remove_action(path, why) for path in state.cut_off]
 
 
 def _compile(target: Target, sources: Sequence[ShimAction]) -> Iterator[ShimAction]:
@@ -480,10 +471,3 @@ def _in_state(result: R, state: str) -> R:
     if isinstance(result, Refused) or not result.change.changing:
         return result
     return replace(result, change=replace(result.change, state=state))
-
-
-def _all(results: Sequence[Result]) -> tuple[Installation, ...]:
-    for result in results:
-        if isinstance(result, Refused):
-            raise result.error
-    return tuple(result for result in results if isinstance(result, Installation))

@@ -44,8 +44,11 @@ print(json.dumps({
 
 # With several refusals of different kinds: what the user can correct at once, then what is a
 # finding.
-_WORST_FIRST: Final = (ErrorKind.USAGE, ErrorKind.PREPARATION, ErrorKind.INFRA)
-_VERDICTS: Final = {ErrorKind.PREPARATION: Verdict.FAILED, ErrorKind.INFRA: Verdict.INFRA}
+_WORST_FIRST: Final = (
+    (ErrorKind.USAGE, None, UsageError),
+    (ErrorKind.PREPARATION, Verdict.FAILED, PreparationError),
+    (ErrorKind.INFRA, Verdict.INFRA, InfraError),
+)
 
 
 def read_answer(run: SeparateRun, kind: type[T]) -> T | None:
@@ -116,30 +119,9 @@ def inspect_interpreter(python: Path, *, timeout_s: float = PROBE_TIMEOUT_S) -> 
     probe = read_answer(answer, _Probe)
     if probe is None:
         raise UsageError(
-            f"{executable} is not a Python >= 3.8 interpreter: {answer.last_error_line}",
+            f"{executable} is not a Python >= 3.8 interpreter: {answer.last_words}",
             hint="name a Python interpreter, such as .venv/bin/python",
         )
-    return _judge(executable, probe)
-
-
-def choose_site_dir(
-    preferred: Sequence[str], site_dirs: Sequence[str], sys_path: Sequence[str]
-) -> str | None:
-    """The first of `preferred`, `site_dirs` that is a site directory and on `sys_path`, or None.
-
-    `site` reads `.pth` files from site directories only, and what they import must be on sys.path.
-    The first site directory is not always right: it is lib64 on some systems and sys.prefix on
-    Windows.
-    """
-    sites = {os.path.realpath(entry) for entry in site_dirs}
-    importable = {os.path.realpath(entry) for entry in sys_path}
-    for entry in (*preferred, *site_dirs):
-        if os.path.realpath(entry) in sites & importable:
-            return entry
-    return None
-
-
-def _judge(executable: Path, probe: _Probe) -> Target:
     version = ".".join(map(str, probe.version))
     if probe.implementation != "cpython" or probe.version < OLDEST:
         raise UsageError(
@@ -166,6 +148,23 @@ def _judge(executable: Path, probe: _Probe) -> Target:
         cache_tag=probe.cache_tag,
         prefix=Path(probe.prefix) if is_venv else None,
     )
+
+
+def choose_site_dir(
+    preferred: Sequence[str], site_dirs: Sequence[str], sys_path: Sequence[str]
+) -> str | None:
+    """The first of `preferred`, `site_dirs` that is a site directory and on `sys_path`, or None.
+
+    `site` reads `.pth` files from site directories only, and what they import must be on sys.path.
+    The first site directory is not always right: it is lib64 on some systems and sys.prefix on
+    Windows.
+    """
+    sites = {os.path.realpath(entry) for entry in site_dirs}
+    importable = {os.path.realpath(entry) for entry in sys_path}
+    for entry in (*preferred, *site_dirs):
+        if os.path.realpath(entry) in sites & importable:
+            return entry
+    return None
 
 
 def former_targets(target: Target) -> tuple[Target, ...]:
@@ -269,15 +268,9 @@ def each_interpreter(
 
 def worst(refused: Sequence[Refused]) -> tuple[Verdict | None, Failure | None]:
     """The verdict and the error of an outcome with these refusals; None for none."""
-    by_kind = {_kind(each.error): each.error for each in reversed(refused)}
-    for kind in _WORST_FIRST:
-        if kind in by_kind:
-            error = by_kind[kind]
-            return _VERDICTS.get(kind), Failure(message=error.message, hint=error.hint, kind=kind)
+    for kind, verdict, error_type in _WORST_FIRST:
+        for each in refused:
+            error = each.error
+            if isinstance(error, error_type):
+                return verdict, Failure(message=error.message, hint=error.hint, kind=kind)
     return None, None
-
-
-def _kind(error: CiDoctorError) -> ErrorKind:
-    if isinstance(error, PreparationError):
-        return ErrorKind.PREPARATION
-    return ErrorKind.INFRA if isinstance(error, InfraError) else ErrorKind.USAGE

@@ -2,7 +2,7 @@
 """Acts on processes: plays the race of a rule in a target, with a stub as the trigger."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from msgspec import Struct
@@ -68,7 +68,9 @@ def play(
     """
     modules = [preload.module for preload in rule.preloads]
     played: list[Played] = []
-    for first, second in _pairs(index, len(modules)):
+    others = [other for other in range(len(modules)) if other != index]
+    pairs = [pair for other in others for pair in ((index, other), (other, index))]
+    for first, second in [(index, index), *pairs]:
         opponents = " against ".join(dict.fromkeys((modules[first], modules[second])))
         by_shim: dict[bool, list[RaceRun]] = {False: [], True: []}
         for number in range(1, 2 * runs + 1):
@@ -86,14 +88,6 @@ def play(
         if one.lost:
             break
     return played
-
-
-def _pairs(index: int, count: int) -> Iterator[tuple[int, int]]:
-    yield index, index
-    for other in range(count):
-        if other != index:
-            yield index, other
-            yield other, index
 
 
 def drive(python: Path, *words: str, shim: bool, timeout_s: float = RUN_TIMEOUT_S) -> RaceRun:

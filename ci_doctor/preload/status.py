@@ -63,11 +63,6 @@ def status(interpreters: Interpreters, *, environ: Mapping[str, str] = os.enviro
     )
 
 
-def shim_of(python: Path) -> Shim:
-    """The shim in `python`. Raises UsageError and InfraError if the interpreter does not answer."""
-    return _shim(inspect_interpreter(python))
-
-
 def shims_of(target: Target) -> tuple[Shim, ...]:
     """The shim of `target`, then those left under former minor versions of the environment."""
     former = [replace(_shim(each), state="former") for each in former_shims(target)]

@@ -16,10 +16,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ci_doctor.preload.install import install_each, install_shims, remove_shims
+from ci_doctor.preload.install import install_each, install_shims
 from ci_doctor.preload.preload_rule import parse_rule
 from ci_doctor.preload.shim_files import FINDER, PATH_FILE
-from ci_doctor.preload.status import shim_of
+from tests.integration.preload_venvs import remove_shims, shim_of
 
 RULE = parse_rule("serve=json:dumps")
 OTHER_RULE = parse_rule(

@@ -21,20 +21,20 @@ from ci_doctor.preload.install import (
     install_shims,
     plan_install,
     remove_each,
-    remove_shims,
 )
 from ci_doctor.preload.interpreter import Refused, inspect_interpreter
 from ci_doctor.preload.preload_rule import format_rule, parse_rule
 from ci_doctor.preload.shim_files import FINDER, PATH_FILE, RUNTIME
-from ci_doctor.preload.status import shim_of as status
 from ci_doctor.preload.status import shims_of
 from tests.integration.preload_venvs import (
     Venv,
     each_interpreter,
     interpreters,
     pyenv_python,
+    remove_shims,
     skip_without,
 )
+from tests.integration.preload_venvs import shim_of as status
 
 pytestmark = pytest.mark.integration
 

@@ -9,18 +9,17 @@ from msgspec import Struct
 from ci_doctor.checks.check import UndeterminedError
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.starts.limits import is_heavy
-from ci_doctor.model.facts.preload import StartFile
-from ci_doctor.preload.start_files import (
+from ci_doctor.machine.start_files import (
     CUSTOMIZE,
     InterpreterStart,
-    Inventory,
-    inventory_of,
     read_start,
     running_file,
     start_environment,
     start_words,
     written_by_files,
 )
+from ci_doctor.model.facts.preload import StartFile
+from ci_doctor.preload.start_files import Inventory, inventory_of
 from ci_doctor.system.processes.limited_runs import SeparateRun
 from ci_doctor.system.processes.process import describe_exit
 
