@@ -16,7 +16,9 @@ from ci_doctor.model.suggestion import nearest
 # The modules with the checks, in the order of a report; a new one adds its line here.
 TOPICS = (
     "gpu.area",
-    "machine.area",
+    "machine.disks",
+    "machine.limits",
+    "machine.kernel",
     "network.area",
     "leftovers.area",
     "checkout.area",
@@ -30,7 +32,6 @@ ON_REQUEST = {"imports": ("entry_points.area",), "gpu": ("gpu_proof.area",)}
 _RULES_ALONE = (
     "running",
     "gpu.rules",
-    "machine.rules",
     "network.rules",
     "leftovers.rules",
     "checkout.rules",
