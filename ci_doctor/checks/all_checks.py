@@ -19,7 +19,7 @@ TOPICS = (
     "machine.disks",
     "machine.limits",
     "machine.kernel",
-    "network.area",
+    "network",
     "leftovers.area",
     "checkout.area",
     "python.area",
@@ -32,7 +32,6 @@ ON_REQUEST = {"imports": ("entry_points.area",), "gpu": ("gpu_proof.area",)}
 _RULES_ALONE = (
     "running",
     "gpu.rules",
-    "network.rules",
     "leftovers.rules",
     "checkout.rules",
     "python.rules",

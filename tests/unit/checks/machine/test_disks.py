@@ -380,7 +380,9 @@ def test_the_configured_room_counts(tmp_path: Path) -> None:
 
 
 def test_this_machine_has_a_mebibyte(tmp_path: Path) -> None:
-    result = disk_space.run(check_context(tmp_path, environ={}, settings=DoctorSettings(min_free=MIB)))
+    result = disk_space.run(
+        check_context(tmp_path, environ={}, settings=DoctorSettings(min_free=MIB))
+    )
 
     assert result.problems == ()
 

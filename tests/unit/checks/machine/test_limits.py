@@ -395,7 +395,9 @@ def limits(**changes: ResourceLimit) -> Mapping[str, ResourceLimit]:
     return {**usual, **changes}
 
 
-def findings(root: Path, limits: Mapping[str, ResourceLimit], workload: str | None = None) -> list[Finding]:
+def findings(
+    root: Path, limits: Mapping[str, ResourceLimit], workload: str | None = None
+) -> list[Finding]:
     settings = DoctorSettings(workload="vllm") if workload else None
     context = check_context(root, root=root, settings=settings)
     return [each.finding for each in low_limits(limits, context)]
