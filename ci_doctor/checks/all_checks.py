@@ -20,7 +20,8 @@ TOPICS = (
     "machine.limits",
     "machine.kernel",
     "network",
-    "leftovers.area",
+    "leftovers.processes",
+    "leftovers.files",
     "checkout.area",
     "python.area",
     "starts.area",
@@ -32,7 +33,6 @@ ON_REQUEST = {"imports": ("entry_points.area",), "gpu": ("gpu_proof.area",)}
 _RULES_ALONE = (
     "running",
     "gpu.rules",
-    "leftovers.rules",
     "checkout.rules",
     "python.rules",
     "starts.rules",

@@ -37,7 +37,7 @@ from tests.support.checks import check_context
 
 PROGRAM = """
 import pathlib
-from ci_doctor.checks.network.loopback import loopback
+from ci_doctor.checks.network import loopback
 from tests.support.checks import check_context
 result = loopback.run(check_context(pathlib.Path("/")))
 print(result.status, result.problems[0].finding.remedy)
