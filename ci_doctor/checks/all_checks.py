@@ -22,7 +22,8 @@ TOPICS = (
     "network",
     "leftovers.processes",
     "leftovers.files",
-    "checkout.area",
+    "checkout.repository",
+    "checkout.work_tree",
     "python.area",
     "starts.area",
     "own.area",
@@ -33,7 +34,6 @@ ON_REQUEST = {"imports": ("entry_points.area",), "gpu": ("gpu_proof.area",)}
 _RULES_ALONE = (
     "running",
     "gpu.rules",
-    "checkout.rules",
     "python.rules",
     "starts.rules",
     "entry_points.rules",
