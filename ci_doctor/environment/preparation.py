@@ -13,7 +13,7 @@ from ci_doctor.environment.detection import read_project
 from ci_doctor.environment.pinning import Pinning, pin_projects
 from ci_doctor.environment.project import Project
 from ci_doctor.environment.settings import SetupEnvSettings
-from ci_doctor.environment.targets import TargetInterpreter, choose_targets
+from ci_doctor.machine.interpreters import TargetInterpreter, choose_targets
 from ci_doctor.errors import PreparationError
 from ci_doctor.model.action import SetVariable
 from ci_doctor.model.evaluation import PREPARED

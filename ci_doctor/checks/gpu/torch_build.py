@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from ci_doctor.checks.check import UndeterminedError
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.environment.targets import TargetInterpreter
-from ci_doctor.identity.interpreter import UnknownInterpreterError, interpreter_of
+from ci_doctor.machine.interpreters import TargetInterpreter
+from ci_doctor.machine.interpreters import UnknownInterpreterError, interpreter_of
 from ci_doctor.identity.libraries import Installed, installed
 
 if TYPE_CHECKING:

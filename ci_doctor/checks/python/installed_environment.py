@@ -12,7 +12,7 @@ from ci_doctor.checks.python.distribution import InstalledDistribution, distribu
 from ci_doctor.checks.python.interpreter_starts import read_starts
 from ci_doctor.checks.python.python_state import PythonState
 from ci_doctor.checks.python.site_directory import SiteDirectory, site_directories
-from ci_doctor.environment.targets import TargetInterpreter
+from ci_doctor.machine.interpreters import TargetInterpreter
 
 
 class InstalledEnvironment(Struct, frozen=True, kw_only=True):

@@ -14,8 +14,7 @@ from msgspec.structs import replace
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.python.presence import absence
 from ci_doctor.checks.python.python_state import PythonState, read_state
-from ci_doctor.environment.targets import TargetInterpreter
-from ci_doctor.preload.interpreter import clean_environment
+from ci_doctor.machine.interpreters import TargetInterpreter, clean_environment
 
 PROBE = Path(__file__).parent / "stub" / "interpreter_probe.py"
 

@@ -14,7 +14,7 @@ from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.python.presence import is_file
 from ci_doctor.checks.python.rules import TOOLS_OF_TWO_INTERPRETERS
 from ci_doctor.checks.settings import ALL
-from ci_doctor.identity.interpreter import UnknownInterpreterError, interpreter_of
+from ci_doctor.machine.interpreters import UnknownInterpreterError, interpreter_of
 from ci_doctor.model.finding import Evidence, Severity, ShellCommand
 
 # What jobs call by name.
