@@ -25,8 +25,8 @@ TOPICS = (
     "checkout.repository",
     "checkout.work_tree",
     "python.area",
-    "starts.area",
-    "own.area",
+    "starts",
+    "own",
 )
 # Options of `ci-doctor doctor` that take time of their own, and the modules of each.
 ON_REQUEST = {"imports": ("entry_points.area",), "gpu": ("gpu_proof.area",)}
@@ -35,10 +35,8 @@ _RULES_ALONE = (
     "running",
     "gpu.rules",
     "python.rules",
-    "starts.rules",
     "entry_points.rules",
     "gpu_proof.rules",
-    "own.rules",
 )
 # The area of their checks, and the option.
 _OPTION_OF = {"imports": "imports", "gpu_proof": "gpu"}

@@ -10,9 +10,12 @@ from msgspec import Struct
 
 from ci_doctor.checks.check import UndeterminedError
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.machine.interpreters import TargetInterpreter
-from ci_doctor.machine.interpreters import UnknownInterpreterError, interpreter_of
 from ci_doctor.identity.libraries import Installed, installed
+from ci_doctor.machine.interpreters import (
+    TargetInterpreter,
+    UnknownInterpreterError,
+    interpreter_of,
+)
 
 if TYPE_CHECKING:
     from ci_doctor.checks.python.python_state import PythonState
