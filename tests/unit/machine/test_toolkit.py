@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 from pathlib import Path
 
-from ci_doctor.checks.gpu.cuda_toolkit import CudaToolkit, read_toolkit
-from tests.support.checks import check_context
+import pytest
+
+from ci_doctor.machine.toolkit import CudaToolkit, nvcc_release, read_toolkit
 from tests.support.gpus import machine, program
 
 NVCC = """nvcc: NVIDIA (R) Cuda compiler driver
@@ -17,18 +18,44 @@ def read(
     tmp_path: Path, files: dict[str, str | bytes] | None = None, **environ: str
 ) -> CudaToolkit | None:
     root = machine(tmp_path / "root", files)
-    return read_toolkit(check_context(tmp_path, environ={"PATH": "", **environ}, root=root))
+    return read_toolkit({"PATH": "", **environ}, tmp_path, root)
 
 
 def test_without_a_toolkit_there_is_none(tmp_path: Path) -> None:
     assert read(tmp_path) is None
 
 
-def test_nvcc_on_path_is_run_if_no_file_tells_the_version(tmp_path: Path) -> None:
+def test_the_toolkit_is_that_of_nvcc_on_path(tmp_path: Path) -> None:
     home = tmp_path / "cuda"
     path = program(home / "bin", "nvcc", NVCC)
 
-    assert read(tmp_path, PATH=str(path)) == CudaToolkit(home=home, version="12.8")
+    toolkit = read(tmp_path, PATH=str(path))
+
+    assert toolkit == CudaToolkit(home=home, version=None)
+    assert toolkit.nvcc.exists()
+
+
+def test_nvcc_names_its_release() -> None:
+    assert nvcc_release(NVCC) == "12.8"
+    assert nvcc_release("segmentation fault") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "version"),
+    [
+        ("version.json", '{"cuda_nvcc": {"version": "13.0.88"}}', "13.0.88"),
+        ("version.json", "[]", None),
+        ("version.txt", "CUDA Version 10.2.89\n", "10.2.89"),
+        ("include/cuda.h", "#define CUDA_VERSION 12040\n", "12.4"),
+    ],
+)
+def test_a_file_of_the_toolkit_names_its_version(
+    tmp_path: Path, name: str, text: str, version: str | None
+) -> None:
+    toolkit = read(tmp_path, {f"usr/local/cuda/{name}": text})
+
+    assert toolkit is not None
+    assert toolkit.version == version
 
 
 def test_the_toolkits_own_file_is_enough(tmp_path: Path) -> None:
@@ -38,7 +65,7 @@ def test_the_toolkits_own_file_is_enough(tmp_path: Path) -> None:
     toolkit = read(tmp_path, files)
 
     assert toolkit is not None
-    assert toolkit.version == "13.0.88"
+    assert toolkit.version == "13.0.2"
 
 
 def test_cuda_home_comes_before_path(tmp_path: Path) -> None:
@@ -47,10 +74,4 @@ def test_cuda_home_comes_before_path(tmp_path: Path) -> None:
 
     toolkit = read(tmp_path, PATH=str(second), CUDA_HOME=str(first.parent))
 
-    assert toolkit == CudaToolkit(home=first.parent, version="11.8")
-
-
-def test_a_toolkit_without_a_compiler_is_none(tmp_path: Path) -> None:
-    (tmp_path / "cuda").mkdir()
-
-    assert read(tmp_path, CUDA_HOME=str(tmp_path / "cuda")) is None
+    assert toolkit == CudaToolkit(home=first.parent, version=None)
