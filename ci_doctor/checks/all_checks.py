@@ -10,12 +10,17 @@ from ci_doctor.checks.check import DoctorCheck, Need
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.settings import DoctorSettings
 from ci_doctor.errors import UsageError
+from ci_doctor.machine.gpus import shows_gpu
 from ci_doctor.model.rule import Rule
 from ci_doctor.model.suggestion import nearest
 
 # The modules with the checks, in the order of a report; a new one adds its line here.
 TOPICS = (
-    "gpu.area",
+    "gpu.driver",
+    "gpu.devices",
+    "gpu.memory",
+    "gpu.xids",
+    "gpu.cuda",
     "machine.disks",
     "machine.limits",
     "machine.kernel",
@@ -24,12 +29,18 @@ TOPICS = (
     "leftovers.files",
     "checkout.repository",
     "checkout.work_tree",
-    "python.area",
+    "python.interpreters",
+    "python.paths",
+    "python.packages",
+    "python.files",
     "starts",
     "own",
 )
 # Options of `ci-doctor doctor` that take time of their own, and the modules of each.
-ON_REQUEST = {"imports": ("entry_points.area",), "gpu": ("gpu_proof.area",)}
+ON_REQUEST = {
+    "imports": ("entry_points.area",),
+    "gpu": ("gpu_proof.torch_gpus", "gpu_proof.workspace"),
+}
 # Modules with rules and no check.
 _RULES_ALONE = (
     "running",
@@ -136,21 +147,10 @@ def _is_met(need: Need, context: CheckContext) -> bool:
         case Need.NOTHING:
             return True
         case Need.GPU:
-            return has_gpu(context)
+            return shows_gpu(context.root, context.environ)
         case Need.INTERPRETER:
             return bool(context.targets)
         case Need.GIT_CHECKOUT:
             return any((place / ".git").exists() for place in (context.cwd, *context.cwd.parents))
         case Need.SERVICES:
             return bool(context.services)
-
-
-def has_gpu(context: CheckContext) -> bool:
-    """Whether anything shows an NVIDIA GPU or its driver: then its checks must answer."""
-    import shutil
-
-    if (context.proc / "driver" / "nvidia").exists():
-        return True
-    if any(context.dev.glob("nvidia[0-9]*")) or (context.dev / "nvidiactl").exists():
-        return True
-    return shutil.which("nvidia-smi", path=context.environ.get("PATH", "")) is not None

@@ -126,13 +126,15 @@ class Cost(Enum):
     """How long a check may take, in seconds: its deadline. Most take less than 0.1 s.
 
     A file is read at once. A program is started. A GPU's driver may have to be woken. An import of
-    a large package reads thousands of files.
+    a large package reads thousands of files. A measurement ends by limits of its own; this one is for a
+    driver that hangs where no signal reaches.
     """
 
     FILES = 1.5
     PROGRAM = 1.7
     GPU_DRIVER = 15.0
     IMPORT = 60.0
+    MEASUREMENT = 900.0
 
 
 class DoctorCheck(Struct, frozen=True, kw_only=True):

@@ -141,6 +141,11 @@ class Gpu(Struct, frozen=True, kw_only=True):
         return f"GPU {self.index} ({self.name})"
 
     @property
+    def is_part(self) -> bool:
+        """Whether it is a MIG device: the driver lists processes by whole GPUs alone."""
+        return self.former_uuid is not None
+
+    @property
     def is_partitioned(self) -> bool:
         """Whether MIG is on: then programs see parts only."""
         return self.mig == "Enabled"
