@@ -38,17 +38,9 @@ TOPICS = (
 )
 # Options of `ci-doctor doctor` that take time of their own, and the modules of each.
 ON_REQUEST = {
-    "imports": ("entry_points.area",),
+    "imports": ("entry_points",),
     "gpu": ("gpu_proof.torch_gpus", "gpu_proof.workspace"),
 }
-# Modules with rules and no check.
-_RULES_ALONE = (
-    "running",
-    "gpu.rules",
-    "python.rules",
-    "entry_points.rules",
-    "gpu_proof.rules",
-)
 # The area of their checks, and the option.
 _OPTION_OF = {"imports": "imports", "gpu_proof": "gpu"}
 
@@ -79,7 +71,7 @@ def all_rules() -> tuple[Rule, ...]:
     """The rules of what `ci-doctor doctor` finds: those of checks as such, and of each module."""
     rules: dict[str, Rule] = {}
     for name in (
-        *_RULES_ALONE,
+        "running",
         *TOPICS,
         *(name for names in ON_REQUEST.values() for name in names),
     ):
