@@ -23,9 +23,9 @@ from ci_doctor.checks.check import (
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.processes import user_name
 from ci_doctor.environment import rules as of_versions
-from ci_doctor.environment.git_command import ELSEWHERE, git_environment
 from ci_doctor.environment.not_computable import NotComputable
 from ci_doctor.environment.tags import Described
+from ci_doctor.git import ELSEWHERE, git_environment
 from ci_doctor.model.evaluation import EVALUATION
 from ci_doctor.model.finding import Evidence, Finding, Severity, ShellCommand
 from ci_doctor.model.rule import Rule
