@@ -45,6 +45,7 @@ from ci_doctor.preload.start_files import (
     inventory_of,
 )
 from ci_doctor.render.formatting import amount, duration
+from ci_doctor.system.processes.limited_runs import SeparateRun
 from ci_doctor.system.processes.process import describe_exit
 
 # A start takes 0.02 s. What takes longer than this, each job has to know.
@@ -101,16 +102,18 @@ def _watched(
 ) -> InterpreterStart | ObservedStarts:
     """A start with this PYTHONPATH; or why there is no report of one."""
     environ = start_environment(context.environ, pythonpath)
-    # The first start may have to read the files from disk. Then the second one counts.
-    for _ in range(2):
+
+    def run() -> tuple[SeparateRun, InterpreterStart | None]:
         ran = context.programs.run(
             start_words(python), cwd=context.cwd, environ=environ, timeout_s=_START_S
         )
-        start = read_start(ran.stdout, ran.stderr)
-        if start is None:
-            break
-        if not any(_is_heavy(each.cost_us, each.name in CUSTOMIZE) for each in start.blocks):
-            break
+        return ran, read_start(ran.stdout, ran.stderr)
+
+    ran, start = run()
+    blocks = start.blocks if start is not None else ()
+    # The first start may have to read the files from disk. Then the second one counts.
+    if any(_is_heavy(each.cost_us, each.name in CUSTOMIZE) for each in blocks):
+        ran, start = run()
     if start is not None:
         return start
     # The time was up, or a file ended the interpreter.
