@@ -270,8 +270,6 @@ def test_a_name_that_is_not_there_is_no_race(context: CheckContext, tmp_path: Pa
 def test_no_gpu_is_no_failure_of_the_imports(context: CheckContext) -> None:
     shown = judged(context, traceback("RuntimeError: Failed to infer device type"))
 
-    assert len(shown.problems) == 1
-
     assert shown.problems == ()
     assert (shown.unknown or "").startswith(
         "served of PY asks for a GPU, and this machine has none"
