@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from ci_doctor.environment.pins import Pins, decide_pins
 from ci_doctor.environment.project import Project
 from ci_doctor.environment.settings import SetupEnvSettings, Verify
-from ci_doctor.machine.interpreters import TargetInterpreter
 from ci_doctor.environment.version_findings import ComputedVersion
 from ci_doctor.environment.versions import compute_version
+from ci_doctor.machine.interpreters import TargetInterpreter
 from ci_doctor.model.facts.setup_env import ProofFact
 from ci_doctor.model.finding import Finding, Severity
 

@@ -13,8 +13,8 @@ from ci_doctor.environment.detection import read_project
 from ci_doctor.environment.pinning import Pinning, pin_projects
 from ci_doctor.environment.project import Project
 from ci_doctor.environment.settings import SetupEnvSettings
-from ci_doctor.machine.interpreters import TargetInterpreter, choose_targets
 from ci_doctor.errors import PreparationError
+from ci_doctor.machine.interpreters import TargetInterpreter, choose_targets
 from ci_doctor.model.action import SetVariable
 from ci_doctor.model.evaluation import PREPARED
 from ci_doctor.model.facts.setup_env import DeterminismFact, ProofFact, RunFacts, SetupEnvFacts

@@ -4,9 +4,9 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from ci_doctor.machine.gpus import proc_gpus
 from ci_doctor.model.about import About
 from ci_doctor.session.web_address import web_address
-from ci_doctor.machine.gpus import proc_gpus
 from ci_doctor.system.repository import head, origin
 
 
