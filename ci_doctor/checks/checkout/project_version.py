@@ -9,8 +9,7 @@ from msgspec import Struct
 from ci_doctor.checks.checkout.git_reading import read_place
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.result import UndeterminedError
-from ci_doctor.environment.not_computable import NotComputable
-from ci_doctor.environment.project import Project, VersionSource
+from ci_doctor.environment.project import NotComputable, Project
 from ci_doctor.environment.tags import Described
 from ci_doctor.model.finding import Finding
 
@@ -43,14 +42,14 @@ def read_project_version(context: CheckContext) -> ProjectVersion | None:
     if project.source is None:
         reason = f"the version of {project.label} does not come from git"
         return ProjectVersion(project=project, reason=reason)
-    variable = project.source.deciding_variable(project, context.environ)
+    variable = project.deciding_variable(context.environ)
     if variable is not None:
         reason = f"{variable} pins the version of {project.label}"
         return ProjectVersion(project=project, reason=reason)
-    return _from_git(context, project, project.source)
+    return _from_git(context, project)
 
 
-def _from_git(context: CheckContext, project: Project, source: VersionSource) -> ProjectVersion:
+def _from_git(context: CheckContext, project: Project) -> ProjectVersion:
     # Late: they load the tools of version control, which most checkouts do not need.
     from ci_doctor.environment.version_findings import judge
     from ci_doctor.environment.versions import describe_locally
@@ -58,7 +57,7 @@ def _from_git(context: CheckContext, project: Project, source: VersionSource) ->
     if shutil.which("git", path=context.environ.get("PATH")) is None:
         raise UndeterminedError("there is no git on PATH")
     try:
-        described = describe_locally(project, source)
+        described = describe_locally(project)
     except NotComputable as error:
         raise UndeterminedError(error.finding.summary) from error
     return ProjectVersion(
