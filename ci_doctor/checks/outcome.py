@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. The outcome of `ci-doctor doctor`: findings, tables, facts and cases."""
+"""Pure. The verdict, findings, tables, facts and cases of `ci-doctor doctor`, and its `--list`."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from ci_doctor.checks.check import DoctorCheck, FinishedCheck
-from ci_doctor.checks.conclude import is_needed, summary_of, verdict_of
-from ci_doctor.checks.result import CheckResult, CheckStatus
-from ci_doctor.checks.workload import Workload
+from ci_doctor.checks.check import CheckResult, CheckStatus, DoctorCheck, Fault, FinishedCheck
+from ci_doctor.checks.settings import Workload
 from ci_doctor.model.facts.doctor import DoctorCheckFact, DoctorFacts
 from ci_doctor.model.finding import Finding, Severity
 from ci_doctor.model.outcome import Case, CaseOutcome, Outcome
 from ci_doctor.model.table import Table, row, seconds, text_table
+from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.formatting import amount
 
 _CASES = {
@@ -188,3 +187,103 @@ def _case(finished: FinishedCheck) -> Case:
         message=_message(result),
         duration_s=finished.duration_s,
     )
+
+
+def verdict_of(
+    finished: Sequence[FinishedCheck], workload: Workload | None, *, strict: bool
+) -> Verdict:
+    """The verdict that stands first of those that apply.
+
+    `failed` for an error of the repository, which no other agent cures; `infra` for one of the
+    environment; `void` if `strict` and a needed check is unknown, if nothing at all is known, or if
+    measurements were asked for and none could be made.
+    """
+    faults = _faults(finished)
+    if Fault.REPOSITORY in faults:
+        return Verdict.FAILED
+    if Fault.ENVIRONMENT in faults:
+        return Verdict.INFRA
+    measurements = [each for each in finished if each.check.is_measurement]
+    if _is_nothing_known(finished) or (measurements and _is_nothing_known(measurements)):
+        return Verdict.VOID
+    if strict and needed_unknowns(finished, workload):
+        return Verdict.VOID
+    return Verdict.PASS
+
+
+def _is_nothing_known(finished: Sequence[FinishedCheck]) -> bool:
+    return all(each.result.unknown is not None for each in finished)
+
+
+def is_needed(check: DoctorCheck, workload: Workload | None) -> bool:
+    """Whether `check` must be known for `workload`; without one, each check must."""
+    return workload is None or workload in check.needed_for
+
+
+def needed_unknowns(
+    finished: Sequence[FinishedCheck], workload: Workload | None
+) -> list[FinishedCheck]:
+    """The checks that are needed and have an unknown part."""
+    return [
+        each
+        for each in finished
+        if each.result.unknown is not None and is_needed(each.check, workload)
+    ]
+
+
+def summary_of(
+    finished: Sequence[FinishedCheck], workload: Workload | None, verdict: Verdict
+) -> str:
+    """One sentence: fit or not, and how many checks ended how."""
+    purpose = f" for {workload}" if workload else ""
+    counts = _counts(finished)
+    match verdict:
+        case Verdict.PASS if any(each.result.unknown is not None for each in finished):
+            return f"as far as is known, this machine is fit{purpose}: {counts}"
+        case Verdict.PASS:
+            return f"this machine is fit{purpose}: {counts}"
+        case Verdict.VOID:
+            return f"it is unknown whether this machine is fit{purpose}: {counts}"
+        case _:
+            return f"this machine is not fit{purpose}: {counts}"
+
+
+def _counts(finished: Sequence[FinishedCheck]) -> str:
+    if not finished:
+        return "nothing was checked"
+    texts = []
+    for status in CheckStatus:
+        count = sum(each.result.status is status for each in finished)
+        if count:
+            texts.append(f"{count} {_WORDS[status]}{_plural(status, count)}")
+    return ", ".join(texts)
+
+
+_WORDS = {
+    CheckStatus.ERROR: "error",
+    CheckStatus.UNKNOWN: "unknown",
+    CheckStatus.WARNING: "warning",
+    CheckStatus.OK: "ok",
+}
+
+
+def _plural(status: CheckStatus, count: int) -> str:
+    if count == 1 or status in {CheckStatus.OK, CheckStatus.UNKNOWN}:
+        return ""
+    return "s"
+
+
+def _faults(finished: Sequence[FinishedCheck]) -> set[Fault]:
+    faults = set()
+    for each in finished:
+        for problem in each.result.problems:
+            if problem.finding.severity is Severity.ERROR:
+                faults.add(problem.fault)
+    return faults
+
+
+def listing_outcome(checks: Sequence[DoctorCheck]) -> Outcome:
+    """The id and the title of each check; nothing is judged."""
+    rows = [row(check.id, check.title) for check in checks]
+    table = Table(title="Checks", rows=tuple(rows))
+    return Outcome(verdict=None, summary=f"{len(checks)} checks", tables=(table,))

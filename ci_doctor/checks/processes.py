@@ -7,8 +7,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from ci_doctor.checks.check import UndeterminedError
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.result import UndeterminedError
 from ci_doctor.render.formatting import duration
 from ci_doctor.system.processes.process_table import Kin, parse_stat
 

@@ -1,25 +1,150 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on threads: runs checks side by side, each with a deadline. A late one is unknown, not broken."""
+"""Acts on threads: runs checks side by side, each with a deadline; makes the changes of `--fix`."""
 
 import os
 import queue
 import threading
 import traceback
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from typing import Final
 
-from ci_doctor.checks.check import DoctorCheck, FinishedCheck
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ci_doctor.checks.all_checks import missing_need
+from ci_doctor.checks.check import (
+    CheckResult,
+    DoctorCheck,
+    FinishedCheck,
+    Fix,
+    UndeterminedError,
+    problem,
+    unknown_result,
+)
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.result import CheckResult, UndeterminedError, problem, unknown_result
-from ci_doctor.checks.rules import CHECK_CRASHED
+from ci_doctor.checks.outcome import DoctorRun
 from ci_doctor.errors import CiDoctorError
-from ci_doctor.model.finding import Evidence
+from ci_doctor.model.finding import Evidence, Severity
+from ci_doctor.model.rule import Rule
 from ci_doctor.system import clock
 from ci_doctor.system.processes.cpu_wait import CpuWaits
 from ci_doctor.system.processes.extension import extended
 
 # How often whoever watches hears what is waited for.
 _WAIT_S: Final = 1.0
+# More names than these do not fit in a line.
+_NAMED: Final = 3
+CHECK_CRASHED: Final = Rule(
+    id="doctor/check-crashed",
+    severity=Severity.WARNING,
+    meaning="A check of ci-doctor ended by an error of its own, so what it looks at is unknown.",
+    remedy="This says nothing about the machine. Please report it with the text of the error.",
+)
+
+
+class DoctorRequest(Struct, frozen=True, kw_only=True):
+    """The `checks` to run, and whether an unknown that is needed ends `void` (`strict`)."""
+
+    checks: tuple[DoctorCheck, ...]
+    strict: bool = False
+
+
+def run(
+    request: DoctorRequest, context: CheckContext, tell: Callable[[str], None] = lambda _: None
+) -> DoctorRun:
+    """Run the checks, and call `tell` with what is waited for.
+
+    The results stand in the order of the request. Raises nothing of a check's own.
+    """
+    not_run = {}
+    runnable = []
+    unmeasured = []
+    for check in request.checks:
+        reason = missing_need(check, context)
+        if reason is None:
+            runnable.append(check)
+        # It was asked for: what cannot be had is unknown, and not out of place.
+        elif check.is_measurement:
+            result = unknown_result(reason)
+            unmeasured.append(FinishedCheck(check=check, result=result, duration_s=None))
+        else:
+            not_run[check] = reason
+
+    def tell_pending(pending: Sequence[DoctorCheck]) -> None:
+        tell(_waiting_for(pending, len(runnable)))
+
+    # Closed even if `tell` raises: programs must not outlive us.
+    with closing(run_checks(runnable, context, tell_pending)) as ending:
+        finished = list(ending)
+    return DoctorRun(
+        finished=tuple(_in_order([*finished, *unmeasured], request.checks)),
+        not_run=not_run,
+        workload=context.workload,
+        strict=request.strict,
+    )
+
+
+def _waiting_for(pending: Sequence[DoctorCheck], count: int) -> str:
+    """Such as `51 of 53 checks have ended; waiting for gpu/driver, imports/services`."""
+    names = [check.id for check in pending]
+    shown = ", ".join(names[:_NAMED])
+    rest = len(names) - _NAMED
+    if rest > 0:
+        shown += f" and {rest} more"
+    return f"{count - len(names)} of {count} checks have ended; waiting for {shown}"
+
+
+def _in_order(
+    finished: Sequence[FinishedCheck], checks: Sequence[DoctorCheck]
+) -> list[FinishedCheck]:
+    places = {check.id: place for place, check in enumerate(checks)}
+    return sorted(finished, key=lambda each: places[each.check.id])
+
+
+def planned(ran: DoctorRun) -> DoctorRun:
+    """`ran` with the changes that `fix` would make, in words. Nothing is changed."""
+    words: list[str] = []
+    for each in ran.finished:
+        words.extend(fix.words for fix in _fixes(each))
+    return replace(ran, would_fix=tuple(words))
+
+
+def fix(ran: DoctorRun, context: CheckContext, show: Callable[[str], None]) -> DoctorRun:
+    """Make the changes of all problems, and run their checks again.
+
+    `show` gets the words of each change before it is made. If a change of a check fails, its earlier
+    result stands: a verdict never becomes better by a failed change.
+    """
+    fixed: list[str] = []
+    not_fixed: dict[str, str] = {}
+    again: list[DoctorCheck] = []
+    for each in ran.finished:
+        fixes = list(_fixes(each))
+        for one in fixes:
+            show(one.words)
+            try:
+                one.apply()
+            except CiDoctorError as error:
+                not_fixed[one.words] = error.message
+            except OSError as error:
+                not_fixed[one.words] = error.strerror or str(error)
+            else:
+                fixed.append(one.words)
+        if fixes and not any(one.words in not_fixed for one in fixes):
+            again.append(each.check)
+    second: dict[str, FinishedCheck] = {}
+    if again:  # in a context in which nothing has been read yet
+        with closing(run_checks(again, context.renewed())) as ending:
+            second = {each.check.id: each for each in ending}
+    finished = tuple(second.get(each.check.id, each) for each in ran.finished)
+    return replace(ran, finished=finished, fixed=tuple(fixed), not_fixed=not_fixed)
+
+
+def _fixes(finished: FinishedCheck) -> Iterator[Fix]:
+    for each in finished.result.problems:
+        if each.fix is not None:
+            yield each.fix
 
 
 class _Runner:

@@ -13,7 +13,7 @@ from ci_doctor.drift.packages import read_packages
 from ci_doctor.drift.record import content_hash
 from ci_doctor.drift.snapshot import InterpreterSnapshot
 from ci_doctor.drift.stamps import stamps_of
-from ci_doctor.identity.interpreter import UnknownInterpreterError, interpreter_of
+from ci_doctor.machine.interpreters import UnknownInterpreterError, interpreter_of
 from ci_doctor.system.begun_call import BegunCall
 
 # A Python without its site packages starts in some ten milliseconds.

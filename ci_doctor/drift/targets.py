@@ -4,7 +4,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ci_doctor.environment.targets import choose_targets
+from ci_doctor.machine.interpreters import choose_targets
 
 
 def snapshot_targets(

@@ -13,9 +13,9 @@ from ci_doctor.environment.detection import read_project
 from ci_doctor.environment.pins import Pins, decide_pins
 from ci_doctor.environment.project import Project
 from ci_doctor.environment.settings import SetupEnvSettings, Verify
-from ci_doctor.environment.targets import TargetInterpreter, choose_targets
 from ci_doctor.environment.versions import compute_version
 from ci_doctor.errors import PreparationError
+from ci_doctor.machine.interpreters import TargetInterpreter, choose_targets
 from ci_doctor.model.evaluation import PREPARED
 from ci_doctor.model.facts.setup_env import DeterminismFact, ProofFact, RunFacts, SetupEnvFacts
 from ci_doctor.model.finding import Finding, Severity

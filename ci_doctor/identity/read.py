@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from ci_doctor.identity.hardware import hardware
 from ci_doctor.identity.identity import Identity
-from ci_doctor.identity.interpreter import UnknownInterpreterError, interpreter_of
+from ci_doctor.machine.interpreters import UnknownInterpreterError, interpreter_of
 from ci_doctor.identity.libraries import libraries
 from ci_doctor.identity.served_model import models
 from ci_doctor.identity.variables import variables

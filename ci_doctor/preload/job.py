@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from ci_doctor.environment import rules as environment_rules
 from ci_doctor.environment.preparation import Preparation, prepare
 from ci_doctor.environment.settings import SetupEnvSettings
-from ci_doctor.environment.targets import TargetInterpreter
+from ci_doctor.machine.interpreters import TargetInterpreter
 from ci_doctor.errors import UsageError
 from ci_doctor.model.finding import Finding
 from ci_doctor.model.table import Row, Table, row, text_table

@@ -19,7 +19,7 @@ from ci_doctor.services.group import start_group
 from ci_doctor.services.outcome import FailureKind, ServiceFailure
 from ci_doctor.services.spec import LaunchContext
 from ci_doctor.system import clock
-from ci_doctor.system.gpu_memory import read_gpu_memory
+from ci_doctor.machine.gpus import read_gpu_memory
 from ci_doctor.system.processes.interruption import Interruption
 
 # A start that is not ready so few seconds before the budget ends was not ready because of it.

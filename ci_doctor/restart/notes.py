@@ -12,7 +12,7 @@ from ci_doctor.services.outcome import ServiceEvent
 
 if TYPE_CHECKING:
     from ci_doctor.restart.named_memory import NamedMemory
-    from ci_doctor.system.gpu_memory import GpuMemory
+    from ci_doctor.machine.gpus import GpuMemory
 
 
 class RestartProgress(Struct, frozen=True, kw_only=True):

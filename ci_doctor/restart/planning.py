@@ -13,7 +13,7 @@ from ci_doctor.restart.settings import RestartPlan, RestartRequest, RestartSetti
 from ci_doctor.services.check import check_services
 from ci_doctor.services.script_check import check_scripts
 from ci_doctor.services.spec import LaunchContext
-from ci_doctor.system.gpu_memory import check_gpu_library
+from ci_doctor.machine.gpus import check_gpu_library
 
 # Of a budget, what is kept for stopping everything and writing the report.
 # Stopping a group takes 8 s at most (services/stopping.py); a short budget cannot spare that.

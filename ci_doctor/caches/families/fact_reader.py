@@ -15,7 +15,7 @@ from ci_doctor.caches.families.gpu_facts import GpuFacts
 from ci_doctor.caches.families.unknown_fact import UnknownFactError
 from ci_doctor.caches.families.vector_isa import UnknownIsaError, vector_isa
 from ci_doctor.identity.hardware import PROC, first_cpu, hardware
-from ci_doctor.identity.interpreter import Interpreter, read_venv_keys
+from ci_doctor.machine.interpreters import Interpreter, read_venv_keys
 
 
 class FactReader:

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads git: files under version control that differ from the commit."""
 
-from ci_doctor.checks.check import Cost, DoctorCheck, Need
+from ci_doctor.checks.check import CheckResult, Cost, DoctorCheck, Need, UndeterminedError, problem
 from ci_doctor.checks.checkout.git_reading import read_place, run_git
 from ci_doctor.checks.checkout.rules import DIRTY_CHECKOUT
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.result import CheckResult, UndeterminedError, problem
 from ci_doctor.model.finding import Evidence, ShellCommand
 from ci_doctor.render.formatting import amount
 

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads git's configuration: whether git sees that scripts are executable."""
 
-from ci_doctor.checks.check import Cost, DoctorCheck, Need
+from ci_doctor.checks.check import CheckResult, Cost, DoctorCheck, Need, problem
 from ci_doctor.checks.checkout.git_reading import read_git_config
 from ci_doctor.checks.checkout.rules import FILE_MODE
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.result import CheckResult, problem
 from ci_doctor.model.finding import ShellCommand
 
 _FALSE = frozenset({"false", "no", "off", "0"})

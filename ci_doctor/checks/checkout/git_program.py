@@ -3,11 +3,10 @@
 
 import re
 
-from ci_doctor.checks.check import Cost, DoctorCheck, Need
+from ci_doctor.checks.check import CheckResult, Cost, DoctorCheck, Need, UndeterminedError, problem
 from ci_doctor.checks.checkout.git_reading import run_git
 from ci_doctor.checks.checkout.rules import GIT_MISSING, GIT_OLD
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.result import CheckResult, UndeterminedError, problem
 
 # `git describe --exclude` (git's RelNotes/2.13.0.txt).
 _LEAST = (2, 13)

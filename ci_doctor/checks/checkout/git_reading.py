@@ -6,8 +6,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from ci_doctor.checks.check import UndeterminedError
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.result import UndeterminedError
 from ci_doctor.environment.git_command import git_environment
 from ci_doctor.system.processes.limited_runs import SeparateRun
 

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads git: whether the clone's history is cut off, and whether a version depends on it."""
 
-from ci_doctor.checks.check import Cost, DoctorCheck, Need
+from ci_doctor.checks.check import CheckResult, Cost, DoctorCheck, Need, problem
 from ci_doctor.checks.checkout.git_reading import read_place
 from ci_doctor.checks.checkout.project_version import read_project_version
 from ci_doctor.checks.checkout.rules import SHALLOW_CLONE
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.result import CheckResult, problem
 from ci_doctor.model.finding import Severity, ShellCommand
 
 

@@ -4,11 +4,10 @@
 import contextlib
 from pathlib import Path
 
-from ci_doctor.checks.check import Cost, DoctorCheck, Need
+from ci_doctor.checks.check import CheckResult, Cost, DoctorCheck, Need, UndeterminedError, problem
 from ci_doctor.checks.checkout.git_reading import read_place, run_git
 from ci_doctor.checks.checkout.rules import LFS_POINTERS
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.result import CheckResult, UndeterminedError, problem
 from ci_doctor.model.finding import Evidence, Severity, ShellCommand
 
 # How a pointer begins, and the bytes that it has at most (git-lfs, docs/spec.md).

@@ -6,12 +6,11 @@ import os
 import shlex
 from pathlib import Path
 
-from ci_doctor.checks.check import Cost, DoctorCheck, Need
+from ci_doctor.checks.check import CheckResult, Cost, DoctorCheck, Need, problem
 from ci_doctor.checks.checkout.git_reading import CheckoutPlace, read_place
 from ci_doctor.checks.checkout.rules import STALE_GIT_LOCK
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.processes import read_processes
-from ci_doctor.checks.result import CheckResult, problem
 from ci_doctor.model.finding import ShellCommand
 from ci_doctor.services.leaks.holding import in_use
 from ci_doctor.system import clock

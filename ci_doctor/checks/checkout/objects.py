@@ -4,11 +4,10 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from ci_doctor.checks.check import Cost, DoctorCheck, Need
+from ci_doctor.checks.check import CheckResult, Cost, DoctorCheck, Need, UndeterminedError, problem
 from ci_doctor.checks.checkout.git_reading import first_line, read_place, run_git
 from ci_doctor.checks.checkout.rules import CHECKOUT_BROKEN
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.result import CheckResult, UndeterminedError, problem
 from ci_doctor.model.finding import Evidence
 
 

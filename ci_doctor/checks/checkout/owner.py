@@ -4,12 +4,11 @@
 import os
 import shlex
 
-from ci_doctor.checks.check import Cost, DoctorCheck, Need
+from ci_doctor.checks.check import CheckResult, Cost, DoctorCheck, Need, UndeterminedError, problem
 from ci_doctor.checks.checkout.git_reading import first_line, read_git_directory
 from ci_doctor.checks.checkout.rules import CHECKOUT_BROKEN, OTHER_OWNER
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.processes import user_name
-from ci_doctor.checks.result import CheckResult, UndeterminedError, problem
 from ci_doctor.model.finding import Evidence, ShellCommand
 
 _CONFIG = "git config --global --add safe.directory "

@@ -3,11 +3,10 @@
 
 from collections.abc import Mapping
 
-from ci_doctor.checks.check import Cost, DoctorCheck, Need
+from ci_doctor.checks.check import CheckResult, Cost, DoctorCheck, Need, problem
 from ci_doctor.checks.checkout.git_reading import read_git_config
 from ci_doctor.checks.checkout.rules import PARTIAL_CHECKOUT
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.result import CheckResult, problem
 from ci_doctor.model.finding import ShellCommand
 
 # git-config(1), Boolean values; an empty value is none that git writes here.

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from ci_doctor.checks.check import UndeterminedError
 from ci_doctor.checks.checkout.git_reading import read_place
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.result import UndeterminedError
 from ci_doctor.environment.project import NotComputable, Project
 from ci_doctor.environment.tags import Described
 from ci_doctor.model.finding import Finding

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads git: submodules that are not checked out, or not at their commit."""
 
-from ci_doctor.checks.check import Cost, DoctorCheck, Need
+from ci_doctor.checks.check import CheckResult, Cost, DoctorCheck, Need, UndeterminedError, problem
 from ci_doctor.checks.checkout.git_reading import read_place, run_git
 from ci_doctor.checks.checkout.rules import SUBMODULES
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.result import CheckResult, UndeterminedError, problem
 from ci_doctor.model.finding import Evidence, Severity, ShellCommand
 
 # The first character of a line (git-submodule(1), status).

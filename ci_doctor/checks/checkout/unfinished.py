@@ -3,11 +3,10 @@
 
 from pathlib import Path
 
-from ci_doctor.checks.check import Cost, DoctorCheck, Need
+from ci_doctor.checks.check import CheckResult, Cost, DoctorCheck, Need, problem
 from ci_doctor.checks.checkout.git_reading import read_place
 from ci_doctor.checks.checkout.rules import UNFINISHED
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.result import CheckResult, problem
 from ci_doctor.model.finding import Evidence, ShellCommand
 
 # The commit that the job has checked out stays: `--abort` would go back to where it began.

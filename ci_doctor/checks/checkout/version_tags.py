@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads git: tags that break the version of the project, by the same rules as `setup-env`."""
 
-from ci_doctor.checks.check import Cost, DoctorCheck, Need
+from ci_doctor.checks.check import CheckResult, Cost, DoctorCheck, Fault, Need, problem
 from ci_doctor.checks.checkout.project_version import read_project_version
 from ci_doctor.checks.checkout.rules import VERSION_TAG
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.result import CheckResult, Fault, problem
 from ci_doctor.environment import rules
 from ci_doctor.model.evaluation import EVALUATION
 from ci_doctor.model.finding import Severity, ShellCommand

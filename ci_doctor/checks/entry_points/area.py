@@ -4,8 +4,7 @@
 from ci_doctor.checks.check import DoctorCheck
 from ci_doctor.checks.entry_points import commands_check, services_check, workload_check
 from ci_doctor.checks.entry_points.of_workload import PACKAGES
-from ci_doctor.checks.settings import DoctorSettings
-from ci_doctor.checks.workload import Workload
+from ci_doctor.checks.settings import DoctorSettings, Workload
 
 
 def checks(settings: DoctorSettings) -> tuple[DoctorCheck, ...]:

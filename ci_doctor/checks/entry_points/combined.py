@@ -3,11 +3,11 @@
 
 from collections.abc import Sequence
 
+from ci_doctor.checks.check import CheckResult, Problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.entry_points.entry_point import EntryCommand
 from ci_doctor.checks.entry_points.judged import judge_entry
 from ci_doctor.checks.entry_points.probing import probe_all
-from ci_doctor.checks.result import CheckResult, Problem
 
 
 def probe_result(

@@ -3,12 +3,11 @@
 
 import shlex
 
-from ci_doctor.checks.check import Cost, DoctorCheck
+from ci_doctor.checks.check import CheckResult, Cost, DoctorCheck, UndeterminedError
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.entry_points.combined import probe_result
 from ci_doctor.checks.entry_points.entry_point import EntryCommand
-from ci_doctor.checks.result import CheckResult, UndeterminedError
-from ci_doctor.checks.workload import ALL
+from ci_doctor.checks.settings import ALL
 
 
 def _run(context: CheckContext) -> CheckResult:

@@ -6,7 +6,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from ci_doctor.checks.all_checks import has_gpu
+from ci_doctor.checks.check import Fault, Problem, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.entry_points.ending import (
     frames,
@@ -17,10 +17,10 @@ from ci_doctor.checks.entry_points.ending import (
 from ci_doctor.checks.entry_points.probing import ProbedEntry
 from ci_doctor.checks.entry_points.remedy import remedy_of
 from ci_doctor.checks.entry_points.rules import ENTRY_POINT_FAILS, ENTRY_POINT_MISSING
-from ci_doctor.checks.result import Fault, Problem, problem
 from ci_doctor.diagnosis.cause import Cause
 from ci_doctor.diagnosis.exit_status import may_be_retried
 from ci_doctor.diagnosis.log_end import LogEnd
+from ci_doctor.machine.gpus import shows_gpu
 from ci_doctor.model.finding import Evidence
 from ci_doctor.render.formatting import duration, size
 from ci_doctor.system.processes.limited_runs import SeparateRun
@@ -67,7 +67,11 @@ def _failed(probed: ProbedEntry, run: SeparateRun, context: CheckContext) -> Jud
     # Before it is cut: a half of a secret would not be known as one.
     redactor = Redactor.from_environment(context.environ, entry.env)
     line = redactor.text(line.strip())[:_LONGEST_LINE]
-    if cause is not None and cause.rule in _WITHOUT_GPU and not has_gpu(context):
+    if (
+        cause is not None
+        and cause.rule in _WITHOUT_GPU
+        and not shows_gpu(context.root, context.environ)
+    ):
         return _unknown(f"{entry.name} asks for a GPU, and this machine has none: {line}")
     package = (entry.module or "").partition(".")[0]
     if package and lacks_package(run, package):

@@ -7,7 +7,7 @@ from typing import Final
 from msgspec import Struct
 
 from ci_doctor.checks.entry_points.entry_point import EntryCommand, importing
-from ci_doctor.checks.workload import Workload
+from ci_doctor.checks.settings import Workload
 
 
 class PackageEntry(Struct, frozen=True, kw_only=True):

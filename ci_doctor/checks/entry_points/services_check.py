@@ -3,14 +3,13 @@
 
 from msgspec.structs import replace
 
-from ci_doctor.checks.check import Cost, DoctorCheck, Need
+from ci_doctor.checks.check import CheckResult, Cost, DoctorCheck, Need, Problem, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.entry_points.combined import probe_result
 from ci_doctor.checks.entry_points.entry_point import EntryCommand
 from ci_doctor.checks.entry_points.of_service import NoProgram, entry_point_of_service
 from ci_doctor.checks.entry_points.rules import ENTRY_POINT_MISSING
-from ci_doctor.checks.result import CheckResult, Problem, problem
-from ci_doctor.checks.workload import ALL
+from ci_doctor.checks.settings import ALL
 
 
 def _run(context: CheckContext) -> CheckResult:

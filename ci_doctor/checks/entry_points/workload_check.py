@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acts on processes: starts the entry point of what `--for` names, in each interpreter of the job."""
 
-from ci_doctor.checks.check import Cost, DoctorCheck, Need
+from ci_doctor.checks.check import CheckResult, Cost, DoctorCheck, Need
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.entry_points.combined import probe_result
 from ci_doctor.checks.entry_points.of_workload import PACKAGES, entry_point_of
-from ci_doctor.checks.result import CheckResult
-from ci_doctor.checks.workload import SERVING
+from ci_doctor.checks.settings import SERVING
 
 
 def _run(context: CheckContext) -> CheckResult:

@@ -5,11 +5,10 @@ import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
-from ci_doctor.checks.check import DoctorCheck
+from ci_doctor.checks.check import CheckResult, DoctorCheck, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.leftovers.rules import STALE_BUILD_LOCK
 from ci_doctor.checks.leftovers.user_cache import user_cache
-from ci_doctor.checks.result import CheckResult, problem
 from ci_doctor.model.finding import ShellCommand
 from ci_doctor.services.leaks.holding import in_use
 

@@ -5,10 +5,9 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from ci_doctor.checks.check import DoctorCheck, Need
+from ci_doctor.checks.check import CheckResult, DoctorCheck, Need, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.leftovers.rules import STALE_BYTECODE
-from ci_doctor.checks.result import CheckResult, problem
 from ci_doctor.model.finding import Evidence, ShellCommand
 from ci_doctor.render.formatting import amount
 

@@ -6,11 +6,10 @@ import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from ci_doctor.checks.check import DoctorCheck
+from ci_doctor.checks.check import CheckResult, DoctorCheck, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.leftovers.rules import UNFINISHED_DOWNLOADS
 from ci_doctor.checks.leftovers.user_cache import expanded, user_cache
-from ci_doctor.checks.result import CheckResult, problem
 from ci_doctor.model.finding import Evidence, ShellCommand
 from ci_doctor.render.formatting import amount, size
 from ci_doctor.system import clock

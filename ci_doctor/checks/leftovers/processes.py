@@ -6,15 +6,14 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ci_doctor.checks.check import DoctorCheck
+from ci_doctor.checks.check import CheckResult, DoctorCheck, Problem, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.leftovers.held_things import held_things
 from ci_doctor.checks.leftovers.rules import OTHER_JOB, STALE_PROCESSES
 from ci_doctor.checks.leftovers.server_names import is_server
 from ci_doctor.checks.leftovers.standing import AGENT, ProcessStanding, Surroundings, standing_of
 from ci_doctor.checks.processes import JOB_ID, RunningProcess, job_of, read_processes
-from ci_doctor.checks.result import CheckResult, Problem, problem
-from ci_doctor.checks.workload import SERVING
+from ci_doctor.checks.settings import SERVING
 from ci_doctor.model.finding import Evidence, ShellCommand
 
 # A service of systemd and a container stand in groups of their own (systemd.unit(5), cgroups(7)).

@@ -9,10 +9,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ci_doctor.checks.check import DoctorCheck
+from ci_doctor.checks.check import CheckResult, DoctorCheck, Problem, UndeterminedError, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.leftovers.rules import STALE_SHARED_MEMORY
-from ci_doctor.checks.result import CheckResult, Problem, UndeterminedError, problem
 from ci_doctor.model.finding import Evidence, Severity, ShellCommand
 from ci_doctor.render.formatting import amount, duration, size
 from ci_doctor.services.leaks.holding import in_use

@@ -7,10 +7,9 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
-from ci_doctor.checks.check import DoctorCheck
+from ci_doctor.checks.check import CheckResult, DoctorCheck, Fix, Problem, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.leftovers.rules import OWN_DIRECTORIES
-from ci_doctor.checks.result import CheckResult, Fix, Problem, problem
 from ci_doctor.errors import UsageError
 from ci_doctor.model.finding import ShellCommand
 from ci_doctor.render.formatting import amount, size

@@ -3,11 +3,10 @@
 
 from collections import Counter
 
-from ci_doctor.checks.check import DoctorCheck
+from ci_doctor.checks.check import CheckResult, DoctorCheck, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.leftovers.rules import ZOMBIES
 from ci_doctor.checks.processes import read_processes
-from ci_doctor.checks.result import CheckResult, problem
 from ci_doctor.model.finding import Severity
 from ci_doctor.render.formatting import amount
 

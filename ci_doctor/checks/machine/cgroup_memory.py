@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ci_doctor.checks.check import DoctorCheck
+from ci_doctor.checks.check import CheckResult, DoctorCheck, Problem, UndeterminedError, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.machine.cgroups import CgroupLevels, read_cgroups
 from ci_doctor.checks.machine.kernel_files import number_of, numbers_of, text_of
@@ -16,8 +16,7 @@ from ci_doctor.checks.machine.rules import (
     CGROUP_MEMORY_THROTTLED,
     EARLIER_OOM_KILLS,
 )
-from ci_doctor.checks.result import CheckResult, Problem, UndeterminedError, problem
-from ci_doctor.checks.workload import ALL
+from ci_doctor.checks.settings import ALL
 from ci_doctor.model.finding import Evidence
 from ci_doctor.render.formatting import amount, size
 from ci_doctor.system.processes.memory_events import limit_of

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from ci_doctor.checks.check import UndeterminedError
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.result import UndeterminedError
 from ci_doctor.system.processes.memory_events import Version, mount_of, own_cgroup
 
 

@@ -6,7 +6,14 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from ci_doctor.checks.check import Cost, DoctorCheck
+from ci_doctor.checks.check import (
+    CheckResult,
+    Cost,
+    DoctorCheck,
+    Problem,
+    UndeterminedError,
+    problem,
+)
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.machine.clock_state import ClockState, read_clock_state
 from ci_doctor.checks.machine.dates import (
@@ -16,7 +23,6 @@ from ci_doctor.checks.machine.dates import (
     read_file_dates,
 )
 from ci_doctor.checks.machine.rules import CLOCK_BEHIND, CLOCK_INEXACT
-from ci_doctor.checks.result import CheckResult, Problem, UndeterminedError, problem
 from ci_doctor.model.finding import Severity
 from ci_doctor.render.formatting import duration
 

@@ -5,7 +5,7 @@ import os
 
 from msgspec import Struct
 
-from ci_doctor.checks.result import UndeterminedError
+from ci_doctor.checks.check import UndeterminedError
 
 # linux/timex.h
 _STA_UNSYNC = 0x0040

@@ -6,13 +6,12 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ci_doctor.checks.check import DoctorCheck
+from ci_doctor.checks.check import CheckResult, DoctorCheck, Problem, UndeterminedError, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.machine.cgroups import CgroupLevels, read_cgroups
 from ci_doctor.checks.machine.kernel_files import number_of, numbers_of, text_of
 from ci_doctor.checks.machine.rules import CPU_QUOTA_BELOW_COUNT, FEW_CPUS
-from ci_doctor.checks.result import CheckResult, Problem, UndeterminedError, problem
-from ci_doctor.checks.workload import SERVING
+from ci_doctor.checks.settings import SERVING
 from ci_doctor.model.finding import Evidence, ShellCommand
 from ci_doctor.render.formatting import number, percent
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from ci_doctor.checks.check import UndeterminedError
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.result import UndeterminedError
 
 # `(main, Dec 19 2023, 20:33:49)` in sys.version; it is the C compiler's __DATE__.
 _BUILT = re.compile(r"\(.*?, (\w{3}) +(\d+) (\d{4}), [\d:]+\)")

@@ -4,12 +4,11 @@
 import shlex
 from collections.abc import Sequence
 
-from ci_doctor.checks.check import DoctorCheck
+from ci_doctor.checks.check import CheckResult, DoctorCheck, Problem, UndeterminedError, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.machine.disks import Disks, PlacedDirectory, names_of, read_disks
 from ci_doctor.checks.machine.rules import DISK_FULL
-from ci_doctor.checks.result import CheckResult, Problem, UndeterminedError, problem
-from ci_doctor.checks.workload import ALL
+from ci_doctor.checks.settings import ALL
 from ci_doctor.model.parse_size import parse_size
 from ci_doctor.render.formatting import size
 

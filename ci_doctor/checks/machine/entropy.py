@@ -3,10 +3,9 @@
 
 import os
 
-from ci_doctor.checks.check import DoctorCheck
+from ci_doctor.checks.check import CheckResult, DoctorCheck, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.machine.rules import ENTROPY_MISSING
-from ci_doctor.checks.result import CheckResult, problem
 
 
 def _run(_context: CheckContext) -> CheckResult:

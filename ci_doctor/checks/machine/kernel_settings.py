@@ -3,11 +3,10 @@
 
 import re
 
-from ci_doctor.checks.check import DoctorCheck
+from ci_doctor.checks.check import CheckResult, DoctorCheck, Problem, UndeterminedError, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.machine.kernel_files import number_of, numbers_of, text_of
 from ci_doctor.checks.machine.rules import KERNEL_SETTING_LOW, PTRACE_FORBIDDEN, STRICT_OVERCOMMIT
-from ci_doctor.checks.result import CheckResult, Problem, UndeterminedError, problem
 from ci_doctor.model.finding import Evidence, Severity, ShellCommand
 from ci_doctor.render.formatting import size
 

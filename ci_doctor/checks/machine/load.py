@@ -5,12 +5,11 @@ import os
 import re
 from pathlib import Path
 
-from ci_doctor.checks.check import DoctorCheck
+from ci_doctor.checks.check import CheckResult, DoctorCheck, UndeterminedError, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.machine.kernel_files import text_of
 from ci_doctor.checks.machine.memory import LARGEST_PROCESSES
 from ci_doctor.checks.machine.rules import BUSY, PRESSURE
-from ci_doctor.checks.result import CheckResult, UndeterminedError, problem
 from ci_doctor.render.formatting import number, percent
 
 # Runnable processes for each CPU, over the last minute.

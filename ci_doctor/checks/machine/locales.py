@@ -3,10 +3,9 @@
 
 from collections.abc import Mapping
 
-from ci_doctor.checks.check import DoctorCheck
+from ci_doctor.checks.check import CheckResult, DoctorCheck, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.machine.rules import LOCALE_MISSING, LOCALE_NOT_UTF8
-from ci_doctor.checks.result import CheckResult, problem
 from ci_doctor.model.finding import ShellCommand
 
 # Always there; with them Python takes UTF-8 by itself (PEP 538, PEP 540).

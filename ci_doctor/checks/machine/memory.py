@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads /proc/meminfo: the memory that the machine has left."""
 
-from ci_doctor.checks.check import DoctorCheck
+from ci_doctor.checks.check import CheckResult, DoctorCheck, Problem, UndeterminedError, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.machine.kernel_files import numbers_of
 from ci_doctor.checks.machine.rules import MEMORY_LOW
-from ci_doctor.checks.result import CheckResult, Problem, UndeterminedError, problem
-from ci_doctor.checks.workload import ALL, SERVING, Workload
+from ci_doctor.checks.settings import ALL, SERVING, Workload
 from ci_doctor.model.finding import Severity
 from ci_doctor.render.formatting import size
 

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads which directories of a job lie on network file systems."""
 
-from ci_doctor.checks.check import DoctorCheck
+from ci_doctor.checks.check import CheckResult, DoctorCheck, UndeterminedError, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.machine.directories import DirectoryRole
 from ci_doctor.checks.machine.disks import Disks, PlacedDirectory, names_of, read_disks
 from ci_doctor.checks.machine.mounts import Mount
 from ci_doctor.checks.machine.rules import CACHE_ON_NETWORK
-from ci_doctor.checks.result import CheckResult, UndeterminedError, problem
 
 # Several processes write to these at once, and rely on locks and renames.
 _DELICATE = frozenset(

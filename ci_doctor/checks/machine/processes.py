@@ -8,13 +8,12 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from ci_doctor.checks.check import DoctorCheck
+from ci_doctor.checks.check import CheckResult, DoctorCheck, Problem, UndeterminedError, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.machine.cgroups import read_cgroups
 from ci_doctor.checks.machine.kernel_files import number_of, text_of
 from ci_doctor.checks.machine.rules import PROCESSES_LOW
-from ci_doctor.checks.result import CheckResult, Problem, UndeterminedError, problem
-from ci_doctor.checks.workload import SERVING
+from ci_doctor.checks.settings import SERVING
 from ci_doctor.model.finding import Severity
 from ci_doctor.system.processes.memory_events import limit_of
 

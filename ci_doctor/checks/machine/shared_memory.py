@@ -4,7 +4,7 @@
 import os
 from pathlib import Path
 
-from ci_doctor.checks.check import DoctorCheck
+from ci_doctor.checks.check import CheckResult, DoctorCheck, Problem, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.machine.mounts import mount_holding, read_mounts
 from ci_doctor.checks.machine.rules import (
@@ -12,8 +12,7 @@ from ci_doctor.checks.machine.rules import (
     SHARED_MEMORY_SMALL,
     SHARED_MEMORY_UNUSABLE,
 )
-from ci_doctor.checks.result import CheckResult, Problem, problem
-from ci_doctor.checks.workload import SERVING
+from ci_doctor.checks.settings import SERVING
 from ci_doctor.model.parse_size import parse_size
 from ci_doctor.render.formatting import size
 

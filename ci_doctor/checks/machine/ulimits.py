@@ -6,12 +6,11 @@ from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
-from ci_doctor.checks.check import DoctorCheck
+from ci_doctor.checks.check import CheckResult, DoctorCheck, Problem, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.machine.kernel_files import numbers_of
 from ci_doctor.checks.machine.rules import ULIMIT_LOW
-from ci_doctor.checks.result import CheckResult, Problem, problem
-from ci_doctor.checks.workload import SERVING
+from ci_doctor.checks.settings import SERVING
 from ci_doctor.model.finding import NextStep, Severity, ShellCommand
 from ci_doctor.render.formatting import size
 

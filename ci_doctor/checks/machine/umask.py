@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the umask: what is taken from the permissions of new files."""
 
-from ci_doctor.checks.check import DoctorCheck
+from ci_doctor.checks.check import CheckResult, DoctorCheck, UndeterminedError, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.machine.kernel_files import text_of
 from ci_doctor.checks.machine.rules import UMASK_ODD
-from ci_doctor.checks.result import CheckResult, UndeterminedError, problem
 from ci_doctor.model.finding import Severity, ShellCommand
 
 _OWNER = 0o700

@@ -3,10 +3,9 @@
 
 import re
 
-from ci_doctor.checks.check import DoctorCheck
+from ci_doctor.checks.check import CheckResult, DoctorCheck
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.machine.kernel_files import text_of
-from ci_doctor.checks.result import CheckResult
 
 # What the DMI tables of a virtual machine name as vendor or product.
 _HYPERVISORS = (

@@ -4,13 +4,12 @@
 import shlex
 from collections.abc import Iterable, Sequence
 
-from ci_doctor.checks.check import DoctorCheck
+from ci_doctor.checks.check import CheckResult, DoctorCheck, Problem, UndeterminedError, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.machine.directories import DirectoryRole
 from ci_doctor.checks.machine.disks import Disks, PlacedDirectory, names_of, read_disks
 from ci_doctor.checks.machine.rules import NOT_WRITABLE, TMPDIR_MISSING
-from ci_doctor.checks.result import CheckResult, Problem, UndeterminedError, problem
-from ci_doctor.checks.workload import ALL, SERVING, Workload
+from ci_doctor.checks.settings import ALL, SERVING, Workload
 from ci_doctor.model.finding import Severity, ShellCommand
 
 # Nothing works around these: the job fails.

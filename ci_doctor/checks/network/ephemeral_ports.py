@@ -3,11 +3,10 @@
 
 from pathlib import Path
 
-from ci_doctor.checks.check import DoctorCheck
+from ci_doctor.checks.check import CheckResult, DoctorCheck, Problem, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.network.rules import PORT_EPHEMERAL, PORTS_SCARCE
 from ci_doctor.checks.network.service_ports import fixed_ports
-from ci_doctor.checks.result import CheckResult, Problem, problem
 from ci_doctor.model.finding import ShellCommand
 
 # Of the range. Fewer are the usual business of a machine that makes connections.

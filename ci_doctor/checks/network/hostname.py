@@ -3,11 +3,10 @@
 
 import shlex
 
-from ci_doctor.checks.check import DoctorCheck
+from ci_doctor.checks.check import CheckResult, DoctorCheck, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.network.name_lookup import Lookup, look_up_name
 from ci_doctor.checks.network.rules import HOSTNAME_UNRESOLVED
-from ci_doctor.checks.result import CheckResult, problem
 from ci_doctor.model.finding import ShellCommand
 
 

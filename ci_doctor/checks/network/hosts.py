@@ -4,12 +4,11 @@
 from collections.abc import Sequence
 from functools import partial
 
-from ci_doctor.checks.check import DoctorCheck
+from ci_doctor.checks.check import CheckResult, DoctorCheck, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.network.name_lookup import Lookup, look_up_name
 from ci_doctor.checks.network.rules import HOST_UNRESOLVED
-from ci_doctor.checks.result import CheckResult, problem
-from ci_doctor.checks.workload import ALL
+from ci_doctor.checks.settings import ALL
 
 # As long as glibc waits for one nameserver (resolv.conf(5), options timeout).
 _DEADLINE_S = 5.0

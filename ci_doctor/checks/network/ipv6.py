@@ -3,10 +3,9 @@
 
 import re
 
-from ci_doctor.checks.check import DoctorCheck, Need
+from ci_doctor.checks.check import CheckResult, DoctorCheck, Need, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.network.rules import IPV6_OFF
-from ci_doctor.checks.result import CheckResult, problem
 from ci_doctor.services.spec import ServiceSpec
 
 # `--host ::`, `--host=::1`, `[::]:8000`: the addresses that mean every one, or this machine.

@@ -3,12 +3,11 @@
 
 import ipaddress
 
-from ci_doctor.checks.check import DoctorCheck
+from ci_doctor.checks.check import CheckResult, DoctorCheck, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.network.name_lookup import Lookup, look_up_name
 from ci_doctor.checks.network.rules import LOCALHOST_SIX_ONLY, LOCALHOST_UNRESOLVED
-from ci_doctor.checks.result import CheckResult, problem
-from ci_doctor.checks.workload import ALL
+from ci_doctor.checks.settings import ALL
 from ci_doctor.model.finding import ShellCommand
 
 # The file may end without a newline, and is a mount in a container, which no rename replaces.

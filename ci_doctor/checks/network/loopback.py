@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acts on sockets: one connection over 127.0.0.1, to a port of our own."""
 
-from ci_doctor.checks.check import DoctorCheck
+from ci_doctor.checks.check import CheckResult, DoctorCheck, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.network.rules import LOOPBACK_DOWN
-from ci_doctor.checks.result import CheckResult, problem
-from ci_doctor.checks.workload import ALL
+from ci_doctor.checks.settings import ALL
 from ci_doctor.model.finding import ShellCommand
 
 _CONNECT_S = 1.0

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the proxy variables: whether requests to servers of this machine go to a proxy."""
 
-from ci_doctor.checks.check import DoctorCheck
+from ci_doctor.checks.check import CheckResult, DoctorCheck, Problem, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.network.no_proxy import (
     LOOPBACK_NAMES,
@@ -11,7 +11,6 @@ from ci_doctor.checks.network.no_proxy import (
     proxy_variable,
 )
 from ci_doctor.checks.network.rules import LOOPBACK_PROXIED, PROXY_UNUSABLE
-from ci_doctor.checks.result import CheckResult, Problem, problem
 from ci_doctor.model.finding import ShellCommand
 
 

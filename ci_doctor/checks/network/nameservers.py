@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads /etc/resolv.conf: whether any nameserver is named."""
 
-from ci_doctor.checks.check import DoctorCheck
+from ci_doctor.checks.check import CheckResult, DoctorCheck, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.network.rules import NO_NAMESERVER
-from ci_doctor.checks.result import CheckResult, problem
 
 
 def _run(context: CheckContext) -> CheckResult:

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads from the kernel who listens on the ports of the configured services."""
 
-from ci_doctor.checks.check import DoctorCheck, Need
+from ci_doctor.checks.check import CheckResult, DoctorCheck, Need, Problem, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.network.rules import PORT_TAKEN
 from ci_doctor.checks.network.service_ports import FixedPort, fixed_ports
 from ci_doctor.checks.processes import read_processes
-from ci_doctor.checks.result import CheckResult, Problem, problem
-from ci_doctor.checks.workload import ALL
+from ci_doctor.checks.settings import ALL
 from ci_doctor.model.finding import ShellCommand
 from ci_doctor.system.processes.listeners import holders, listening_inodes
 

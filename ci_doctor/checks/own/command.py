@@ -6,13 +6,18 @@ import signal
 from functools import partial
 from typing import Final
 
-from ci_doctor.checks.check import Cost, DoctorCheck
+from ci_doctor.checks.check import (
+    CheckResult,
+    Cost,
+    DoctorCheck,
+    Fault,
+    UndeterminedError,
+    problem,
+    unknown_result,
+)
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.own.rules import OWN_CHECK_FAILED
-from ci_doctor.checks.own.written import timeout_s, words_of
-from ci_doctor.checks.result import CheckResult, Fault, UndeterminedError, problem, unknown_result
-from ci_doctor.checks.settings import OwnCheck
-from ci_doctor.checks.workload import Workload
+from ci_doctor.checks.settings import OwnCheck, Workload, timeout_s, words_of
 from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.finding import Evidence, NextStep, Severity, ShellCommand
 from ci_doctor.system.processes.limited_runs import SeparateRun

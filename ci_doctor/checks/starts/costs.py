@@ -4,9 +4,8 @@
 from collections.abc import Iterator
 from typing import Final
 
-from ci_doctor.checks.check import Cost, DoctorCheck, Need
+from ci_doctor.checks.check import CheckResult, Cost, DoctorCheck, Need, Problem, problem
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.result import CheckResult, Problem, problem
 from ci_doctor.checks.starts.limits import is_heavy
 from ci_doctor.checks.starts.observed import ObservedStarts, known_starts, unknown_starts
 from ci_doctor.checks.starts.rules import PATH_FILE_HEAVY

@@ -5,9 +5,8 @@ import re
 import shlex
 from typing import Final
 
-from ci_doctor.checks.check import Cost, DoctorCheck, Need
+from ci_doctor.checks.check import CheckResult, Cost, DoctorCheck, Need, Problem, problem
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.result import CheckResult, Problem, problem
 from ci_doctor.checks.starts.observed import ObservedStarts, read_starts, unknown_starts
 from ci_doctor.checks.starts.rules import START_FILE_ENDS_PYTHON, START_FILE_FAILS
 from ci_doctor.model.finding import Evidence, ShellCommand

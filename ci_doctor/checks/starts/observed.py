@@ -6,8 +6,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from ci_doctor.checks.check import UndeterminedError
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.result import UndeterminedError
 from ci_doctor.checks.starts.limits import is_heavy
 from ci_doctor.preload.inventory import Inventory, StartFile, inventory_of
 from ci_doctor.preload.start_files import (

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads which files that run at each start of an interpreter write to stdout."""
 
-from ci_doctor.checks.check import Cost, DoctorCheck, Need
+from ci_doctor.checks.check import CheckResult, Cost, DoctorCheck, Need, problem
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.result import CheckResult, problem
 from ci_doctor.checks.starts.observed import known_starts, unknown_starts
 from ci_doctor.checks.starts.rules import START_FILE_PRINTS
 from ci_doctor.model.finding import Evidence

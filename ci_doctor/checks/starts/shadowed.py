@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads which sitecustomize and usercustomize never run, and which the job itself brings."""
 
-from ci_doctor.checks.check import Cost, DoctorCheck, Need
+from ci_doctor.checks.check import CheckResult, Cost, DoctorCheck, Need, Problem
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.result import CheckResult, Problem
 from ci_doctor.checks.starts.observed import known_starts, unknown_starts
 from ci_doctor.preload.rules import SHADOWED, SITECUSTOMIZE_OF_THE_JOB
 from ci_doctor.render.formatting import amount

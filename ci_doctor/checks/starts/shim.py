@@ -5,9 +5,8 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-from ci_doctor.checks.check import Cost, DoctorCheck, Need
+from ci_doctor.checks.check import CheckResult, Cost, DoctorCheck, Need, Problem, problem
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.result import CheckResult, Problem, problem
 from ci_doctor.checks.starts.observed import ObservedStarts, known_starts, unknown_starts
 from ci_doctor.checks.starts.rules import SHIM_BROKEN
 from ci_doctor.checks.starts.shim_repair import shim_repair

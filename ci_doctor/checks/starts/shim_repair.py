@@ -4,7 +4,7 @@
 from functools import partial
 from pathlib import Path
 
-from ci_doctor.checks.result import Fix
+from ci_doctor.checks.check import Fix
 from ci_doctor.errors import UsageError
 from ci_doctor.preload.preload_rule import format_rules
 from ci_doctor.preload.site import FileCondition, SiteState

@@ -37,7 +37,7 @@ def probe(session: Session, /, *, target: str, python: str | None) -> int:
     """Check whether an import of MODULE (or of ATTR from it) can be lost to another thread's."""
     session.claim()
 
-    from ci_doctor.environment.targets import choose_targets
+    from ci_doctor.machine.interpreters import choose_targets
     from ci_doctor.imports import probe as room
 
     module, attribute = room.parse_target(target)

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.checks.all_checks import all_checks, chosen, missing_need, requested_by
-from ci_doctor.checks.check import DoctorCheck, Need
-from ci_doctor.checks.result import CheckResult
+from ci_doctor.checks.check import CheckResult, DoctorCheck, Need
 from ci_doctor.checks.settings import DoctorSettings, OwnCheck
 from ci_doctor.errors import UsageError
 from tests.support.checks import check_context

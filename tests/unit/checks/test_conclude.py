@@ -4,10 +4,9 @@
 import pytest
 from msgspec.structs import replace
 
-from ci_doctor.checks.check import DoctorCheck, FinishedCheck
-from ci_doctor.checks.conclude import summary_of, verdict_of
-from ci_doctor.checks.result import CheckResult, Fault, problem
-from ci_doctor.checks.workload import NONE, Workload
+from ci_doctor.checks.check import CheckResult, DoctorCheck, Fault, FinishedCheck, problem
+from ci_doctor.checks.outcome import summary_of, verdict_of
+from ci_doctor.checks.settings import NONE, Workload
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.rule import Rule
 from ci_doctor.model.verdict import Verdict

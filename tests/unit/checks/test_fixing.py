@@ -3,12 +3,10 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from ci_doctor.checks.check import DoctorCheck
+from ci_doctor.checks.check import CheckResult, CheckStatus, DoctorCheck, Fix, problem
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.fixing import fix, planned
 from ci_doctor.checks.outcome import DoctorRun, outcome_of
-from ci_doctor.checks.result import CheckResult, CheckStatus, Fix, problem
-from ci_doctor.checks.run import DoctorRequest, run
+from ci_doctor.checks.running import DoctorRequest, fix, planned, run
 from ci_doctor.errors import UsageError
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.rule import Rule

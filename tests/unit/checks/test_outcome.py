@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a run of checks says to people, to programs, and to test reporters."""
 
-from ci_doctor.checks.check import DoctorCheck, FinishedCheck
+from ci_doctor.checks.check import CheckResult, DoctorCheck, FinishedCheck, problem
 from ci_doctor.checks.outcome import DoctorRun, outcome_of
-from ci_doctor.checks.result import CheckResult, problem
 from ci_doctor.model.facts.doctor import DoctorFacts
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.outcome import CaseOutcome, Outcome

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from ci_doctor.checks.readable import require_readable
-from ci_doctor.checks.settings import DoctorSettings
+from ci_doctor.checks.settings import DoctorSettings, require_readable
 from ci_doctor.errors import ConfigError
 
 

@@ -8,9 +8,14 @@ from pathlib import Path
 
 import psutil
 
-from ci_doctor.checks.check import DoctorCheck, FinishedCheck
+from ci_doctor.checks.check import (
+    CheckResult,
+    CheckStatus,
+    DoctorCheck,
+    FinishedCheck,
+    UndeterminedError,
+)
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.result import CheckResult, CheckStatus, UndeterminedError
 from ci_doctor.checks.running import run_checks
 from ci_doctor.errors import InfraError
 from tests.support.checks import check_context

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.environment.targets import TargetInterpreter, choose_targets
+from ci_doctor.machine.interpreters import TargetInterpreter, choose_targets
 from ci_doctor.errors import UsageError
 
 

@@ -20,7 +20,7 @@ from ci_doctor.services.released import (
     read_gpu_memory,
     wait_released,
 )
-from ci_doctor.system.gpu_memory import GpuMemory
+from ci_doctor.machine.gpus import GpuMemory
 from ci_doctor.system.processes.listeners import is_listened_on
 
 MIB = 2**20

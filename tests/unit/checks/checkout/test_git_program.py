@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from ci_doctor.checks.check import CheckStatus, UndeterminedError
 from ci_doctor.checks.checkout.git_program import CHECK, judge_version
-from ci_doctor.checks.result import CheckStatus, UndeterminedError
 from tests.support.checks import check_context
 
 

@@ -3,8 +3,8 @@
 import shutil
 from pathlib import Path
 
+from ci_doctor.checks.check import CheckStatus
 from ci_doctor.checks.checkout.objects import CHECK
-from ci_doctor.checks.result import CheckStatus
 from tests.support.checks import check_context
 from tests.support.git_repository import git, make_repository
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from ci_doctor.checks.check import CheckStatus, UndeterminedError
 from ci_doctor.checks.checkout import changes, objects, owner
-from ci_doctor.checks.result import CheckStatus, UndeterminedError
 from tests.support.checks import check_context
 from tests.support.git_repository import make_repository
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from ci_doctor.checks.check import CheckStatus, Fault
 from ci_doctor.checks.checkout.version_tags import CHECK
-from ci_doctor.checks.result import CheckStatus, Fault
 from ci_doctor.model.evaluation import EVALUATION
 from tests.support.checks import check_context
 from tests.support.git_repository import commit, git, make_repository

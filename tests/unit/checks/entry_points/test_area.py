@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from ci_doctor.checks.check import CheckResult, CheckStatus
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.entry_points import probing
 from ci_doctor.checks.entry_points.area import checks
 from ci_doctor.checks.entry_points.entry_point import EntryCommand, importing
 from ci_doctor.checks.entry_points.probing import probe_all
-from ci_doctor.checks.result import CheckResult, CheckStatus
 from ci_doctor.checks.running import run_checks
 from ci_doctor.checks.settings import DoctorSettings
 from ci_doctor.services.spec import ServiceSpec

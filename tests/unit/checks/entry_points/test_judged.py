@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from ci_doctor.checks.check import Fault
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.entry_points.entry_point import EntryCommand
 from ci_doctor.checks.entry_points.judged import JudgedEntry, judge_entry
 from ci_doctor.checks.entry_points.probing import ProbedEntry
-from ci_doctor.checks.result import Fault
 from ci_doctor.system.processes.limited_runs import SeparateRun
 from tests.support.checks import check_context
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.checks.entry_points.of_workload import PACKAGES, entry_point_of
-from ci_doctor.checks.workload import SERVING, Workload
+from ci_doctor.checks.settings import SERVING, Workload
 
 
 def words(workload: Workload, directory: Path) -> tuple[str, ...]:

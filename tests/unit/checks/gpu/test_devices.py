@@ -2,8 +2,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from ci_doctor.checks.check import CheckResult, CheckStatus
 from ci_doctor.checks.gpu.devices import CHECK
-from ci_doctor.checks.result import CheckResult, CheckStatus
 from ci_doctor.checks.settings import DoctorSettings
 from ci_doctor.services.spec import ServiceSpec
 from tests.support.checks import check_context

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from ci_doctor.checks.check import CheckResult, CheckStatus
 from ci_doctor.checks.gpu.driver import CHECK
-from ci_doctor.checks.result import CheckResult, CheckStatus
 from ci_doctor.checks.settings import DoctorSettings
 from tests.support.checks import check_context
 from tests.support.gpus import machine, program, smi_gpu, smi_log

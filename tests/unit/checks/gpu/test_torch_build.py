@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from ci_doctor.checks.check import UndeterminedError
 from ci_doctor.checks.gpu.torch_build import parse_torch, torch_builds
-from ci_doctor.checks.result import UndeterminedError
 from tests.support.checks import check_context
 from tests.support.gpus import torch_venv, venv
 

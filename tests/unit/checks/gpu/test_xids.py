@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from ci_doctor.checks.check import CheckResult, CheckStatus
 from ci_doctor.checks.gpu.xids import CHECK
-from ci_doctor.checks.result import CheckResult, CheckStatus
 from ci_doctor.checks.running import run_checks
 from ci_doctor.model.finding import Severity
 from tests.support.checks import check_context

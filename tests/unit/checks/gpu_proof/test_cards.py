@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from ci_doctor.checks.check import UndeterminedError
 from ci_doctor.checks.gpu_proof.cards import read_torch, used_memory, working_cards
-from ci_doctor.checks.result import UndeterminedError
 from tests.support.checks import check_context
 from tests.support.gpu_proof import proof_context, proof_environ, write_nvidia_smi
 

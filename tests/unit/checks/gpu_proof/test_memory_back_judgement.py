@@ -3,6 +3,7 @@
 
 import pytest
 
+from ci_doctor.checks.check import CheckStatus
 from ci_doctor.checks.gpu_proof.memory_back_judgement import (
     Holders,
     MemoryReadings,
@@ -10,7 +11,6 @@ from ci_doctor.checks.gpu_proof.memory_back_judgement import (
     holders_of,
     judge_memory_back,
 )
-from ci_doctor.checks.result import CheckStatus
 
 GIB = 2**30
 NOBODY: Holders = frozenset()

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from msgspec import Struct
 
+from ci_doctor.checks.check import UndeterminedError
 from ci_doctor.checks.gpu_proof.program import TorchAnswer, ask_torch, values_of
-from ci_doctor.checks.result import UndeterminedError
 from tests.support.gpu_proof import proof_context
 
 PYTHON = Path(sys.executable)

@@ -4,9 +4,9 @@
 import threading
 from pathlib import Path
 
+from ci_doctor.checks.check import CheckResult
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.gpu_proof.turn import proof
-from ci_doctor.checks.result import CheckResult
 from tests.support.gpu_proof import proof_context, write_nvidia_smi
 
 

@@ -4,8 +4,8 @@
 from pathlib import Path
 from typing import Any
 
+from ci_doctor.checks.check import CheckResult, CheckStatus
 from ci_doctor.checks.gpu_proof.workspace import CHECK
-from ci_doctor.checks.result import CheckResult, CheckStatus
 from tests.support.gpu_proof import proof_context, write_nvidia_smi
 
 

@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
+from ci_doctor.checks.check import CheckResult, CheckStatus
 from ci_doctor.checks.leftovers.processes import CHECK
-from ci_doctor.checks.result import CheckResult, CheckStatus
 from tests.support.checks import check_context
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from ci_doctor.checks.check import CheckResult, UndeterminedError
 from ci_doctor.checks.leftovers.shared_memory_files import CHECK
-from ci_doctor.checks.result import CheckResult, UndeterminedError
 from ci_doctor.system import clock
 from tests.support.checks import check_context
 

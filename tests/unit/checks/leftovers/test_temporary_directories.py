@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from ci_doctor.checks.check import CheckStatus
 from ci_doctor.checks.leftovers.temporary_directories import CHECK
-from ci_doctor.checks.result import CheckStatus
 from ci_doctor.errors import UsageError
 from ci_doctor.system.files.own_directory import own_directory
 from tests.support.checks import check_context

@@ -4,8 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from ci_doctor.checks.check import CheckStatus
 from ci_doctor.checks.leftovers.zombies import CHECK
-from ci_doctor.checks.result import CheckStatus
 from tests.support.checks import check_context
 
 # A shell that becomes a sleeper does not wait for what it has started.

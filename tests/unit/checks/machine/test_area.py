@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.checks.check import FinishedCheck
+from ci_doctor.checks.check import CheckStatus, FinishedCheck
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.machine.area import checks
-from ci_doctor.checks.result import CheckStatus
 from ci_doctor.checks.running import run_checks
 from ci_doctor.checks.settings import DoctorSettings
 from tests.support.checks import check_context

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from ci_doctor.checks.check import CheckStatus, UndeterminedError
 from ci_doctor.checks.machine.cgroup_memory import CHECK
-from ci_doctor.checks.result import CheckStatus, UndeterminedError
 from ci_doctor.checks.settings import DoctorSettings
 from ci_doctor.model.finding import Severity
 from tests.support.checks import check_context

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from ci_doctor.checks.check import UndeterminedError
 from ci_doctor.checks.machine.cgroups import read_cgroups
-from ci_doctor.checks.result import UndeterminedError
 from tests.support.checks import check_context
 from tests.support.machine_trees import v1_tree, v2_tree, write_tree
 

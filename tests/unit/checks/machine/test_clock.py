@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from ci_doctor.checks.check import CheckStatus
 from ci_doctor.checks.machine.clock import CHECK, problems_of, time_zone
 from ci_doctor.checks.machine.clock_state import ClockState
 from ci_doctor.checks.machine.dates import Dated
-from ci_doctor.checks.result import CheckStatus
 from ci_doctor.model.finding import Severity
 from tests.support.checks import check_context
 

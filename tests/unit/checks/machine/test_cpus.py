@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from ci_doctor.checks.check import CheckStatus
 from ci_doctor.checks.machine.cgroups import read_cgroups
 from ci_doctor.checks.machine.cpus import CHECK, CpuQuota, smallest_quota
-from ci_doctor.checks.result import CheckStatus
 from ci_doctor.checks.settings import DoctorSettings
 from ci_doctor.model.finding import RemedyKind
 from tests.support.checks import check_context

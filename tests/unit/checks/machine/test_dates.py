@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ci_doctor.checks.check import UndeterminedError
 from ci_doctor.checks.machine.dates import (
     git_directory,
     interpreter_date,
@@ -13,7 +14,6 @@ from ci_doctor.checks.machine.dates import (
     read_commit_date,
     read_file_dates,
 )
-from ci_doctor.checks.result import UndeterminedError
 from tests.support.checks import check_context
 
 COMMITTED = 1_700_000_000

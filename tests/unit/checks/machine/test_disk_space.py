@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 
+from ci_doctor.checks.check import CheckStatus, UndeterminedError
 from ci_doctor.checks.machine.disk_space import CHECK, needed_on, space_result
 from ci_doctor.checks.machine.disks import Disks, UnansweredDirectory
 from ci_doctor.checks.machine.mounts import Mount
-from ci_doctor.checks.result import CheckStatus, UndeterminedError
 from ci_doctor.checks.settings import DoctorSettings
 from ci_doctor.model.finding import RemedyKind
 from tests.support.checks import check_context

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
+from ci_doctor.checks.check import CheckStatus, UndeterminedError
 from ci_doctor.checks.machine.disks import Disks
 from ci_doctor.checks.machine.inodes import CHECK, inodes_result, severity_of
-from ci_doctor.checks.result import CheckStatus, UndeterminedError
 from ci_doctor.model.finding import Severity
 from tests.support.checks import check_context
 from tests.support.placed_directories import disks_of, placed

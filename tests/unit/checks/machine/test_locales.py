@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from ci_doctor.checks.check import CheckStatus
 from ci_doctor.checks.machine.locales import (
     CHECK,
     codeset_of,
@@ -12,7 +13,6 @@ from ci_doctor.checks.machine.locales import (
     named_locales,
     python_encoding,
 )
-from ci_doctor.checks.result import CheckStatus
 from tests.support.checks import check_context
 from tests.support.cli import BARE
 

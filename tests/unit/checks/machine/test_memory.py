@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
+from ci_doctor.checks.check import CheckStatus, UndeterminedError
 from ci_doctor.checks.machine.memory import CHECK, memory_severity
-from ci_doctor.checks.result import CheckStatus, UndeterminedError
-from ci_doctor.checks.workload import Workload
+from ci_doctor.checks.settings import Workload
 from ci_doctor.model.finding import Severity
 from tests.support.checks import check_context
 from tests.support.machine_trees import GIB, MIB, write_tree

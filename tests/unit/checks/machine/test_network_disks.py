@@ -3,11 +3,11 @@ from pathlib import Path
 
 import pytest
 
+from ci_doctor.checks.check import CheckStatus, UndeterminedError
 from ci_doctor.checks.machine.directories import DirectoryRole
 from ci_doctor.checks.machine.disks import Disks, UnansweredDirectory
 from ci_doctor.checks.machine.mounts import Mount
 from ci_doctor.checks.machine.network_disks import network_result
-from ci_doctor.checks.result import CheckStatus, UndeterminedError
 from ci_doctor.model.finding import Severity
 from tests.support.placed_directories import disks_of, placed
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from ci_doctor.checks.check import CheckStatus
 from ci_doctor.checks.machine.processes import CHECK, severity_of
-from ci_doctor.checks.result import CheckStatus
 from ci_doctor.model.finding import Severity
 from tests.support.checks import check_context
 from tests.support.machine_trees import v2_tree, write_tree

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from ci_doctor.checks.check import CheckStatus
 from ci_doctor.checks.machine.shared_memory import CHECK
-from ci_doctor.checks.result import CheckStatus
 from ci_doctor.checks.settings import DoctorSettings
 from tests.support.checks import check_context
 from tests.support.machine_trees import write_tree

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from ci_doctor.checks.check import CheckStatus, UndeterminedError
 from ci_doctor.checks.machine.umask import CHECK
-from ci_doctor.checks.result import CheckStatus, UndeterminedError
 from ci_doctor.model.finding import Severity
 from tests.support.checks import check_context
 from tests.support.machine_trees import write_tree

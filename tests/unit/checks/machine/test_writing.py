@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from ci_doctor.checks.check import CheckStatus, UndeterminedError
 from ci_doctor.checks.machine.directories import DirectoryRole
 from ci_doctor.checks.machine.disks import Disks
 from ci_doctor.checks.machine.writing import CHECK, severity_for, writing_result
-from ci_doctor.checks.result import CheckStatus, UndeterminedError
-from ci_doctor.checks.workload import Workload
+from ci_doctor.checks.settings import Workload
 from ci_doctor.model.finding import Severity
 from tests.support.checks import check_context
 from tests.support.placed_directories import disks_of, placed

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from ci_doctor.checks.check import CheckResult, CheckStatus
 from ci_doctor.checks.network.ephemeral_ports import CHECK
-from ci_doctor.checks.result import CheckResult, CheckStatus
 from ci_doctor.services.spec import ServiceSpec
 from tests.support.checks import check_context
 

@@ -1,8 +1,8 @@
 """What the address of our own name means."""
 
+from ci_doctor.checks.check import CheckStatus
 from ci_doctor.checks.network.hostname import judge_hostname
 from ci_doctor.checks.network.name_lookup import Lookup
-from ci_doctor.checks.result import CheckStatus
 
 
 def test_any_address_is_ok() -> None:

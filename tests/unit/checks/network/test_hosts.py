@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
+from ci_doctor.checks.check import CheckStatus
 from ci_doctor.checks.network.area import checks
 from ci_doctor.checks.network.hosts import host_checks, judge_host
 from ci_doctor.checks.network.name_lookup import Lookup
-from ci_doctor.checks.result import CheckStatus
 from ci_doctor.checks.settings import DoctorSettings
 from tests.support.checks import check_context
 

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+from ci_doctor.checks.check import CheckStatus
 from ci_doctor.checks.network.localhost import CHECK, judge_localhost
 from ci_doctor.checks.network.name_lookup import Lookup
-from ci_doctor.checks.result import CheckStatus
 from tests.support.checks import check_context
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from ci_doctor.checks.check import CheckStatus
 from ci_doctor.checks.network.loopback import CHECK
-from ci_doctor.checks.result import CheckStatus
 from tests.support.checks import check_context
 
 PROGRAM = """

@@ -3,8 +3,8 @@
 import subprocess
 from pathlib import Path
 
+from ci_doctor.checks.check import CheckStatus
 from ci_doctor.checks.network.loopback_proxy import CHECK
-from ci_doctor.checks.result import CheckStatus
 from tests.support.checks import check_context
 
 

@@ -4,8 +4,8 @@ import os
 import socket
 from pathlib import Path
 
+from ci_doctor.checks.check import CheckStatus
 from ci_doctor.checks.network.ports import CHECK
-from ci_doctor.checks.result import CheckStatus
 from ci_doctor.services.spec import ServiceSpec
 from tests.support.checks import check_context
 

@@ -3,8 +3,7 @@
 
 import pytest
 
-from ci_doctor.checks.own.written import require_runnable
-from ci_doctor.checks.settings import OwnCheck
+from ci_doctor.checks.settings import OwnCheck, require_runnable
 from ci_doctor.errors import ConfigError
 
 

@@ -4,13 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.checks.conclude import verdict_of
+from ci_doctor.checks.check import CheckStatus
+from ci_doctor.checks.outcome import verdict_of
 from ci_doctor.checks.python import rules
 from ci_doctor.checks.python.interpreters import CHECK
-from ci_doctor.checks.result import CheckStatus
-from ci_doctor.checks.run import DoctorRequest, run
-from ci_doctor.checks.settings import DoctorSettings
-from ci_doctor.checks.workload import Workload
+from ci_doctor.checks.running import DoctorRequest, run
+from ci_doctor.checks.settings import DoctorSettings, Workload
 from ci_doctor.model.rule import Rule
 from ci_doctor.model.verdict import Verdict
 from tests.support.checks import check_context

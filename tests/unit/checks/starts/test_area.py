@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from ci_doctor.checks.check import CheckResult, CheckStatus
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.result import CheckResult, CheckStatus
 from ci_doctor.checks.running import run_checks
 from ci_doctor.checks.settings import DoctorSettings
 from ci_doctor.checks.starts.area import checks

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.checks.result import Fix
+from ci_doctor.checks.check import Fix
 from ci_doctor.checks.starts.shim_repair import shim_repair
 from ci_doctor.errors import UsageError
 from ci_doctor.preload.install import install_shims
