@@ -8,11 +8,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.machine.interpreters import job_targets
 from ci_doctor.checks.settings import DoctorSettings, require_readable, require_runnable
 from ci_doctor.config.decoding import decode_section, path_in
 from ci_doctor.config.exit_codes import read_exit_codes
 from ci_doctor.config.loading import Config, load_config
+from ci_doctor.machine.interpreters import job_targets
 from ci_doctor.services.configured import service_specs
 from ci_doctor.session.exit_policy import ExitPolicy
 from ci_doctor.session.session import Session

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ci_doctor.machine.interpreters import choose_targets
 from ci_doctor.errors import UsageError
+from ci_doctor.machine.interpreters import choose_targets
 from ci_doctor.preload.result import Refused
 
 

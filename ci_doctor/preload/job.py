@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from ci_doctor.environment import rules as environment_rules
 from ci_doctor.environment.preparation import Preparation, prepare
 from ci_doctor.environment.settings import SetupEnvSettings
-from ci_doctor.machine.interpreters import TargetInterpreter
 from ci_doctor.errors import UsageError
+from ci_doctor.machine.interpreters import TargetInterpreter
 from ci_doctor.model.finding import Finding
 from ci_doctor.model.table import Row, Table, row, text_table
 from ci_doctor.preload import rules as finding_rules

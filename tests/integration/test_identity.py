@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from ci_doctor.identity.elf import build_id
-from ci_doctor.machine.interpreters import UnknownInterpreterError, interpreter_of
 from ci_doctor.identity.loaded import loaded
+from ci_doctor.machine.interpreters import UnknownInterpreterError, interpreter_of
 from ci_doctor.system import clock
 
 pytestmark = pytest.mark.integration

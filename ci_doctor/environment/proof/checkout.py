@@ -9,9 +9,9 @@ import shutil
 from collections.abc import Collection
 from pathlib import Path
 
-from ci_doctor.environment.git_command import ask_git, run_git
 from ci_doctor.environment.tags import Described, exclusions, is_release
 from ci_doctor.environment.versions import with_clone_limits
+from ci_doctor.git import ask_git, run_git
 from ci_doctor.system.files.directories import make_directory
 
 # A repository with models or data in it would take minutes and fill the disk.

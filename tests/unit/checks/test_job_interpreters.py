@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.machine.interpreters import job_targets
 from ci_doctor.errors import UsageError
+from ci_doctor.machine.interpreters import job_targets
 from tests.support.packages import make_venv
 
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.machine.interpreters import TargetInterpreter, choose_targets
 from ci_doctor.errors import UsageError
+from ci_doctor.machine.interpreters import TargetInterpreter, choose_targets
 
 
 def interpreter(path: Path) -> Path:

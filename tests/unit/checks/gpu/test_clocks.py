@@ -2,9 +2,9 @@
 from pathlib import Path
 
 import pytest
+from ci_doctor.checks.gpu.clocks import CHECK
 
 from ci_doctor.checks.check import CheckResult, CheckStatus
-from ci_doctor.checks.gpu.clocks import CHECK
 from tests.support.checks import check_context
 from tests.support.gpus import machine, program, smi_gpu, smi_log, volta
 

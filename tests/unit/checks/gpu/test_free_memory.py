@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 from pathlib import Path
 
-from ci_doctor.checks.check import CheckResult, CheckStatus
 from ci_doctor.checks.gpu.free_memory import CHECK
+
+from ci_doctor.checks.check import CheckResult, CheckStatus
 from ci_doctor.checks.settings import DoctorSettings
 from ci_doctor.services.spec import ServiceSpec
 from tests.support.checks import check_context

@@ -3,8 +3,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ci_doctor.checks.check import CheckResult, CheckStatus
 from ci_doctor.checks.gpu.holders import CHECK
+
+from ci_doctor.checks.check import CheckResult, CheckStatus
 from tests.support.checks import check_context
 from tests.support.gpus import machine, on_gpu, program, smi_gpu, smi_log
 

@@ -3,9 +3,9 @@ import os
 from pathlib import Path
 
 import pytest
+from ci_doctor.checks.gpu.kernel_log import read_kernel_log
 
 from ci_doctor.checks.check import UndeterminedError
-from ci_doctor.checks.gpu.kernel_log import read_kernel_log
 from tests.support.checks import check_context
 from tests.support.gpus import machine, program
 

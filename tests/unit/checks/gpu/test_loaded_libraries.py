@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 from pathlib import Path
 
-from ci_doctor.checks.check import CheckResult, CheckStatus
 from ci_doctor.checks.gpu.loaded_libraries import CHECK
+
+from ci_doctor.checks.check import CheckResult, CheckStatus
 from tests.support.checks import check_context
 from tests.support.gpus import machine, on_gpu, program, smi_gpu, smi_log
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 from pathlib import Path
 
+from ci_doctor.checks.gpu.mig_devices import gpu_view
+
 from ci_doctor.checks.check import CheckStatus
 from ci_doctor.checks.gpu import free_memory
-from ci_doctor.checks.gpu.mig_devices import gpu_view
 from ci_doctor.services.spec import ServiceSpec
 from tests.support.checks import check_context
 from tests.support.gpus import divided_machine

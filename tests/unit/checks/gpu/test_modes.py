@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 from pathlib import Path
 
-from ci_doctor.checks.check import CheckResult, CheckStatus
 from ci_doctor.checks.gpu.modes import CHECK
+
+from ci_doctor.checks.check import CheckResult, CheckStatus
 from ci_doctor.model.finding import Severity
 from tests.support.checks import check_context
 from tests.support.gpus import machine, program, smi_gpu, smi_log

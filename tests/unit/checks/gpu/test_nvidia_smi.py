@@ -2,12 +2,12 @@
 from pathlib import Path
 
 import pytest
+from ci_doctor.checks.gpu.nvidia_smi import ask_driver, gpus_of, parse_mig_parts
 from msgspec.structs import replace
 
 from ci_doctor.checks.check import UndeterminedError
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.gpu import driver
-from ci_doctor.checks.gpu.nvidia_smi import ask_driver, gpus_of, parse_mig_parts
 from ci_doctor.checks.running import run_checks
 from tests.support.checks import check_context
 from tests.support.gpus import machine, program, smi_gpu, smi_log

@@ -3,9 +3,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from ci_doctor.checks.gpu.torch_build import parse_torch, torch_builds
 
 from ci_doctor.checks.check import UndeterminedError
-from ci_doctor.checks.gpu.torch_build import parse_torch, torch_builds
 from tests.support.checks import check_context
 from tests.support.gpus import torch_venv, venv
 

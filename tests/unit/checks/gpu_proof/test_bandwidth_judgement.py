@@ -2,13 +2,13 @@
 """Whether rates are those of the card and its link."""
 
 import pytest
-
-from ci_doctor.checks.check import CheckResult, CheckStatus
 from ci_doctor.checks.gpu_proof.bandwidth_judgement import (
     MeasuredRates,
     PcieLink,
     judge_bandwidth,
 )
+
+from ci_doctor.checks.check import CheckResult, CheckStatus
 
 GB = 1e9
 GEN5_X16 = PcieLink(generation=5, lanes=16, most_lanes=16)

@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from ci_doctor.checks.gpu_proof.cards import read_torch, used_memory, working_cards
 
 from ci_doctor.checks.check import UndeterminedError
-from ci_doctor.checks.gpu_proof.cards import read_torch, used_memory, working_cards
 from tests.support.checks import check_context
 from tests.support.gpu_proof import proof_context, proof_environ, write_nvidia_smi
 

@@ -4,10 +4,10 @@
 from pathlib import Path
 
 import pytest
-
-from ci_doctor.checks.check import CheckStatus, UndeterminedError
 from ci_doctor.checks.gpu_proof.cards import TorchDevice, TorchReading
 from ci_doctor.checks.gpu_proof.devices import CHECK, judge_devices
+
+from ci_doctor.checks.check import CheckStatus, UndeterminedError
 from tests.support.checks import check_context
 from tests.support.gpu_proof import proof_context, write_nvidia_smi
 

@@ -4,9 +4,9 @@
 from pathlib import Path
 
 import pytest
+from ci_doctor.checks.gpu_proof.driver import number, parse_rows, query
 
 from ci_doctor.checks.check import UndeterminedError
-from ci_doctor.checks.gpu_proof.driver import number, parse_rows, query
 from tests.support.checks import check_context
 from tests.support.gpu_proof import proof_context, write_nvidia_smi
 

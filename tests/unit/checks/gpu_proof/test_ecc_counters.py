@@ -4,9 +4,9 @@
 from pathlib import Path
 
 import pytest
+from ci_doctor.checks.gpu_proof.ecc_counters import EccCounters, new_errors, read_counters
 
 from ci_doctor.checks.check import UndeterminedError
-from ci_doctor.checks.gpu_proof.ecc_counters import EccCounters, new_errors, read_counters
 from tests.support.gpu_proof import proof_context, write_nvidia_smi
 
 

@@ -3,8 +3,9 @@
 
 from pathlib import Path
 
-from ci_doctor.checks.check import CheckStatus
 from ci_doctor.checks.gpu_proof.memory_back import CHECK
+
+from ci_doctor.checks.check import CheckStatus
 from tests.support.gpu_proof import proof_context, write_nvidia_smi
 
 GIB = 2**30

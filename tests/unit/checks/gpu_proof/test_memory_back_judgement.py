@@ -2,8 +2,6 @@
 """Whose memory came back, from readings of the whole GPU."""
 
 import pytest
-
-from ci_doctor.checks.check import CheckStatus
 from ci_doctor.checks.gpu_proof.memory_back_judgement import (
     Holders,
     MemoryReadings,
@@ -11,6 +9,8 @@ from ci_doctor.checks.gpu_proof.memory_back_judgement import (
     holders_of,
     judge_memory_back,
 )
+
+from ci_doctor.checks.check import CheckStatus
 
 GIB = 2**30
 NOBODY: Holders = frozenset()

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ci_doctor.checks.gpu_proof.memory_patterns import CHECK
 
 from ci_doctor.checks.check import CheckResult, CheckStatus
-from ci_doctor.checks.gpu_proof.memory_patterns import CHECK
 from tests.support.gpu_proof import proof_context, write_nvidia_smi
 
 GIB = 2**30

@@ -4,8 +4,9 @@
 from pathlib import Path
 from typing import Any
 
-from ci_doctor.checks.check import CheckResult, CheckStatus
 from ci_doctor.checks.gpu_proof.peer_access import CHECK
+
+from ci_doctor.checks.check import CheckResult, CheckStatus
 from tests.support.gpu_proof import proof_context, write_nvidia_smi
 
 TWO = "0, GPU-00000000-0000-0000-0000-000000000000, NVIDIA H200, 4\n1, GPU-00000000-0000-0000-0000-000000000001, NVIDIA H200, 4"

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether GPUs exchange memory as they are connected."""
 
-from ci_doctor.checks.check import CheckResult, CheckStatus
 from ci_doctor.checks.gpu_proof.peer_judgement import PeerCopy, judge_peers
+
+from ci_doctor.checks.check import CheckResult, CheckStatus
 
 NVLINK = {(0, 1): "NV18", (1, 0): "NV18"}
 PCIE = {(0, 1): "PHB", (1, 0): "PHB"}

@@ -5,10 +5,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from ci_doctor.checks.gpu_proof.program import TorchAnswer, ask_torch, values_of
 from msgspec import Struct
 
 from ci_doctor.checks.check import UndeterminedError
-from ci_doctor.checks.gpu_proof.program import TorchAnswer, ask_torch, values_of
 from tests.support.gpu_proof import proof_context
 
 PYTHON = Path(sys.executable)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Results of several GPUs as one."""
 
-from ci_doctor.checks.check import CheckResult, unknown_result
 from ci_doctor.checks.gpu_proof.several import combined
+
+from ci_doctor.checks.check import CheckResult, unknown_result
 
 
 def test_all_that_was_said_stays() -> None:

@@ -4,9 +4,10 @@
 import threading
 from pathlib import Path
 
+from ci_doctor.checks.gpu_proof.turn import proof
+
 from ci_doctor.checks.check import CheckResult
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.gpu_proof.turn import proof
 from tests.support.gpu_proof import proof_context, write_nvidia_smi
 
 

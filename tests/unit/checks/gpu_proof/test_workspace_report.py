@@ -2,11 +2,11 @@
 """What is said of the variable."""
 
 import pytest
-
-from ci_doctor.checks.check import CheckResult, CheckStatus
 from ci_doctor.checks.gpu_proof.fisher import equal_starts_probability
 from ci_doctor.checks.gpu_proof.workspace_judgement import Arms, ProductCase, ProductStart
 from ci_doctor.checks.gpu_proof.workspace_report import report
+
+from ci_doctor.checks.check import CheckResult, CheckStatus
 from ci_doctor.model.finding import RemedyKind
 from tests.unit.checks.gpu_proof.test_workspace_judgement import arms, starts
 

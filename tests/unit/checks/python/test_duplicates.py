@@ -1,9 +1,10 @@
 import os
 from pathlib import Path
 
-from ci_doctor.checks.check import CheckStatus
 from ci_doctor.checks.python.duplicates import CHECK
 from ci_doctor.checks.python.rules import DISTRIBUTION_TWICE
+
+from ci_doctor.checks.check import CheckStatus
 from tests.support.packages import install, site_of
 from tests.unit.checks.python.conftest import Examine
 

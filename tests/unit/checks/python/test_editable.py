@@ -1,9 +1,10 @@
 import json
 from pathlib import Path
 
-from ci_doctor.checks.check import CheckStatus
 from ci_doctor.checks.python.editable import CHECK
 from ci_doctor.checks.python.rules import EDITABLE_BROKEN
+
+from ci_doctor.checks.check import CheckStatus
 from tests.support.packages import install, site_of
 from tests.unit.checks.python.conftest import Examine
 

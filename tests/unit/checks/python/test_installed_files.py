@@ -1,8 +1,9 @@
 from pathlib import Path
 
-from ci_doctor.checks.check import CheckStatus
 from ci_doctor.checks.python.installed_files import CHECK
 from ci_doctor.checks.python.rules import FILES_MISSING, PACKAGE_MODIFIED
+
+from ci_doctor.checks.check import CheckStatus
 from tests.support.packages import install, site_of
 from tests.unit.checks.python.conftest import Examine
 

@@ -4,10 +4,10 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from ci_doctor.checks.check import CheckStatus
 from ci_doctor.checks.python.permissions import CHECK
 from ci_doctor.checks.python.rules import SITE_NOT_EXECUTABLE
+
+from ci_doctor.checks.check import CheckStatus
 from tests.unit.checks.python.conftest import Examine
 
 

@@ -1,8 +1,9 @@
 from pathlib import Path
 
-from ci_doctor.checks.check import CheckStatus
 from ci_doctor.checks.python.programs import CHECK
 from ci_doctor.checks.python.rules import TOOLS_OF_TWO_INTERPRETERS
+
+from ci_doctor.checks.check import CheckStatus
 from tests.support.packages import copy_of
 from tests.unit.checks.python.conftest import Examine
 

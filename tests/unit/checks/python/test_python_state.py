@@ -2,10 +2,10 @@
 from pathlib import Path
 
 import pytest
+from ci_doctor.checks.python.python_state import read_state
 
 from ci_doctor.checks.check import CheckStatus
 from ci_doctor.checks.python.interpreters import CHECK
-from ci_doctor.checks.python.python_state import read_state
 from tests.support.packages import site_of
 from tests.unit.checks.python.conftest import Examine
 

@@ -1,10 +1,10 @@
 from pathlib import Path
 
 import pytest
-
-from ci_doctor.checks.check import CheckStatus
 from ci_doctor.checks.python.requirements import CHECK
 from ci_doctor.checks.python.rules import REQUIREMENT_UNMET
+
+from ci_doctor.checks.check import CheckStatus
 from tests.support.packages import install, site_of
 from tests.unit.checks.python.conftest import Examine
 

@@ -1,9 +1,10 @@
 import subprocess
 from pathlib import Path
 
-from ci_doctor.checks.check import CheckStatus
 from ci_doctor.checks.python.rules import VENV_MOVED
 from ci_doctor.checks.python.scripts import CHECK
+
+from ci_doctor.checks.check import CheckStatus
 from tests.unit.checks.python.conftest import Examine
 
 

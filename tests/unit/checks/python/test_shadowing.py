@@ -1,10 +1,10 @@
 from pathlib import Path
 
 import pytest
-
-from ci_doctor.checks.check import CheckResult, CheckStatus, Fault
 from ci_doctor.checks.python.rules import MODULE_SHADOWED
 from ci_doctor.checks.python.shadowing import CHECK
+
+from ci_doctor.checks.check import CheckResult, CheckStatus, Fault
 from ci_doctor.services.spec import ServiceSpec
 from tests.support.checks import check_context
 from tests.support.packages import install, site_of

@@ -1,10 +1,10 @@
 from pathlib import Path
 
 import pytest
+from ci_doctor.checks.python.variables import CHECK
 
 from ci_doctor.checks.check import CheckStatus
 from ci_doctor.checks.python import rules
-from ci_doctor.checks.python.variables import CHECK
 from tests.support.packages import VERSION, install
 from tests.unit.checks.python.conftest import Examine
 

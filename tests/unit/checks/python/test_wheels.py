@@ -2,9 +2,10 @@ import json
 import platform
 from pathlib import Path
 
-from ci_doctor.checks.check import CheckStatus
 from ci_doctor.checks.python.rules import TORCH_WITHOUT_CUDA, WHEEL_OF_ANOTHER_PLATFORM
 from ci_doctor.checks.python.wheels import CHECK
+
+from ci_doctor.checks.check import CheckStatus
 from tests.support.packages import install, site_of
 from tests.unit.checks.python.conftest import Examine
 
