@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads interpreters: their versions, by starting each once, and what is installed in them."""
+"""Acts on processes: the interpreters of a job, each started once, and what is installed in them."""
 
 import hashlib
 import os
@@ -9,11 +9,10 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-from ci_doctor.drift.packages import read_packages
-from ci_doctor.drift.record import content_hash
+from ci_doctor.drift.packages import content_hash, read_packages
 from ci_doctor.drift.snapshot import InterpreterSnapshot
-from ci_doctor.drift.stamps import stamps_of
-from ci_doctor.machine.interpreters import UnknownInterpreterError, interpreter_of
+from ci_doctor.drift.snapshot_file import stamps_of
+from ci_doctor.machine.interpreters import UnknownInterpreterError, choose_targets, interpreter_of
 from ci_doctor.system.begun_call import BegunCall
 
 # A Python without its site packages starts in some ten milliseconds.
@@ -37,6 +36,30 @@ class InterpreterRead(NamedTuple):
 
     snapshot: InterpreterSnapshot
     stamps: dict[str, str]
+
+
+def snapshot_targets(
+    pythons: Sequence[str], venvs: Sequence[str], cwd: Path, environ: Mapping[str, str]
+) -> tuple[Path, ...]:
+    """The interpreters of the job, as `choose_targets` gives them.
+
+    A virtual environment whose Python is gone is one of them: what is left of it is what people want
+    to know. Raises UsageError for a named one that never was one.
+    """
+    # The named ones, else the active one, else `.venv`.
+    named = [*pythons, *venvs] or [environ.get("VIRTUAL_ENV") or str(cwd / ".venv")]
+    broken = [
+        Path(word).absolute()
+        for word in named
+        if (Path(word) / "pyvenv.cfg").is_file() and not (Path(word) / "bin" / "python").exists()
+    ]
+    others = [word for word in pythons if Path(word).absolute() not in broken]
+    rest = [word for word in venvs if Path(word).absolute() not in broken]
+    targets = [directory / "bin" / "python" for directory in broken]
+    # Without a name that is left, the default is the broken environment itself.
+    if rest or others or not broken:
+        targets += [target.python for target in choose_targets(others, rest, [cwd], environ)]
+    return tuple(targets)
 
 
 def read_interpreter(

@@ -10,12 +10,10 @@ from msgspec.structs import replace
 
 from ci_doctor.drift.interpreters import read_interpreter
 from ci_doctor.drift.machine import read_machine
-from ci_doctor.drift.possible_secrets import plain_address
-from ci_doctor.drift.record import by_folder
-from ci_doctor.drift.snapshot import InterpreterSnapshot, PackageSnapshot, Snapshot
-from ci_doctor.drift.stamps import stamps_of
+from ci_doctor.drift.snapshot import InterpreterSnapshot, PackageSnapshot, Snapshot, by_folder
+from ci_doctor.drift.snapshot_file import stamps_of
 from ci_doctor.drift.system_packages import databases, read_system_packages
-from ci_doctor.drift.variables import kept_variables, placed
+from ci_doctor.drift.variables import kept_variables, placed, plain_address
 from ci_doctor.identity.identity import Identity
 from ci_doctor.model.about import About
 from ci_doctor.system import clock
@@ -70,7 +68,7 @@ def take_snapshot(request: SnapshotRequest) -> TakenSnapshot:
         stamps |= of_interpreter
         interpreters.append(_redacted(interpreter, request.redactor))
     machine = read_machine(request.environ, request.root, gpu_limit_s=request.gpu_limit_s)
-    system = read_system_packages(request.root)
+    system = read_system_packages(request.environ)
     snapshot = Snapshot(
         tool_version=tool_version(),
         taken_at=clock.timestamp(),
@@ -91,15 +89,14 @@ def for_a_report(snapshot: Snapshot) -> Snapshot:
 
     The hashes of files take megabytes, and a report is kept with every run.
     """
-    interpreters = [
-        replace(each, packages={name: _folded(of) for name, of in each.packages.items()})
-        for each in snapshot.interpreters
-    ]
+    interpreters = []
+    for each in snapshot.interpreters:
+        folded = {
+            name: replace(package, files={}, folders=by_folder(package.files))
+            for name, package in each.packages.items()
+        }
+        interpreters.append(replace(each, packages=folded))
     return replace(snapshot, interpreters=tuple(interpreters))
-
-
-def _folded(package: PackageSnapshot) -> PackageSnapshot:
-    return replace(package, files={}, folders=by_folder(package.files))
 
 
 def _places(environ: Mapping[str, str], cwd: Path) -> dict[str, str]:
@@ -128,17 +125,9 @@ def _redacted_package(package: PackageSnapshot, redactor: Redactor) -> PackageSn
     # Most come from an index: the time of a snapshot is spent here otherwise.
     if package.url is None and package.address is None:
         return package
-    return replace(
-        package,
-        url=_redacted_address(package.url, redactor),
-        address=_redacted_address(package.address, redactor),
-    )
-
-
-def _redacted_address(address: str | None, redactor: Redactor) -> str | None:
-    if address is None:
-        return None
-    return redactor.text(plain_address(address)) or None
+    url = redactor.text(plain_address(package.url or "")) or None
+    address = redactor.text(plain_address(package.address or "")) or None
+    return replace(package, url=url, address=address)
 
 
 def _without_secrets(machine: Identity, redactor: Redactor) -> Identity:

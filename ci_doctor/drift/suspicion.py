@@ -10,10 +10,10 @@ from typing import Final
 
 from msgspec import Struct
 
-from ci_doctor.drift.change import Suspicion
 from ci_doctor.environment.determinism_table import BY_NAME
 from ci_doctor.identity.library_names import matters
 from ci_doctor.identity.variables import is_fact
+from ci_doctor.model.facts.drift import Suspicion
 
 
 class SuspicionRow(Struct, frozen=True, kw_only=True):

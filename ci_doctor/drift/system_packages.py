@@ -1,22 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the databases of dpkg, apk and rpm: which packages of the distribution are installed."""
+"""Acts on processes: which packages of the distribution are installed, by its own program.
 
-import struct
+The databases belong to these programs. A distroless image has packages and no program: unknown.
+"""
+
+import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
 
-_DPKG: Final = "var/lib/dpkg/status"
-# Of an image without a shell (distroless): one file a package.
-_DPKG_PARTS: Final = "var/lib/dpkg/status.d"
-_APK: Final = ("lib/apk/db/installed", "usr/lib/apk/db/installed")
-_RPM: Final = ("usr/lib/sysimage/rpm/rpmdb.sqlite", "var/lib/rpm/rpmdb.sqlite")
-_RPM_OTHER: Final = ("usr/lib/sysimage/rpm/Packages.db", "var/lib/rpm/Packages")
-# Tags of a header: https://rpm-software-management.github.io/rpm/manual/tags.html
-_NAME: Final = 1000
-_VERSION: Final = 1001
-_RELEASE: Final = 1002
+from ci_doctor.system.processes.limited_run import LimitedRun, run_limited
+
+_LIMIT_S: Final = 5.0
+# A name, a version and, where several of one name may be installed, the architecture in each line:
+# dpkg-query(1), "--show"; rpm(8), "--queryformat"; apk(8), "info --verbose".
+_DPKG: Final = (
+    "dpkg-query",
+    "--show",
+    "--showformat=${db:Status-Status}\\t${Package}\\t${Version}\\t${Architecture}\\n",
+)
+_RPM: Final = ("rpm", "--query", "--all", "--queryformat=%{NAME}\\t%{VERSION}-%{RELEASE}\\n")
+_APK: Final = ("apk", "info", "--verbose")
+# Installers write one of these.
+_DATABASES: Final = (
+    "var/lib/dpkg/status",
+    "lib/apk/db/installed",
+    "usr/lib/apk/db/installed",
+    "usr/lib/sysimage/rpm/rpmdb.sqlite",
+    "var/lib/rpm/rpmdb.sqlite",
+    "usr/lib/sysimage/rpm/Packages.db",
+    "var/lib/rpm/Packages",
+)
 
 
 class SystemPackages(Struct, frozen=True, kw_only=True):
@@ -28,122 +44,54 @@ class SystemPackages(Struct, frozen=True, kw_only=True):
 
 def databases(root: Path = Path("/")) -> tuple[Path, ...]:
     """Where the databases of distributions lie, whether they exist or not."""
-    return tuple(root / name for name in (_DPKG, _DPKG_PARTS, *_APK, *_RPM, *_RPM_OTHER))
+    return tuple(root / name for name in _DATABASES)
 
 
-def read_system_packages(root: Path = Path("/")) -> SystemPackages:
-    """The packages of the distribution below `root`. Raises nothing."""
-    try:
-        versions = _versions(root)
-    except OSError as error:
-        return SystemPackages(unknown=f"{error.filename}: {error.strerror}")
-    except ValueError as error:
-        return SystemPackages(unknown=str(error))
-    if versions is None:
-        return SystemPackages(unknown="there is no database of dpkg, apk or rpm")
-    if not versions:
-        return SystemPackages(unknown="the database of the distribution lists no package")
-    return SystemPackages(versions=dict(sorted(versions.items())))
+def read_system_packages(environ: Mapping[str, str], timeout_s: float = _LIMIT_S) -> SystemPackages:
+    """The packages of the distribution of this machine, by the first of its programs that is there.
 
-
-def _versions(root: Path) -> dict[str, str] | None:
-    """None without a database. Raises OSError and ValueError for one that cannot be read."""
-    if (root / _DPKG).is_file():
-        return parse_dpkg((root / _DPKG).read_text(errors="replace"))
-    if (root / _DPKG_PARTS).is_dir():
-        texts = [path.read_text(errors="replace") for path in (root / _DPKG_PARTS).iterdir()]
-        return parse_dpkg("\n\n".join(texts))
-    apk = _first_file(root, _APK)
-    if apk is not None:
-        return parse_apk(apk.read_text(errors="replace"))
-    rpm = _first_file(root, _RPM)
-    if rpm is not None:
-        return _read_rpm(rpm)
-    other = _first_file(root, _RPM_OTHER)
-    if other is not None:
-        raise ValueError(f"{other} is a database of rpm that only rpm can read")
-    return None
-
-
-def _first_file(root: Path, names: tuple[str, ...]) -> Path | None:
-    for name in names:
-        if (root / name).is_file():
-            return root / name
-    return None
-
-
-def parse_dpkg(text: str) -> dict[str, str]:
-    """The packages in a status file (dpkg-query(1)); one of several architectures with its own."""
-    versions: dict[str, str] = {}
-    for paragraph in text.split("\n\n"):
-        fields: dict[str, str] = {}
-        for line in paragraph.split("\n"):
-            key, colon, value = line.partition(": ")
-            if colon and key in {"Package", "Status", "Version", "Architecture"}:
-                fields[key] = value
-        # A removed package may leave its configuration.
-        if fields.get("Status", "installed").rpartition(" ")[2] != "installed":
-            continue
-        name = fields.get("Package", "")
-        if name in versions:
-            name = f"{name}:{fields.get('Architecture', '')}"
-        if name and "Version" in fields:
-            versions[name] = fields["Version"]
-    return versions
-
-
-def parse_apk(text: str) -> dict[str, str]:
-    """The packages in apk's file (P: and V:, apk-package(5))."""
-    versions: dict[str, str] = {}
-    name = ""
-    for line in text.split("\n"):
-        if line.startswith("P:"):
-            name = line[2:]
-        elif line.startswith("V:") and name:
-            versions[name] = line[2:]
-    return versions
-
-
-def _read_rpm(path: Path) -> dict[str, str]:
-    import sqlite3
-    from contextlib import closing
-
-    # Immutable: nothing is written beside it, which another user than root could not do.
-    address = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
-    try:
-        with closing(sqlite3.connect(address, uri=True)) as database:
-            rows = database.execute("SELECT blob FROM Packages").fetchall()
-        return _rpm_versions([row[0] for row in rows])
-    except (sqlite3.Error, struct.error) as error:
-        raise ValueError(f"{path} cannot be read: {error}") from error
-
-
-def _rpm_versions(headers: list[bytes]) -> dict[str, str]:
-    versions: dict[str, str] = {}
-    for header in headers:
-        fields = parse_rpm_header(header)
-        name = fields.get(_NAME, "")
-        version = f"{fields.get(_VERSION, '')}-{fields.get(_RELEASE, '')}"
-        if name in versions and version not in versions[name].split(" and "):
-            # Several kernels may be installed at once.
-            version = f"{versions[name]} and {version}"
-        if name:
-            versions[name] = version
-    return versions
-
-
-def parse_rpm_header(header: bytes) -> dict[int, str]:
-    """Name, version and release of a header by their tags. Raises struct.error for a damaged one.
-
-    Two numbers (entries, bytes of data), then the entries (tag, type, offset, count), then the data:
-    https://rpm-software-management.github.io/rpm/manual/format_header.html
+    Raises nothing. dpkg and rpm may both be installed, and the one that is not the distribution's lists
+    nothing: then the next one is asked.
     """
-    count, _ = struct.unpack_from(">II", header)
-    data = 8 + 16 * count
-    fields: dict[int, str] = {}
-    for index in range(count):
-        tag, _, offset, _ = struct.unpack_from(">IIiI", header, 8 + 16 * index)
-        if tag in {_NAME, _VERSION, _RELEASE}:
-            start = data + offset
-            fields[tag] = header[start : header.index(b"\0", start)].decode(errors="replace")
-    return fields
+    unknown = "there is no program of dpkg, rpm or apk"
+    for command in (_DPKG, _RPM, _APK):
+        if shutil.which(command[0], path=environ.get("PATH", "")) is None:
+            continue
+        environment = {**environ, "LC_ALL": "C"}
+        try:
+            ran = run_limited(command, timeout_s=timeout_s, cwd=Path("/"), environ=environment)
+        except OSError as error:
+            unknown = f"{command[0]} cannot be started: {error.strerror}"
+            continue
+        versions = _versions(command, ran)
+        if versions:
+            return SystemPackages(versions=dict(sorted(versions.items())))
+        unknown = f"{command[0]} lists no package"
+        if ran.exit_code is None:
+            unknown = f"{command[0]} has not answered within {timeout_s:g} s"
+        elif ran.exit_code:
+            unknown = f"{command[0]} failed: {ran.last_line}"
+    return SystemPackages(unknown=unknown)
+
+
+def _versions(command: tuple[str, ...], ran: LimitedRun) -> dict[str, str]:
+    """The packages that a program lists; none if it failed, for a part would look like removals."""
+    versions: dict[str, str] = {}
+    if ran.exit_code != 0:
+        return versions
+    for line in ran.output.splitlines():
+        match (command, line.split("\t")):
+            # A removed package may leave its configuration.
+            case (("dpkg-query", *_), ["installed", name, version, architecture]):
+                versions[f"{name}:{architecture}" if name in versions else name] = version
+            case (("rpm", *_), [name, version]):
+                # Several kernels may be installed at once.
+                known = versions.get(name)
+                if known is None or version not in known.split(" and "):
+                    versions[name] = version if known is None else f"{known} and {version}"
+            case (("apk", *_), [words]) if words.count("-") >= 2 and " " not in words:
+                name, version, revision = words.rsplit("-", 2)
+                versions[name] = f"{version}-{revision}"
+            case _:
+                pass
+    return versions

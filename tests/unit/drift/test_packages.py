@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
+
+import base64
+import hashlib
 import json
 from pathlib import Path
 
 import pytest
 
-from ci_doctor.drift.packages import read_packages
+from ci_doctor.drift.packages import address_of, content_hash, read_packages, recorded_files
+from ci_doctor.drift.snapshot import digest_of
+from ci_doctor.machine.packages import read_package
 from tests.support.wheels import add_package
 
 
@@ -132,3 +137,86 @@ def test_without_metadata_the_folder_names_the_version(tmp_path: Path) -> None:
 
 def test_a_directory_that_does_not_exist_has_no_packages(tmp_path: Path) -> None:
     assert read_packages([tmp_path / "none"], contents=False) == {}
+
+
+def line(path: str, content: bytes) -> str:
+    digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).decode().rstrip("=")
+    return f"{path},sha256={digest},{len(content)}"
+
+
+def recorded(folder: Path, text: str) -> dict[str, str]:
+    (folder / "RECORD").write_text(text)
+    return recorded_files(folder)
+
+
+def address(place: Path, headers: str) -> str | None:
+    """Where METADATA with these headers leads."""
+    folder = place / "x-1.dist-info"
+    folder.mkdir(exist_ok=True)
+    (folder / "METADATA").write_text(f"Name: x\nVersion: 1\n{headers}")
+    return address_of(read_package(folder))
+
+
+def test_a_recorded_hash_is_the_one_of_the_content(tmp_path: Path) -> None:
+    files = recorded(tmp_path, line("x/a.py", b"text"))
+
+    assert files == {"x/a.py": content_hash(hashlib.sha256(b"text").digest())}
+
+
+def test_what_differs_from_machine_to_machine_is_left_out(tmp_path: Path) -> None:
+    text = "\n".join(
+        [
+            line("x/a.py", b"1"),
+            line("../../../bin/x", b"2"),
+            line("/etc/x.conf", b"3"),
+            "x/__pycache__/a.cpython-312.pyc,,",
+            line("x-1.dist-info/INSTALLER", b"4"),
+            line("x-1.dist-info/METADATA", b"5"),
+            "x-1.dist-info/RECORD,,",
+        ]
+    )
+
+    assert list(recorded(tmp_path, text)) == ["x-1.dist-info/METADATA", "x/a.py"]
+
+
+def test_a_name_with_a_comma_is_quoted(tmp_path: Path) -> None:
+    assert list(recorded(tmp_path, line('"x/a,""b"".py"', b"1"))) == ['x/a,"b".py']
+
+
+def test_another_algorithm_stays_in_front_of_its_hash(tmp_path: Path) -> None:
+    files = recorded(tmp_path, "x/a.py,sha512=abcdefghijklmnopqrstuvwxyz,3")
+
+    assert files == {"x/a.py": "sha512=abcdefghijklmnop"}
+
+
+def test_a_damaged_record_has_no_files(tmp_path: Path) -> None:
+    assert recorded(tmp_path, "nonsense\n\n,,\n") == {}
+
+
+def test_the_digest_knows_no_order() -> None:
+    assert digest_of({"a": "1", "b": "2"}) == digest_of({"b": "2", "a": "1"})
+    assert digest_of({"a": "1"}) != digest_of({"a": "2"})
+
+
+HOME = "Home-page: https://example.org/home\n"
+
+
+@pytest.mark.parametrize(
+    "label", ["Changelog", "Changes", "Release notes", "What's New", "History", "change-log"]
+)
+def test_the_well_known_labels_name_the_list_of_changes(tmp_path: Path, label: str) -> None:
+    headers = f"{HOME}Project-URL: {label}, https://example.org/changes\n"
+
+    assert address(tmp_path, headers) == "https://example.org/changes"
+
+
+def test_without_a_list_of_changes_the_home_page_stands_for_it(tmp_path: Path) -> None:
+    assert address(tmp_path, HOME) == "https://example.org/home"
+    for label in ("Homepage", "Source Code"):
+        headers = f"Project-URL: {label}, https://example.org/url\n"
+        assert address(tmp_path, headers) == "https://example.org/url"
+
+
+@pytest.mark.parametrize("text", ["UNKNOWN", "", "javascript:alert(1)"])
+def test_what_is_no_address_is_left_out(tmp_path: Path, text: str) -> None:
+    assert address(tmp_path, f"Home-page: {text}\n") is None
