@@ -12,7 +12,7 @@ from ci_doctor.history import rules as history
 from ci_doctor.imports import rules as imports
 from ci_doctor.model.rule import Rule
 from ci_doctor.notify import rules as notify
-from ci_doctor.preload import rules as preload
+from ci_doctor.preload import install, job, presets, start_files, trial, verify
 from ci_doctor.pytest_runs import rules as pytest_runs
 from ci_doctor.pytest_runs.explain import rules as explain
 from ci_doctor.restart import rules as restart
@@ -22,7 +22,12 @@ from ci_doctor.session import rules as session
 # A new room adds its line here.
 _ROOMS: tuple[tuple[Rule, ...], ...] = (
     environment.RULES,
-    preload.RULES,
+    trial.RULES,
+    install.RULES,
+    job.RULES,
+    verify.RULES,
+    start_files.RULES,
+    presets.RULES,
     services.RULES,
     restart.RULES,
     correctness.RULES,

@@ -180,6 +180,25 @@ class FinishedCheck(Struct, frozen=True, kw_only=True):
 Findings = Generator[Problem, None, CheckResult | str]
 
 
+def result_of(steps: Findings) -> CheckResult:
+    """All that a check has to say. Raises UndeterminedError if it has yielded no problem before.
+
+    After a problem, the problem stands and the rest is unknown.
+    """
+    problems: list[Problem] = []
+    while True:
+        try:
+            problems.append(next(steps))
+        except StopIteration as end:
+            said: CheckResult | str = end.value
+            result = CheckResult(summary=said) if isinstance(said, str) else said
+            return replace(result, problems=tuple(problems))
+        except UndeterminedError as error:
+            if not problems:
+                raise
+            return replace(unknown_result(str(error)), problems=tuple(problems))
+
+
 def check(
     name: str,
     *,
@@ -189,27 +208,12 @@ def check(
     needed_for: frozenset[Workload] = NONE,
     is_measurement: bool = False,
 ) -> "Callable[[Callable[[CheckContext], Findings]], DoctorCheck]":
-    """Make a DoctorCheck of a generator that yields its problems; the names are its fields.
-
-    If it raises UndeterminedError after a problem, the problem stands and the rest is unknown.
-    """
+    """Make a DoctorCheck of a generator that yields its problems (result_of); the names are its fields."""
 
     def decorate(look: "Callable[[CheckContext], Findings]") -> DoctorCheck:
         @wraps(look)
         def run(context: "CheckContext") -> CheckResult:
-            problems: list[Problem] = []
-            steps = look(context)
-            while True:
-                try:
-                    problems.append(next(steps))
-                except StopIteration as end:
-                    said: CheckResult | str = end.value
-                    result = CheckResult(summary=said) if isinstance(said, str) else said
-                    return replace(result, problems=tuple(problems))
-                except UndeterminedError as error:
-                    if not problems:
-                        raise
-                    return replace(unknown_result(str(error)), problems=tuple(problems))
+            return result_of(look(context))
 
         return DoctorCheck(
             id=name,

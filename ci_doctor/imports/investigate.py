@@ -28,8 +28,7 @@ from ci_doctor.imports.investigation import Investigation
 from ci_doctor.imports.record.recorded import RecordedProcess, RecordedRun
 from ci_doctor.imports.record.run import RecordingPlan, Streams, record
 from ci_doctor.imports.report.remedy import rule_of
-from ci_doctor.preload.injection import with_rules
-from ci_doctor.preload.isolation import isolation
+from ci_doctor.preload.injection import isolation, with_rules
 from ci_doctor.preload.preload_rule import PreloadRule, format_rule
 from ci_doctor.system.files.directories import make_directory
 from ci_doctor.system.processes.interruption import Interruption

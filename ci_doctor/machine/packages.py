@@ -273,17 +273,20 @@ def torch_build(directories: Iterable[Path]) -> TorchBuild | None:
 
     Raises ValueError if its files do not say for what it was built.
     """
-    package = find_package("torch", directories)
+    places = tuple(directories)
+    package = find_package("torch", places)
+    sites = [package.site] if package is not None else places
+    for site in sites:
+        values = _torch_values(site / "torch" / "version.py")
+        if values is not None:
+            return TorchBuild(
+                version=package.version if package else values.get("__version__") or "",
+                cuda=values.get("cuda"),
+                hip=values.get("hip"),
+                git=values.get("git_version"),
+            )
     if package is None:
         return None
-    values = _torch_values(package.site / "torch" / "version.py")
-    if values is not None:
-        return TorchBuild(
-            version=package.version,
-            cuda=values.get("cuda"),
-            hip=values.get("hip"),
-            git=values.get("git_version"),
-        )
     # The wheels of PyPI have CUDA and no local version (`2.9.0+cu128`): only the file says.
     match = _CUDA_LOCAL.search(package.version)
     if match is None and "+cpu" not in package.version:

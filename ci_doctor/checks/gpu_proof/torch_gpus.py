@@ -114,8 +114,12 @@ def devices(context: CheckContext) -> Findings:
             "this machine has no NVIDIA GPU, so nothing that --gpu asks for could be measured"
         )
     reading = context.shared(read_torch)
+    return (yield from judge_devices(reading, context.environ.get(VISIBLE)))
+
+
+def judge_devices(reading: TorchReading, visible: str | None) -> Findings:
+    """What is to be said of the devices that torch has, if CUDA_VISIBLE_DEVICES is `visible`."""
     version = f"torch {reading.torch} of {reading.python}"
-    visible = context.environ.get(VISIBLE)
     if reading.failed is not None and reading.stage in _NOT_FOR_GPUS:
         return unknown_result(f"{reading.python} cannot be measured with: {reading.failed}")
     if visible is not None and _sees_none(reading):

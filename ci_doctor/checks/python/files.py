@@ -29,6 +29,8 @@ from ci_doctor.model.rule import Rule
 from ci_doctor.render.formatting import amount, size
 
 if TYPE_CHECKING:
+    from packaging.tags import Tag
+
     from ci_doctor.machine.interpreters import PythonState
 
 FILES_MISSING: Final = Rule(
@@ -229,7 +231,7 @@ def _evidence(package: Package, files: Sequence[RecordedFile]) -> tuple[Evidence
 def wheels(environment: InstalledEnvironment, context: CheckContext) -> Findings:
     """Distributions that were built for another Python, processor or C library."""
     records = context.shared(read_records)
-    fitting = _fitting_tags(environment.state)
+    fitting = fitting_tags(environment.state)
     count = 0
     for package in environment.installed:
         paths = [file.path for file in records.get(package.folder, ())]
@@ -249,40 +251,47 @@ def wheels(environment: InstalledEnvironment, context: CheckContext) -> Findings
     return f"{amount(count, 'distribution')} with compiled modules"
 
 
-def _fitting_tags(state: "PythonState") -> frozenset[str] | None:
+def fitting_tags(state: "PythonState") -> "frozenset[Tag] | None":
     """The tags of wheels that fit; None for an interpreter whose tags cannot be known from here.
 
     The platforms are those of this process: the same processor, and the same kind of C library.
     """
     from packaging import tags
 
-    has_glibc = any(platform.startswith("manylinux") for platform in tags.platform_tags())
+    platforms = list(tags.platform_tags())
+    has_glibc = any(platform.startswith("manylinux") for platform in platforms)
     if state.implementation != "cpython" or has_glibc != bool(state.glibc):
         return None
     major, minor = (int(part) for part in state.version.split(".")[:2])
     name = f"cp{major}{minor}"
     # An interpreter without the global lock has an interface of its own (PEP 703).
     is_free = any(f"cpython-{major}{minor}t" in suffix for suffix in state.suffixes)
-    abi = f"{name}t" if is_free else name
-    platforms = list(tags.platform_tags())
     known = (
-        *tags.cpython_tags((major, minor), [abi], platforms),
+        *tags.cpython_tags((major, minor), [f"{name}t" if is_free else name], platforms),
         *tags.compatible_tags((major, minor), name, platforms),
     )
-    return frozenset(map(str, known))
+    return frozenset(known)
+
+
+def is_misfit(words: Sequence[str], fitting: "frozenset[Tag]") -> bool:
+    """Whether no tag of a wheel fits. A wheel without compiled code runs under a later Python, too."""
+    from packaging.tags import parse_tag
+
+    own = [tag for word in words if word.count("-") == 2 for tag in parse_tag(word)]
+    pure = [tag for tag in own if (tag.abi, tag.platform) == ("none", "any")]
+    return bool(own) and not pure and fitting.isdisjoint(own)
 
 
 def _misfits(
     state: "PythonState",
     package: Package,
     libraries: Sequence[str],
-    fitting: frozenset[str] | None,
+    fitting: "frozenset[Tag] | None",
 ) -> Iterator[tuple[str, tuple[Evidence, ...]]]:
     """Why it does not fit, with the evidence: by its tags, its files' names, their heads."""
     tags = _tags(package)
-    if fitting is not None and tags and fitting.isdisjoint(tags):
-        libc = state.glibc or "no glibc"
-        reason = f"its wheel is for {tags[0]}, and this is {state.machine} with {libc}"
+    if fitting is not None and is_misfit(tags, fitting):
+        reason = f"its wheel is for {tags[0]}, and this is {state.machine} with {state.glibc}"
         yield reason, (Evidence(file=str(package.folder / "WHEEL")),)
     strange = misnamed(libraries, state)
     if strange:

@@ -45,6 +45,13 @@ INSTALLER_REDIRECTED: Final = Rule(
     meaning="A variable makes pip or uv install elsewhere than into the interpreter of the job.",
     remedy="Unset the variable.",
 )
+ASSERTS_REMOVED: Final = Rule(
+    id="doctor/asserts-removed",
+    severity=Severity.WARNING,
+    meaning="PYTHONOPTIMIZE removes each `assert` statement outside of test modules, so checks of the "
+    "job pass without looking.",
+    remedy="Unset PYTHONOPTIMIZE.",
+)
 MODULE_SHADOWED: Final = Rule(
     id="doctor/module-shadowed",
     severity=Severity.ERROR,
@@ -107,6 +114,9 @@ def variables(environment: InstalledEnvironment, context: CheckContext) -> Findi
     for name, way in _redirected(environment, context):
         summary = f"{way} makes installations go past {environment.state.prefix}"
         yield problem(INSTALLER_REDIRECTED, summary, remedy=ShellCommand(f"unset {name}"))
+    if environment.state.optimize and environ.get("PYTHONOPTIMIZE"):
+        summary = f"PYTHONOPTIMIZE={environ['PYTHONOPTIMIZE']} removes the assert statements"
+        yield problem(ASSERTS_REMOVED, summary, remedy=ShellCommand("unset PYTHONOPTIMIZE"))
     names = sorted(name for name in environ if name.startswith("PYTHON"))
     return f"set: {', '.join(names)}" if names else "no variable of Python is set"
 

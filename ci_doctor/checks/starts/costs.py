@@ -9,9 +9,9 @@ from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.starts.limits import is_heavy
 from ci_doctor.checks.starts.observed import ObservedStarts, known_starts, unknown_starts
 from ci_doctor.checks.starts.rules import PATH_FILE_HEAVY
+from ci_doctor.model.facts.preload import StartFile
 from ci_doctor.model.finding import Evidence
-from ci_doctor.preload.inventory import StartFile, in_words
-from ci_doctor.preload.rules import SITECUSTOMIZE_HEAVY
+from ci_doctor.preload.start_files import SITECUSTOMIZE_HEAVY, describe_cost
 from ci_doctor.render.formatting import amount, duration
 
 # Packages that hook into each start on purpose, and what to do if this job does not need them.
@@ -39,10 +39,9 @@ def _heavy(start: ObservedStarts) -> Iterator[Problem]:
         if not is_heavy(file.cost_us, is_customize=file.is_customize):
             continue
         rule = SITECUSTOMIZE_HEAVY if file.is_customize else PATH_FILE_HEAVY
-        because = f" because it imports {in_words(file.imports)}" if file.imports else ""
         yield problem(
             rule,
-            f"{file.path} adds {_time(file.cost_us)} to every start of {start.python}{because}",
+            describe_cost(file, start.python),
             evidence=(Evidence(file=file.path),),
             remedy=_on_purpose(file),
         )

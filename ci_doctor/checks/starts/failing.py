@@ -9,8 +9,8 @@ from ci_doctor.checks.check import CheckResult, Cost, DoctorCheck, Need, Problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.starts.observed import ObservedStarts, read_starts, unknown_starts
 from ci_doctor.checks.starts.rules import START_FILE_ENDS_PYTHON, START_FILE_FAILS
+from ci_doctor.model.facts.preload import StartFile
 from ci_doctor.model.finding import Evidence, ShellCommand
-from ci_doctor.preload.inventory import StartFile
 from ci_doctor.render.formatting import amount
 
 # What `site` of CPython 3.8 to 3.14 writes before an exception that it catches.

@@ -3,7 +3,7 @@
 
 from typing import Final
 
-from ci_doctor.preload.inventory import HEAVY_US
+from ci_doctor.preload.start_files import HEAVY_US
 
 # Microseconds. The finder of an editable package takes 5 to 10 ms, twice in a virtual environment,
 # and is what its owner wants. From here on a start takes several times as long as without the file.

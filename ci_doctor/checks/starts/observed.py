@@ -9,8 +9,7 @@ from msgspec import Struct
 from ci_doctor.checks.check import UndeterminedError
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.starts.limits import is_heavy
-from ci_doctor.preload.inventory import Inventory, StartFile, inventory_of
-from ci_doctor.preload.start_files import (
+from ci_doctor.machine.start_files import (
     CUSTOMIZE,
     InterpreterStart,
     read_start,
@@ -19,6 +18,8 @@ from ci_doctor.preload.start_files import (
     start_words,
     written_by_files,
 )
+from ci_doctor.model.facts.preload import StartFile
+from ci_doctor.preload.start_files import Inventory, inventory_of
 from ci_doctor.system.processes.limited_runs import SeparateRun
 from ci_doctor.system.processes.process import describe_exit
 

@@ -40,7 +40,8 @@ SHIM_BROKEN: Final = Rule(
     severity=Severity.WARNING,
     meaning="The files of a preload shim are not as ci-doctor wrote them. The import race that it "
     "closed may be open again.",
-    remedy="`ci-doctor preload status` says which, and `ci-doctor preload install` repairs it.",
+    remedy="`ci-doctor preload status` says which. `ci-doctor preload install` writes what is "
+    "missing; move away what was edited or cut off before.",
 )
 
 RULES: Final[tuple[Rule, ...]] = (

@@ -4,7 +4,7 @@
 from ci_doctor.checks.check import CheckResult, Cost, DoctorCheck, Need, Problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.starts.observed import known_starts, unknown_starts
-from ci_doctor.preload.rules import SHADOWED, SITECUSTOMIZE_OF_THE_JOB
+from ci_doctor.preload.start_files import SHADOWED, SITECUSTOMIZE_OF_THE_JOB
 from ci_doctor.render.formatting import amount
 
 _RULES = frozenset({SHADOWED.id, SITECUSTOMIZE_OF_THE_JOB.id})

@@ -9,11 +9,11 @@ from ci_doctor.checks.check import CheckResult, Cost, DoctorCheck, Need, Problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.starts.observed import ObservedStarts, known_starts, unknown_starts
 from ci_doctor.checks.starts.rules import SHIM_BROKEN
-from ci_doctor.checks.starts.shim_repair import shim_repair
-from ci_doctor.model.finding import Evidence, ShellCommand
+from ci_doctor.model.facts.preload import FileCondition
+from ci_doctor.model.finding import Evidence, NextStep, ShellCommand
+from ci_doctor.preload.install import move_away
 from ci_doctor.preload.preload_rule import format_rules
-from ci_doctor.preload.shim_files import FILES
-from ci_doctor.preload.site import FileCondition, SiteState, read_site
+from ci_doctor.preload.shim_files import FILES, SiteState, read_site
 from ci_doctor.render.formatting import amount
 
 
@@ -24,7 +24,7 @@ def _run(context: CheckContext) -> CheckResult:
     for start in starts:
         for directory, state in _shims(start):
             installed += 1
-            if set(state.conditions.values()) != {FileCondition.OURS}:
+            if not state.is_whole:
                 problems.append(_broken(start.python, directory, state))
     summary = "no preload shim is installed"
     if installed:
@@ -42,22 +42,24 @@ def _shims(start: ObservedStarts) -> Iterator[tuple[Path, SiteState]]:
 
 def _broken(python: Path, directory: Path, state: SiteState) -> Problem:
     conditions = []
-    for name, condition in state.conditions.items():
-        if condition is not FileCondition.OURS:
-            conditions.append(f"{name} is {condition.value}")
+    remedy: NextStep | None = None
     words = ["ci-doctor", "preload", "install", "--python", str(python)]
     for rule in format_rules(state.rules):
         words += ["--rule", rule]
-    broken = problem(
+    if state.rules:
+        remedy = ShellCommand(shlex.join(words))
+    for name, condition in state.conditions.items():
+        if condition is not FileCondition.OURS:
+            conditions.append(f"{name} is {condition}")
+        # An installation writes what is missing, and changes nothing that it did not write.
+        if condition not in {FileCondition.OURS, FileCondition.ABSENT}:
+            remedy = move_away(directory / name)
+    return problem(
         SHIM_BROKEN,
         f"the preload shim of {python} is broken: {', '.join(conditions)}",
         evidence=(Evidence(file=str(directory)),),
-        remedy=ShellCommand(shlex.join(words)) if state.rules else None,
+        remedy=remedy,
     )
-    fix = shim_repair(python, directory, state)
-    if fix is None:
-        return broken
-    return broken.with_fix(fix)
 
 
 CHECK = DoctorCheck(

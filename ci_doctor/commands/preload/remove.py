@@ -36,7 +36,7 @@ def remove(
     dry_run: bool,
 ) -> int:
     """Remove the shim and restore the site directory."""
-    from ci_doctor.preload.outcome import change
+    from ci_doctor.preload import change
 
     session.claim()
     targets = interpreters_of(settings_of(session, config_path, pythons, venvs))

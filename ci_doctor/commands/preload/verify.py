@@ -49,7 +49,7 @@ def verify(
     from ci_doctor.commands.telling.line import LineKind
     from ci_doctor.commands.telling.steps import StepSource
     from ci_doctor.commands.telling.teller import Teller
-    from ci_doctor.preload.outcome.verify import verify as verify_shims
+    from ci_doctor.preload.verify import verify as verify_shims
 
     session.claim()
     targets = interpreters_of(settings_of(session, config_path, pythons, venvs))

@@ -73,7 +73,7 @@ def test_a_hint_is_one_line_and_knows_the_areas(typed: str, hint: str) -> None:
     assert raised.value.hint == hint
 
 
-@pytest.mark.parametrize("name", ["imports", "imports/services", "gpu_proof/ecc", "gpu_proof/*"])
+@pytest.mark.parametrize("name", ["imports", "imports/services", "gpu_proof/workspace", "gpu_proof/*"])
 def test_a_configuration_may_skip_what_this_job_has_not_requested(name: str) -> None:
     assert ids(chosen(CHECKS, (), (name,))) == ids(tuple(CHECKS))
 
@@ -98,7 +98,7 @@ def test_what_takes_time_is_a_check_only_if_it_is_requested() -> None:
 
 def test_a_check_that_is_named_needs_no_option() -> None:
     assert requested_by(("machine/disk", "imports/services")) == ("imports",)
-    assert requested_by(("gpu_proof", "gpu_proof/ecc")) == ("gpu",)
+    assert requested_by(("gpu_proof", "gpu_proof/workspace")) == ("gpu",)
     assert requested_by(("gpu/driver",)) == ()
     assert requested_by(("machine",)) == ()
 
