@@ -11,7 +11,7 @@ from typing import Final
 from msgspec import Struct
 
 from ci_doctor.environment.determinism_table import BY_NAME
-from ci_doctor.identity.library_names import matters
+from ci_doctor.identity.libraries import matters
 from ci_doctor.identity.variables import is_fact
 from ci_doctor.model.facts.drift import Suspicion
 
