@@ -1,13 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. Two snapshots, compared: every difference in the order of suspicion."""
+"""Pure. Two snapshots, compared: every difference in the order of suspicion.
 
+The order is that of measurements on serving engines: first what changes the bits of an answer, then
+what can make a start or a request fail, then what is worth knowing.
+"""
+
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from ci_doctor.drift import suspicion
+from msgspec import Struct
+
 from ci_doctor.drift.snapshot import InterpreterSnapshot, PackageSnapshot, Snapshot, by_folder
-from ci_doctor.drift.suspicion import SuspicionRow
+from ci_doctor.environment.determinism_table import BY_NAME
 from ci_doctor.identity.identity import differences
+from ci_doctor.identity.libraries import matters
+from ci_doctor.identity.variables import is_fact
 from ci_doctor.model.facts.drift import (
     ChangeArea,
     ChangeKind,
@@ -24,6 +32,55 @@ _Pairs = list[tuple[InterpreterSnapshot, InterpreterSnapshot]]
 # Other bytes under one version are the least expected.
 _KINDS = (ChangeKind.BYTES, ChangeKind.CHANGED, ChangeKind.ADDED, ChangeKind.REMOVED)
 _WORST_FIRST = list(Suspicion)
+
+
+class SuspicionRow(Struct, frozen=True, kw_only=True):
+    """The suspicion of a change, and its row in there: the lower, the more suspicious."""
+
+    suspicion: Suspicion
+    row: int
+
+
+# Facts and packages that break comparability, in their order. Packages are patterns of whole names.
+_BITS: Final = (
+    r"gpu(\..+)?",
+    r"driver",
+    r"cuda\.toolkit|nvidia-cuda-.*|cuda-(python|bindings|core)",
+    r"nvidia-cublas.*",
+    r"nvidia-cudnn.*",
+    r"nvidia-nccl.*",
+    r"torch",
+    r"triton|triton-kernels|pytorch-triton.*",
+    r"flashinfer-.*",
+    r"flash-attn.*|vllm-flash-attn|flash-mla",
+    r"vllm|sglang|lmcache|tensorrt-llm",
+    r"transformers|tokenizers",
+)
+_OTHER_LIBRARY: Final = len(_BITS)
+_DETERMINISM: Final = _OTHER_LIBRARY + 1
+_OTHER_SETTING: Final = _DETERMINISM + 1
+# Facts that can explain a failure, in their order; packages come between the first and the rest.
+_FAILURES: Final = (
+    r"python|interpreter",
+    r"start file .*",
+    r"PYTHONPATH|LD_LIBRARY_PATH|LD_PRELOAD|PYTHON.*|VIRTUAL_ENV|PATH",
+    r"libc",
+    r"limit\..*|memory|shared-memory",
+    r"ulimit\..*",
+    r"sysctl\..*",
+    r"cpu\.(flags|cores|architecture)",
+    r"locale|umask|os",
+)
+_PACKAGE_ROW: Final = 3
+# Packages of a distribution that serving engines load or build with.
+_SYSTEM: Final = re.compile(
+    r"libc6|glibc|musl|libstdc\+\+.*|libgomp\d*|gcc(-\d+)?|g\+\+(-\d+)?|python3(\.\d+)?"
+    r"|(lib)?(nvidia|cuda|cudnn|nccl|cublas)[-\d].*|libibverbs\d*|rdma-core|openmpi.*|libopenmpi.*"
+)
+# Of an interpreter at another path.
+OTHER_PATH: Final = SuspicionRow(suspicion=Suspicion.INFORMATION, row=0)
+# The name of a variable alone says little.
+NAME_ONLY: Final = SuspicionRow(suspicion=Suspicion.INFORMATION, row=1)
 
 
 class _Ranked(NamedTuple):
@@ -84,18 +141,18 @@ def _changes(before: Snapshot, after: Snapshot, pairs: _Pairs) -> Iterator[_Rank
         if not difference.knowledge:
             name = difference.fact
             sides = (difference.left, difference.right)
-            yield _change(ChangeArea.MACHINE, name, suspicion.of_fact(name), sides)
+            yield _change(ChangeArea.MACHINE, name, of_fact(name), sides)
     yield from _variable_changes(before.variables, after.variables)
     if before.system_packages_unknown is None and after.system_packages_unknown is None:
         yield from _mapping_changes(
             before.system_packages,
             after.system_packages,
             ChangeArea.SYSTEM,
-            suspicion.of_system_package,
+            of_system_package,
         )
     for old, other in pairs:
         yield from _interpreter_changes(old, other, other.python if len(pairs) > 1 else None)
-    standing = suspicion.of_fact("interpreter")
+    standing = of_fact("interpreter")
     paired = [id(each) for pair in pairs for each in pair]
     gone = [(each.python, None) for each in before.interpreters if id(each) not in paired]
     new = [(None, each.python) for each in after.interpreters if id(each) not in paired]
@@ -111,9 +168,9 @@ def _variable_changes(
         old, new = before.get(name), after.get(name)
         if is_in_both and (old is None or new is None or old == new):
             continue  # a name without a value says no more than that it is set
-        standing = suspicion.of_variable(name)
+        standing = of_variable(name)
         if old is None and new is None:
-            standing = suspicion.NAME_ONLY
+            standing = NAME_ONLY
             old, new = ("set", None) if name in before else (None, "set")
         yield _change(ChangeArea.VARIABLES, name, standing, (old, new))
 
@@ -145,16 +202,16 @@ def _interpreter_changes(
             {f"start file {name}": digest for name, digest in before.start_files.items()},
             {f"start file {name}": digest for name, digest in after.start_files.items()},
             area,
-            suspicion.of_fact,
+            of_fact,
             interpreter,
         )
     if before.python != after.python:
         # It may explain why all packages changed; of two environments compared, it is no surprise.
         sides = (before.python, after.python)
-        yield _change(area, "interpreter", suspicion.OTHER_PATH, sides)
+        yield _change(area, "interpreter", OTHER_PATH, sides)
     if before.version and after.version and before.version != after.version:
         versions = (before.version, after.version)
-        yield _change(area, "python", suspicion.of_fact("python"), versions, interpreter)
+        yield _change(area, "python", of_fact("python"), versions, interpreter)
 
 
 def _package_change(
@@ -178,7 +235,7 @@ def _package_change(
         files = _file_changes(before, after)
         if not files:
             return None
-    standing = suspicion.of_package(name)
+    standing = of_package(name)
     change = EnvironmentChange(
         area=ChangeArea.PACKAGES,
         subject=name,
@@ -252,7 +309,7 @@ def _one_sided(before: Snapshot, after: Snapshot, pairs: _Pairs) -> Iterator[One
         if difference.knowledge:
             reasons = (before.machine.unknown.get(name), after.machine.unknown.get(name))
             known = before.machine.facts.get(name) or after.machine.facts.get(name)
-            standing = suspicion.of_fact(name).suspicion
+            standing = of_fact(name).suspicion
             yield _unknown(ChangeArea.MACHINE, name, standing, reasons, known)
     for old, new in pairs:
         yield from _one_sided_packages(old.packages, new.packages)
@@ -271,7 +328,7 @@ def _one_sided_packages(before: _Packages, after: _Packages) -> Iterator[OneSide
     for name in sorted({*before} & {*after}):
         old, new = before[name], after[name]
         differing = {*old.unknown} ^ {*new.unknown} if old.words == new.words else set()
-        standing = suspicion.of_package(name).suspicion
+        standing = of_package(name).suspicion
         for what in sorted(differing):
             reasons = (old.unknown.get(what), new.unknown.get(what))
             yield _unknown(ChangeArea.PACKAGES, f"{what} of {name}", standing, reasons)
@@ -293,3 +350,54 @@ def _unknown(
         reason=reasons[0] or reasons[1] or "",
         known=known,
     )
+
+
+def of_package(name: str) -> SuspicionRow:
+    """Of a Python package, by its normal name."""
+    row = _first(_BITS, name)
+    if row is not None:
+        return SuspicionRow(suspicion=Suspicion.COMPARABILITY, row=row)
+    if matters(name):
+        return SuspicionRow(suspicion=Suspicion.COMPARABILITY, row=_OTHER_LIBRARY)
+    return SuspicionRow(suspicion=Suspicion.FAILURE, row=_PACKAGE_ROW)
+
+
+def of_fact(name: str) -> SuspicionRow:
+    """Of a fact of the machine or of an interpreter."""
+    row = _first(_BITS, name)
+    if row is not None:
+        return SuspicionRow(suspicion=Suspicion.COMPARABILITY, row=row)
+    row = _first(_FAILURES, name)
+    if row is not None:
+        return SuspicionRow(suspicion=Suspicion.FAILURE, row=_behind_packages(row))
+    return SuspicionRow(suspicion=Suspicion.INFORMATION, row=0)
+
+
+def of_variable(name: str) -> SuspicionRow:
+    """Of a variable whose value is kept."""
+    if name in BY_NAME:
+        return SuspicionRow(suspicion=Suspicion.COMPARABILITY, row=_DETERMINISM)
+    if is_fact(name):
+        return SuspicionRow(suspicion=Suspicion.COMPARABILITY, row=_OTHER_SETTING)
+    row = _first(_FAILURES, name)
+    if row is None:
+        row = len(_FAILURES)
+    return SuspicionRow(suspicion=Suspicion.FAILURE, row=_behind_packages(row))
+
+
+def of_system_package(name: str) -> SuspicionRow:
+    """Of a package of the distribution."""
+    if _SYSTEM.fullmatch(name.partition(":")[0]):
+        return SuspicionRow(suspicion=Suspicion.FAILURE, row=len(_FAILURES) + 2)
+    return SuspicionRow(suspicion=Suspicion.INFORMATION, row=2)
+
+
+def _behind_packages(row: int) -> int:
+    return row if row < _PACKAGE_ROW else row + 1
+
+
+def _first(patterns: tuple[str, ...], name: str) -> int | None:
+    for row, pattern in enumerate(patterns):
+        if re.fullmatch(pattern, name):
+            return row
+    return None

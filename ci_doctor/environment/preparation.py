@@ -142,8 +142,8 @@ def pin_projects(
         pins = decide_pins(computed, environ, ours)
         return Pinning(labels=labels, pins=pins, findings=pins.findings, proofs=_proofs(pins, ()))
     # Late: most of the cost of this room, and of no use to a project that needs no proof.
-    from ci_doctor.environment.proof.build import site_directory
-    from ci_doctor.environment.proof.prover import Prover, judge_trial
+    from ci_doctor.environment.metadata_build import site_directory
+    from ci_doctor.environment.prover import Prover, judge_trial
 
     sites = [site for target in targets if (site := site_directory(target.python)) is not None]
     # What an earlier run has exported must not decide what this one computes.

@@ -14,7 +14,7 @@ from typing import Final
 import psutil
 import pytest
 
-from ci_doctor.environment.proof.prover import Prover
+from ci_doctor.environment.prover import Prover
 from ci_doctor.environment.settings import Verify
 from ci_doctor.environment.version_findings import ComputedVersion
 from ci_doctor.model.finding import RemedyKind, Severity

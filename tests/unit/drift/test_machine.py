@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.drift import machine
+from ci_doctor.drift.compare import of_fact
 from ci_doctor.drift.machine import gpu_facts, read_machine
-from ci_doctor.drift.suspicion import of_fact
 from ci_doctor.identity.identity import Identity
 from ci_doctor.model.facts.drift import Suspicion
 from tests.support.machine_trees import v2_tree

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from packaging.requirements import InvalidRequirement
 
-from ci_doctor.environment.project import SETUPTOOLS_SCM, Project
-from ci_doctor.environment.proof.build import (
+from ci_doctor.environment.metadata_build import (
     BuiltMetadata,
     InstalledPackages,
     site_directory,
 )
-from ci_doctor.environment.proof.prover import Trial, judge_trial, same_version
+from ci_doctor.environment.project import SETUPTOOLS_SCM, Project
+from ci_doctor.environment.prover import Trial, judge_trial, same_version
 from ci_doctor.model.finding import Severity
 
 

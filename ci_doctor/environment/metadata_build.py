@@ -25,8 +25,8 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 from pyproject_hooks import BackendUnavailable, BuildBackendHookCaller, HookMissing
 
+from ci_doctor.environment.checkout import Unbuildable, copy_checkout
 from ci_doctor.environment.packaging_files import packages
-from ci_doctor.environment.proof.checkout import Unbuildable, copy_checkout
 from ci_doctor.system import clock
 from ci_doctor.system.processes.limited_run import run_limited
 

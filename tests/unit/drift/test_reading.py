@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.drift.interpreters import read_interpreter, snapshot_targets
+from ci_doctor.drift.reading import read_interpreter, snapshot_targets
 from ci_doctor.drift.snapshot import InterpreterSnapshot
 from ci_doctor.errors import UsageError
 from tests.support.wheels import add_package, make_venv

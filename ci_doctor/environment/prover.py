@@ -10,11 +10,10 @@ from typing import Self
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.environment import rules
+from ci_doctor.environment import checkout, rules
+from ci_doctor.environment.checkout import Unbuildable
+from ci_doctor.environment.metadata_build import Bench, BuiltMetadata, InstalledPackages
 from ci_doctor.environment.project import Project
-from ci_doctor.environment.proof import checkout
-from ci_doctor.environment.proof.build import Bench, BuiltMetadata, InstalledPackages
-from ci_doctor.environment.proof.checkout import Unbuildable
 from ci_doctor.environment.settings import Verify
 from ci_doctor.environment.version_findings import ComputedVersion, judged
 from ci_doctor.model.facts.setup_env import ProofFact
