@@ -14,8 +14,8 @@ from ci_doctor.caches.families.fact_names import JOB
 from ci_doctor.caches.families.gpu_facts import GpuFacts
 from ci_doctor.caches.families.unknown_fact import UnknownFactError
 from ci_doctor.caches.families.vector_isa import UnknownIsaError, vector_isa
-from ci_doctor.identity.hardware import PROC, first_cpu
-from ci_doctor.machine.gpus import gpu_view
+from ci_doctor.machine.gpus import PROC, gpu_view
+from ci_doctor.machine.host import first_cpu, libc_version
 from ci_doctor.machine.interpreters import Interpreter, read_venv_keys
 from ci_doctor.machine.packages import find_package
 
@@ -119,7 +119,7 @@ class FactReader:
 
     @cached_property
     def _cpu(self) -> Mapping[str, str]:
-        return first_cpu(self._proc / "cpuinfo")
+        return first_cpu(self._proc)
 
     def _cpu_isa(self) -> str:
         flags = (self._cpu.get("flags") or self._cpu.get("Features") or "").split()
@@ -156,10 +156,7 @@ class FactReader:
 
 
 def _glibc() -> str:
-    try:
-        libc = os.confstr("CS_GNU_LIBC_VERSION")
-    except (OSError, ValueError):
-        libc = None
+    libc = libc_version()
     if not libc:
         raise UnknownFactError("this is not glibc, and another libc does not tell its version")
     return libc
