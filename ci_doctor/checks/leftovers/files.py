@@ -69,7 +69,8 @@ def shared_memory(context: CheckContext) -> Findings:
             f"{folder} is shared with the host, whose processes this container does not see"
         )
     used = in_use([file.path for file in files])
-    left = sorted((file for file in files if file.path not in used), reverse=True)
+    left = [file for file in files if file.path not in used]
+    left.sort(key=lambda file: -file.size)
     if not left:
         return f"every file in {folder} is open in a process"
     total = sum(file.size for file in left)

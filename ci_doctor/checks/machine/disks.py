@@ -262,6 +262,46 @@ def writing_severity(role: DirectoryRole, workload: Workload | None) -> Severity
     return Severity.NOTE if role is DirectoryRole.OTHER_TEMPORARY else Severity.WARNING
 
 
+KERNELS_NOT_LOADABLE: Final = Rule(
+    id="doctor/kernels-not-loadable",
+    severity=Severity.WARNING,
+    meaning="A cache of compiled kernels, or the temporary directory, lies on a file system that is "
+    "mounted with noexec. Triton and torch.compile load what they compile as a library, and end with "
+    "`failed to map segment from shared object`. For a cache it is an error if `--for` names a server.",
+    remedy="Put it on another disk by its variable (TMPDIR, TRITON_CACHE_DIR, "
+    "TORCHINDUCTOR_CACHE_DIR), or mount the file system with exec.",
+)
+# CUDA's own cache holds code for the GPU, and no libraries.
+_NO_LIBRARIES = frozenset({"CUDA_CACHE_PATH", "~/.nv/ComputeCache"})
+_LOADED_FROM = frozenset({DirectoryRole.TEMPORARY, DirectoryRole.JIT_CACHE})
+
+
+@check("machine/noexec", title="compiled kernels can be loaded", needed_for=SERVING)
+def noexec(context: CheckContext) -> Findings:
+    """Whether compiled kernels can be loaded from where the job keeps them."""
+    disks = context.shared(read_disks)
+    groups: dict[tuple[str, DirectoryRole], list[PlacedDirectory]] = {}
+    for each in disks.directories:
+        role, name = each.directory.role, each.directory.name
+        if role not in _LOADED_FROM or name in _NO_LIBRARIES or each.is_refused:
+            continue
+        # The reading of the disks has answered for it just now.
+        if os.statvfs(each.existing).f_flag & os.ST_NOEXEC:
+            groups.setdefault((each.disk_name, role), []).append(each)
+    for (disk, role), group in groups.items():
+        is_fatal = role is DirectoryRole.JIT_CACHE and context.workload in SERVING
+        yield problem(
+            KERNELS_NOT_LOADABLE,
+            f"no library can be loaded from {names_of(group)}: {disk} is mounted with noexec",
+            severity=Severity.ERROR if is_fatal else Severity.WARNING,
+        )
+    refused = sum(map(len, groups.values()))
+    summary = "libraries can be loaded from the caches of kernels and the temporary directory"
+    if refused:
+        summary = f"no library can be loaded from {refused} of the caches and temporary directories"
+    return CheckResult(summary=summary, unknown=disks.unknown())
+
+
 CACHE_ON_NETWORK: Final = Rule(
     id="doctor/cache-on-network-disk",
     severity=Severity.NOTE,
