@@ -23,7 +23,7 @@ from ci_doctor.checks.check import (
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.processes import user_name
 from ci_doctor.environment import rules as of_versions
-from ci_doctor.environment.not_computable import NotComputable
+from ci_doctor.environment.project import NotComputable
 from ci_doctor.environment.tags import Described
 from ci_doctor.git import ELSEWHERE, git_environment
 from ci_doctor.model.evaluation import EVALUATION
@@ -287,7 +287,7 @@ def read_project_version(context: CheckContext) -> ProjectVersion | None:
     project = read_project(directory)
     if project.source is None:
         return ProjectVersion(reason=f"the version of {project.label} does not come from git")
-    variable = project.source.deciding_variable(project, context.environ)
+    variable = project.deciding_variable(context.environ)
     if variable is not None:
         return ProjectVersion(reason=f"{variable} pins the version of {project.label}")
     # Late: they load the tools of version control, which most checkouts do not need.
@@ -297,7 +297,7 @@ def read_project_version(context: CheckContext) -> ProjectVersion | None:
     if shutil.which("git", path=context.environ.get("PATH")) is None:
         raise UndeterminedError("there is no git on PATH")
     try:
-        described = describe_locally(project, project.source)
+        described = describe_locally(project)
     except NotComputable as error:
         raise UndeterminedError(error.finding.summary) from error
     return ProjectVersion(
