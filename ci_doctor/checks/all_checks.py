@@ -33,21 +33,14 @@ TOPICS = (
     "python.paths",
     "python.packages",
     "python.files",
-    "starts.area",
-    "own.area",
+    "starts",
+    "own",
 )
 # Options of `ci-doctor doctor` that take time of their own, and the modules of each.
 ON_REQUEST = {
-    "imports": ("entry_points.area",),
+    "imports": ("entry_points",),
     "gpu": ("gpu_proof.torch_gpus", "gpu_proof.workspace"),
 }
-# Modules with rules and no check.
-_RULES_ALONE = (
-    "running",
-    "starts.rules",
-    "entry_points.rules",
-    "own.rules",
-)
 # The area of their checks, and the option.
 _OPTION_OF = {"imports": "imports", "gpu_proof": "gpu"}
 
@@ -78,7 +71,7 @@ def all_rules() -> tuple[Rule, ...]:
     """The rules of what `ci-doctor doctor` finds: those of checks as such, and of each module."""
     rules: dict[str, Rule] = {}
     for name in (
-        *_RULES_ALONE,
+        "running",
         *TOPICS,
         *(name for names in ON_REQUEST.values() for name in names),
     ):

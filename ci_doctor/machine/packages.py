@@ -57,6 +57,27 @@ class Package(Struct, frozen=True, kw_only=True):
         return self.folder.suffix == ".dist-info"
 
     @property
+    def record(self) -> Path:
+        """RECORD, which may be missing."""
+        return self.folder / "RECORD"
+
+    @property
+    def origin_file(self) -> Path:
+        """direct_url.json, which may be missing."""
+        return self.folder / "direct_url.json"
+
+    @property
+    def is_private(self) -> bool:
+        """Whether this user may not read its metadata: what it lacks is then unknown."""
+        if os.path.isfile(self.folder):  # noqa: PTH113 - an egg-info of distutils, where pathlib may raise
+            return not os.access(self.folder, os.R_OK)
+        if not os.access(self.folder, os.R_OK | os.X_OK):
+            return os.path.lexists(self.folder)
+        names = ("METADATA", "PKG-INFO", "INSTALLER", "RECORD")
+        paths = [self.folder / name for name in names]
+        return any(path.is_file() and not os.access(path, os.R_OK) for path in paths)
+
+    @property
     def words(self) -> str:
         """Such as `torch 2.9.0`."""
         return f"{self.name} {self.version}".strip()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. The facts of the GPUs that a job sees, by which a cache's validity is decided."""
+"""Reads the GPUs that a job sees: the facts by which a cache's validity is decided."""
 
 from ci_doctor.caches.families.unknown_fact import UnknownFactError
 from ci_doctor.machine.gpus import GpuView

@@ -53,9 +53,9 @@ def package_time(name: str, directories: Sequence[Path]) -> str:
     if package is None:
         return ABSENT
     try:
-        return str((package.folder / "RECORD").stat().st_mtime_ns)
+        return str(package.record.stat().st_mtime_ns)
     except OSError as error:
-        raise UnknownFactError(f"{package.folder}/RECORD: {error.strerror}") from error
+        raise UnknownFactError(f"{package.record}: {error.strerror}") from error
 
 
 def torch_fact(name: str, directories: Sequence[Path]) -> str:

@@ -198,12 +198,13 @@ def job_directories(
     rows.append((_DOCKER, _DOCKER, DirectoryRole.SYSTEM))
     by_path: dict[Path, JobDirectory] = {}
     for name, text, role in rows:
-        if text:
-            path = Path(text)
-            if home and path.parts[:1] == ("~",):
-                path = Path(home).joinpath(*path.parts[1:])
-            path = cwd / path
-            by_path.setdefault(path, JobDirectory(path=path, name=name, role=role))
+        if not text:
+            continue
+        place = Path(text)
+        if home and place.parts[:1] == ("~",):
+            place = Path(home).joinpath(*place.parts[1:])
+        place = cwd / place
+        by_path.setdefault(place, JobDirectory(path=place, name=name, role=role))
     return tuple(by_path.values())
 
 

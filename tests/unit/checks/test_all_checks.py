@@ -73,7 +73,9 @@ def test_a_hint_is_one_line_and_knows_the_areas(typed: str, hint: str) -> None:
     assert raised.value.hint == hint
 
 
-@pytest.mark.parametrize("name", ["imports", "imports/services", "gpu_proof/workspace", "gpu_proof/*"])
+@pytest.mark.parametrize(
+    "name", ["imports", "imports/services", "gpu_proof/workspace", "gpu_proof/*"]
+)
 def test_a_configuration_may_skip_what_this_job_has_not_requested(name: str) -> None:
     assert ids(chosen(CHECKS, (), (name,))) == ids(tuple(CHECKS))
 

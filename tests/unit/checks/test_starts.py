@@ -8,16 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from ci_doctor.checks.all_checks import all_checks
 from ci_doctor.checks.check import CheckResult, CheckStatus
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.running import run_checks
 from ci_doctor.checks.settings import DoctorSettings
-from ci_doctor.checks.starts.area import checks
 from ci_doctor.model.finding import RemedyKind
 from ci_doctor.preload.install import install_shims
 from ci_doctor.preload.preload_rule import parse_rule
 from tests.integration.preload_venvs import Venv
 from tests.support.checks import check_context
+
+CHECKS = [check for check in all_checks(DoctorSettings()) if check.area == "starts"]
 
 
 @pytest.fixture
@@ -33,7 +35,7 @@ def context(interpreter: Venv, tmp_path: Path, **environ: str) -> CheckContext:
 
 def results(context: CheckContext) -> dict[str, CheckResult]:
     """The result of each check of the area, by the second part of its id."""
-    ended = run_checks(checks(DoctorSettings()), context)
+    ended = run_checks(CHECKS, context)
     return {each.check.id.removeprefix("starts/"): each.result for each in ended}
 
 

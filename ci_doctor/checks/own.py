@@ -11,18 +11,28 @@ from ci_doctor.checks.check import (
     Cost,
     DoctorCheck,
     Fault,
+    Findings,
     UndeterminedError,
     problem,
+    result_of,
     unknown_result,
 )
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.own.rules import OWN_CHECK_FAILED
-from ci_doctor.checks.settings import OwnCheck, Workload, timeout_s, words_of
+from ci_doctor.checks.settings import DoctorSettings, OwnCheck, Workload, timeout_s, words_of
 from ci_doctor.model.exit_code import ExitCode
-from ci_doctor.model.finding import Evidence, NextStep, Severity, ShellCommand
+from ci_doctor.model.finding import Evidence, Severity, ShellCommand
+from ci_doctor.model.rule import Rule
 from ci_doctor.system.processes.limited_runs import SeparateRun
 from ci_doctor.system.secrets.redaction import Redactor
 
+OWN_CHECK_FAILED: Final = Rule(
+    id="doctor/own-check-failed",
+    severity=Severity.ERROR,
+    meaning="A check of the repository, a command in `[doctor.checks]`, failed. Exit "
+    "status 75 is an error of the environment. Any other status has the severity and the fault that "
+    "the configuration gives it. 0 is ok. 86, 126, 127 and the end by a signal are unknown.",
+    remedy="Run the command by itself, and see what it prints.",
+)
 # POSIX, Shell Command Language, 2.8.2: what a shell says of a command that it could not run.
 _NOT_RUN: Final = {126: "it cannot be executed", 127: "it was not found"}
 # POSIX, the same place: a shell says so of a command that a signal ended.
@@ -32,12 +42,19 @@ _EVIDENCE_LINES: Final = 8
 _LONGEST_LINE: Final = 300
 
 
+def checks(settings: DoctorSettings) -> tuple[DoctorCheck, ...]:
+    """The checks of the repository, in the order of its configuration.
+
+    Raises ValueError for one that `require_runnable` refuses.
+    """
+    return tuple(own_check(name, own) for name, own in settings.checks.items())
+
+
 def own_check(name: str, own: OwnCheck) -> DoctorCheck:
     """The check `own/NAME`. Raises ValueError if `own` cannot be run as it is written."""
-    words = words_of(own)
     return DoctorCheck(
         id=f"own/{name}",
-        title=f"`{shlex.join(words)}`",
+        title=f"`{shlex.join(words_of(own))}`",
         run=partial(_run, name, own),
         cost=Cost.PROGRAM,
         needed_for=frozenset(Workload(each) for each in own.needed_for),
@@ -53,33 +70,38 @@ def _run(name: str, own: OwnCheck, context: CheckContext) -> CheckResult:
         reason = error.strerror or str(error)
         raise UndeterminedError(f"`{words[0]}` cannot be run: {reason}") from error
     redactor = Redactor.from_environment(context.environ)
-    return result_of(name, own, ran, redactor)
+    return result_of(judged(name, own, ran, redactor))
 
 
-def result_of(name: str, own: OwnCheck, ran: SeparateRun, redactor: Redactor) -> CheckResult:
+def judged(name: str, own: OwnCheck, ran: SeparateRun, redactor: Redactor) -> Findings:
     """What the end of the command says, without secrets."""
     code = ran.exit_code
     # Before a line is cut: a half of a secret would not be known as one.
-    summary = _cut(_last_line(redactor.text(ran.stdout)))
+    lines = redactor.text(ran.stdout).strip().splitlines()
+    said = _cut(lines[-1].strip().removesuffix(".")) if lines else ""
     if code == ExitCode.PASS:
-        return CheckResult(summary=summary or "exit status 0")
-    evidence = _evidence(redactor.text(ran.stderr))
+        return said or "exit status 0"
+    errors = redactor.text(ran.stderr).rstrip().splitlines()[-_EVIDENCE_LINES:]
+    evidence = (Evidence(excerpt="\n".join(map(_cut, errors))),) if errors else ()
     if code == ExitCode.UNDECIDED:
-        reason = summary or "exit status 86"
+        reason = said or "exit status 86"
         return CheckResult(summary=reason, unknown=reason, evidence=evidence)
+    command = shlex.join(words_of(own))
     not_judged = _not_judged(code)
     if code is None or not_judged is not None:
-        return unknown_result(f"`{shlex.join(words_of(own))}`: {not_judged}")
-    words = summary or f"exit status {code}"
-    failed = problem(
+        return unknown_result(f"`{command}`: {not_judged}")
+    summary = f"{name}: {said or f'exit status {code}'}"
+    is_infra = code == ExitCode.INFRA
+    yield problem(
         OWN_CHECK_FAILED,
-        f"{name}: {words}",
+        summary,
         evidence=evidence,
-        remedy=_remedy(own),
-        severity=_severity(own, code),
-        fault=_fault(own, code),
+        # What the configuration says to do; else the command, to see all that it prints.
+        remedy=ShellCommand(command) if own.remedy is None else own.remedy,
+        severity=Severity.ERROR if is_infra else Severity(own.severity),
+        fault=Fault.ENVIRONMENT if is_infra else Fault(own.fault),
     )
-    return CheckResult(summary=failed.finding.summary, problems=(failed,))
+    return summary
 
 
 def _not_judged(code: int | None) -> str | None:
@@ -95,41 +117,5 @@ def _not_judged(code: int | None) -> str | None:
         return None
 
 
-def _severity(own: OwnCheck, code: int) -> Severity:
-    if code == ExitCode.INFRA:
-        return Severity.ERROR
-    return Severity(own.severity)
-
-
-def _fault(own: OwnCheck, code: int) -> Fault:
-    if code == ExitCode.INFRA:
-        return Fault.ENVIRONMENT
-    return Fault(own.fault)
-
-
-def _remedy(own: OwnCheck) -> NextStep:
-    """What the configuration says to do; else the command, to see all that it prints."""
-    if own.remedy is not None:
-        return own.remedy
-    return ShellCommand(shlex.join(words_of(own)))
-
-
-def _last_line(text: str) -> str:
-    lines = text.strip().splitlines()
-    if not lines:
-        return ""
-    return lines[-1].strip().removesuffix(".")
-
-
-def _evidence(stderr: str) -> tuple[Evidence, ...]:
-    lines = stderr.rstrip().splitlines()[-_EVIDENCE_LINES:]
-    if not lines:
-        return ()
-    excerpt = "\n".join(_cut(line) for line in lines)
-    return (Evidence(excerpt=excerpt),)
-
-
 def _cut(line: str) -> str:
-    if len(line) <= _LONGEST_LINE:
-        return line
-    return line[: _LONGEST_LINE - 1] + "…"
+    return line if len(line) <= _LONGEST_LINE else line[: _LONGEST_LINE - 1] + "…"
