@@ -105,8 +105,7 @@ def _configured(
     from ci_doctor.checks.settings import DoctorSettings
     from ci_doctor.config.decoding import decode_section, path_in
     from ci_doctor.config.loading import load_config
-    from ci_doctor.drift.reading import snapshot_targets
-    from ci_doctor.drift.reading import SnapshotRequest
+    from ci_doctor.drift.reading import SnapshotRequest, snapshot_targets
 
     cwd = Path.cwd()
     loaded = load_config(config_path, cwd)
