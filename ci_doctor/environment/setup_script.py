@@ -110,27 +110,21 @@ class _Evaluator:
 
     def text(self, node: ast.expr | None) -> str | None:
         """The value of `node` if it is a certain string."""
-        if node is None:
-            return None
-        try:
-            value = self.value(node)
-        except ValueError:
-            return None
+        value = self._certain(node)
         return value if isinstance(value, str) else None
 
     def texts(self, node: ast.expr | None) -> tuple[str, ...]:
         """The strings of `node`, one or a list of them; empty if they are not certain."""
-        if node is None:
-            return ()
+        value = self._certain(node)
+        values = value if isinstance(value, (list, tuple)) else [value]
+        return tuple(text for text in values if isinstance(text, str))
+
+    def _certain(self, node: ast.expr | None) -> Any:
+        """The value of `node`; None if there is none that is certain."""
         try:
-            value = self.value(node)
+            return None if node is None else self.value(node)
         except ValueError:
-            return ()
-        if isinstance(value, str):
-            return (value,)
-        if not isinstance(value, (list, tuple)):
-            return ()
-        return tuple(text for text in value if isinstance(text, str))
+            return None
 
     def keyword_options(self, node: ast.expr) -> ScmOptions | None:
         """Options of `use_scm_version=`; None for a false value."""
