@@ -148,12 +148,9 @@ class _Evaluator:
 
     def call_options(self, call: ast.Call) -> ScmOptions:
         """Options of a `get_version(...)` call; `root` is its first positional parameter."""
-        pairs: _Pairs = []
-        for index, value in enumerate(call.args):
-            pairs.append(("root" if index == 0 else None, value))
-        for keyword in call.keywords:
-            pairs.append((keyword.arg, keyword.value))
-        return self._options(pairs)
+        names = ["root", *[None] * len(call.args)]
+        positional = list(zip(names, call.args, strict=False))
+        return self._options([*positional, *((each.arg, each.value) for each in call.keywords)])
 
     def _spread(self, keyword: ast.keyword) -> _Pairs:
         """`name=value` as it is; `**mapping` as its items, if they are certain."""
@@ -207,11 +204,15 @@ def constants(tree: ast.Module) -> dict[str, ast.expr]:
     """Module-level names that are bound exactly once: their value is certain."""
     bindings: dict[str, list[ast.expr]] = {}
     for statement in tree.body:
-        if not isinstance(statement, ast.Assign):
-            continue
-        for target in statement.targets:
-            if isinstance(target, ast.Name):
-                bindings.setdefault(target.id, []).append(statement.value)
+        targets: list[ast.expr] = []
+        if isinstance(statement, ast.Assign):
+            targets = statement.targets
+        elif isinstance(statement, ast.AnnAssign):
+            targets = [statement.target]
+        value = getattr(statement, "value", None)
+        for target in targets:
+            if isinstance(target, ast.Name) and value is not None:
+                bindings.setdefault(target.id, []).append(value)
     return {name: values[0] for name, values in bindings.items() if len(values) == 1}
 
 
