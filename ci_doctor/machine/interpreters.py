@@ -425,6 +425,34 @@ def start_python(
     return ran, read_state(ran.stdout) if ran.exit_code == 0 else None
 
 
+def locate_python(
+    word: str,
+    environ: Mapping[str, str],
+    cwd: Path,
+    run: Callable[[Sequence[str]], SeparateRun],
+) -> Interpreter:
+    """As `interpreter_of`; a script by the name of python, such as pyenv's, is started to find it.
+
+    Raises UnknownInterpreterError, and OSError if it cannot be started.
+    """
+    try:
+        return interpreter_of([word], environ, cwd)
+    except UnknownInterpreterError:
+        _, state = start_python(run, Path(word))
+        if state is None:
+            raise
+        # By its own word, and not by its files: the script may have set PYTHONPATH.
+        own = (
+            entry
+            for entry in state.path
+            if not entry.startswith(state.stdlib) or "-packages" in entry
+        )
+        directories = tuple(Path(entry) for entry in own if entry and is_folder(entry))
+        return Interpreter(
+            python=Path(state.executable), version=state.minor_version, directories=directories
+        )
+
+
 def ask(
     python: Path, *arguments: str, timeout_s: float, environment: Mapping[str, str]
 ) -> SeparateRun:
