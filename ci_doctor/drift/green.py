@@ -217,18 +217,13 @@ def _phrase(drift: Drift) -> str:
     """The most suspicious changes in words; informational ones only if there are no others."""
     relevant = [each for each in drift.changes if each.suspicion is not Suspicion.INFORMATION]
     if not relevant:
-        return _without_suspects(drift)
+        unknown = [each for each in drift.one_sided if each.suspicion is not Suspicion.INFORMATION]
+        if unknown:
+            return f"no difference is known, and {len(unknown)} facts are known to one side only"
+        count = len(drift.changes)
+        return f"only {count} informational differences" if count else "no difference"
     phrases = [short_phrase(each) for each in relevant[:_IN_A_SENTENCE]]
     rest = len(relevant) - len(phrases)
     if rest:
         phrases.append(f"and {rest} more")
     return ", ".join(phrases)
-
-
-def _without_suspects(drift: Drift) -> str:
-    unknown = [each for each in drift.one_sided if each.suspicion is not Suspicion.INFORMATION]
-    if unknown:
-        return f"no difference is known, and {len(unknown)} facts are known to one side only"
-    if drift.changes:
-        return f"only {len(drift.changes)} informational differences"
-    return "no difference"

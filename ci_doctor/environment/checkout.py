@@ -7,9 +7,10 @@ and has its index, its branch and the wanted tags. Nothing is written to the ori
 
 import shutil
 from collections.abc import Collection
+from functools import partial
 from pathlib import Path
 
-from ci_doctor.environment.tags import Described, exclusions, is_release
+from ci_doctor.environment.tags import Described, exclusions, is_release, list_tags
 from ci_doctor.environment.versions import with_clone_limits
 from ci_doctor.git import ask_git, run_git
 from ci_doctor.system.files.directories import make_directory
@@ -44,12 +45,6 @@ def copy_checkout(project: Path, to: Path, *, without_tags: Collection[str] = ()
     return to / project.resolve().relative_to(Path(top).resolve())
 
 
-def tags_of(project: Path) -> tuple[str, ...]:
-    """The tags reachable from the HEAD of the project's repository, newest first."""
-    merged = ("--merged=HEAD", "--sort=-creatordate", "--format=%(refname:strip=2)", "refs/tags")
-    return tuple((ask_git(project, "for-each-ref", *merged) or "").splitlines())
-
-
 def nearest_tag(project: Path) -> str | None:
     """The tag that a plain `git describe` picks; None if there is none."""
     return ask_git(project, "describe", "--tags", "--abbrev=0")
@@ -57,12 +52,13 @@ def nearest_tag(project: Path) -> str | None:
 
 def disturbing_tags(project: Path) -> tuple[str, ...]:
     """The tags reachable from HEAD that are no releases, newest first."""
-    return tuple(tag for tag in tags_of(project) if not is_release(tag))
+    reachable = list_tags(partial(ask_git, project), reachable=True)
+    return tuple(tag for tag in reachable if not is_release(tag))
 
 
 def describe(project: Path, version: str) -> Described:
     """The checkout of a project whose build computes `version` without the disturbing tags."""
-    reachable = tags_of(project)
+    reachable = list_tags(partial(ask_git, project), reachable=True)
     disturbing = tuple(tag for tag in reachable if not is_release(tag))
     good = [tag for tag in reachable if is_release(tag)]
     options = [f"--exclude={pattern}" for pattern in exclusions(disturbing, good)]

@@ -15,6 +15,7 @@ import tomllib
 import venv
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -68,7 +69,6 @@ class InstalledPackages:
 
     def __init__(self, others: Sequence[Path] = ()) -> None:
         self._paths = [str(path) for path in others] + sys.path
-        self._found: dict[str, list[Found]] | None = None
 
     def satisfy(self, requires: Iterable[str]) -> tuple[tuple[Found, ...], str | None]:
         """The packages that `requires` need, with all that these need; or what is missing first.
@@ -104,18 +104,18 @@ class InstalledPackages:
         return tuple(needed.values()), None
 
     def _newest(self, name: str, bounds: SpecifierSet) -> Found | None:
-        right = [each for each in self._all().get(name, ()) if _is_right(each, bounds)]
+        right = [each for each in self._all.get(name, ()) if _is_right(each, bounds)]
         return max(right, key=lambda each: Version(each.version), default=None)
 
+    @cached_property
     def _all(self) -> dict[str, list[Found]]:
-        if self._found is None:
-            self._found = {}
-            for each in importlib.metadata.distributions(path=self._paths):
-                # A damaged one has no name.
-                name = each.metadata["Name"] if each.metadata else None
-                if name:
-                    self._found.setdefault(canonicalize_name(name), []).append(each)
-        return self._found
+        by_name: dict[str, list[Found]] = {}
+        for each in importlib.metadata.distributions(path=self._paths):
+            # A damaged one has no name.
+            name = each.metadata["Name"] if each.metadata else None
+            if name:
+                by_name.setdefault(canonicalize_name(name), []).append(each)
+        return by_name
 
 
 def _is_right(distribution: Found, bounds: SpecifierSet) -> bool:

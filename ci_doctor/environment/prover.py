@@ -123,7 +123,8 @@ class Prover:
         """
         project = computed.project
         described = computed.described
-        if project.source is None or _is_refused(computed.findings):
+        is_refused = any(each.severity is Severity.ERROR for each in computed.findings)
+        if project.source is None or is_refused:
             return computed
         is_from_git = described is not None and described.repository is not None
         is_demanded = self._verify is Verify.ALWAYS and is_from_git
@@ -303,7 +304,3 @@ def _disturbing(computed: ComputedVersion) -> tuple[str, ...]:
     if computed.described is not None:
         return computed.described.unparsable
     return checkout.disturbing_tags(computed.project.directory)
-
-
-def _is_refused(findings: Sequence[Finding]) -> bool:
-    return any(finding.severity is Severity.ERROR for finding in findings)

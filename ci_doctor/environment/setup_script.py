@@ -110,27 +110,21 @@ class _Evaluator:
 
     def text(self, node: ast.expr | None) -> str | None:
         """The value of `node` if it is a certain string."""
-        if node is None:
-            return None
-        try:
-            value = self.value(node)
-        except ValueError:
-            return None
+        value = self._certain(node)
         return value if isinstance(value, str) else None
 
     def texts(self, node: ast.expr | None) -> tuple[str, ...]:
         """The strings of `node`, one or a list of them; empty if they are not certain."""
-        if node is None:
-            return ()
+        value = self._certain(node)
+        values = value if isinstance(value, (list, tuple)) else [value]
+        return tuple(text for text in values if isinstance(text, str))
+
+    def _certain(self, node: ast.expr | None) -> Any:
+        """The value of `node`; None if there is none that is certain."""
         try:
-            value = self.value(node)
+            return None if node is None else self.value(node)
         except ValueError:
-            return ()
-        if isinstance(value, str):
-            return (value,)
-        if not isinstance(value, (list, tuple)):
-            return ()
-        return tuple(text for text in value if isinstance(text, str))
+            return None
 
     def keyword_options(self, node: ast.expr) -> ScmOptions | None:
         """Options of `use_scm_version=`; None for a false value."""
@@ -154,12 +148,9 @@ class _Evaluator:
 
     def call_options(self, call: ast.Call) -> ScmOptions:
         """Options of a `get_version(...)` call; `root` is its first positional parameter."""
-        pairs: _Pairs = []
-        for index, value in enumerate(call.args):
-            pairs.append(("root" if index == 0 else None, value))
-        for keyword in call.keywords:
-            pairs.append((keyword.arg, keyword.value))
-        return self._options(pairs)
+        names = ["root", *[None] * len(call.args)]
+        positional = list(zip(names, call.args, strict=False))
+        return self._options([*positional, *((each.arg, each.value) for each in call.keywords)])
 
     def _spread(self, keyword: ast.keyword) -> _Pairs:
         """`name=value` as it is; `**mapping` as its items, if they are certain."""
@@ -213,11 +204,15 @@ def constants(tree: ast.Module) -> dict[str, ast.expr]:
     """Module-level names that are bound exactly once: their value is certain."""
     bindings: dict[str, list[ast.expr]] = {}
     for statement in tree.body:
-        if not isinstance(statement, ast.Assign):
-            continue
-        for target in statement.targets:
-            if isinstance(target, ast.Name):
-                bindings.setdefault(target.id, []).append(statement.value)
+        targets: list[ast.expr] = []
+        if isinstance(statement, ast.Assign):
+            targets = statement.targets
+        elif isinstance(statement, ast.AnnAssign):
+            targets = [statement.target]
+        value = getattr(statement, "value", None)
+        for target in targets:
+            if isinstance(target, ast.Name) and value is not None:
+                bindings.setdefault(target.id, []).append(value)
     return {name: values[0] for name, values in bindings.items() if len(values) == 1}
 
 

@@ -102,33 +102,23 @@ class Described(Struct, frozen=True, kw_only=True):
         return self.tag is not None and self.distance == 0
 
 
-def list_tags(git: Git) -> tuple[str, ...]:
-    """Every tag of the repository."""
-    output = git("for-each-ref", "--format=%(refname:strip=2)", "refs/tags") or ""
-    return tuple(output.splitlines())
-
-
-def list_reachable(git: Git, names: Sequence[str]) -> tuple[str, ...]:
-    """Those of `names` that are reachable from HEAD, newest first.
-
-    Only these can disturb a build.
-    """
-    output = git(
-        "for-each-ref",
-        "--merged=HEAD",
-        "--sort=-creatordate",
-        "--format=%(refname:strip=2)",
-        "refs/tags",
-    )
-    wanted = set(names)
-    return tuple(name for name in (output or "").splitlines() if name in wanted)
+def list_tags(git: Git, *, reachable: bool = False) -> tuple[str, ...]:
+    """Every tag of the repository; `reachable`: those of HEAD's history alone, newest first."""
+    options = ("--merged=HEAD", "--sort=-creatordate") if reachable else ()
+    output = git("for-each-ref", *options, "--format=%(refname:strip=2)", "refs/tags")
+    return tuple((output or "").splitlines())
 
 
 def disturbing_tags(
     git: Git, command: Sequence[str], tags: Tags
 ) -> tuple[tuple[str, ...], str | None]:
-    """The unparsable tags reachable from HEAD, and the one that `command` itself would pick."""
-    reachable = list_reachable(git, tags.unparsable) if tags.unparsable else ()
+    """The unparsable tags reachable from HEAD, and the one that `command` itself would pick.
+
+    Only these can disturb a build.
+    """
+    unparsable = set(tags.unparsable)
+    listed = list_tags(git, reachable=True) if unparsable else ()
+    reachable = tuple(name for name in listed if name in unparsable)
     nearest = picked_tag(git, command) if reachable else None
     return reachable, nearest if nearest in tags.unparsable else None
 

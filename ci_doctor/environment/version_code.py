@@ -10,7 +10,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from ci_doctor.environment.packaging_files import PackagingFiles, table
-from ci_doctor.environment.setup_script import imported_modules
+from ci_doctor.environment.setup_script import constants, imported_modules
 
 GIT_DESCRIBE: Final = "git describe"
 
@@ -83,30 +83,40 @@ def _first_reader(paths: Iterable[Path]) -> VersionCode | None:
 
 
 def _candidates(files: PackagingFiles) -> Iterator[Path]:
-    yield from _in_tree_backend(files)
-    hatch = table(files.tools, "hatch")
-    source = table(files.hatch, "version") or table(hatch, "version")
-    if source.get("source") == "code" and isinstance(source.get("path"), str):
-        yield files.directory / source["path"]
-    hooks = table(table(files.hatch, "metadata") or table(hatch, "metadata"), "hooks")
-    if "custom" in hooks:
-        yield files.directory / str(table(hooks, "custom").get("path", "hatch_build.py"))
-    if files.backend.startswith("flit_core"):
-        yield from _flit_module(files)
-    for name in _code_paths(files):
+    for directory, module in _modules(files):
+        file = _module_file(directory, module)
+        if file is not None:
+            yield file
+    for name in _scripts(files):
         yield files.directory / name
 
 
-def _in_tree_backend(files: PackagingFiles) -> Iterator[Path]:
-    build = table(files.pyproject, "build-system")
-    paths = build.get("backend-path")
-    if not isinstance(paths, list):
-        return
-    module = files.backend.partition(":")[0]
-    for path in paths:
-        file = _module_file(files.directory / str(path), module)
-        if file is not None:
-            yield file
+def _modules(files: PackagingFiles) -> Iterator[tuple[Path, str]]:
+    """A backend in the project's tree (PEP 517, `backend-path`), and the module of flit."""
+    paths = table(files.pyproject, "build-system").get("backend-path")
+    for path in paths if isinstance(paths, list) else ():
+        yield files.directory / str(path), files.backend.partition(":")[0]
+    name = table(table(files.tools, "flit"), "module").get("name") or files.distribution_name
+    if files.backend.startswith("flit_core") and isinstance(name, str):
+        yield files.directory, re.sub(r"[-.]+", "_", name)
+
+
+def _scripts(files: PackagingFiles) -> Iterator[str]:
+    """Those of hatchling, of scikit-build-core's providers and of pdm-backend's getters."""
+    hatch = table(files.tools, "hatch")
+    source = table(files.hatch, "version") or table(hatch, "version")
+    if source.get("source") == "code" and isinstance(source.get("path"), str):
+        yield source["path"]
+    hooks = table(table(files.hatch, "metadata") or table(hatch, "metadata"), "hooks")
+    if "custom" in hooks:
+        yield str(table(hooks, "custom").get("path", "hatch_build.py"))
+    version = table(table(table(files.tools, "scikit-build"), "metadata"), "version")
+    if isinstance(version.get("provider-path"), str):
+        provider = str(version.get("provider", "")).replace(".", "/")
+        yield f"{version['provider-path']}/{provider}.py"
+    getter = table(table(files.tools, "pdm"), "version").get("getter")
+    if isinstance(getter, str):
+        yield f"{getter.partition(':')[0].replace('.', '/')}.py"
 
 
 def _meson_code(files: PackagingFiles) -> VersionCode | None:
@@ -122,26 +132,6 @@ def _meson_code(files: PackagingFiles) -> VersionCode | None:
     if tool is not None:
         return VersionCode(file=path, tool=tool)
     return _first_reader(files.directory / script for script in _SCRIPT.findall(match[1]))
-
-
-def _flit_module(files: PackagingFiles) -> Iterator[Path]:
-    name = table(table(files.tools, "flit"), "module").get("name") or files.distribution_name
-    if isinstance(name, str):
-        file = _module_file(files.directory, re.sub(r"[-.]+", "_", name))
-        if file is not None:
-            yield file
-
-
-def _code_paths(files: PackagingFiles) -> Iterator[str]:
-    """Scripts of providers in the project's tree: scikit-build-core's and pdm-backend's."""
-    metadata = table(table(files.tools, "scikit-build"), "metadata")
-    version = table(metadata, "version")
-    if isinstance(version.get("provider-path"), str):
-        provider = str(version.get("provider", "")).replace(".", "/")
-        yield f"{version['provider-path']}/{provider}.py"
-    getter = table(table(files.tools, "pdm"), "version").get("getter")
-    if isinstance(getter, str):
-        yield f"{getter.partition(':')[0].replace('.', '/')}.py"
 
 
 def _module_file(directory: Path, module: str) -> Path | None:
@@ -215,32 +205,10 @@ def _strings(tree: ast.Module) -> Iterator[str]:
 
 
 def literal_name(source: str, name: str) -> bool:
-    """Whether the Python text `source` binds `name` at its top level to a literal only."""
+    """Whether the Python text `source` binds `name` at its top level to one literal."""
     try:
-        tree = ast.parse(source)
+        value = constants(ast.parse(source)).get(name)
+        ast.literal_eval(value or "")
     except (SyntaxError, ValueError):
         return False
-    values = list(_values(tree, name))
-    return bool(values) and all(_is_literal(value) for value in values)
-
-
-def _values(tree: ast.Module, name: str) -> Iterator[ast.expr]:
-    for statement in tree.body:
-        if isinstance(statement, ast.AnnAssign) and statement.value is not None:
-            targets: list[ast.expr] = [statement.target]
-            value = statement.value
-        elif isinstance(statement, ast.Assign):
-            targets = statement.targets
-            value = statement.value
-        else:
-            continue
-        if any(isinstance(each, ast.Name) and each.id == name for each in targets):
-            yield value
-
-
-def _is_literal(value: ast.expr) -> bool:
-    try:
-        ast.literal_eval(value)
-    except ValueError:
-        return False
-    return True
+    return value is not None

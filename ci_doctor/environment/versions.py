@@ -162,7 +162,10 @@ def _with_remote(directory: Path, described: Described, read_names: ReadNames) -
             return described if described.is_tagged else replace(described, gap=silent)
         there |= tags
     names = read_names(sorted(there))
-    history = _deciding_commits(directory, described.tag)
+    # The commits of HEAD's history, without those before the commit of the tag. An ancestor of HEAD is
+    # in every clone that is not cut, also in a partial one.
+    before = ("--not", f"refs/tags/{described.tag}^@") if described.tag is not None else ()
+    history = frozenset((ask_git(directory, "rev-list", "HEAD", *before) or "").split())
     gap = tag_gap(described, here, {name: there[name] for name in names}, history, asked[0])
     if gap is not None and gap.kind is TagGapKind.LOCAL:
         others = [remote for remote in remotes if remote not in asked]
@@ -215,15 +218,6 @@ def read_tags(text: str, separator: str = "\t") -> dict[str, str]:
         else:
             commits.setdefault(name, commit)
     return commits
-
-
-def _deciding_commits(directory: Path, tag: str | None) -> frozenset[str]:
-    """The commits of HEAD's history, without those before the commit of `tag`.
-
-    An ancestor of HEAD is in every clone that is not cut, also in a partial one.
-    """
-    before = ("--not", f"refs/tags/{tag}^@") if tag is not None else ()
-    return frozenset((ask_git(directory, "rev-list", "HEAD", *before) or "").split())
 
 
 def _remote_tags(

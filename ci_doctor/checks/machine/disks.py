@@ -50,7 +50,6 @@ SHARED_MEMORY_ON_DISK: Final = Rule(
 
 @check("machine/shared-memory", title="room in /dev/shm", needed_for=SERVING)
 def shared_memory(context: CheckContext) -> Findings:
-    """The room for what processes share."""
     place = context.dev / "shm"
     try:
         usage = os.statvfs(place)
@@ -85,7 +84,6 @@ _NEARLY_FULL = 0.05
 
 @check("machine/disks", title="free space of caches and temporary directories", needed_for=ALL)
 def disk_space(context: CheckContext) -> Findings:
-    """The room on the disks of temporary directories, caches, the checkout and the report."""
     least = parse_size(context.settings.min_free)
     return (yield from space_on(context.shared(read_disks), least))
 
@@ -146,7 +144,6 @@ _FEW, _FEW_SHARE = 50_000, 0.1
 
 @check("machine/inodes", title="free inodes of caches and temporary directories", needed_for=ALL)
 def inodes(context: CheckContext) -> Findings:
-    """How many files the disks of a job can still take."""
     return (yield from inodes_on(context.shared(read_disks)))
 
 
@@ -210,7 +207,6 @@ _NEEDED = frozenset({DirectoryRole.TEMPORARY, DirectoryRole.REPORT, DirectoryRol
     needed_for=ALL,
 )
 def writing(context: CheckContext) -> Findings:
-    """Whether this user may write to the directories of a job."""
     return (yield from writing_on(context.shared(read_disks), context.workload))
 
 
@@ -278,7 +274,6 @@ _LOADED_FROM = frozenset({DirectoryRole.TEMPORARY, DirectoryRole.JIT_CACHE})
 
 @check("machine/noexec", title="compiled kernels can be loaded", needed_for=SERVING)
 def noexec(context: CheckContext) -> Findings:
-    """Whether compiled kernels can be loaded from where the job keeps them."""
     disks = context.shared(read_disks)
     groups: dict[tuple[str, DirectoryRole], list[PlacedDirectory]] = {}
     for each in disks.directories:
@@ -317,7 +312,6 @@ _DELICATE = frozenset(
 
 @check("machine/network-disks", title="caches on network file systems")
 def network_disks(context: CheckContext) -> Findings:
-    """Which directories of a job lie on network file systems."""
     return (yield from networks_below(context.shared(read_disks)))
 
 
