@@ -114,6 +114,14 @@ def fields_of(path: Path, separator: str, *, is_first_block: bool = False) -> di
     return fields
 
 
+def first_cpu(proc: Path = ROOT / "proc") -> dict[str, str]:
+    """The fields of the first CPU in /proc/cpuinfo; empty if it cannot be read."""
+    try:
+        return fields_of(proc / "cpuinfo", ":", is_first_block=True)
+    except OSError:
+        return {}
+
+
 def libc_version() -> str | None:
     """Such as `glibc 2.36`; None for another C library."""
     try:

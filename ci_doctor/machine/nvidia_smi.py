@@ -121,7 +121,6 @@ class Gpu(Struct, frozen=True, kw_only=True):
     name: str
     uuid: str | None = None
     lost: str | None = None
-    persistence: str | None = None
     compute_mode: str | None = None
     mig: str | None = None
     mig_pending: str | None = None
@@ -244,7 +243,6 @@ def _gpu(index: int, element: "Element") -> Gpu:
         name=_first(element, "product_name") or "unnamed",
         uuid=_first(element, "uuid"),
         lost=_lost(element),
-        persistence=_first(element, "persistence_mode"),
         compute_mode=_first(element, "compute_mode"),
         mig=_first(element, "mig_mode/current_mig"),
         mig_pending=_first(element, "mig_mode/pending_mig"),

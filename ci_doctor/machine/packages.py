@@ -22,6 +22,10 @@ from urllib.parse import unquote, urlsplit
 from msgspec import Struct
 from packaging.utils import canonicalize_name
 
+# Installers write these into a dist-info, and not the wheel: they differ from machine to machine.
+INSTALLERS_OWN: Final = frozenset(
+    {"INSTALLER", "REQUESTED", "RECORD", "direct_url.json", "provenance_url.json", "uv_cache.json"}
+)
 # RECORD of torch has 1.5 MiB. What is larger is not read to its end.
 _RECORD_BYTES: Final = 16 << 20
 _TORCH_BYTES: Final = 64 << 10
@@ -55,6 +59,27 @@ class Package(Struct, frozen=True, kw_only=True):
     def is_wheel(self) -> bool:
         """Whether it has a dist-info, which an installer wrote."""
         return self.folder.suffix == ".dist-info"
+
+    @property
+    def record(self) -> Path:
+        """RECORD, which may be missing."""
+        return self.folder / "RECORD"
+
+    @property
+    def origin_file(self) -> Path:
+        """direct_url.json, which may be missing."""
+        return self.folder / "direct_url.json"
+
+    @property
+    def is_private(self) -> bool:
+        """Whether this user may not read its metadata: what it lacks is then unknown."""
+        if os.path.isfile(self.folder):  # noqa: PTH113 - an egg-info of distutils, where pathlib may raise
+            return not os.access(self.folder, os.R_OK)
+        if not os.access(self.folder, os.R_OK | os.X_OK):
+            return os.path.lexists(self.folder)
+        names = ("METADATA", "PKG-INFO", "INSTALLER", "RECORD")
+        paths = [self.folder / name for name in names]
+        return any(path.is_file() and not os.access(path, os.R_OK) for path in paths)
 
     @property
     def words(self) -> str:
@@ -243,13 +268,24 @@ def read_record(folder: Path) -> Iterator[RecordedFile]:
     except OSError:
         return
     try:
-        for row in csv.reader(text.splitlines()):
+        for line in text.splitlines():
+            # The CSV reader is three times as slow, and needed for few lines.
+            row = next(csv.reader([line]), []) if line.startswith('"') else line.rsplit(",", 2)
             if len(row) == 3:
                 path, digest, size = row
                 number = int(size) if size.isdecimal() else None
                 yield RecordedFile(path=path, digest=digest, size=number)
     except csv.Error:  # a field of more than 128 KiB: it is damaged
         return
+
+
+def is_recorded(folder: Path, path: str) -> bool:
+    """Whether RECORD names `path`. Its lines, of which torch has thousands, are not taken apart."""
+    try:
+        with (folder / "RECORD").open("rb") as file:
+            return f"{path},".encode() in file.read(_RECORD_BYTES)
+    except OSError:
+        return False
 
 
 def record_digest(folder: Path) -> str | None:
@@ -273,17 +309,20 @@ def torch_build(directories: Iterable[Path]) -> TorchBuild | None:
 
     Raises ValueError if its files do not say for what it was built.
     """
-    package = find_package("torch", directories)
+    places = tuple(directories)
+    package = find_package("torch", places)
+    sites = [package.site] if package is not None else places
+    for site in sites:
+        values = _torch_values(site / "torch" / "version.py")
+        if values is not None:
+            return TorchBuild(
+                version=package.version if package else values.get("__version__") or "",
+                cuda=values.get("cuda"),
+                hip=values.get("hip"),
+                git=values.get("git_version"),
+            )
     if package is None:
         return None
-    values = _torch_values(package.site / "torch" / "version.py")
-    if values is not None:
-        return TorchBuild(
-            version=package.version,
-            cuda=values.get("cuda"),
-            hip=values.get("hip"),
-            git=values.get("git_version"),
-        )
     # The wheels of PyPI have CUDA and no local version (`2.9.0+cu128`): only the file says.
     match = _CUDA_LOCAL.search(package.version)
     if match is None and "+cpu" not in package.version:

@@ -6,7 +6,6 @@ that uv has made has no pip.
 """
 
 import ast
-import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -212,7 +211,7 @@ def installations(environment: InstalledEnvironment, _context: CheckContext) -> 
             )
     private = []
     for package in environment.installed:
-        if _is_private(package):
+        if package.is_private:
             private.append(package.name)
             continue
         missing = _missing(package)
@@ -230,17 +229,6 @@ def installations(environment: InstalledEnvironment, _context: CheckContext) -> 
     return CheckResult(summary=f"the metadata of {count} were read", unknown=unknown)
 
 
-def _is_private(package: Package) -> bool:
-    """Whether the user may not read its metadata: what it lacks is then unknown."""
-    folder = package.folder
-    if is_file(folder):  # an egg-info of distutils
-        return not os.access(folder, os.R_OK)
-    if not os.access(folder, os.R_OK | os.X_OK):
-        return absence(folder) is None
-    files = [folder / name for name in ("METADATA", "PKG-INFO", "INSTALLER", "RECORD")]
-    return any(is_file(file) and not os.access(file, os.R_OK) for file in files)
-
-
 def _missing(package: Package) -> str | None:
     """What its folder lacks, as a clause; None if nothing."""
     if not package.has_metadata:
@@ -251,7 +239,7 @@ def _missing(package: Package) -> str | None:
         return f"{file} names no name and version" if is_file(path) else f"there is no {file}"
     if not package.is_wheel or package.installer not in _RECORDING:
         return None
-    record = package.folder / "RECORD"
+    record = package.record
     if not is_file(record):
         return "there is no RECORD"
     if record.stat().st_size == 0:
@@ -275,7 +263,7 @@ def editable(environment: InstalledEnvironment, _context: CheckContext) -> Findi
             yield problem(
                 EDITABLE_BROKEN,
                 f"{package.words} is an editable installation of {source}, which {reason}",
-                evidence=(Evidence(file=str(package.folder / "direct_url.json")),),
+                evidence=(Evidence(file=str(package.origin_file)),),
                 remedy=ShellCommand(environment.pip_line("uninstall", [package.name])),
             )
     for site in environment.sites:

@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
 import pytest
 
-from ci_doctor.machine.gpus import visible_gpus
+from ci_doctor.machine.gpus import gpu_view, proc_gpus, shows_gpu, visible_gpus
 from ci_doctor.machine.nvidia_smi import DriverReport, Gpu, GpuProcess, lines_beside, parse_smi_xml
-from tests.support.gpus import smi_gpu, smi_log, volta
+from tests.support.gpus import PARTS, divided_machine, machine, smi_gpu, smi_log, volta
 
 GPUS = [
     Gpu(index=index, bus_id=f"{index}", name="NVIDIA L4", uuid=f"GPU-{index}abc")
@@ -35,7 +40,42 @@ def test_a_program_sees_what_cuda_says(
     assert visible.missing == missing
 
 
-def test_parts_are_counted_and_not_looked_up() -> None:
+# As `nvidia-smi -L` names the slices of an H200: each has a UUID of its own.
+SLICES = [
+    Gpu(
+        index=0,
+        bus_id="0",
+        name=f"NVIDIA H200, MIG {profile}",
+        uuid=f"MIG-{uuid}",
+        former_uuid=f"MIG-GPU-0abc/{instance}/0",
+    )
+    for profile, uuid, instance in [
+        ("1g.18gb", "c7384736-a75d-5afc-978f-d2f1294409fd", 13),
+        ("3g.71gb", "a28ad590-3fda-56dd-84fc-0a0b96edc58d", 2),
+    ]
+]
+
+
+@pytest.mark.parametrize(
+    ("value", "names"),
+    [
+        pytest.param("MIG-c7384736-a75d-5afc-978f-d2f1294409fd", ["1g.18gb"], id="uuid"),
+        pytest.param("MIG-a28", ["3g.71gb"], id="beginning-of-a-uuid"),
+        pytest.param("MIG-GPU-0abc/2/0", ["3g.71gb"], id="name-before-driver-470"),
+        pytest.param("MIG-a28,MIG-c73", ["3g.71gb", "1g.18gb"], id="order"),
+        pytest.param("MIG-", [], id="ambiguous"),
+        pytest.param("MIG-c73,MIG-c73", [], id="twice"),
+        pytest.param("MIG-GPU-9abc/2/0", [], id="of-another-gpu"),
+    ],
+)
+def test_a_slice_is_the_slice_and_not_the_gpu_that_it_is_of(value: str, names: list[str]) -> None:
+    visible = visible_gpus(GPUS, value, SLICES)
+
+    assert [gpu.name.rpartition(" ")[2] for gpu in visible.gpus] == names
+    assert not set(visible.gpus) & set(GPUS)
+
+
+def test_parts_of_which_nothing_is_known_are_counted() -> None:
     visible = visible_gpus(GPUS, "MIG-aaaa,MIG-bbbb")
 
     assert visible.parts == ("MIG-aaaa", "MIG-bbbb")
@@ -63,11 +103,7 @@ def test_a_current_driver_tells_memory_modes_and_processes() -> None:
 
     (gpu,) = log.gpus
     assert (log.driver, log.cuda) == ("580.65.06", "13.0")
-    assert (gpu.bus_id, gpu.name, gpu.persistence) == (
-        "00000000:3C:00.0",
-        "NVIDIA H100 80GB HBM3",
-        "Enabled",
-    )
+    assert (gpu.bus_id, gpu.name) == ("00000000:3C:00.0", "NVIDIA H100 80GB HBM3")
     assert gpu.memory.free == 80994 * MIB
     assert gpu.memory.usable == (81559 - 560) * MIB
     assert gpu.processes == (
@@ -124,7 +160,6 @@ def test_what_the_driver_does_not_report_is_unknown_and_not_zero() -> None:
     assert gpu.memory.usable is None
     assert gpu.errors.uncorrected is None
     assert gpu.processes is None
-    assert gpu.persistence is None
 
 
 def test_a_gpu_that_a_driver_from_before_565_wants_reset_needs_a_reset() -> None:
@@ -185,3 +220,121 @@ def test_a_size_of_more_digits_than_a_number_may_have_is_unknown() -> None:
 
     assert gpu.memory.free is None
     assert gpu.errors.uncorrected == 0
+
+
+def test_without_the_driver_there_is_no_view(tmp_path: Path) -> None:
+    assert gpu_view({}, tmp_path) is None
+
+
+INFORMATION = "Model: \t\t NVIDIA H200\nIRQ:   \t\t 18\nGPU UUID: \t {0}\nDevice Minor: \t 0\n"
+
+
+def test_the_drivers_files_name_the_gpus_where_nothing_else_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    # A UUID is question marks for whoever may not wake the GPU.
+    uuids = ("GPU-1-d72c", "GPU-????????-????-????-????-????????????")
+    files = {
+        f"proc/driver/nvidia/gpus/0000:0{number}:00.0/information": INFORMATION.format(uuid)
+        for number, uuid in enumerate(uuids)
+    }
+    root = machine(tmp_path, files)
+
+    view = gpu_view({"CUDA_VISIBLE_DEVICES": "GPU-1"}, root / "proc")
+
+    assert view is not None
+    assert (view.driver, [gpu.uuid for gpu in view.gpus]) == ("580.65.06", ["GPU-1-d72c", None])
+    assert [gpu.name for gpu in view.visible().gpus] == ["NVIDIA H200"]
+    assert len(proc_gpus(root / "proc")) == 2
+
+
+def test_nvidia_smi_names_the_slices_without_nvidias_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    root = machine(tmp_path / "root")
+    environ = divided_machine(tmp_path)
+
+    view = gpu_view({**environ, "CUDA_VISIBLE_DEVICES": "MIG-bbbb2222"}, root / "proc")
+
+    assert view is not None
+    assert [gpu.name for gpu in view.visible().gpus] == ["NVIDIA H100 80GB HBM3, MIG 2g.20gb"]
+    assert len(view.parts) == PARTS.count("MIG-")
+
+
+def _library(**answers: Any) -> ModuleType:
+    """NVIDIA's library with one H200 that is divided, as the NVML API reference has the calls."""
+    library = ModuleType("pynvml")
+
+    class NVMLError(Exception):
+        pass
+
+    def device(kind: str) -> Any:
+        if kind == "none":
+            raise NVMLError
+        return SimpleNamespace(kind=kind)
+
+    slices = ["slice", "none"]
+    calls: dict[str, Any] = {
+        "NVMLError": NVMLError,
+        "nvmlInit": lambda: None,
+        "nvmlShutdown": lambda: None,
+        "nvmlSystemGetDriverVersion": lambda: "570.86.10",
+        "nvmlDeviceGetCount": lambda: 1,
+        "nvmlDeviceGetHandleByIndex": lambda _: device("whole"),
+        "nvmlDeviceGetCudaComputeCapability": lambda _: (9, 0),
+        "nvmlDeviceGetNumGpuCores": lambda _: 16896,
+        "nvmlDeviceGetMigMode": lambda _: (1, 1),
+        "nvmlDeviceGetName": lambda at: (
+            "NVIDIA H200" if at.kind == "whole" else "NVIDIA H200 MIG 1g.18gb"
+        ),
+        "nvmlDeviceGetUUID": lambda at: "GPU-77" if at.kind == "whole" else "MIG-c738",
+        "nvmlDeviceGetMaxMigDeviceCount": lambda _: len(slices),
+        "nvmlDeviceGetMigDeviceHandleByIndex": lambda _, index: device(slices[index]),
+        "nvmlDeviceGetGpuInstanceId": lambda _: 13,
+        "nvmlDeviceGetComputeInstanceId": lambda _: 0,
+    }
+    for name, call in {**calls, **answers}.items():
+        setattr(library, name, call)
+    return library
+
+
+@pytest.mark.parametrize("chosen", ["MIG-c738", "MIG-GPU-77/13/0"])
+def test_nvidias_library_names_the_slice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chosen: str
+) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", _library())
+    root = machine(tmp_path)
+
+    view = gpu_view({"PATH": "", "CUDA_VISIBLE_DEVICES": chosen}, root / "proc")
+
+    assert view is not None
+    (seen,) = view.visible().gpus
+    assert (seen.name, seen.uuid, seen.capability) == ("NVIDIA H200 MIG 1g.18gb", "MIG-c738", "9.0")
+    assert seen.cores is None
+    assert (view.gpus[0].cores, view.gpus[0].mig, view.driver) == (16896, "Enabled", "570.86.10")
+
+
+def test_a_library_that_fails_leaves_it_to_the_drivers_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = _library()
+
+    def fails() -> None:
+        raise library.NVMLError
+
+    monkeypatch.setattr(library, "nvmlInit", fails)
+    monkeypatch.setitem(sys.modules, "pynvml", library)
+    root = machine(tmp_path)
+
+    view = gpu_view({"PATH": ""}, root / "proc")
+
+    assert view is not None
+    assert (view.gpus, view.driver) == ((), "580.65.06")
+
+
+@pytest.mark.parametrize("name", ["proc/driver/nvidia/version", "dev/nvidia0", "dev/nvidiactl"])
+def test_any_trace_of_the_driver_shows_a_gpu(tmp_path: Path, name: str) -> None:
+    assert not shows_gpu(machine(tmp_path / "none", loaded=None), {"PATH": ""})
+    assert shows_gpu(machine(tmp_path / "some", {name: ""}, loaded=None), {"PATH": ""})

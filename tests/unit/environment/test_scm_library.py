@@ -16,7 +16,7 @@ import pytest
 from packaging.requirements import Requirement
 from vcs_versioning import Configuration
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 
 SIGNATURES = [
     ("_scm_version", "tag_to_version", ["tag", "config"]),

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
+
 import platform
 import sys
 from pathlib import Path
 
-from ci_doctor.drift.interpreters import read_interpreter
+import pytest
+
+from ci_doctor.drift.reading import read_interpreter, snapshot_targets
 from ci_doctor.drift.snapshot import InterpreterSnapshot
+from ci_doctor.errors import UsageError
 from tests.support.wheels import add_package, make_venv
 
 
@@ -88,3 +92,38 @@ def test_a_path_of_packages_from_the_environment_counts(tmp_path: Path) -> None:
     interpreter = read(Path(sys.executable), tmp_path, {"PYTHONPATH": str(tmp_path)})
 
     assert interpreter.packages["x"].version == "1.0"
+
+
+def broken_venv(directory: Path) -> Path:
+    make_venv(directory)
+    (directory / "bin" / "python").unlink()
+    return directory
+
+
+def test_named_environments_are_the_targets_broken_ones_too(tmp_path: Path) -> None:
+    make_venv(tmp_path / "whole")
+    broken_venv(tmp_path / "broken")
+    names = [str(tmp_path / "whole"), str(tmp_path / "broken")]
+
+    targets = snapshot_targets([], names, tmp_path, {})
+
+    assert {*targets} == {tmp_path / "whole/bin/python", tmp_path / "broken/bin/python"}
+
+
+def test_a_broken_environment_of_the_job_is_not_left_out(tmp_path: Path) -> None:
+    active = broken_venv(tmp_path / "active")
+    broken_venv(tmp_path / ".venv")
+
+    assert snapshot_targets([], [], tmp_path, {}) == (tmp_path / ".venv/bin/python",)
+    assert snapshot_targets([], [], tmp_path, {"VIRTUAL_ENV": str(active)}) == (
+        active / "bin/python",
+    )
+
+
+def test_what_never_was_an_environment_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError):
+        snapshot_targets([], [str(tmp_path / "none")], tmp_path, {})
+
+
+def test_without_any_interpreter_there_is_no_target(tmp_path: Path) -> None:
+    assert snapshot_targets([], [], tmp_path, {"PATH": str(tmp_path)}) == ()

@@ -6,10 +6,12 @@ and has its index, its branch and the wanted tags. Nothing is written to the ori
 """
 
 import shutil
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
+from functools import partial
 from pathlib import Path
 
-from ci_doctor.environment.proof.unbuildable import Unbuildable
+from ci_doctor.environment.tags import Described, exclusions, is_release, list_tags
+from ci_doctor.environment.versions import with_clone_limits
 from ci_doctor.git import ask_git, run_git
 from ci_doctor.system.files.directories import make_directory
 
@@ -18,12 +20,20 @@ _MOST_BYTES = 1 << 30
 _NEVER_COPIED = shutil.ignore_patterns(".git", ".venv", "venv", "node_modules", "__pycache__")
 
 
+class Unbuildable(Exception):  # noqa: N818 - not an error of ci-doctor: it ends as a finding
+    """Raised where the build itself cannot be tried; `reason` is a clause for a report."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
 def copy_checkout(project: Path, to: Path, *, without_tags: Collection[str] = ()) -> Path:
     """Copy the checkout around `project` to the new directory `to`; return the project there.
 
     Tags in `without_tags` are left out. Raises Unbuildable.
     """
-    top = root(project)
+    top = ask_git(project, "rev-parse", "--show-toplevel")
     try:
         if top is None:
             shutil.copytree(project, to, symlinks=True, ignore=_NEVER_COPIED)
@@ -35,40 +45,38 @@ def copy_checkout(project: Path, to: Path, *, without_tags: Collection[str] = ()
     return to / project.resolve().relative_to(Path(top).resolve())
 
 
-def tags_of(project: Path) -> tuple[str, ...]:
-    """The tags reachable from the HEAD of the project's repository, newest first."""
-    merged = ("--merged=HEAD", "--sort=-creatordate", "--format=%(refname:strip=2)", "refs/tags")
-    return tuple((ask_git(project, "for-each-ref", *merged) or "").splitlines())
-
-
 def nearest_tag(project: Path) -> str | None:
     """The tag that a plain `git describe` picks; None if there is none."""
     return ask_git(project, "describe", "--tags", "--abbrev=0")
 
 
-def described(project: Path, excluded: Sequence[str]) -> tuple[str | None, int | None]:
-    """The nearest tag that matches none of the patterns `excluded`, and the commits since it."""
-    options = [f"--exclude={pattern}" for pattern in excluded]
+def disturbing_tags(project: Path) -> tuple[str, ...]:
+    """The tags reachable from HEAD that are no releases, newest first."""
+    reachable = list_tags(partial(ask_git, project), reachable=True)
+    return tuple(tag for tag in reachable if not is_release(tag))
+
+
+def describe(project: Path, version: str) -> Described:
+    """The checkout of a project whose build computes `version` without the disturbing tags."""
+    reachable = list_tags(partial(ask_git, project), reachable=True)
+    disturbing = tuple(tag for tag in reachable if not is_release(tag))
+    good = [tag for tag in reachable if is_release(tag)]
+    options = [f"--exclude={pattern}" for pattern in exclusions(disturbing, good)]
     answer = ask_git(project, "describe", "--tags", "--long", *options)
-    if answer is None:
-        return None, None
-    tag, distance, _ = answer.rsplit("-", 2)
-    return tag, int(distance)
-
-
-def root(project: Path) -> str | None:
-    """The top of the project's working tree; None without a repository."""
-    return ask_git(project, "rev-parse", "--show-toplevel")
-
-
-def head(project: Path) -> str | None:
-    """The commit that is checked out; None if nothing is committed."""
-    return ask_git(project, "rev-parse", "--verify", "--quiet", "HEAD")
-
-
-def is_shallow(project: Path) -> bool:
-    """Whether the clone has a part of the history only."""
-    return ask_git(project, "rev-parse", "--is-shallow-repository") == "true"
+    tag, distance, _ = answer.rsplit("-", 2) if answer else (None, None, None)
+    nearest = nearest_tag(project)
+    head = ask_git(project, "rev-parse", "--verify", "--quiet", "HEAD")
+    described = Described(
+        version=version,
+        repository=ask_git(project, "rev-parse", "--show-toplevel"),
+        tag=tag,
+        distance=int(distance) if distance else None,
+        node=f"g{head}" if head else None,
+        shallow=ask_git(project, "rev-parse", "--is-shallow-repository") == "true",
+        unparsable=disturbing,
+        breaks_on=nearest if nearest in disturbing else None,
+    )
+    return with_clone_limits(project, described)
 
 
 def _copy_files(root: Path, to: Path) -> None:
@@ -108,19 +116,15 @@ def _copy_repository(root: Path, to: Path, without_tags: Collection[str]) -> Non
         _demand(to, "symbolic-ref", "HEAD", branch)
     _demand(to, "update-ref", *([] if branch else ["--no-deref"]), "HEAD", head)
     tags = ask_git(root, "for-each-ref", "--format=%(objectname) %(refname)", "refs/tags") or ""
-    _demand(to, "update-ref", "--stdin", text=_creations(tags.splitlines(), without_tags))
-    # The copied index has the stat data of the original files.
-    ask_git(to, "update-index", "-q", "--refresh")
-
-
-def _creations(lines: Sequence[str], without_tags: Collection[str]) -> str:
     dropped = {f"refs/tags/{name}" for name in without_tags}
     created = []
-    for line in lines:
+    for line in tags.splitlines():
         object_name, _, reference = line.partition(" ")
         if reference not in dropped:
             created.append(f"create {reference} {object_name}\n")
-    return "".join(created)
+    _demand(to, "update-ref", "--stdin", text="".join(created))
+    # The copied index has the stat data of the original files.
+    ask_git(to, "update-index", "-q", "--refresh")
 
 
 def _path_in_repository(root: Path, name: str) -> Path:

@@ -3,7 +3,7 @@
 
 Nothing is written: version files belong to the build. The library (vcs-versioning) has no public
 name for some parts that are needed here. pyproject.toml bounds its version for that reason, and
-tests/unit/environment/backends/test_scm_library.py fails when such a part is renamed; the
+tests/unit/environment/test_scm_library.py fails when such a part is renamed; the
 integration tests compare every answer with the library's own.
 """
 
@@ -18,20 +18,19 @@ from pathlib import Path
 from typing import Any
 
 import vcs_versioning._backends._git as scm_git
+from packaging.version import Version
 from vcs_versioning import Configuration, PyProjectData, ScmVersion, VcsEnvironment
 from vcs_versioning._backends._scm_workdir import ScmWorkdir
 from vcs_versioning._config import DEFAULT_TAG_REGEX
 from vcs_versioning._scm_version import _parse_version_tag, tag_to_version
 
 from ci_doctor.environment import rules
-from ci_doctor.environment.not_computable import NotComputable, backend_fails
 from ci_doctor.environment.packaging_files import scm_table, table
-from ci_doctor.environment.project import Project
+from ci_doctor.environment.project import NotComputable, Project
 from ci_doctor.environment.tags import (
     Described,
     Git,
     Tags,
-    Version,
     disturbing_tags,
     is_git_describe,
     list_tags,
@@ -43,53 +42,43 @@ from ci_doctor.environment.tags import (
 )
 
 
-def describe(project: Project, options_place: str) -> Described:
+def describe(project: Project) -> Described:
     """What setuptools-scm (or hatch-vcs, which calls it) computes for the checkout.
 
-    `options_place` names where the project's options stand. Raises NotComputable.
+    Raises NotComputable.
     """
-    with _quiet():
-        try:
-            return _describe(project, options_place)
-        except NotComputable:
-            raise
-        except Exception as error:  # the project's own plugins and callables run in here
-            raise _failed(error, project) from error
+    with _asking(project):
+        config = _configuration(project)
+        workdir = config.discover_workdir()
+        if isinstance(workdir, scm_git.GitWorkdir):
+            return _describe_git(workdir, config, project)
+        version = workdir.get_scm_version() if workdir else None
+        if workdir is None or version is None:
+            raise _no_repository(Path(config.absolute_root), project)
+        return Described(
+            version=version.format(),
+            repository=str(workdir.path) if isinstance(workdir, ScmWorkdir) else None,
+            tag=str(version.tag),  # mercurial, whose tags are left as they are
+            distance=version.distance,
+            dirty=version.dirty,
+        )
 
 
 def read_names(project: Project, names: Sequence[str]) -> Sequence[str]:
     """Those of `names` of tags that the library could read a version from; raises NotComputable."""
-    with _quiet():
-        try:
-            config = _configuration(project)
-            return list(_sorted(names, _describe_command(config), config, project).versions)
-        except Exception as error:
-            raise _failed(error, project) from error
-
-
-def _describe(project: Project, options_place: str) -> Described:
-    config = _configuration(project)
-    workdir = config.discover_workdir()
-    if isinstance(workdir, scm_git.GitWorkdir):
-        return _describe_git(workdir, config, project, options_place)
-    version = workdir.get_scm_version() if workdir else None
-    if workdir is None or version is None:
-        raise _no_repository(Path(config.absolute_root), options_place)
-    repository = str(workdir.path) if isinstance(workdir, ScmWorkdir) else None
-    return Described(
-        version=version.format(),
-        repository=repository,
-        tag=str(version.tag),  # mercurial, whose tags are left as they are
-        distance=version.distance,
-        dirty=version.dirty,
-    )
+    with _asking(project):
+        config = _configuration(project)
+        return list(_sorted(names, _describe_command(config), config, project).versions)
 
 
 def _describe_git(
-    workdir: scm_git.GitWorkdir, config: Configuration, project: Project, options_place: str
+    workdir: scm_git.GitWorkdir, config: Configuration, project: Project
 ) -> Described:
     git = _git(workdir)
-    shallow = _is_shallow(workdir.path, git)
+    if (workdir.path / ".git").is_dir():
+        shallow = (workdir.path / ".git" / "shallow").is_file()
+    else:  # a worktree or a submodule
+        shallow = git("rev-parse", "--is-shallow-repository") == "true"
     if shallow:
         # Refusing is ours to decide, and fetching would change the checkout.
         config.scm.git.pre_parse = scm_git.GitPreParse.WARN_ON_SHALLOW
@@ -105,7 +94,7 @@ def _describe_git(
         config.scm.git.describe_command = command
     version = workdir.get_scm_version()
     if version is None:
-        raise _no_repository(workdir.path, options_place)
+        raise _no_repository(workdir.path, project)
     tag = _tag_of(version, tags, git, command)
     return Described(
         version=_formatted(version, tag, git, project),
@@ -128,17 +117,13 @@ def _formatted(version: ScmVersion, tag: str | None, git: Git, project: Project)
     if there is no tag (setuptools_scm.git DEFAULT_DESCRIBE, GitWorkdir.node).
     """
     node = version.node
-    if not project.abbreviates or node is None or _has_own_command(project):
+    section = {**scm_table(project.pyproject), **project.options}
+    if not project.abbreviates or node is None or "git_describe_command" in section:
         return version.format()
     short = (git("rev-parse", "--short", "HEAD") or "").strip() if tag else node[1:8]
     # The library would cut a longer one to nine digits.
     marked = dataclasses.replace(version, node="g" + "x" * 9)
     return marked.format().replace("g" + "x" * 9, f"g{short}")
-
-
-def _has_own_command(project: Project) -> bool:
-    section = {**scm_table(project.pyproject), **project.options}
-    return "git_describe_command" in section
 
 
 def _configuration(project: Project) -> Configuration:
@@ -147,11 +132,20 @@ def _configuration(project: Project) -> Configuration:
     options = dict(project.options)
     if project.reads_pyproject:
         path = project.directory / "pyproject.toml"
+        section = scm_table(project.pyproject)
+        data = PyProjectData(
+            path=path,
+            tool_name="setuptools_scm",
+            project=project.pyproject.get("project", {}),
+            section=section,
+            is_required=True,
+            section_present=bool(section),
+            project_present="project" in project.pyproject,
+            build_requires=table(project.pyproject, "build-system").get("requires", []),
+            definition=project.pyproject,
+        )
         return environment.build_config(
-            name=str(path),
-            dist_name=project.name,
-            pyproject_data=_pyproject_data(project, path),
-            **options,
+            name=str(path), dist_name=project.name, pyproject_data=data, **options
         )
     # get_version(): relative paths are taken from the directory of the build, which is the
     # project's.
@@ -161,21 +155,6 @@ def _configuration(project: Project) -> Configuration:
     else:
         options["root"] = str(project.directory / options.get("root", "."))
     return environment.build_config_from_data(relative_to=relative_to, data=options)
-
-
-def _pyproject_data(project: Project, path: Path) -> PyProjectData:
-    section = scm_table(project.pyproject)
-    return PyProjectData(
-        path=path,
-        tool_name="setuptools_scm",
-        project=project.pyproject.get("project", {}),
-        section=section,
-        is_required=True,
-        section_present=bool(section),
-        project_present="project" in project.pyproject,
-        build_requires=table(project.pyproject, "build-system").get("requires", []),
-        definition=project.pyproject,
-    )
 
 
 def _describe_command(config: Configuration) -> list[str]:
@@ -241,16 +220,16 @@ def _git(workdir: scm_git.GitWorkdir) -> Git:
     return run
 
 
-def _is_shallow(root: Path, git: Git) -> bool:
-    if (root / ".git").is_dir():
-        return (root / ".git" / "shallow").is_file()
-    return git("rev-parse", "--is-shallow-repository") == "true"  # a worktree or a submodule
-
-
-def _no_repository(root: Path, options_place: str) -> NotComputable:
-    for parent in root.parents:
-        if (parent / ".git").exists():
-            return _repository_above(root, parent, options_place)
+def _no_repository(root: Path, project: Project) -> NotComputable:
+    for above in root.parents:
+        if (above / ".git").exists():
+            setting = f'root = "{os.path.relpath(above, root)}"'
+            return NotComputable(
+                rules.NO_REPOSITORY,
+                f"{root} lies inside the repository {above}, "
+                f"but setuptools-scm looks for one only in {root} itself",
+                remedy=f"{setting}  # in {project.options_place}, or search_parent_directories = true",
+            )
     return NotComputable(
         rules.NO_REPOSITORY,
         f"{root} is not a git repository, and no file in it states a version",
@@ -258,31 +237,29 @@ def _no_repository(root: Path, options_place: str) -> NotComputable:
     )
 
 
-def _repository_above(root: Path, above: Path, options_place: str) -> NotComputable:
-    setting = f'root = "{os.path.relpath(above, root)}"'
-    return NotComputable(
-        rules.NO_REPOSITORY,
-        f"{root} lies inside the repository {above}, "
-        f"but setuptools-scm looks for one only in {root} itself",
-        remedy=f"{setting}  # in {options_place}, or search_parent_directories = true",
-    )
-
-
 def _failed(error: Exception, project: Project) -> NotComputable:
     # vcs_versioning._entrypoints raises ValueError with these words; it has no class for it.
-    if "implementations for entrypoint" not in str(error):
-        return backend_fails(project, error)
+    if "implementations for entrypoint" in str(error):
+        return NotComputable(
+            rules.CUSTOM_SCHEME,
+            f"{project.label} computes its version by code of its own, "
+            f"which cannot be loaded here ({error})",
+            remedy="install that plugin beside ci-doctor, or set the version by hand",
+        )
+    first_line = str(error).partition("\n")[0]
     return NotComputable(
-        rules.CUSTOM_SCHEME,
-        f"{project.label} computes its version by code of its own, "
-        f"which cannot be loaded here ({error})",
-        remedy="install that plugin beside ci-doctor, or set the version by hand",
+        rules.NOT_COMPUTABLE,
+        f"{project.tool} cannot compute a version for {project.label}, so its build would fail too "
+        f"({type(error).__name__}: {first_line})",
     )
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Suppress the library's warnings and log lines: what matters in them becomes a finding."""
+def _asking(project: Project) -> Iterator[None]:
+    """Suppress the library's warnings and log lines: what matters in them becomes a finding.
+
+    The project's own plugins and callables run in here: any error of theirs is NotComputable.
+    """
     logger = logging.getLogger("vcs_versioning")
     handler = logging.NullHandler()
     propagates = logger.propagate
@@ -292,6 +269,10 @@ def _quiet() -> Iterator[None]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
+    except NotComputable:
+        raise
+    except Exception as error:
+        raise _failed(error, project) from error
     finally:
         logger.removeHandler(handler)
         logger.propagate = propagates
