@@ -181,7 +181,7 @@ Findings = Generator[Problem, None, CheckResult | str]
 
 
 def result_of(steps: Findings) -> CheckResult:
-    """All that a check has to say. Raises UndeterminedError if it has yielded no problem before.
+    """All that a check has to say. Raises UndeterminedError and OSError if it has yielded no problem.
 
     After a problem, the problem stands and the rest is unknown.
     """
@@ -193,7 +193,7 @@ def result_of(steps: Findings) -> CheckResult:
             said: CheckResult | str = end.value
             result = CheckResult(summary=said) if isinstance(said, str) else said
             return replace(result, problems=tuple(problems))
-        except UndeterminedError as error:
+        except (UndeterminedError, OSError) as error:
             if not problems:
                 raise
             return replace(unknown_result(str(error)), problems=tuple(problems))

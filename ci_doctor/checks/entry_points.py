@@ -26,6 +26,7 @@ from ci_doctor.checks.check import (
     UndeterminedError,
     check,
     problem,
+    unknown_result,
 )
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.settings import ALL, SERVING, DoctorSettings, Workload
@@ -154,7 +155,6 @@ PACKAGES: Final = {
     needed_for=SERVING,
 )
 def of_workload(context: CheckContext) -> Findings:
-    """The entry point of what `--for` names, in each interpreter of the job."""
     workload = context.workload
     if workload is None or workload not in PACKAGES:
         return "--for names no package that has an entry point"
@@ -282,7 +282,6 @@ def read_console_script(path: Path) -> tuple[Path, str, str] | None:
     needed_for=ALL,
 )
 def of_commands(context: CheckContext) -> Findings:
-    """The commands of `entry_points` in the configuration."""
     entries = []
     for command in context.settings.entry_points:
         try:
@@ -300,23 +299,19 @@ _AT_ONCE: Final = 2
 TOGETHER_S: Final = 55.0
 
 
-class EntryTurns:
-    """The turns of all checks that start entry points: two at once, and all in TOGETHER_S."""
+def read_turns(_context: CheckContext) -> tuple[threading.Semaphore, float]:
+    """The turns of all checks that start entry points, and when the time of all is over.
 
-    def __init__(self, _context: CheckContext) -> None:
-        self.places = threading.Semaphore(_AT_ONCE)
-        self._ends_at = clock.now() + TOGETHER_S
-
-    def left_s(self) -> float:
-        """Seconds of the time of all."""
-        return self._ends_at - clock.now()
+    For CheckContext.shared.
+    """
+    return threading.Semaphore(_AT_ONCE), clock.now() + TOGETHER_S
 
 
 def started(entry: EntryCommand, context: CheckContext) -> SeparateRun | str:
     """How `entry` ended, after a wait for its turn; or why it was not started, as a clause."""
-    turns = context.shared(EntryTurns)
-    with turns.places:
-        left_s = turns.left_s()
+    places, ends_at = context.shared(read_turns)
+    with places:
+        left_s = ends_at - clock.now()
         if left_s <= 0:
             return f"the {TOGETHER_S:g} s of all entry points were over before its turn"
         # With PYTHONFAULTHANDLER a Python writes the stack of each thread at SIGABRT: where it hangs.
@@ -348,22 +343,13 @@ def start_all(entries: Sequence[EntryCommand], context: CheckContext) -> list[Se
     return runs
 
 
-class JudgedEntry(Struct, frozen=True, kw_only=True):
-    """What is known of one entry point: a clause, and its problem or why it is unknown."""
-
-    summary: str
-    problem: Problem | None = None
-    unknown: str | None = None
-    evidence: tuple[Evidence, ...] = ()
-
-
 def judged_starts(
     entries: Sequence[EntryCommand], context: CheckContext, *, none: str
 ) -> Generator[Problem, None, CheckResult]:
     """Start all of `entries`, and say what they show; `none` is the summary if there are none."""
     runs = start_all(entries, context)
     ended = [judge_entry(entry, run, context) for entry, run in zip(entries, runs, strict=True)]
-    failed = [each.problem for each in ended if each.problem is not None]
+    failed = [found for each in ended for found in each.problems]
     yield from failed
     return CheckResult(
         summary="; ".join(each.summary for each in ended) or none,
@@ -382,26 +368,26 @@ _STACK: Final = re.compile(r"^(?:Current thread|Thread) 0x[0-9a-f]+.*$", re.MULT
 _STACK_LINES: Final = 12
 
 
-def judge_entry(entry: EntryCommand, run: SeparateRun | str, context: CheckContext) -> JudgedEntry:
+def judge_entry(entry: EntryCommand, run: SeparateRun | str, context: CheckContext) -> CheckResult:
     """What `run` shows: it starts, it fails for a cause, or nothing.
 
     `context` says whether there is a GPU, and what the checkout is.
     """
     if isinstance(run, str):
-        return _unknown(f"{entry.name} was not started: {run}")
+        return unknown_result(f"{entry.name} was not started: {run}")
     if run.exit_code is None:
         stack = hanging_stack(run)
         place = f", it was in {stack[0]}" if stack else ""
         reason = f"{entry.name} had not ended after {duration(run.duration_s)}{place}"
         evidence = (Evidence(excerpt="\n".join(stack)),) if stack else ()
-        return JudgedEntry(summary=reason, unknown=reason, evidence=evidence)
+        return CheckResult(summary=reason, unknown=reason, evidence=evidence)
     if run.exit_code == 0:
         memory = f", {size(run.peak_rss)} of memory" if run.peak_rss else ""
-        return JudgedEntry(summary=f"{entry.name} starts in {duration(run.duration_s)}{memory}")
+        return CheckResult(summary=f"{entry.name} starts in {duration(run.duration_s)}{memory}")
     return _failed(entry, run, context)
 
 
-def _failed(entry: EntryCommand, run: SeparateRun, context: CheckContext) -> JudgedEntry:
+def _failed(entry: EntryCommand, run: SeparateRun, context: CheckContext) -> CheckResult:
     end = _read_end(run)
     cause = end.cause
     line = run.last_words if cause is None else cause.place.text
@@ -413,7 +399,7 @@ def _failed(entry: EntryCommand, run: SeparateRun, context: CheckContext) -> Jud
         and cause.rule in _WITHOUT_GPU
         and not shows_gpu(context.root, context.environ)
     ):
-        return _unknown(f"{entry.name} asks for a GPU, and this machine has none: {line}")
+        return unknown_result(f"{entry.name} asks for a GPU, and this machine has none: {line}")
     lines = end.excerpt.lines
     evidence = (Evidence(excerpt="\n".join(lines)),) if lines else ()
     package = (entry.module or "").partition(".")[0]
@@ -422,7 +408,7 @@ def _failed(entry: EntryCommand, run: SeparateRun, context: CheckContext) -> Jud
     if package and re.search(lacking, run.last_words):
         summary = f"{entry.python} has no package `{package}`"
         missing = problem(ENTRY_POINT_MISSING, summary, evidence=evidence)
-        return JudgedEntry(summary=summary, problem=missing)
+        return CheckResult(summary=summary, problems=(missing,))
     summary = f"{entry.name} ends with {describe_exit(run.exit_code or 0)}: {line}"
     failure = problem(
         ENTRY_POINT_FAILS,
@@ -431,11 +417,7 @@ def _failed(entry: EntryCommand, run: SeparateRun, context: CheckContext) -> Jud
         remedy=None if cause is None else remedy_of(entry, cause, context),
         fault=_fault(run, cause, context.cwd),
     )
-    return JudgedEntry(summary=summary, problem=failure)
-
-
-def _unknown(reason: str) -> JudgedEntry:
-    return JudgedEntry(summary=reason, unknown=reason)
+    return CheckResult(summary=summary, problems=(failure,))
 
 
 def _read_end(run: SeparateRun) -> LogEnd:

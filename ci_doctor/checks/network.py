@@ -45,7 +45,6 @@ LOOPBACK_DOWN: Final = Rule(
 
 @check("network/loopback", title="the loopback interface", needed_for=ALL)
 def loopback(_context: CheckContext) -> Findings:
-    """One connection over 127.0.0.1, to a port of our own."""
     import socket
 
     # What fails here is no socket at all: not the network's fault, so the result is unknown.
@@ -109,7 +108,6 @@ _REPLACE = ShellCommand(
 
 @check("network/localhost", title="what the name localhost leads to", needed_for=ALL)
 def localhost(_context: CheckContext) -> Findings:
-    """The addresses of the name localhost."""
     return (yield from wrong_localhost(look_up_name("localhost")))
 
 
@@ -140,7 +138,6 @@ HOSTNAME_UNRESOLVED: Final = Rule(
 
 @check("network/hostname", title="the address of this machine's own name")
 def hostname(_context: CheckContext) -> Findings:
-    """The address of this machine's own name, which workers of one server look up."""
     import socket
 
     name = socket.gethostname()
@@ -180,11 +177,8 @@ _HTTPX_SCHEMES: Final = frozenset({"http", "https", "socks5", "socks5h"})
 
 @check("network/loopback-proxy", title="proxies for servers of this machine")
 def loopback_proxy(context: CheckContext) -> Findings:
-    """Whether requests to servers of this machine go to a proxy.
-
-    Judged by what every client reads: an entry of `no_proxy` that is the very name or address, or
-    `*` alone. httpx, urllib and aiohttp read no network such as 127.0.0.0/8.
-    """
+    # By what every client reads: an entry of `no_proxy` that is the very name or address, or `*`
+    # alone. httpx, urllib and aiohttp read no network such as 127.0.0.0/8.
     environ = context.environ
     used = [_set_variable(scheme, environ) for scheme in ("http_proxy", "all_proxy")]
     head = " and ".join(name for name in used if name is not None)
@@ -257,7 +251,6 @@ NO_NAMESERVER: Final = Rule(
 
 @check("network/nameservers", title="nameservers in /etc/resolv.conf")
 def nameservers(context: CheckContext) -> Findings:
-    """Whether any nameserver is named."""
     try:
         text = (context.root / "etc" / "resolv.conf").read_text(errors="replace")
     except FileNotFoundError:
@@ -321,7 +314,6 @@ PORT_TAKEN: Final = Rule(
     needed_for=ALL,
 )
 def ports(context: CheckContext) -> Findings:
-    """Who listens on the ports of the configured services."""
     named = dict(fixed_ports(context))
     taken = 0
     for service, port in named.items():
@@ -370,7 +362,6 @@ _SIX = re.compile(r"(?<![\w:.])(?:\[::1?\]|::1?)(?![\w:.])|\[::1?\]:")
 
 @check("network/ipv6", title="IPv6 for services that ask for it", need=Need.SERVICES)
 def ipv6(context: CheckContext) -> Findings:
-    """Whether a service is to listen on IPv6 that this machine does not have."""
     switch = context.proc / "sys" / "net" / "ipv6" / "conf" / "lo" / "disable_ipv6"
     if not (context.proc / "net" / "if_inet6").exists():
         reason = "the kernel has no IPv6"

@@ -5,7 +5,7 @@ import os
 import queue
 import threading
 import traceback
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from typing import Final
 
@@ -72,41 +72,27 @@ def run(
             not_run[check] = reason
 
     def tell_pending(pending: Sequence[DoctorCheck]) -> None:
-        tell(_waiting_for(pending, len(runnable)))
+        """Such as `51 of 53 checks have ended; waiting for gpu/driver, imports/services`."""
+        shown = ", ".join(check.id for check in pending[:_NAMED])
+        more = f" and {len(pending) - _NAMED} more" if len(pending) > _NAMED else ""
+        ended = f"{len(runnable) - len(pending)} of {len(runnable)} checks have ended"
+        tell(f"{ended}; waiting for {shown}{more}")
 
     # Closed even if `tell` raises: programs must not outlive us.
     with closing(run_checks(runnable, context, tell_pending)) as ending:
-        finished = list(ending)
+        finished = [*ending, *unmeasured]
+    places = {check.id: place for place, check in enumerate(request.checks)}
     return DoctorRun(
-        finished=tuple(_in_order([*finished, *unmeasured], request.checks)),
+        finished=tuple(sorted(finished, key=lambda each: places[each.check.id])),
         not_run=not_run,
         workload=context.workload,
         strict=request.strict,
     )
 
 
-def _waiting_for(pending: Sequence[DoctorCheck], count: int) -> str:
-    """Such as `51 of 53 checks have ended; waiting for gpu/driver, imports/services`."""
-    names = [check.id for check in pending]
-    shown = ", ".join(names[:_NAMED])
-    rest = len(names) - _NAMED
-    if rest > 0:
-        shown += f" and {rest} more"
-    return f"{count - len(names)} of {count} checks have ended; waiting for {shown}"
-
-
-def _in_order(
-    finished: Sequence[FinishedCheck], checks: Sequence[DoctorCheck]
-) -> list[FinishedCheck]:
-    places = {check.id: place for place, check in enumerate(checks)}
-    return sorted(finished, key=lambda each: places[each.check.id])
-
-
 def planned(ran: DoctorRun) -> DoctorRun:
     """`ran` with the changes that `fix` would make, in words. Nothing is changed."""
-    words: list[str] = []
-    for each in ran.finished:
-        words.extend(fix.words for fix in _fixes(each))
+    words = [fix.words for each in ran.finished for fix in _fixes(each)]
     return replace(ran, would_fix=tuple(words))
 
 
@@ -120,7 +106,7 @@ def fix(ran: DoctorRun, context: CheckContext, show: Callable[[str], None]) -> D
     not_fixed: dict[str, str] = {}
     again: list[DoctorCheck] = []
     for each in ran.finished:
-        fixes = list(_fixes(each))
+        fixes = _fixes(each)
         for one in fixes:
             show(one.words)
             try:
@@ -141,10 +127,8 @@ def fix(ran: DoctorRun, context: CheckContext, show: Callable[[str], None]) -> D
     return replace(ran, finished=finished, fixed=tuple(fixed), not_fixed=not_fixed)
 
 
-def _fixes(finished: FinishedCheck) -> Iterator[Fix]:
-    for each in finished.result.problems:
-        if each.fix is not None:
-            yield each.fix
+def _fixes(finished: FinishedCheck) -> list[Fix]:
+    return [each.fix for each in finished.result.problems if each.fix is not None]
 
 
 class _Runner:
@@ -216,12 +200,14 @@ def run_checks(
             if not pending:
                 break
             next_s = min(_left_s(runner, waited_s) for runner in pending)
-            runner_or_none = _next(ended, min(next_s, _WAIT_S))
-            if runner_or_none in pending:
-                pending.remove(runner_or_none)
-                yield runner_or_none.finished()
-            elif runner_or_none is None:
+            try:
+                runner = ended.get(timeout=min(next_s, _WAIT_S))
+            except queue.Empty:
                 on_wait([runner.check for runner in pending])
+                continue
+            if runner in pending:
+                pending.remove(runner)
+                yield runner.finished()
     finally:
         context.programs.stop()
 
@@ -229,13 +215,6 @@ def run_checks(
 def _left_s(runner: _Runner, waited_s: float) -> float:
     elapsed_s = clock.now() - runner.began
     return extended(runner.check.limit_s, waited_s) - elapsed_s
-
-
-def _next(ended: "queue.SimpleQueue[_Runner]", timeout_s: float) -> _Runner | None:
-    try:
-        return ended.get(timeout=timeout_s)
-    except queue.Empty:
-        return None
 
 
 def _result(check: DoctorCheck, context: CheckContext) -> CheckResult:
@@ -247,24 +226,15 @@ def _result(check: DoctorCheck, context: CheckContext) -> CheckResult:
     except CiDoctorError as error:
         return unknown_result(error.message)
     except OSError as error:
-        return unknown_result(_of_the_system(error))
+        reason = error.strerror or str(error)
+        place = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
+        return unknown_result(place + reason)
     # `ulimit -v`, or a full machine: no bug of the check.
     except MemoryError:
         return unknown_result("no memory is left for this check")
     # One broken check must not take the others away.
     except Exception as error:  # noqa: BLE001
-        return _crashed(check, error)
-
-
-def _of_the_system(error: OSError) -> str:
-    reason = error.strerror or str(error)
-    if error.filename is None:
-        return reason
-    return f"{os.fsdecode(error.filename)}: {reason}"
-
-
-def _crashed(check: DoctorCheck, error: Exception) -> CheckResult:
-    summary = f"the check {check.id} ended by {type(error).__name__}: {error}"
-    trace = "".join(traceback.format_exception(error))
-    crash = problem(CHECK_CRASHED, summary, evidence=(Evidence(excerpt=trace),))
-    return CheckResult(summary=summary, problems=(crash,), unknown="a bug in ci-doctor")
+        summary = f"the check {check.id} ended by {type(error).__name__}: {error}"
+        trace = "".join(traceback.format_exception(error))
+        crash = problem(CHECK_CRASHED, summary, evidence=(Evidence(excerpt=trace),))
+        return CheckResult(summary=summary, problems=(crash,), unknown="a bug in ci-doctor")

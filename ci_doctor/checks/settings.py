@@ -33,8 +33,6 @@ ALL: Final = frozenset(Workload)
 # Those that start a server on a GPU.
 SERVING: Final = frozenset({Workload.VLLM, Workload.LMCACHE, Workload.SGLANG})
 NONE: Final[frozenset[Workload]] = frozenset()
-
-
 WorkloadName = Literal["vllm", "lmcache", "sglang", "correctness"]
 
 

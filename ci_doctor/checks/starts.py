@@ -177,7 +177,6 @@ _EXCEPTION: Final = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception|Warning|Inter
     cost=Cost.PROGRAM,
 )
 def failing(context: CheckContext) -> Findings:
-    """Files that run at each start and raise an exception, or end the interpreter."""
     starts = context.shared(read_starts)
     problems = [each for start in starts for each in _failures(start)]
     yield from problems
@@ -218,7 +217,6 @@ def _failures(start: ObservedStarts) -> Iterator[Problem]:
     cost=Cost.PROGRAM,
 )
 def shadowed(context: CheckContext) -> Findings:
-    """Which sitecustomize and usercustomize never run, and which the job itself brings."""
     starts = _known_starts(context)
     inventories = [each.inventory for each in starts if each.inventory is not None]
     for inventory in inventories:
@@ -248,7 +246,6 @@ START_FILE_PRINTS: Final = Rule(
     cost=Cost.PROGRAM,
 )
 def printing(context: CheckContext) -> Findings:
-    """Which files that run at each start of an interpreter write to stdout."""
     starts = _known_starts(context)
     printers = [(file, start) for start in starts for file in start.files if file.prints]
     for file, start in printers:
@@ -282,7 +279,6 @@ _ON_PURPOSE: Final = {
     cost=Cost.PROGRAM,
 )
 def cost_of_starts(context: CheckContext) -> Findings:
-    """What the files that run at each start of an interpreter cost."""
     starts = _known_starts(context)
     files = [(file, start) for start in starts for file in start.files]
     for file, start in files:
@@ -319,7 +315,6 @@ SHIM_BROKEN: Final = Rule(
     cost=Cost.PROGRAM,
 )
 def preload_shim(context: CheckContext) -> Findings:
-    """Whether the files of a preload shim are as ci-doctor wrote them."""
     starts = _known_starts(context)
     installed = broken = 0
     for start in starts:

@@ -12,7 +12,7 @@ from ci_doctor.checks.settings import DoctorSettings, require_readable, require_
 from ci_doctor.config.decoding import decode_section, path_in
 from ci_doctor.config.exit_codes import read_exit_codes
 from ci_doctor.config.loading import Config, load_config
-from ci_doctor.machine.interpreters import job_targets
+from ci_doctor.machine.interpreters import choose_targets
 from ci_doctor.services.configured import service_specs
 from ci_doctor.session.exit_policy import ExitPolicy
 from ci_doctor.session.session import Session
@@ -69,5 +69,5 @@ def context_of(
         cwd=cwd,
         settings=settings,
         services=service_specs(loaded),
-        targets=job_targets(settings.pythons, settings.venvs, cwd, environ),
+        targets=choose_targets(settings.pythons, settings.venvs, [cwd], environ, broken=True),
     )

@@ -16,6 +16,7 @@ from ci_doctor.machine.cgroups import (
     read_cgroups,
     smallest_quota,
 )
+from ci_doctor.machine.gpus import video_bios_versions
 from ci_doctor.machine.host import (
     chosen_word,
     container_image,
@@ -87,7 +88,6 @@ KERNEL_PARAMETERS = (
     "net.ipv6.bindv6only",
 )
 _OF_ONE: Final = re.compile(r"gpu\d+\.(?P<key>\w+)")
-_FIRMWARE: Final = re.compile(r"^Video BIOS:\s*(\S+)", re.MULTILINE)
 _HUGE_PAGES = ("enabled", "defrag", "shmem_enabled")
 
 
@@ -138,13 +138,9 @@ def gpu_facts(machine: Identity, proc: Path) -> Identity:
     for name, reason in machine.unknown.items():
         match = _OF_ONE.fullmatch(name)
         unknown[name if match is None else f"gpu.{match['key']}"] = reason
-    for path in sorted(proc.glob("driver/nvidia/gpus/*/information")):
-        try:
-            firmware = _FIRMWARE.search(path.read_text(errors="replace"))
-        except OSError:
-            continue
-        if firmware is not None and "?" not in firmware[1]:
-            values.setdefault("gpu.vbios", []).append(firmware[1])
+    firmware = video_bios_versions(proc)
+    if firmware:
+        values["gpu.vbios"] = list(firmware)
     for name, texts in values.items():
         parts = [t if count == 1 else f"{count} x {t}" for t, count in Counter(texts).items()]
         facts[name] = ", ".join(parts)

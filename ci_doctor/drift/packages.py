@@ -19,16 +19,12 @@ from msgspec.structs import replace
 
 from ci_doctor.drift.snapshot import HASH_KEPT, PackageSnapshot, digest_of
 from ci_doctor.identity.libraries import commit_of
-from ci_doctor.machine.packages import Origin, Package, installed, read_record
+from ci_doctor.machine.packages import INSTALLERS_OWN, Origin, Package, installed, read_record
 from ci_doctor.system.processes.limited_run import LimitedRun, run_limited
 
 _MISSING: Final = "missing"
 _SHA256: Final = "sha256="
 _PROGRAM: Final = re.compile(r"[\w.+-]{1,40}")
-# Installers write these, and not the wheel: they differ from machine to machine.
-_INSTALLERS_OWN: Final = frozenset(
-    {"INSTALLER", "REQUESTED", "RECORD", "direct_url.json", "provenance_url.json", "uv_cache.json"}
-)
 # https://packaging.python.org/specifications/well-known-project-urls/, in the order of use here.
 _CHANGES: Final = ("changelog", "changes", "releasenotes", "whatsnew", "history")
 _HOMES: Final = ("source", "repository", "sourcecode", "github", "documentation", "docs")
@@ -114,7 +110,7 @@ def recorded_files(folder: Path) -> dict[str, str]:
     """
     files: dict[str, str] = {}
     for each in read_record(folder):
-        is_installers = ".dist-info/" in each.path and Path(each.path).name in _INSTALLERS_OWN
+        is_installers = ".dist-info/" in each.path and Path(each.path).name in INSTALLERS_OWN
         if not each.digest or not each.is_in_site or is_installers:
             continue
         algorithm, _, digest = each.digest.partition("=")

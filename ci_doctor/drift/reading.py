@@ -171,20 +171,8 @@ def snapshot_targets(
     A virtual environment whose Python is gone is one of them: what is left of it is what people want
     to know. Raises UsageError for a named one that never was one.
     """
-    # The named ones, else the active one, else `.venv`.
-    named = [*pythons, *venvs] or [environ.get("VIRTUAL_ENV") or str(cwd / ".venv")]
-    broken = [
-        Path(word).absolute()
-        for word in named
-        if (Path(word) / "pyvenv.cfg").is_file() and not (Path(word) / "bin" / "python").exists()
-    ]
-    others = [word for word in pythons if Path(word).absolute() not in broken]
-    rest = [word for word in venvs if Path(word).absolute() not in broken]
-    targets = [directory / "bin" / "python" for directory in broken]
-    # Without a name that is left, the default is the broken environment itself.
-    if rest or others or not broken:
-        targets += [target.python for target in choose_targets(others, rest, [cwd], environ)]
-    return tuple(targets)
+    targets = choose_targets(pythons, venvs, [cwd], environ, broken=True)
+    return tuple(target.python for target in targets)
 
 
 def read_interpreter(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ci_doctor.environment.determinism_table import BY_NAME
-from ci_doctor.machine.packages import normal
+from ci_doctor.machine.packages import installed, is_recorded, normal
 
 PROC = Path("/proc")
 # NVIDIA's files have their versions in their names. Those of others have the version of an
@@ -156,23 +156,12 @@ def _recorded(site: Path, top: str, below: str) -> str | None:
     # auditwheel puts a wheel's own libraries into NAME.libs.
     package = normal(top.removesuffix(".libs"))
 
-    def is_other_name(folder: Path) -> bool:
-        return not normal(folder.name).startswith(package)
-
-    try:
-        folders = [folder for folder in site.glob("*.dist-info") if _may_own(folder.name, package)]
-        for folder in sorted(folders, key=is_other_name):
-            if f"{below},".encode() in (folder / "RECORD").read_bytes()[:_LIMIT]:
-                name, _, version = folder.name.removesuffix(".dist-info").partition("-")
-                return f"{normal(name)} {version}"
-    except OSError:
-        return None
+    # The names agree, as they mostly do: reading every RECORD would take a second.
+    candidates = installed([site], lambda name: name.startswith((package, f"py{package}")))
+    for each in sorted(candidates, key=lambda each: not each.name.startswith(package)):
+        if each.is_wheel and is_recorded(each.folder, below):
+            return each.words
     return None
-
-
-def _may_own(folder: str, package: str) -> bool:
-    """Whether the names agree, as they mostly do: reading every RECORD would take a second."""
-    return normal(folder).startswith((package, f"py{package}"))
 
 
 def _kernels(maps: bytes) -> Iterator[tuple[str, str]]:

@@ -348,19 +348,25 @@ def loaded_driver(proc: Path = PROC) -> str | None:
 
 def proc_gpus(proc: Path = PROC) -> tuple[Gpu, ...]:
     """Names and UUIDs by the driver's files, in the order of PCI addresses; empty without a driver."""
-    gpus: list[Gpu] = []
-    for path in sorted((proc / "driver" / "nvidia").glob("gpus/*/information")):
-        lines = [line.partition(":") for line in _text(path).splitlines()]
-        block = {key.strip(): value.strip() for key, _, value in lines}
-        uuid = block.get("GPU UUID", "")
-        gpu = Gpu(
-            index=len(gpus),
-            bus_id=path.parent.name,
-            name=block.get("Model") or "unnamed",
-            uuid=uuid if uuid and "?" not in uuid else None,  # question marks until it is woken
-        )
-        gpus.append(gpu)
+    gpus = []
+    for index, (place, lines) in enumerate(_information(proc)):
+        name, uuid = lines.get("Model") or "unnamed", lines.get("GPU UUID")
+        gpus.append(Gpu(index=index, bus_id=place, name=name, uuid=uuid))
     return tuple(gpus)
+
+
+def video_bios_versions(proc: Path = PROC) -> tuple[str, ...]:
+    """Those that the driver's files name, in the same order."""
+    versions = (lines.get("Video BIOS") for _, lines in _information(proc))
+    return tuple(version for version in versions if version is not None)
+
+
+def _information(proc: Path) -> Iterator[tuple[str, dict[str, str]]]:
+    """The PCI address of each GPU and its lines. What the driver does not know is question marks."""
+    for path in sorted((proc / "driver" / "nvidia").glob("gpus/*/information")):
+        pairs = (line.partition(":")[::2] for line in _text(path).splitlines())
+        known = {key.strip(): value.strip() for key, value in pairs if "?" not in value}
+        yield path.parent.name, {key: value for key, value in known.items() if value}
 
 
 def shows_gpu(root: Path, environ: Mapping[str, str]) -> bool:

@@ -127,18 +127,21 @@ def choose_targets(
     venvs: Sequence[str],
     projects: Sequence[Path],
     environ: Mapping[str, str],
+    *,
+    broken: bool = False,
 ) -> tuple[TargetInterpreter, ...]:
     """The named interpreters; else `$VIRTUAL_ENV`, the projects' `.venv`, PATH's `python3`.
 
-    An empty tuple if none of these exists. Raises UsageError for a named one that does not exist.
+    An empty tuple if none of these exists. With `broken`, an environment whose Python is gone is one
+    of them, for whoever says so. Raises UsageError for a named one of which nothing exists.
     """
-    named = [(_named_python(word, environ), f"--python {word}") for word in pythons]
+    named = [(_named_python(word, environ, broken=broken), f"--python {word}") for word in pythons]
     for word in venvs:
         option = f"--venv {word}"
-        named.append((_venv_python(Path(word), option), option))
+        named.append((_venv_python(Path(word), option, broken=broken), option))
     # Each once, with the first reason for it.
     unique: dict[Path, str] = {}
-    for python, why in named or _default(projects, environ):
+    for python, why in named or _default(projects, environ, broken=broken):
         unique.setdefault(python, why)
     return tuple(
         TargetInterpreter(python=python, why=why, named=bool(named), own=_is_own(python))
@@ -146,10 +149,12 @@ def choose_targets(
     )
 
 
-def _named_python(word: str, environ: Mapping[str, str]) -> Path:
+def _named_python(word: str, environ: Mapping[str, str], *, broken: bool) -> Path:
     path = Path(word)
-    if path.is_dir():
-        return _venv_python(path, f"--python {word}")
+    if is_folder(path):
+        return _venv_python(path, f"--python {word}", broken=broken)
+    if broken and path.is_symlink() and absence(path) is not None:
+        return _absolute(path)
     executable = shutil.which(word, path=environ.get("PATH"))
     if executable is None:
         raise UsageError(
@@ -159,28 +164,40 @@ def _named_python(word: str, environ: Mapping[str, str]) -> Path:
     return _absolute(Path(executable))
 
 
-def _venv_python(directory: Path, option: str) -> Path:
+def _venv_python(directory: Path, option: str, *, broken: bool) -> Path:
     python = directory / "bin" / "python"
-    if not python.exists():
+    if absence(python) is not None and not (broken and _was_environment(directory)):
         raise UsageError(
             f"{option}: {python} does not exist", hint=f"make it first: python3 -m venv {directory}"
         )
     return _absolute(python)
 
 
-def _default(projects: Sequence[Path], environ: Mapping[str, str]) -> list[tuple[Path, str]]:
+def _default(
+    projects: Sequence[Path], environ: Mapping[str, str], *, broken: bool
+) -> list[tuple[Path, str]]:
     active = environ.get("VIRTUAL_ENV")
     if active:
-        return [(_venv_python(Path(active), "$VIRTUAL_ENV"), "$VIRTUAL_ENV")]
+        python = Path(active, "bin", "python")
+        if not broken:
+            python = _venv_python(Path(active), "$VIRTUAL_ENV", broken=False)
+        return [(_absolute(python), "$VIRTUAL_ENV")]
     local = []
     for project in projects:
         venv = project / ".venv"
-        if (venv / "bin" / "python").exists():
-            local.append((_venv_python(venv, str(venv)), f"{os.path.relpath(venv)} of the project"))
+        if absence(venv / "bin" / "python") is None or (broken and _was_environment(venv)):
+            python = _absolute(venv / "bin" / "python")
+            local.append((python, f"{os.path.relpath(venv)} of the project"))
     if local:
         return local
     executable = shutil.which("python3", path=environ.get("PATH"))
     return [(_absolute(Path(executable)), "python3 on PATH")] if executable else []
+
+
+def _was_environment(venv: Path) -> bool:
+    """Whether `venv` is, or was, an environment."""
+    is_private = is_folder(venv) and not os.access(venv, os.X_OK)
+    return is_private or is_file(venv / "pyvenv.cfg") or is_folder(venv / "bin")
 
 
 def _absolute(path: Path) -> Path:
@@ -191,62 +208,6 @@ def _absolute(path: Path) -> Path:
 def _is_own(python: Path) -> bool:
     # The environment that the path names, not what the link in its bin points to.
     return os.path.realpath(python.parent.parent) == os.path.realpath(sys.prefix)
-
-
-def job_targets(
-    pythons: Sequence[str], venvs: Sequence[str], cwd: Path, environ: Mapping[str, str]
-) -> tuple[TargetInterpreter, ...]:
-    """As choose_targets. An environment whose Python is gone is one of them: a check says so.
-
-    Raises UsageError for a named one of which nothing exists.
-    """
-    if not pythons and not venvs:
-        return _job_default(cwd, environ)
-    broken = []
-    sound_pythons = []
-    sound_venvs = []
-    for word in pythons:
-        python = cwd / word
-        if python.is_symlink() and absence(python) is not None:
-            broken.append(_target(python, f"--python {word}", named=True))
-        else:
-            sound_pythons.append(word)
-    for word in venvs:
-        if _is_broken(cwd / word):
-            broken.append(_target(_in_venv(cwd / word), f"--venv {word}", named=True))
-        else:
-            sound_venvs.append(word)
-    if not sound_pythons and not sound_venvs:
-        return tuple(broken)
-    return (*choose_targets(sound_pythons, sound_venvs, [cwd], environ), *broken)
-
-
-def _job_default(cwd: Path, environ: Mapping[str, str]) -> tuple[TargetInterpreter, ...]:
-    """`$VIRTUAL_ENV` and the project's `.venv` even if they are broken; else what there is."""
-    active = environ.get("VIRTUAL_ENV")
-    if active and absence(_in_venv(cwd / active)) is not None:
-        return (_target(_in_venv(cwd / active), "$VIRTUAL_ENV", named=False),)
-    if not active and _is_broken(cwd / ".venv"):
-        return (_target(_in_venv(cwd / ".venv"), ".venv of the project", named=False),)
-    return choose_targets((), (), [cwd], environ)
-
-
-def _is_broken(venv: Path) -> bool:
-    """Whether `venv` is, or was, an environment, and has no Python that exists."""
-    if absence(_in_venv(venv)) is None:
-        return False
-    is_private = is_folder(venv) and not os.access(venv, os.X_OK)
-    return is_private or is_file(venv / "pyvenv.cfg") or is_folder(venv / "bin")
-
-
-def _in_venv(venv: Path) -> Path:
-    return venv / "bin" / "python"
-
-
-def _target(python: Path, why: str, *, named: bool) -> TargetInterpreter:
-    # Not resolve(): the link leads nowhere.
-    absolute = Path(os.path.abspath(python))  # noqa: PTH100
-    return TargetInterpreter(python=absolute, why=why, named=named, own=False)
 
 
 def interpreter_of(words: Sequence[str], environ: Mapping[str, str], cwd: Path) -> Interpreter:
@@ -462,6 +423,34 @@ def start_python(
     """
     ran = run([str(python), *options, str(PROBE)])
     return ran, read_state(ran.stdout) if ran.exit_code == 0 else None
+
+
+def locate_python(
+    word: str,
+    environ: Mapping[str, str],
+    cwd: Path,
+    run: Callable[[Sequence[str]], SeparateRun],
+) -> Interpreter:
+    """As `interpreter_of`; a script by the name of python, such as pyenv's, is started to find it.
+
+    Raises UnknownInterpreterError, and OSError if it cannot be started.
+    """
+    try:
+        return interpreter_of([word], environ, cwd)
+    except UnknownInterpreterError:
+        _, state = start_python(run, Path(word))
+        if state is None:
+            raise
+        # By its own word, and not by its files: the script may have set PYTHONPATH.
+        own = (
+            entry
+            for entry in state.path
+            if not entry.startswith(state.stdlib) or "-packages" in entry
+        )
+        directories = tuple(Path(entry) for entry in own if entry and is_folder(entry))
+        return Interpreter(
+            python=Path(state.executable), version=state.minor_version, directories=directories
+        )
 
 
 def ask(

@@ -22,6 +22,10 @@ from urllib.parse import unquote, urlsplit
 from msgspec import Struct
 from packaging.utils import canonicalize_name
 
+# Installers write these into a dist-info, and not the wheel: they differ from machine to machine.
+INSTALLERS_OWN: Final = frozenset(
+    {"INSTALLER", "REQUESTED", "RECORD", "direct_url.json", "provenance_url.json", "uv_cache.json"}
+)
 # RECORD of torch has 1.5 MiB. What is larger is not read to its end.
 _RECORD_BYTES: Final = 16 << 20
 _TORCH_BYTES: Final = 64 << 10
@@ -271,6 +275,15 @@ def read_record(folder: Path) -> Iterator[RecordedFile]:
                 yield RecordedFile(path=path, digest=digest, size=number)
     except csv.Error:  # a field of more than 128 KiB: it is damaged
         return
+
+
+def is_recorded(folder: Path, path: str) -> bool:
+    """Whether RECORD names `path`. Its lines, of which torch has thousands, are not taken apart."""
+    try:
+        with (folder / "RECORD").open("rb") as file:
+            return f"{path},".encode() in file.read(_RECORD_BYTES)
+    except OSError:
+        return False
 
 
 def record_digest(folder: Path) -> str | None:

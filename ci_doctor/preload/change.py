@@ -2,12 +2,12 @@
 """Acts on files and processes: `preload plan`, `install`, `remove`, from request to outcome."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from ci_doctor.errors import UsageError
 from ci_doctor.model.facts.preload import ChangeFacts, ShimChange
 from ci_doctor.model.outcome import Case, CaseOutcome, Outcome
-from ci_doctor.model.table import Row, Table, row
+from ci_doctor.model.table import Table, row
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.preload.install import Result, install_each, remove_each
 from ci_doctor.preload.interpreter import Interpreters, Refused, find_interpreters, worst
@@ -115,20 +115,18 @@ def _target(result: Result) -> ShimChange:
 def _table(result: Result, *, dry_run: bool) -> Table:
     if isinstance(result, Refused):
         return result.table
-    return Table(title=result.change.python, rows=tuple(_rows(result.change, dry_run=dry_run)))
-
-
-def _rows(change: ShimChange, *, dry_run: bool) -> Iterator[Row]:
-    yield row(change.state, f"Python {change.version}")
-    yield row("site directory", change.site_dir)
-    for preset in change.presets:
-        yield row(f"preset {preset.name}", describe_fit(preset))
-    for text in change.rules:
-        yield row("rule", text)
+    change = result.change
+    rows = [
+        row(change.state, f"Python {change.version}"),
+        row("site directory", change.site_dir),
+        *(row(f"preset {preset.name}", describe_fit(preset)) for preset in change.presets),
+        *(row("rule", text) for text in change.rules),
+    ]
     for action in change.changing:
         name = os.path.relpath(action.path, change.site_dir)
         # The reasons are for those who decide; afterwards the names are enough.
-        yield row(str(action.state), f"{name} ({action.why})" if dry_run else name)
+        rows.append(row(str(action.state), f"{name} ({action.why})" if dry_run else name))
+    return Table(title=change.python, rows=tuple(rows))
 
 
 def _case(result: Result) -> Case:

@@ -25,12 +25,14 @@ _PRELOAD_FILES: Final = (
     FOLDER / "_ci_doctor_preload_rules.py",
 )
 
-# Options of CPython after which PYTHONPATH is not read or `site` not run, and those with a value.
-_ISOLATING: Final = {
-    "I": "ignores PYTHONPATH",
-    "E": "ignores PYTHONPATH",
-    "S": "does not run `site`",
+# Options of CPython after which PYTHONPATH is not read or `site` not run, and what else hides it.
+ISOLATING: Final = {
+    "-I": "ignores PYTHONPATH",
+    "-E": "ignores PYTHONPATH",
+    "-S": "does not run `site`",
+    "env -i": "a clean environment",
 }
+# Those with a value.
 _WITH_VALUE: Final = ("W", "X")
 _LONG_WITH_VALUE: Final = "--check-hash-based-pycs"
 _LAST: Final = ("c", "m")
@@ -63,7 +65,7 @@ def with_rules(environ: Mapping[str, str], rules: Sequence[PreloadRule]) -> dict
 def isolation(words: Sequence[str], environ: Mapping[str, str]) -> str | None:
     """Why the first Python in the command line `words` will not execute what is injected.
 
-    None if nothing shows it. Looks behind `env`, `timeout 5` and the like, into the script of `sh
+    A key of ISOLATING, None if nothing shows it. Looks behind `env`, `timeout 5` and the like, into the script of `sh
     -c`, and at the first line of a script on disk.
     """
     line = _inner_command(words)
@@ -79,14 +81,14 @@ def isolation(words: Sequence[str], environ: Mapping[str, str]) -> str | None:
     if start is None:
         return None
     if Path(line[0]).name == "env" and _CLEAN_ENVIRONMENT & {*line[1:start]}:
-        return "env -i (a clean environment)"
+        return "env -i"
     return isolating_option(line[start:])
 
 
 def isolating_option(words: Sequence[str]) -> str | None:
     """The option in a Python command line after which nothing injected runs; None if there is none.
 
-    For example `-I (ignores PYTHONPATH)`.
+    A key of ISOLATING.
     """
     if not words or not _is_python(words[0]):
         return None
@@ -100,8 +102,8 @@ def isolating_option(words: Sequence[str]) -> str | None:
         # -W and -X take a value, in the same word or the next; -c and -m end the options.
         flags, last, value = re.split("([WXcm]|$)", word[1:], maxsplit=1)
         for flag in flags:
-            if flag in _ISOLATING:
-                return f"-{flag} ({_ISOLATING[flag]})"
+            if f"-{flag}" in ISOLATING:
+                return f"-{flag}"
         if last in _LAST:
             return None
         is_value = last in _WITH_VALUE and not value

@@ -12,7 +12,7 @@ import shlex
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -24,6 +24,7 @@ from ci_doctor.model.facts.preload import FileCondition, PresetFit, ShimAction, 
 from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.model.rule import Rule
 from ci_doctor.preload.interpreter import (
+    PROBE_TIMEOUT_S,
     Refused,
     Target,
     former_targets,
@@ -39,7 +40,6 @@ from ci_doctor.preload.shim_files import (
     PATH_FILE,
     RUNTIME,
     SiteState,
-    bytecode_path,
     read_site,
     shim_files,
 )
@@ -71,7 +71,6 @@ NOT_A_FILE: Final = Rule(
 )
 RULES: Final = (FOREIGN_FILE, EDITED_FILE, NOT_A_FILE)
 
-COMPILE_TIMEOUT_S = 60.0
 _REFUSED: Final[Mapping[FileCondition, tuple[Rule, str]]] = {
     FileCondition.EDITED: (EDITED_FILE, "is not as ci-doctor wrote it"),
     FileCondition.FOREIGN: (FOREIGN_FILE, "was not written by ci-doctor"),
@@ -106,7 +105,6 @@ class Installation(Struct, frozen=True, kw_only=True):
 
 
 Result = Installation | Refused
-R = TypeVar("R", Installation, Refused, Result)
 
 
 def install_each(
@@ -272,7 +270,7 @@ def _compile(target: Target, sources: Sequence[ShimAction]) -> Iterator[ShimActi
     if target.cache_tag is None or not (is_usable or not cache.exists()):
         return
     for source in sources:
-        path = bytecode_path(target.site_dir, source.path, target.cache_tag)
+        path = cache / f"{Path(source.path).stem}.{target.cache_tag}.pyc"
         change = FileState.REPLACE if path.exists() else FileState.CREATE
         if path.exists() and source.state is FileState.UNCHANGED:
             change = FileState.UNCHANGED
@@ -392,8 +390,7 @@ def _apply(planned: Installation) -> Installation:
     if a file cannot be written: what was done until then stays, for the next installation.
     """
     target = planned.target
-    is_changing = bool(planned.change.changing)
-    arms = is_changing and bool(planned.contents)
+    arms = bool(planned.change.changing and planned.contents)
     clean = observe_start(target, "-I") if arms else None
     for action in planned.change.actions:
         _carry_out(action, planned.contents.get(action.path, b""), target)
@@ -404,7 +401,8 @@ def _apply(planned: Installation) -> Installation:
             for action in plan_remove(target).change.actions:
                 _carry_out(action, b"", target)
             raise
-    return _in_state(planned, "changed")
+    state = "changed" if planned.change.changing else planned.change.state
+    return replace(planned, change=replace(planned.change, state=state))
 
 
 def _carry_out(action: ShimAction, content: bytes, target: Target) -> None:
@@ -414,7 +412,7 @@ def _carry_out(action: ShimAction, content: bytes, target: Target) -> None:
     elif path.parent.name == CACHE:
         # Also where nothing changes: it may be damaged. Without it, every start by a user who may
         # not write there pays 1.5 ms, which is no reason to stop.
-        with contextlib.suppress(UsageError):
+        with contextlib.suppress(UsageError, OSError):
             bytecode = _bytecode(target, f"{path.name.partition('.')[0]}.py")
             if bytecode is not None and not (path.is_file() and path.read_bytes() == bytecode):
                 write_atomically(path, bytecode)
@@ -432,7 +430,7 @@ def _bytecode(target: Target, name: str) -> bytes | None:
     """What `target` makes of its module file `name`; None if it fails: that is slower, not wrong."""
     words = ("-I", "-B", "-c", _COMPILE, str(target.site_dir / name))
     environment = clean_environment(os.environ)
-    answer = ask(target.python, *words, timeout_s=COMPILE_TIMEOUT_S, environment=environment)
+    answer = ask(target.python, *words, timeout_s=PROBE_TIMEOUT_S, environment=environment)
     if answer.exit_code != 0:
         return None
     try:
@@ -466,7 +464,7 @@ def _refused_or(act: Callable[[Any], Installation], subject: Target | Result) ->
         return Refused(python=target.python, error=error, site_dir=str(target.site_dir))
 
 
-def _in_state(result: R, state: str) -> R:
+def _in_state(result: Result, state: str) -> Result:
     """`result` in that state, if it changes anything."""
     if isinstance(result, Refused) or not result.change.changing:
         return result

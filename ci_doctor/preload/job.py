@@ -12,10 +12,10 @@ from ci_doctor.environment import rules as environment_rules
 from ci_doctor.environment.preparation import Preparation, prepare
 from ci_doctor.environment.settings import SetupEnvSettings
 from ci_doctor.errors import UsageError
-from ci_doctor.model.finding import Finding, Severity
+from ci_doctor.model.finding import Severity
 from ci_doctor.model.rule import Rule
 from ci_doctor.model.table import Table, row, text_table
-from ci_doctor.preload.injection import isolation, with_rules
+from ci_doctor.preload.injection import ISOLATING, isolation, with_rules
 from ci_doctor.preload.install import install_shims
 from ci_doctor.preload.preload_rule import format_rules
 from ci_doctor.preload.presets import rules_of, split_texts
@@ -104,17 +104,15 @@ def prepare_command(
         tables=(*preparation.tables, table),
         preloads=lines,
     )
-    reason = isolation(command, prepared)
-    if reason is not None:
-        preparation = preparation.with_findings(_not_reached(command, reason, texts))
+    option = isolation(command, prepared)
+    if option is not None:
+        remedy = (
+            f"install the shim, which works there: ci-doctor preload install {shlex.join(texts)}"
+        )
+        if option == "-S":
+            remedy = "start it without -S: no shim works with it"
+        summary = (
+            f"{command[0]} starts a Python with {option} ({ISOLATING[option]}): it will not preload"
+        )
+        preparation = preparation.with_findings(NOT_REACHED.finding(summary, remedy=remedy))
     return with_rules(prepared, rules), preparation
-
-
-def _not_reached(command: Sequence[str], reason: str, texts: Sequence[str]) -> Finding:
-    if reason.startswith("-S"):
-        remedy = "start it without -S: no shim works with it"
-    else:
-        words = shlex.join(texts)
-        remedy = f"install the shim, which works there: ci-doctor preload install {words}"
-    summary = f"{command[0]} starts a Python with {reason}: it will not preload"
-    return NOT_REACHED.finding(summary, remedy=remedy)

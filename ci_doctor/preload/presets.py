@@ -15,7 +15,7 @@ from ci_doctor.model.facts.preload import PresetFit, PresetState
 from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.model.rule import Rule
 from ci_doctor.model.suggestion import did_you_mean
-from ci_doctor.preload.interpreter import Target, read_answer
+from ci_doctor.preload.interpreter import PROBE_TIMEOUT_S, Target, read_answer
 from ci_doctor.preload.preload_rule import EXAMPLE, FORM, PreloadRule, merge, parse_rule
 
 
@@ -67,7 +67,6 @@ PRESET_UNKNOWN_VERSION: Final = Rule(
 )
 RULES: Final = (PRESET_DOES_NOT_HOLD, PRESET_UNKNOWN_VERSION)
 
-QUERY_TIMEOUT_S = 60.0
 # Prints the version of each distribution that is named, or null, as the last line.
 _QUERY = """
 import json, sys
@@ -121,7 +120,7 @@ def preset_states(target: Target, names: Sequence[str]) -> tuple[PresetState, ..
         return ()
     environment = clean_environment(os.environ, keep=("PYTHONPATH",)) | {"CI_DOCTOR_PRELOAD": "0"}
     words = ("-B", "-c", _QUERY, *(PRESETS[name].distribution for name in names))
-    answer = ask(target.python, *words, timeout_s=QUERY_TIMEOUT_S, environment=environment)
+    answer = ask(target.python, *words, timeout_s=PROBE_TIMEOUT_S, environment=environment)
     versions = read_answer(answer, list[str | None])
     if versions is None:
         raise InfraError(

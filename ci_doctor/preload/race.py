@@ -18,8 +18,6 @@ from ci_doctor.system.processes.limited_runs import SeparateRun
 _DRIVER = Path(__file__).parent / "stub" / "race_driver.py"
 # As long as the trial of a preload before its installation.
 RUN_TIMEOUT_S = 180.0
-# A package of ours that replaces itself in sys.modules.
-_PACKAGE = "_ci_doctor_self_replacing"
 
 
 class RaceRun(Struct, frozen=True, kw_only=True):
@@ -122,7 +120,8 @@ def self_replacement_race(python: Path, *, timeout_s: float = 60.0) -> bool:
     gh-143650 is the repair, and version numbers do not show which builds have it. Takes 0.1 s.
     Raises UsageError if `python` cannot be run, InfraError if it does not answer.
     """
-    rule = f"_ci_doctor_trigger={_PACKAGE}:value"
+    # A package of ours that replaces itself in sys.modules.
+    rule = "_ci_doctor_trigger=_ci_doctor_self_replacing:value"
     run = drive(python, "immunity", rule, "0", "0", shim=False, timeout_s=timeout_s)
     lost = "cannot import name 'value'" in run.error
     if not run.executed or not run.replaced or (run.error and not lost):

@@ -8,9 +8,9 @@ is as some version of ci-doctor wrote it. The rules are those of the finder.
 import ast
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 from msgspec import Struct
 
@@ -18,7 +18,6 @@ from ci_doctor.errors import UsageError
 from ci_doctor.model.facts.preload import FileCondition
 from ci_doctor.preload.preload_rule import Preload, PreloadRule
 
-T = TypeVar("T")
 RUNTIME: Final = "_ci_doctor_preload_rt.py"
 FINDER: Final = "_ci_doctor_preload.py"
 PATH_FILE: Final = "ci_doctor_preload.pth"
@@ -100,26 +99,38 @@ def _signed(body: str) -> bytes:
 
 def read_site(site_dir: Path) -> SiteState:
     """Read the places of the files of a shim. Raises UsageError if one cannot be read."""
+    try:
+        return _read_site(site_dir)
+    except OSError as error:
+        raise UsageError(
+            f"cannot read {error.filename}: {error.strerror or error}",
+            hint="run as the user who owns it",
+        ) from error
+
+
+def _read_site(site_dir: Path) -> SiteState:
     contents: dict[str, bytes] = {}
     conditions: dict[str, FileCondition] = {}
     for name in FILES:
         path = site_dir / name
         if _is_regular(path):
-            contents[name] = _readable(path, path.read_bytes)
+            contents[name] = path.read_bytes()
             conditions[name] = condition_of(contents[name])
         else:
             occupied = path.is_symlink() or path.exists()
             conditions[name] = FileCondition.NOT_A_FILE if occupied else FileCondition.ABSENT
+    beside = sorted(site_dir.iterdir()) if site_dir.is_dir() else []
     cache = site_dir / CACHE
     # A link may lead to another environment's bytecode.
-    in_cache = [] if cache.is_symlink() else _entries(cache)
-    cut_off = [path for path in _entries(site_dir) if _IN_PART.fullmatch(path.name)]
+    in_cache = sorted(cache.iterdir()) if cache.is_dir() and not cache.is_symlink() else []
+    compiled = [path for path in in_cache if _COMPILED.fullmatch(path.name)]
+    cut_off = [path for path in beside if _IN_PART.fullmatch(path.name)]
     cut_off += [path for path in in_cache if _COMPILED_IN_PART.fullmatch(path.name)]
     return SiteState(
         contents=contents,
         conditions=conditions,
         rules=_rules_of(contents[FINDER]) if conditions[FINDER] is FileCondition.OURS else (),
-        compiled=tuple(filter(_is_regular, (p for p in in_cache if _COMPILED.fullmatch(p.name)))),
+        compiled=tuple(filter(_is_regular, compiled)),
         cut_off=tuple(filter(_is_regular, cut_off)),
     )
 
@@ -146,26 +157,6 @@ def rules_from(held: Mapping[str, Iterable[tuple[str, Iterable[str]]]]) -> tuple
 def _rules_of(finder: bytes) -> tuple[PreloadRule, ...]:
     literal = finder.decode().partition(_RULES_BEGIN)[2].partition(_RULES_END)[0]
     return rules_from(ast.literal_eval(literal.removeprefix("RULES = ")))
-
-
-def bytecode_path(site_dir: Path, name: str, cache_tag: str) -> Path:
-    """Where an interpreter with that tag keeps the bytecode of the module file `name`."""
-    return site_dir / CACHE / f"{Path(name).stem}.{cache_tag}.pyc"
-
-
-def _entries(directory: Path) -> list[Path]:
-    if not directory.is_dir():
-        return []
-    return _readable(directory, lambda: sorted(directory.iterdir()))
-
-
-def _readable(path: Path, read: Callable[[], T]) -> T:
-    try:
-        return read()
-    except OSError as error:
-        raise UsageError(
-            f"cannot read {path}: {error.strerror or error}", hint="run as the user who owns it"
-        ) from error
 
 
 def _is_regular(path: Path) -> bool:

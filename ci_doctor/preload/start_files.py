@@ -84,15 +84,14 @@ def inventory(target: Target, *, environ: Mapping[str, str] = os.environ) -> Inv
     Raises InfraError if the interpreter does not start or does not report its start.
     """
     start = watch_start(target.python)
-    pythonpath = environ.get("PYTHONPATH")
-    job = None
-    if pythonpath:
-        job = watch_start(target.python, pythonpath=pythonpath, starts=1)
+    path = environ.get("PYTHONPATH")
+    job = watch_start(target.python, pythonpath=path, starts=1) if path else None
     return inventory_of(target.python, start, job)
 
 
 def inventory_of(python: Path, start: InterpreterStart, job: InterpreterStart | None) -> Inventory:
     """What ran at `start` of `python`, and what never runs; `job` is a start with its PYTHONPATH."""
+    job = start if job is None else job
     files = tuple(_start_files(start))
     never: list[NeverRun] = []
     findings: list[Finding] = []
@@ -105,13 +104,13 @@ def inventory_of(python: Path, start: InterpreterStart, job: InterpreterStart | 
     for file in files:
         if file.is_customize and file.cost_us > HEAVY_US:
             evidence = (Evidence(file=file.path),)
-            remedy = SITECUSTOMIZE_HEAVY.remedy
             summary = describe_cost(file, python)
-            findings.append(SITECUSTOMIZE_HEAVY.finding(summary, evidence=evidence, remedy=remedy))
+            heavy = SITECUSTOMIZE_HEAVY
+            findings.append(heavy.finding(summary, evidence=evidence, remedy=heavy.remedy))
     # The files that run in the job's start, and not in one without its PYTHONPATH.
     of_the_job: dict[str, str] = {}
-    for name in CUSTOMIZE if job is not None else ():
-        path = _executed(name, job or start)
+    for name in CUSTOMIZE:
+        path = _executed(name, job)
         hidden = _executed(name, start)
         if path and path != hidden:
             of_the_job[name] = path
@@ -122,12 +121,11 @@ def inventory_of(python: Path, start: InterpreterStart, job: InterpreterStart | 
                 evidence=(Evidence(file=path),),
             )
             findings.append(finding)
-    brought = of_the_job.values()
     return Inventory(
         files=files,
         never=tuple(never),
         of_the_job=of_the_job,
-        job_files=tuple(each for each in _start_files(job or start) if each.path in brought),
+        job_files=tuple(each for each in _start_files(job) if each.path in of_the_job.values()),
         findings=tuple(findings),
     )
 

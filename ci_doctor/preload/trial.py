@@ -167,7 +167,6 @@ _REASONS: Final = {
     "frozen": "it is frozen into the interpreter, and a shim sees no import of it",
     "namespace": "it is a namespace package, which has no code and no loader",
 }
-START_TIMEOUT_S = 60.0
 # Prints the fields of ObservedStart. json is imported last, and not through the shim: it could be a
 # trigger.
 _START: Final = f"""
@@ -310,7 +309,7 @@ def observe_start(target: Target, *options: str) -> ObservedStart:
         environment = clean_environment(os.environ) | {"CI_DOCTOR_PRELOAD_TRACE": str(trace)}
         # -B: what is imported at the start must not leave bytecode behind.
         words = (*options, "-B", "-c", _START)
-        answer = ask(target.python, *words, timeout_s=START_TIMEOUT_S, environment=environment)
+        answer = ask(target.python, *words, timeout_s=PROBE_TIMEOUT_S, environment=environment)
         lines = trace.read_text("utf-8", "replace") if trace.exists() else ""
     start = read_answer(answer, ObservedStart)
     if start is None:

@@ -1,6 +1,7 @@
 """The shape of the code, held by tests where no tool holds it."""
 
 import ast
+import functools
 import graphlib
 import os
 import re
@@ -74,18 +75,19 @@ def test_what_says_pure_reaches_no_effect_through_any_import() -> None:
 
 # What stands in a text of the code, or is imported -> the modules that may read it. Others know a name alone.
 DOORS = {
-    r"pynvml": ("machine.gpus", "checks.entry_points."),
+    r"pynvml": ("machine.gpus", "checks.entry_points"),
     r"nvidia-smi|--query-gpu=.*": ("machine.gpus", "lint.", "checks.gpu.devices"),
     r"driver/nvidia.*|gpus/\*/information": ("machine.gpus",),
     r"RECORD|direct_url\.json|INSTALLER": ("machine.packages",),
-    r"importlib\.metadata": ("machine.packages", "version", "environment.proof."),
+    r"importlib\.metadata": ("machine.packages", "version", "environment.metadata_build"),
     r"CUDA_HOME|CUDA_PATH": ("machine.toolkit", "commands.manual."),
     r"(memory|cpu)\.max": ("machine.cgroups", "system."),
 }
 
 
+@functools.cache
 def _texts(path: Path) -> set[str]:
-    """The texts of a module that are no docstrings, and the modules that it imports."""
+    """The texts of a module, docstrings too, and the modules that it imports."""
     texts: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):

@@ -137,7 +137,6 @@ _LEAST = (2, 13)
 
 @check("checkout/git", title="git itself", need=Need.GIT_CHECKOUT, cost=Cost.PROGRAM)
 def git_program(context: CheckContext) -> Findings:
-    """The version of git."""
     try:
         text = run_git(context, "--version").stdout.strip()
     except FileNotFoundError:
@@ -182,7 +181,6 @@ _TRUST = "git config --global --add safe.directory "
     cost=Cost.PROGRAM,
 )
 def owner(context: CheckContext) -> Findings:
-    """Whether git refuses the checkout, because another user owns it or a part is missing."""
     ran = context.shared(read_git_directory)
     if ran.exit_code == 0:
         return f"git reads {ran.stdout.splitlines()[0]}"
@@ -225,7 +223,6 @@ def _trusting(context: CheckContext, words: str) -> str:
     cost=Cost.PROGRAM,
 )
 def objects(context: CheckContext) -> Findings:
-    """Whether the commit's objects are here, and the mirrors to which the clone refers."""
     place = context.shared(read_place)
     missing = _missing_mirrors(place.common_dir / "objects")
     of_mirror = f"the mirror {missing[0]} is not here" if missing else None
@@ -326,7 +323,6 @@ SHALLOW_CLONE: Final = Rule(
     cost=Cost.PROGRAM,
 )
 def history(context: CheckContext) -> Findings:
-    """Whether the clone's history is cut off, and whether a version depends on it."""
     place = context.shared(read_place)
     if not place.is_shallow:
         return "the clone has its whole history"
@@ -359,7 +355,6 @@ _ABOUT_TAGS = frozenset({of_versions.UNPARSABLE_TAG.id, of_versions.SUSPICIOUS_T
     cost=Cost.PROGRAM,
 )
 def version_tags(context: CheckContext) -> Findings:
-    """Tags that break the version of the project, by the same rules as `setup-env`."""
     version = context.shared(read_project_version)
     if version is None:
         return "no Python project here"
@@ -395,7 +390,6 @@ _FALSE = frozenset({"false", "no", "off", "0"})
     cost=Cost.PROGRAM,
 )
 def partial_clone(context: CheckContext) -> Findings:
-    """Whether the checkout leaves files or objects out."""
     config = context.shared(read_git_config)
     said = []
     if config.get("core.sparsecheckout", "").lower() in TRUE:
@@ -425,7 +419,6 @@ FILE_MODE: Final = Rule(
 
 @check("checkout/file-mode", title="executable files", need=Need.GIT_CHECKOUT, cost=Cost.PROGRAM)
 def file_mode(context: CheckContext) -> Findings:
-    """Whether git sees that scripts are executable."""
     value = context.shared(read_git_config).get("core.filemode", "true")
     summary = f"core.fileMode is {value}"
     if value.lower() in _FALSE:
@@ -454,7 +447,6 @@ _ALWAYS_ELSEWHERE = ("GIT_NAMESPACE", "GIT_SHALLOW_FILE", "GIT_GRAFT_FILE")
     cost=Cost.PROGRAM,
 )
 def variables(context: CheckContext) -> Findings:
-    """Whether variables of the job lead git to another repository than that of the checkout."""
     environ = context.environ
     named = sorted(name for name in environ if name in ELSEWHERE and environ[name])
     if not named:

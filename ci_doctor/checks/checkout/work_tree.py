@@ -32,7 +32,6 @@ _STATES = {"-": _ABSENT, "+": "at another commit", "U": "in a merge conflict"}
 
 @check("checkout/submodules", title="submodules", need=Need.GIT_CHECKOUT, cost=Cost.PROGRAM)
 def submodules(context: CheckContext) -> Findings:
-    """Submodules that are not checked out, or not at their commit."""
     top = context.shared(read_place).top
     if not (top / ".gitmodules").exists():
         return "no submodules"
@@ -73,7 +72,6 @@ _LONGEST = 1024
 
 @check("checkout/lfs", title="files of Git LFS", need=Need.GIT_CHECKOUT, cost=Cost.PROGRAM)
 def lfs(context: CheckContext) -> Findings:
-    """Whether files of Git LFS are pointers still."""
     top = context.shared(read_place).top
     # By the attribute, so that no other file is looked at.
     listed = output_of(context, "-C", str(top), "ls-files", "-z", "--", ":(attr:filter=lfs)")
@@ -118,7 +116,6 @@ DIRTY_CHECKOUT: Final = Rule(
     cost=Cost.PROGRAM,
 )
 def changes(context: CheckContext) -> Findings:
-    """Files under version control that differ from the commit."""
     context.shared(read_place)
     # Submodules have a check of their own.
     options = ("--porcelain", "--untracked-files=no", "--ignore-submodules=all")
@@ -152,7 +149,6 @@ _LEAST_AGE_S = 60.0
     cost=Cost.PROGRAM,
 )
 def locks(context: CheckContext) -> Findings:
-    """Locks that a killed git has left."""
     place = context.shared(read_place)
     old = _old_locks(place)
     if not old:
@@ -229,7 +225,6 @@ _PARTS_OF = {"rebase-apply": "rebase-apply/applying", "CHERRY_PICK_HEAD": "rebas
     cost=Cost.PROGRAM,
 )
 def unfinished(context: CheckContext) -> Findings:
-    """A rebase, merge or bisection that an earlier job has begun and not ended."""
     place = context.shared(read_place)
     there = {row[0] for row in _BEGUN if (place.git_dir / row[0]).exists()}
     begun = [row for row in _BEGUN if row[0] in there and _PARTS_OF.get(row[0]) not in there]

@@ -25,13 +25,12 @@ from ci_doctor.checks.check import (
 )
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.gpu.driver import driver_report
-from ci_doctor.checks.python.environments import read_starts
 from ci_doctor.checks.settings import SERVING
 from ci_doctor.machine.gpus import loaded_driver
 from ci_doctor.machine.interpreters import (
     TargetInterpreter,
     UnknownInterpreterError,
-    interpreter_of,
+    locate_python,
 )
 from ci_doctor.machine.packages import Package, TorchBuild, installed, read_record, torch_build
 from ci_doctor.machine.toolkit import CudaToolkit, nvcc_release, read_toolkit
@@ -143,7 +142,11 @@ def torch_builds(context: CheckContext) -> tuple[TorchBuild, ...]:
 
 
 def _libraries(target: TargetInterpreter, context: CheckContext) -> InterpreterLibraries:
-    directories = _directories(target, context)
+    try:
+        python = locate_python(str(target.python), context.environ, context.cwd, context.run)
+    except UnknownInterpreterError as error:
+        raise UndeterminedError(str(error)) from error
+    directories = python.directories
     try:
         build = torch_build(directories)
     except ValueError as error:
@@ -153,17 +156,6 @@ def _libraries(target: TargetInterpreter, context: CheckContext) -> InterpreterL
         installed=tuple(installed(directories, lambda name: name.startswith("nvidia-"))),
         torch=None if build is None else replace(build, python=target.python),
     )
-
-
-def _directories(target: TargetInterpreter, context: CheckContext) -> tuple[Path, ...]:
-    """By the files; if `python3` is a script (pyenv), by a start of it."""
-    try:
-        return interpreter_of([str(target.python)], context.environ, context.cwd).directories
-    except UnknownInterpreterError as error:
-        for start in context.shared(read_starts):
-            if start.target == target and start.state is not None:
-                return tuple(Path(entry) for entry in start.state.path if entry)
-        raise UndeterminedError(str(error)) from error
 
 
 @check(

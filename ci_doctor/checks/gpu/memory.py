@@ -10,8 +10,6 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from msgspec import Struct
-
 from ci_doctor.checks.check import CheckResult, Cost, Findings, Need, Problem, check, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.gpu.devices import VLLM_SHARE, GpuDemand, GpuEngine, demands_of
@@ -51,19 +49,6 @@ _OUTSIDE: Final = (
 )
 
 
-class GpuShortage(Struct, frozen=True, kw_only=True):
-    """Services that do not fit on a GPU: bytes `needed` and `free`.
-
-    `is_certain`: they cannot start. Otherwise they may start with less than they are to have.
-    """
-
-    gpu: Gpu
-    services: tuple[str, ...]
-    needed: int
-    free: int
-    is_certain: bool
-
-
 @check(
     "gpu/free-memory",
     title="free memory of the GPUs, against what the services take",
@@ -78,8 +63,7 @@ def free_memory(context: CheckContext) -> Findings:
     demands = demands_of(context.services)
     share = context.settings.gpu_memory_free
     if any(demand.share is not None for demand in demands):
-        for shortage in shortages(demands, view, running_together(context.services)):
-            yield _short(shortage)
+        yield from _shortages(demands, view, context.services)
     elif share is not None:
         yield from _below(gpus, share, "[doctor] gpu_memory_free", Severity.ERROR)
     elif context.workload is Workload.VLLM:
@@ -93,35 +77,25 @@ def free_memory(context: CheckContext) -> Findings:
     return CheckResult(summary=_summary(gpus), unknown=unknown if hidden else None, figures=figures)
 
 
-def shortages(
-    demands: Sequence[GpuDemand], view: GpuView, together: Sequence[frozenset[str]]
-) -> list[GpuShortage]:
-    """What does not fit into what each service sees of `view`.
-
-    `together` are the names of services that run at the same time: their shares add up.
-    """
-    short = []
-    placed: dict[Gpu, list[tuple[GpuDemand, int]]] = {}
+def _shortages(
+    demands: Sequence[GpuDemand], view: GpuView, services: Mapping[str, ServiceSpec]
+) -> Iterator[Problem]:
+    """What does not fit into what each service sees of `view`; shares of one time add up."""
+    placed: dict[Gpu, list[GpuDemand]] = {}
     for demand in demands:
         last = demand.first + demand.gpus
         for gpu in view.visible(demand.visible).usable[demand.first : last]:
-            needed = _needed(demand, gpu)
-            if needed is None:
-                continue
-            placed.setdefault(gpu, []).append((demand, needed))
-            one = _shortage(gpu, [(demand, needed)])
-            if one is not None:
-                short.append(one)
-    for gpu, rows in placed.items():
-        for names in together:
-            group = [row for row in rows if row[0].service in names]
-            both = _shortage(gpu, group)
-            if len(group) > 1 and both is not None:
-                short.append(both)
-    return short
+            if demand.share is not None:
+                placed.setdefault(gpu, []).append(demand)
+                yield from _shortage(gpu, [demand])
+    for gpu, all_demands in placed.items():
+        for names in _running_together(services):
+            group = [demand for demand in all_demands if demand.service in names]
+            if len(group) > 1:
+                yield from _shortage(gpu, group)
 
 
-def running_together(services: Mapping[str, ServiceSpec]) -> list[frozenset[str]]:
+def _running_together(services: Mapping[str, ServiceSpec]) -> list[frozenset[str]]:
     """The groups of services that `needs` ties together, each of two or more.
 
     Others may replace each other, as the arms of a comparison do.
@@ -139,38 +113,23 @@ def running_together(services: Mapping[str, ServiceSpec]) -> list[frozenset[str]
     return [frozenset(group) for group in groups if len(group) > 1]
 
 
-def _needed(demand: GpuDemand, gpu: Gpu) -> int | None:
-    usable = gpu.memory.usable
-    if demand.share is None or usable is None:
-        return None
-    return int(demand.share * usable)
-
-
-def _shortage(gpu: Gpu, rows: Sequence[tuple[GpuDemand, int]]) -> GpuShortage | None:
-    free = gpu.memory.free
-    needed = sum(size for _, size in rows)
-    if free is None or needed <= free:
-        return None
-    is_certain = any(demand.engine is GpuEngine.VLLM for demand, _ in rows)
-    return GpuShortage(
-        gpu=gpu,
-        services=tuple(demand.service for demand, _ in rows),
-        needed=needed,
-        free=free,
-        is_certain=is_certain,
+def _shortage(gpu: Gpu, demands: Sequence[GpuDemand]) -> Iterator[Problem]:
+    """An error if vLLM cannot start; SGLang may start with less than it is to have."""
+    free, usable = gpu.memory.free, gpu.memory.usable
+    if free is None or usable is None:
+        return
+    needed = sum(int((demand.share or 0) * usable) for demand in demands)
+    if needed <= free:
+        return
+    is_certain = any(demand.engine is GpuEngine.VLLM for demand in demands)
+    names = " and ".join(f"`{demand.service}`" for demand in demands)
+    verb = "take" if len(demands) > 1 else "takes"
+    yield problem(
+        GPU_MEMORY_SHORT,
+        f"{gpu.label} has {size(free)} free, and {names} {verb} {size(needed)}",
+        severity=Severity.ERROR if is_certain else Severity.WARNING,
+        evidence=_holders(gpu),
     )
-
-
-def _short(shortage: GpuShortage) -> Problem:
-    names = " and ".join(f"`{name}`" for name in shortage.services)
-    verb = "take" if len(shortage.services) > 1 else "takes"
-    words = (
-        f"{shortage.gpu.label} has {size(shortage.free)} free, "
-        f"and {names} {verb} {size(shortage.needed)}"
-    )
-    severity = Severity.ERROR if shortage.is_certain else Severity.WARNING
-    evidence = _holders(shortage.gpu)
-    return problem(GPU_MEMORY_SHORT, words, severity=severity, evidence=evidence)
 
 
 def _below(gpus: Sequence[Gpu], share: float, source: str, severity: Severity) -> Iterator[Problem]:

@@ -62,15 +62,10 @@ class TorchAnswer(Struct, frozen=True, kw_only=True):
 
 
 class TorchDevice(Struct, frozen=True, kw_only=True):
-    """A GPU as torch counts it: `memory` in bytes, `failed` the error of a small computation.
-
-    `uuid` is None before torch 2.5.
-    """
+    """A GPU as torch counts it; `failed` is the error of a small computation."""
 
     index: int
     name: str
-    uuid: str | None
-    memory: int
     failed: str | None
 
     @property

@@ -56,7 +56,6 @@ class OldFile(NamedTuple):
 
 @check("leftovers/shared-memory", title="files in /dev/shm that no process has open")
 def shared_memory(context: CheckContext) -> Findings:
-    """Files in /dev/shm that no process has open."""
     # Resolved, as /proc shows the paths of open files: it may be a link to /run/shm.
     folder = (context.dev / "shm").resolve()
     if not folder.is_dir():
@@ -69,7 +68,8 @@ def shared_memory(context: CheckContext) -> Findings:
             f"{folder} is shared with the host, whose processes this container does not see"
         )
     used = in_use([file.path for file in files])
-    left = sorted((file for file in files if file.path not in used), reverse=True)
+    left = [file for file in files if file.path not in used]
+    left.sort(key=lambda file: -file.size)
     if not left:
         return f"every file in {folder} is open in a process"
     total = sum(file.size for file in left)
@@ -130,7 +130,6 @@ _COUNTED = 2000
     title="temporary directories of killed runs of ci-doctor",
 )
 def temporary_directories(context: CheckContext) -> Findings:
-    """What killed runs of ci-doctor have left; `--fix` removes it."""
     # As /proc shows the paths of open files.
     folder = Path(context.environ.get("TMPDIR") or tempfile.gettempdir()).resolve()
     try:
@@ -185,7 +184,6 @@ _GIVEN_UP_S = 3600.0
 
 @check("leftovers/downloads", title="downloads of models that were cut off")
 def downloads(context: CheckContext) -> Findings:
-    """Parts of files in the cache of Hugging Face whose download was cut off."""
     cache = hub_cache(context.environ)
     if not cache.is_dir():
         return f"there is no {cache}"
@@ -241,7 +239,6 @@ STALE_BUILD_LOCK: Final = Rule(
 
 @check("leftovers/build-locks", title="locks of killed builds of torch's extensions")
 def build_locks(context: CheckContext) -> Findings:
-    """Locks in the build folders of torch's extensions that nobody holds any more."""
     named = context.environ.get("TORCH_EXTENSIONS_DIR")
     extensions = Path(named) if named else user_cache(context.environ) / "torch_extensions"
     # Resolved, as /proc shows the paths of open files.

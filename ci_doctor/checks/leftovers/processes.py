@@ -110,7 +110,6 @@ class Surroundings(Struct, frozen=True, kw_only=True):
 
 @check("leftovers/processes", title="servers of earlier jobs that still run", needed_for=SERVING)
 def processes(context: CheckContext) -> Findings:
-    """Servers and workers of earlier jobs that still run."""
     table = context.shared(read_processes)
     jobs = {pid: job_of(context, pid) for pid in table}
     around = _surroundings(context, table, jobs)

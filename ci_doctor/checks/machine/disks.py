@@ -50,7 +50,6 @@ SHARED_MEMORY_ON_DISK: Final = Rule(
 
 @check("machine/shared-memory", title="room in /dev/shm", needed_for=SERVING)
 def shared_memory(context: CheckContext) -> Findings:
-    """The room for what processes share."""
     place = context.dev / "shm"
     try:
         usage = os.statvfs(place)
@@ -85,7 +84,6 @@ _NEARLY_FULL = 0.05
 
 @check("machine/disks", title="free space of caches and temporary directories", needed_for=ALL)
 def disk_space(context: CheckContext) -> Findings:
-    """The room on the disks of temporary directories, caches, the checkout and the report."""
     least = parse_size(context.settings.min_free)
     return (yield from space_on(context.shared(read_disks), least))
 
@@ -146,7 +144,6 @@ _FEW, _FEW_SHARE = 50_000, 0.1
 
 @check("machine/inodes", title="free inodes of caches and temporary directories", needed_for=ALL)
 def inodes(context: CheckContext) -> Findings:
-    """How many files the disks of a job can still take."""
     return (yield from inodes_on(context.shared(read_disks)))
 
 
@@ -210,7 +207,6 @@ _NEEDED = frozenset({DirectoryRole.TEMPORARY, DirectoryRole.REPORT, DirectoryRol
     needed_for=ALL,
 )
 def writing(context: CheckContext) -> Findings:
-    """Whether this user may write to the directories of a job."""
     return (yield from writing_on(context.shared(read_disks), context.workload))
 
 
@@ -262,6 +258,45 @@ def writing_severity(role: DirectoryRole, workload: Workload | None) -> Severity
     return Severity.NOTE if role is DirectoryRole.OTHER_TEMPORARY else Severity.WARNING
 
 
+KERNELS_NOT_LOADABLE: Final = Rule(
+    id="doctor/kernels-not-loadable",
+    severity=Severity.WARNING,
+    meaning="A cache of compiled kernels, or the temporary directory, lies on a file system that is "
+    "mounted with noexec. Triton and torch.compile load what they compile as a library, and end with "
+    "`failed to map segment from shared object`. For a cache it is an error if `--for` names a server.",
+    remedy="Put it on another disk by its variable (TMPDIR, TRITON_CACHE_DIR, "
+    "TORCHINDUCTOR_CACHE_DIR), or mount the file system with exec.",
+)
+# CUDA's own cache holds code for the GPU, and no libraries.
+_NO_LIBRARIES = frozenset({"CUDA_CACHE_PATH", "~/.nv/ComputeCache"})
+_LOADED_FROM = frozenset({DirectoryRole.TEMPORARY, DirectoryRole.JIT_CACHE})
+
+
+@check("machine/noexec", title="compiled kernels can be loaded", needed_for=SERVING)
+def noexec(context: CheckContext) -> Findings:
+    disks = context.shared(read_disks)
+    groups: dict[tuple[str, DirectoryRole], list[PlacedDirectory]] = {}
+    for each in disks.directories:
+        role, name = each.directory.role, each.directory.name
+        if role not in _LOADED_FROM or name in _NO_LIBRARIES or each.is_refused:
+            continue
+        # The reading of the disks has answered for it just now.
+        if os.statvfs(each.existing).f_flag & os.ST_NOEXEC:
+            groups.setdefault((each.disk_name, role), []).append(each)
+    for (disk, role), group in groups.items():
+        is_fatal = role is DirectoryRole.JIT_CACHE and context.workload in SERVING
+        yield problem(
+            KERNELS_NOT_LOADABLE,
+            f"no library can be loaded from {names_of(group)}: {disk} is mounted with noexec",
+            severity=Severity.ERROR if is_fatal else Severity.WARNING,
+        )
+    refused = sum(map(len, groups.values()))
+    summary = "libraries can be loaded from the caches of kernels and the temporary directory"
+    if refused:
+        summary = f"no library can be loaded from {refused} of the caches and temporary directories"
+    return CheckResult(summary=summary, unknown=disks.unknown())
+
+
 CACHE_ON_NETWORK: Final = Rule(
     id="doctor/cache-on-network-disk",
     severity=Severity.NOTE,
@@ -277,7 +312,6 @@ _DELICATE = frozenset(
 
 @check("machine/network-disks", title="caches on network file systems")
 def network_disks(context: CheckContext) -> Findings:
-    """Which directories of a job lie on network file systems."""
     return (yield from networks_below(context.shared(read_disks)))
 
 

@@ -59,7 +59,7 @@ _AVERAGE = re.compile(r"^some avg10=(\d+\.\d+)", re.MULTILINE)
 
 @check("machine/load", title="how busy the machine is")
 def load(context: CheckContext) -> Findings:
-    """How busy the machine is. Slow is not broken: this is never an error."""
+    """Slow is not broken: this is never an error."""
     words = (text_of(context.proc / "loadavg") or "").split()
     try:
         average = float(words[0])
@@ -124,7 +124,6 @@ class Dated(Struct, frozen=True, kw_only=True):
 
 @check("machine/clock", title="the clock", cost=Cost.PROGRAM)
 def clock(context: CheckContext) -> Findings:
-    """The clock, against the commit, what git has written, and other files."""
     now = time.time()
     error_s: float | None = None
     reasons = []
@@ -281,7 +280,6 @@ _PLAIN = frozenset({"", "C", "POSIX"})
 
 @check("machine/locale", title="locale and text encoding")
 def locale(context: CheckContext) -> Findings:
-    """Whether the locale of the job is installed, and which encoding Python takes from it."""
     # Old systems lack C.UTF-8. Python takes UTF-8 in the locale C, too.
     has_plain = codeset_of("C.UTF-8") is not None
     remedy = ShellCommand(f"export LC_ALL={'C.UTF-8' if has_plain else 'C PYTHONUTF8=1'}")
@@ -336,7 +334,6 @@ _SETTINGS = (
 
 @check("machine/kernel-settings", title="kernel settings (sysctl)")
 def kernel_settings(context: CheckContext) -> Findings:
-    """Kernel settings that a job with large models or many files depends on."""
     values = {name: number_of(kernel_parameter_file(name, context.root)) for name in _SETTINGS}
     settings = {name: value for name, value in values.items() if value is not None}
     if not settings:

@@ -49,7 +49,6 @@ LARGEST_PROCESSES = "end what is of no use among the largest processes: `ps axo 
 
 @check("machine/memory", title="memory that the machine has left", needed_for=ALL)
 def memory(context: CheckContext) -> Findings:
-    """The memory that the machine has left."""
     kib = numbers_of(context.proc / "meminfo")
     # Linux 3.14; it counts what the kernel can take back from its caches.
     if "MemAvailable" not in kib or "MemTotal" not in kib:
@@ -104,7 +103,6 @@ _AT_HIGH = 0.98
 
 @check("machine/cgroup-memory", title="memory limits of the container or cgroup", needed_for=ALL)
 def cgroup_memory(context: CheckContext) -> Findings:
-    """The memory limits of this job's cgroup and of those above it."""
     try:
         levels = list(memory_levels(read_cgroups("memory", context.root)))
     except UnknownCgroupError as error:
@@ -158,7 +156,6 @@ _FAR_BELOW = 4
 
 @check("machine/cpus", title="CPUs that the job may use")
 def cpus(context: CheckContext) -> Findings:
-    """How many CPUs this job may use: its affinity, its cpuset, its cgroup's quota."""
     visible = len(os.sched_getaffinity(0))
     total = os.cpu_count() or visible
     summary = f"{visible} of {total} CPUs may be used"
@@ -216,7 +213,6 @@ class ProcessLimit(NamedTuple):
     needed_for=SERVING,
 )
 def processes(context: CheckContext) -> Findings:
-    """How many processes and threads can still be started: cgroup, kernel, and ulimit."""
     limits, reasons = _process_limits(context)
     unknown = "; ".join(reasons) or None
     if not limits:
@@ -298,7 +294,6 @@ _BY_THE_CONTAINER = (
 
 @check("machine/ulimits", title="resource limits (ulimit)", needed_for=SERVING)
 def ulimits(context: CheckContext) -> Findings:
-    """The resource limits of this process, which the job inherits."""
     limits = resource_limits()
     yield from low_limits(limits, context)
     return CheckResult(

@@ -35,7 +35,7 @@ def remove(
     config_path: Path | None,
     dry_run: bool,
 ) -> int:
-    """Remove the shim and restore the site directory."""
+    """Remove the shim, and nothing that ci-doctor did not write."""
     from ci_doctor.preload import change
 
     session.claim()

@@ -42,7 +42,7 @@ def verify(
     runs: int,
     config_path: Path | None,
 ) -> int:
-    """Prove that the shim is armed and cheap, and wins a race lost without it.
+    """Prove that the shim is armed, and wins a race lost without it.
 
     A stub stands in for the trigger, so neither a GPU nor the trigger's package is needed.
     """

@@ -35,17 +35,22 @@ def test_what_a_check_yields_are_its_problems(tmp_path: Path) -> None:
     assert (result.summary, result.unknown) == ("two things lie here", "the cellar is locked")
 
 
+@pytest.mark.parametrize(
+    "error", [UndeterminedError("the light is out"), OSError("the light is out")]
+)
 @pytest.mark.parametrize("found", [True, False])
-def test_what_was_found_stands_although_the_rest_is_unknown(found: bool, tmp_path: Path) -> None:
+def test_what_was_found_stands_although_the_rest_is_unknown(
+    found: bool, error: Exception, tmp_path: Path
+) -> None:
     @check("test/cellar", title="cellar")
     def cellar(_context: CheckContext) -> Findings:
         if found:
             yield problem(LITTER, "coal")
-        raise UndeterminedError("the light is out")
+        raise error
 
     context = check_context(tmp_path)
     if not found:
-        with pytest.raises(UndeterminedError):
+        with pytest.raises(type(error)):
             cellar.run(context)
         return
     result = cellar.run(context)

@@ -14,7 +14,6 @@ from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.entry_points import (
     PACKAGES,
     EntryCommand,
-    JudgedEntry,
     checks,
     entry_point_of,
     entry_point_of_service,
@@ -186,7 +185,7 @@ def judged(
     *,
     exit_code: int | None = 1,
     entry: EntryCommand = ENTRY,
-) -> JudgedEntry:
+) -> CheckResult:
     run = SeparateRun(exit_code=exit_code, stdout="", stderr=stderr, duration_s=1.5)
     return judge_entry(entry, run, context)
 
@@ -205,14 +204,13 @@ def traceback(error: str, *, file: str = f"{SITE}/served/cli.py") -> str:
 def test_an_entry_point_that_starts_says_how_long_it_took(context: CheckContext) -> None:
     shown = judged(context, "", exit_code=0)
 
-    assert (shown.summary, shown.problem) == ("served of PY starts in 1.5 s", None)
+    assert (shown.summary, shown.problems) == ("served of PY starts in 1.5 s", ())
 
 
 def test_a_missing_module_names_its_distribution(context: CheckContext) -> None:
     shown = judged(context, traceback("ModuleNotFoundError: No module named 'cv2'"))
 
-    assert shown.problem is not None
-    finding = shown.problem.finding
+    finding = shown.problems[0].finding
     assert finding.rule == "doctor/entry-point-fails"
     assert "No module named 'cv2'" in finding.summary
     assert finding.remedy == "/venv/bin/python -m pip install opencv-python-headless"
@@ -223,9 +221,8 @@ def test_a_missing_module_of_unknown_origin_is_not_installed_by_its_name(
 ) -> None:
     shown = judged(context, traceback("ModuleNotFoundError: No module named 'acmelib'"))
 
-    assert shown.problem is not None
-    assert "pip install" not in (shown.problem.finding.remedy or "")
-    assert "`acmelib`" in (shown.problem.finding.remedy or "")
+    assert "pip install" not in (shown.problems[0].finding.remedy or "")
+    assert "`acmelib`" in (shown.problems[0].finding.remedy or "")
 
 
 def test_a_missing_library_is_named_with_its_version(context: CheckContext) -> None:
@@ -235,8 +232,7 @@ def test_a_missing_library_is_named_with_its_version(context: CheckContext) -> N
 
     shown = judged(context, traceback(error))
 
-    assert shown.problem is not None
-    assert (shown.problem.finding.remedy or "").startswith("libcudart.so.13 is missing")
+    assert (shown.problems[0].finding.remedy or "").startswith("libcudart.so.13 is missing")
 
 
 def test_an_import_that_works_by_itself_was_lost_to_another_thread(
@@ -254,8 +250,7 @@ def test_an_import_that_works_by_itself_was_lost_to_another_thread(
 
     shown = judged(context, traceback(error), entry=entry)
 
-    assert shown.problem is not None
-    assert shown.problem.finding.remedy == (
+    assert shown.problems[0].finding.remedy == (
         f"ci-doctor preload install --python {sys.executable} --rule served.cli=racy:Config"
     )
 
@@ -269,14 +264,13 @@ def test_a_name_that_is_not_there_is_no_race(context: CheckContext, tmp_path: Pa
 
     shown = judged(context, traceback(error), entry=entry)
 
-    assert shown.problem is not None
-    assert "preload install" not in (shown.problem.finding.remedy or "")
+    assert "preload install" not in (shown.problems[0].finding.remedy or "")
 
 
 def test_no_gpu_is_no_failure_of_the_imports(context: CheckContext) -> None:
     shown = judged(context, traceback("RuntimeError: Failed to infer device type"))
 
-    assert shown.problem is None
+    assert shown.problems == ()
     assert (shown.unknown or "").startswith(
         "served of PY asks for a GPU, and this machine has none"
     )
@@ -288,7 +282,7 @@ def test_beside_a_gpu_the_same_is_an_error(context: CheckContext, tmp_path: Path
 
     shown = judged(context, traceback("RuntimeError: Failed to infer device type"))
 
-    assert shown.problem is not None
+    assert len(shown.problems) == 1
 
 
 def test_a_package_that_is_not_installed_is_said_so(context: CheckContext) -> None:
@@ -311,8 +305,7 @@ def test_an_error_in_the_checkout_is_of_the_repository(
 
     shown = judged(context, text)
 
-    assert shown.problem is not None
-    assert shown.problem.fault is fault
+    assert shown.problems[0].fault is fault
 
 
 def test_an_error_that_the_checkout_led_to_is_of_the_repository(
@@ -325,15 +318,13 @@ def test_an_error_that_the_checkout_led_to_is_of_the_repository(
 
     shown = judged(context, text)
 
-    assert shown.problem is not None
-    assert shown.problem.fault is Fault.REPOSITORY
+    assert shown.problems[0].fault is Fault.REPOSITORY
 
 
 def test_an_end_without_a_traceback_is_not_laid_on_the_environment(context: CheckContext) -> None:
     shown = judged(context, "served: error: no model was given\n")
 
-    assert shown.problem is not None
-    assert shown.problem.fault is Fault.REPOSITORY
+    assert shown.problems[0].fault is Fault.REPOSITORY
 
 
 def test_what_hangs_is_unknown_with_the_place(context: CheckContext) -> None:
@@ -360,8 +351,7 @@ def test_a_program_that_hangs_without_a_word_is_unknown(context: CheckContext) -
 def test_a_crash_is_named_by_its_signal(context: CheckContext) -> None:
     shown = judged(context, "", exit_code=-11)
 
-    assert shown.problem is not None
-    assert "SIGSEGV" in shown.problem.finding.summary
+    assert "SIGSEGV" in shown.problems[0].finding.summary
 
 
 PYTHON_AREA = Path(sys.executable)

@@ -47,11 +47,11 @@ def test_rules_are_added_to_those_of_an_outer_run() -> None:
 @pytest.mark.parametrize(
     ("line", "option"),
     [
-        ("python -I app.py", "-I (ignores PYTHONPATH)"),
-        ("python3.11 -sE app.py", "-E (ignores PYTHONPATH)"),
-        ("/usr/bin/python3 -X dev -W error -I -m app", "-I (ignores PYTHONPATH)"),
-        ("python3.13t -S app.py", "-S (does not run `site`)"),
-        ("python -Wignore -E x", "-E (ignores PYTHONPATH)"),
+        ("python -I app.py", "-I"),
+        ("python3.11 -sE app.py", "-E"),
+        ("/usr/bin/python3 -X dev -W error -I -m app", "-I"),
+        ("python3.13t -S app.py", "-S"),
+        ("python -Wignore -E x", "-E"),
         ("python app.py -I", None),
         ("python -c pass -I", None),
         ("python -m app -E", None),
@@ -71,8 +71,8 @@ def test_options_that_keep_a_python_from_being_reached(line: str, option: str | 
 @pytest.mark.parametrize(
     ("first_line", "option"),
     [
-        ("#!/usr/bin/python3 -Es", "-E (ignores PYTHONPATH)"),
-        ("#!/usr/bin/env -S python3 -I", "-I (ignores PYTHONPATH)"),
+        ("#!/usr/bin/python3 -Es", "-E"),
+        ("#!/usr/bin/env -S python3 -I", "-I"),
         ("#!/usr/bin/env python3", None),
         ("#!/bin/sh -E", None),
         ("no script", None),
@@ -89,21 +89,18 @@ def test_the_first_line_of_a_script_counts(
 
 
 def test_env_before_the_python_is_looked_through() -> None:
-    assert (
-        isolation(["env", "A=1", "python3", "-E", "x.py"], {"PATH": "/usr/bin:/bin"})
-        == "-E (ignores PYTHONPATH)"
-    )
+    assert isolation(["env", "A=1", "python3", "-E", "x.py"], {"PATH": "/usr/bin:/bin"}) == "-E"
 
 
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        (["timeout", "5", "python3", "-I", "x.py"], "-I (ignores PYTHONPATH)"),
-        (["env", "-u", "X", "python3", "-E"], "-E (ignores PYTHONPATH)"),
-        (["env", "-i", "python3", "x.py"], "env -i (a clean environment)"),
-        (["sh", "-c", "cd /x && exec python3 -I x.py"], "-I (ignores PYTHONPATH)"),
+        (["timeout", "5", "python3", "-I", "x.py"], "-I"),
+        (["env", "-u", "X", "python3", "-E"], "-E"),
+        (["env", "-i", "python3", "x.py"], "env -i"),
+        (["sh", "-c", "cd /x && exec python3 -I x.py"], "-I"),
         (["bash", "-ec", "python3 x.py"], None),
-        (["python3", "--check-hash-based-pycs", "always", "-I"], "-I (ignores PYTHONPATH)"),
+        (["python3", "--check-hash-based-pycs", "always", "-I"], "-I"),
         (["python3", "--check-hash-based-pycs", "always", "x.py", "-I"], None),
         (["make", "-I", "dir"], None),
     ],

@@ -16,8 +16,6 @@ class Properties:
 
     def __init__(self, index: int) -> None:
         self.name = "NVIDIA H200"
-        self.uuid = f"00000000-0000-0000-0000-00000000000{index}"
-        self.total_memory = 140 * 2**30
 
 
 class device:  # noqa: N801

@@ -26,7 +26,7 @@ PYTHON = Path("/venv/bin/python")
 
 
 def device(index: int, failed: str | None = None) -> TorchDevice:
-    return TorchDevice(index=index, name="NVIDIA L4", uuid=None, memory=1, failed=failed)
+    return TorchDevice(index=index, name="NVIDIA L4", failed=failed)
 
 
 def reading(

@@ -2,6 +2,8 @@
 """The disks of a job: which they are, their room, inodes, permissions and kind, and /dev/shm."""
 
 import os
+import subprocess
+import sys
 import tempfile
 import threading
 from pathlib import Path
@@ -28,6 +30,7 @@ from ci_doctor.checks.machine.disks import (
     inodes_on,
     needed_on,
     networks_below,
+    noexec,
     shared_memory,
     space_on,
     writing,
@@ -632,3 +635,47 @@ def test_this_machine_answers(tmp_path: Path) -> None:
 
     assert result.status is CheckStatus.OK
     assert result.summary.startswith("/dev/shm has ")
+
+
+LOADABLE = """
+import pathlib, subprocess, sys
+from ci_doctor.checks.machine.disks import noexec
+from ci_doctor.checks.settings import DoctorSettings
+from tests.support.checks import check_context
+place = pathlib.Path(sys.argv[1])
+subprocess.run(["mount", "-t", "tmpfs", "-o", "noexec", "tmpfs", place], check=True)
+environ = {"TMPDIR": f"{place}/tmp", "TRITON_CACHE_DIR": f"{place}/t", "CUDA_CACHE_PATH": f"{place}/c"}
+for workload in (None, "vllm"):
+    settings = DoctorSettings(workload=workload)
+    for each in noexec.run(check_context(place, environ=environ, settings=settings)).problems:
+        print(each.finding.severity, each.finding.summary.replace(str(place), "PLACE"))
+"""
+
+
+def test_kernels_on_a_disk_without_exec_cannot_be_loaded(tmp_path: Path) -> None:
+    alone = ["unshare", "--user", "--map-root-user", "--mount"]
+    try:
+        subprocess.run([*alone, "true"], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("no file system can be mounted here")
+
+    ran = subprocess.run(
+        [*alone, sys.executable, "-c", LOADABLE, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    end = "PLACE (tmpfs) is mounted with noexec"
+    assert ran.stdout.splitlines() == [
+        f"warning no library can be loaded from TMPDIR: {end}",
+        f"warning no library can be loaded from TRITON_CACHE_DIR: {end}",
+        f"warning no library can be loaded from TMPDIR: {end}",
+        f"error no library can be loaded from TRITON_CACHE_DIR: {end}",
+    ], ran.stderr
+
+
+def test_an_ordinary_disk_has_kernels_that_can_be_loaded(tmp_path: Path) -> None:
+    environ = {"TMPDIR": str(tmp_path), "TRITON_CACHE_DIR": str(tmp_path / "t")}
+
+    assert noexec.run(check_context(tmp_path, environ=environ)).problems == ()
