@@ -354,14 +354,15 @@ def _other(files: PackagingFiles, tool: str) -> Project:
 def _computed_by_code(files: PackagingFiles, attribute: str | None = None) -> Project | None:
     """A project whose build runs code that reads tags; `attribute` names code of setuptools'.
 
-    Code that calls setuptools-scm takes its variable. None if no such code is found.
+    None if no such code is found.
     """
     code = version_code(files)
     if code is None and attribute is not None:
         code = code_of_attribute(files, attribute)
     if code is not None:
         tool = f"{code.tool} in {code.file.relative_to(files.directory)}"
-        if code.tool in {SETUPTOOLS_SCM.name, HATCH_VCS.name}:
+        # meson prints what setuptools-scm says; other code may change it, and would change a pin too.
+        if code.tool == SETUPTOOLS_SCM.name and code.file.name == "meson.build":
             return _unsupported(files, tool, _bypass(GENERIC), GENERIC)
         return _unsupported(files, tool, _CODE_ADVICE)
     if files.is_version_dynamic:

@@ -13,6 +13,8 @@ from msgspec import Struct
 _DEFAULT: Final = Path("usr/local/cuda")
 _HEADER = re.compile(r"#define\s+CUDA_VERSION\s+(\d+)")
 _TEXT = re.compile(r"CUDA Version (\d+(?:\.\d+)+)")
+# A script in its place: `exec /usr/local/cuda-13.0/bin/nvcc "$@"`.
+_WRAPPED = re.compile(r"^#!.*?(/[^\s\"']+)/bin/nvcc\b", re.DOTALL)
 # `Cuda compilation tools, release 12.8, V12.8.93`.
 _RELEASE = re.compile(r"release (\d+\.\d+)")
 
@@ -55,6 +57,9 @@ def _home(environ: Mapping[str, str], cwd: Path, root: Path) -> Path | None:
         return cwd / named
     nvcc = shutil.which("nvcc", path=environ.get("PATH", ""))
     if nvcc is not None:
+        wrapped = _WRAPPED.search(_head(Path(nvcc)))
+        if wrapped is not None and Path(wrapped[1], "bin", "nvcc").exists():
+            return Path(wrapped[1])
         real = Path(nvcc).resolve().parent.parent
         # A link to ccache leads elsewhere.
         return real if (real / "bin" / "nvcc").exists() else Path(nvcc).absolute().parent.parent
@@ -78,6 +83,15 @@ def _version(home: Path) -> str | None:
         return None
     number = int(match[1])  # 12040 is 12.4 (cuda.h)
     return f"{number // 1000}.{number % 1000 // 10}"
+
+
+def _head(path: Path) -> str:
+    """The first bytes of a program, which may have fifty million."""
+    try:
+        with path.open("rb") as file:
+            return file.read(4096).decode(errors="replace")
+    except OSError:
+        return ""
 
 
 def _content(path: Path) -> str:

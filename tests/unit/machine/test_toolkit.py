@@ -35,6 +35,20 @@ def test_the_toolkit_is_that_of_nvcc_on_path(tmp_path: Path) -> None:
     assert toolkit.nvcc.exists()
 
 
+def test_a_script_in_the_place_of_nvcc_leads_to_the_toolkit_that_it_starts(tmp_path: Path) -> None:
+    home = tmp_path / "cuda-13.0"
+    program(home / "bin", "nvcc", NVCC)
+    (home / "version.txt").write_text("CUDA Version 13.0.2\n")
+    script = tmp_path / "local" / "bin" / "nvcc"
+    script.parent.mkdir(parents=True)
+    script.write_text(f'#!/bin/sh\nexec {home}/bin/nvcc "$@"\n')
+    script.chmod(0o755)
+
+    toolkit = read(tmp_path, PATH=str(script.parent))
+
+    assert toolkit == CudaToolkit(home=home, version="13.0.2")
+
+
 def test_nvcc_names_its_release() -> None:
     assert nvcc_release(NVCC) == "12.8"
     assert nvcc_release("segmentation fault") is None
