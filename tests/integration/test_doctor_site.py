@@ -114,4 +114,6 @@ def test_another_user_gets_answers_and_no_crash() -> None:
     assert statuses["checkout/owner"] == "error"
     assert statuses["checkout/changes"] == "unknown"
     unsure = {name for name, status in statuses.items() if status in {"unknown", "error"}}
+    # Servers of somebody else may run here.
+    unsure.discard("leftovers/processes")
     assert {name.partition("/")[0] for name in unsure} == {"checkout"}
