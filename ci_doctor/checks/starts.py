@@ -32,7 +32,6 @@ from ci_doctor.machine.start_files import (
 from ci_doctor.model.facts.preload import FileCondition, StartFile
 from ci_doctor.model.finding import Evidence, NextStep, Severity, ShellCommand
 from ci_doctor.model.rule import Rule
-from ci_doctor.preload.install import move_away
 from ci_doctor.preload.preload_rule import format_rules
 from ci_doctor.preload.shim_files import FILES, SiteState, read_site
 from ci_doctor.preload.start_files import (
@@ -334,6 +333,9 @@ def preload_shim(context: CheckContext) -> Findings:
 
 
 def _broken(python: Path, directory: Path, state: SiteState) -> Problem:
+    # Late: a broken shim is seldom, and this loads the rest of the room.
+    from ci_doctor.preload.install import move_away
+
     remedy: NextStep | None = None
     if state.rules:
         words = ["ci-doctor", "preload", "install", "--python", str(python)]
