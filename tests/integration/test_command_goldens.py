@@ -363,7 +363,7 @@ def restart_check(site: Site) -> None:
         chance={
             # How many rounds fit into a second, and how a connection ends.
             r"\b(8|16|24|32|40|48)\b": "<rounds>",
-            r"\brecovery( \| | )\d+( \| | )0( \| | )0( \| | )\S*<duration>( \| | )(<number>|0)": "recovery <rounds>",
+            r"\brecovery( \| | )\d+( \| | )0( \| | )0( \| | )\S*<duration>( \| | )(<number>|\d+)": "recovery <rounds>",
             r"\"(value|ok)\": \d+": r'"\1": <count>',
             r"all of \d+ requests": "all of <rounds> requests",
             r"ReadError: [^\"]+|RemoteProtocolError: [^\"]+": "<end of the connection>",
