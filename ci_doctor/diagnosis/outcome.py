@@ -8,18 +8,15 @@ from collections.abc import Iterator
 
 from ci_doctor.diagnosis.cause import Cause, Diagnosis, LogExcerpt, LogPlace
 from ci_doctor.diagnosis.exit_status import may_be_retried, policy_of
-from ci_doctor.diagnosis.failure_class import FailureClass
 from ci_doctor.diagnosis.lines.clean_line import CleanLine, clean_line
 from ci_doctor.diagnosis.next_command import next_command
 from ci_doctor.diagnosis.rules import NO_CAUSE, UNREADABLE_LOG, rule_of
-from ci_doctor.diagnosis.source_place import source_place
 from ci_doctor.diagnosis.wording import about_retry, likelihood, title
 from ci_doctor.model.facts.diagnose import (
     DiagnoseFacts,
     LogLine,
     LogLines,
     RootCause,
-    SourcePlace,
 )
 from ci_doctor.model.finding import Evidence, Finding
 from ci_doctor.model.outcome import Outcome
@@ -30,8 +27,6 @@ from ci_doctor.system.processes.process import describe_status
 from ci_doctor.system.secrets.cutting import first_words
 
 _SUMMARY_CHARACTERS = 300
-# `static.rust-lang.rs:443` is a host, however much it looks like a file of Rust.
-_NAMES_HOSTS = frozenset({FailureClass.NETWORK, FailureClass.REGISTRY})
 
 
 def outcome_of(diagnosis: Diagnosis) -> Outcome:
@@ -44,7 +39,6 @@ def outcome_of(diagnosis: Diagnosis) -> Outcome:
     facts = DiagnoseFacts(
         root_cause=_root_cause(diagnosis.cause),
         excerpt=excerpt,
-        source=_source(diagnosis.cause, excerpt),
         others=tuple(_line(place) for place in diagnosis.others),
         logs=diagnosis.logs,
         unreadable={**diagnosis.unreadable, **diagnosis.in_part},
@@ -114,14 +108,6 @@ def _messages(excerpt: LogExcerpt) -> Iterator[str]:
 
 def _cleaned(text: str) -> CleanLine:
     return clean_line(text.encode(errors="replace"))
-
-
-def _source(cause: Cause | None, excerpt: LogLines | None) -> SourcePlace | None:
-    if cause is None or excerpt is None or cause.class_ in _NAMES_HOSTS:
-        return None
-    before = excerpt.messages[: excerpt.marked]
-    after = excerpt.messages[excerpt.marked + 1 :]
-    return source_place(message_of(cause.place.text), before, after)
 
 
 def _summary(diagnosis: Diagnosis, cause: RootCause | None) -> str:

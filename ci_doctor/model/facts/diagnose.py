@@ -32,14 +32,6 @@ class LogLines(Struct, frozen=True, kw_only=True):
     messages: tuple[str, ...]
 
 
-class SourcePlace(Struct, frozen=True, kw_only=True):
-    """A place in source code that a log names; `line` and `column` are 1-based."""
-
-    file: str
-    line: int | None = None
-    column: int | None = None
-
-
 class RootCause(Struct, frozen=True, kw_only=True, rename={"class_": "class"}):
     """The line that explains the failure.
 
@@ -82,7 +74,6 @@ class DiagnoseFacts(Facts, frozen=True, kw_only=True):
 
     root_cause: RootCause | None
     excerpt: LogLines | None
-    source: SourcePlace | None
     others: tuple[LogLine, ...]
     logs: tuple[str, ...]
     unreadable: dict[str, str]
