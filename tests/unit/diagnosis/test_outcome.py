@@ -4,9 +4,9 @@
 from msgspec import structs
 
 from ci_doctor.catalogue import all_rules
-from ci_doctor.diagnosis.cause import Diagnosis, LogPlace
-from ci_doctor.diagnosis.failure_class import FailureClass
+from ci_doctor.diagnosis.diagnosis import Diagnosis
 from ci_doctor.diagnosis.outcome import outcome_of
+from ci_doctor.model.cause import FailureClass, LogLine
 from ci_doctor.model.facts.diagnose import DiagnoseFacts, SourcePlace
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.outcome import Outcome
@@ -86,7 +86,7 @@ def test_a_cause_without_a_class_is_named_too() -> None:
 
 
 def test_a_host_is_no_source_file() -> None:
-    place = LogPlace(log="job.log", line=2, text="dial tcp static.rust-lang.rs:443: i/o timeout")
+    place = LogLine(file="job.log", line=2, text="dial tcp static.rust-lang.rs:443: i/o timeout")
     cause = a_cause(class_=FailureClass.NETWORK, place=place)
 
     assert facts_of(outcome_of(a_diagnosis(cause, place.text))).source is None

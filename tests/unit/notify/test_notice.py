@@ -4,9 +4,10 @@
 from msgspec import to_builtins
 
 from ci_doctor.model.about import About
+from ci_doctor.model.cause import Cause, LogLine
 from ci_doctor.model.facts.build import BuildFacts, CauseFacts
 from ci_doctor.model.finding import Severity
-from ci_doctor.model.job_record import JobCause, JobRecord
+from ci_doctor.model.job_record import JobRecord
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.notify.notice import build_notice, step_notice
 from ci_doctor.notify.place import NotifiedPlace
@@ -32,7 +33,7 @@ def test_a_failing_step_names_its_first_finding() -> None:
 
 
 def test_the_cause_of_the_record_comes_first() -> None:
-    cause = JobCause(fingerprint="f", title="API drift", text="TypeError: f() got …")
+    cause = Cause(fingerprint="f", title="API drift", place=LogLine(message="TypeError: f() got …"))
     notice = step_notice([a_report(Verdict.PASS)], PLACE, a_record(cause=cause))
 
     assert notice.lines[:2] == ("✗ FAILED · e2e", "API drift: TypeError: f() got …")
@@ -60,7 +61,9 @@ def test_a_report_that_judges_nothing_and_ends_with_0_is_no_error() -> None:
 
 
 def test_a_build_names_its_dearest_cause() -> None:
-    cause = CauseFacts(fingerprint="f", title="disk full", text="ENOSPC", steps=("a",), jobs=2)
+    cause = CauseFacts(
+        fingerprint="f", title="disk full", place=LogLine(message="ENOSPC"), steps=("a",), jobs=2
+    )
     facts = to_builtins(BuildFacts(causes=(cause,)))
     about = About(build=812, build_url=URL)
     report = a_report(Verdict.INFRA, facts=facts, about=about)
