@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from ci_doctor.model.diagnosed import root_causes
 from ci_doctor.model.report import Report
+from ci_doctor.model.report_cause import diagnosed_causes
 from ci_doctor.model.verdict import NO_VERDICT, WORST_FIRST, Verdict
 
 # A time-out (timeout(1)) or a signal from outside ended the command, and no line of its log tells
@@ -90,7 +90,7 @@ def _lies_outside(reports: Sequence[Report], end: JobEnd) -> bool:
         return False
     status = end.command_status
     # The report that chose the status stands.
-    causes = list(root_causes([each for each in reports if explains(each, status)] or reports))
+    causes = list(diagnosed_causes([each for each in reports if explains(each, status)] or reports))
     return bool(causes) and all(cause.may_be_retried for cause in causes)
 
 

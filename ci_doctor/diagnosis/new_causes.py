@@ -9,13 +9,13 @@ from typing import Final
 from msgspec import Struct
 
 from ci_doctor.diagnosis.exception_line import is_exception
-from ci_doctor.diagnosis.fingerprint import fingerprint
 from ci_doctor.diagnosis.lines.clean_line import CleanLine, clean_line
 from ci_doctor.diagnosis.log_rule import LogRule, Role
 from ci_doctor.diagnosis.reading.log_text import TextLine
 from ci_doctor.diagnosis.rule_set import RuleSet
 from ci_doctor.diagnosis.scanning.engine import fastest_engine
 from ci_doctor.diagnosis.strongest_match import RuleMatch, strongest_match
+from ci_doctor.model.fingerprint import fingerprint
 
 _FATAL = frozenset({Role.CAUSE, Role.FAILURE})
 # What shows that an error before it was not survived.

@@ -8,10 +8,11 @@ from msgspec import Struct
 
 from ci_doctor.buildkite.job import JobEnvironment
 from ci_doctor.buildkite.job_end import JobEnd, explains, worst_verdict
-from ci_doctor.finished_job.job_cause import job_cause
 from ci_doctor.model.about import About
-from ci_doctor.model.job_record import JobCause, JobRecord
+from ci_doctor.model.cause import Cause, for_record
+from ci_doctor.model.job_record import JobRecord
 from ci_doctor.model.report import Report
+from ci_doctor.model.report_cause import cause_of_report, diagnosed_cause
 from ci_doctor.model.verdict import Verdict
 
 _PASSING = frozenset({Verdict.PASS, Verdict.FLAKY})
@@ -61,6 +62,19 @@ def record_of(finished: FinishedJob) -> JobRecord:
     )
 
 
+def job_cause(reports: Sequence[Report], end: JobEnd) -> Cause | None:
+    """The cause, as a record keeps it; None if no report names one.
+
+    A report that explains the job's status comes first, then what was diagnosed, the last diagnosis
+    first: it has read the most. Then the first error of any report.
+    """
+    explaining = [each for each in reports if any(explains(each, code) for code in end.failures)]
+    diagnosing = [each for each in reversed(reports) if diagnosed_cause(each) is not None]
+    causes = map(cause_of_report, (*explaining, *diagnosing, *reports))
+    cause = next((each for each in causes if each is not None), None)
+    return None if cause is None else for_record(cause)
+
+
 def _command_status(finished: FinishedJob) -> int | None:
     if finished.command_status is not None:
         return finished.command_status
@@ -75,7 +89,7 @@ def _exit_status(end: JobEnd) -> int | None:
     return 0 if end.has_run else None
 
 
-def _summary(finished: FinishedJob, verdict: str, cause: JobCause | None) -> str:
+def _summary(finished: FinishedJob, verdict: str, cause: Cause | None) -> str:
     end = finished.end
     reports = [report for _, report in finished.reports]
     if end.is_timed_out:
@@ -92,7 +106,7 @@ def _summary(finished: FinishedJob, verdict: str, cause: JobCause | None) -> str
     return "the command passed, and no report judges it"
 
 
-def _of_failure(reports: Sequence[Report], finished: FinishedJob, cause: JobCause | None) -> str:
+def _of_failure(reports: Sequence[Report], finished: FinishedJob, cause: Cause | None) -> str:
     end = finished.end
     for report in reports:
         if any(explains(report, status) for status in end.failures):
@@ -102,4 +116,4 @@ def _of_failure(reports: Sequence[Report], finished: FinishedJob, cause: JobCaus
         ended = f"a hook ended with status {end.failures[-1]}"
     if cause is None:
         return f"{ended}; no report names a cause"
-    return f"{cause.title}: {cause.text or cause.place or ended}"
+    return f"{cause.title}: {cause.text or cause.where or ended}"

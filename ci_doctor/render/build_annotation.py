@@ -34,7 +34,7 @@ _CELL_BYTES = 300
 _NAME_BYTES = 80  # a longer one leaves no room for the other columns
 _LINE_BYTES = 1000
 _JOB = re.compile(r"[0-9A-Za-z-]{1,64}")
-_CAUSE_HEADER = ("cause", "jobs", "time lost", "GPU time", "another run", "in")
+_CAUSE_HEADER = ("cause", "jobs", "time lost", "GPU time", "another run", "who acts", "in")
 _STEP_HEADER = ("", "step", "attempts", "why")
 
 
@@ -128,6 +128,7 @@ def _cause(cause: CauseFacts, facts: BuildFacts) -> list[str]:
         _time(cause.seconds),
         _time(cause.gpu_seconds),
         another_run(cause),
+        cause.owner.words,
         _jobs_of(cause, facts),
     ]
 

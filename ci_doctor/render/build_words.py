@@ -163,7 +163,7 @@ def beginning(cause: CauseFacts) -> str:
 
 def remedies(facts: BuildFacts, most: int) -> list[tuple[str, str]]:
     """Titles of the first causes and what to do about each; not of jobs that were cancelled."""
-    known = [(each.title, each.remedy) for each in facts.causes if not each.cancelled]
+    known = [(each.title, each.advice) for each in facts.causes if not each.cancelled]
     return [(title, remedy) for title, remedy in known if remedy][:most]
 
 

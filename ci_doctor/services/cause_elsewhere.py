@@ -20,6 +20,6 @@ def with_cause_elsewhere(failure: ServiceFailure, group: Iterable[Instance]) -> 
     if failure.kind is FailureKind.OUTSIDE or len(paths) < 2:
         return failure
     cause = cause_among(paths)
-    if cause is None or cause.place.log == failure.log:
+    if cause is None or cause.place.file == failure.log:
         return failure
     return structs.replace(failure, elsewhere=cause)

@@ -6,10 +6,8 @@ import re
 from pathlib import Path
 from typing import Any, Protocol
 
-from ci_doctor.diagnosis.cause import Cause
-from ci_doctor.diagnosis.exit_status import may_be_retried
-from ci_doctor.diagnosis.failure_class import FailureClass
 from ci_doctor.diagnosis.log_end import LogEnd, read_log_end
+from ci_doctor.model.cause import Cause, FailureClass
 from ci_doctor.render.formatting import duration
 from ci_doctor.services.logs.files import is_out_of_space
 from ci_doctor.services.misuse import misuse_of
@@ -247,12 +245,12 @@ def _reason(end: LogEnd, subject: Subject, tree: Tree) -> tuple[bool, str]:
         return False, ""
     clause = f"; by its log {cause.sentence}"
     # That a port is taken lies outside only if none of our own processes has it.
-    if cause.class_ is FailureClass.PORT_IN_USE:
+    if cause.class_ == FailureClass.PORT_IN_USE:
         owner = _external_owner(cause, subject, tree)
         if owner is None:
             return False, clause
         return True, f"; {owner.describe()}"
-    if not may_be_retried(cause):
+    if not cause.may_be_retried:
         return False, ""
     return True, clause
 

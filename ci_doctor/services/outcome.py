@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from ci_doctor.diagnosis.cause import Cause
+from ci_doctor.model.cause import Cause
 from ci_doctor.model.finding import Evidence
 from ci_doctor.model.outcome import ErrorKind, Failure
 from ci_doctor.model.verdict import Verdict

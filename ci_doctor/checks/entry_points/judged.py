@@ -18,9 +18,8 @@ from ci_doctor.checks.entry_points.probing import ProbedEntry
 from ci_doctor.checks.entry_points.remedy import remedy_of
 from ci_doctor.checks.entry_points.rules import ENTRY_POINT_FAILS, ENTRY_POINT_MISSING
 from ci_doctor.checks.result import Fault, Problem, problem
-from ci_doctor.diagnosis.cause import Cause
-from ci_doctor.diagnosis.exit_status import may_be_retried
 from ci_doctor.diagnosis.log_end import LogEnd
+from ci_doctor.model.cause import Cause
 from ci_doctor.model.finding import Evidence
 from ci_doctor.render.formatting import duration, size
 from ci_doctor.system.processes.limited_runs import SeparateRun
@@ -98,7 +97,7 @@ def _excerpt(end: LogEnd) -> tuple[Evidence, ...]:
 
 def _fault(run: SeparateRun, cause: Cause | None, context: CheckContext) -> Fault:
     """The repository's, if a frame of the error lies in the checkout or the error has no frame."""
-    if may_be_retried(cause):
+    if cause is not None and cause.may_be_retried:
         return Fault.ENVIRONMENT
     places = frames(run)
     # Without a frame nothing shows that a package of the environment failed.

@@ -7,7 +7,7 @@ from typing import Final
 
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.entry_points.entry_point import EntryCommand
-from ci_doctor.diagnosis.cause import Cause
+from ci_doctor.model.cause import Cause
 from ci_doctor.model.finding import NextStep, ShellCommand
 
 _NAME_MISSING: Final = "import/name-missing"

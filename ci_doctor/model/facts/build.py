@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from ci_doctor.model.cause import Cause
 from ci_doctor.model.facts import Facts
 
 
@@ -70,22 +71,14 @@ class StepFacts(Struct, frozen=True, kw_only=True):
     attempts: tuple[JobFacts, ...]
 
 
-class CauseFacts(Struct, frozen=True, kw_only=True, rename={"class_": "class"}):
+class CauseFacts(Cause, frozen=True, kw_only=True):
     """One cause, and all that it cost.
 
-    The fields to `may_be_retried` are those of a job's cause. steps: names of the steps in which it
-    ended an attempt. jobs: how many attempts. seconds: their wall clock in all; gpu_seconds: the
-    same times the GPUs of their machines, None if no machine's are known. cancelled: somebody
-    stopped these jobs, and nothing failed.
+    steps: names of the steps in which it ended an attempt. jobs: how many attempts. seconds: their
+    wall clock in all; gpu_seconds: the same times the GPUs of their machines, None if no machine's
+    are known. cancelled: somebody stopped these jobs, and nothing failed.
     """
 
-    fingerprint: str
-    title: str
-    class_: str | None = None
-    text: str | None = None
-    place: str | None = None
-    remedy: str | None = None
-    may_be_retried: bool = False
     steps: tuple[str, ...]
     jobs: int
     seconds: float | None = None

@@ -4,9 +4,9 @@
 from msgspec import structs
 
 from ci_doctor.catalogue import all_rules
-from ci_doctor.diagnosis.cause import Diagnosis
-from ci_doctor.diagnosis.failure_class import FailureClass
+from ci_doctor.diagnosis.diagnosis import Diagnosis
 from ci_doctor.diagnosis.outcome import outcome_of
+from ci_doctor.model.cause import FailureClass
 from ci_doctor.model.facts.diagnose import DiagnoseFacts
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.outcome import Outcome

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from ci_doctor.buildkite.job import JobEnvironment
 from ci_doctor.buildkite.job_end import JobEnd
-from ci_doctor.diagnosis.failure_class import FailureClass
 from ci_doctor.finished_job.job_record import FinishedJob, record_of
 from ci_doctor.model.about import About
+from ci_doctor.model.cause import FailureClass
 from ci_doctor.model.finding import Evidence, Severity
 from ci_doctor.model.job_record import JobRecord
 from ci_doctor.model.outcome import ErrorKind, Failure
@@ -100,7 +100,7 @@ def test_a_diagnosis_gives_the_cause() -> None:
 
     assert made.cause is not None
     assert (made.cause.title, made.cause.class_) == ("disk", "disk")
-    assert made.cause.place == "server.log:10"
+    assert made.cause.where == "server.log:10"
     assert made.cause.text == "ValueError: 40 heads for 3 GPUs"
     assert made.cause.fingerprint == "d36b44f3af775a6e"
     assert made.cause.may_be_retried
@@ -117,7 +117,7 @@ def test_the_report_that_explains_the_status_stands_above_a_diagnosis() -> None:
     assert made.cause is not None
     assert made.cause.title == "vllm died: exit code 1"
     assert made.cause.text == "ValueError: 3 heads"
-    assert made.cause.place == "vllm-1.log:7"
+    assert made.cause.where == "vllm-1.log:7"
     assert made.cause.remedy == "see its log"
     assert made.cause.class_ is None
     assert not made.cause.may_be_retried

@@ -3,10 +3,10 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.history.cost import cost_facts
-from ci_doctor.history.evidence import EvidenceCause
+from ci_doctor.model.cause import Cause
 from tests.support.histories import WHOLE, F, P, history, run
 
-DISK = EvidenceCause(fingerprint="d", title="no disk", class_="disk", is_outside=True)
+DISK = Cause(fingerprint="d", title="no disk", class_="disk", is_outside=True)
 
 
 def test_a_cause_costs_the_time_of_its_jobs_and_of_its_attempts(tmp_path: Path) -> None:

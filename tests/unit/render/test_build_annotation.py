@@ -9,6 +9,7 @@ import nh3
 import pytest
 
 from ci_doctor.build.build_metadata import causes_json
+from ci_doctor.model.cause import RetryPolicy
 from ci_doctor.model.facts.build import BuildFacts, CauseFacts, JobFacts, RetryWorth, StepFacts
 from ci_doctor.model.finding import Finding, Severity
 from ci_doctor.model.report import Report
@@ -34,7 +35,9 @@ def a_cause(title: str = "a disk is full", number: int = 1) -> CauseFacts:
         fingerprint=f"f{number}",
         title=title,
         remedy=f"free some space: {title}",
-        may_be_retried=True,
+        retry=RetryPolicy.YES,
+        is_outside=True,
+        is_final=True,
         steps=("e2e",),
         jobs=2,
         seconds=620.0,

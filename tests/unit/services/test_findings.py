@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ci_doctor.diagnosis.failure_class import FailureClass
+from ci_doctor.model.cause import FailureClass
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render import markdown, text

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from ci_doctor.buildkite.job import JobEnvironment
 from ci_doctor.buildkite.job_end import JobEnd
-from ci_doctor.model.job_record import JobCause
+from ci_doctor.model.cause import Cause, LogLine
 from ci_doctor.model.report import Report
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.session.step_record import record_of, said_of, with_others
@@ -47,7 +47,7 @@ def test_a_worse_report_from_elsewhere_decides(others: list[Report], verdict: st
 def test_what_an_attempt_said_is_its_verdict_its_cause_and_its_status() -> None:
     end = JobEnd(has_run=True, failures=(75,), command_status=75)
     record = record_of([], JOB, end)
-    cause = JobCause(fingerprint="f", title="disk full", text="No space\nleft")
+    cause = Cause(fingerprint="f", title="disk full", place=LogLine(message="No space\nleft"))
 
     said = said_of(replace(record, cause=cause), [], JOB)
 

@@ -2,8 +2,7 @@
 import pytest
 
 from ci_doctor.diagnosis.exit_status import retry_policy
-from ci_doctor.diagnosis.failure_class import FailureClass
-from ci_doctor.diagnosis.wording import about_retry, likelihood
+from ci_doctor.model.cause import FailureClass, about_retry, likelihood
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. The part of a line that stays the same from run to run."""
+"""Pure. A short name of a cause that stays the same across builds, hosts and versions."""
 
+import hashlib
 import re
+from collections.abc import Mapping
 from typing import Final
+
+_DIGITS = 16
+# Captures of which the number is the name: Xid 79 is another fault than Xid 48.
+_CODES: Final = frozenset({"code", "signal", "status", "xid"})
+# Captures that say of which kind a failure is. Two failures of a kind differ by their messages.
+_KINDS: Final = frozenset({"code", "exception", "file", "kind", "result", "thread", "type"})
 
 # In this order: a time holds digits, an address holds hexadecimal ones, a path holds versions.
 _VARYING: Final = (
@@ -48,6 +56,28 @@ _VARYING: Final = (
     (re.compile(r"(?<![A-Za-z_\d])\d+(?:[.,]\d+)*"), "<n>"),
     (re.compile(r"\s+"), " "),
 )
+
+
+def fingerprint(rule: str, fields: Mapping[str, str], message: str, subject: str = "") -> str:
+    """16 hexadecimal digits of the rule, of what it captures, and of `subject`.
+
+    rule: its id. fields: its named groups. message: the line without prefixes; it counts if the
+    groups are none, or tell only the kind of the failure. subject: what the line is about if it
+    does not say so itself, as the test whose assertion it is.
+    """
+    parts = [rule, *(f"{name}={_value(name, fields[name])}" for name in sorted(fields))]
+    if fields.keys() <= _KINDS:
+        parts.append(normal_text(message))
+    if subject:
+        parts.append(normal_text(subject))
+    digest = hashlib.sha256("\0".join(parts).encode())
+    return digest.hexdigest()[:_DIGITS]
+
+
+def _value(name: str, text: str) -> str:
+    if name in _CODES:
+        return text
+    return normal_text(text)
 
 
 def normal_text(text: str) -> str:
