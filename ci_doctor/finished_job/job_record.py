@@ -13,9 +13,7 @@ from ci_doctor.model.cause import Cause, for_record
 from ci_doctor.model.job_record import JobRecord
 from ci_doctor.model.report import Report
 from ci_doctor.model.report_cause import cause_of_report, diagnosed_cause
-from ci_doctor.model.verdict import Verdict
-
-_PASSING = frozenset({Verdict.PASS, Verdict.FLAKY})
+from ci_doctor.model.verdict import is_green
 
 
 class FinishedJob(Struct, frozen=True, kw_only=True):
@@ -41,7 +39,7 @@ def record_of(finished: FinishedJob) -> JobRecord:
     reports = [report for _, report in finished.reports]
     end = finished.end
     verdict = worst_verdict(reports, end)
-    cause = None if verdict in _PASSING else job_cause(reports, end)
+    cause = None if is_green(verdict) else job_cause(reports, end)
     return JobRecord(
         tool_version=finished.tool_version,
         about=finished.about,

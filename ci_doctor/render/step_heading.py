@@ -20,7 +20,7 @@ def step_heading(step: StepResult) -> str:
     record = step.record
     headline = step_headline(record, is_judged=is_judged(step.reports))
     facts = list(_circumstances(step))
-    line = f"**{headline.symbol} {headline.words}**"
+    line = f"**{headline.symbol} {headline.sentence}**"
     if not facts:
         return line
     return f"{line}\\\n{' · '.join(facts)}"

@@ -12,7 +12,8 @@ from ci_doctor.model.about import About
 from ci_doctor.model.earlier_attempt import EarlierAttempt
 from ci_doctor.model.job_record import JobRecord
 from ci_doctor.model.report import Report
-from ci_doctor.model.verdict import WORST_FIRST
+from ci_doctor.model.verdict import CANCELLED, Verdict, rank
+from ci_doctor.render.headline import TIMED_OUT
 from ci_doctor.render.step_cause import leading_report, short_cause, step_cause
 from ci_doctor.version import tool_version
 
@@ -46,7 +47,7 @@ def record_of(
 def with_others(record: JobRecord, others: Sequence[Report]) -> JobRecord:
     """`record` with the verdict of the worst of `others`, which it was not made of, if it is worse."""
     worst = worst_verdict(others) if others else None
-    if worst is None or WORST_FIRST.index(worst) >= WORST_FIRST.index(record.verdict):
+    if worst is None or rank(worst) >= rank(record.verdict):
         return record
     leading = leading_report(others)
     summary = leading.summary if leading is not None else record.summary
@@ -71,13 +72,13 @@ def said_of(record: JobRecord, reports: Sequence[Report], job: JobEnvironment) -
     leading = leading_report(reports)
     ordered = [leading] if leading is not None else []
     ordered += [report for report in reports if report is not leading]
-    cause = step_cause(record.cause, ordered) if record.verdict != "pass" else None
+    cause = step_cause(record.cause, ordered) if record.verdict != Verdict.PASS else None
     text = short_cause(cause) if cause is not None else None
     verdict = record.verdict
     if record.is_timed_out:
-        verdict = "timed out"
+        verdict = TIMED_OUT
     elif record.is_cancelled:
-        verdict = "cancelled"
+        verdict = CANCELLED
     return EarlierAttempt(
         attempt=job.retry_count,
         verdict=verdict,

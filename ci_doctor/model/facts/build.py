@@ -8,6 +8,9 @@ from msgspec import Struct
 from ci_doctor.model.cause import Cause
 from ci_doctor.model.facts import Facts
 
+# Of the findings that are causes: each is in `causes` too.
+CAUSE_RULE = "build/cause"
+
 
 class RetryWorth(StrEnum):
     """Whether a retry made sense.

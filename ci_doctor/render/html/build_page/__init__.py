@@ -32,7 +32,7 @@ def render(report: Report) -> str | None:
         return None
     axis = build_axis(facts)
     causes = page_causes(facts)
-    findings = page_findings(shown, facts)
+    findings = page_findings(shown)
     values = {
         "subject": _subject(facts, shown),
         "gaps": findings.gaps,

@@ -3,10 +3,9 @@
 
 from msgspec import Struct
 
-from ci_doctor.model.facts.build import BuildFacts
+from ci_doctor.model.facts.build import CAUSE_RULE
 from ci_doctor.model.finding import Finding, Severity
 from ci_doctor.model.report import Report
-from ci_doctor.render.build_words import beginning
 from ci_doctor.render.headline import worst_first
 
 
@@ -17,17 +16,9 @@ class PageFindings(Struct, frozen=True, kw_only=True):
     others: tuple[Finding, ...]
 
 
-def page_findings(report: Report, facts: BuildFacts) -> PageFindings:
-    """The findings of `report`, without those of causes: each cause of `facts` is a row of the page."""
-    shown_in_rows = _rules_of_causes(report, facts)
-    rest = [each for each in worst_first(report) if each.rule not in shown_in_rows]
+def page_findings(report: Report) -> PageFindings:
+    """The findings of `report`, without those of causes: each cause is a row of the page."""
+    rest = [each for each in worst_first(report) if each.rule != CAUSE_RULE]
     gaps = [each for each in rest if each.severity is Severity.ERROR]
     others = [each for each in rest if each.severity is not Severity.ERROR]
     return PageFindings(gaps=tuple(gaps), others=tuple(others))
-
-
-def _rules_of_causes(report: Report, facts: BuildFacts) -> frozenset[str]:
-    """The rules whose findings repeat causes, known by their sentences: `a disk is full: 2 jobs failed in …`."""
-    beginnings = tuple(map(beginning, facts.causes))
-    repeated = [each.rule for each in report.findings if each.summary.startswith(beginnings)]
-    return frozenset(repeated)
