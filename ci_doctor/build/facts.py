@@ -10,7 +10,7 @@ from ci_doctor.build.retries import attempt_id, worths_of_retries
 from ci_doctor.build.steps import BuildStep
 from ci_doctor.build.wording import LONGEST_FIELD, clipped
 from ci_doctor.model.facts.build import BuildFacts, JobFacts, StepFacts
-from ci_doctor.model.parse_moment import parse_moment
+from ci_doctor.model.moment import parse_moment
 from ci_doctor.model.verdict import rank
 from ci_doctor.render.build_words import step_ending
 

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from ci_doctor.buildkite.job import JobEnvironment
 from ci_doctor.model.earlier_attempt import EarlierAttempt
+from ci_doctor.model.shortened import shortened
 from ci_doctor.model.verdict import is_green
 
 # "larger than 1 kilobyte … is discouraged"
@@ -176,7 +177,7 @@ def one_line_cause(text: str | None, limit: int = CAUSE_CHARACTERS) -> str | Non
     line = " ".join((text or "")[: 4 * limit].split())
     if not line:
         return None
-    return line if len(line) <= limit else f"{line[: limit - 1]}…"
+    return shortened(line, limit)
 
 
 def _with_short_causes(published: Published) -> Published:

@@ -118,7 +118,7 @@ def _first(
 
     A regression is proven, whatever its cause says of another run.
     """
-    worst: dict[str, tuple[int, str]] = {}
+    worst: dict[str, int] = {}
     for step in steps:
         cause = step.attempts[-1].cause if step.attempts else None
         if cause is not None:

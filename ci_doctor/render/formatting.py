@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, assert_never
 
 from ci_doctor.model.finding import Evidence
+from ci_doctor.model.shortened import shortened
 from ci_doctor.model.table import Cell, Unit
 from ci_doctor.render.safe_text import one_line
 
@@ -120,11 +121,6 @@ def amount(count: int, noun: str) -> str:
     if count == 1:
         return f"{count} {noun}"
     return f"{count} {noun}s"
-
-
-def shortened(text: str, most: int) -> str:
-    """`text` in at most `most` characters, the last one an ellipsis if it is longer."""
-    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def short_line(text: str, most: int) -> str:

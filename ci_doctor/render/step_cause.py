@@ -13,8 +13,9 @@ from ci_doctor.model.facts.diagnose import LogLines
 from ci_doctor.model.finding import Finding, Severity
 from ci_doctor.model.report import Report
 from ci_doctor.model.report_cause import cause_of_finding, diagnosed_cause
+from ci_doctor.model.shortened import shortened
 from ci_doctor.model.verdict import NO_VERDICT, Verdict, rank
-from ci_doctor.render.formatting import numbered, shortened
+from ci_doctor.render.formatting import numbered
 from ci_doctor.render.headline import worst_first
 from ci_doctor.render.safe_text import one_line
 

@@ -4,7 +4,7 @@
 from collections.abc import Iterator
 
 from ci_doctor.model.job_record import JobRecord
-from ci_doctor.model.parse_moment import parse_moment
+from ci_doctor.model.moment import parse_moment
 from ci_doctor.render.attempts_line import job_address
 from ci_doctor.render.formatting import duration
 from ci_doctor.render.markup import code, fitted, is_plain_path
