@@ -13,7 +13,6 @@ from ci_doctor.build.steps import BuildStep
 from ci_doctor.build.wording import amount, listed, spent
 from ci_doctor.model.facts.build import RetryWorth
 from ci_doctor.model.finding import Evidence, Finding, Severity
-from ci_doctor.render.build_words import beginning
 
 # A build in which everything fails in its own way: the facts and the page have all of them.
 _MOST_CAUSES: Final = 30
@@ -36,7 +35,10 @@ def findings_of(merged: MergedBuild, problems: Sequence[str] = ()) -> tuple[Find
 
 def _cause_finding(cause: BuildCause) -> Finding:
     facts = cause.facts
-    summary = f"{beginning(facts)}{listed(facts.steps)}{spent(facts)}"
+    were = "was" if facts.jobs == 1 else "were"
+    end = f"{were} cancelled" if facts.cancelled else "failed"
+    jobs = amount(facts.jobs, "job")
+    summary = f"{facts.title}: {jobs} {end} in {listed(facts.steps)}{spent(facts)}"
     evidence = []
     if facts.text or facts.where:
         evidence.append(Evidence(file=facts.where, excerpt=facts.text))

@@ -154,13 +154,6 @@ def _cost(cause: CauseFacts) -> str:
     return f"“{title}”, which ended {attempts} of {steps}"
 
 
-def beginning(cause: CauseFacts) -> str:
-    """The first words of the finding about `cause`: `a disk is full: 2 jobs failed in `."""
-    were = "was" if cause.jobs == 1 else "were"
-    end = f"{were} cancelled" if cause.cancelled else "failed"
-    return f"{cause.title}: {amount(cause.jobs, 'job')} {end} in "
-
-
 def remedies(facts: BuildFacts, most: int) -> list[tuple[str, str]]:
     """Titles of the first causes and what to do about each; not of jobs that were cancelled."""
     known = [(each.title, each.advice) for each in facts.causes if not each.cancelled]

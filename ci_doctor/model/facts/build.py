@@ -2,11 +2,15 @@
 """Pure. The facts of `ci-doctor build merge`: every job of a build, by step and by cause."""
 
 from enum import StrEnum
+from typing import Final
 
 from msgspec import Struct
 
 from ci_doctor.model.cause import Cause
 from ci_doctor.model.facts import Facts
+
+# The rule of the findings about causes: whoever shows `causes` as rows shows them twice otherwise.
+CAUSE_RULE: Final = "build/cause"
 
 
 class RetryWorth(StrEnum):
