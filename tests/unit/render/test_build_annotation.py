@@ -63,7 +63,7 @@ def a_build(*steps: StepFacts, causes: tuple[CauseFacts, ...] = (a_cause(),)) ->
 
 def shown(report: Report) -> str:
     page = cmarkgfm.github_flavored_markdown_to_html(
-        render(report, page=PAGE, in_tables=("build/cause",)),
+        render(report, page=PAGE),
         cmarkgfm.cmark.Options.CMARK_OPT_UNSAFE,
     )
     tags = {"p", "table", "thead", "tbody", "tr", "th", "td", "a", "strong", "details", "summary"}
