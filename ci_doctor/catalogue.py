@@ -12,7 +12,6 @@ from ci_doctor.finished_job import rules as finished_job
 from ci_doctor.history import rules as history
 from ci_doctor.imports import rules as imports
 from ci_doctor.model.rule import Rule
-from ci_doctor.notify import rules as notify
 from ci_doctor.preload import rules as preload
 from ci_doctor.pytest_runs import rules as pytest_runs
 from ci_doctor.pytest_runs.explain import rules as explain
@@ -37,7 +36,6 @@ _ROOMS: tuple[tuple[Rule, ...], ...] = (
     history.RULES,
     caches.RULES,
     compat.RULES,
-    notify.RULES,
     session.RULES,
 )
 

@@ -10,9 +10,8 @@ from msgspec import structs
 
 from ci_doctor.diagnosis.diagnosis import Diagnosis
 from ci_doctor.diagnosis.rules import NO_CAUSE, UNREADABLE_LOG, rule_of
-from ci_doctor.diagnosis.source_place import source_place
-from ci_doctor.model.cause import Cause, FailureClass, LogLine, Owner
-from ci_doctor.model.facts.diagnose import DiagnoseFacts, LogLines, SourcePlace
+from ci_doctor.model.cause import Cause, LogLine, Owner
+from ci_doctor.model.facts.diagnose import DiagnoseFacts, LogLines
 from ci_doctor.model.finding import Evidence, Finding
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.table import Table, row, share
@@ -22,8 +21,6 @@ from ci_doctor.system.processes.process import describe_status
 from ci_doctor.system.secrets.cutting import first_words
 
 _SUMMARY_CHARACTERS = 300
-# `static.rust-lang.rs:443` is a host, however much it looks like a file of Rust.
-_NAMES_HOSTS = frozenset({FailureClass.NETWORK, FailureClass.REGISTRY})
 
 
 def outcome_of(diagnosis: Diagnosis) -> Outcome:
@@ -38,7 +35,6 @@ def outcome_of(diagnosis: Diagnosis) -> Outcome:
     facts = DiagnoseFacts(
         root_cause=shown,
         excerpt=diagnosis.excerpt,
-        source=_source(cause, diagnosis.excerpt),
         others=diagnosis.others,
         logs=diagnosis.logs,
         unreadable={**diagnosis.unreadable, **diagnosis.in_part},
@@ -51,14 +47,6 @@ def outcome_of(diagnosis: Diagnosis) -> Outcome:
         tables=tuple(_tables(facts)),
         facts=facts,
     )
-
-
-def _source(cause: Cause | None, excerpt: LogLines | None) -> SourcePlace | None:
-    if cause is None or excerpt is None or cause.class_ in _NAMES_HOSTS:
-        return None
-    before = excerpt.messages[: excerpt.marked]
-    after = excerpt.messages[excerpt.marked + 1 :]
-    return source_place(cause.place.message, before, after)
 
 
 def _summary(diagnosis: Diagnosis) -> str:

@@ -40,7 +40,7 @@ _TEXT = (
     (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?(Z|\+00:00| UTC)?", "<time>"),
     (r"\d+\.\d+\.\d+(\.dev\d+)?(\+g[0-9a-f]+)?(\.d\d{8})?", "<version>"),
     (r"\b(cpython|Python|python) ?3\.\d+\b", r"\1 <version>"),
-    (r"\b(\d+ (h|min) )?\d+(\.\d+)? (ms|s|min|h)\b", "<duration>"),
+    (r"\b(\d+ (h|min) )?\d+(\\?\.\d+)? (ms|s|min|h)\b", "<duration>"),
     (r"\b\d+(\.\d+)? (bytes|KiB|MiB|GiB|kB|MB|GB)(/s)?", "<size>"),
     (r"\b(pid|PID|process) \d+", r"\1 <pid>"),
     (r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "<uuid>"),
@@ -51,6 +51,8 @@ _TEXT = (
     (r"\b\d+\\?\.\d+\b", "<number>"),
     (r"\bthroughput( \|)? \d+ %", r"throughput\1 <share>"),
     (r"(\\?< )?<duration>", "<duration>"),
+    # Whether both arms took about the same.
+    (r"<duration> \(baseline\) and <duration> \(candidate\)", "<duration>"),
     (r"--budget \S+", "--budget <duration>"),
     (r"about (<number>|\d+) starts", "about <number> starts"),
     # A run that ends at once may end before its environment was read.
@@ -366,6 +368,8 @@ def restart_check(site: Site) -> None:
             r"\brecovery( \| | )\d+( \| | )0( \| | )0( \| | )\S*<duration>( \| | )(<number>|\d+)": "recovery <rounds>",
             r"\"(value|ok)\": \d+": r'"\1": <count>',
             r"all of \d+ requests": "all of <rounds> requests",
+            # Requests a second.
+            r"(<duration>( \\|)? )(<number>|\d+)\b": r"\1<rate>",
             r"ReadError: [^\"]+|RemoteProtocolError: [^\"]+": "<end of the connection>",
             r"\bpid (\| )?\S+ -\\?> \S+": "<pids>",
             r"\"value\": \"\S+ -> \S+\"": "<pids>",

@@ -21,14 +21,6 @@ class LogLines(Struct, frozen=True, kw_only=True):
     messages: tuple[str, ...]
 
 
-class SourcePlace(Struct, frozen=True, kw_only=True):
-    """A place in source code that a log names; `line` and `column` are 1-based."""
-
-    file: str
-    line: int | None = None
-    column: int | None = None
-
-
 class DiagnoseFacts(Facts, frozen=True, kw_only=True):
     """What the logs tell.
 
@@ -41,7 +33,6 @@ class DiagnoseFacts(Facts, frozen=True, kw_only=True):
 
     root_cause: Cause | None
     excerpt: LogLines | None
-    source: SourcePlace | None
     others: tuple[LogLine, ...]
     logs: tuple[str, ...]
     unreadable: dict[str, str]
