@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from ci_doctor.model.facts.build import (
-    CAUSE_RULE,
     BuildFacts,
     CauseFacts,
     JobFacts,
@@ -55,7 +54,7 @@ def render(report: Report, *, page: str | None = None) -> str:
     blocks = [
         _head(report),
         _places(report, facts, page),
-        *_gaps(report),
+        *_gaps(report, facts),
         *_to_do(facts),
         *_causes(facts),
         *_red_steps(facts),
@@ -92,12 +91,12 @@ def _places(report: Report, facts: BuildFacts, page: str | None) -> str:
     return " · ".join(parts)
 
 
-def _gaps(report: Report) -> Iterator[str]:
+def _gaps(report: Report, facts: BuildFacts) -> Iterator[str]:
     """What is missing or contradictory: a reader must not take the rest for the whole."""
     errors = [
         each
         for each in report.findings
-        if each.severity is Severity.ERROR and each.rule != CAUSE_RULE
+        if each.severity is Severity.ERROR and each.rule != facts.cause_rule
     ]
     lines = [f"- ✗ {fitted(each.summary, _CELL_BYTES)}" for each in errors[:_GAPS]]
     if len(errors) > _GAPS:

@@ -52,7 +52,7 @@ def a_step(name: str = "e2e", number: int = 1, *, retry: RetryWorth | None = Non
 
 
 def a_build(*steps: StepFacts, causes: tuple[CauseFacts, ...] = (a_cause(),)) -> Report:
-    facts = BuildFacts(build_steps=steps, causes=causes)
+    facts = BuildFacts(build_steps=steps, causes=causes, cause_rule="build/cause")
     return msgspec.structs.replace(
         a_report(Verdict.FAILED, command="build"),
         summary="1 step: 1 failed",

@@ -4,7 +4,7 @@
 from msgspec.structs import replace
 
 from ci_doctor.model.about import About
-from ci_doctor.model.facts.build import CAUSE_RULE, BuildFacts
+from ci_doctor.model.facts.build import BuildFacts
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.report import Report
 from ci_doctor.render.build_words import first_action, remedies
@@ -34,7 +34,7 @@ def render(report: Report) -> str | None:
     axis = build_axis(facts)
     causes = page_causes(facts)
     # Each cause is a row of the page.
-    findings = [each for each in worst_first(shown) if each.rule != CAUSE_RULE]
+    findings = [each for each in worst_first(shown) if each.rule != facts.cause_rule]
     values = {
         "subject": _subject(facts, shown),
         # Above everything else: beside them nothing is certain.
