@@ -17,7 +17,7 @@ from ci_doctor.build.verdicts import FAILURES
 from ci_doctor.build.wording import LONGEST_FIELD, LONGEST_LINE, clipped
 from ci_doctor.model.cause import Cause, for_record
 from ci_doctor.model.facts.build import CauseFacts
-from ci_doctor.model.parse_moment import parse_moment
+from ci_doctor.model.moment import parse_moment
 from ci_doctor.model.report_cause import judged_by
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.safe_text import one_line, printable

@@ -14,13 +14,13 @@ from ci_doctor.build.job_times import times_of
 from ci_doctor.build.job_verdict import verdict_of_files, with_state
 from ci_doctor.build.material import ReportFile
 from ci_doctor.build.times import in_utc
-from ci_doctor.build.verdicts import FAILURES, passes, rank, verdict_of_reports
+from ci_doctor.build.verdicts import FAILURES, verdict_of_reports
 from ci_doctor.model.about import About
 from ci_doctor.model.cause import Cause, for_record
 from ci_doctor.model.facts.build import JobFacts
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.report_cause import diagnosed_causes
-from ci_doctor.model.verdict import MISSING
+from ci_doctor.model.verdict import MISSING, is_green, rank
 
 CANCELLED: Final = "the job was cancelled"
 _JOB_ID: Final = re.compile(r"[0-9A-Za-z-]{1,64}")
@@ -63,7 +63,7 @@ class JobAttempt(Struct, frozen=True, kw_only=True):
 def reported_attempt(files: JobFiles, api: ApiJob | None) -> JobAttempt:
     """The attempt of a job with files."""
     facts = _facts(files, api)
-    has_failed = not passes(facts.verdict)
+    has_failed = not is_green(facts.verdict)
     attempt = JobAttempt(
         facts=facts,
         about=files.about,
@@ -141,7 +141,7 @@ def _facts(files: JobFiles, api: ApiJob | None) -> JobFacts:
         queue=about.queue,
         gpus=len(about.gpus) or None,
         cancelled=_was_cancelled(files, api, verdict),
-        soft_failed=api is not None and api.is_soft_failed and not passes(verdict),
+        soft_failed=api is not None and api.is_soft_failed and not is_green(verdict),
         url=_url(api, about, files.job),
         reports=tuple(sorted({file.folder for file in files.reports})),
     )
@@ -173,7 +173,7 @@ def _was_cancelled(files: JobFiles, api: ApiJob | None, verdict: str) -> bool:
     record = None if files.record is None else files.record.record
     by_record = record is not None and record.is_cancelled and not record.is_timed_out
     by_api = api is not None and states.was_cancelled(api.state)
-    if passes(verdict) or not (by_record or by_api):
+    if is_green(verdict) or not (by_record or by_api):
         return False
     return not any(file.report.verdict in FAILURES for file in files.reports)
 

@@ -12,8 +12,8 @@ import msgspec
 
 from ci_doctor.build.engine_tags import tags_of
 from ci_doctor.model.facts.build import BuildFacts, CauseFacts, JobFacts, StepFacts
+from ci_doctor.model.moment import parse_moment
 from ci_doctor.model.outcome import Case, CaseAttempt, CaseOutcome
-from ci_doctor.model.parse_moment import parse_moment
 from ci_doctor.model.report import Report
 from ci_doctor.render.safe_text import one_line, printable
 

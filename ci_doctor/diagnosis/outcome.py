@@ -18,7 +18,7 @@ from ci_doctor.model.table import Table, row, share
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.formatting import percent
 from ci_doctor.system.processes.process import describe_status
-from ci_doctor.system.secrets.cutting import first_words
+from ci_doctor.system.secrets.cutting import shortened_words
 
 _SUMMARY_CHARACTERS = 300
 
@@ -54,7 +54,7 @@ def _summary(diagnosis: Diagnosis) -> str:
     if not diagnosis.logs:
         return "no log could be read"
     if cause is not None:
-        text = _shortened(cause.place.message)
+        text = shortened_words(cause.place.message, _SUMMARY_CHARACTERS)
         sure = f"{percent(round(cause.confidence or 0.0, 2))} sure"
         return f"{cause.title}, {sure}: {cause.where}: {text}"
     return f"no cause is named: {_why_none(diagnosis)}"
@@ -80,12 +80,6 @@ def _holds_nothing(diagnosis: Diagnosis) -> bool:
     return diagnosis.ended_well and diagnosis.n_candidates == 0
 
 
-def _shortened(text: str) -> str:
-    if len(text) <= _SUMMARY_CHARACTERS:
-        return text
-    return first_words(text, _SUMMARY_CHARACTERS - 1) + "…"
-
-
 def _findings(diagnosis: Diagnosis) -> Iterator[Finding]:
     if diagnosis.cause is not None:
         yield _about_cause(diagnosis.cause, diagnosis.excerpt)
@@ -108,7 +102,7 @@ def _about_cause(cause: Cause, excerpt: LogLines | None) -> Finding:
     if cause.next_command is not None:
         sentences.append(f"`{cause.next_command}` goes on from here.")
     return rule_of(cause.class_).finding(
-        f"{cause.title}: {_shortened(cause.place.message)}",
+        f"{cause.title}: {shortened_words(cause.place.message, _SUMMARY_CHARACTERS)}",
         evidence=tuple(evidence),
         remedy=" ".join(filter(None, sentences)),
     )

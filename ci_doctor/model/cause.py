@@ -10,6 +10,8 @@ from typing import Final, assert_never
 
 from msgspec import Struct, structs
 
+from ci_doctor.model.shortened import shortened
+
 _LONGEST_LINE: Final = 500  # characters of a text in a record
 # From which confidence on a word holds, the strongest first.
 _LIKELIHOODS: Final = (
@@ -266,7 +268,7 @@ def for_record(cause: Cause, most: int = _LONGEST_LINE) -> Cause:
     """`cause` as a record keeps it: no text longer than `most` characters, no further lines."""
 
     def cut(text: str) -> str:
-        return text if len(text) <= most else text[: most - 1] + "…"
+        return shortened(text, most)
 
     place = structs.replace(
         cause.place,

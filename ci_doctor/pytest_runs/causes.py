@@ -16,7 +16,7 @@ from ci_doctor.diagnosis.rule_set import RuleSet
 from ci_doctor.errors import CiDoctorError
 from ci_doctor.model.cause import Cause, FailureClass
 from ci_doctor.pytest_runs.attempt import PytestOutcome, TestAttempt
-from ci_doctor.system.secrets.cutting import first_words
+from ci_doctor.system.secrets.cutting import shortened_words
 
 # Tests that are looked at: the others rarely say something else.
 _MOST: Final = 20
@@ -124,8 +124,7 @@ def _errors_in(traceback: str) -> str:
 
 
 def _shortened(text: str) -> str:
-    line = text.strip()
-    return line if len(line) <= _LONGEST_LINE else f"{first_words(line, _LONGEST_LINE)}…"
+    return shortened_words(text.strip(), _LONGEST_LINE)
 
 
 def _end_of(path: Path) -> str:

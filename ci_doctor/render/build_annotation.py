@@ -19,6 +19,7 @@ from ci_doctor.model.facts.build import (
 )
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.report import Report
+from ci_doctor.model.verdict import SOFT_FAILED
 from ci_doctor.render.build_words import (
     another_run,
     first_action,
@@ -27,7 +28,7 @@ from ci_doctor.render.build_words import (
     step_ending,
 )
 from ci_doctor.render.formatting import amount, duration, listed
-from ci_doctor.render.headline import SOFT_FAILED, headline, job_headline
+from ci_doctor.render.headline import headline, job_headline
 from ci_doctor.render.links import links
 from ci_doctor.render.markdown_tables import table_line
 from ci_doctor.render.markup import fitted, is_plain_path

@@ -9,14 +9,13 @@ from ci_doctor.model.cause import Cause, LogLine
 from ci_doctor.model.facts.diagnose import LogLines
 from ci_doctor.model.facts.history import HISTORY_TITLE
 from ci_doctor.model.report import Report
-from ci_doctor.render.formatting import percent
+from ci_doctor.render.formatting import numbered, percent
 from ci_doctor.render.layout import clip, widest, wrap
 from ci_doctor.render.safe_text import one_line
 from ci_doctor.render.styled_terminal import StyledTerminal
 from ci_doctor.render.table_layout import table_lines
 
-_BEFORE = 3  # lines of the excerpt above the cause, and below it
-_AFTER = 3
+_AFTER = 3  # lines of the excerpt below the cause
 _CAUSE_ROWS = 3
 _CONSEQUENCES = 4
 _PLACE_CELLS = 30  # of the column in which the consequences' places stand
@@ -92,19 +91,10 @@ def _head(cause: Cause, terminal: StyledTerminal) -> list[str]:
 
 def _excerpt(excerpt: LogLines, terminal: StyledTerminal) -> list[str]:
     """Numbered lines, one row each; `> ` stands before the cause."""
-    first = max(0, excerpt.marked - _BEFORE)
-    shown = excerpt.messages[first : excerpt.marked + _AFTER + 1]
-    last = excerpt.first_line + first + len(shown) - 1
-    cells = len(str(last))
     lines = []
-    for index, text in enumerate(shown, first):
-        is_cause = index == excerpt.marked
-        mark = ">" if is_cause else " "
-        start = f"  {mark} {excerpt.first_line + index:>{cells}} │ "
-        # Not `one_line`: a traceback is read by its indentation.
-        row = text.replace("\n", " ")
-        line = clip(start + row, terminal.width).rstrip()
-        lines.append(terminal.bold(line) if is_cause else terminal.dim(line))
+    for mark, number, text in numbered(excerpt, _AFTER):
+        line = clip(f"  {mark} {number} │ {text}", terminal.width).rstrip()
+        lines.append(terminal.bold(line) if mark == ">" else terminal.dim(line))
     return lines
 
 

@@ -132,12 +132,11 @@ def _without_cause(step: StepResult, leading: Report | None) -> Iterator[str]:
     if step.record.is_cancelled or step.record.is_timed_out:
         # The headline has said so.
         return
-    summary = step.record.summary
-    beginning, _, rest = summary.partition("; ")
-    # The headline may have said how the command ended.
-    if beginning in step_headline(step.record, is_judged=True).words:
-        summary = rest
-    yield fitted(summary, _SENTENCE_BYTES)
+    if step.record.command_status and not is_judged(step.reports):
+        # The headline has said how the command ended.
+        yield "no report names a cause"
+        return
+    yield fitted(step.record.summary, _SENTENCE_BYTES)
 
 
 def _next(step: StepResult, cause: StepCause | None) -> Iterator[str]:

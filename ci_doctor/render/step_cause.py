@@ -13,13 +13,13 @@ from ci_doctor.model.facts.diagnose import LogLines
 from ci_doctor.model.finding import Finding, Severity
 from ci_doctor.model.report import Report
 from ci_doctor.model.report_cause import cause_of_finding, diagnosed_cause
-from ci_doctor.model.verdict import WORST_FIRST, Verdict
-from ci_doctor.render.formatting import shortened
+from ci_doctor.model.shortened import shortened
+from ci_doctor.model.verdict import NO_VERDICT, Verdict, rank
+from ci_doctor.render.formatting import numbered
 from ci_doctor.render.headline import worst_first
 from ci_doctor.render.safe_text import one_line
 
-_BEFORE = 3  # lines of an excerpt above the cause, and below it
-_AFTER = 2
+_AFTER = 2  # lines of an excerpt below the cause
 _EXCERPT_LINES = 8
 _LINE_CHARACTERS = 180
 
@@ -57,12 +57,12 @@ def leading_report(reports: Sequence[Report]) -> Report | None:
 
 
 def _rank(report: Report) -> int:
-    failed = WORST_FIRST.index(Verdict.FAILED)
     if report.verdict is not None:
-        return WORST_FIRST.index(report.verdict)
+        return rank(report.verdict)
     if report.error is not None:
-        return WORST_FIRST.index("error")
-    return failed if any(_diagnoses(report)) else len(WORST_FIRST)
+        return rank(NO_VERDICT)
+    # Below all verdicts: it says nothing of the job.
+    return rank(Verdict.FAILED) if any(_diagnoses(report)) else rank(Verdict.PASS) + 1
 
 
 def step_cause(cause: Cause | None, reports: Sequence[Report]) -> StepCause | None:
@@ -150,18 +150,10 @@ def _beginning(excerpt: LogLines) -> StepCause:
 
 def _lines(excerpt: LogLines) -> str:
     """Numbered lines; `> ` stands before the cause."""
-    first = max(0, excerpt.marked - _BEFORE)
-    shown = excerpt.messages[first : excerpt.marked + _AFTER + 1]
-    cells = len(str(excerpt.first_line + first + len(shown)))
-    lines = []
-    for index, text in enumerate(shown, first):
-        mark = ">" if index == excerpt.marked else " "
-        number = excerpt.first_line + index
-        # Not `one_line`: a traceback is read by its indentation.
-        row = text.replace("\n", " ")
-        line = f"{mark} {number:>{cells}} | {row}".rstrip()
-        lines.append(shortened(line, _LINE_CHARACTERS))
-    return "\n".join(lines)
+    rows = (
+        f"{mark} {number} | {text}".rstrip() for mark, number, text in numbered(excerpt, _AFTER)
+    )
+    return "\n".join(shortened(row, _LINE_CHARACTERS) for row in rows)
 
 
 def _beginning_of(excerpt: str) -> str:

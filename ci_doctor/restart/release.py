@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from ci_doctor.model.service import NamedProcess
+from ci_doctor.model.shortened import shortened
 from ci_doctor.restart.footprint import Footprint, LeftMemory, left_behind, of_unknown_owner
 from ci_doctor.restart.named_memory import SHARED, NamedMemory
 from ci_doctor.restart.observed import Released
@@ -241,6 +242,4 @@ def _command(kin: Kin) -> str:
     # Each argument ends with a NUL (proc_pid_cmdline(5)), so the last piece is empty.
     words = content.decode(errors="replace").split("\0")[:-1]
     text = shlex.join(words) or kin.name
-    if len(text) > _LONGEST_COMMAND:
-        text = text[:_LONGEST_COMMAND] + "…"
-    return f"pid {kin.pid}: {text}"
+    return f"pid {kin.pid}: {shortened(text, _LONGEST_COMMAND)}"

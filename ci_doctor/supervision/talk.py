@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from ci_doctor.render.formatting import percent
 from ci_doctor.render.safe_text import printable
-from ci_doctor.system.secrets.cutting import first_words
+from ci_doctor.system.secrets.cutting import shortened_words
 
 if TYPE_CHECKING:
     from ci_doctor.model.cause import Cause, LogLine
@@ -76,6 +76,4 @@ def _place(line: int | None, log: str | None) -> str:
 
 def _short(line: str) -> str:
     clean = printable(line).replace("\n", " ")
-    if len(clean) <= _CHARACTERS:
-        return clean
-    return f"{first_words(clean, _CHARACTERS)}…"
+    return shortened_words(clean, _CHARACTERS)

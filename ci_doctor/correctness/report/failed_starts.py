@@ -11,6 +11,7 @@ from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.model.cause import Cause, about_retry
 from ci_doctor.model.finding import NextStep
 from ci_doctor.model.service import FailureKind, ServiceFailure
+from ci_doctor.model.shortened import shortened
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.services.findings import finding_of
 
@@ -27,8 +28,7 @@ def with_cause(decision: Decision, experiment: Experiment) -> Decision:
     words = failure.message
     if cause is not None:
         words = cause.phrase
-    if len(words) > _MOST_CHARACTERS:
-        words = words[: _MOST_CHARACTERS - 1] + "…"
+    words = shortened(words, _MOST_CHARACTERS)
     return replace(decision, reason=f"{words}; {decision.reason}")
 
 

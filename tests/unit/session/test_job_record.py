@@ -9,14 +9,20 @@ from msgspec.structs import replace
 
 from ci_doctor.buildkite.job import JobEnvironment
 from ci_doctor.buildkite.job_end import JobEnd
-from ci_doctor.finished_job.job_record import FinishedJob, record_of
 from ci_doctor.model.about import About
-from ci_doctor.model.cause import FailureClass
+from ci_doctor.model.cause import Cause, FailureClass, LogLine
 from ci_doctor.model.finding import Evidence, Severity
 from ci_doctor.model.job_record import JobRecord
 from ci_doctor.model.outcome import ErrorKind, Failure
 from ci_doctor.model.report import Report
 from ci_doctor.model.verdict import Verdict
+from ci_doctor.session.job_record import (
+    FinishedJob,
+    about_of_job,
+    record_of,
+    said_of,
+    with_others,
+)
 from tests.support.builders import a_finding, a_report
 from tests.support.diagnoses import a_cause, a_diagnosis, report_of
 
@@ -55,7 +61,6 @@ def record(*reports: Report, **changes: Any) -> JobRecord:
         command_status=1,
         began_at="2026-11-22T10:00:00.000Z",
         ended_at="2026-11-22T10:05:00.000Z",
-        tool_version="1.0",
     )
     return record_of(replace(finished, **changes))
 
@@ -199,3 +204,52 @@ def test_a_record_without_a_diagnosis_says_the_commands_own_status() -> None:
 
     assert kept.summary.startswith("the command ended with status 1;")
     assert kept.exit_status == 75
+
+
+JOB = JobEnvironment(job_id="0190-j", step_key="e2e", retry_count=1, build_url="https://b/1")
+
+
+def unfinished(reports: list[Report], of_end: JobEnd | None = None) -> JobRecord:
+    """The record of a job without the plugin."""
+    placed = [(ROOT, report) for report in reports]
+    return record_of(FinishedJob(job=JOB, about=about_of_job(JOB), end=of_end, reports=placed))
+
+
+def test_a_command_that_still_runs_has_no_status() -> None:
+    made = unfinished([a_report(Verdict.REGRESSION)])
+
+    assert (made.verdict, made.command_status, made.about.attempt) == ("regression", None, 1)
+
+
+def test_a_command_that_failed_behind_its_report_is_failed() -> None:
+    of_end = JobEnd(has_run=True, failures=(3,), command_status=3)
+
+    made = unfinished([a_report()], of_end)
+
+    assert (made.verdict, made.command_status, made.exit_status) == ("failed", 3, 3)
+
+
+@pytest.mark.parametrize(
+    ("others", "verdict"),
+    [
+        ([], "flaky"),
+        ([a_report()], "flaky"),
+        ([a_report(Verdict.INFRA)], "infra"),
+        ([a_report(), a_report(None)], "error"),
+    ],
+)
+def test_a_worse_report_from_elsewhere_decides(others: list[Report], verdict: str) -> None:
+    made = unfinished([a_report(Verdict.FLAKY)])
+
+    assert with_others(made, others).verdict == verdict
+
+
+def test_what_an_attempt_said_is_its_verdict_its_cause_and_its_status() -> None:
+    of_end = JobEnd(has_run=True, failures=(75,), command_status=75)
+    made = unfinished([], of_end)
+    cause = Cause(fingerprint="f", title="disk full", place=LogLine(message="No space\nleft"))
+
+    said = said_of(replace(made, cause=cause), [], JOB)
+
+    assert (said.attempt, said.job, said.exit_status) == (1, "0190-j", 75)
+    assert (said.verdict, said.cause) == ("failed", "disk full: No space left")
