@@ -7,6 +7,7 @@ from ci_doctor.build.causes import cause_id
 from ci_doctor.build.critical_path import critical_path
 from ci_doctor.build.merge import MergedBuild
 from ci_doctor.build.retries import attempt_id, worths_of_retries
+from ci_doctor.build.rules import CAUSE
 from ci_doctor.build.steps import BuildStep
 from ci_doctor.build.wording import LONGEST_FIELD, clipped
 from ci_doctor.model.facts.build import BuildFacts, JobFacts, StepFacts
@@ -32,6 +33,7 @@ def facts_of(merged: MergedBuild) -> BuildFacts:
         ended_at=max((job.ended_at for job in jobs if job.ended_at), key=_second, default=None),
         build_steps=steps,
         causes=tuple(cause.facts for cause in merged.causes),
+        cause_rule=CAUSE.id,
         missing=tuple(dict.fromkeys(each.name for each in merged.missing)),
         duplicates=tuple(twice),
         critical_path=critical_path(merged.steps),

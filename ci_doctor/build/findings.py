@@ -37,8 +37,8 @@ def _cause_finding(cause: BuildCause) -> Finding:
     facts = cause.facts
     were = "was" if facts.jobs == 1 else "were"
     end = f"{were} cancelled" if facts.cancelled else "failed"
-    jobs = f"{facts.title}: {amount(facts.jobs, 'job')} {end}"
-    summary = f"{jobs} in {listed(facts.steps)}{spent(facts)}"
+    jobs = amount(facts.jobs, "job")
+    summary = f"{facts.title}: {jobs} {end} in {listed(facts.steps)}{spent(facts)}"
     evidence = []
     if facts.text or facts.where:
         evidence.append(Evidence(file=facts.where, excerpt=facts.text))

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rules of findings about a build of several jobs. Pure."""
 
-from ci_doctor.model.facts.build import CAUSE_RULE
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.rule import Rule
 
 CAUSE = Rule(
-    id=CAUSE_RULE,
+    id="build/cause",
     severity=Severity.ERROR,
     meaning=(
         "Jobs of the build failed by this cause. It is a warning if a later attempt of each of "

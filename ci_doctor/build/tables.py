@@ -46,9 +46,9 @@ def _causes(facts: BuildFacts) -> Table:
     for cause in facts.causes[:_SHOWN]:
         title = clipped(cause.title, 80)
         lost = (seconds(cause.seconds), seconds(cause.gpu_seconds))
-        rows.append(row(title, cause.jobs, *lost, _RETRY[another_run(cause)], cause.owner.words))
+        rows.append(row(title, cause.jobs, *lost, _RETRY[another_run(cause)]))
     rows += _rest(len(facts.causes))
-    columns = ("jobs", "time", "GPU time", "retry", "who acts")
+    columns = ("jobs", "time", "GPU time", "retry")
     return Table(title="Causes", columns=columns, rows=tuple(rows), is_aside=True)
 
 

@@ -52,7 +52,6 @@ from ci_doctor.model.finding import Finding
 from ci_doctor.model.outcome import Failure, Outcome, signal_kind
 from ci_doctor.model.table import text_table
 from ci_doctor.model.verdict import Verdict, is_green
-from ci_doctor.services.facts import left_facts
 from ci_doctor.services.leaks.findings import leak_table
 
 # The part of a proposed budget that is kept for stopping and for the report.
@@ -237,7 +236,7 @@ def _all_facts(
         caches=plan.caches.value,
         budget=BudgetFacts(seconds=round(plan.deadline - plan.started, 1)),
         archive=archive_notes,
-        left_behind=left_facts(all_left(experiment)),
+        left_behind=all_left(experiment),
         proof=proof_facts(experiment.compared),
         shared=shared_facts(experiment.compared),
         control=control_facts(experiment.starts),

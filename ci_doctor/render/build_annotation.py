@@ -6,11 +6,17 @@ Its subset of CommonMark, GFM tables and HTML: https://buildkite.com/docs/agent/
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from ci_doctor.model.facts.build import BuildFacts, CauseFacts, JobFacts, RetryWorth, StepFacts
+from ci_doctor.model.facts.build import (
+    BuildFacts,
+    CauseFacts,
+    JobFacts,
+    RetryWorth,
+    StepFacts,
+)
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.report import Report
 from ci_doctor.model.verdict import SOFT_FAILED
@@ -39,17 +45,17 @@ _CAUSE_HEADER = ("cause", "jobs", "time lost", "GPU time", "another run", "who a
 _STEP_HEADER = ("", "step", "attempts", "why")
 
 
-def render(report: Report, *, page: str | None = None, in_tables: Collection[str] = ()) -> str:
+def render(report: Report, *, page: str | None = None) -> str:
     """The annotation of the build that `report` is about; `page` is the artifact with its page.
 
-    Findings of the rules `in_tables` are left out: the tables say the same. Raises ValueError if the report is of another command.
+    Findings about causes are left out: the tables say the same. Raises ValueError if the report is of another command.
     """
     report = cleaned(report)
     facts = _facts(report)
     blocks = [
         _head(report),
         _places(report, facts, page),
-        *_gaps(report, in_tables),
+        *_gaps(report, facts),
         *_to_do(facts),
         *_causes(facts),
         *_red_steps(facts),
@@ -86,12 +92,12 @@ def _places(report: Report, facts: BuildFacts, page: str | None) -> str:
     return " · ".join(parts)
 
 
-def _gaps(report: Report, in_tables: Collection[str]) -> Iterator[str]:
+def _gaps(report: Report, facts: BuildFacts) -> Iterator[str]:
     """What is missing or contradictory: a reader must not take the rest for the whole."""
     errors = [
         each
         for each in report.findings
-        if each.severity is Severity.ERROR and each.rule not in in_tables
+        if each.severity is Severity.ERROR and each.rule != facts.cause_rule
     ]
     lines = [f"- ✗ {fitted(each.summary, _CELL_BYTES)}" for each in errors[:_GAPS]]
     if len(errors) > _GAPS:

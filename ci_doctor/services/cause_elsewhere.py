@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from msgspec import structs
 
 from ci_doctor.diagnosis.log_end import cause_among
+from ci_doctor.model.cause import for_record
+from ci_doctor.model.service import FailureKind, ServiceFailure
 from ci_doctor.services.instance import Instance
-from ci_doctor.services.outcome import FailureKind, ServiceFailure
 
 
 def with_cause_elsewhere(failure: ServiceFailure, group: Iterable[Instance]) -> ServiceFailure:
@@ -22,4 +23,4 @@ def with_cause_elsewhere(failure: ServiceFailure, group: Iterable[Instance]) -> 
     cause = cause_among(paths)
     if cause is None or cause.place.file == failure.log:
         return failure
-    return structs.replace(failure, elsewhere=cause)
+    return structs.replace(failure, elsewhere=for_record(cause))

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ci_doctor.diagnosis.log_end import LogEnd, read_log_end
-from ci_doctor.model.cause import Cause, FailureClass
+from ci_doctor.model.cause import Cause, FailureClass, for_record
+from ci_doctor.model.service import FailureKind, NamedProcess, ServiceFailure
 from ci_doctor.render.formatting import duration
 from ci_doctor.services.logs.files import is_out_of_space
 from ci_doctor.services.misuse import misuse_of
-from ci_doctor.services.outcome import FailureKind, NamedProcess, ServiceFailure
 from ci_doctor.services.ports import PortOwner, is_local, listens, owner_of
 from ci_doctor.services.probes.ready import ReadinessProbe
 from ci_doctor.services.subject import Death, Subject
@@ -205,7 +205,7 @@ def _root_of(subject: Subject, end: LogEnd) -> dict[str, Any]:
         "tail_root": excerpt.root,
         "tail_line": excerpt.line,
         "tail_end_line": excerpt.end_line,
-        "cause": end.cause,
+        "cause": None if end.cause is None else for_record(end.cause),
         "was_ready": subject.was_ready,
         "duration_s": subject.duration_s,
     }

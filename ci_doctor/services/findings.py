@@ -9,10 +9,10 @@ from ci_doctor.diagnosis.root_lines import marked
 from ci_doctor.model.cause import Cause, about_retry
 from ci_doctor.model.finding import Evidence, Finding, NextStep, ShellCommand
 from ci_doctor.model.rule import Rule
+from ci_doctor.model.service import FailureKind, NamedProcess, ServiceFailure, StopResult
 from ci_doctor.render.formatting import size
 from ci_doctor.services import rules
 from ci_doctor.services.leaks.findings import leak_findings
-from ci_doctor.services.outcome import FailureKind, NamedProcess, ServiceFailure, StopResult
 
 # As many lines as every renderer shows of one excerpt.
 _SHOWN = 10

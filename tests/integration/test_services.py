@@ -17,16 +17,11 @@ import pytest
 
 from ci_doctor.errors import UsageError
 from ci_doctor.model.cause import FailureClass
+from ci_doctor.model.service import FailureKind, ServiceFailure, StopResult
 from ci_doctor.services.failure_cause import older_listener
 from ci_doctor.services.findings import evidence_of
 from ci_doctor.services.group import start_group
-from ci_doctor.services.outcome import (
-    EventKind,
-    FailureKind,
-    ServiceEvent,
-    ServiceFailure,
-    StopResult,
-)
+from ci_doctor.services.outcome import EventKind, ServiceEvent
 from ci_doctor.services.probes.ready import ReadinessProbe, Scheme
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import LaunchContext, ServiceSpec

@@ -10,10 +10,10 @@ from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.model.cause import Cause, about_retry
 from ci_doctor.model.finding import NextStep
+from ci_doctor.model.service import FailureKind, ServiceFailure
 from ci_doctor.model.shortened import shortened
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.services.findings import finding_of
-from ci_doctor.services.outcome import FailureKind, ServiceFailure
 
 _ON_STARTS = frozenset({Verdict.FAILED, Verdict.INFRA})
 _MOST_CHARACTERS = 300

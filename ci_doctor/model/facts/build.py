@@ -8,9 +8,6 @@ from msgspec import Struct
 from ci_doctor.model.cause import Cause
 from ci_doctor.model.facts import Facts
 
-# Of the findings that are causes: each is in `causes` too.
-CAUSE_RULE = "build/cause"
-
 
 class RetryWorth(StrEnum):
     """Whether a retry made sense.
@@ -94,7 +91,7 @@ class BuildFacts(Facts, frozen=True, kw_only=True):
 
     build_steps: worst first. causes: those of the change first, then those that another run helps,
     those that a retry or the pipeline has let pass, and cancelled jobs; the dearest first among
-    equals. missing: names of expected steps, and of
+    equals. cause_rule: of the findings that say the same. missing: names of expected steps, and of
     known jobs, without a report. duplicates: names of steps of which two reports claim the same
     attempt. critical_path: the ids of the jobs whose times make up the build's, in order.
     began_at, ended_at: of all jobs. knows_queue: queue times come from Buildkite's API.
@@ -109,6 +106,7 @@ class BuildFacts(Facts, frozen=True, kw_only=True):
     ended_at: str | None = None
     build_steps: tuple[StepFacts, ...] = ()
     causes: tuple[CauseFacts, ...] = ()
+    cause_rule: str = ""
     missing: tuple[str, ...] = ()
     duplicates: tuple[str, ...] = ()
     critical_path: tuple[str, ...] = ()

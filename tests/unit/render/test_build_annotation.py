@@ -52,7 +52,7 @@ def a_step(name: str = "e2e", number: int = 1, *, retry: RetryWorth | None = Non
 
 
 def a_build(*steps: StepFacts, causes: tuple[CauseFacts, ...] = (a_cause(),)) -> Report:
-    facts = BuildFacts(build_steps=steps, causes=causes)
+    facts = BuildFacts(build_steps=steps, causes=causes, cause_rule="build/cause")
     return msgspec.structs.replace(
         a_report(Verdict.FAILED, command="build"),
         summary="1 step: 1 failed",
@@ -63,7 +63,7 @@ def a_build(*steps: StepFacts, causes: tuple[CauseFacts, ...] = (a_cause(),)) ->
 
 def shown(report: Report) -> str:
     page = cmarkgfm.github_flavored_markdown_to_html(
-        render(report, page=PAGE, in_tables=("build/cause",)),
+        render(report, page=PAGE),
         cmarkgfm.cmark.Options.CMARK_OPT_UNSAFE,
     )
     tags = {"p", "table", "thead", "tbody", "tr", "th", "td", "a", "strong", "details", "summary"}

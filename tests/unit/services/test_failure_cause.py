@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from ci_doctor.model.service import FailureKind, NamedProcess, ServiceFailure
 from ci_doctor.services.failure_cause import descendant_died, died
-from ci_doctor.services.outcome import FailureKind, NamedProcess, ServiceFailure
 from ci_doctor.services.subject import Death, Subject
 from ci_doctor.system.processes.process_table import Kin
 
