@@ -4,9 +4,9 @@
 import asyncio
 import shlex
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
 from msgspec import structs
 
 from ci_doctor.model.service import NamedProcess
@@ -236,10 +236,8 @@ def _named(processes: Iterable[Kin]) -> tuple[NamedProcess, ...]:
 def _command(kin: Kin) -> str:
     """How it was started, as far as that fits into a line."""
     try:
-        content = Path(f"/proc/{kin.pid}/cmdline").read_bytes()
-    except OSError:
-        content = b""
-    # Each argument ends with a NUL (proc_pid_cmdline(5)), so the last piece is empty.
-    words = content.decode(errors="replace").split("\0")[:-1]
+        words = psutil.Process(kin.pid).cmdline()
+    except psutil.Error:
+        words = []
     text = shlex.join(words) or kin.name
     return f"pid {kin.pid}: {shortened(text, _LONGEST_COMMAND)}"

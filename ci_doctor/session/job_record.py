@@ -107,16 +107,22 @@ def _summary(finished: FinishedJob, verdict: str, cause: Cause | None) -> str:
     reports = [report for _, report in finished.reports]
     if end is None:
         return _of_a_running_job(reports)
-    if end.is_timed_out or end.is_cancelled:
-        return "the job ran into its time limit" if end.is_timed_out else "the job was cancelled"
+    if end.is_timed_out or end.is_cancelled or not (end.failures or end.has_run):
+        return _of_no_end(end)
     if end.failures:
         return _of_failure(reports, finished, end, cause)
-    if not end.has_run:
-        return "the job ended before its command"
     for report in reports:
         if report.verdict == verdict:
             return report.summary
     return "the command passed, and no report judges it"
+
+
+def _of_no_end(end: JobEnd) -> str:
+    if end.is_timed_out:
+        return "the job ran into its time limit"
+    if end.is_cancelled:
+        return "the job was cancelled"
+    return "the job ended before its command"
 
 
 def _of_a_running_job(reports: Sequence[Report]) -> str:
