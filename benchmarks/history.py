@@ -36,7 +36,6 @@ from ci_doctor.history.engine import reading, writing
 from ci_doctor.history.evidence import (
     AttemptEvidence,
     AttemptOutcome,
-    EvidenceCause,
     EvidenceFile,
     JobEvidence,
 )
@@ -51,6 +50,7 @@ from ci_doctor.history.schema import ALL_BRANCHES, ATTEMPT
 from ci_doctor.history.seen import seen_before
 from ci_doctor.history.strip import strip_facts
 from ci_doctor.history.window import HistoryWindow, last_days
+from ci_doctor.model.cause import Cause
 from ci_doctor.system.secrets.redaction import Redactor
 from tests.support.postgres import PROGRAMS, postgres
 
@@ -164,7 +164,7 @@ def large_history(file: Path, attempts: int) -> None:
 
 def large_job(number: int, at: int, chance: random.Random) -> EvidenceFile:
     broken = chance.random() < 0.005
-    cause = EvidenceCause(fingerprint="f", title="assert 3 == 4")
+    cause = Cause(fingerprint="f", title="assert 3 == 4")
     attempts = []
     for test in range(2_000):
         failed = (broken and chance.random() < 0.5) or (test % 40 == 0 and chance.random() < 0.03)

@@ -26,9 +26,8 @@ from pathlib import Path
 from leaking.programs import PACKAGES, PROGRAMS, Program
 from startup import RESULTS
 
+from ci_doctor.model.service import LeftKind, LeftThing, ServiceFailure, StopResult
 from ci_doctor.services.group import start_group
-from ci_doctor.services.leaks.left import LeftKind, LeftThing
-from ci_doctor.services.outcome import ServiceFailure, StopResult
 from ci_doctor.services.spec import LaunchContext, ServiceSpec
 
 TOOLS = Path.home() / ".cache" / "ci-doctor-benchmark" / "leaks"

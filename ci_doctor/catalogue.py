@@ -11,7 +11,6 @@ from ci_doctor.finished_job import rules as finished_job
 from ci_doctor.history import rules as history
 from ci_doctor.imports import rules as imports
 from ci_doctor.model.rule import Rule
-from ci_doctor.notify import rules as notify
 from ci_doctor.preload import install, job, presets, start_files, trial, verify
 from ci_doctor.pytest_runs import rules as pytest_runs
 from ci_doctor.pytest_runs.explain import rules as explain
@@ -40,7 +39,6 @@ _ROOMS: tuple[tuple[Rule, ...], ...] = (
     history.RULES,
     caches.RULES,
     compat.RULES,
-    notify.RULES,
     session.RULES,
 )
 

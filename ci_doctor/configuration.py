@@ -16,7 +16,6 @@ from ci_doctor.environment.settings import SetupEnvSettings
 from ci_doctor.history.settings import HistorySettings
 from ci_doctor.imports.settings import ImportRaceSettings
 from ci_doctor.lint.settings import LintSettings
-from ci_doctor.notify.settings import NotifySettings
 from ci_doctor.pytest_runs.settings import PytestSettings
 from ci_doctor.restart.settings import RestartSettings
 from ci_doctor.services.spec import ServiceSpec
@@ -31,7 +30,6 @@ SETTINGS: dict[str, type[Struct]] = {
     "history": HistorySettings,
     "cache": CacheSettings,
     "lint": LintSettings,
-    "notify": NotifySettings,
     "pytest": PytestSettings,
 }
 # In the example, the services whose keys stand for those of every service.

@@ -7,7 +7,7 @@ may be a mistake in it, an extension built for another library, or an error of C
 
 from typing import Final
 
-from ci_doctor.diagnosis.failure_class import FailureClass
+from ci_doctor.model.cause import FailureClass
 
 CLASSES: Final = {
     "abi_mismatch": {FailureClass.ABI_MISMATCH},

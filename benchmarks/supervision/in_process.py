@@ -7,8 +7,9 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
+from ci_doctor.model.service import ServiceFailure
 from ci_doctor.services.group import start_group
-from ci_doctor.services.outcome import ServiceEvent, ServiceFailure
+from ci_doctor.services.outcome import ServiceEvent
 from ci_doctor.services.spec import LaunchContext, ServiceSpec
 from supervision.figures import NotMeasuredError
 from supervision.scene import Scene

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from ci_doctor.build.api_job import ApiJob
 from ci_doctor.build.times import in_utc
-from ci_doctor.model.parse_moment import parse_moment
+from ci_doctor.model.moment import parse_moment
 
 
 class _Agent(Struct, frozen=True):

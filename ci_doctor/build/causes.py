@@ -7,16 +7,18 @@ from enum import IntEnum
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from ci_doctor.build.job_attempt import JobAttempt
 from ci_doctor.build.retries import lies_outside
 from ci_doctor.build.steps import BuildStep
 from ci_doctor.build.times import duration_s
 from ci_doctor.build.verdicts import FAILURES
-from ci_doctor.build.wording import clipped
+from ci_doctor.build.wording import LONGEST_FIELD, LONGEST_LINE, clipped
+from ci_doctor.model.cause import Cause, for_record
 from ci_doctor.model.facts.build import CauseFacts
-from ci_doctor.model.job_record import JobCause
-from ci_doctor.model.parse_moment import parse_moment
+from ci_doctor.model.moment import parse_moment
+from ci_doctor.model.report_cause import judged_by
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.safe_text import one_line, printable
 
@@ -67,15 +69,14 @@ def causes_of(steps: Iterable[BuildStep]) -> tuple[BuildCause, ...]:
 def _cause(fingerprint: str, group: Sequence[FailedAttempt]) -> BuildCause:
     ordered = tuple(sorted(group, key=_by_begin))
     attempts = [each.attempt for each in ordered]
-    shown = attempts[0].cause or JobCause(fingerprint="", title=attempts[0].reason)
+    first = attempts[0]
+    shown = first.cause or judged_by(Cause(fingerprint="", title=first.reason), first.facts.verdict)
+    # One of them that may be the change's fault is enough.
+    is_final = shown.is_final and all(lies_outside(each) for each in attempts)
+    shown = for_record(shown, LONGEST_LINE)
+    shown = replace(shown, fingerprint=fingerprint, title=_title(shown), is_final=is_final)
     facts = CauseFacts(
-        fingerprint=fingerprint,
-        title=_title(shown),
-        class_=shown.class_,
-        text=shown.text,
-        place=shown.place,
-        remedy=shown.remedy,
-        may_be_retried=all(lies_outside(each) for each in attempts),
+        **asdict(shown),
         steps=tuple(sorted({each.step.name for each in ordered})),
         jobs=len(attempts),
         seconds=_sum(attempts, _seconds),
@@ -85,10 +86,10 @@ def _cause(fingerprint: str, group: Sequence[FailedAttempt]) -> BuildCause:
     return BuildCause(facts=facts, failed=ordered)
 
 
-def _title(cause: JobCause) -> str:
+def _title(cause: Cause) -> str:
     """A reader goes by the title: one of blanks and terminal escapes shows nothing."""
     is_visible = one_line(printable(cause.title)) != ""
-    return cause.title if is_visible else _NAMELESS
+    return clipped(cause.title, LONGEST_FIELD) if is_visible else _NAMELESS
 
 
 def _by_begin(failed: FailedAttempt) -> tuple[float, str, str]:

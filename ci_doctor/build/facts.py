@@ -7,11 +7,13 @@ from ci_doctor.build.causes import cause_id
 from ci_doctor.build.critical_path import critical_path
 from ci_doctor.build.merge import MergedBuild
 from ci_doctor.build.retries import attempt_id, worths_of_retries
+from ci_doctor.build.rules import CAUSE
 from ci_doctor.build.steps import BuildStep
 from ci_doctor.build.wording import LONGEST_FIELD, clipped
-from ci_doctor.model.facts.build import BuildFacts, CauseFacts, JobFacts, StepFacts
-from ci_doctor.model.parse_moment import parse_moment
-from ci_doctor.render.build_words import rank, step_ending
+from ci_doctor.model.facts.build import BuildFacts, JobFacts, StepFacts
+from ci_doctor.model.moment import parse_moment
+from ci_doctor.model.verdict import rank
+from ci_doctor.render.build_words import step_ending
 
 
 def facts_of(merged: MergedBuild) -> BuildFacts:
@@ -30,7 +32,8 @@ def facts_of(merged: MergedBuild) -> BuildFacts:
         began_at=min((job.began_at for job in jobs if job.began_at), key=_second, default=None),
         ended_at=max((job.ended_at for job in jobs if job.ended_at), key=_second, default=None),
         build_steps=steps,
-        causes=tuple(_cause(cause.facts) for cause in merged.causes),
+        causes=tuple(cause.facts for cause in merged.causes),
+        cause_rule=CAUSE.id,
         missing=tuple(dict.fromkeys(each.name for each in merged.missing)),
         duplicates=tuple(twice),
         critical_path=critical_path(merged.steps),
@@ -62,16 +65,6 @@ def _step(step: BuildStep) -> StepFacts:
         parallel_index=step.parallel_index,
         verdict=step.verdict,
         attempts=tuple(jobs),
-    )
-
-
-def _cause(cause: CauseFacts) -> CauseFacts:
-    return replace(
-        cause,
-        title=clipped(cause.title, LONGEST_FIELD),
-        text=None if cause.text is None else clipped(cause.text),
-        place=_field(cause.place),
-        remedy=None if cause.remedy is None else clipped(cause.remedy),
     )
 
 

@@ -4,18 +4,15 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from msgspec.structs import replace
-
 from ci_doctor.build import rules
 from ci_doctor.build.causes import BuildCause, FailedAttempt
 from ci_doctor.build.gaps import gap_findings
 from ci_doctor.build.merge import MergedBuild
 from ci_doctor.build.retries import lies_outside, worths_of_retries
 from ci_doctor.build.steps import BuildStep
-from ci_doctor.build.wording import LONGEST_FIELD, amount, clipped, listed, spent
+from ci_doctor.build.wording import amount, listed, spent
 from ci_doctor.model.facts.build import RetryWorth
 from ci_doctor.model.finding import Evidence, Finding, Severity
-from ci_doctor.render.build_words import beginning
 
 # A build in which everything fails in its own way: the facts and the page have all of them.
 _MOST_CAUSES: Final = 30
@@ -38,18 +35,17 @@ def findings_of(merged: MergedBuild, problems: Sequence[str] = ()) -> tuple[Find
 
 def _cause_finding(cause: BuildCause) -> Finding:
     facts = cause.facts
-    # Cut as in the facts: a page knows by the title that a row says the same.
-    cut = replace(facts, title=clipped(facts.title, LONGEST_FIELD))
-    summary = f"{beginning(cut)}{listed(facts.steps)}{spent(facts)}"
+    were = "was" if facts.jobs == 1 else "were"
+    end = f"{were} cancelled" if facts.cancelled else "failed"
+    jobs = amount(facts.jobs, "job")
+    summary = f"{facts.title}: {jobs} {end} in {listed(facts.steps)}{spent(facts)}"
     evidence = []
-    if facts.text or facts.place:
-        place = None if facts.place is None else clipped(facts.place, LONGEST_FIELD)
-        text = None if facts.text is None else clipped(facts.text)
-        evidence.append(Evidence(file=place, excerpt=text))
+    if facts.text or facts.where:
+        evidence.append(Evidence(file=facts.where, excerpt=facts.text))
     return rules.CAUSE.finding(
         summary,
         evidence=tuple(evidence),
-        remedy=None if facts.remedy is None else clipped(facts.remedy),
+        remedy=facts.advice or None,
         severity=_severity([cause]),
     )
 

@@ -10,11 +10,11 @@ from ci_doctor.build.job_attempt import JobAttempt
 from ci_doctor.build.job_files import JobFiles
 from ci_doctor.build.job_verdict import verdict_of_files, verdict_of_record
 from ci_doctor.build.merge import MergedBuild
-from ci_doctor.build.verdicts import known, passes
+from ci_doctor.build.verdicts import known
 from ci_doctor.build.wording import amount, clipped, listed
 from ci_doctor.model.finding import Evidence, Finding
 from ci_doctor.model.rule import Rule
-from ci_doctor.model.verdict import MISSING
+from ci_doctor.model.verdict import MISSING, is_green
 
 _MOST_NAMED: Final = 20
 
@@ -107,7 +107,7 @@ def _is_greener_than_a_report(files: JobFiles) -> bool:
     if files.record is None:
         return False
     own = verdict_of_record(files.record.record, [each.report for each in files.reports])
-    return passes(own) and not passes(verdict_of_files(files))
+    return is_green(own) and not is_green(verdict_of_files(files))
 
 
 def _own_verdict(files: JobFiles) -> str | None:
@@ -115,11 +115,11 @@ def _own_verdict(files: JobFiles) -> str | None:
 
 
 def _contradicted_by_api(merged: MergedBuild) -> Iterator[Finding]:
-    greener = {each.job for each in merged.files if passes(verdict_of_files(each))}
+    greener = {each.job for each in merged.files if is_green(verdict_of_files(each))}
     for step in merged.steps:
         for attempt in step.attempts:
             facts = attempt.facts
-            if attempt.is_reported and facts.job in greener and not passes(facts.verdict):
+            if attempt.is_reported and facts.job in greener and not is_green(facts.verdict):
                 summary = f"{step.name} passed by its report, and is `{attempt.state}` on Buildkite"
                 yield rules.CONTRADICTION.finding(summary, evidence=_jobs([attempt]))
 

@@ -13,13 +13,14 @@ from ci_doctor.build.job_files import JobFiles
 from ci_doctor.build.job_times import times_of
 from ci_doctor.build.job_verdict import verdict_of_files, with_state
 from ci_doctor.build.material import ReportFile
-from ci_doctor.build.report_cause import cause_of_reports, first_rule
 from ci_doctor.build.times import in_utc
-from ci_doctor.build.verdicts import FAILURES, passes, rank, verdict_of_reports
+from ci_doctor.build.verdicts import FAILURES, verdict_of_reports
 from ci_doctor.model.about import About
+from ci_doctor.model.cause import Cause, for_record
 from ci_doctor.model.facts.build import JobFacts
-from ci_doctor.model.job_record import JobCause
-from ci_doctor.model.verdict import MISSING
+from ci_doctor.model.finding import Severity
+from ci_doctor.model.report_cause import diagnosed_causes
+from ci_doctor.model.verdict import MISSING, is_green, rank
 
 CANCELLED: Final = "the job was cancelled"
 _JOB_ID: Final = re.compile(r"[0-9A-Za-z-]{1,64}")
@@ -41,7 +42,7 @@ class JobAttempt(Struct, frozen=True, kw_only=True):
     parallel_count: int | None = None
     command: str | None = None
     work: str | None = None
-    cause: JobCause | None = None
+    cause: Cause | None = None
     has_failed: bool = False
     reason: str = ""
     state: str | None = None
@@ -62,7 +63,7 @@ class JobAttempt(Struct, frozen=True, kw_only=True):
 def reported_attempt(files: JobFiles, api: ApiJob | None) -> JobAttempt:
     """The attempt of a job with files."""
     facts = _facts(files, api)
-    has_failed = not passes(facts.verdict)
+    has_failed = not is_green(facts.verdict)
     attempt = JobAttempt(
         facts=facts,
         about=files.about,
@@ -140,7 +141,7 @@ def _facts(files: JobFiles, api: ApiJob | None) -> JobFacts:
         queue=about.queue,
         gpus=len(about.gpus) or None,
         cancelled=_was_cancelled(files, api, verdict),
-        soft_failed=api is not None and api.is_soft_failed and not passes(verdict),
+        soft_failed=api is not None and api.is_soft_failed and not is_green(verdict),
         url=_url(api, about, files.job),
         reports=tuple(sorted({file.folder for file in files.reports})),
     )
@@ -159,11 +160,12 @@ def _with_api(facts: JobFacts, api: ApiJob) -> JobFacts:
     )
 
 
-def _cause(files: JobFiles) -> JobCause | None:
-    """The record's; without one, that of the reports."""
+def _cause(files: JobFiles) -> Cause | None:
+    """The record's; without one, the first that a diagnosis has named."""
     if files.record is not None and files.record.record.cause is not None:
         return files.record.record.cause
-    return cause_of_reports([file.report for file in files.reports])
+    named = next(diagnosed_causes([file.report for file in files.reports]), None)
+    return None if named is None else for_record(named)
 
 
 def _was_cancelled(files: JobFiles, api: ApiJob | None, verdict: str) -> bool:
@@ -171,7 +173,7 @@ def _was_cancelled(files: JobFiles, api: ApiJob | None, verdict: str) -> bool:
     record = None if files.record is None else files.record.record
     by_record = record is not None and record.is_cancelled and not record.is_timed_out
     by_api = api is not None and states.was_cancelled(api.state)
-    if passes(verdict) or not (by_record or by_api):
+    if is_green(verdict) or not (by_record or by_api):
         return False
     return not any(file.report.verdict in FAILURES for file in files.reports)
 
@@ -190,7 +192,9 @@ def _summary(files: JobFiles, verdict: str) -> str:
 def _reason(files: JobFiles, facts: JobFacts) -> str:
     if files.record is not None and files.record.record.is_timed_out:
         return "the job reached its time limit"
-    rule = first_rule(file.report for file in files.reports)
+    findings = (finding for file in files.reports for finding in file.report.findings)
+    rules = (each.rule for each in findings if each.severity is Severity.ERROR)
+    rule = next(rules, None)
     if rule is not None:
         return f"no cause known ({rule})"
     end = "exit status unknown"

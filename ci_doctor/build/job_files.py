@@ -9,9 +9,9 @@ import msgspec
 from msgspec import Struct
 
 from ci_doctor.build.material import Material, RecordFile, ReportFile
-from ci_doctor.build.verdicts import rank
 from ci_doctor.model.about import About
 from ci_doctor.model.job_record import JobRecord
+from ci_doctor.model.verdict import rank
 
 
 class JobFiles(Struct, frozen=True, kw_only=True):

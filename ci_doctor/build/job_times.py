@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. When a job began and ended, by whoever knows it best."""
 
-from datetime import UTC, datetime
-
 from msgspec import Struct
 
 from ci_doctor.build.api_job import ApiJob
 from ci_doctor.build.job_files import JobFiles
-from ci_doctor.build.times import in_utc
-from ci_doctor.model.parse_moment import parse_moment
+from ci_doctor.build.times import in_utc, text_of
+from ci_doctor.model.moment import parse_moment
 
 
 class JobTimes(Struct, frozen=True, kw_only=True):
@@ -50,12 +48,4 @@ def _of_reports(files: JobFiles) -> JobTimes:
             ends.append(began + file.report.duration_s)
     if not begins:
         return JobTimes()
-    return JobTimes(began_at=_text(min(begins)), ended_at=_text(max(ends)))
-
-
-def _text(second: float) -> str | None:
-    try:
-        at = datetime.fromtimestamp(second, UTC)
-    except (ValueError, OverflowError, OSError):
-        return None
-    return in_utc(at.isoformat())
+    return JobTimes(began_at=text_of(min(begins)), ended_at=text_of(max(ends)))

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from ci_doctor.build import states
 from ci_doctor.build.api_job import ApiJob
 from ci_doctor.build.job_files import JobFiles
-from ci_doctor.build.verdicts import known, passes, verdict_of_reports, worst
+from ci_doctor.build.verdicts import known, verdict_of_reports
 from ci_doctor.model.job_record import JobRecord
 from ci_doctor.model.report import Report
-from ci_doctor.model.verdict import NO_VERDICT, Verdict
+from ci_doctor.model.verdict import NO_VERDICT, Verdict, is_green, worst
 
 
 def verdict_of_files(files: JobFiles) -> str:
@@ -22,7 +22,7 @@ def verdict_of_files(files: JobFiles) -> str:
         return verdict_of_reports(reports)
     word = verdict_of_record(files.record.record, reports)
     judging = _judging(reports)
-    if passes(word) and judging:
+    if is_green(word) and judging:
         return worst([word, verdict_of_reports(judging)])
     return word
 
@@ -35,7 +35,7 @@ def verdict_of_record(record: JobRecord, reports: Sequence[Report]) -> str:
     with 0 is not green: `--fail-on-flaky` ends a `flaky` with 7.
     """
     word = known(record.verdict)
-    if passes(word):
+    if is_green(word):
         return _as_it_ended(record, word)
     has_passed = record.command_status == 0 and record.exit_status == 0
     has_all = len(reports) >= len(record.reports)
@@ -52,7 +52,7 @@ def _as_it_ended(record: JobRecord, word: str) -> str:
 
 def with_state(word: str, api: ApiJob | None) -> str:
     """The verdict, or a worse one if the files are greener than the job's end on Buildkite."""
-    if api is None or not passes(word) or api.is_soft_failed:
+    if api is None or not is_green(word) or api.is_soft_failed:
         return word
     if states.was_stopped(api.state):
         return NO_VERDICT

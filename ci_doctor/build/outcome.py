@@ -9,12 +9,12 @@ from ci_doctor.build.facts import facts_of
 from ci_doctor.build.findings import findings_of
 from ci_doctor.build.merge import MergedBuild
 from ci_doctor.build.tables import tables_of
-from ci_doctor.build.verdicts import passes, verdict_of_build
+from ci_doctor.build.verdicts import verdict_of_build
 from ci_doctor.build.wording import amount, clipped
 from ci_doctor.model.facts.build import BuildFacts, CauseFacts, RetryWorth
 from ci_doctor.model.finding import Finding
 from ci_doctor.model.outcome import Outcome
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.verdict import Verdict, is_green
 from ci_doctor.render.build_words import counted
 
 
@@ -70,7 +70,7 @@ def _summary(facts: BuildFacts, findings: Sequence[Finding]) -> str:
 
 def _counts(facts: BuildFacts) -> str:
     count = len(facts.build_steps)
-    if all(passes(step.verdict) for step in facts.build_steps):
+    if all(is_green(step.verdict) for step in facts.build_steps):
         return f"{amount(count, 'step')} passed"
     parts = [f"{number} {word}" for word, number in counted(facts.build_steps)]
     return f"{amount(count, 'step')}: {', '.join(parts)}"

@@ -10,7 +10,6 @@ from pathlib import Path
 import msgspec
 
 from ci_doctor.build.build_metadata import CAUSES_KEY, VERDICT_KEY, causes_json, verdict_word
-from ci_doctor.build.rules import CAUSE
 from ci_doctor.buildkite.agent import Agent, AgentResult
 from ci_doctor.buildkite.api_time import ApiTime
 from ci_doctor.buildkite.download_plan import PUBLISHED_FOLDER
@@ -73,7 +72,7 @@ def _upload(report: Report, agent: Agent) -> AgentResult:
 
 
 def _annotate(report: Report, agent: Agent, page: str | None) -> AgentResult:
-    body = build_annotation.render(report, page=page, in_tables=(CAUSE.id,))
+    body = build_annotation.render(report, page=page)
     return agent.annotate(body, style=tone(report), context=CONTEXT, priority=_PRIORITY)
 
 

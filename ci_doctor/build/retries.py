@@ -6,9 +6,8 @@ from itertools import pairwise
 
 from ci_doctor.build.job_attempt import JobAttempt
 from ci_doctor.build.steps import BuildStep
-from ci_doctor.build.verdicts import passes, worst
 from ci_doctor.model.facts.build import RetryWorth
-from ci_doctor.model.verdict import MISSING, NO_VERDICT, Verdict
+from ci_doctor.model.verdict import MISSING, NO_VERDICT, Verdict, is_green, worst
 
 _UNJUDGED = frozenset({MISSING, NO_VERDICT})
 
@@ -30,7 +29,7 @@ def worth_of_retry(attempt: JobAttempt, following: Sequence[JobAttempt]) -> Retr
     result = worst(each.facts.verdict for each in following)
     if result in _UNJUDGED:
         return RetryWorth.UNKNOWN
-    if not passes(result):
+    if not is_green(result):
         return RetryWorth.IN_VAIN
     if lies_outside(attempt):
         return RetryWorth.HELPED

@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from ci_doctor.build.job_attempt import JobAttempt
 from ci_doctor.build.step_names import plain_name
-from ci_doctor.build.verdicts import worst
 from ci_doctor.model.about import About
+from ci_doctor.model.verdict import worst
 
 Identity = tuple[str, ...]
 

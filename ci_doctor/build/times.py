@@ -1,22 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. Times of jobs, which agents with clocks of their own have written down."""
 
-from datetime import UTC, datetime
-
 from ci_doctor.model.facts.build import JobFacts
-from ci_doctor.model.parse_moment import parse_moment
+from ci_doctor.model.moment import moment_text, parse_moment
 
 
 def in_utc(text: str | None) -> str | None:
     """An RFC 3339 time in UTC, to the millisecond; None if `text` is none."""
-    second = parse_moment(text)
-    if second is None:
+    return text_of(parse_moment(text))
+
+
+def text_of(seconds: float | None) -> str | None:
+    """The same of seconds since 1970; None outside the calendar."""
+    if seconds is None:
         return None
     try:
-        at = datetime.fromtimestamp(second, UTC)
+        return moment_text(seconds)
     except (ValueError, OverflowError, OSError):
         return None
-    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def duration_s(job: JobFacts) -> float | None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. The words for how a job ended, and their order."""
+"""Pure. The verdict of a job by its reports, and of a build by its jobs."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -7,30 +7,14 @@ from typing import Final
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.outcome import CaseOutcome
 from ci_doctor.model.report import Report
-from ci_doctor.model.verdict import MISSING, NO_VERDICT, WORST_FIRST, Verdict
+from ci_doctor.model.verdict import MISSING, NO_VERDICT, WORST_FIRST, Verdict, is_green, worst
 
-_RANKS: Final = {word: rank for rank, word in enumerate(WORST_FIRST)}
 FAILURES: Final = frozenset({Verdict.REGRESSION, Verdict.FAILED})
-
-
-def rank(word: str) -> int:
-    """0 for the worst. A word that this version does not know is as bad as no verdict."""
-    return _RANKS.get(word, _RANKS[NO_VERDICT])
 
 
 def known(word: str) -> str:
     """`word`, or `error` for one that this version does not know."""
-    return word if word in _RANKS else NO_VERDICT
-
-
-def worst(words: Iterable[str]) -> str:
-    """The worst of `words`; `void` without any."""
-    return min(words, key=rank, default=str(Verdict.VOID))
-
-
-def passes(word: str) -> bool:
-    """Whether a job with this verdict is green."""
-    return word in {Verdict.PASS, Verdict.FLAKY}
+    return word if word in WORST_FIRST else NO_VERDICT
 
 
 def verdict_of_reports(reports: Iterable[Report]) -> str:
@@ -54,13 +38,13 @@ def _has_failed(report: Report) -> bool:
 def verdict_of_build(words: Iterable[str]) -> Verdict:
     """The verdict of a build of steps that ended so; `void` without any, and where none is."""
     word = worst(words)
-    if word in {NO_VERDICT, MISSING} or word not in _RANKS:
+    if word in {NO_VERDICT, MISSING} or word not in WORST_FIRST:
         return Verdict.VOID
     return Verdict(word)
 
 
 def case_outcome(word: str) -> CaseOutcome:
     """How a test case with this verdict ended."""
-    if passes(word):
+    if is_green(word):
         return CaseOutcome.PASSED
     return CaseOutcome.FAILED if word in FAILURES else CaseOutcome.ERROR

@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from ci_doctor.buildkite.agent_call import AgentCall, call_agent, not_called
 from ci_doctor.buildkite.api_time import SPENT, ApiTime, moving_s
+from ci_doctor.model.shortened import shortened
 from ci_doctor.system.secrets.redaction import Redactor
 
 CALL_TIMEOUT_S = 30.0
@@ -215,7 +216,7 @@ class Agent:
         # Cut after it: half a secret is none that could be known.
         text = Redactor.from_environment(self._environ).text(printed[:_REDACTED])
         line = " ".join(text.split())
-        shown = line if len(line) <= _QUOTED else f"{line[: _QUOTED - 1]}…"
+        shown = shortened(line, _QUOTED)
         return "".join(each if each.isprintable() else "\ufffd" for each in shown)
 
     def _run(

@@ -13,7 +13,8 @@ from msgspec.structs import replace
 
 from ci_doctor.buildkite.job import JobEnvironment
 from ci_doctor.model.earlier_attempt import EarlierAttempt
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.shortened import shortened
+from ci_doctor.model.verdict import is_green
 
 # "larger than 1 kilobyte … is discouraged"
 # (https://buildkite.com/docs/pipelines/configure/build-meta-data).
@@ -131,7 +132,7 @@ def _one_of(twins: Mapping[str, Published], job: JobEnvironment) -> dict[str, Pu
 
 
 def _has_passed(published: Published) -> bool:
-    return published.said is not None and published.said.verdict in {Verdict.PASS, Verdict.FLAKY}
+    return published.said is not None and is_green(published.said.verdict)
 
 
 def _are_siblings(published: Mapping[str, Published], job: JobEnvironment) -> bool:
@@ -176,7 +177,7 @@ def one_line_cause(text: str | None, limit: int = CAUSE_CHARACTERS) -> str | Non
     line = " ".join((text or "")[: 4 * limit].split())
     if not line:
         return None
-    return line if len(line) <= limit else f"{line[: limit - 1]}…"
+    return shortened(line, limit)
 
 
 def _with_short_causes(published: Published) -> Published:

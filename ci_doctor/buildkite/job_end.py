@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from ci_doctor.model.diagnosed import root_causes
 from ci_doctor.model.report import Report
-from ci_doctor.model.verdict import NO_VERDICT, WORST_FIRST, Verdict
+from ci_doctor.model.report_cause import diagnosed_causes
+from ci_doctor.model.verdict import NO_VERDICT, Verdict, worst
 
 # A time-out (timeout(1)) or a signal from outside ended the command, and no line of its log tells
 # why. -1 stands for a signal that ended the command's own shell.
@@ -64,7 +64,7 @@ def worst_verdict(reports: Sequence[Report], end: JobEnd | None = None) -> str:
     verdicts = [str(each.verdict or NO_VERDICT) for each in reports if not _is_diagnosis(each)]
     if end is not None:
         verdicts += _of_the_end(reports, end)
-    return str(min(verdicts, key=WORST_FIRST.index, default=Verdict.VOID))
+    return str(worst(verdicts))
 
 
 def _is_diagnosis(report: Report) -> bool:
@@ -90,7 +90,7 @@ def _lies_outside(reports: Sequence[Report], end: JobEnd) -> bool:
         return False
     status = end.command_status
     # The report that chose the status stands.
-    causes = list(root_causes([each for each in reports if explains(each, status)] or reports))
+    causes = list(diagnosed_causes([each for each in reports if explains(each, status)] or reports))
     return bool(causes) and all(cause.may_be_retried for cause in causes)
 
 

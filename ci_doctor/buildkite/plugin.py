@@ -42,7 +42,6 @@ class PluginOptions(Struct, frozen=True, kw_only=True):
     diagnose: tuple[str, ...] = ()
     exit_codes: bool = False
     cache: CacheOption | None = None
-    notify: bool = False
 
 
 def read_plugin_options(environ: Mapping[str, str]) -> PluginOptions:
@@ -226,7 +225,6 @@ _OPTIONS: Mapping[str, Callable[[str, object], object]] = {
     "diagnose": _texts,
     "exit-codes": _switch,
     "cache": cache_option,
-    "notify": _switch,
 }
 
 

@@ -2,10 +2,10 @@
 """Pure. Sentences about identities and origins, which several commands print."""
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
 
 from ci_doctor.identity.identity import Difference
 from ci_doctor.model.facts.cache import SavedFrom
+from ci_doctor.model.moment import moment_text
 from ci_doctor.store.manifest import Manifest, Origin
 
 _MOST = 3
@@ -29,8 +29,7 @@ def origin_at(origin: Origin, at_ms: int) -> SavedFrom:
 
 def moment(at_ms: int) -> str:
     """RFC 3339 in UTC of ms since the epoch."""
-    text = datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds")
-    return text.replace("+00:00", "Z")
+    return moment_text(at_ms / 1000, "seconds")
 
 
 def build_in_words(origin: SavedFrom) -> str:

@@ -30,10 +30,9 @@ from ci_doctor.checks.check import (
 )
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.settings import ALL, SERVING, DoctorSettings, Workload
-from ci_doctor.diagnosis.cause import Cause
-from ci_doctor.diagnosis.exit_status import may_be_retried
 from ci_doctor.diagnosis.log_end import LogEnd, read_log_end
 from ci_doctor.machine.gpus import shows_gpu
+from ci_doctor.model.cause import Cause
 from ci_doctor.model.finding import Evidence, NextStep, Severity, ShellCommand
 from ci_doctor.model.rule import Rule
 from ci_doctor.render.formatting import duration, size
@@ -444,7 +443,7 @@ def hanging_stack(run: SeparateRun) -> tuple[str, ...]:
 
 def _fault(run: SeparateRun, cause: Cause | None, checkout: Path) -> Fault:
     """The repository's, if a frame of the error lies in the checkout or the error has no frame."""
-    if may_be_retried(cause):
+    if cause is not None and cause.may_be_retried:
         return Fault.ENVIRONMENT
     places = [Path(frame["file"]) for frame in _FRAME.finditer(run.stderr)]
     # Without a frame nothing shows that a package of the environment failed.

@@ -3,12 +3,11 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from ci_doctor.commands.documented import REPORT, command, option
-from ci_doctor.commands.options import config_option, output_options, pass_session
+from ci_doctor.commands.options import output_options, pass_session
 from ci_doctor.errors import UsageError
 from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.report import Report
@@ -17,16 +16,12 @@ from ci_doctor.session.printing import say
 from ci_doctor.session.session import Session
 from ci_doctor.session.written import publish_all, read_reports
 
-if TYPE_CHECKING:
-    from ci_doctor.commands.notification import ConfiguredNotify
-
 
 @command(
     "report",
     examples={
         "ci-doctor report ci-doctor-report": "Print a report again.",
         "ci-doctor report reports --format markdown": "Print all reports below a directory as Markdown.",
-        "ci-doctor report reports --notify": "Comment on the pull request and send messages.",
     },
 )
 @click.argument("directories", nargs=-1, required=True, type=click.Path(path_type=Path))
@@ -45,13 +40,6 @@ if TYPE_CHECKING:
     is_flag=True,
     help="On Buildkite: annotate the build, upload the files, set the meta-data.",
 )
-@option(
-    "--notify",
-    group="Messages",
-    is_flag=True,
-    help="Comment on the pull request and send messages, as [notify] says.",
-)
-@config_option
 @output_options
 @pass_session
 def report(
@@ -61,23 +49,13 @@ def report(
     directories: tuple[Path, ...],
     form: str,
     publish: bool,
-    notify: bool,
-    config_path: Path | None,
 ) -> int:
-    """Print the reports below DIRECTORIES again, publish them, or tell people of them.
+    """Print the reports below DIRECTORIES again, or publish them.
 
     The exit code is 0, whatever the reports say.
     """
-    if publish or notify:
-        settings = None
-        if notify:
-            from ci_doctor.commands.notification import configured_notify
-
-            settings = configured_notify(config_path)
-        if publish:
-            _publish(directories)
-        if settings is not None:
-            _notify(session, directories, settings)
+    if publish:
+        _publish(directories)
         return ExitCode.PASS
     reports = read_reports(directories)
     if session.as_json:
@@ -97,30 +75,6 @@ def _publish(directories: tuple[Path, ...]) -> None:
         say(f"{line}\n")
     for line in publish_all(reports, annotate=True):
         say(f"{line}\n")
-
-
-def _notify(
-    session: Session, directories: tuple[Path, ...], configured: "ConfiguredNotify"
-) -> None:
-    from ci_doctor.commands.notification import send, tell
-    from ci_doctor.notify.notice import step_notice
-    from ci_doctor.notify.outcome import outcome_of_messages
-
-    if session.named_directory is not None:
-        session.claim()
-    broken: list[str] = []
-    reports = [each for _, each in read_reports(directories, broken)]
-    for line in broken:
-        say(f"{line}\n")
-    if not reports:
-        say("ci-doctor: no report lies there: no message is sent\n")
-        return
-    notice = step_notice(reports, configured.place)
-    sent = send(notice, configured)
-    tell(sent)
-    if session.as_json or session.named_directory is not None:
-        # What a person reads is said already.
-        session.finish(outcome_of_messages(notice, sent), on_stdout=True, text="")
 
 
 def _check(

@@ -26,7 +26,6 @@ SECTIONS = (
     "history",
     "import-race",
     "lint",
-    "notify",
     "pytest",
     "restart-check",
     "services",

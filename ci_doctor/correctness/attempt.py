@@ -22,17 +22,11 @@ from ci_doctor.correctness.tally import Tally
 from ci_doctor.correctness.verdict.control import ControlOutcome
 from ci_doctor.identity.loaded import loaded
 from ci_doctor.load.sending import Sender
+from ci_doctor.model.service import FailureKind, LeftBehind, ServiceFailure, StopResult
 from ci_doctor.services.busy_timeout import all_waits
 from ci_doctor.services.group import start_group
 from ci_doctor.services.instance import RunningService
-from ci_doctor.services.leaks.left import LeftBehind
-from ci_doctor.services.outcome import (
-    EventKind,
-    FailureKind,
-    ServiceEvent,
-    ServiceFailure,
-    StopResult,
-)
+from ci_doctor.services.outcome import EventKind, ServiceEvent
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import LaunchContext
 from ci_doctor.system import clock

@@ -51,8 +51,7 @@ from ci_doctor.model.facts.correctness import (
 from ci_doctor.model.finding import Finding
 from ci_doctor.model.outcome import Failure, Outcome, signal_kind
 from ci_doctor.model.table import text_table
-from ci_doctor.model.verdict import Verdict
-from ci_doctor.services.facts import left_facts
+from ci_doctor.model.verdict import Verdict, is_green
 from ci_doctor.services.leaks.findings import leak_table
 
 # The part of a proposed budget that is kept for stopping and for the report.
@@ -100,9 +99,12 @@ def _let_through(prepared: PreparedExperiment, decision: Decision) -> Decision:
 
 def _without_doubt(decision: Decision, experiment: Experiment) -> Decision:
     """The decision, or `void` if a green one may rest on cut answers, or on what one arm left."""
-    is_green = decision.verdict in {Verdict.PASS, Verdict.FLAKY}
     flaw = shared_flaw(experiment.compared) or unended_flaw(experiment.compared)
-    if not is_green or flaw is None or experiment.rules.evidence is not EvidencePolicy.STRICT:
+    if (
+        not is_green(decision.verdict)
+        or flaw is None
+        or experiment.rules.evidence is not EvidencePolicy.STRICT
+    ):
         return decision
     return Decision(verdict=Verdict.VOID, reason=flaw, kinds=decision.kinds)
 
@@ -234,7 +236,7 @@ def _all_facts(
         caches=plan.caches.value,
         budget=BudgetFacts(seconds=round(plan.deadline - plan.started, 1)),
         archive=archive_notes,
-        left_behind=left_facts(all_left(experiment)),
+        left_behind=all_left(experiment),
         proof=proof_facts(experiment.compared),
         shared=shared_facts(experiment.compared),
         control=control_facts(experiment.starts),

@@ -13,8 +13,7 @@ from ci_doctor.correctness.proof_reading import ProofReading
 from ci_doctor.correctness.settings import Rules
 from ci_doctor.correctness.shared_use import SharedUse
 from ci_doctor.correctness.verdict.compare import ArmStart
-from ci_doctor.services.leaks.left import LeftBehind
-from ci_doctor.services.outcome import ServiceFailure
+from ci_doctor.model.service import LeftBehind, ServiceFailure
 
 
 class ExperimentEnding(StrEnum):

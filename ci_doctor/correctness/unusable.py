@@ -11,8 +11,8 @@ from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm, ArmPlan
 from ci_doctor.correctness.verdict.decision import FEWEST
 from ci_doctor.model.outcome import ErrorKind, Failure
+from ci_doctor.model.service import FailureKind, ServiceFailure
 from ci_doctor.services.misuse import blamed_words, file_name, is_sudden
-from ci_doctor.services.outcome import FailureKind, ServiceFailure
 
 _HINT = "correct the command; on another machine it would end in the same way"
 

@@ -12,11 +12,11 @@ from typing import Final
 
 from ci_doctor.diagnosis.candidate import Candidate
 from ci_doctor.diagnosis.exit_status import retry_policy
-from ci_doctor.diagnosis.failure_class import FailureClass, RetryPolicy
 from ci_doctor.diagnosis.lines.clean_line import CleanLine, clean_line
 from ci_doctor.diagnosis.log_rule import Role
 from ci_doctor.diagnosis.outside import OF_NETWORK, KnownHosts, lies_outside
 from ci_doctor.diagnosis.standing import TOLERATED_LEVELS, ExceptionStanding
+from ci_doctor.model.cause import FailureClass, RetryPolicy
 
 # A program that ends by an exception says little more; so many lines of its stop are shown too.
 _LAST_LINES: Final = 15

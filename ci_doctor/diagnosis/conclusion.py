@@ -7,12 +7,14 @@ from msgspec import structs
 
 from ci_doctor.diagnosis.calibration import Calibration
 from ci_doctor.diagnosis.candidate import Candidate
-from ci_doctor.diagnosis.cause import Cause, LogPlace
 from ci_doctor.diagnosis.confidence import features, probability
-from ci_doctor.diagnosis.fingerprint import fingerprint
-from ci_doctor.diagnosis.lines.normal_text import normal_text
+from ci_doctor.diagnosis.exit_status import retry_policy
 from ci_doctor.diagnosis.log_rule import Role
+from ci_doctor.diagnosis.next_command import next_command
 from ci_doctor.diagnosis.rank import Ranked
+from ci_doctor.diagnosis.rules import rule_of
+from ci_doctor.model.cause import Cause, LogLine, title_of
+from ci_doctor.model.fingerprint import fingerprint, normal_text
 
 _OTHERS = 5
 
@@ -60,17 +62,17 @@ def _cause(ranked: Sequence[Ranked], sure: float, names: Sequence[str], subject:
     candidate = first.candidate
     rule = candidate.rule
     return Cause(
+        fingerprint=fingerprint(rule.id, candidate.fields, candidate.clean.message, subject),
+        title=title_of(rule.class_),
         place=_place(candidate, names),
         rule=rule.id,
         class_=rule.class_,
+        retry=retry_policy(rule.class_, candidate.clean.text),
         confidence=sure,
         reasons=first.reasons,
-        is_outside=False,
-        is_final=False,
-        fingerprint=fingerprint(rule.id, candidate.fields, candidate.clean.message, subject),
         explanation=rule.explanation,
-        remedy=rule.remedy,
-        next_command=rule.next_command,
+        remedy=rule.remedy or rule_of(rule.class_).remedy or "",
+        next_command=next_command(rule.next_command, candidate.fields),
         fields=candidate.fields,
     )
 
@@ -81,7 +83,7 @@ def with_consequences(cause: Cause, candidates: Sequence[Candidate], names: Sequ
     return structs.replace(cause, consequences=places)
 
 
-def other_candidates(ranked: Sequence[Ranked], names: Sequence[str]) -> tuple[LogPlace, ...]:
+def other_candidates(ranked: Sequence[Ranked], names: Sequence[str]) -> tuple[LogLine, ...]:
     """The next candidates of other rules, no symptoms, one a rule."""
     others: dict[str, Candidate] = {}
     for each in ranked[1:]:
@@ -91,10 +93,11 @@ def other_candidates(ranked: Sequence[Ranked], names: Sequence[str]) -> tuple[Lo
     return tuple(_place(each, names) for each in list(others.values())[:_OTHERS])
 
 
-def _place(candidate: Candidate, names: Sequence[str]) -> LogPlace:
-    return LogPlace(
-        log=names[candidate.log],
+def _place(candidate: Candidate, names: Sequence[str]) -> LogLine:
+    clean = candidate.clean
+    return LogLine(
+        file=names[candidate.log],
         line=candidate.line.number,
-        text=candidate.clean.text,
-        ends_traceback=candidate.ends_traceback,
+        text=clean.text,
+        message=clean.message or clean.text,
     )

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from ci_doctor.diagnosis.candidate import Candidate
-from ci_doctor.diagnosis.failure_class import FailureClass
 from ci_doctor.diagnosis.log_rule import Role
 from ci_doctor.diagnosis.standing import ExceptionStanding
+from ci_doctor.model.cause import FailureClass
 
 _MOST = 5
 # Of one rule in one log, so that few lines need a time.

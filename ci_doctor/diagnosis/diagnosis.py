@@ -6,12 +6,11 @@ from contextlib import ExitStack
 from functools import cache, partial
 from pathlib import Path
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from ci_doctor.diagnosis.aftermath import was_before
 from ci_doctor.diagnosis.calibration import Calibration, calibration
 from ci_doctor.diagnosis.candidate import Candidate
-from ci_doctor.diagnosis.cause import Diagnosis, LogPlace
 from ci_doctor.diagnosis.conclusion import (
     named_cause,
     other_candidates,
@@ -20,7 +19,7 @@ from ci_doctor.diagnosis.conclusion import (
 )
 from ci_doctor.diagnosis.consequences import consequences, possible_consequences
 from ci_doctor.diagnosis.excerpt import excerpt_around
-from ci_doctor.diagnosis.failure_class import OF_CHANGE, FailureClass
+from ci_doctor.diagnosis.exit_status import judged
 from ci_doctor.diagnosis.finality import ending_of
 from ci_doctor.diagnosis.good_run import (
     GoodRun,
@@ -43,10 +42,37 @@ from ci_doctor.diagnosis.rule_set import RuleSet
 from ci_doctor.diagnosis.subject import subject_of
 from ci_doctor.diagnosis.surroundings import examined
 from ci_doctor.diagnosis.times import with_times
+from ci_doctor.model.cause import OF_CHANGE, Cause, FailureClass, LogLine
+from ci_doctor.model.facts.diagnose import LogLines
 
 _LAST_LINES = 40
 # Above an assertion stands the code of its test.
 _LINES_OF_TEST = 120
+
+
+class Diagnosis(Struct, frozen=True, kw_only=True):
+    """What the logs of a job say.
+
+    cause: None without a good candidate. best: where to look first, if there is anything at all,
+    and `excerpt` the lines around it; ends_traceback: it is the exception of a traceback, whose
+    frames stand before it. others: the next candidates, if there is a cause, of other
+    kinds than the cause. logs: those that were read. unreadable: from the others to the reason.
+    in_part: from logs, folders and patterns of which something is missing to the reason.
+    ended_well: all logs report success at their end, and no failed step. n_candidates: how many
+    lines may be the cause. status: as of `diagnosis_of`.
+    """
+
+    cause: Cause | None
+    best: LogLine | None = None
+    ends_traceback: bool = False
+    excerpt: LogLines | None = None
+    others: tuple[LogLine, ...] = ()
+    logs: tuple[str, ...]
+    unreadable: dict[str, str] = {}
+    in_part: dict[str, str] = {}
+    ended_well: bool = False
+    n_candidates: int = 0
+    status: int | None = None
 
 
 @cache
@@ -136,7 +162,7 @@ def _told_by_logs(
         cause = with_consequences(cause, _consequences(ranked, logs), names)
         candidates = [each.candidate for each in ranked]
         ending = ending_of(candidates, stories, logs, status)
-        cause = structs.replace(cause, is_outside=ending.is_outside, is_final=ending.is_final)
+        cause = judged(cause, is_outside=ending.is_outside, is_final=ending.is_final)
     diagnosis = Diagnosis(
         cause=cause,
         others=other_candidates(ranked, names),
@@ -267,13 +293,13 @@ def _with_best(
         return diagnosis
     log, line, ends_traceback = place
     excerpt = excerpt_around(logs[log], line)
-    best = LogPlace(
-        log=logs[log].name,
+    best = LogLine(
+        file=logs[log].name,
         line=line.number,
         text=excerpt.lines[excerpt.marked],
-        ends_traceback=ends_traceback,
+        message=excerpt.messages[excerpt.marked],
     )
-    return structs.replace(diagnosis, best=best, excerpt=excerpt)
+    return structs.replace(diagnosis, best=best, ends_traceback=ends_traceback, excerpt=excerpt)
 
 
 # The index of a log, a line of it, and whether that line ends a traceback.

@@ -1,18 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. The exit status that a named cause asks for: whether a pipeline may retry by it.
+"""Pure. What a named cause asks for: whether a pipeline may retry by it, who acts, what speaks against it.
 
 A retry must never hide a regression. So a log asks for one only if another run cures the class of
 its cause, if the evidence proves that the cause lies outside the change (`outside.py`), and if the
 job ended by it (`aftermath.py`).
 """
 
-from ci_doctor.diagnosis.cause import Cause
-from ci_doctor.diagnosis.failure_class import POLICIES, FailureClass, RetryPolicy
+from msgspec import structs
+
+from ci_doctor.diagnosis.last_output import LAST_OUTPUT
 from ci_doctor.diagnosis.outside import is_lasting
+from ci_doctor.model.cause import POLICIES, Cause, Owner, RetryPolicy, owner_of
 from ci_doctor.model.verdict import Verdict
 
+_UNPROVEN = "the log does not prove that it lies outside the change"
+_NOT_FINAL = "something else may have ended the job"
 
-def retry_policy(class_: FailureClass | None, text: str) -> RetryPolicy:
+
+def retry_policy(class_: str | None, text: str) -> RetryPolicy:
     """Whether another run can help a failure of `class_`, of which `text` is the line."""
     if class_ is None:
         return RetryPolicy.ASK
@@ -21,17 +26,20 @@ def retry_policy(class_: FailureClass | None, text: str) -> RetryPolicy:
     return POLICIES[class_].retry
 
 
-def policy_of(cause: Cause) -> RetryPolicy:
-    """The same for a cause that is named."""
-    return retry_policy(cause.class_, cause.place.text)
-
-
-def may_be_retried(cause: Cause | None) -> bool:
-    """Whether the exit code by class is that of `infra`, 75; no cause is none to retry for."""
-    if cause is None or policy_of(cause) is not RetryPolicy.YES:
-        return False
-    # A job that survived the line failed by something else, perhaps by the change.
-    return cause.is_outside and cause.is_final
+def judged(cause: Cause, *, is_outside: bool, is_final: bool) -> Cause:
+    """`cause` with what is known of the job's end, and all that follows from it."""
+    owner = owner_of(cause.class_, cause.retry, is_outside=is_outside)
+    # Last words that no rule knows prove nothing.
+    if cause.rule == LAST_OUTPUT.id:
+        owner = Owner.UNKNOWN
+    against = []
+    if cause.retry is RetryPolicy.YES and not is_outside:
+        against.append(_UNPROVEN)
+    if not is_final:
+        against.append(_NOT_FINAL)
+    return structs.replace(
+        cause, is_outside=is_outside, is_final=is_final, owner=owner, against=tuple(against)
+    )
 
 
 def verdict_by_class(cause: Cause | None) -> Verdict:
@@ -40,6 +48,4 @@ def verdict_by_class(cause: Cause | None) -> Verdict:
     It chooses an exit code and is no verdict of the report: a diagnosis judges nothing. A
     repository's own `[exit-codes]` hold for it.
     """
-    if may_be_retried(cause):
-        return Verdict.INFRA
-    return Verdict.FAILED
+    return Verdict.INFRA if cause is not None and cause.may_be_retried else Verdict.FAILED

@@ -6,14 +6,13 @@ from pathlib import Path
 
 from ci_doctor.diagnosis.diagnosis import load_rules
 from ci_doctor.diagnosis.exit_status import retry_policy
-from ci_doctor.diagnosis.failure_class import RetryPolicy
 from ci_doctor.diagnosis.known_hosts import known_hosts
 from ci_doctor.diagnosis.log_rule import LogRule
 from ci_doctor.diagnosis.next_command import next_command
 from ci_doctor.diagnosis.outside import lies_outside
 from ci_doctor.diagnosis.pasted import recognise
 from ci_doctor.diagnosis.rules import rule_of
-from ci_doctor.diagnosis.wording import about_retry, title
+from ci_doctor.model.cause import RetryPolicy, about_retry, title_of
 from ci_doctor.model.facts.explain import ExplainFacts
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.table import Table, row, text_table
@@ -100,5 +99,5 @@ def _tables(rule: LogRule, remedy: str, about: str, command: str | None) -> Iter
     yield text_table("What to do", tuple(lines))
     rows = [row("rule", rule.id)]
     if rule.class_ is not None:
-        rows.append(row("class", f"{title(rule.class_)} ({rule.class_.value})"))
+        rows.append(row("class", f"{title_of(rule.class_)} ({rule.class_.value})"))
     yield Table(title="Recognised by", rows=tuple(rows))

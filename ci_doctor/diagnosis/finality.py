@@ -21,7 +21,6 @@ from ci_doctor.diagnosis.aftermath import (
     was_before,
 )
 from ci_doctor.diagnosis.candidate import Candidate
-from ci_doctor.diagnosis.failure_class import OF_CHANGE, FailureClass
 from ci_doctor.diagnosis.known_hosts import known_hosts
 from ci_doctor.diagnosis.lines.clean_line import clean_line
 from ci_doctor.diagnosis.log_story import LogStory
@@ -30,6 +29,7 @@ from ci_doctor.diagnosis.reading.log_text import LogText, TextLine
 from ci_doctor.diagnosis.standing import ExceptionStanding
 from ci_doctor.diagnosis.steps import JobStep
 from ci_doctor.diagnosis.surroundings import has_gone_on
+from ci_doctor.model.cause import OF_CHANGE, FailureClass
 
 # After its last failure a job prints how it tidies up.
 _MOST_LINES_AFTER: Final = 150

@@ -9,16 +9,15 @@ from pathlib import Path
 
 from ci_doctor.diagnosis.diagnosis import load_rules
 from ci_doctor.diagnosis.exit_status import retry_policy
-from ci_doctor.diagnosis.failure_class import FailureClass
 from ci_doctor.diagnosis.new_causes import CauseWatch, NewCause
 from ci_doctor.diagnosis.next_command import next_command
 from ci_doctor.diagnosis.reading.expand import expand
 from ci_doctor.diagnosis.reading.follow import follow
 from ci_doctor.diagnosis.reading.open_log import STANDARD_INPUT
 from ci_doctor.diagnosis.rules import rule_of
-from ci_doctor.diagnosis.wording import title
 from ci_doctor.errors import UsageError
-from ci_doctor.model.facts.diagnose import FollowFacts, LogLine, NamedCause
+from ci_doctor.model.cause import Cause, LogLine, title_of
+from ci_doctor.model.facts.diagnose import FollowFacts
 from ci_doctor.model.finding import Evidence
 from ci_doctor.model.outcome import Failure, Outcome, signal_kind
 from ci_doctor.render.formatting import amount
@@ -30,7 +29,7 @@ def follow_logs(
     names: Sequence[str],
     rules: tuple[Path, ...],
     interruption: Interruption,
-    on_cause: Callable[[NamedCause], None],
+    on_cause: Callable[[Cause], None],
 ) -> Outcome:
     """Follow the logs `names` until `interruption`, and give each new cause to `on_cause`.
 
@@ -39,9 +38,9 @@ def follow_logs(
     """
     paths = _paths(names)
     watch = CauseWatch(load_rules(rules))
-    causes: list[NamedCause] = []
+    causes: list[Cause] = []
 
-    def take(cause: NamedCause) -> None:
+    def take(cause: Cause) -> None:
         causes.append(cause)
         on_cause(cause)
 
@@ -72,7 +71,7 @@ async def _follow(
     paths: Sequence[Path],
     watch: CauseWatch,
     interruption: Interruption,
-    take: Callable[[NamedCause], None],
+    take: Callable[[Cause], None],
 ) -> None:
     task = asyncio.current_task()
     assert task is not None  # noqa: S101 - this is one
@@ -83,29 +82,25 @@ async def _follow(
                     take(_named(cause))
 
 
-def _named(cause: NewCause) -> NamedCause:
+def _named(cause: NewCause) -> Cause:
     rule = cause.rule
-    return NamedCause(
-        place=LogLine(
-            file=cause.log,
-            line=cause.line,
-            text=cause.clean.text,
-            message=cause.clean.message,
-        ),
-        rule=rule.id,
-        class_=None if rule.class_ is None else rule.class_.value,
-        title=title(rule.class_),
-        retry=retry_policy(rule.class_, cause.clean.text).value,
+    place = LogLine(
+        file=cause.log, line=cause.line, text=cause.clean.text, message=cause.clean.message
+    )
+    return Cause(
         fingerprint=cause.fingerprint,
+        title=title_of(rule.class_),
+        place=place,
+        rule=rule.id,
+        class_=rule.class_,
+        retry=retry_policy(rule.class_, cause.clean.text),
         explanation=rule.explanation,
         remedy=rule.remedy or rule_of(rule.class_).remedy or "",
         next_command=next_command(rule.next_command, cause.fields),
     )
 
 
-def _outcome(
-    paths: Sequence[Path], causes: Sequence[NamedCause], interruption: Interruption
-) -> Outcome:
+def _outcome(paths: Sequence[Path], causes: Sequence[Cause], interruption: Interruption) -> Outcome:
     received = interruption.received
     findings = []
     for cause in causes:
@@ -114,9 +109,10 @@ def _outcome(
             file=place.file, line=place.line, end_line=place.line, excerpt=place.text
         )
         summary = f"{cause.title}: {first_words(place.message, 300)}"
-        class_ = None if cause.class_ is None else FailureClass(cause.class_)
         findings.append(
-            rule_of(class_).finding(summary, evidence=(evidence,), remedy=cause.remedy or None)
+            rule_of(cause.class_).finding(
+                summary, evidence=(evidence,), remedy=cause.remedy or None
+            )
         )
     summary = f"{amount(len(causes), 'cause')} named in {amount(len(paths), 'log')}"
     error = None

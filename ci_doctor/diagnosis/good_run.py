@@ -11,13 +11,13 @@ from msgspec import Struct, structs
 
 from ci_doctor.diagnosis.candidate import Candidate
 from ci_doctor.diagnosis.lines.clean_line import clean_line
-from ci_doctor.diagnosis.lines.normal_text import normal_text
 from ci_doctor.diagnosis.log_rule import LogRule, Role
 from ci_doctor.diagnosis.log_story import LogStory
 from ci_doctor.diagnosis.reading.log_text import LogText, TextLine
 from ci_doctor.diagnosis.rule_set import RuleSet
 from ci_doctor.diagnosis.scanning.scan import scan
 from ci_doctor.diagnosis.standing import TOLERATED_LEVELS
+from ci_doctor.model.fingerprint import normal_text
 
 # A line takes about 20 µs to normalise: a good run of a million lines is not read line by line.
 _MOST_LINES = 50_000

@@ -7,7 +7,7 @@ from typing import Final
 from msgspec import structs
 
 from ci_doctor.diagnosis.candidate import Candidate
-from ci_doctor.diagnosis.cause import Cause
+from ci_doctor.diagnosis.exit_status import judged
 from ci_doctor.diagnosis.last_output import LAST_LINES, LAST_OUTPUT, last_output
 from ci_doctor.diagnosis.last_words import sounds_like_success
 from ci_doctor.diagnosis.lines.clean_line import clean_line
@@ -15,6 +15,7 @@ from ci_doctor.diagnosis.log_rule import Role
 from ci_doctor.diagnosis.log_story import LogStory
 from ci_doctor.diagnosis.reading.log_text import LogText
 from ci_doctor.diagnosis.standing import TOLERATED_LEVELS
+from ci_doctor.model.cause import Cause
 
 # A status alone says that the command failed. Whether its last words say why, nobody has measured.
 _MOST_OF_LAST_WORDS: Final = 0.4
@@ -54,10 +55,11 @@ def as_sure_as_the_logs(cause: Cause | None, plain: Cause | None) -> Cause | Non
     if cause is None:
         return None
     is_final = cause.is_final and (plain is None or plain.place == cause.place)
-    confidence = cause.confidence
+    confidence = cause.confidence or 0.0
     if cause.rule == _LAST_WORDS.id and cause.class_ is None:
         confidence = min(confidence, _MOST_OF_LAST_WORDS)
-    return structs.replace(cause, is_final=is_final, confidence=confidence)
+    cause = structs.replace(cause, confidence=confidence)
+    return judged(cause, is_outside=cause.is_outside, is_final=is_final)
 
 
 def _without_good_end(story: LogStory) -> LogStory:

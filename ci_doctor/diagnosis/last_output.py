@@ -5,10 +5,10 @@ import re
 from collections.abc import Container, Sequence
 from typing import Final
 
-from ci_doctor.diagnosis.failure_class import FailureClass
 from ci_doctor.diagnosis.lines.clean_line import CleanLine, clean_line
 from ci_doctor.diagnosis.log_rule import LogRule, Role
 from ci_doctor.diagnosis.reading.log_text import TextLine
+from ci_doctor.model.cause import FailureClass
 
 # A tool that fails says why at its end; what stands further up is rather about something else.
 LAST_LINES = 60

@@ -12,13 +12,13 @@ from msgspec import Struct, structs
 
 from ci_doctor.diagnosis.aftermath import went_on
 from ci_doctor.diagnosis.candidate import Candidate
-from ci_doctor.diagnosis.cause import Cause, Diagnosis
-from ci_doctor.diagnosis.diagnosis import diagnose_logs, diagnosis_of
+from ci_doctor.diagnosis.diagnosis import Diagnosis, diagnose_logs, diagnosis_of
 from ci_doctor.diagnosis.log_story import LogStory, read_story
 from ci_doctor.diagnosis.preparation import prepared_rules
 from ci_doctor.diagnosis.reading.log_text import LogText
 from ci_doctor.diagnosis.root_lines import Excerpt, lines_around
 from ci_doctor.errors import ConfigError
+from ci_doctor.model.cause import Cause
 from ci_doctor.system.files.sparse import BLOCK_BYTES, is_sparse
 from ci_doctor.system.secrets.private_keys import without_key_lines
 
@@ -96,7 +96,9 @@ def _end_of(tail: _Tail, path: Path, fatal: str | None) -> LogEnd:
         log = _copied(path, tail, stack)
         story = read_story(log, 0, prepared_rules())
         diagnosis = _of_the_end(story, log, lines)
-    excerpt = lines_around(text, diagnosis.best, fatal)
+    excerpt = lines_around(
+        text, diagnosis.best, ends_traceback=diagnosis.ends_traceback, fatal=fatal
+    )
     return LogEnd(excerpt=_numbered(excerpt, tail.lines_before), cause=diagnosis.cause)
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from ci_doctor.diagnosis.failure_class import FailureClass
+from ci_doctor.model.cause import FailureClass
 
 
 class Role(StrEnum):

@@ -9,7 +9,6 @@ from msgspec import Struct, structs
 
 from ci_doctor.diagnosis.candidate import Candidate
 from ci_doctor.diagnosis.ending import ended_well, last_run_failed
-from ci_doctor.diagnosis.failure_class import FailureClass
 from ci_doctor.diagnosis.header_lines import named_lines
 from ci_doctor.diagnosis.last_output import LAST_LINES, LAST_OUTPUT, last_output
 from ci_doctor.diagnosis.last_words import quiet_lines, sounds_like_success
@@ -29,6 +28,7 @@ from ci_doctor.diagnosis.steps import (
     last_line_of_step,
 )
 from ci_doctor.diagnosis.strongest_hits import offsets_of, strongest_hits
+from ci_doctor.model.cause import FailureClass
 
 # Where a log says how it went.
 _LAST_LINES = 30

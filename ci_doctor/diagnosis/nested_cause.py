@@ -12,10 +12,10 @@ from typing import Final
 from msgspec import structs
 
 from ci_doctor.diagnosis.candidate import Candidate
-from ci_doctor.diagnosis.failure_class import FailureClass
 from ci_doctor.diagnosis.lines.clean_line import CleanLine, clean_line
 from ci_doctor.diagnosis.log_rule import Role
 from ci_doctor.diagnosis.reading.log_text import LogText, TextLine
+from ci_doctor.model.cause import FailureClass
 
 # A stack is printed for each cause; a deep one has hundreds of frames.
 _MOST_LINES: Final = 400

@@ -9,13 +9,13 @@ from typing import Final
 from msgspec import Struct
 
 from ci_doctor.diagnosis.exception_line import is_exception
-from ci_doctor.diagnosis.fingerprint import fingerprint
 from ci_doctor.diagnosis.lines.clean_line import CleanLine, clean_line
 from ci_doctor.diagnosis.log_rule import LogRule, Role
 from ci_doctor.diagnosis.reading.log_text import TextLine
 from ci_doctor.diagnosis.rule_set import RuleSet
-from ci_doctor.diagnosis.scanning.engine import fastest_engine
+from ci_doctor.diagnosis.scanning.literal_search import fast_engine
 from ci_doctor.diagnosis.strongest_match import RuleMatch, strongest_match
+from ci_doctor.model.fingerprint import fingerprint
 
 _FATAL = frozenset({Role.CAUSE, Role.FAILURE})
 # What shows that an error before it was not survived.
@@ -55,7 +55,7 @@ class CauseWatch:
 
     def __init__(self, rules: RuleSet) -> None:
         self._rules = rules
-        self._engine = fastest_engine(rules.literals)
+        self._engine = fast_engine(rules.literals)
         self._known: set[str] = set()
         self._pending: dict[str, NewCause] = {}
         # By log: its last mere error, the number of its last line, and of the last one that announced an end.

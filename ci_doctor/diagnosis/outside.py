@@ -13,8 +13,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from ci_doctor.diagnosis.failure_class import FailureClass
 from ci_doctor.diagnosis.log_rule import LogRule
+from ci_doctor.model.cause import FailureClass
 
 _OF_MACHINE: Final = frozenset(
     {FailureClass.DISK, FailureClass.GPU_HARDWARE, FailureClass.AGENT_LOST}
@@ -141,7 +141,7 @@ class KnownHosts(Struct, frozen=True, kw_only=True):
     configured: frozenset[str] = frozenset()
 
 
-def is_lasting(class_: FailureClass | None, text: str) -> bool:
+def is_lasting(class_: str | None, text: str) -> bool:
     """Whether another run meets the same answer: 404, a refused key, a wrong hash, a certificate."""
     if class_ not in OF_NETWORK or _RESOLVER.search(text) is not None:
         return False

@@ -6,7 +6,7 @@ from typing import Final
 
 from ci_doctor.diagnosis.diagnosis import load_rules
 from ci_doctor.diagnosis.rule_set import RuleSet
-from ci_doctor.diagnosis.scanning.engine import quick_engine
+from ci_doctor.diagnosis.scanning.literal_search import quick_engine
 from ci_doctor.diagnosis.scanning.scan import search_for
 
 # A server takes longer to start than this. A start that is quicker pays nothing.

@@ -5,10 +5,10 @@ import re
 from typing import Final
 
 from ci_doctor.diagnosis.exception_line import exception_name
-from ci_doctor.diagnosis.failure_class import FailureClass
 from ci_doctor.diagnosis.log_rule import LogRule, Role
 from ci_doctor.diagnosis.log_tracebacks import ExceptionLine
 from ci_doctor.diagnosis.rule_set import RuleSet
+from ci_doctor.model.cause import FailureClass
 
 # For an exception whose line no rule matches: of a class with an unusual name, or without a message.
 _ANY_EXCEPTION: Final = "python/exception"

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from ci_doctor.diagnosis.cause import LogPlace
 from ci_doctor.diagnosis.lines.clean_line import clean_line
+from ci_doctor.model.cause import LogLine
 from ci_doctor.system.secrets.cutting import first_words
 
 _LAST_LINES = 15
@@ -28,18 +28,21 @@ class Excerpt(Struct, frozen=True, kw_only=True):
     root: int | None = None
 
 
-def lines_around(text: str, place: LogPlace | None, fatal: str | None = None) -> Excerpt:
+def lines_around(
+    text: str, place: LogLine | None, *, ends_traceback: bool = False, fatal: str | None = None
+) -> Excerpt:
     """The lines of `text` that say why it ends, and the root line among them.
 
-    place: where a diagnosis looks first. fatal: a text whose last line is the root instead. An
+    place: where a diagnosis looks first; ends_traceback: it is the exception of one. fatal: a text whose last line is the root instead. An
     exception has its innermost frames before it and the rest of its message after it. Other root
     lines stand among the last 15 lines that are not empty, or in the middle of 15 others.
     """
     lines = [_shown(line) for line in text.split("\n")]
-    root = _root(lines, place, fatal)
+    number = None if place is None else place.line
+    root = _root(lines, number, fatal)
     if root is None:
         return Excerpt()
-    if place is not None and place.ends_traceback and root == place.line - 1:
+    if ends_traceback and number is not None and root == number - 1:
         kept = _not_empty(lines, max(0, root - _FRAME_LINES), root + _LINES_AFTER)
     else:
         kept = _fifteen(_not_empty(lines, 0, len(lines) - 1), root)
@@ -71,14 +74,14 @@ def _shown(line: str) -> str:
     return first_words(clean_line(line.encode()).text, _LONGEST_LINE)
 
 
-def _root(lines: Sequence[str], place: LogPlace | None, fatal: str | None) -> int | None:
+def _root(lines: Sequence[str], number: int | None, fatal: str | None) -> int | None:
     """The index of the root line; None if all lines are empty."""
     if fatal is not None:
         for index in reversed(range(len(lines))):
             if fatal in lines[index]:
                 return index
-    if place is not None and lines[place.line - 1]:
-        return place.line - 1
+    if number is not None and lines[number - 1]:
+        return number - 1
     for index in reversed(range(len(lines))):
         if lines[index]:
             return index

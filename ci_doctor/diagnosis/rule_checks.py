@@ -23,15 +23,11 @@ _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
 class RuleProblem(Struct, frozen=True, kw_only=True):
-    """rule: the id of the rule. text: what is wrong and what to do.
-
-    is_mistake: the rule cannot be used as it is; otherwise it can, and may do less than it seems.
-    """
+    """rule: the id of the rule. text: what is wrong and what to do."""
 
     file: str
     rule: str
     text: str
-    is_mistake: bool = True
 
     def __str__(self) -> str:
         """`file: rule: text`, as it is printed."""
@@ -71,11 +67,6 @@ def _mistakes(rule: LogRule, *, is_house: bool) -> Iterator[str]:
         if problem is not None:
             is_valid = False
             yield problem
-        elif is_house:
-            # It rests on private parts of `re`, which no diagnosis needs.
-            from ci_doctor.diagnosis.regex_tree import nested_repeats
-
-            yield from nested_repeats(regex)
     if is_valid:
         yield from _placeholder_problems(rule)
         yield from _example_problems(rule, BoundedRegex(rule.regex, is_foreign=not is_house))

@@ -7,13 +7,13 @@ rule.
 
 from typing import Final
 
-from ci_doctor.diagnosis.failure_class import POLICIES, FailureClass
+from ci_doctor.model.cause import POLICIES, FailureClass
 from ci_doctor.model.evaluation import EVALUATION
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.meaning import Meaning
 from ci_doctor.model.rule import Rule
 
-_MEANINGS: Final[dict[FailureClass, Meaning]] = {
+_MEANINGS: Final[dict[str, Meaning]] = {
     FailureClass.GPU_OUT_OF_MEMORY: Meaning(
         "A GPU had too little free memory.",
         "If another process held it, wait for that process or use another GPU. Otherwise lower "
@@ -144,10 +144,10 @@ RULE_MISTAKE: Final = Rule(
 )
 
 
-def _of_class(class_: FailureClass) -> Rule:
+def _of_class(class_: str) -> Rule:
     meaning = _MEANINGS[class_]
     return Rule(
-        id=f"diagnose/{class_.value}",
+        id=f"diagnose/{class_}",
         severity=Severity.ERROR,
         meaning=meaning.meaning,
         remedy=meaning.remedy,
@@ -158,7 +158,7 @@ BY_CLASS: Final = {class_: _of_class(class_) for class_ in POLICIES}
 RULES = (*BY_CLASS.values(), UNCLASSIFIED, NO_CAUSE, UNREADABLE_LOG, RULE_MISTAKE)
 
 
-def rule_of(class_: FailureClass | None) -> Rule:
+def rule_of(class_: str | None) -> Rule:
     """The rule of a finding about a cause of this class; None is a cause without one."""
     if class_ is None:
         return UNCLASSIFIED

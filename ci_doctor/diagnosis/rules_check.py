@@ -12,7 +12,6 @@ from ci_doctor.config.toml_lines import line_of
 from ci_doctor.diagnosis.diagnosis import load_rules
 from ci_doctor.diagnosis.log_rule import LogRule
 from ci_doctor.diagnosis.rule_checks import check_rules
-from ci_doctor.diagnosis.rule_notes import rule_notes
 from ci_doctor.diagnosis.rule_overlaps import overlaps
 from ci_doctor.diagnosis.rule_set import RuleSet
 from ci_doctor.diagnosis.rules import RULE_MISTAKE
@@ -162,12 +161,7 @@ def _problems_of_rules(
         lines[rule.id] = line_of(text, (_TABLE, index, "id"))
     taken = frozenset(rule.id for rule in load_rules().rules)
     mistakes = check_rules(rules, name, taken=taken)
-    wrong = {mistake.rule for mistake in mistakes}
-    usable = [rule for rule in rules if rule.id not in wrong]
-    for problem in (*mistakes, *rule_notes(usable, name)):
+    for problem in mistakes:
         yield RuleProblemFacts(
-            rule=problem.rule,
-            line=lines.get(problem.rule),
-            problem=problem.text,
-            is_mistake=problem.is_mistake,
+            rule=problem.rule, line=lines.get(problem.rule), problem=problem.text
         )

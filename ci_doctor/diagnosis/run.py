@@ -6,8 +6,7 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
-from ci_doctor.diagnosis.cause import Diagnosis
-from ci_doctor.diagnosis.diagnosis import diagnose, load_rules
+from ci_doctor.diagnosis.diagnosis import Diagnosis, diagnose, load_rules
 from ci_doctor.diagnosis.reading.expand import expand
 from ci_doctor.diagnosis.reading.log_text import LogText
 from ci_doctor.render.formatting import percent

@@ -8,7 +8,6 @@ from msgspec import structs
 
 from ci_doctor.diagnosis.candidate import Candidate
 from ci_doctor.diagnosis.lines.clean_line import clean_line
-from ci_doctor.diagnosis.lines.normal_text import normal_text
 from ci_doctor.diagnosis.rank import Ranked, nearly_strongest, rank
 from ci_doctor.diagnosis.reading.log_text import LogText, TextLine
 from ci_doctor.diagnosis.went_on import (
@@ -18,6 +17,7 @@ from ci_doctor.diagnosis.went_on import (
     shown_text,
     signs_of,
 )
+from ci_doctor.model.fingerprint import normal_text
 
 # A log of a big job has thousands of candidates, and reading around each takes time.
 _MOST: Final = 30

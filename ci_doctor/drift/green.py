@@ -17,11 +17,10 @@ from ci_doctor.errors import CiDoctorError, UsageError
 from ci_doctor.model.facts.drift import Drift, SinceGreenFacts, Suspicion
 from ci_doctor.model.report import Report
 from ci_doctor.model.table import Row, Table
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.verdict import Verdict, is_green
 from ci_doctor.system.files.regular_file import read_regular
 
 _REPORT: Final = "report.json"
-_GREEN: Final = frozenset({Verdict.PASS, Verdict.FLAKY})
 _UNREADABLE: Final = "cannot be read, or has no snapshot"
 # A directory of many runs: build/step/command.
 _DEPTH: Final = 3
@@ -84,7 +83,7 @@ def why_not_green(report: Report) -> str | None:
         return None
     if report.verdict is None:
         return "has no verdict"
-    if report.verdict not in _GREEN:
+    if not is_green(report.verdict):
         return f"ended {report.verdict}"
     if report.exit_code and report.verdict is Verdict.PASS:
         return f"ended with exit code {report.exit_code}"

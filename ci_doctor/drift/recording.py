@@ -18,7 +18,7 @@ from ci_doctor.errors import CiDoctorError
 from ci_doctor.model.about import About
 from ci_doctor.model.outcome import ErrorKind, Outcome
 from ci_doctor.model.table import Table
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.verdict import is_green
 from ci_doctor.session.addition import AddedFile, Addition, not_added
 from ci_doctor.system.begun_call import TimedOut, bounded
 from ci_doctor.system.processes.forked_call import ForkedCall
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 # A report must not wait longer for its section about changes.
 LIMIT_S: Final = 2.0
-_GREEN: Final = frozenset({Verdict.PASS, Verdict.FLAKY})
 _TITLE: Final = "the environment of this run"
 
 
@@ -97,7 +96,7 @@ def has_failed(outcome: Outcome) -> bool:
     """Whether a run did not pass: by its verdict, its error, or the status of its command."""
     if outcome.command_status or outcome.error is not None:
         return True
-    return outcome.verdict is not None and outcome.verdict not in _GREEN
+    return outcome.verdict is not None and not is_green(outcome.verdict)
 
 
 def _is_early(begun: ForkedCall | None, prepare: Callable[[], RunRecord]) -> bool:

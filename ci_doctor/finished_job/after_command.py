@@ -18,7 +18,8 @@ from ci_doctor.diagnosis.outcome import outcome_of
 from ci_doctor.finished_job.diagnose_job import OUTPUT_NAME, diagnose_job
 from ci_doctor.finished_job.logs_of_job import LogsOfJob, logs_of_job
 from ci_doctor.finished_job.rules import NO_OUTPUT, OLDER_LOG, UNDATED_LOG
-from ci_doctor.model.facts.diagnose import DiagnoseFacts, RootCause
+from ci_doctor.model.cause import Cause
+from ci_doctor.model.facts.diagnose import DiagnoseFacts
 from ci_doctor.model.finding import Evidence, Finding
 from ci_doctor.model.outcome import Attachment, Outcome
 from ci_doctor.model.report import Report
@@ -69,7 +70,7 @@ class Explained(Struct, frozen=True, kw_only=True):
         return self.outcome.facts.logs
 
     @property
-    def root_cause(self) -> RootCause | None:
+    def root_cause(self) -> Cause | None:
         """What the logs name."""
         if self.outcome is None or not isinstance(self.outcome.facts, DiagnoseFacts):
             return None

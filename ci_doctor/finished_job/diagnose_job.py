@@ -10,19 +10,18 @@ from io import FileIO
 from msgspec import structs
 
 from ci_doctor.buildkite.job_log import CommandOutput
-from ci_doctor.diagnosis.cause import Cause, Diagnosis
-from ci_doctor.diagnosis.diagnosis import diagnosis_of
+from ci_doctor.diagnosis.diagnosis import Diagnosis, diagnosis_of
+from ci_doctor.diagnosis.exit_status import judged
 from ci_doctor.diagnosis.last_output import LAST_OUTPUT
 from ci_doctor.diagnosis.log_story import LogStory, read_story
 from ci_doctor.diagnosis.reading.log_text import LogText
 from ci_doctor.diagnosis.reading.open_log import open_logs
 from ci_doctor.diagnosis.rule_set import RuleSet
 from ci_doctor.finished_job.logs_of_job import LogsOfJob
+from ci_doctor.model.cause import LIKELY, Cause
 
 # What the command wrote is called so, in the report and beside it.
 OUTPUT_NAME = "output.log"
-# "likely" (diagnosis/wording.py): asked of a cause where the command's own output is not known.
-_LEAST_CONFIDENCE = 0.7
 # Where a command that fails says why; of these lines, those that the agent prints around it.
 _LAST_LINES = 60
 _OF_AGENT = re.compile(r"\$ |.{0,80}The command (?:exited|was interrupted)|\^\^\^ \+\+\+")
@@ -54,7 +53,7 @@ def diagnose_job(
         if cause is not None and cause.is_final:
             is_whole = logs.is_whole and not unusable and not in_part
             is_final = is_whole and _ended_command(cause, stories, opened, ended_at)
-            cause = structs.replace(cause, is_final=is_final)
+            cause = judged(cause, is_outside=cause.is_outside, is_final=is_final)
     return structs.replace(
         diagnosis, cause=cause, unreadable={**logs.missing, **unusable}, in_part=in_part
     )
@@ -100,7 +99,7 @@ def _ended_command(
 ) -> bool:
     """Whether the command ended by `cause`, as far as the log tells in which it stands."""
     # Of the command's own output its rank has told that already.
-    if cause.place.log == OUTPUT_NAME:
+    if cause.place.file == OUTPUT_NAME:
         return True
     has_output = any(log.name == OUTPUT_NAME for log in opened)
     # What stands in the output that nobody has read, or in words that no rule knows, may be the change's fault.
@@ -120,7 +119,7 @@ def _points_elsewhere(story: LogStory, output: LogText) -> bool:
 def _is_plain(cause: Cause, ended_at: float) -> bool:
     """Whether `cause` is likely, and the command ended as soon as its log did."""
     try:
-        changed = os.stat(cause.place.log).st_mtime  # noqa: PTH116 an odd name stays as it is
+        changed = os.stat(cause.place.file).st_mtime  # noqa: PTH116 an odd name stays as it is
     except OSError:
         return False
-    return cause.confidence >= _LEAST_CONFIDENCE and ended_at - changed <= _MOST_SECONDS_AFTER
+    return (cause.confidence or 0.0) >= LIKELY and ended_at - changed <= _MOST_SECONDS_AFTER

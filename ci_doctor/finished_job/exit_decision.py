@@ -11,14 +11,11 @@ from typing import Final
 from msgspec import Struct
 
 from ci_doctor.buildkite.job_end import ENDED_FROM_OUTSIDE, JobEnd, explains
-from ci_doctor.diagnosis.failure_class import RetryPolicy
 from ci_doctor.diagnosis.last_output import LAST_OUTPUT
-from ci_doctor.model.facts.diagnose import RootCause
+from ci_doctor.model.cause import LIKELY, Cause, RetryPolicy
 from ci_doctor.model.report import Report
 from ci_doctor.model.verdict import Verdict
 
-# From here on a diagnosis is likely right (diagnosis/wording.py).
-_SURE: Final = 0.7
 _WORST_STATUS: Final = 255
 _OF_THE_AGENT: Final = 125
 # What a command judged stands, also if a script or make(1) ended with a status of its own for it.
@@ -43,7 +40,7 @@ class FailedCommand(Struct, frozen=True, kw_only=True):
 
     end: JobEnd
     reports: Sequence[Report]
-    causes: Sequence[RootCause]
+    causes: Sequence[Cause]
     is_named: bool
     codes: Mapping[str, int]
 
@@ -100,21 +97,20 @@ def _judged(reports: Sequence[Report]) -> str | None:
     return None
 
 
-def _lies_outside(causes: Sequence[RootCause]) -> bool:
+def _lies_outside(causes: Sequence[Cause]) -> bool:
     return bool(causes) and all(cause.may_be_retried for cause in causes)
 
 
-def _lies_inside(cause: RootCause) -> bool:
+def _lies_inside(cause: Cause) -> bool:
     """Whether another run is useless for sure; last words that no rule knows are no proof."""
     if cause.rule == LAST_OUTPUT.id:
         return False
-    is_useless = cause.retry == RetryPolicy.NO.value and not cause.is_outside
-    return is_useless and cause.confidence >= _SURE
+    is_useless = cause.retry == RetryPolicy.NO and not cause.is_outside
+    return is_useless and (cause.confidence or 0.0) >= LIKELY
 
 
-def _named(cause: RootCause) -> str:
-    place = cause.place
-    return f"the cause ({cause.title}, {place.file}:{place.line})"
+def _named(cause: Cause) -> str:
+    return f"the cause ({cause.title}, {cause.where})"
 
 
 def _changed(status: int, new: int, reason: str) -> ExitDecision:
@@ -128,6 +124,6 @@ def _changed(status: int, new: int, reason: str) -> ExitDecision:
 def _doubt(failed: FailedCommand) -> str:
     if not failed.is_named:
         return "no cause is named"
-    if any(cause.retry == RetryPolicy.NO.value for cause in failed.causes):
+    if any(cause.retry == RetryPolicy.NO for cause in failed.causes):
         return "another run is useless"
     return "the logs do not prove that the cause lies outside the change"

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from ci_doctor.diagnosis.reading.expand import expand
 from ci_doctor.diagnosis.reading.open_log import STANDARD_INPUT
-from ci_doctor.model.parse_moment import parse_moment
+from ci_doctor.model.moment import parse_moment
 from ci_doctor.model.report import Report
 
 REPORT_NAME = "diagnose"

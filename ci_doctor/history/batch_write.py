@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from ci_doctor.history.batch_sums import BatchSums, outcome_counts
 from ci_doctor.history.engine import writing
-from ci_doctor.history.evidence import EvidenceCause, EvidenceFile, JobEvidence, parts_of
+from ci_doctor.history.evidence import EvidenceFile, JobEvidence, parts_of
 from ci_doctor.history.job_context import (
     CONTEXT,
     LateContext,
@@ -37,6 +37,7 @@ from ci_doctor.history.schema import (
     TEST_DAY,
 )
 from ci_doctor.history.upsert import adding, insert_into, insert_rows
+from ci_doctor.model.cause import Cause
 
 _SUMS: Final = ("passed", "failed", "infra")
 _JOB_FACTS: Final = (
@@ -197,7 +198,7 @@ def _named(names: Iterable[str | None]) -> set[tuple[str, ...]]:
     return {(name,) for name in names if name}
 
 
-def _cause_row(cause: EvidenceCause) -> Row:
+def _cause_row(cause: Cause) -> Row:
     return {"title": cause.title, "class": cause.class_}
 
 

@@ -6,6 +6,8 @@ from enum import IntEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ci_doctor.model.cause import Cause
+
 
 class AttemptOutcome(IntEnum):
     """How one attempt ended. The numbers stand in the database: never change one.
@@ -18,19 +20,6 @@ class AttemptOutcome(IntEnum):
     ERROR = 2
     SKIPPED = 3
     INFRA = 4
-
-
-class EvidenceCause(Struct, frozen=True, kw_only=True):
-    """Why something failed.
-
-    fingerprint: the same for the same cause in another build. class_: of failures
-    (docs/diagnose.md); None if nothing named one. is_outside: the cause lies outside the change.
-    """
-
-    fingerprint: str
-    title: str
-    class_: str | None = None
-    is_outside: bool = False
 
 
 class AttemptEvidence(Struct, frozen=True, kw_only=True):
@@ -47,7 +36,7 @@ class AttemptEvidence(Struct, frozen=True, kw_only=True):
     number: int = 1
     started_ms: int | None = None
     duration_ms: int | None = None
-    cause: EvidenceCause | None = None
+    cause: Cause | None = None
     row: str | None = None
 
 
@@ -72,7 +61,7 @@ class JobEvidence(Struct, frozen=True, kw_only=True, omit_defaults=True):
     gpus: int | None = None
     started_ms: int | None = None
     duration_ms: int | None = None
-    cause: EvidenceCause | None = None
+    cause: Cause | None = None
 
 
 class ParsedEvidence(Struct, frozen=True, kw_only=True):

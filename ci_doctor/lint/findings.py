@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. Violations as findings of a report."""
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -9,7 +10,6 @@ from ci_doctor.lint.excerpt import excerpt_of
 from ci_doctor.lint.rules import STALE_BASELINE
 from ci_doctor.lint.violation import Place, Violation
 from ci_doctor.model.finding import Evidence, Finding, NextStep, Severity, ShellCommand
-from ci_doctor.render.remedies import is_sentence
 
 # A report of them has some megabytes, and nobody reads to its end.
 MOST_FINDINGS: Final = 3000
@@ -69,7 +69,9 @@ def _remedy(text: str | None) -> NextStep | None:
     # Code that is cut would do something else. `explain` prints the rule's own remedy.
     if text is None or len(text) > _LONGEST_REMEDY:
         return None
-    return text if is_sentence(text) else ShellCommand(text)
+    # Prose quotes its code in backticks, or ends with a full stop. `ruff check .` ends with one, too, but not with a word.
+    is_prose = "`" in text or re.search(r"\w\.$", text) is not None
+    return text if is_prose else ShellCommand(text)
 
 
 def _evidence(place: Place, excerpt: str | None) -> Evidence:

@@ -47,7 +47,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     """What a rule found in one case.
 
     `rule` is `family/what-happened` and an anchor in docs/findings.md. `summary` is one sentence
-    without a full stop. `remedy_kind` is None in reports of earlier versions.
+    without a full stop. `remedy_kind` is None without a remedy.
     """
 
     rule: str
@@ -56,3 +56,8 @@ class Finding(Struct, frozen=True, kw_only=True):
     evidence: tuple[Evidence, ...] = ()
     remedy: str | None = None
     remedy_kind: RemedyKind | None = None
+
+    @property
+    def is_advice(self) -> bool:
+        """Whether the remedy is a sentence to read; else it is pasted whole and never broken."""
+        return self.remedy_kind is not RemedyKind.COMMAND

@@ -6,28 +6,11 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from ci_doctor.model.about import About
+from ci_doctor.model.cause import Cause
 
 # History: 1 = first form (2026-11).
 SCHEMA = "ci-doctor/job/1"
 JOB_FILE = "job.json"
-
-
-class JobCause(Struct, frozen=True, kw_only=True, rename={"class_": "class"}):
-    """Why a job failed.
-
-    fingerprint: the same for the same cause in another job or build. title: in words. class_: of
-    failures (docs/diagnose.md), None if it has none. text: the line that shows it; place: where
-    that stands, `file:line`. remedy: what to do. may_be_retried: the cause lies outside the change
-    and another run helps.
-    """
-
-    fingerprint: str
-    title: str
-    class_: str | None = None
-    text: str | None = None
-    place: str | None = None
-    remedy: str | None = None
-    may_be_retried: bool = False
 
 
 class JobRecord(Struct, frozen=True, kw_only=True):
@@ -56,5 +39,5 @@ class JobRecord(Struct, frozen=True, kw_only=True):
     is_timed_out: bool = False
     verdict: str
     summary: str
-    cause: JobCause | None = None
+    cause: Cause | None = None
     reports: tuple[str, ...] = ()

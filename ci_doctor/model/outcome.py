@@ -8,7 +8,7 @@ from msgspec import Struct, field
 from ci_doctor.model.facts import Facts
 from ci_doctor.model.finding import Finding, Severity
 from ci_doctor.model.table import Scalar, Table
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.verdict import Verdict, is_green
 
 
 class CaseOutcome(StrEnum):
@@ -121,7 +121,7 @@ def concluded(
     The first such finding becomes part of the summary then.
     """
     # A gate must never fail open.
-    if verdict not in {Verdict.PASS, Verdict.FLAKY}:
+    if not is_green(verdict):
         return verdict, summary
     for finding in findings:
         if finding.severity is Severity.ERROR:

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. The closed set of things that a command can conclude."""
+"""Pure. The closed set of things that a command can conclude, which of them are green, and which is worst."""
 
+from collections.abc import Iterable
 from enum import StrEnum
+from typing import Final
 
 from ci_doctor.model.exit_code import ExitCode
 
@@ -54,3 +56,31 @@ WORST_FIRST: tuple[str, ...] = (
     Verdict.FLAKY,
     Verdict.PASS,
 )
+# What a job of a build has beside a verdict. Both say less of the change than any verdict but a green one.
+CANCELLED: Final = "cancelled"
+SOFT_FAILED: Final = "soft-failed"
+_RANKS: Final = {
+    word: rank
+    for rank, word in enumerate((*WORST_FIRST[:-2], CANCELLED, SOFT_FAILED, *WORST_FIRST[-2:]))
+}
+_GREEN: Final = frozenset({Verdict.PASS, Verdict.FLAKY})
+
+
+def is_green(word: str | None) -> bool:
+    """Whether what ended with this verdict lets a pipeline go on."""
+    return word in _GREEN
+
+
+def rank(word: str) -> int:
+    """0 for the worst. A word that this version does not know is as bad as no verdict."""
+    return _RANKS.get(word, _RANKS[NO_VERDICT])
+
+
+def worst(words: Iterable[str]) -> str:
+    """The worst of `words`; `void` without any."""
+    return min(words, key=rank, default=str(Verdict.VOID))
+
+
+def ordered(words: Iterable[str]) -> list[str]:
+    """Each of `words` once, the worst first."""
+    return sorted(set(words), key=lambda word: (rank(word), word))

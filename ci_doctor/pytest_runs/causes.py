@@ -10,15 +10,13 @@ from typing import Final
 
 from msgspec import Struct
 
-from ci_doctor.diagnosis.cause import Cause
 from ci_doctor.diagnosis.diagnosis import diagnose_logs, load_rules
-from ci_doctor.diagnosis.failure_class import FailureClass
 from ci_doctor.diagnosis.reading.log_text import LogText
 from ci_doctor.diagnosis.rule_set import RuleSet
-from ci_doctor.diagnosis.wording import title
 from ci_doctor.errors import CiDoctorError
+from ci_doctor.model.cause import Cause, FailureClass
 from ci_doctor.pytest_runs.attempt import PytestOutcome, TestAttempt
-from ci_doctor.system.secrets.cutting import first_words
+from ci_doctor.system.secrets.cutting import shortened_words
 
 # Tests that are looked at: the others rarely say something else.
 _MOST: Final = 20
@@ -65,7 +63,7 @@ def find_causes(
             return TestCauses(titles=titles, problem=f"no diagnosis: {error.message}")
         for cause in causes:
             if cause is not None:
-                titles.setdefault(test, f"{title(cause.class_)}: {_shortened(cause.place.text)}")
+                titles.setdefault(test, f"{cause.title}: {_shortened(cause.place.text)}")
         # The words alone prove nothing: a test may raise them itself. The disk must say so too.
         if causes and all(_is_full_disk(cause, places) for cause in causes):
             outside.add(test)
@@ -81,7 +79,7 @@ def _cause_of(failed: FailedRun, rules: RuleSet) -> Cause | None:
 
 
 def _is_full_disk(cause: Cause | None, places: Sequence[Path]) -> bool:
-    if cause is None or cause.class_ is not FailureClass.DISK:
+    if cause is None or cause.class_ != FailureClass.DISK:
         return False
     named = _NAMED_PATH.search(cause.place.text)
     if named is not None:
@@ -126,8 +124,7 @@ def _errors_in(traceback: str) -> str:
 
 
 def _shortened(text: str) -> str:
-    line = text.strip()
-    return line if len(line) <= _LONGEST_LINE else f"{first_words(line, _LONGEST_LINE)}…"
+    return shortened_words(text.strip(), _LONGEST_LINE)
 
 
 def _end_of(path: Path) -> str:

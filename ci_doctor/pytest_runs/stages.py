@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.verdict import Verdict, is_green
 from ci_doctor.pytest_runs.attempt import collected_tests
 from ci_doctor.pytest_runs.baseline import BaseCheckout, BaseCommit, base_checkout, base_problem
 from ci_doctor.pytest_runs.baseline_runs import (
@@ -167,10 +167,7 @@ class TestStages:
     def _is_red(self, judged: Sequence[TestJudgement]) -> bool:
         """Whether a test that decides has not passed, and is not flaky."""
         held = self._quarantine(judged).held
-        return any(
-            each.verdict not in {Verdict.PASS, Verdict.FLAKY} and each.test not in held
-            for each in judged
-        )
+        return any(not is_green(each.verdict) and each.test not in held for each in judged)
 
     def _quarantine(self, judged: Sequence[TestJudgement]) -> Quarantine:
         # A test that did not come to run is one of the suite all the same.

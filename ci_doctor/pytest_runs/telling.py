@@ -2,9 +2,9 @@
 """What facts, cases and sentences about a result have in common. Pure."""
 
 import os
-from datetime import UTC, datetime
 from pathlib import Path
 
+from ci_doctor.model.moment import moment_text
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.pytest_runs.attempt import PytestOutcome, RunKind
 from ci_doctor.pytest_runs.judging import TestJudgement
@@ -54,7 +54,4 @@ def relative_log(log: str | None, directory: Path | None) -> str | None:
 
 def timestamp_of(epoch_s: float | None) -> str | None:
     """Seconds since the epoch as RFC 3339 in UTC."""
-    if epoch_s is None:
-        return None
-    moment = datetime.fromtimestamp(epoch_s, UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return None if epoch_s is None else moment_text(epoch_s)

@@ -65,7 +65,7 @@ RENDERERS = (
         "sarif",
         "ci_doctor.render.sarif",
         file="report.sarif",
-        needs=("source", "lint_files"),
+        needs=("lint_files",),
         single=True,
     ),
     Renderer(

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ci_doctor.model.about import About
 from ci_doctor.model.earlier_attempt import EarlierAttempt
 from ci_doctor.model.job_record import JobRecord
-from ci_doctor.model.verdict import NO_VERDICT, Verdict
+from ci_doctor.render.headline import job_headline
 from ci_doctor.render.links import safe_address
 from ci_doctor.render.markup import fitted
 from ci_doctor.render.safe_text import cleaned
@@ -16,7 +16,6 @@ from ci_doctor.render.safe_text import cleaned
 _SHOWN = 4  # attempts with a text of their own, the last ones
 _CAUSE_BYTES = 300
 _JOB = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]{0,63}")
-_WORDS = {NO_VERDICT: "no verdict", Verdict.PASS: "passed", Verdict.INFRA: "infrastructure"}
 
 
 def attempts_line(
@@ -39,8 +38,7 @@ def attempts_line(
 def _sentence(index: int, attempt: EarlierAttempt | None, about: About) -> str:
     if attempt is None or attempt.verdict is None:
         return f"Attempt {index + 1}: nothing is known of it."
-    word = _WORDS.get(attempt.verdict, attempt.verdict)
-    phrases = [fitted(word, _CAUSE_BYTES)]
+    phrases = [fitted(job_headline(attempt.verdict).name, _CAUSE_BYTES)]
     if attempt.cause:
         phrases.append(fitted(attempt.cause, _CAUSE_BYTES))
     if attempt.exit_status:

@@ -6,8 +6,8 @@ from msgspec.structs import replace
 from ci_doctor.model.finding import Finding
 from ci_doctor.model.outcome import Attachment, Attempt, Failure
 from ci_doctor.model.report import Report
+from ci_doctor.model.shortened import shortened
 from ci_doctor.model.table import Cell, Row, Table
-from ci_doctor.render.formatting import shortened
 
 _SENTENCE = 2_000
 _NAME = 500  # a label, a branch, a path

@@ -6,13 +6,20 @@ Its subset of CommonMark, GFM tables and HTML: https://buildkite.com/docs/agent/
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from ci_doctor.model.facts.build import BuildFacts, CauseFacts, JobFacts, RetryWorth, StepFacts
+from ci_doctor.model.facts.build import (
+    BuildFacts,
+    CauseFacts,
+    JobFacts,
+    RetryWorth,
+    StepFacts,
+)
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.report import Report
+from ci_doctor.model.verdict import SOFT_FAILED
 from ci_doctor.render.build_words import (
     another_run,
     first_action,
@@ -21,7 +28,7 @@ from ci_doctor.render.build_words import (
     step_ending,
 )
 from ci_doctor.render.formatting import amount, duration, listed
-from ci_doctor.render.headline import SOFT_FAILED, headline, job_headline
+from ci_doctor.render.headline import headline, job_headline
 from ci_doctor.render.links import links
 from ci_doctor.render.markdown_tables import table_line
 from ci_doctor.render.markup import fitted, is_plain_path
@@ -34,21 +41,21 @@ _CELL_BYTES = 300
 _NAME_BYTES = 80  # a longer one leaves no room for the other columns
 _LINE_BYTES = 1000
 _JOB = re.compile(r"[0-9A-Za-z-]{1,64}")
-_CAUSE_HEADER = ("cause", "jobs", "time lost", "GPU time", "another run", "in")
+_CAUSE_HEADER = ("cause", "jobs", "time lost", "GPU time", "another run", "who acts", "in")
 _STEP_HEADER = ("", "step", "attempts", "why")
 
 
-def render(report: Report, *, page: str | None = None, in_tables: Collection[str] = ()) -> str:
+def render(report: Report, *, page: str | None = None) -> str:
     """The annotation of the build that `report` is about; `page` is the artifact with its page.
 
-    Findings of the rules `in_tables` are left out: the tables say the same. Raises ValueError if the report is of another command.
+    Findings about causes are left out: the tables say the same. Raises ValueError if the report is of another command.
     """
     report = cleaned(report)
     facts = _facts(report)
     blocks = [
         _head(report),
         _places(report, facts, page),
-        *_gaps(report, in_tables),
+        *_gaps(report, facts),
         *_to_do(facts),
         *_causes(facts),
         *_red_steps(facts),
@@ -85,12 +92,12 @@ def _places(report: Report, facts: BuildFacts, page: str | None) -> str:
     return " · ".join(parts)
 
 
-def _gaps(report: Report, in_tables: Collection[str]) -> Iterator[str]:
+def _gaps(report: Report, facts: BuildFacts) -> Iterator[str]:
     """What is missing or contradictory: a reader must not take the rest for the whole."""
     errors = [
         each
         for each in report.findings
-        if each.severity is Severity.ERROR and each.rule not in in_tables
+        if each.severity is Severity.ERROR and each.rule != facts.cause_rule
     ]
     lines = [f"- ✗ {fitted(each.summary, _CELL_BYTES)}" for each in errors[:_GAPS]]
     if len(errors) > _GAPS:
@@ -128,6 +135,7 @@ def _cause(cause: CauseFacts, facts: BuildFacts) -> list[str]:
         _time(cause.seconds),
         _time(cause.gpu_seconds),
         another_run(cause),
+        cause.owner.words,
         _jobs_of(cause, facts),
     ]
 

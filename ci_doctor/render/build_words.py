@@ -5,20 +5,24 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from ci_doctor.model.facts.build import BuildFacts, CauseFacts, JobFacts, RetryWorth, StepFacts
-from ci_doctor.model.verdict import MISSING, WORST_FIRST, Verdict
+from ci_doctor.model.verdict import (
+    CANCELLED,
+    MISSING,
+    SOFT_FAILED,
+    Verdict,
+    is_green,
+    ordered,
+    rank,
+)
 from ci_doctor.render.formatting import amount, listed, short_line
-from ci_doctor.render.headline import CANCELLED, SOFT_FAILED
 
-_FINE = (Verdict.PASS, Verdict.FLAKY)
-# Both say less of the change than any verdict but a green one.
-_WORST_FIRST = (*WORST_FIRST[:-2], CANCELLED, SOFT_FAILED, *WORST_FIRST[-2:])
 _MOST_OF_A_NAME = 100
 
 
 def ending(job: JobFacts, verdict: str | None = None) -> str:
     """How `job` ended: its verdict, or that of its step; `cancelled` or `soft-failed` before one."""
     word = verdict or job.verdict
-    if word in _FINE:
+    if is_green(word):
         return word
     if job.cancelled:
         return CANCELLED
@@ -32,7 +36,8 @@ def step_ending(step: StepFacts) -> str:
 
 def is_fine(step: StepFacts) -> bool:
     """True for a step that lets the build pass."""
-    return step_ending(step) in (*_FINE, SOFT_FAILED)
+    word = step_ending(step)
+    return is_green(word) or word == SOFT_FAILED
 
 
 def counted(steps: Iterable[StepFacts]) -> tuple[tuple[str, int], ...]:
@@ -40,18 +45,6 @@ def counted(steps: Iterable[StepFacts]) -> tuple[tuple[str, int], ...]:
     counts = Counter(map(step_ending, steps))
     pairs = [(word, counts[word]) for word in ordered(counts)]
     return tuple(pairs)
-
-
-def ordered(words: Iterable[str]) -> list[str]:
-    """Each of `words` once, the worst first."""
-    return sorted(set(words), key=rank)
-
-
-def rank(word: str) -> tuple[int, str]:
-    """The place of an ending: the worst comes first."""
-    # A word of a later version comes first: nobody knows how bad it is.
-    place = _WORST_FIRST.index(word) if word in _WORST_FIRST else -1
-    return place, word
 
 
 def another_run(cause: CauseFacts) -> str:
@@ -125,7 +118,7 @@ def _first(
 
     A regression is proven, whatever its cause says of another run.
     """
-    worst: dict[str, tuple[int, str]] = {}
+    worst: dict[str, int] = {}
     for step in steps:
         cause = step.attempts[-1].cause if step.attempts else None
         if cause is not None:
@@ -154,16 +147,9 @@ def _cost(cause: CauseFacts) -> str:
     return f"“{title}”, which ended {attempts} of {steps}"
 
 
-def beginning(cause: CauseFacts) -> str:
-    """The first words of the finding about `cause`: `a disk is full: 2 jobs failed in `."""
-    were = "was" if cause.jobs == 1 else "were"
-    end = f"{were} cancelled" if cause.cancelled else "failed"
-    return f"{cause.title}: {amount(cause.jobs, 'job')} {end} in "
-
-
 def remedies(facts: BuildFacts, most: int) -> list[tuple[str, str]]:
     """Titles of the first causes and what to do about each; not of jobs that were cancelled."""
-    known = [(each.title, each.remedy) for each in facts.causes if not each.cancelled]
+    known = [(each.title, each.advice) for each in facts.causes if not each.cancelled]
     return [(title, remedy) for title, remedy in known if remedy][:most]
 
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from ci_doctor.model.finding import Finding
 from ci_doctor.model.report import Report
+from ci_doctor.model.shortened import shortened
 from ci_doctor.render.ci_log import (
     Dialect,
     LogSection,
@@ -87,7 +88,7 @@ def _title(report: Report) -> str:
 
 def _annotations(report: Report) -> Iterator[str]:
     """A line for each error of a failing report; for one that warns and passes a single line."""
-    title = _shortened(_title(report), _TITLE_CHARACTERS)
+    title = shortened(printable(_title(report)[: _TITLE_CHARACTERS + 1]), _TITLE_CHARACTERS)
     if not is_failing(report):
         if tone(report) is not Tone.SUCCESS:
             yield annotation("warning", _message(report.summary), title=title)
@@ -119,12 +120,4 @@ def _place(finding: Finding) -> tuple[str | None, int | None]:
 
 
 def _message(text: str) -> str:
-    return _shortened(text, _MESSAGE_CHARACTERS)
-
-
-def _shortened(text: str, most: int) -> str:
-    # Cut first: what is cut away need not be made printable.
-    shown = printable(text[: most + 1])
-    if len(shown) <= most:
-        return shown
-    return f"{shown[:most]}…"
+    return shortened(printable(text[: _MESSAGE_CHARACTERS + 1]), _MESSAGE_CHARACTERS)

@@ -5,17 +5,17 @@ from collections.abc import Iterator
 
 import msgspec
 
-from ci_doctor.model.facts.diagnose import LogLine, LogLines, RootCause
+from ci_doctor.model.cause import Cause, LogLine
+from ci_doctor.model.facts.diagnose import LogLines
 from ci_doctor.model.facts.history import HISTORY_TITLE
 from ci_doctor.model.report import Report
-from ci_doctor.render.formatting import percent
+from ci_doctor.render.formatting import numbered, percent
 from ci_doctor.render.layout import clip, widest, wrap
 from ci_doctor.render.safe_text import one_line
 from ci_doctor.render.styled_terminal import StyledTerminal
 from ci_doctor.render.table_layout import table_lines
 
-_BEFORE = 3  # lines of the excerpt above the cause, and below it
-_AFTER = 3
+_AFTER = 3  # lines of the excerpt below the cause
 _CAUSE_ROWS = 3
 _CONSEQUENCES = 4
 _PLACE_CELLS = 30  # of the column in which the consequences' places stand
@@ -28,7 +28,7 @@ def diagnosis_blocks(report: Report, terminal: StyledTerminal) -> Iterator[list[
     cleaned (`safe_text.cleaned`).
     """
     try:
-        cause = msgspec.convert(report.facts.get("root_cause"), RootCause | None)
+        cause = msgspec.convert(report.facts.get("root_cause"), Cause | None)
         excerpt = msgspec.convert(report.facts.get("excerpt"), LogLines | None)
     except msgspec.ValidationError:
         return
@@ -41,7 +41,7 @@ def diagnosis_blocks(report: Report, terminal: StyledTerminal) -> Iterator[list[
 
 
 def _cause_blocks(
-    cause: RootCause, excerpt: LogLines | None, terminal: StyledTerminal
+    cause: Cause, excerpt: LogLines | None, terminal: StyledTerminal
 ) -> Iterator[list[str]]:
     """The cause, its excerpt, what followed and what to do."""
     yield _head(cause, terminal)
@@ -74,13 +74,13 @@ def _begin_blocks(
         yield [terminal.bold("What to do"), *terminal.indented(remedy)]
 
 
-def _head(cause: RootCause, terminal: StyledTerminal) -> list[str]:
+def _head(cause: Cause, terminal: StyledTerminal) -> list[str]:
     """Place and line of the cause, its class, and how sure that is."""
-    place = f"{one_line(cause.place.file)}:{cause.place.line}"
+    place = one_line(cause.place.where)
     text = clip(one_line(cause.place.message), _CAUSE_ROWS * (terminal.width - 2))
     rows = wrap(text, terminal.width, first="  ", rest="  ", breakable=True)[:_CAUSE_ROWS]
     title = one_line(cause.title)
-    sure = f"{percent(round(cause.confidence, 2))} sure, {one_line(cause.likelihood)}"
+    sure = f"{percent(round(cause.confidence or 0.0, 2))} sure, {one_line(cause.likelihood)}"
     about = f"{terminal.paint(title, 'bold red')}  {terminal.dim(sure)}"
     lines = [f"{terminal.path(place)}  {about}"]
     # A path is never broken: it is copied.
@@ -91,23 +91,14 @@ def _head(cause: RootCause, terminal: StyledTerminal) -> list[str]:
 
 def _excerpt(excerpt: LogLines, terminal: StyledTerminal) -> list[str]:
     """Numbered lines, one row each; `> ` stands before the cause."""
-    first = max(0, excerpt.marked - _BEFORE)
-    shown = excerpt.messages[first : excerpt.marked + _AFTER + 1]
-    last = excerpt.first_line + first + len(shown) - 1
-    cells = len(str(last))
     lines = []
-    for index, text in enumerate(shown, first):
-        is_cause = index == excerpt.marked
-        mark = ">" if is_cause else " "
-        start = f"  {mark} {excerpt.first_line + index:>{cells}} │ "
-        # Not `one_line`: a traceback is read by its indentation.
-        row = text.replace("\n", " ")
-        line = clip(start + row, terminal.width).rstrip()
-        lines.append(terminal.bold(line) if is_cause else terminal.dim(line))
+    for mark, number, text in numbered(excerpt, _AFTER):
+        line = clip(f"  {mark} {number} │ {text}", terminal.width).rstrip()
+        lines.append(terminal.bold(line) if mark == ">" else terminal.dim(line))
     return lines
 
 
-def _consequences(cause: RootCause, terminal: StyledTerminal) -> list[str]:
+def _consequences(cause: Cause, terminal: StyledTerminal) -> list[str]:
     lines = [terminal.bold("What followed from it")]
     shown = cause.consequences[:_CONSEQUENCES]
     places = [_place_beside(cause, each) for each in shown]
@@ -120,14 +111,14 @@ def _consequences(cause: RootCause, terminal: StyledTerminal) -> list[str]:
     return lines
 
 
-def _place_beside(cause: RootCause, consequence: LogLine) -> str:
+def _place_beside(cause: Cause, consequence: LogLine) -> str:
     # The name of the cause's own log stands above already.
     if consequence.file == cause.place.file:
         return f"line {consequence.line}"
-    return f"{one_line(consequence.file)}:{consequence.line}"
+    return one_line(consequence.where)
 
 
-def _what_to_do(cause: RootCause, terminal: StyledTerminal) -> list[str]:
+def _what_to_do(cause: Cause, terminal: StyledTerminal) -> list[str]:
     """The remedy, whether another run helps, and the command of ours to go on with."""
     lines = [terminal.bold("What to do")]
     for text in filter(None, (cause.explanation, cause.remedy, cause.about_retry)):
@@ -137,7 +128,7 @@ def _what_to_do(cause: RootCause, terminal: StyledTerminal) -> list[str]:
     return lines
 
 
-def _small_print(cause: RootCause, terminal: StyledTerminal) -> list[str]:
+def _small_print(cause: Cause, terminal: StyledTerminal) -> list[str]:
     reasons = ", ".join(map(one_line, cause.reasons))
     text = f"rests on: {reasons}; fingerprint {one_line(cause.fingerprint)}"
     return [terminal.dim(each) for each in wrap(text, terminal.width)]

@@ -2,12 +2,16 @@
 """Pure. The one place that formats figures and places for people."""
 
 import math
-from collections.abc import Sequence
-from typing import assert_never
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, assert_never
 
 from ci_doctor.model.finding import Evidence
+from ci_doctor.model.shortened import shortened
 from ci_doctor.model.table import Cell, Unit
 from ci_doctor.render.safe_text import one_line
+
+if TYPE_CHECKING:
+    from ci_doctor.model.facts.diagnose import LogLines
 
 UNKNOWN = "–"
 # Below these, rounding would give the next unit: "1000 ms", "60.0 s", "1000 kB".
@@ -18,6 +22,7 @@ _MOST_MB = 999_950_000
 _LEAST_MS = 0.0005
 # 100 * 0.95 may be 95.00000000000001, which is not rounded up.
 _ROUNDING = 1e-9
+_LINES_BEFORE = 3
 _MOST_WHOLE = 1e15  # a double holds no whole numbers one by one far above this
 
 
@@ -118,11 +123,6 @@ def amount(count: int, noun: str) -> str:
     return f"{count} {noun}s"
 
 
-def shortened(text: str, most: int) -> str:
-    """`text` in at most `most` characters, the last one an ellipsis if it is longer."""
-    return text if len(text) <= most else f"{text[: most - 1]}…"
-
-
 def short_line(text: str, most: int) -> str:
     """`text` in one line of at most `most` characters; of a megabyte only the beginning is read."""
     return shortened(one_line(text[: 4 * most]), most)
@@ -146,3 +146,16 @@ def place(evidence: Evidence) -> str | None:
     if end is None or end <= evidence.line:
         return first
     return f"{first}-{end}"
+
+
+def numbered(excerpt: "LogLines", after: int) -> Iterator[tuple[str, str, str]]:
+    """The lines at the cause, three before it and `after` behind: `>` or a blank, the number, the text.
+
+    The numbers have the same width, and the text is one line that keeps its indentation: a traceback is read by it.
+    """
+    first = max(0, excerpt.marked - _LINES_BEFORE)
+    shown = excerpt.messages[first : excerpt.marked + after + 1]
+    cells = len(str(excerpt.first_line + first + len(shown) - 1))
+    for index, text in enumerate(shown, first):
+        mark = ">" if index == excerpt.marked else " "
+        yield mark, f"{excerpt.first_line + index:>{cells}}", text.replace("\n", " ")

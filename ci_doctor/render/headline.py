@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. What stands first in every form: one word, one symbol, one tone."""
+"""Pure. What stands first in every form: one word, one symbol, one tone; and how an ending is called."""
 
 from enum import StrEnum
 from typing import NamedTuple, assert_never
 
 from ci_doctor.model.finding import Finding, Severity
 from ci_doctor.model.report import Report
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.verdict import CANCELLED, MISSING, NO_VERDICT, SOFT_FAILED, Verdict
 
 
 class Tone(StrEnum):
@@ -19,33 +19,67 @@ class Tone(StrEnum):
 
 
 class Headline(NamedTuple):
-    """`✗ REGRESSION` in pieces."""
+    """`✗ REGRESSION` in pieces: `word`, `symbol`, `tone`.
+
+    name: the same in a sentence. meaning: a clause for who sees the name for the first time. fill: the
+    colour and pattern of its bars, in build.css.
+    """
 
     word: str
     symbol: str
     tone: Tone
+    fill: str
+    name: str
+    meaning: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """`Infrastructure: the cause lies outside the change`."""
+        name = self.name.capitalize()
+        return f"{name}: {self.meaning}" if self.meaning else name
 
 
-_HEADLINES: dict[Verdict, Headline] = {
-    Verdict.PASS: Headline("PASS", "✓", Tone.SUCCESS),
-    Verdict.FLAKY: Headline("FLAKY", "~", Tone.WARNING),
-    Verdict.REGRESSION: Headline("REGRESSION", "✗", Tone.ERROR),
-    Verdict.FAILED: Headline("FAILED", "✗", Tone.ERROR),
-    Verdict.NONDETERMINISTIC: Headline("NONDETERMINISTIC", "≠", Tone.WARNING),
-    Verdict.INFRA: Headline("INFRA", "!", Tone.WARNING),
-    Verdict.INCONCLUSIVE: Headline("INCONCLUSIVE", "?", Tone.ERROR),
-    Verdict.VOID: Headline("VOID", "∅", Tone.ERROR),
-}
-_ERROR = Headline("ERROR", "✗", Tone.ERROR)
-# What a job of a build has beside a verdict.
-CANCELLED = "cancelled"
-SOFT_FAILED = "soft-failed"
-_WITHOUT_VERDICT = {
-    "error": _ERROR,
-    "missing": Headline("MISSING", "○", Tone.ERROR),
-    CANCELLED: Headline("CANCELLED", "–", Tone.WARNING),
-    SOFT_FAILED: Headline("SOFT-FAILED", "✗", Tone.WARNING),
-}
+TIMED_OUT = "timed out"
+# The one wording of every ending: of a verdict, and of a job of a build beside them.
+_HEADLINES: dict[str, Headline] = {
+    Verdict.PASS: Headline("PASS", "✓", Tone.SUCCESS, "pass", "passed"),
+    Verdict.FLAKY: Headline(
+        "FLAKY", "~", Tone.WARNING, "flaky", "flaky",
+        "the baseline differs from itself, and the change adds nothing",
+    ),
+    Verdict.REGRESSION: Headline(
+        "REGRESSION", "✗", Tone.ERROR, "failed", "regression",
+        "the change is at fault, a baseline proves it",
+    ),
+    Verdict.FAILED: Headline("FAILED", "✗", Tone.ERROR, "failed", "failed"),
+    Verdict.NONDETERMINISTIC: Headline(
+        "NONDETERMINISTIC", "≠", Tone.WARNING, "flaky", "nondeterministic",
+        "the environment differs from itself",
+    ),
+    Verdict.INFRA: Headline(
+        "INFRA", "!", Tone.WARNING, "infra", "infrastructure", "the cause lies outside the change",
+    ),
+    Verdict.INCONCLUSIVE: Headline(
+        "INCONCLUSIVE", "?", Tone.ERROR, "unknown", "inconclusive",
+        "the evidence is not enough for a verdict",
+    ),
+    Verdict.VOID: Headline(
+        "VOID", "∅", Tone.ERROR, "unknown", "void", "nothing is proven, there is no evidence",
+    ),
+    NO_VERDICT: Headline(
+        "ERROR", "✗", Tone.ERROR, "failed", "no verdict",
+        "the job ended before anything was judged",
+    ),
+    MISSING: Headline("MISSING", "○", Tone.ERROR, "missing", "missing"),
+    CANCELLED: Headline(
+        "CANCELLED", "–", Tone.WARNING, "stopped", "cancelled",
+        "the job was stopped before its end",
+    ),
+    SOFT_FAILED: Headline("SOFT-FAILED", "✗", Tone.WARNING, "soft", "soft-failed"),
+    TIMED_OUT: Headline(
+        "TIMED OUT", "✗", Tone.ERROR, "stopped", TIMED_OUT, "the job reached its time limit",
+    ),
+}  # fmt: skip
 
 
 def headline(report: Report) -> Headline | None:
@@ -53,7 +87,7 @@ def headline(report: Report) -> Headline | None:
     if report.verdict is not None:
         return _HEADLINES[report.verdict]
     if report.error is not None:
-        return _ERROR
+        return _HEADLINES[NO_VERDICT]
     return None
 
 
@@ -62,14 +96,10 @@ def job_headline(verdict: str) -> Headline:
 
     Any other word is shown as it is, and is no success.
     """
-    without = _WITHOUT_VERDICT.get(verdict)
-    if without is not None:
-        return without
-    try:
-        known = Verdict(verdict)
-    except ValueError:
-        return Headline(verdict.upper(), "?", Tone.ERROR)
-    return _HEADLINES[known]
+    known = _HEADLINES.get(verdict)
+    if known is not None:
+        return known
+    return Headline(verdict.upper(), "?", Tone.ERROR, "unknown", verdict)
 
 
 def tone(report: Report) -> Tone:

@@ -5,7 +5,6 @@ import msgspec
 
 from ci_doctor.errors import UsageError
 from ci_doctor.model.report import SCHEMA, Report
-from ci_doctor.render.first_schema import FIRST_SCHEMA, from_first
 from ci_doctor.render.safe_text import encodable
 
 _HINT = "give the report.json that a ci-doctor command wrote"
@@ -40,14 +39,11 @@ def parse(text: str | bytes) -> Report:
         raise UsageError(
             f"this JSON is not a report: it has no `schema` such as {SCHEMA!r}", hint=_HINT
         )
-    if schema not in {SCHEMA, FIRST_SCHEMA}:
+    if schema != SCHEMA:
         raise UsageError(
-            f"the report's schema is {schema!r}; "
-            f"this ci-doctor reads {SCHEMA!r} and {FIRST_SCHEMA!r}",
+            f"the report's schema is {schema!r}; this ci-doctor reads {SCHEMA!r}",
             hint="use the version of ci-doctor that wrote it (`tool_version` names it)",
         )
-    if schema == FIRST_SCHEMA:
-        raw = from_first(raw)
     try:
         return msgspec.convert(raw, Report)
     except msgspec.ValidationError as error:

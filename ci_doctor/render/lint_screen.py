@@ -9,7 +9,6 @@ from ci_doctor.model.report import Report
 from ci_doctor.render.formatting import place
 from ci_doctor.render.headline import symbol
 from ci_doctor.render.layout import clip, wrap
-from ci_doctor.render.remedies import is_advice
 from ci_doctor.render.safe_text import one_line
 from ci_doctor.render.styled_terminal import StyledTerminal
 
@@ -98,7 +97,7 @@ def _excerpt(excerpt: str | None, column: str, terminal: StyledTerminal) -> list
 def _remedy(finding: Finding, remedy: str, column: str, terminal: StyledTerminal) -> list[str]:
     """A sentence is wrapped; code keeps its lines."""
     label = f"{column}try: "
-    if is_advice(finding):
+    if finding.is_advice:
         return wrap(one_line(remedy), terminal.width, first=label, rest=" " * len(label))
     first, *more = remedy.strip("\n").split("\n")
     below = [f"{' ' * len(label)}{line}".rstrip() for line in more]

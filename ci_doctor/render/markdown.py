@@ -29,7 +29,6 @@ from ci_doctor.render.markup import (
     summary,
 )
 from ci_doctor.render.page import PagePiece, page
-from ci_doctor.render.remedies import is_advice
 from ci_doctor.render.safe_text import cleaned
 
 SMALLEST = 512
@@ -198,7 +197,7 @@ def _remedy(finding: Finding) -> str:
     remedy = finding.remedy
     if remedy is None:
         return ""
-    if is_advice(finding):
+    if finding.is_advice:
         sentence = fitted(remedy, BLOCK_CHARACTERS)
         return f"\n**Try:** {sentence}\n"
     shown = block(remedy, "sh")

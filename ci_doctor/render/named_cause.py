@@ -4,7 +4,7 @@
 import msgspec
 from msgspec import structs
 
-from ci_doctor.model.facts.diagnose import NamedCause
+from ci_doctor.model.cause import Cause
 from ci_doctor.render.layout import clip, wrap
 from ci_doctor.render.safe_text import one_line, printable
 
@@ -12,7 +12,7 @@ _WIDTH = 80
 _MESSAGE_CELLS = 240
 
 
-def named_cause_json(cause: NamedCause) -> str:
+def named_cause_json(cause: Cause) -> str:
     """`cause` as one line of JSON with a newline."""
     try:
         encoded = msgspec.json.encode(cause)
@@ -23,9 +23,9 @@ def named_cause_json(cause: NamedCause) -> str:
     return encoded.decode() + "\n"
 
 
-def named_cause_text(cause: NamedCause) -> str:
+def named_cause_text(cause: Cause) -> str:
     """Place, class and message of `cause`, and what to do; nothing in it acts on a terminal."""
-    place = f"{_safe(cause.place.file)}:{cause.place.line}"
+    place = _safe(cause.place.where)
     lines = [f"{place}  {cause.title}"]
     message = clip(_safe(cause.place.message), _MESSAGE_CELLS)
     lines += wrap(message, _WIDTH, first="  ", rest="  ", breakable=True)

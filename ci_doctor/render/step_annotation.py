@@ -111,15 +111,15 @@ def _beside_caches(reports: Sequence[Report]) -> tuple[Report, ...]:
 
 def _cause(cause: StepCause) -> Iterator[str]:
     """The line, its place, and the lines around it."""
-    title = fitted(cause.title, _SENTENCE_BYTES)
-    line = f"**{cause.kind.value}:** {title}"
-    if cause.place:
-        line += f", {fitted(cause.place, _PLACE_BYTES, code)}"
+    named = cause.named
+    line = f"**{cause.kind.value}:** {fitted(named.title, _SENTENCE_BYTES)}"
+    if named.where:
+        line += f", {fitted(named.where, _PLACE_BYTES, code)}"
     yield line
     if cause.excerpt:
         yield fenced(cause.excerpt)
-    elif cause.text and cause.text != cause.title:
-        yield fenced(cause.text[:_SENTENCE_BYTES])
+    elif named.text and named.text != named.title:
+        yield fenced(named.text[:_SENTENCE_BYTES])
 
 
 def _without_cause(step: StepResult, leading: Report | None) -> Iterator[str]:
@@ -132,26 +132,27 @@ def _without_cause(step: StepResult, leading: Report | None) -> Iterator[str]:
     if step.record.is_cancelled or step.record.is_timed_out:
         # The headline has said so.
         return
-    summary = step.record.summary
-    beginning, _, rest = summary.partition("; ")
-    # The headline may have said how the command ended.
-    if beginning in step_headline(step.record, is_judged=True).words:
-        summary = rest
-    yield fitted(summary, _SENTENCE_BYTES)
+    if step.record.command_status and not is_judged(step.reports):
+        # The headline has said how the command ended.
+        yield "no report names a cause"
+        return
+    yield fitted(step.record.summary, _SENTENCE_BYTES)
 
 
 def _next(step: StepResult, cause: StepCause | None) -> Iterator[str]:
     """What to do: the remedies of the cause, or else what the verdict asks for."""
-    sentences = list(cause.advice) if cause else []
+    command = cause.named.next_command if cause else None
+    sentences = [cause.named.remedy, cause.named.about_retry] if cause else []
+    sentences = [each for each in sentences if each]
     if sentences:
         shown = " ".join(fitted(each, _SENTENCE_BYTES) for each in sentences)
         yield f"**Next:** {shown}"
-    elif cause is None or cause.command is None:
+    elif command is None:
         usual = None if step.record.is_cancelled else next_step(step.record.verdict)
         if usual is not None:
             yield f"**Next:** {fitted(usual, _SENTENCE_BYTES)}"
-    if cause is not None and cause.command and _is_short(cause.command):
-        yield f"**Try:**\n\n{fenced(cause.command.strip(), 'sh')}"
+    if command and _is_short(command):
+        yield f"**Try:**\n\n{fenced(command.strip(), 'sh')}"
 
 
 def _reproduce(record: JobRecord, leading: Report | None) -> str:

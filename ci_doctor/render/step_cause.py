@@ -6,20 +6,20 @@ from enum import StrEnum
 from typing import NamedTuple
 
 import msgspec
+from msgspec import structs
 
-from ci_doctor.model.diagnosed import root_cause_in
-from ci_doctor.model.facts.diagnose import LogLine, LogLines, RootCause
+from ci_doctor.model.cause import Cause, LogLine
+from ci_doctor.model.facts.diagnose import LogLines
 from ci_doctor.model.finding import Finding, Severity
-from ci_doctor.model.job_record import JobCause
 from ci_doctor.model.report import Report
-from ci_doctor.model.verdict import WORST_FIRST, Verdict
-from ci_doctor.render.formatting import place, shortened
+from ci_doctor.model.report_cause import cause_of_finding, diagnosed_cause
+from ci_doctor.model.shortened import shortened
+from ci_doctor.model.verdict import NO_VERDICT, Verdict, rank
+from ci_doctor.render.formatting import numbered
 from ci_doctor.render.headline import worst_first
-from ci_doctor.render.remedies import is_advice, is_sentence
 from ci_doctor.render.safe_text import one_line
 
-_BEFORE = 3  # lines of an excerpt above the cause, and below it
-_AFTER = 2
+_AFTER = 2  # lines of an excerpt below the cause
 _EXCERPT_LINES = 8
 _LINE_CHARACTERS = 180
 
@@ -33,25 +33,15 @@ class CauseKind(StrEnum):
 
 
 class StepCause(NamedTuple):
-    """Why a step ended as it did.
+    """Why a step ended as it did: what is named, of what kind that is, and the lines around it."""
 
-    title: a phrase. text: the line that shows it, `place`: where. excerpt: the lines around it.
-    advice: sentences on what to do; command: one to paste. followed: what came of it.
-    """
-
-    title: str
-    text: str | None = None
-    place: str | None = None
+    named: Cause
     excerpt: str | None = None
-    advice: tuple[str, ...] = ()
-    command: str | None = None
-    followed: tuple[LogLine, ...] = ()
-    fingerprint: str | None = None
     kind: CauseKind = CauseKind.CAUSE
 
 
 class _Diagnosed(NamedTuple):
-    cause: RootCause | None
+    cause: Cause | None
     excerpt: LogLines | None
 
 
@@ -67,15 +57,15 @@ def leading_report(reports: Sequence[Report]) -> Report | None:
 
 
 def _rank(report: Report) -> int:
-    failed = WORST_FIRST.index(Verdict.FAILED)
     if report.verdict is not None:
-        return WORST_FIRST.index(report.verdict)
+        return rank(report.verdict)
     if report.error is not None:
-        return WORST_FIRST.index("error")
-    return failed if any(_diagnoses(report)) else len(WORST_FIRST)
+        return rank(NO_VERDICT)
+    # Below all verdicts: it says nothing of the job.
+    return rank(Verdict.FAILED) if any(_diagnoses(report)) else rank(Verdict.PASS) + 1
 
 
-def step_cause(cause: JobCause | None, reports: Sequence[Report]) -> StepCause | None:
+def step_cause(cause: Cause | None, reports: Sequence[Report]) -> StepCause | None:
     """The cause to show: the record's, else the first that a report names; None without any.
 
     `reports` are cleaned (`safe_text.cleaned`), the leading one first.
@@ -89,13 +79,13 @@ def step_cause(cause: JobCause | None, reports: Sequence[Report]) -> StepCause |
     return _of_a_finding(reports) or _of_a_beginning(diagnosed)
 
 
-def _named(cause: JobCause | None, diagnosed: Sequence[_Diagnosed]) -> StepCause | None:
+def _named(cause: Cause | None, diagnosed: Sequence[_Diagnosed]) -> StepCause | None:
     """What a log names as `cause`, or as any cause if that is None."""
     for each in diagnosed:
         if each.cause is None:
             continue
         if cause is None or each.cause.fingerprint == cause.fingerprint:
-            return _of_log(each.cause, each.excerpt)
+            return StepCause(each.cause, _lines(each.excerpt) if each.excerpt else None)
     return None
 
 
@@ -122,7 +112,7 @@ def _diagnoses(report: Report) -> Iterator[_Diagnosed]:
     facts = report.facts.get("diagnosis")
     if not isinstance(facts, Mapping):
         facts = report.facts
-    cause = root_cause_in(facts)
+    cause = diagnosed_cause(report)
     try:
         excerpt = msgspec.convert(facts.get("excerpt"), LogLines | None)
     # Another version wrote it, or somebody else.
@@ -132,76 +122,38 @@ def _diagnoses(report: Report) -> Iterator[_Diagnosed]:
         yield _Diagnosed(cause, excerpt)
 
 
-def _of_log(cause: RootCause, excerpt: LogLines | None) -> StepCause:
-    advice = [each for each in (cause.remedy, cause.about_retry) if each]
-    return StepCause(
-        title=cause.title,
-        text=cause.place.message,
-        place=f"{cause.place.file}:{cause.place.line}",
-        excerpt=_lines(excerpt) if excerpt else None,
-        advice=tuple(advice),
-        command=cause.next_command,
-        followed=cause.consequences,
-        fingerprint=cause.fingerprint,
-    )
-
-
-def _of_record(cause: JobCause, reports: Sequence[Report]) -> StepCause:
+def _of_record(cause: Cause, reports: Sequence[Report]) -> StepCause:
     """The record's cause, with the evidence of the finding that it was made of."""
     for report in reports:
         for finding in report.findings:
             if finding.summary in {cause.title, cause.text}:
-                return _of_finding(finding)._replace(fingerprint=cause.fingerprint)
-    remedy = cause.remedy
-    return StepCause(
-        title=cause.title,
-        text=cause.text,
-        place=cause.place,
-        advice=(remedy,) if remedy and is_sentence(remedy) else (),
-        command=None if remedy and is_sentence(remedy) else remedy,
-        fingerprint=cause.fingerprint,
-    )
+                shown = _of_finding(finding)
+                named = structs.replace(shown.named, fingerprint=cause.fingerprint)
+                return shown._replace(named=named)
+    return StepCause(cause)
 
 
 def _of_finding(finding: Finding) -> StepCause:
-    remedy = finding.remedy
-    is_to_read = remedy is not None and is_advice(finding)
-    shown = StepCause(
-        title=finding.summary,
-        kind=CauseKind.FINDING,
-        advice=(remedy,) if remedy and is_to_read else (),
-        command=None if is_to_read else remedy,
-    )
-    for evidence in finding.evidence[:1]:
-        excerpt = _beginning_of(evidence.excerpt) if evidence.excerpt else None
-        shown = shown._replace(place=place(evidence), excerpt=excerpt)
-    return shown
+    # An observation is no cause that another job could share.
+    named = structs.replace(cause_of_finding(finding), fingerprint="")
+    evidence = finding.evidence[0].excerpt if finding.evidence else None
+    excerpt = _beginning_of(evidence) if evidence else None
+    return StepCause(named, excerpt, CauseKind.FINDING)
 
 
 def _beginning(excerpt: LogLines) -> StepCause:
-    where = f"{excerpt.file}:{excerpt.first_line + excerpt.marked}"
-    return StepCause(
-        title="no line of the logs explains it by itself",
-        place=where,
-        excerpt=_lines(excerpt),
-        kind=CauseKind.BEGINNING,
-    )
+    place = LogLine(file=excerpt.file, line=excerpt.first_line + excerpt.marked)
+    title = "no line of the logs explains it by itself"
+    named = Cause(fingerprint="", title=title, place=place)
+    return StepCause(named, _lines(excerpt), CauseKind.BEGINNING)
 
 
 def _lines(excerpt: LogLines) -> str:
     """Numbered lines; `> ` stands before the cause."""
-    first = max(0, excerpt.marked - _BEFORE)
-    shown = excerpt.messages[first : excerpt.marked + _AFTER + 1]
-    cells = len(str(excerpt.first_line + first + len(shown)))
-    lines = []
-    for index, text in enumerate(shown, first):
-        mark = ">" if index == excerpt.marked else " "
-        number = excerpt.first_line + index
-        # Not `one_line`: a traceback is read by its indentation.
-        row = text.replace("\n", " ")
-        line = f"{mark} {number:>{cells}} | {row}".rstrip()
-        lines.append(shortened(line, _LINE_CHARACTERS))
-    return "\n".join(lines)
+    rows = (
+        f"{mark} {number} | {text}".rstrip() for mark, number, text in numbered(excerpt, _AFTER)
+    )
+    return "\n".join(shortened(row, _LINE_CHARACTERS) for row in rows)
 
 
 def _beginning_of(excerpt: str) -> str:
@@ -214,6 +166,4 @@ def _beginning_of(excerpt: str) -> str:
 
 def short_cause(cause: StepCause) -> str:
     """The cause as a phrase for the attempts after this one."""
-    if cause.text is None:
-        return one_line(cause.title)
-    return one_line(f"{cause.title}: {cause.text}")
+    return one_line(cause.named.phrase)

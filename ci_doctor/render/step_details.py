@@ -44,8 +44,11 @@ def step_details(reports: Sequence[Report], cause: StepCause | None, *, with_rep
     if with_reports:
         counts.append(amount(len(reports), "report"))
         lines += [*_report_lines(reports), ""]
-    if cause is not None and cause.fingerprint:
-        lines += [f"Fingerprint of the cause: {fitted(cause.fingerprint, _NAME_BYTES, code)}", ""]
+    if cause is not None and cause.named.fingerprint:
+        lines += [
+            f"Fingerprint of the cause: {fitted(cause.named.fingerprint, _NAME_BYTES, code)}",
+            "",
+        ]
     if not lines:
         return ""
     # Without an empty line before it, Markdown inside HTML is not read as Markdown.
@@ -57,8 +60,8 @@ def step_details(reports: Sequence[Report], cause: StepCause | None, *, with_rep
 def _followed(cause: StepCause | None) -> Iterator[str]:
     if cause is None:
         return
-    for line in cause.followed[:_MOST_FOLLOWED]:
-        where = fitted(f"{line.file}:{line.line}", _NAME_BYTES * 2, code)
+    for line in cause.named.consequences[:_MOST_FOLLOWED]:
+        where = fitted(line.where, _NAME_BYTES * 2, code)
         yield f"- {where} {fitted(line.message, _LINE_BYTES, code)}"
 
 
@@ -67,7 +70,7 @@ def _says(cause: StepCause | None, finding: Finding) -> bool:
     if cause is None:
         return False
     # The finding of a diagnosis holds both.
-    return finding.summary in {cause.title, f"{cause.title}: {cause.text}"}
+    return finding.summary in {cause.named.title, cause.named.phrase}
 
 
 def _findings(reports: Sequence[Report]) -> Iterator[Finding]:

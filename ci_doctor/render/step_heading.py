@@ -4,7 +4,7 @@
 from collections.abc import Iterator
 
 from ci_doctor.model.job_record import JobRecord
-from ci_doctor.model.parse_moment import parse_moment
+from ci_doctor.model.moment import parse_moment
 from ci_doctor.render.attempts_line import job_address
 from ci_doctor.render.formatting import duration
 from ci_doctor.render.markup import code, fitted, is_plain_path
@@ -20,7 +20,7 @@ def step_heading(step: StepResult) -> str:
     record = step.record
     headline = step_headline(record, is_judged=is_judged(step.reports))
     facts = list(_circumstances(step))
-    line = f"**{headline.symbol} {headline.words}**"
+    line = f"**{headline.symbol} {headline.sentence}**"
     if not facts:
         return line
     return f"{line}\\\n{' · '.join(facts)}"

@@ -16,7 +16,6 @@ from ci_doctor.render.formatting import duration, place
 from ci_doctor.render.headline import Headline, Tone, headline, symbol, tone, worst_first
 from ci_doctor.render.layout import clip, widest, wrap
 from ci_doctor.render.lint_screen import is_lint, lint_blocks
-from ci_doctor.render.remedies import is_advice
 from ci_doctor.render.safe_text import cleaned, one_line
 from ci_doctor.render.styled_terminal import StyledTerminal
 from ci_doctor.render.table_layout import table_lines
@@ -205,7 +204,7 @@ def _excerpt(excerpt: list[str], terminal: StyledTerminal) -> list[str]:
 
 def _remedy(finding: Finding, remedy: str, terminal: StyledTerminal) -> list[str]:
     """A sentence is wrapped; a command keeps its lines, and several stand below the label."""
-    if is_advice(finding):
+    if finding.is_advice:
         return _sentence("try:", remedy, terminal)
     lines = remedy.strip("\n").split("\n")
     word = terminal.bold("try:")

@@ -9,6 +9,7 @@ from pathlib import Path
 from ci_doctor.load.looks import count_prompts
 from ci_doctor.load.sending import Sender
 from ci_doctor.machine.gpus import read_gpu_memory
+from ci_doctor.model.service import FailureKind, ServiceFailure
 from ci_doctor.restart.named_memory import named_memory
 from ci_doctor.restart.notes import Notes, RestartProgress
 from ci_doctor.restart.observed import Observation, Phase, RestartEnding
@@ -17,7 +18,6 @@ from ci_doctor.restart.settings import RestartPlan
 from ci_doctor.restart.traffic import one_pass
 from ci_doctor.services.busy_timeout import all_waits
 from ci_doctor.services.group import start_group
-from ci_doctor.services.outcome import FailureKind, ServiceFailure
 from ci_doctor.services.spec import LaunchContext
 from ci_doctor.system import clock
 from ci_doctor.system.processes.interruption import Interruption

@@ -4,6 +4,7 @@
 from collections.abc import Sequence
 
 from ci_doctor.model.finding import Evidence
+from ci_doctor.model.service import ServiceFailure
 from ci_doctor.render.formatting import duration
 from ci_doctor.restart import rules
 from ci_doctor.restart.answer_promises import kept_answers, real_answers, same_model
@@ -18,7 +19,6 @@ from ci_doctor.restart.observed import ConditionResult, Observation
 from ci_doctor.restart.promise import Promise, Terms, broken, kept, untested
 from ci_doctor.restart.release_promises import memory_released, port_released, tree_released
 from ci_doctor.services.findings import evidence_of
-from ci_doctor.services.outcome import ServiceFailure
 
 
 def judge(observation: Observation, terms: Terms) -> tuple[Promise, ...]:

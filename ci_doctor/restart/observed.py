@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from ci_doctor.services.outcome import NamedProcess, ServiceFailure, StopResult
+from ci_doctor.model.service import NamedProcess, ServiceFailure, StopResult
 
 
 class Phase(StrEnum):

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 import psutil
 from msgspec import structs
 
+from ci_doctor.model.service import NamedProcess
+from ci_doctor.model.shortened import shortened
 from ci_doctor.restart.footprint import Footprint, LeftMemory, left_behind, of_unknown_owner
 from ci_doctor.restart.named_memory import SHARED, NamedMemory
 from ci_doctor.restart.observed import Released
 from ci_doctor.services.busy_timeout import BusyTimeout
 from ci_doctor.services.instance import RunningService
-from ci_doctor.services.outcome import NamedProcess
 from ci_doctor.services.ports import PortOwner, is_local, owner_of
 from ci_doctor.services.released import GpuMemoryBack, wait_released
 from ci_doctor.services.running import RunningGroup
@@ -239,6 +240,4 @@ def _command(kin: Kin) -> str:
     except psutil.Error:
         words = []
     text = shlex.join(words) or kin.name
-    if len(text) > _LONGEST_COMMAND:
-        text = text[:_LONGEST_COMMAND] + "…"
-    return f"pid {kin.pid}: {text}"
+    return f"pid {kin.pid}: {shortened(text, _LONGEST_COMMAND)}"

@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from ci_doctor.model.shortened import shortened
 from ci_doctor.scaffold.proposing.proposed_file import ProposedFile
 
 _REQUESTS: Final = 4
@@ -26,7 +27,7 @@ def short_diff(files: Sequence[ProposedFile], lines: int, width: int) -> str:
         most = 0 if file.is_made else lines
         if file.path.endswith(".jsonl"):
             most = _REQUESTS
-        shown = [_cut(line, width) for line in text[:most]]
+        shown = [shortened(line, width - 1) for line in text[:most]]
         part = _new_file(file, [f"{line}\n" for line in shown], count=len(text))
         if len(text) > most:
             part += f"  … {len(text) - most:,} more lines\n"
@@ -63,7 +64,3 @@ def _quoted(name: str) -> str:
             character = f"\\{byte:03o}"
         written.append(character)
     return f'"{"".join(written)}"'
-
-
-def _cut(line: str, width: int) -> str:
-    return line if len(line) < width else f"{line[: width - 2]}…"

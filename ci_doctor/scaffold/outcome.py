@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from ci_doctor.model.facts.init import InitFacts, InitFile, InitServer
 from ci_doctor.model.outcome import Outcome
+from ci_doctor.model.shortened import shortened
 from ci_doctor.model.table import Row, Table, row, text_table
 from ci_doctor.scaffold.listed_files import ListedFiles
 from ci_doctor.scaffold.proposing.config_file import arm_names
@@ -163,7 +164,7 @@ def _server(server: ServerCandidate) -> InitServer:
 def command_line(server: ServerCandidate, width: int) -> str:
     """The command of a server in one line of at most `width` characters."""
     line = " ".join(map(_legible, server.words))
-    return line if len(line) <= width else f"{line[: width - 1]}…"
+    return shortened(line, width)
 
 
 def _legible(word: str) -> str:

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from msgspec import structs
 
 from ci_doctor.diagnosis.log_end import cause_among
+from ci_doctor.model.cause import for_record
+from ci_doctor.model.service import FailureKind, ServiceFailure
 from ci_doctor.services.instance import Instance
-from ci_doctor.services.outcome import FailureKind, ServiceFailure
 
 
 def with_cause_elsewhere(failure: ServiceFailure, group: Iterable[Instance]) -> ServiceFailure:
@@ -20,6 +21,6 @@ def with_cause_elsewhere(failure: ServiceFailure, group: Iterable[Instance]) -> 
     if failure.kind is FailureKind.OUTSIDE or len(paths) < 2:
         return failure
     cause = cause_among(paths)
-    if cause is None or cause.place.log == failure.log:
+    if cause is None or cause.place.file == failure.log:
         return failure
-    return structs.replace(failure, elsewhere=cause)
+    return structs.replace(failure, elsewhere=for_record(cause))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from ci_doctor.diagnosis.log_end import prepare_in_background
 from ci_doctor.diagnosis.preparation import PREPARE_AFTER_S
 from ci_doctor.model.parse_duration import parse_duration
+from ci_doctor.model.service import NamedProcess, ServiceFailure
 from ci_doctor.services import failure_cause
 from ci_doctor.services.busy_timeout import BusyTimeout
 from ci_doctor.services.descendant_end import DescendantEnd, is_death
@@ -17,7 +18,7 @@ from ci_doctor.services.following import follow
 from ci_doctor.services.instance import Instance
 from ci_doctor.services.logs.watch import FatalLine, LogWatch
 from ci_doctor.services.oom_watch import OomWatch
-from ci_doctor.services.outcome import EventKind, NamedProcess, ServiceEvent, ServiceFailure
+from ci_doctor.services.outcome import EventKind, ServiceEvent
 from ci_doctor.services.subject import Death, Subject
 from ci_doctor.system import clock
 from ci_doctor.system.files.bounded_log import LogBound

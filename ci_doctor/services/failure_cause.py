@@ -5,14 +5,12 @@ import contextlib
 import re
 from typing import Any, Protocol
 
-from ci_doctor.diagnosis.cause import Cause
-from ci_doctor.diagnosis.exit_status import may_be_retried
-from ci_doctor.diagnosis.failure_class import FailureClass
 from ci_doctor.diagnosis.log_end import LogEnd, read_log_end
+from ci_doctor.model.cause import Cause, FailureClass, for_record
+from ci_doctor.model.service import FailureKind, NamedProcess, ServiceFailure
 from ci_doctor.render.formatting import duration
 from ci_doctor.services.logs.files import is_out_of_space
 from ci_doctor.services.misuse import misuse_of
-from ci_doctor.services.outcome import FailureKind, NamedProcess, ServiceFailure
 from ci_doctor.services.ports import PortOwner, is_local, listens, owner_of
 from ci_doctor.services.probes.ready import ReadinessProbe
 from ci_doctor.services.subject import Death, Subject
@@ -206,7 +204,7 @@ def _root_of(subject: Subject, end: LogEnd) -> dict[str, Any]:
         "tail_root": excerpt.root,
         "tail_line": excerpt.line,
         "tail_end_line": excerpt.end_line,
-        "cause": end.cause,
+        "cause": None if end.cause is None else for_record(end.cause),
         "was_ready": subject.was_ready,
         "duration_s": subject.duration_s,
     }
@@ -243,12 +241,12 @@ def _reason(end: LogEnd, subject: Subject, tree: Tree) -> tuple[bool, str]:
         return False, ""
     clause = f"; by its log {cause.sentence}"
     # That a port is taken lies outside only if none of our own processes has it.
-    if cause.class_ is FailureClass.PORT_IN_USE:
+    if cause.class_ == FailureClass.PORT_IN_USE:
         owner = _external_owner(cause, subject, tree)
         if owner is None:
             return False, clause
         return True, f"; {owner.describe()}"
-    if not may_be_retried(cause):
+    if not cause.may_be_retried:
         return False, ""
     return True, clause
 

@@ -4,17 +4,15 @@
 import shlex
 from collections.abc import Iterator, Sequence
 
-from ci_doctor.diagnosis.cause import Cause
-from ci_doctor.diagnosis.exit_status import policy_of
 from ci_doctor.diagnosis.import_race import next_step
 from ci_doctor.diagnosis.root_lines import marked
-from ci_doctor.diagnosis.wording import about_retry, title
+from ci_doctor.model.cause import Cause, about_retry
 from ci_doctor.model.finding import Evidence, Finding, NextStep, ShellCommand
 from ci_doctor.model.rule import Rule
+from ci_doctor.model.service import FailureKind, NamedProcess, ServiceFailure, StopResult
 from ci_doctor.render.formatting import size
 from ci_doctor.services import rules
 from ci_doctor.services.leaks.findings import leak_findings
-from ci_doctor.services.outcome import FailureKind, NamedProcess, ServiceFailure, StopResult
 
 # As many lines as every renderer shows of one excerpt.
 _SHOWN = 10
@@ -86,14 +84,14 @@ def _words_of(cause: Cause, kind: FailureKind) -> str:
     if cause.class_ is None:
         return f"by its log: {cause.rule}"
     # The words agree with the exit code: also the machine may have shown a cause outside.
-    words = about_retry(policy_of(cause), is_proven=kind is FailureKind.OUTSIDE)
-    return f"by its log: {title(cause.class_)} ({cause.rule}). {words}"
+    words = about_retry(cause.retry, is_proven=kind is FailureKind.OUTSIDE)
+    return f"by its log: {cause.title} ({cause.rule}). {words}"
 
 
 def _elsewhere(cause: Cause, kind: FailureKind) -> Evidence:
     """The line of another service's log that explains the failure better."""
     words = _words_of(cause, kind)
-    return Evidence(file=cause.place.log, excerpt=f"> {cause.place.text}\n{words}")
+    return Evidence(file=cause.place.file, excerpt=f"> {cause.place.text}\n{words}")
 
 
 def _remedy(rule: Rule, failure: ServiceFailure) -> NextStep | None:

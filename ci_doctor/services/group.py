@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import structs
 
+from ci_doctor.model.service import ServiceFailure, StopResult
 from ci_doctor.services.cause_elsewhere import with_cause_elsewhere
 from ci_doctor.services.check import check_services
 from ci_doctor.services.leaks.ledger import TEMPORARY, LeakLedger, LeakPolicy
-from ci_doctor.services.outcome import ServiceEvent, ServiceFailure, StopResult
+from ci_doctor.services.outcome import ServiceEvent
 from ci_doctor.services.port_names import port_names
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import LaunchContext, ServiceSpec, fill_spec

@@ -10,6 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ci_doctor.errors import InfraError
+from ci_doctor.model.moment import moment_text
 from ci_doctor.system.processes.listeners import holders, listening_inodes
 from ci_doctor.system.processes.process_table import read_table
 
@@ -150,13 +151,7 @@ def _described(port: int, pid: int) -> PortOwner:
 
     try:
         process = psutil.Process(pid)
-        since = _timestamp(process.create_time())
+        since = moment_text(process.create_time(), "seconds")
         return PortOwner(port=port, pid=pid, name=process.name(), since=since)
     except psutil.Error:  # it has ended meanwhile
         return PortOwner(port=port)
-
-
-def _timestamp(seconds: float) -> str:
-    from datetime import UTC, datetime
-
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

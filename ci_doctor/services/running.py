@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ci_doctor.machine.gpus import read_gpu_memory
+from ci_doctor.model.service import LeftBehind, ServiceFailure, StopResult
 from ci_doctor.services.deaths import DeathWatch
 from ci_doctor.services.instance import Instance, RunningService
 from ci_doctor.services.leaks.ledger import LeakLedger
-from ci_doctor.services.leaks.left import LeftBehind
-from ci_doctor.services.outcome import EventKind, ServiceEvent, ServiceFailure, StopResult
+from ci_doctor.services.outcome import EventKind, ServiceEvent
 from ci_doctor.services.ports import ReservedPort, reserve_port
 from ci_doctor.services.probes.probe import ProbeContext, wait_until_ready
 from ci_doctor.services.stopping import Stopping, settle

@@ -8,11 +8,11 @@ import os
 from msgspec import Struct
 
 from ci_doctor.errors import UsageError
+from ci_doctor.model.service import FailureKind, ServiceFailure
 from ci_doctor.services import failure_cause
 from ci_doctor.services.busy_timeout import BusyTimeout
 from ci_doctor.services.instance import Instance, RunningService
 from ci_doctor.services.logs.files import open_log
-from ci_doctor.services.outcome import FailureKind, ServiceFailure
 from ci_doctor.services.ports import is_local, owner_of
 from ci_doctor.services.probes.probe import wait_until_ready
 from ci_doctor.services.running import RunningGroup

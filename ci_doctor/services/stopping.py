@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from ci_doctor.model.parse_duration import parse_duration
+from ci_doctor.model.service import LeftBehind, NamedProcess, StopResult
 from ci_doctor.services.deaths import DeathWatch
 from ci_doctor.services.instance import Instance
-from ci_doctor.services.leaks.left import LeftBehind
-from ci_doctor.services.outcome import EventKind, NamedProcess, ServiceEvent, StopResult
+from ci_doctor.services.outcome import EventKind, ServiceEvent
 from ci_doctor.services.released import Condition, GpuMemoryBack, PortReleased, wait_released
 from ci_doctor.services.subject import Death
 from ci_doctor.system import clock

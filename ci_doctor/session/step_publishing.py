@@ -18,7 +18,7 @@ from ci_doctor.model.report import Report
 from ci_doctor.render.step_annotation import is_worth_showing, render, step_style
 from ci_doctor.render.step_cause import leading_report
 from ci_doctor.render.step_result import StepResult
-from ci_doctor.session.step_record import record_of, said_of
+from ci_doctor.session.job_record import FinishedJob, about_of_job, record_of, said_of
 from ci_doctor.system.files.atomic import write_atomically
 from ci_doctor.system.secrets.redaction import Redactor
 
@@ -80,7 +80,8 @@ def step_shown(
     if record is None:
         # The command of the step may hold one of the job's secrets.
         redactor = Redactor.from_environment(os.environ)
-        record = redactor.value(record_of(reports, job, end))
+        known = FinishedJob(job=job, about=about_of_job(job), end=end, reports=in_time)
+        record = redactor.value(record_of(known))
     step = StepResult(record=record, reports=reports, page=_page(in_time))
     said = said_of(record, reports, job)
 

@@ -69,9 +69,9 @@ def publish_all(
     from ci_doctor.buildkite.job_end import JobEnd
     from ci_doctor.buildkite.job_work import work_of
     from ci_doctor.buildkite.publish import publish
+    from ci_doctor.session.job_record import with_others
     from ci_doctor.session.published_folders import published_elsewhere
     from ci_doctor.session.step_publishing import budget_s, published_job, step_shown
-    from ci_doctor.session.step_record import with_others
 
     job = JobEnvironment.from_environ(os.environ)
     if job is not None:

@@ -6,9 +6,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ci_doctor.diagnosis.cause import Diagnosis
-from ci_doctor.diagnosis.diagnosis import diagnose, load_rules
-from ci_doctor.diagnosis.exit_status import may_be_retried
+from ci_doctor.diagnosis.diagnosis import Diagnosis, diagnose, load_rules
 from ci_doctor.diagnosis.outcome import outcome_of
 from ci_doctor.errors import CiDoctorError, Terminated
 from ci_doctor.model.facts.diagnose import DiagnoseFacts
@@ -53,5 +51,5 @@ def _of(diagnosis: Diagnosis) -> CauseOfFailure:
     return CauseOfFailure(
         facts=outcome.facts,
         findings=outcome.findings,
-        retry_helps=may_be_retried(diagnosis.cause),
+        retry_helps=diagnosis.cause is not None and diagnosis.cause.may_be_retried,
     )

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Final
 
 from ci_doctor.render.formatting import percent
 from ci_doctor.render.safe_text import printable
-from ci_doctor.system.secrets.cutting import first_words
+from ci_doctor.system.secrets.cutting import shortened_words
 
 if TYPE_CHECKING:
-    from ci_doctor.model.facts.diagnose import DiagnoseFacts, LogLine, RootCause
+    from ci_doctor.model.cause import Cause, LogLine
+    from ci_doctor.model.facts.diagnose import DiagnoseFacts
 
 MOST_LINES: Final = 12
 _CONSEQUENCES: Final = 3
@@ -49,8 +50,8 @@ def _diagnosed(facts: "DiagnoseFacts", log: str | None) -> list[str]:
     return lines
 
 
-def _cause(cause: "RootCause", log: str | None) -> list[str]:
-    sure = percent(round(cause.confidence, 2))
+def _cause(cause: "Cause", log: str | None) -> list[str]:
+    sure = percent(round(cause.confidence or 0.0, 2))
     lines = [
         f"  {cause.title}, {sure} sure: {cause.explanation}",
         f"  {_place(cause.place.line, log)}",
@@ -67,7 +68,7 @@ def _consequence(line: "LogLine") -> str:
     return f"  so, line {line.line}: {line.text.strip()}"
 
 
-def _place(line: int, log: str | None) -> str:
+def _place(line: int | None, log: str | None) -> str:
     if log is None:
         return f"line {line} of the output"
     return f"{log}:{line}"
@@ -75,6 +76,4 @@ def _place(line: int, log: str | None) -> str:
 
 def _short(line: str) -> str:
     clean = printable(line).replace("\n", " ")
-    if len(clean) <= _CHARACTERS:
-        return clean
-    return f"{first_words(clean, _CHARACTERS)}…"
+    return shortened_words(clean, _CHARACTERS)

@@ -2,7 +2,8 @@
 """Reads the clock, for all of ci-doctor's own process."""
 
 import time
-from datetime import UTC, datetime
+
+from ci_doctor.model.moment import moment_text
 
 
 def now() -> float:
@@ -12,7 +13,7 @@ def now() -> float:
 
 def timestamp() -> str:
     """The current time as RFC 3339 in UTC, to the millisecond."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return moment_text(time.time())
 
 
 def epoch() -> float:

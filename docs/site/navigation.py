@@ -56,7 +56,6 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "docs/build",
         "docs/history",
         "docs/ci-logs",
-        "docs/notify",
     ),
     "On a CI system": (
         "docs/buildkite",

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from ci_doctor.model.cause import LogLine
 from ci_doctor.model.facts.build import BuildFacts
 from ci_doctor.model.report import Report
 from ci_doctor.model.verdict import Verdict
@@ -171,7 +172,7 @@ def test_every_job_is_a_link_into_its_build(open_page: Any) -> None:
 
 def test_hostile_texts_are_shown_and_not_run(open_page: Any) -> None:
     hostile = "</details><script>alert(1)</script><img src=//x.example/i onerror=alert(2)>\"' onfocus=alert(3) \x00\u202e\x1b[31m$(id)\n"
-    cause = replace(FULL_DISK, title=hostile, text=hostile * 2000, place=hostile, remedy=hostile, steps=(hostile,), jobs=1)  # fmt: skip
+    cause = replace(FULL_DISK, title=hostile, place=LogLine(file=hostile, message=hostile * 2000), remedy=hostile, steps=(hostile,), jobs=1)  # fmt: skip
     job = a_job(verdict="infra", cause=cause.fingerprint, summary=hostile, agent=hostile, url="javascript:alert(4)", reports=(hostile,))  # fmt: skip
     facts = BuildFacts(
         pipeline=hostile,

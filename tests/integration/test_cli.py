@@ -230,11 +230,6 @@ class TestStartUp:
         assert modules & commands == {"ci_doctor.commands.wait"}
         assert not {name for name in modules if name.startswith("ci_doctor.commands.manual")}
 
-    def test_the_page_of_a_command_imports_no_other_command(self, project: Path) -> None:
-        modules = imported("man", "env", "diff", cwd=project)
-        commands = {f"ci_doctor.commands.{name.replace('-', '_')}" for name in COMMANDS}
-        assert modules & commands == {"ci_doctor.commands.man", "ci_doctor.commands.env"}
-
     def test_preparing_imports_nothing_of_measuring(self, project: Path) -> None:
         modules = imported("setup-env", cwd=project)
         assert "ci_doctor.environment.pins" in modules

@@ -14,8 +14,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from ci_doctor.model.service import FailureKind, ServiceFailure
 from ci_doctor.services.group import start_group
-from ci_doctor.services.outcome import EventKind, FailureKind, ServiceEvent, ServiceFailure
+from ci_doctor.services.outcome import EventKind, ServiceEvent
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import ServiceSpec
 from tests.support.scene import TCP, Scene

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.services.leaks.left import LeftBehind, LeftKind
-from ci_doctor.services.outcome import StopResult
+from ci_doctor.model.service import LeftBehind, LeftKind, StopResult
 from ci_doctor.services.spec import ServiceSpec
 from tests.support.cli import doctor
 from tests.support.scene import PROGRAMS, TCP, Scene

@@ -15,18 +15,13 @@ import msgspec
 import psutil
 import pytest
 
-from ci_doctor.diagnosis.failure_class import FailureClass
 from ci_doctor.errors import UsageError
+from ci_doctor.model.cause import FailureClass
+from ci_doctor.model.service import FailureKind, ServiceFailure, StopResult
 from ci_doctor.services.failure_cause import older_listener
 from ci_doctor.services.findings import evidence_of
 from ci_doctor.services.group import start_group
-from ci_doctor.services.outcome import (
-    EventKind,
-    FailureKind,
-    ServiceEvent,
-    ServiceFailure,
-    StopResult,
-)
+from ci_doctor.services.outcome import EventKind, ServiceEvent
 from ci_doctor.services.probes.ready import ReadinessProbe, Scheme
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import LaunchContext, ServiceSpec
@@ -377,7 +372,7 @@ def test_the_cause_may_stand_in_the_log_of_another_service(scene: Scene) -> None
     failure = scene.failed(kv=kv, vllm=msgspec.structs.replace(vllm, needs=["kv"]))
     assert (failure.kind, failure.service) == (FailureKind.DIED, "vllm")
     assert failure.elsewhere is not None
-    assert failure.elsewhere.place.log == str(scene.log("kv"))
+    assert failure.elsewhere.place.file == str(scene.log("kv"))
     assert failure.elsewhere.class_ is FailureClass.GPU_OUT_OF_MEMORY
     assert any("GPU out of memory" in str(each.excerpt) for each in evidence_of(failure))
 

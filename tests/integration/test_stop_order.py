@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from ci_doctor.services.outcome import StopResult
+from ci_doctor.model.service import StopResult
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.system.guardian.client import Guardian
 from ci_doctor.system.processes import stop_order

@@ -10,6 +10,7 @@ from uuid import UUID
 from msgspec import to_builtins
 from msgspec.structs import asdict, replace
 
+from ci_doctor.model.cause import LogLine, Owner, RetryPolicy
 from ci_doctor.model.facts.build import BuildFacts, CauseFacts, JobFacts, RetryWorth, StepFacts
 from ci_doctor.model.report import Report
 from ci_doctor.model.verdict import Verdict
@@ -23,10 +24,16 @@ LOST_GPU = CauseFacts(
     fingerprint="9f31aa02c655",
     title="a GPU fell off the bus",
     class_="gpu",
-    text="NVRM: Xid (PCI:0000:4e:00): 79, GPU has fallen off the bus.",
-    place="dmesg.log:88",
+    place=LogLine(
+        file="dmesg.log",
+        line=88,
+        message="NVRM: Xid (PCI:0000:4e:00): 79, GPU has fallen off the bus.",
+    ),
     remedy="Drain the machine, and run `nvidia-smi -q` on it.",
-    may_be_retried=True,
+    owner=Owner.MACHINE,
+    retry=RetryPolicy.YES,
+    is_outside=True,
+    is_final=True,
     steps=(),
     jobs=0,
 )

@@ -6,7 +6,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from ci_doctor.model.exit_code import ExitCode
-from ci_doctor.model.finding import Evidence, Finding, Severity
+from ci_doctor.model.finding import Evidence, Finding, RemedyKind, Severity
 from ci_doctor.model.outcome import Attachment, Attempt, Case, CaseOutcome, Failure
 from ci_doctor.model.report import Report
 from ci_doctor.model.table import text_table
@@ -109,6 +109,7 @@ def _flaky() -> Report:
                     Evidence(excerpt="baseline 1 against baseline 2: 55 of 100 requests differ"),
                 ),
                 remedy="ci-doctor setup-env --determinism strict",
+                remedy_kind=RemedyKind.COMMAND,
             ),
         ),
         cases=(
@@ -158,6 +159,7 @@ def _regression() -> Report:
                     ),
                 ),
                 remedy="ci-doctor correctness --baseline 'vllm serve Qwen/Qwen2.5-14B-Instruct --port {port} --enforce-eager' --only r17",
+                remedy_kind=RemedyKind.COMMAND,
             ),
             a_finding(
                 Severity.NOTE,

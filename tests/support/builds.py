@@ -11,7 +11,8 @@ import msgspec
 from msgspec.structs import replace
 
 from ci_doctor.model.about import About
-from ci_doctor.model.job_record import JOB_FILE, JobCause, JobRecord
+from ci_doctor.model.cause import Cause, LogLine, RetryPolicy
+from ci_doctor.model.job_record import JOB_FILE, JobRecord
 from ci_doctor.model.report import Report
 from ci_doctor.model.verdict import EXIT_CODES, Verdict
 from ci_doctor.render import json
@@ -19,21 +20,29 @@ from tests.support.builders import a_report
 
 BUILD_URL = "https://buildkite.com/acme/serving/builds/812"
 BEGIN = datetime(2026, 11, 21, 9, 58, 12, tzinfo=UTC)
-FULL_DISK = JobCause(
+FULL_DISK = Cause(
     fingerprint="5d1c9a70e2b4",
     title="a disk is full",
     class_="disk",
-    text="OSError: [Errno 28] No space left on device: '/var/cache/models/llama-70b/model-00017.safetensors'",
-    place="server.log:212",
+    place=LogLine(
+        file="server.log",
+        line=212,
+        message="OSError: [Errno 28] No space left on device: '/var/cache/models/llama-70b/model-00017.safetensors'",
+    ),
     remedy="Free some space on `/var/cache`, or clean old models there.",
-    may_be_retried=True,
+    retry=RetryPolicy.YES,
+    is_outside=True,
+    is_final=True,
 )
-ASSERTION = JobCause(
+ASSERTION = Cause(
     fingerprint="0b7e44f1a9c3",
     title="an assertion of a test failed",
     class_="test-failure",
-    text="AssertionError: expected 100 answers, got 97",
-    place="tests/test_serving.py:48",
+    place=LogLine(
+        file="tests/test_serving.py",
+        line=48,
+        message="AssertionError: expected 100 answers, got 97",
+    ),
     remedy="Run the test by itself: `pytest tests/test_serving.py -k answers`.",
 )
 

@@ -5,9 +5,12 @@ from typing import Any
 
 from msgspec import structs
 
-from ci_doctor.diagnosis.cause import Cause, Diagnosis, LogExcerpt, LogPlace
-from ci_doctor.diagnosis.failure_class import FailureClass
+from ci_doctor.diagnosis.diagnosis import Diagnosis
+from ci_doctor.diagnosis.exit_status import judged, retry_policy
+from ci_doctor.diagnosis.lines.clean_line import clean_line
 from ci_doctor.diagnosis.outcome import outcome_of
+from ci_doctor.model.cause import Cause, FailureClass, LogLine, title_of
+from ci_doctor.model.facts.diagnose import LogLines
 from ci_doctor.model.report import Report
 from tests.support.builders import a_report
 
@@ -22,22 +25,30 @@ LINES = (
 
 def a_cause(**changes: Any) -> Cause:
     """A ValueError at server.log:10, with one consequence in another log; `changes` are fields."""
-    cause = Cause(
-        place=LogPlace(log="server.log", line=10, text=LINES[3], ends_traceback=True),
-        rule="python/exception",
-        class_=FailureClass.CODE_BUG,
-        confidence=0.8,
-        reasons=("rule python/exception", "ends a traceback"),
-        is_final=True,
-        is_outside=False,
-        fingerprint="d36b44f3af775a6e",
-        explanation="A Python program raised an exception that nobody caught.",
-        remedy="Begin at the innermost frame in your own code.",
-        next_command=None,
-        fields={},
-        consequences=(LogPlace(log="client.log", line=3, text="Connection refused"),),
-    )
-    return structs.replace(cause, **changes)
+    fields: dict[str, Any] = {
+        "fingerprint": "d36b44f3af775a6e",
+        "place": LogLine(file="server.log", line=10, text=LINES[3]),
+        "rule": "python/exception",
+        "class_": FailureClass.CODE_BUG,
+        "confidence": 0.8,
+        "reasons": ("rule python/exception", "ends a traceback"),
+        "is_final": True,
+        "explanation": "A Python program raised an exception that nobody caught.",
+        "remedy": "Begin at the innermost frame in your own code.",
+        "consequences": (LogLine(file="client.log", line=3, text="Connection refused"),),
+        **changes,
+    }
+    class_ = fields["class_"]
+    fields["place"] = _with_message(fields["place"])
+    fields["consequences"] = tuple(map(_with_message, fields["consequences"]))
+    retry = retry_policy(class_, fields["place"].text)
+    cause = Cause(title=title_of(class_), retry=retry, **fields)
+    return judged(cause, is_outside=cause.is_outside, is_final=cause.is_final)
+
+
+def _with_message(line: LogLine) -> LogLine:
+    message = clean_line(line.text.encode(errors="replace")).message or line.text
+    return structs.replace(line, message=line.message or message)
 
 
 def a_diagnosis(cause: Cause | None, text: str = LINES[3]) -> Diagnosis:
@@ -45,9 +56,15 @@ def a_diagnosis(cause: Cause | None, text: str = LINES[3]) -> Diagnosis:
     lines = (*LINES[:3], text, LINES[4])
     return Diagnosis(
         cause=cause,
-        best=LogPlace(log="server.log", line=10, text=text),
-        excerpt=LogExcerpt(first_line=7, lines=lines, marked=3),
-        others=(LogPlace(log="server.log", line=2, text="error: perhaps this"),),
+        best=LogLine(file="server.log", line=10, text=text),
+        excerpt=LogLines(
+            file="server.log",
+            first_line=7,
+            lines=lines,
+            marked=3,
+            messages=tuple(clean_line(each.encode(errors="replace")).message for each in lines),
+        ),
+        others=(_with_message(LogLine(file="server.log", line=2, text="error: perhaps this")),),
         logs=("server.log", "client.log"),
     )
 

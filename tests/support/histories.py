@@ -15,12 +15,12 @@ from ci_doctor.history.engine import reading
 from ci_doctor.history.evidence import (
     AttemptEvidence,
     AttemptOutcome,
-    EvidenceCause,
     EvidenceFile,
     JobEvidence,
 )
 from ci_doctor.history.migration import open_database
 from ci_doctor.history.window import HistoryWindow
+from ci_doctor.model.cause import Cause
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -36,7 +36,7 @@ def run(
     commit: str | None = None,
     agent: str | None = "gpu-1",
     branch: str | None = "main",
-    cause: EvidenceCause | None = None,
+    cause: Cause | None = None,
     gpus: int | None = None,
     step: str | None = None,
 ) -> EvidenceFile:
@@ -48,7 +48,7 @@ def run(
         counts[name] = counts.get(name, 0) + 1
         failure = None
         if outcome in (F, E):
-            failure = EvidenceCause(fingerprint=f"f-{name}", title=f"{name} broke")
+            failure = Cause(fingerprint=f"f-{name}", title=f"{name} broke")
         attempts.append(
             AttemptEvidence(
                 suite="tests.test_a",

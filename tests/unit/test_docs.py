@@ -18,10 +18,10 @@ from ci_doctor.commands.manual.reference import commands_page, environment_page
 from ci_doctor.config.exit_codes import ExitCodes
 from ci_doctor.config.reference import reference_text
 from ci_doctor.diagnosis.diagnosis import load_rules
-from ci_doctor.diagnosis.failure_class import POLICIES
 from ci_doctor.lint.all_rules import lint_rules
 from ci_doctor.lint.lint_rule import Example
 from ci_doctor.lint.source_kind import kind_by_name
+from ci_doctor.model.cause import POLICIES
 from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.meanings import EXIT_CODES, VERDICTS
 from ci_doctor.model.verdict import Verdict
@@ -139,7 +139,7 @@ def log_rules_page() -> str:
         "|---|---|---|",
     ]
     lines += [
-        f"| [`{class_.value}`](findings.md#diagnose/{class_.value}) | {policy.title} | {policy.retry.value} |"
+        f"| [`{class_}`](findings.md#diagnose/{class_}) | {policy.title} | {policy.retry.value} |"
         for class_, policy in POLICIES.items()
     ]
     family = ""

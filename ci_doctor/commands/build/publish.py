@@ -5,8 +5,6 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
 from ci_doctor.commands.build.options import expect_option, merged_build, paths_argument
 from ci_doctor.commands.documented import command, option
 from ci_doctor.commands.options import config_option, output_options, pass_session
@@ -15,7 +13,6 @@ from ci_doctor.session.session import Session
 
 if TYPE_CHECKING:
     from ci_doctor.build.run import BuildOutcome
-    from ci_doctor.commands.notification import ConfiguredNotify
     from ci_doctor.model.report import Report
     from ci_doctor.session.exit_policy import ExitPolicy
 
@@ -41,11 +38,6 @@ if TYPE_CHECKING:
     is_flag=True,
     help="End with the exit code of the build's verdict. [default: 0 whatever it is]",
 )
-@option(
-    "--notify",
-    is_flag=True,
-    help="Also comment on the pull request and send messages, as [notify] says.",
-)
 @config_option
 @output_options
 @pass_session
@@ -56,7 +48,6 @@ def publish(
     paths: tuple[Path, ...],
     expect: tuple[str, ...],
     exit_code: bool,
-    notify: bool,
     config_path: Path | None,
 ) -> int:
     """Merge this build; publish its annotation, page and meta-data.
@@ -66,9 +57,7 @@ def publish(
     """
     from ci_doctor.build.publish import publish_build
     from ci_doctor.buildkite.api_time import ApiTime
-    from ci_doctor.commands.notification import configured_notify
 
-    settings = configured_notify(config_path) if notify else None
     session.policy = _policy(config_path, exit_code=exit_code)
     own_job = os.environ.get("BUILDKITE_JOB_ID") or None
     api_time = ApiTime.of_job(os.environ)
@@ -77,33 +66,11 @@ def publish(
     if session.named_directory is not None:
         session.claim()
     session.speak_of(build.about)
-    if settings is not None:
-        # Before the report is written: it says what became of the messages.
-        build = _notify(session, build, settings)
     report = _report(session, build)
     code = session.finish(build.outcome, on_stdout=True)
     for line in publish_build(report, os.environ, api_time=api_time):
         say(f"ci-doctor: {line}\n")
     return code
-
-
-def _notify(
-    session: Session, build: "BuildOutcome", configured: "ConfiguredNotify"
-) -> "BuildOutcome":
-    """Send the notice of `build`, and return it with what became of that."""
-    from ci_doctor.commands.notification import send, tell
-    from ci_doctor.notify.notice import build_notice
-    from ci_doctor.notify.outcome import failures, messages_table
-
-    notice = build_notice(_report(session, build), configured.place)
-    sent = send(notice, configured)
-    tell(sent)
-    outcome = replace(
-        build.outcome,
-        findings=(*build.outcome.findings, *failures(sent)),
-        tables=(*build.outcome.tables, messages_table(sent)),
-    )
-    return replace(build, outcome=outcome)
 
 
 def _report(session: Session, build: "BuildOutcome") -> "Report":

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ci_doctor.commands import completion_values as values
-from ci_doctor.commands.documented import REPORT, VERDICT, DocumentedCommand, command, option
+from ci_doctor.commands.documented import VERDICT, DocumentedCommand, command, option
 from ci_doctor.commands.options import config_option, output_options, pass_session
 from ci_doctor.errors import UsageError
 from ci_doctor.session.session import Session
@@ -80,7 +80,6 @@ class _Diagnose(DocumentedCommand):
     is_flag=True,
     help="Exit with 75 if another run helps and the cause lies outside the change, else with 1.",
 )
-@option("--sarif", group=REPORT, is_flag=True, help="Print SARIF 2.1.0 on stdout.")
 @config_option
 @output_options
 @pass_session
@@ -93,7 +92,6 @@ def diagnose(
     status: int | None,
     follow: bool,
     by_class: bool,
-    sarif: bool,
     config_path: Path | None,
 ) -> int:
     """Name the root cause of a failed job: the line in its logs, what followed, and what to do.
@@ -102,14 +100,11 @@ def diagnose(
     LOG is a file, also a packed one, a folder, a pattern in quotes, or - for stdin.
     """
     given = {
-        "--sarif": sarif,
         "--exit-code-by-class": by_class,
         "--baseline": bool(baseline),
         "--status": status is not None,
     }
-    _check(session, given, follow=follow)
-    if sarif:
-        session.form = "sarif"
+    _check(given, follow=follow)
     session.claim()
 
     from ci_doctor.commands.diagnose_settings import exit_policy, rule_files
@@ -140,10 +135,8 @@ def diagnose(
     return session.finish(outcome, on_stdout=True)
 
 
-def _check(session: Session, given: Mapping[str, bool], *, follow: bool) -> None:
+def _check(given: Mapping[str, bool], *, follow: bool) -> None:
     """Raises UsageError for options that exclude each other; `given`: which of them are there."""
-    if given["--sarif"] and session.as_json:
-        raise UsageError("--json and --sarif exclude each other", hint="give one of them")
     for name, is_given in given.items():
         if follow and is_given:
             raise UsageError(

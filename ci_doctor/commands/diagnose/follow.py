@@ -12,7 +12,7 @@ from ci_doctor.system.processes.interruption import Interruption
 
 if TYPE_CHECKING:
     from ci_doctor.diagnosis.run import DiagnoseRequest
-    from ci_doctor.model.facts.diagnose import NamedCause
+    from ci_doctor.model.cause import Cause
     from ci_doctor.session.session import Session
 
 
@@ -23,7 +23,7 @@ def follow_until_interrupted(session: "Session", request: "DiagnoseRequest") -> 
     # Its stdout holds a line a cause, and no report behind them.
     session.as_json = False
 
-    def show(cause: "NamedCause") -> None:
+    def show(cause: "Cause") -> None:
         safe = redactor.value(cause)
         if as_json:
             write_data(sys.stdout, named_cause_json(safe))

@@ -96,15 +96,7 @@ OF_THE_JOB: Final = MappingProxyType(
         "BUILDKITE_TIMEOUT": "The minutes of the step: the budget of `correctness` ends before.",
         "CI": "Not empty: progress is printed line by line.",
         "GITHUB_ACTIONS": "`true` in a job of GitHub Actions: log groups, annotations.",
-        "GITHUB_API_URL": "GitHub Actions: where the comment on a pull request is written.",
-        "GITHUB_EVENT_PATH": "GitHub Actions: the file of the event, which names the pull request.",
-        "GITHUB_JOB": "GitHub Actions: the name of the job, for messages.",
-        "GITHUB_REF": "GitHub Actions: `refs/pull/N/merge` names the pull request.",
-        "GITHUB_REPOSITORY": "GitHub Actions: the repository of the pull request.",
-        "GITHUB_RUN_ID": "GitHub Actions: the run, for the address in a message.",
-        "GITHUB_SERVER_URL": "GitHub Actions: the server, for the same address.",
         "GITHUB_STEP_SUMMARY": "GitHub Actions: the file of the job's summary, which gets report.md.",
-        "GITHUB_WORKFLOW": "GitHub Actions: the workflow; a comment is kept by it and the job.",
         "GITLAB_CI": "`true` in a job of GitLab: log groups.",
     }
 )

@@ -31,9 +31,9 @@ from ci_doctor.finished_job.after_command import AfterCommandRequest, Explained,
 from ci_doctor.finished_job.exit_decision import FailedCommand, decide
 from ci_doctor.finished_job.kept_output import keep_output
 from ci_doctor.finished_job.logs_of_job import REPORT_NAME
-from ci_doctor.model.diagnosed import root_causes
-from ci_doctor.model.facts.diagnose import RootCause
+from ci_doctor.model.cause import Cause
 from ci_doctor.model.report import Report
+from ci_doctor.model.report_cause import diagnosed_causes
 from ci_doctor.session.invocation import Invocation
 from ci_doctor.session.session import Session
 from ci_doctor.session.written import read_reports
@@ -80,7 +80,7 @@ def status_of(session: Session, end: JobEnd) -> int | None:
     configured = read_codes(options.config, os.environ)
     if configured.problem is not None:
         say(configured.problem)
-    causes = list(root_causes([report for _, report in reports]))
+    causes = list(diagnosed_causes([report for _, report in reports]))
     is_named = bool(_of_hooks(reports))
     if job.wants_diagnosis():
         cause = _explain(session, job, configured)
@@ -106,13 +106,13 @@ def _go_to_checkout() -> None:
             os.chdir(checkout)
 
 
-def _of_hooks(reports: Sequence[tuple[Path, Report]]) -> list[RootCause]:
+def _of_hooks(reports: Sequence[tuple[Path, Report]]) -> list[Cause]:
     """The causes that hooks of this job have named before."""
     own = [report for _, report in reports if report.command == REPORT_NAME]
-    return list(root_causes(own))
+    return list(diagnosed_causes(own))
 
 
-def _explain(session: Session, job: _PluginJob, configured: ConfiguredCodes) -> RootCause | None:
+def _explain(session: Session, job: _PluginJob, configured: ConfiguredCodes) -> Cause | None:
     """Diagnose, and report it; what cannot be written is printed all the same."""
     request = AfterCommandRequest(
         named=job.named,

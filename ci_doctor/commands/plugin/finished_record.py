@@ -13,15 +13,14 @@ from ci_doctor.buildkite.job import JobEnvironment
 from ci_doctor.buildkite.job_end import JobEnd
 from ci_doctor.buildkite.job_work import work_of
 from ci_doctor.errors import CiDoctorError
-from ci_doctor.finished_job.job_record import FinishedJob, record_of
 from ci_doctor.model.about import About
 from ci_doctor.model.job_record import JOB_FILE, SCHEMA, JobRecord
 from ci_doctor.model.report import Report
 from ci_doctor.session.about import read_about, working_directory
+from ci_doctor.session.job_record import FinishedJob, record_of
 from ci_doctor.system import clock
 from ci_doctor.system.files.atomic import write_atomically
 from ci_doctor.system.secrets.redaction import Redactor
-from ci_doctor.version import tool_version
 
 # Of hooks/post-command, if it changes the status.
 _STATUS_VARIABLE = "CI_DOCTOR_COMMAND_STATUS"
@@ -47,7 +46,6 @@ def kept_record(
         command_status=_command_status(root),
         began_at=began_at(root),
         ended_at=clock.timestamp(),
-        tool_version=tool_version(),
     )
     hidden: JobRecord = Redactor.from_environment(os.environ).value(record_of(finished))
     # It is no text: a secret that is a part of it would leave a record that nobody reads.

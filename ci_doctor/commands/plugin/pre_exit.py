@@ -43,9 +43,4 @@ def _publish() -> list[str]:
     failed = publish_all(reports, annotate=options.annotate, at_end=True, record=record, root=root)
     if not failed:
         keep_published(root, directories, annotated=options.annotate)
-    if options.notify:
-        from ci_doctor.commands.plugin.job_messages import send_messages
-
-        # Last: what is published must not wait for the services of others.
-        failed += send_messages(options, [report for _, report in reports], record)
     return problems + failed

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from ci_doctor.identity.identity import ABSENT, Difference
+from ci_doctor.model.shortened import shortened
 from ci_doctor.render.formatting import amount
 
 _MOST_DIFFERENCES = 5
@@ -90,7 +91,7 @@ def _in_words(each: Difference) -> str:
     right = each.right or ABSENT
     if _plain(fact) == "argv" and each.left and each.right:
         return _changed_arguments(fact, left.split(), right.split())
-    return f"{fact} {_short(left)} -> {_short(right)}"
+    return f"{fact} {shortened(left, _WIDTH)} -> {shortened(right, _WIDTH)}"
 
 
 def _changed_arguments(fact: str, left: Sequence[str], right: Sequence[str]) -> str:
@@ -100,22 +101,15 @@ def _changed_arguments(fact: str, left: Sequence[str], right: Sequence[str]) -> 
     added = [word for word in right if word not in left]
     parts = []
     if removed:
-        words = _short(" ".join(removed))
+        words = shortened(" ".join(removed), _WIDTH)
         parts.append(f"without `{words}`")
     if added:
-        words = _short(" ".join(added))
+        words = shortened(" ".join(added), _WIDTH)
         parts.append(f"with `{words}`")
     # The same words: nothing but their order can differ.
     if not parts:
         return f"the order of {fact}"
     return f"{fact} now {' and '.join(parts)}"
-
-
-def _short(text: str) -> str:
-    if len(text) <= _WIDTH:
-        return text
-    beginning = text[: _WIDTH - 1]
-    return f"{beginning}…"
 
 
 def _age(seconds: float) -> str:

@@ -11,8 +11,7 @@ from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.shared_use import SharedUse
 from ci_doctor.correctness.verdict.control import ControlOutcome
-from ci_doctor.services.leaks.left import LeftBehind
-from ci_doctor.services.outcome import ServiceFailure
+from ci_doctor.model.service import LeftBehind, ServiceFailure
 
 SCHEMA = "ci-doctor/start/2"
 

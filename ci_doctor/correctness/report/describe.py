@@ -10,7 +10,7 @@ from ci_doctor.correctness.verdict.compare import DifferenceKind, explain
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.load.requests import Request
 from ci_doctor.model.outcome import Attachment, Attempt, Case, CaseOutcome
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.verdict import Verdict, is_green
 
 
 def cases(
@@ -29,9 +29,7 @@ def _case(request: Request, decision: Decision, reason: str | None) -> Case:
         message = decision.reason
     elif kind in {DifferenceKind.EQUAL, DifferenceKind.FLAKY}:
         outcome = CaseOutcome.PASSED
-    elif (
-        decision.verdict in {Verdict.PASS, Verdict.FLAKY} and kind is not DifferenceKind.UNANSWERED
-    ):
+    elif is_green(decision.verdict) and kind is not DifferenceKind.UNANSWERED:
         # The difference is noise to the test, or the policy accepts it.
         outcome = CaseOutcome.PASSED
     elif decision.verdict is Verdict.REGRESSION:

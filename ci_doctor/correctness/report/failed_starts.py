@@ -8,15 +8,12 @@ from msgspec.structs import replace
 from ci_doctor.correctness.results import Experiment
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.decision import Decision
-from ci_doctor.diagnosis.cause import Cause
-from ci_doctor.diagnosis.exit_status import policy_of
-from ci_doctor.diagnosis.outcome import message_of
-from ci_doctor.diagnosis.rules import rule_of
-from ci_doctor.diagnosis.wording import about_retry, title
+from ci_doctor.model.cause import Cause, about_retry
 from ci_doctor.model.finding import NextStep
+from ci_doctor.model.service import FailureKind, ServiceFailure
+from ci_doctor.model.shortened import shortened
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.services.findings import finding_of
-from ci_doctor.services.outcome import FailureKind, ServiceFailure
 
 _ON_STARTS = frozenset({Verdict.FAILED, Verdict.INFRA})
 _MOST_CHARACTERS = 300
@@ -30,9 +27,8 @@ def with_cause(decision: Decision, experiment: Experiment) -> Decision:
     cause = _named_by(failure)
     words = failure.message
     if cause is not None:
-        words = f"{title(cause.class_)}: {message_of(cause.place.text)}"
-    if len(words) > _MOST_CHARACTERS:
-        words = words[: _MOST_CHARACTERS - 1] + "…"
+        words = cause.phrase
+    words = shortened(words, _MOST_CHARACTERS)
     return replace(decision, reason=f"{words}; {decision.reason}")
 
 
@@ -41,10 +37,9 @@ def remedy_of(failure: ServiceFailure) -> NextStep | None:
     cause = _named_by(failure)
     if cause is None:
         return finding_of(failure).remedy
-    advice = cause.remedy or rule_of(cause.class_).remedy or ""
     # Nothing here asks for a retry, whatever the line says of itself.
-    said = about_retry(policy_of(cause), is_proven=False)
-    return f"{advice} {said}".strip()
+    said = about_retry(cause.retry, is_proven=False)
+    return f"{cause.remedy} {said}".strip()
 
 
 def deciding_failure(decision: Decision, experiment: Experiment) -> ServiceFailure | None:

@@ -16,7 +16,7 @@ from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.model.facts.answers import LevelFacts
 from ci_doctor.model.finding import Finding
 from ci_doctor.model.table import Row, Table, row
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.verdict import Verdict, is_green
 
 # Of so many differing requests the numbers are read again.
 MOST_READ = 50
@@ -113,9 +113,8 @@ def level_findings(facts: Sequence[LevelFacts]) -> Iterator[Finding]:
     numbers = by_level.get(AnswerLevel.NUMBERS)
     if numbers is None or not numbers.gate or numbers.limit or numbers.largest_nat is None:
         return
-    is_green = numbers.verdict in {Verdict.PASS, Verdict.FLAKY}
     # Vectors and scores have no words and tokens: there they differ at each level.
-    if is_green or by_level[AnswerLevel.TOKENS].differing:
+    if is_green(numbers.verdict) or by_level[AnswerLevel.TOKENS].differing:
         return
     summary = f"all words and tokens are the same; numbers lie {_largest(numbers)} apart at most"
     yield rules.NUMBERS_ALONE.finding(summary, remedy=rules.NUMBERS_ALONE.remedy)

@@ -14,11 +14,10 @@ from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.load.requests import Request
 from ci_doctor.model.finding import Evidence, Finding, Severity
+from ci_doctor.model.service import FailureKind, LeftBehind, ServiceFailure
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.services.findings import cause_words, with_next_step
 from ci_doctor.services.leaks.findings import leak_findings
-from ci_doctor.services.leaks.left import LeftBehind
-from ci_doctor.services.outcome import FailureKind, ServiceFailure
 
 _SHOWN = 3
 

@@ -13,7 +13,7 @@ from ci_doctor.correctness.settings import Arm, EvidencePolicy, Rules
 from ci_doctor.correctness.verdict.compare import ArmStart, counted, of_arm, outcomes
 from ci_doctor.correctness.verdict.control import ControlResult
 from ci_doctor.correctness.verdict.decision import Decision, VerdictEvidence
-from ci_doctor.model.verdict import Verdict
+from ci_doctor.model.verdict import Verdict, is_green
 
 
 class EvidenceFlaw(Struct, frozen=True, kw_only=True):
@@ -43,8 +43,7 @@ def without_flaws(decision: Decision, starts: Sequence[ArmStart], rules: Rules) 
     `void_by_looks` leaves a candidate that answers differently to the comparison, and that may come
     to `flaky`.
     """
-    is_green = decision.verdict in {Verdict.PASS, Verdict.FLAKY}
-    if not is_green or rules.evidence is not EvidencePolicy.STRICT:
+    if not is_green(decision.verdict) or rules.evidence is not EvidencePolicy.STRICT:
         return decision
     for flaw in evidence_flaws(counted(starts)):
         return Decision(verdict=Verdict.VOID, reason=flaw.reason, kinds=decision.kinds)

@@ -11,9 +11,8 @@ from msgspec import Struct
 from ci_doctor.diagnosis.lines.clean_line import CleanLine, clean_line
 from ci_doctor.diagnosis.reading.log_text import Block, LogText, TextLine
 from ci_doctor.diagnosis.rule_set import RuleSet
-from ci_doctor.diagnosis.scanning.engine import engine_for_size
 from ci_doctor.diagnosis.scanning.hit_line import Piece, pieces
-from ci_doctor.diagnosis.scanning.literal_search import LiteralSearch, MakeEngine
+from ci_doctor.diagnosis.scanning.literal_search import LiteralSearch, MakeEngine, engine_for_size
 
 # Kept of the lines of one rule: the first ones name the cause, the last ones how the job ended.
 _FIRST = 200

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. The cause of a failed attempt, by the message that its file holds."""
 
-from ci_doctor.diagnosis.fingerprint import fingerprint
-from ci_doctor.history.evidence import EvidenceCause
+from ci_doctor.model.cause import Cause
+from ci_doctor.model.fingerprint import fingerprint
 from ci_doctor.system.secrets.cutting import first_words
 
 _LONGEST = 200
 _RULE = "test/failure"
 
 
-def cause_of_message(message: str, kind: str = "") -> EvidenceCause | None:
+def cause_of_message(message: str, kind: str = "") -> Cause | None:
     """The cause that the first line of `message` names; None without a message.
 
     kind: the type of the failure, as JUnit has it. Equal messages up to times, numbers, addresses
@@ -19,4 +19,4 @@ def cause_of_message(message: str, kind: str = "") -> EvidenceCause | None:
     if not stripped:
         return None
     first = first_words(stripped.splitlines()[0], _LONGEST)
-    return EvidenceCause(fingerprint=fingerprint(_RULE, {}, first, kind), title=first)
+    return Cause(fingerprint=fingerprint(_RULE, {}, first, kind), title=first)

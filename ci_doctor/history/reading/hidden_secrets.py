@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from ci_doctor.history.evidence import AttemptEvidence, EvidenceCause, JobEvidence, ParsedEvidence
+from ci_doctor.history.evidence import AttemptEvidence, JobEvidence, ParsedEvidence
+from ci_doctor.model.cause import Cause
 
 Hide = Callable[[str], str]
 # A label may hold the values of a matrix, a branch and an agent what somebody typed.
@@ -58,7 +59,7 @@ def _attempt(attempt: AttemptEvidence, hide: Hide) -> AttemptEvidence:
     )
 
 
-def _cause(cause: EvidenceCause | None, hide: Hide) -> EvidenceCause | None:
+def _cause(cause: Cause | None, hide: Hide) -> Cause | None:
     if cause is None:
         return None
     return replace(cause, title=hide(cause.title))

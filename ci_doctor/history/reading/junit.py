@@ -15,13 +15,13 @@ from ci_doctor.errors import UsageError
 from ci_doctor.history.evidence import (
     AttemptEvidence,
     AttemptOutcome,
-    EvidenceCause,
     JobEvidence,
     ParsedEvidence,
 )
 from ci_doctor.history.reading.failure_cause import cause_of_message
 from ci_doctor.history.reading.moments import has_offset, milliseconds, moment_ms
 from ci_doctor.history.reading.stored_text import stored_text
+from ci_doctor.model.cause import Cause
 
 _MOST_DEPTH: Final = 64
 _MOST_TEXT: Final = 2_000  # characters of a failure's text; its first line names the cause
@@ -252,7 +252,7 @@ class _Document:
             self.attempts[at] = replace(each, row=stored_text(row))
 
 
-def _cause(outcome: AttemptOutcome, child: _Child) -> EvidenceCause | None:
+def _cause(outcome: AttemptOutcome, child: _Child) -> Cause | None:
     if outcome is AttemptOutcome.SKIPPED:
         return None
     return cause_of_message(child.message or child.text, child.kind)

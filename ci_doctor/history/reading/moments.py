@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final
 
+from ci_doctor.model.moment import moment_text
+
 _SECOND: Final = 1000
 # Of a duration: a figure above it is a mistake of the file, and no integer of the database.
 _MOST_MS: Final = 366 * 86_400 * _SECOND
@@ -67,5 +69,4 @@ def _point(text: str) -> str:
 
 def utc_text(moment: int) -> str:
     """RFC 3339 in UTC of a moment."""
-    parsed = datetime.fromtimestamp(moment / _SECOND, UTC)
-    return parsed.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return moment_text(moment / _SECOND)

@@ -7,24 +7,22 @@ from typing import Any, Final
 
 import msgspec
 
-from ci_doctor.diagnosis.fingerprint import fingerprint
 from ci_doctor.errors import UsageError
 from ci_doctor.history.evidence import (
     AttemptEvidence,
     AttemptOutcome,
-    EvidenceCause,
     JobEvidence,
     ParsedEvidence,
 )
 from ci_doctor.history.reading.failure_cause import cause_of_message
 from ci_doctor.history.reading.moments import milliseconds, moment_ms
 from ci_doctor.model.about import About
-from ci_doctor.model.diagnosed import quoted_line, root_cause_in
-from ci_doctor.model.finding import Severity
+from ci_doctor.model.cause import Cause, LogLine, for_record
 from ci_doctor.model.job_record import SCHEMA as JOB_SCHEMA
 from ci_doctor.model.job_record import JobRecord
 from ci_doctor.model.outcome import Case, CaseOutcome
 from ci_doctor.model.report import Report
+from ci_doctor.model.report_cause import cause_of_report
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.json import parse
 
@@ -56,7 +54,7 @@ def evidence_of(report: Report) -> ParsedEvidence:
         job_of(report.about),
         started_ms=started_ms,
         duration_ms=milliseconds(report.duration_s),
-        cause=_cause_of_report(report),
+        cause=_stored(cause_of_report(report), report.verdict),
     )
     if _MERGED in report.facts:
         return ParsedEvidence(form="merged report")
@@ -92,20 +90,12 @@ def read_record(raw: Any) -> ParsedEvidence:
     duration_ms = None
     if began is not None and ended is not None and ended >= began:
         duration_ms = ended - began
-    cause = None
-    if record.cause is not None:
-        cause = EvidenceCause(
-            fingerprint=record.cause.fingerprint,
-            title=_title(record.cause.title, record.cause.text),
-            class_=record.cause.class_,
-            is_outside=record.cause.may_be_retried or record.verdict == Verdict.INFRA,
-        )
     job = msgspec.structs.replace(
         job_of(record.about),
         label=record.label if record.about.parallel_index is None else None,
         started_ms=began,
         duration_ms=duration_ms,
-        cause=cause,
+        cause=_stored(record.cause, record.verdict),
     )
     return ParsedEvidence(form="job record", job=job)
 
@@ -125,30 +115,15 @@ def job_of(about: About) -> JobEvidence:
     )
 
 
-def _cause_of_report(report: Report) -> EvidenceCause | None:
-    """The diagnosed cause, else the first error among the findings."""
-    is_outside = report.verdict is Verdict.INFRA
-    root = root_cause_in(report.facts)
-    if root is not None:
-        return EvidenceCause(
-            fingerprint=root.fingerprint,
-            title=_title(root.title, root.place.message),
-            class_=root.class_,
-            is_outside=is_outside or root.may_be_retried,
-        )
-    for finding in report.findings:
-        if finding.severity is Severity.ERROR:
-            return EvidenceCause(
-                fingerprint=fingerprint(finding.rule, {}, finding.summary),
-                title=finding.summary,
-                is_outside=is_outside,
-            )
-    return None
-
-
-def _title(title: str, line: str | None) -> str:
-    """The class of a cause and the line that shows it: many causes share a class."""
-    return f"{title}: {quoted_line(line)}" if line else title
+def _stored(cause: Cause | None, verdict: str | None) -> Cause | None:
+    """`cause` as a database keeps it: the line that shows it is a part of its title."""
+    if cause is None:
+        return None
+    short = for_record(cause)
+    is_outside = cause.may_be_retried or verdict == Verdict.INFRA
+    return msgspec.structs.replace(
+        short, title=short.phrase, place=LogLine(), is_outside=is_outside
+    )
 
 
 def _attempts(case: Case, started_ms: int | None, before: int) -> Iterator[AttemptEvidence]:

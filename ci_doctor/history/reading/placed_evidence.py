@@ -16,13 +16,13 @@ from msgspec.structs import asdict, replace
 from ci_doctor.history.evidence import (
     AttemptEvidence,
     AttemptOutcome,
-    EvidenceCause,
     EvidenceFile,
     JobEvidence,
     ParsedEvidence,
 )
 from ci_doctor.history.reading.local_time import shift_to_utc
 from ci_doctor.history.reading.stored_text import stored_name, stored_text
+from ci_doctor.model.cause import Cause
 from ci_doctor.model.job_record import JOB_FILE
 from ci_doctor.render import REPORT_FILE
 
@@ -226,7 +226,7 @@ def labelled_step(job: JobEvidence) -> str | None:
     return f"{job.step} ({job.label})"
 
 
-def _stored_cause(cause: EvidenceCause | None) -> EvidenceCause | None:
+def _stored_cause(cause: Cause | None) -> Cause | None:
     if cause is None:
         return None
     return replace(cause, title=stored_text(cause.title))

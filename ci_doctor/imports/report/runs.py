@@ -13,6 +13,7 @@ from ci_doctor.imports.record.recorded import RecordedProcess, RecordedRun
 from ci_doctor.imports.report.describe import shown, what
 from ci_doctor.imports.report.facts import count_loaded, not_looked_at
 from ci_doctor.model.outcome import Attempt, Case, CaseOutcome
+from ci_doctor.model.shortened import shortened
 from ci_doctor.model.table import Row, Table, row
 
 # A test suite with workers has dozens, and most of them look alike.
@@ -54,9 +55,7 @@ def tables(investigation: Investigation) -> tuple[Table, ...]:
 
 def _process_row(process: RecordedProcess) -> Row:
     command = shlex.join(process.argv) or shown(process.executable)
-    if len(command) > _COMMAND_SHOWN:
-        beginning = command[: _COMMAND_SHOWN - 1]
-        command = f"{beginning}…"
+    command = shortened(command, _COMMAND_SHOWN)
     loaded = count_loaded(process)
     threads = len(process.threads)
     # The command comes last: only the last column is broken between words.

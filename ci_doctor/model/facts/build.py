@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from ci_doctor.model.cause import Cause
 from ci_doctor.model.facts import Facts
 
 
@@ -70,22 +71,14 @@ class StepFacts(Struct, frozen=True, kw_only=True):
     attempts: tuple[JobFacts, ...]
 
 
-class CauseFacts(Struct, frozen=True, kw_only=True, rename={"class_": "class"}):
+class CauseFacts(Cause, frozen=True, kw_only=True):
     """One cause, and all that it cost.
 
-    The fields to `may_be_retried` are those of a job's cause. steps: names of the steps in which it
-    ended an attempt. jobs: how many attempts. seconds: their wall clock in all; gpu_seconds: the
-    same times the GPUs of their machines, None if no machine's are known. cancelled: somebody
-    stopped these jobs, and nothing failed.
+    steps: names of the steps in which it ended an attempt. jobs: how many attempts. seconds: their
+    wall clock in all; gpu_seconds: the same times the GPUs of their machines, None if no machine's
+    are known. cancelled: somebody stopped these jobs, and nothing failed.
     """
 
-    fingerprint: str
-    title: str
-    class_: str | None = None
-    text: str | None = None
-    place: str | None = None
-    remedy: str | None = None
-    may_be_retried: bool = False
     steps: tuple[str, ...]
     jobs: int
     seconds: float | None = None
@@ -98,7 +91,7 @@ class BuildFacts(Facts, frozen=True, kw_only=True):
 
     build_steps: worst first. causes: those of the change first, then those that another run helps,
     those that a retry or the pipeline has let pass, and cancelled jobs; the dearest first among
-    equals. missing: names of expected steps, and of
+    equals. cause_rule: of the findings that say the same. missing: names of expected steps, and of
     known jobs, without a report. duplicates: names of steps of which two reports claim the same
     attempt. critical_path: the ids of the jobs whose times make up the build's, in order.
     began_at, ended_at: of all jobs. knows_queue: queue times come from Buildkite's API.
@@ -113,6 +106,7 @@ class BuildFacts(Facts, frozen=True, kw_only=True):
     ended_at: str | None = None
     build_steps: tuple[StepFacts, ...] = ()
     causes: tuple[CauseFacts, ...] = ()
+    cause_rule: str = ""
     missing: tuple[str, ...] = ()
     duplicates: tuple[str, ...] = ()
     critical_path: tuple[str, ...] = ()

@@ -14,7 +14,7 @@ from ci_doctor.model.facts.answers import (
 )
 from ci_doctor.model.facts.archive import ArchiveUseFacts
 from ci_doctor.model.facts.localisation import LocalisationFacts
-from ci_doctor.model.facts.services import LeftBehindFacts
+from ci_doctor.model.service import LeftBehind
 
 
 class FactDifference(Struct, frozen=True, kw_only=True):
@@ -157,7 +157,7 @@ class CorrectnessFacts(Facts, frozen=True, kw_only=True):
     budget: BudgetFacts | None = None
     archive: tuple[str, ...] = ()
     archived: ArchiveUseFacts | None = None
-    left_behind: LeftBehindFacts | None = None
+    left_behind: LeftBehind | None = None
     bounds: tuple[RequestBoundFacts, ...] = ()
     proof: tuple[ProofFacts, ...] = ()
     shared: tuple[SharedFacts, ...] = ()

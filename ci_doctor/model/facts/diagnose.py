@@ -3,19 +3,8 @@
 
 from msgspec import Struct
 
+from ci_doctor.model.cause import Cause, LogLine
 from ci_doctor.model.facts import Facts
-
-
-class LogLine(Struct, frozen=True, kw_only=True):
-    """A line of a log: `line` is 1-based, `text` has no escape sequences and no CI stamps.
-
-    message: `text` without the names of its process and its logger.
-    """
-
-    file: str
-    line: int
-    text: str
-    message: str
 
 
 class LogLines(Struct, frozen=True, kw_only=True):
@@ -32,44 +21,6 @@ class LogLines(Struct, frozen=True, kw_only=True):
     messages: tuple[str, ...]
 
 
-class SourcePlace(Struct, frozen=True, kw_only=True):
-    """A place in source code that a log names; `line` and `column` are 1-based."""
-
-    file: str
-    line: int | None = None
-    column: int | None = None
-
-
-class RootCause(Struct, frozen=True, kw_only=True, rename={"class_": "class"}):
-    """The line that explains the failure.
-
-    rule: the id of the log rule. class_: of failures, None if the rule has none, and `title` the
-    same in words. retry: whether another run can help, `yes`, `no` or `ask` (a person first), and
-    `about_retry` as a sentence.
-    is_outside: the line shows a cause outside the change. may_be_retried: the exit code by class is
-    that of `infra`. confidence: how probable it is that this is the cause, 0 to 1, and `likelihood`
-    the same in words. reasons: what it rests on. fingerprint: the same for the same cause in another
-    build. consequences: what follows from it, in order.
-    """
-
-    place: LogLine
-    rule: str
-    class_: str | None
-    title: str
-    retry: str
-    about_retry: str
-    is_outside: bool
-    may_be_retried: bool
-    confidence: float
-    likelihood: str
-    reasons: tuple[str, ...]
-    fingerprint: str
-    explanation: str
-    remedy: str
-    next_command: str | None
-    consequences: tuple[LogLine, ...] = ()
-
-
 class DiagnoseFacts(Facts, frozen=True, kw_only=True):
     """What the logs tell.
 
@@ -80,33 +31,18 @@ class DiagnoseFacts(Facts, frozen=True, kw_only=True):
     if nobody gave it.
     """
 
-    root_cause: RootCause | None
+    root_cause: Cause | None
     excerpt: LogLines | None
-    source: SourcePlace | None
     others: tuple[LogLine, ...]
     logs: tuple[str, ...]
     unreadable: dict[str, str]
     exit_status: int | None = None
 
 
-class NamedCause(Struct, frozen=True, kw_only=True, rename={"class_": "class"}):
-    """A cause that appeared in a log that is followed; the fields are those of RootCause."""
-
-    place: LogLine
-    rule: str
-    class_: str | None
-    title: str
-    retry: str
-    fingerprint: str
-    explanation: str
-    remedy: str
-    next_command: str | None
-
-
 class FollowFacts(Facts, frozen=True, kw_only=True):
     """The causes that were named while logs were followed, in the order of their appearance."""
 
-    causes: tuple[NamedCause, ...]
+    causes: tuple[Cause, ...]
 
 
 class LogRuleFacts(Struct, frozen=True, kw_only=True, rename={"class_": "class"}):

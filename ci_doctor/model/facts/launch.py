@@ -4,7 +4,7 @@
 from msgspec import Struct
 
 from ci_doctor.model.facts import Facts
-from ci_doctor.model.facts.services import FailureFacts, StopFacts
+from ci_doctor.model.service import ServiceFailure, StopResult
 
 
 class ServiceRunFacts(Struct, frozen=True, kw_only=True):
@@ -39,6 +39,6 @@ class LaunchFacts(Facts, frozen=True, kw_only=True):
 
     services: dict[str, ServiceRunFacts]
     client: ClientFacts | None = None
-    cause: FailureFacts | None = None
+    cause: ServiceFailure | None = None
     received: str | None = None
-    stopped: StopFacts | None = None
+    stopped: StopResult | None = None

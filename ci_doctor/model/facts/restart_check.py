@@ -4,7 +4,7 @@
 from msgspec import Struct
 
 from ci_doctor.model.facts import Facts
-from ci_doctor.model.facts.services import FailureFacts, ProcessFacts, StopFacts
+from ci_doctor.model.service import NamedProcess, ServiceFailure, StopResult
 
 
 class PhaseFacts(Struct, frozen=True, kw_only=True):
@@ -37,7 +37,7 @@ class ReleaseFacts(Struct, frozen=True, kw_only=True):
     port_s: float | None
     port_owner: str | None
     tree_s: float | None
-    processes: tuple[ProcessFacts, ...]
+    processes: tuple[NamedProcess, ...]
     commands: tuple[str, ...]
     memory_s: float | None
     memory_left: tuple[str, ...]
@@ -135,7 +135,7 @@ class RestartCheckFacts(Facts, frozen=True, kw_only=True):
 
     requests: int
     phases: dict[str, PhaseFacts]
-    failures: tuple[FailureFacts, ...]
+    failures: tuple[ServiceFailure, ...]
     failed_in: str | None
     unready_before: tuple[ConditionFacts, ...]
     killed_at: int | None
@@ -153,7 +153,7 @@ class RestartCheckFacts(Facts, frozen=True, kw_only=True):
     different: tuple[DifferenceFacts, ...]
     different_count: int
     unstable: tuple[str, ...]
-    stopped: StopFacts | None
+    stopped: StopResult | None
     ending: str
     terms: TermsFacts
     promises: dict[str, str]

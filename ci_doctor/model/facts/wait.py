@@ -2,7 +2,7 @@
 """The facts of `ci-doctor wait`. Pure."""
 
 from ci_doctor.model.facts import Facts
-from ci_doctor.model.facts.services import FailureFacts
+from ci_doctor.model.service import ServiceFailure
 
 
 class WaitFacts(Facts, frozen=True, kw_only=True):
@@ -17,5 +17,5 @@ class WaitFacts(Facts, frozen=True, kw_only=True):
     probe: str
     waited_s: float
     answer: str | None = None
-    cause: FailureFacts | None = None
+    cause: ServiceFailure | None = None
     received: str | None = None

@@ -5,7 +5,6 @@ Mappings are read in the order of their keys, or in one of ours: report.json doe
 of facts.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -19,7 +18,7 @@ from ci_doctor.model.facts.answers import (
     LevelFacts,
 )
 from ci_doctor.model.facts.correctness import FactDifference, IdentityFacts
-from ci_doctor.render.formatting import probability, whole_percent_up
+from ci_doctor.render.formatting import probability
 from ci_doctor.render.html import matrix
 from ci_doctor.render.html.facts import part
 from ci_doctor.render.html.histogram import Histogram, histogram
@@ -67,7 +66,6 @@ class PageParts(Struct, frozen=True, kw_only=True):
     tested: bool
     risk: str | None
     settle: str | None
-    rare_bug: float | None
     matrix: matrix.MatrixView | None
     same: str
     is_exact: bool
@@ -83,9 +81,7 @@ class PageParts(Struct, frozen=True, kw_only=True):
     @property
     def decision(self) -> bool:
         """True if there is anything to show about the decision."""
-        if self.tested or self.risk or self.settle:
-            return True
-        return self.rare_bug is not None
+        return bool(self.tested or self.risk or self.settle)
 
 
 def drawn(facts: Facts) -> PageParts:
@@ -104,7 +100,6 @@ def drawn(facts: Facts) -> PageParts:
         tested="test" in facts and view is not None,
         risk=part(facts, "risk", str),
         settle=part(facts, "settle", str),
-        rare_bug=_rare_bug(facts),
         matrix=view,
         same=same,
         is_exact=same == _EXACT,
@@ -144,19 +139,6 @@ def _histogram(facts: Facts) -> Histogram | None:
     if divergence is None:
         return None
     return histogram(divergence)
-
-
-def _rare_bug(facts: Facts) -> float | None:
-    """The bound of a rare bug; None if the sentence on the risk names that very bound."""
-    bound = part(facts, "rare_bug_bound", float)
-    if bound is None:
-        return None
-    risk = part(facts, "risk", str) or ""
-    # The same format as the sentence's, or the bound would stand on the page twice.
-    # Not within another figure: "95%" holds a "5%".
-    if re.search(rf"(?<![\d.]){whole_percent_up(bound)}%", risk):
-        return None
-    return bound
 
 
 def _figures(

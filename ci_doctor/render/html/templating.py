@@ -13,7 +13,6 @@ from ci_doctor.render import formatting
 from ci_doctor.render.headline import Tone, headline, symbol, tone
 from ci_doctor.render.html import texts
 from ci_doctor.render.markup import is_plain_path
-from ci_doctor.render.remedies import is_advice
 from ci_doctor.render.safe_text import one_line, printable
 
 if TYPE_CHECKING:
@@ -85,7 +84,6 @@ def _environment() -> "Environment":
         "number": formatting.number,
         "cell": formatting.figure,
         "percent": formatting.percent,
-        "whole_percent_up": formatting.whole_percent_up,
         "probability": formatting.probability,
         "symbol": symbol,
         "one_line": _clipped_line,
@@ -98,7 +96,6 @@ def _environment() -> "Environment":
         "address": _address,
         "value": texts.value,
     }
-    environment.tests["advised"] = is_advice
     environment.globals["amount"] = formatting.amount
     return environment
 

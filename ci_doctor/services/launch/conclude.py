@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from ci_doctor.model.outcome import Failure, signal_kind
+from ci_doctor.model.service import ServiceFailure
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.formatting import duration
 from ci_doctor.services.launch.launched import ClientRun, Launched
 from ci_doctor.services.leaks.findings import summary
-from ci_doctor.services.outcome import ServiceFailure
 from ci_doctor.system.processes.process import describe_exit
 
 # What a shell ends with if it cannot run a command, and ci-doctor if it does not know its status.

@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import structs
 
+from ci_doctor.model.service import ServiceFailure, StopResult
 from ci_doctor.services.busy_timeout import BusyTimeout
 from ci_doctor.services.cause_elsewhere import with_cause_elsewhere
 from ci_doctor.services.group import start_group
@@ -15,7 +16,7 @@ from ci_doctor.services.launch.launched import ClientRun, Launched
 from ci_doctor.services.launch.plan import LaunchPlan
 from ci_doctor.services.launch.record import LaunchRecord
 from ci_doctor.services.launch.running_client import RunningClient
-from ci_doctor.services.outcome import ServiceEvent, ServiceFailure, StopResult
+from ci_doctor.services.outcome import ServiceEvent
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.system import clock
 from ci_doctor.system.processes.exit_status import is_ending

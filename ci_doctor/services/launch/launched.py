@@ -6,8 +6,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from ci_doctor.model.service import ServiceFailure, StopResult
 from ci_doctor.services.launch.record import ServiceRun
-from ci_doctor.services.outcome import ServiceFailure, StopResult
 
 
 class ClientRun(Struct, frozen=True, kw_only=True):

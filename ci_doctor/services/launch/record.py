@@ -5,7 +5,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct, structs
 
-from ci_doctor.services.outcome import EventKind, NamedProcess, ServiceEvent
+from ci_doctor.model.service import NamedProcess
+from ci_doctor.services.outcome import EventKind, ServiceEvent
 
 _ENDED = {EventKind.DIED, EventKind.STOPPED}
 

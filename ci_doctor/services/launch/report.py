@@ -10,17 +10,16 @@ from msgspec import convert, structs, to_builtins
 from ci_doctor.model.facts.launch import ClientFacts, LaunchFacts, ServiceRunFacts
 from ci_doctor.model.finding import Finding
 from ci_doctor.model.outcome import Attachment, Attempt, Case, CaseOutcome, Failure, Outcome
+from ci_doctor.model.service import FailureKind, ServiceFailure
 from ci_doctor.model.table import Row, Table, row
 from ci_doctor.render.formatting import duration
 from ci_doctor.services import rules
-from ci_doctor.services.facts import failure_facts, stop_facts
 from ci_doctor.services.findings import finding_of, late_finding, stop_findings
 from ci_doctor.services.launch.conclude import LaunchConclusion, client_end, conclude, status_of
 from ci_doctor.services.launch.launched import ClientRun, Launched
 from ci_doctor.services.launch.plan import LaunchPlan
 from ci_doctor.services.launch.record import ServiceRun
 from ci_doctor.services.leaks.findings import leak_table
-from ci_doctor.services.outcome import FailureKind, ServiceFailure
 from ci_doctor.services.paths import relative
 
 
@@ -219,7 +218,7 @@ def _facts(launched: Launched) -> LaunchFacts:
     return LaunchFacts(
         services=services,
         client=client,
-        cause=failure_facts(launched.failure),
+        cause=launched.failure,
         received=launched.received.name if launched.received else None,
-        stopped=stop_facts(launched.stopped),
+        stopped=launched.stopped,
     )

@@ -4,9 +4,9 @@
 from collections.abc import Iterator, Sequence
 
 from ci_doctor.model.finding import Evidence, Finding, Severity
+from ci_doctor.model.service import LeftBehind, LeftThing
 from ci_doctor.model.table import Row, Table, row, size
 from ci_doctor.services import rules
-from ci_doctor.services.leaks.left import LeftBehind, LeftThing
 
 # As many lines as every renderer shows of one excerpt.
 _SHOWN = 10

@@ -15,9 +15,10 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
+from ci_doctor.model.service import LeftBehind, LeftKind, LeftThing
 from ci_doctor.services.leaks.attribution import Witnesses
 from ci_doctor.services.leaks.holding import HeldResources, Tables, holding, in_use
-from ci_doctor.services.leaks.left import LeftBehind, LeftKind, LeftThing, removal
+from ci_doctor.services.leaks.left import removal
 from ci_doctor.services.leaks.places import (
     SHARED_MEMORY,
     IpcObject,

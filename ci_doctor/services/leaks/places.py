@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ci_doctor.services.leaks.left import LeftKind
+from ci_doctor.model.service import LeftKind
 
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - read, not written
 _GETPID = 11  # semctl(2), linux/sem.h

@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ci_doctor.model.shortened import shortened
 from ci_doctor.services.probes.addresses import addresses, is_loopback
 from ci_doctor.services.probes.ready import ReadinessProbe
 
@@ -209,9 +210,7 @@ def _shown(text: str) -> str:
         return "it is empty"
     if not plain:
         return "it holds nothing that can be shown"
-    if len(plain) <= _LONGEST_SHOWN:
-        return plain
-    return plain[:_LONGEST_SHOWN] + "…"
+    return shortened(plain, _LONGEST_SHOWN)
 
 
 @functools.cache

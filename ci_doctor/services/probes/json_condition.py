@@ -17,6 +17,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from ci_doctor.model.shortened import shortened
+
 _STEP = re.compile(r'\.?([A-Za-z0-9_-]+)|\[(-?\d+)\]|\[("(?:[^"\\]|\\.)*")\]', re.ASCII)
 _REST = re.compile(r"\s*(?:(==|!=|>=|<=|>|<)\s*(.+))?\s*", re.DOTALL)
 _ORDER: dict[str, Callable[[Any, Any], bool]] = {
@@ -176,7 +178,4 @@ def _same_values(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 
 def _shown(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    if len(text) <= _LONGEST_SHOWN:
-        return text
-    return text[:_LONGEST_SHOWN] + "…"
+    return shortened(json.dumps(value, ensure_ascii=False), _LONGEST_SHOWN)

@@ -18,7 +18,7 @@ from ci_doctor.services.probes.ready import ReadinessProbe
 from ci_doctor.system import clock
 from ci_doctor.system.files.inotify import FileWatch
 from ci_doctor.system.processes.process import describe_exit
-from ci_doctor.system.secrets.cutting import first_words
+from ci_doctor.system.secrets.cutting import shortened_words
 from ci_doctor.system.secrets.private_keys import without_keys
 
 if TYPE_CHECKING:
@@ -226,6 +226,4 @@ def _last_line(output: int) -> str:
 
 def _cut(text: str) -> str:
     plain = "".join(each if each.isprintable() else " " for each in text)
-    if len(plain) <= _LONGEST_SHOWN:
-        return plain
-    return first_words(plain, _LONGEST_SHOWN) + "…"
+    return shortened_words(plain, _LONGEST_SHOWN)

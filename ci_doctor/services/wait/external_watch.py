@@ -13,11 +13,11 @@ from msgspec import structs
 from ci_doctor.diagnosis.log_end import prepare_in_background
 from ci_doctor.diagnosis.preparation import PREPARE_AFTER_S
 from ci_doctor.errors import UsageError
+from ci_doctor.model.service import NamedProcess, ServiceFailure
 from ci_doctor.services import failure_cause
 from ci_doctor.services.descendant_end import DescendantEnd, DescendantPolicy, is_death
 from ci_doctor.services.descendants import DescendantWatch
 from ci_doctor.services.oom_watch import OomWatch
-from ci_doctor.services.outcome import NamedProcess, ServiceFailure
 from ci_doctor.services.ports import PortOwner
 from ci_doctor.services.probes.probe import ProbeContext, wait_until_ready
 from ci_doctor.services.probes.ready import ReadinessProbe, Scheme

@@ -8,11 +8,10 @@ from msgspec import structs
 from ci_doctor.model.facts.wait import WaitFacts
 from ci_doctor.model.finding import Evidence, Finding, RemedyKind
 from ci_doctor.model.outcome import Case, CaseOutcome, Failure, Outcome, signal_kind
+from ci_doctor.model.service import FailureKind, ServiceFailure
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.formatting import duration
-from ci_doctor.services.facts import failure_facts
 from ci_doctor.services.findings import finding_of, with_next_step
-from ci_doctor.services.outcome import FailureKind, ServiceFailure
 from ci_doctor.services.probes.ready import ReadinessProbe
 from ci_doctor.services.wait.waited import Waited
 
@@ -27,7 +26,7 @@ def outcome_of(waited: Waited, probe: ReadinessProbe) -> Outcome:
         probe=probe.describe(),
         waited_s=round(waited.waited_s, 3),
         answer=waited.answer or None,
-        cause=failure_facts(waited.failure),
+        cause=waited.failure,
         received=waited.received.name if waited.received else None,
     )
     if waited.received is not None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from ci_doctor.model.service import ServiceFailure
 from ci_doctor.services.descendant_end import DescendantPolicy
-from ci_doctor.services.outcome import ServiceFailure
 from ci_doctor.services.probes.ready import ReadinessProbe
 
 

@@ -7,7 +7,7 @@ import signal
 from collections.abc import Callable, Iterable
 
 from ci_doctor.errors import InfraError, UsageError
-from ci_doctor.services.outcome import FailureKind, ServiceFailure
+from ci_doctor.model.service import FailureKind, ServiceFailure
 from ci_doctor.services.pidfile import await_pidfile, check_age
 from ci_doctor.services.wait.external_watch import ExternalWatch, absent
 from ci_doctor.services.wait.waited import Waited, WaitProgress, WaitRequest

@@ -24,6 +24,11 @@ def first_words(text: str, most: int) -> str:
     return _cut(keyless(text[: most + LONGEST_KEY]), most)
 
 
+def shortened_words(text: str, most: int) -> str:
+    """`text`, or its first words and an ellipsis."""
+    return text if len(text) <= most else f"{first_words(text, most)}…"
+
+
 def last_words(text: str, most: int) -> str:
     """The same of the end of `text`."""
     if len(text) <= most:

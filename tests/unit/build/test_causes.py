@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from ci_doctor.build.causes import BuildCause, causes_of
 from ci_doctor.build.material import Material, RecordFile, ReportFile
 from ci_doctor.build.merge import merge
-from ci_doctor.model.job_record import JobCause, JobRecord
+from ci_doctor.model.cause import Cause
+from ci_doctor.model.job_record import JobRecord
 from ci_doctor.model.verdict import Verdict
 from tests.support.builds import ASSERTION, FULL_DISK, a_job, a_report_of
 
@@ -61,7 +62,7 @@ def test_among_equals_the_dearest_cause_comes_first() -> None:
 
 
 def test_what_the_change_has_broken_comes_before_what_costs_more() -> None:
-    def named(title: str) -> JobCause:
+    def named(title: str) -> Cause:
         return replace(ASSERTION, fingerprint=title, title=title)
 
     found = causes(
@@ -117,7 +118,7 @@ def test_failures_without_a_known_cause_are_one_by_what_is_known_of_them() -> No
 
 
 def test_another_run_helps_only_if_every_job_of_the_cause_says_so() -> None:
-    doubtful = replace(FULL_DISK, may_be_retried=False)
+    doubtful = replace(FULL_DISK, is_final=False)
 
     (cause,) = causes(a_job("a", **DISK), a_job("b", verdict="failed", cause=doubtful))
 

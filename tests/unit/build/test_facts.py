@@ -8,6 +8,7 @@ import msgspec
 from ci_doctor.build.facts import facts_of
 from ci_doctor.build.material import Material, RecordFile
 from ci_doctor.build.merge import MergedBuild, merge
+from ci_doctor.model.cause import LogLine
 from ci_doctor.model.facts.build import BuildFacts, RetryWorth
 from ci_doctor.model.job_record import JobRecord
 from tests.support.builds import ASSERTION, BUILD_URL, a_job, a_red_build, many_jobs, moment
@@ -69,7 +70,7 @@ def test_each_failed_job_names_its_cause_and_the_causes_name_their_steps() -> No
 def test_lines_of_a_megabyte_are_cut() -> None:
     long = "x" * 1_000_000
     cause = msgspec.structs.replace(
-        ASSERTION, fingerprint=long, title=long, text=long, place=long, remedy=long
+        ASSERTION, fingerprint=long, title=long, place=LogLine(file=long, message=long), remedy=long
     )
     about = {"step": long, "agent": long, "queue": long, "branch": long, "pipeline": long}
     record = a_job(verdict="failed", summary=long, label=long, cause=cause, about=about)

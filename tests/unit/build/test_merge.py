@@ -15,9 +15,10 @@ from ci_doctor.build.api_job import ApiJob
 from ci_doctor.build.material import Material, RecordFile, ReportFile, UnreadableFile
 from ci_doctor.build.merge import merge
 from ci_doctor.build.outcome import outcome_of
+from ci_doctor.model.cause import Cause, LogLine
 from ci_doctor.model.facts.build import BuildFacts
 from ci_doctor.model.finding import Severity
-from ci_doctor.model.job_record import JobCause, JobRecord
+from ci_doctor.model.job_record import JobRecord
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.report import Report
 from ci_doctor.model.verdict import Verdict
@@ -534,12 +535,11 @@ def test_texts_of_any_length_and_kind_leave_a_terminal_as_it_is() -> None:
     def long(word: str) -> str:
         return f"\x1b[2J\x1b]0;{word}\x07\u202e{word}" + word[0] * 300_000
 
-    cause = JobCause(
+    cause = Cause(
         fingerprint=long("fingerprint"),
         title=long("title"),
         class_=long("class"),
-        text=long("text"),
-        place=long("place"),
+        place=LogLine(file=long("place"), message=long("text")),
         remedy=long("remedy"),
     )
     about = {name: long(name) for name in ("branch", "commit", "agent", "queue", "pipeline")}

@@ -9,12 +9,11 @@ from ci_doctor.build.verdicts import (
     case_outcome,
     verdict_of_build,
     verdict_of_reports,
-    worst,
 )
 from ci_doctor.buildkite.job_end import worst_verdict
 from ci_doctor.model.finding import Finding, Severity
 from ci_doctor.model.outcome import CaseOutcome
-from ci_doctor.model.verdict import WORST_FIRST, Verdict
+from ci_doctor.model.verdict import WORST_FIRST, Verdict, worst
 from tests.support.builders import a_report
 
 

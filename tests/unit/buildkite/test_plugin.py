@@ -34,7 +34,6 @@ FULL: dict[str, object] = {
     "diagnose": ["build_*.log", "logs/**/*.log"],
     "exit-codes": True,
     "cache": {"store": "s3://bucket/caches", "families": ["triton", "mine=/c"], "save": False},
-    "notify": True,
 }
 READ = PluginOptions(
     projects=(".", "it's $HOME"),
@@ -53,7 +52,6 @@ READ = PluginOptions(
     diagnose=("build_*.log", "logs/**/*.log"),
     exit_codes=True,
     cache=CacheOption(store="s3://bucket/caches", families=("triton", "mine=/c"), save=False),
-    notify=True,
 )
 JOB = {"BUILDKITE": "true", "BUILDKITE_JOB_ID": "j1", "BUILDKITE_BUILD_CHECKOUT_PATH": "/b/co"}
 

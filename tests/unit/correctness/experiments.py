@@ -16,7 +16,7 @@ from ci_doctor.correctness.verdict.decide import decide
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.load.canonical import digest
 from ci_doctor.load.requests import Request
-from ci_doctor.services.outcome import FailureKind, ServiceFailure
+from ci_doctor.model.service import FailureKind, ServiceFailure
 
 DIRECTORY = Path("/reports")
 DEATH = ServiceFailure(

@@ -17,7 +17,7 @@ CLIENT = """\
 """
 
 
-def _consequences(tmp_path: Path, **logs: str) -> list[tuple[str, int]]:
+def _consequences(tmp_path: Path, **logs: str) -> list[tuple[str, int | None]]:
     names = []
     for name, text in logs.items():
         path = tmp_path / f"{name}.log"
@@ -26,7 +26,7 @@ def _consequences(tmp_path: Path, **logs: str) -> list[tuple[str, int]]:
     cause = diagnose(names, load_rules()).cause
     assert cause is not None
     assert cause.rule == "api/unexpected-argument"
-    return [(Path(place.log).stem, place.line) for place in cause.consequences]
+    return [(Path(place.file).stem, place.line) for place in cause.consequences]
 
 
 def test_what_stands_above_the_cause_does_not_follow_from_it(tmp_path: Path) -> None:

@@ -5,15 +5,14 @@ from typing import Any
 
 import pytest
 
-from ci_doctor.diagnosis.cause import Cause, LogPlace
-from ci_doctor.diagnosis.exit_status import may_be_retried, retry_policy, verdict_by_class
-from ci_doctor.diagnosis.failure_class import FailureClass, RetryPolicy
+from ci_doctor.diagnosis.exit_status import retry_policy, verdict_by_class
+from ci_doctor.model.cause import Cause, FailureClass, LogLine, RetryPolicy
 from ci_doctor.model.verdict import Verdict
 from tests.support.diagnoses import a_cause
 
 
 def classed(class_: FailureClass | None, text: str = "it broke", **changes: Any) -> Cause:
-    place = LogPlace(log="job.log", line=7, text=text)
+    place = LogLine(file="job.log", line=7, text=text)
     return a_cause(class_=class_, place=place, **changes)
 
 
@@ -30,8 +29,8 @@ def test_a_retry_needs_a_proof_an_end_by_it_and_a_cure(class_: FailureClass) -> 
     incurable = classed(FailureClass.CODE_BUG, is_outside=True)
 
     assert verdict_by_class(proven) is Verdict.INFRA
-    assert not may_be_retried(survived)
-    assert not may_be_retried(incurable)
+    assert not survived.may_be_retried
+    assert not incurable.may_be_retried
 
 
 @pytest.mark.parametrize(
@@ -48,7 +47,7 @@ def test_a_retry_needs_a_proof_an_end_by_it_and_a_cure(class_: FailureClass) -> 
 )
 def test_what_another_run_meets_again_is_not_cured_by_it(text: str) -> None:
     assert retry_policy(FailureClass.NETWORK, text) is RetryPolicy.NO
-    assert not may_be_retried(classed(FailureClass.NETWORK, text, is_outside=True))
+    assert not classed(FailureClass.NETWORK, text, is_outside=True).may_be_retried
 
 
 @pytest.mark.parametrize(

@@ -104,4 +104,4 @@ def test_of_several_logs_the_quiet_ones_have_no_last_words(tmp_path: Path) -> No
     cause = diagnose(names, load_rules(), status=1).cause
 
     assert cause is not None
-    assert cause.place.log == names[1]
+    assert cause.place.file == names[1]

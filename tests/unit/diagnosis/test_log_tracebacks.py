@@ -8,7 +8,7 @@ from ci_doctor.diagnosis.diagnosis import diagnose, load_rules
 FRAME = '  File "serve.py", line 20, in main'
 
 
-def _named(tmp_path: Path, text: str) -> tuple[str, str]:
+def _named(tmp_path: Path, text: str) -> tuple[str, str | None]:
     """The text and the rule of the line that is named for a log of `text`."""
     log = tmp_path / "a.log"
     log.write_text(text, "utf-8")

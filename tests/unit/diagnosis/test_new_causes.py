@@ -5,11 +5,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from ci_doctor.diagnosis.failure_class import FailureClass
 from ci_doctor.diagnosis.log_rule import LogRule, Role
 from ci_doctor.diagnosis.new_causes import CauseWatch
 from ci_doctor.diagnosis.reading.log_text import TextLine
 from ci_doctor.diagnosis.rule_set import RuleSet
+from ci_doctor.model.cause import FailureClass
 
 
 def a_rule(id_: str, role: Role, literal: str) -> LogRule:

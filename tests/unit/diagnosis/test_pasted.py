@@ -4,10 +4,10 @@
 import pytest
 
 from ci_doctor.diagnosis.diagnosis import load_rules
-from ci_doctor.diagnosis.failure_class import FailureClass
 from ci_doctor.diagnosis.log_rule import LogRule, Role
 from ci_doctor.diagnosis.pasted import recognise
 from ci_doctor.diagnosis.rule_set import RuleSet
+from ci_doctor.model.cause import FailureClass
 
 
 def a_rule(id_: str, role: Role, literal: str, regex: str) -> LogRule:

@@ -8,9 +8,8 @@ from ci_doctor.diagnosis.log_rule import LogRule, Role
 from ci_doctor.diagnosis.preparation import prepared_rules
 from ci_doctor.diagnosis.reading.open_log import open_log
 from ci_doctor.diagnosis.rule_set import RuleSet
-from ci_doctor.diagnosis.scanning.literal_engine import Engine
+from ci_doctor.diagnosis.scanning.literal_search import Engine, quick_engine
 from ci_doctor.diagnosis.scanning.scan import scan, search_for
-from ci_doctor.diagnosis.scanning.substring_engine import substring_engine
 
 RULE = LogRule(id="own/bad", role=Role.CAUSE, literals=("went bad",), regex="went bad")
 
@@ -20,7 +19,7 @@ def test_the_engines_are_made_once_for_all_logs_of_a_job(tmp_path: Path) -> None
 
     def make_engine(literals: Sequence[bytes]) -> Engine:
         made.append(literals)
-        return substring_engine(literals)
+        return quick_engine(literals)
 
     rules = RuleSet([RULE])
     for name in ("a.log", "b.log"):

@@ -1,6 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-import subprocess
-import sys
 from collections.abc import Collection
 from pathlib import Path
 
@@ -10,7 +8,6 @@ from ci_doctor.diagnosis.diagnosis import load_rules
 from ci_doctor.diagnosis.repository_rules import repository_rules
 from ci_doctor.diagnosis.rule_checks import RuleProblem, check_rules
 from ci_doctor.diagnosis.rule_files import parse_rules
-from ci_doctor.diagnosis.rule_notes import rule_notes
 from ci_doctor.errors import ConfigError
 
 RULE = {
@@ -43,10 +40,6 @@ def texts(text: str, *, is_house: bool = False) -> list[str]:
         return [str(problem) for problem in problems_of(text, is_house=is_house)]
     except ConfigError as error:
         return [str(error)]
-
-
-def notes(text: str) -> list[str]:
-    return [str(note) for note in rule_notes(parse_rules(text, "rules.toml"), "rules.toml")]
 
 
 def test_a_good_rule_has_no_problem() -> None:
@@ -100,47 +93,6 @@ def test_a_rule_with_an_id_that_another_has_is_a_mistake() -> None:
     assert [str(each) for each in problems_of(toml(), taken={"mine/broken-thing"})] == [sentence]
 
 
-@pytest.mark.parametrize("regex", ["(?:a+)+b", "(?:a*b*)*c", "(x+x+)+y"])
-def test_a_house_regex_that_backtracks_is_a_mistake_and_a_repositorys_is_not(regex: str) -> None:
-    text = toml(regex=f"'broken thing|broken thing {regex}'")
-
-    assert any("unbounded repeat" in problem for problem in texts(text, is_house=True))
-    assert texts(text) == []
-
-
-@pytest.mark.parametrize(
-    ("regex", "lacking"),
-    [
-        ("broken thing|shattered", "shattered"),
-        ("broken (?:thing|part)", "broken part"),
-        ("broken thing(?: 2)?|[xyz] thing", "x thing"),
-        (r"broken \w+", "broken …"),
-    ],
-)
-def test_what_a_regex_matches_without_a_literal_is_a_note(regex: str, lacking: str) -> None:
-    text = toml(regex=f"'{regex}'")
-
-    (note,) = notes(text)
-
-    assert f"{lacking!r}, which holds none of the literals" in note
-    assert texts(text) == [], "it can be used"
-
-
-@pytest.mark.parametrize(
-    "regex",
-    [
-        "(?i:broken thing)",
-        "broken thin[gk]s?|broken thing",
-        "^(?:a|b)? ?broken thing",
-        "(?:very )*broken thing+",
-    ],
-)
-def test_a_regex_that_cannot_match_without_a_literal_has_no_note(regex: str) -> None:
-    text = toml(regex=f"'{regex}'", literals='["broken thing", "broken thin"]')
-
-    assert notes(text) == []
-
-
 def test_a_repositorys_rules_are_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "rules.toml"
     path.write_text(toml(regex="'broken thing (?:x{1,30}y?){1,30}|broken thing'"))
@@ -156,22 +108,6 @@ def test_a_repositorys_rules_are_read(tmp_path: Path) -> None:
     assert [rule.id for rule in repository_rules([path])] == ["mine/broken-thing"]
     with pytest.raises(ConfigError, match="cannot be read"):
         repository_rules([tmp_path / "missing.toml"])
-
-
-def test_reading_a_repositorys_rules_rests_on_no_private_part_of_re(tmp_path: Path) -> None:
-    path = tmp_path / "rules.toml"
-    path.write_text(toml())
-    program = (
-        "import sys; from pathlib import Path; "
-        "from ci_doctor.diagnosis.diagnosis import load_rules; "
-        "load_rules((Path(sys.argv[1]),)); print('ci_doctor.diagnosis.regex_tree' in sys.modules)"
-    )
-
-    ran = subprocess.run(
-        [sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True
-    )
-
-    assert ran.stdout == "False\n"
 
 
 def test_an_example_is_tried_by_the_engine_that_reads_the_logs(tmp_path: Path) -> None:

@@ -65,5 +65,5 @@ def test_a_failure_that_is_there_twice_is_as_sure_as_once(
 
     assert once is not None
     assert twice is not None
-    assert (twice.place.log, twice.place.line) == (names[0], once.place.line)
+    assert (twice.place.file, twice.place.line) == (names[0], once.place.line)
     assert twice.confidence == pytest.approx(once.confidence, abs=0.02)

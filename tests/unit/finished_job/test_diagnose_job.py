@@ -9,7 +9,6 @@ import pytest
 
 from ci_doctor.buildkite.job_log import CommandOutput
 from ci_doctor.diagnosis.diagnosis import load_rules
-from ci_doctor.diagnosis.exit_status import may_be_retried
 from ci_doctor.finished_job.diagnose_job import OUTPUT_NAME, diagnose_job
 from ci_doctor.finished_job.logs_of_job import LogsOfJob, logs_of_job
 from ci_doctor.model.verdict import Verdict
@@ -73,7 +72,8 @@ def logs(checkout: Path, *named: str, began_at: str | None = BEGAN) -> LogsOfJob
 
 
 def can_be_retried(read: LogsOfJob, output: CommandOutput | None = None) -> bool:
-    return may_be_retried(diagnose_job(read, output, load_rules(), ENDED_S).cause)
+    cause = diagnose_job(read, output, load_rules(), ENDED_S).cause
+    return cause is not None and cause.may_be_retried
 
 
 def test_patterns_mean_this_jobs_logs_alone(checkout: Path) -> None:

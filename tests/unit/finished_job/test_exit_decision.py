@@ -7,10 +7,10 @@ import pytest
 from msgspec.structs import replace
 
 from ci_doctor.buildkite.job_end import JobEnd
-from ci_doctor.diagnosis.failure_class import FailureClass
 from ci_doctor.diagnosis.outcome import outcome_of
 from ci_doctor.finished_job.exit_decision import FailedCommand, decide
-from ci_doctor.model.facts.diagnose import DiagnoseFacts, RootCause
+from ci_doctor.model.cause import Cause, FailureClass
+from ci_doctor.model.facts.diagnose import DiagnoseFacts
 from ci_doctor.model.report import Report
 from ci_doctor.model.verdict import EXIT_CODES, Verdict
 from tests.support.builders import a_report
@@ -19,7 +19,7 @@ from tests.support.diagnoses import a_cause, a_diagnosis
 CODES = {verdict.value: int(code) for verdict, code in EXIT_CODES.items()}
 
 
-def a_root_cause(**changes: Any) -> RootCause:
+def a_root_cause(**changes: Any) -> Cause:
     facts = outcome_of(a_diagnosis(a_cause(**changes))).facts
     assert isinstance(facts, DiagnoseFacts)
     assert facts.root_cause is not None
@@ -44,7 +44,7 @@ def a_run(exit_code: int, own_code: int | None) -> Report:
 
 
 def decided(
-    status: int, *causes: RootCause, reports: tuple[Report, ...] = (), **changes: Any
+    status: int, *causes: Cause, reports: tuple[Report, ...] = (), **changes: Any
 ) -> int | None:
     end = JobEnd(has_run=True, failures=(status,), command_status=status)
     failed = FailedCommand(
@@ -92,7 +92,7 @@ def decided(
     ],
 )
 def test_the_status_follows_the_cause_only_where_nothing_speaks_against_it(
-    status: int, causes: list[RootCause], expected: int | None
+    status: int, causes: list[Cause], expected: int | None
 ) -> None:
     assert decided(status, *causes) == expected
 

@@ -9,6 +9,7 @@ import nh3
 import pytest
 
 from ci_doctor.build.build_metadata import causes_json
+from ci_doctor.model.cause import RetryPolicy
 from ci_doctor.model.facts.build import BuildFacts, CauseFacts, JobFacts, RetryWorth, StepFacts
 from ci_doctor.model.finding import Finding, Severity
 from ci_doctor.model.report import Report
@@ -34,7 +35,9 @@ def a_cause(title: str = "a disk is full", number: int = 1) -> CauseFacts:
         fingerprint=f"f{number}",
         title=title,
         remedy=f"free some space: {title}",
-        may_be_retried=True,
+        retry=RetryPolicy.YES,
+        is_outside=True,
+        is_final=True,
         steps=("e2e",),
         jobs=2,
         seconds=620.0,
@@ -49,7 +52,7 @@ def a_step(name: str = "e2e", number: int = 1, *, retry: RetryWorth | None = Non
 
 
 def a_build(*steps: StepFacts, causes: tuple[CauseFacts, ...] = (a_cause(),)) -> Report:
-    facts = BuildFacts(build_steps=steps, causes=causes)
+    facts = BuildFacts(build_steps=steps, causes=causes, cause_rule="build/cause")
     return msgspec.structs.replace(
         a_report(Verdict.FAILED, command="build"),
         summary="1 step: 1 failed",
@@ -60,7 +63,7 @@ def a_build(*steps: StepFacts, causes: tuple[CauseFacts, ...] = (a_cause(),)) ->
 
 def shown(report: Report) -> str:
     page = cmarkgfm.github_flavored_markdown_to_html(
-        render(report, page=PAGE, in_tables=("build/cause",)),
+        render(report, page=PAGE),
         cmarkgfm.cmark.Options.CMARK_OPT_UNSAFE,
     )
     tags = {"p", "table", "thead", "tbody", "tr", "th", "td", "a", "strong", "details", "summary"}

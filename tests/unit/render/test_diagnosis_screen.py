@@ -9,7 +9,7 @@ import pytest
 from cmarkgfm.cmark import Options
 from msgspec import structs
 
-from ci_doctor.diagnosis.cause import LogPlace
+from ci_doctor.model.cause import LogLine
 from ci_doctor.render import json, junit, markdown, text
 from ci_doctor.render.layout import widest
 from tests.support.diagnoses import HOSTILE, LINES, a_cause, a_diagnosis, report_of
@@ -61,7 +61,7 @@ def _plain(painted: str) -> str:
 
 def test_a_long_path_is_not_broken() -> None:
     log = "logs/" + "deep/" * 20 + "job.log"
-    lines = screen(place=LogPlace(log=log, line=10, text=LINES[3]))
+    lines = screen(place=LogLine(file=log, line=10, text=LINES[3]))
 
     assert lines[0] == f"{log}:10"
     assert lines[1].startswith("code bug")
@@ -76,7 +76,7 @@ def test_damaged_facts_are_shown_as_any_report() -> None:
 
 @pytest.mark.parametrize("has_cause", [True, False])
 def test_hostile_logs_act_in_no_form(has_cause: bool) -> None:
-    place = LogPlace(log=f"a{HOSTILE[:120]}.log", line=10, text=HOSTILE)
+    place = LogLine(file=f"a{HOSTILE[:120]}.log", line=10, text=HOSTILE)
     cause = None
     if has_cause:
         cause = a_cause(place=place, explanation=HOSTILE, consequences=(place,), fields={})

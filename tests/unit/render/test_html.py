@@ -21,7 +21,7 @@ from ci_doctor.render import html, json
 from ci_doctor.render.formatting import duration
 from tests.support.builders import a_finding, a_report, sample_reports
 from tests.support.parsed_page import ParsedPage
-from tests.support.pictures import aligned, matrix, modes, pictures, thousand
+from tests.support.pictures import aligned, matrix, pictures, thousand
 from tests.unit.render.strategies import TEXT, VALUES, reports, whole
 
 PLACE = st.none() | st.integers(0, 10**6)
@@ -167,20 +167,6 @@ def test_the_decision_says_p_alpha_what_is_disputed_and_what_is_not_excluded() -
         "A candidate without any fault is called a regression in at most 5% of such experiments."
         in text
     )
-
-
-def test_the_bound_on_a_rare_bug_is_said_once() -> None:
-    report = modes()
-    said = "A fault on one request that shows in less than 95 % of starts can hide."
-
-    text = " ".join(ParsedPage(html.render(report)).text.split())
-    assert (
-        "A bug that shows in less than 95% of starts can hide behind 1 clean candidate start"
-        in text
-    )
-    assert said not in text
-    other = {**report.facts, "risk": "the policy `any` was asked for"}
-    assert said in " ".join(ParsedPage(html.render(replace(report, facts=other))).text.split())
 
 
 def test_a_p_above_alpha_does_not_exclude_chance() -> None:

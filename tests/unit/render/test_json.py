@@ -72,7 +72,7 @@ def test_fields_of_a_later_version_are_passed_over() -> None:
         ('{"schema": 1}', "not a report: it has no `schema`"),
         (
             '{"schema": "ci-doctor/report/9"}',
-            "schema is 'ci-doctor/report/9'; this ci-doctor reads 'ci-doctor/report/2' and 'ci-doctor/report/1'",
+            "schema is 'ci-doctor/report/9'; this ci-doctor reads 'ci-doctor/report/2'",
         ),
         (f'{{"schema": "{SCHEMA}"}}', "missing required field `tool_version`"),
         (

@@ -3,18 +3,18 @@
 
 import json
 
-from ci_doctor.model.facts.diagnose import LogLine, NamedCause
+from ci_doctor.model.cause import Cause, LogLine, RetryPolicy
 from ci_doctor.render.named_cause import named_cause_json, named_cause_text
 from tests.support.diagnoses import HOSTILE
 
 
-def a_named_cause(text: str = "cp: No space left", file: str = "a.log") -> NamedCause:
-    return NamedCause(
+def a_named_cause(text: str = "cp: No space left", file: str = "a.log") -> Cause:
+    return Cause(
         place=LogLine(file=file, line=7, text=text, message=text),
         rule="disk/full",
         class_="disk",
         title="disk",
-        retry="yes",
+        retry=RetryPolicy.YES,
         fingerprint="0123456789abcdef",
         explanation="The disk is full.",
         remedy="Free some space.",

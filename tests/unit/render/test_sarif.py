@@ -2,17 +2,21 @@
 """SARIF 2.1.0 as its readers need it: the required properties, and no more results than places."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 from msgspec import structs
 
+from ci_doctor.model.finding import Evidence
 from ci_doctor.model.report import Report
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.render import renderer, sarif
+from ci_doctor.render import sarif
 from tests.support.builders import a_report, sample_reports
-from tests.support.diagnoses import HOSTILE, a_cause, a_diagnosis, report_of
+from tests.support.diagnoses import HOSTILE
+from tests.support.git_repository import make_repository
+from tests.support.lint_runs import lint_report
 
 TEXT = {"type": "object", "required": ["text"], "properties": {"text": {"type": "string"}}}
 LEVEL = {"enum": ["none", "note", "warning", "error"]}
@@ -125,32 +129,6 @@ def the_run(report: Report) -> dict[str, Any]:
     return run
 
 
-def test_the_cause_stands_at_its_place_in_source_code() -> None:
-    run = the_run(report_of(a_diagnosis(a_cause())))
-
-    (result,) = run["results"]
-    location = result["locations"][0]["physicalLocation"]
-    assert location == {
-        "artifactLocation": {"uri": "tiny/shards.py"},
-        "region": {"startLine": 48},
-    }
-    log = result["relatedLocations"][0]["physicalLocation"]
-    assert (log["artifactLocation"]["uri"], log["region"]["startLine"]) == ("server.log", 10)
-    assert result["partialFingerprints"] == {"ciDoctorRootCause/v1": "d36b44f3af775a6e"}
-    assert run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == result["ruleId"]
-
-
-def test_without_a_source_file_there_is_no_result() -> None:
-    report = report_of(a_diagnosis(None))
-
-    run = the_run(report)
-
-    assert run["results"] == []
-    notification = run["invocations"][0]["toolExecutionNotifications"][0]
-    assert notification["message"]["text"] == report.summary
-    assert not renderer("sarif").is_for(report)
-
-
 @pytest.mark.parametrize("name", sample_reports())
 def test_every_report_is_valid(name: str) -> None:
     assert the_run(sample_reports()[name])["results"] == []
@@ -161,27 +139,63 @@ def test_an_error_is_no_success() -> None:
     assert the_run(a_report(Verdict.PASS))["invocations"][0]["executionSuccessful"] is True
 
 
-@pytest.mark.parametrize("file", ["/srv/a b.py", "dir/ü.py", "a:b.py", "x\ud800y.py", "a\x1b.py"])
-def test_any_name_of_a_file_makes_a_uri(file: str) -> None:
-    report = report_of(a_diagnosis(a_cause()))
-    source = {"file": file, "line": 3, "column": None}
-    report = structs.replace(report, facts={**report.facts, "source": source})
+@pytest.mark.parametrize("file", ["/srv/a b.sh", "dir/ü.sh", "a:b.sh", "x\ud800y.sh", "a\x1b.sh"])
+def test_any_name_of_a_file_makes_a_uri(file: str, tmp_path: Path) -> None:
+    make_repository(tmp_path, {"a.sh": "echo evil\n"})
+    report = lint_report(tmp_path)
+    finding = structs.replace(report.findings[0], evidence=(Evidence(file=file, line=3),))
 
-    (result,) = the_run(report)["results"]
+    (result,) = the_run(structs.replace(report, findings=(finding,)))["results"]
 
     uri = result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
     assert uri.startswith("file:///") is file.startswith("/")
 
 
-def test_hostile_text_stays_text() -> None:
-    cause = a_cause(explanation=HOSTILE, remedy=HOSTILE)
-    text = sarif.render(report_of(a_diagnosis(cause, HOSTILE)))
+def test_hostile_text_stays_text(tmp_path: Path) -> None:
+    make_repository(tmp_path, {"a.sh": "echo evil\n"})
+    report = lint_report(tmp_path)
+    finding = structs.replace(report.findings[0], summary=HOSTILE, remedy=HOSTILE)
+
+    text = sarif.render(structs.replace(report, findings=(finding,)))
 
     assert not set("\x1b\x00\x9b\u202e") & set(text)
 
 
-def test_damaged_facts_make_no_result() -> None:
-    report = report_of(a_diagnosis(a_cause()))
-    report = structs.replace(report, facts={"source": "x", "root_cause": 7})
+def test_each_finding_is_a_result_at_its_place_with_its_rule(tmp_path: Path) -> None:
+    files = {"a b.sh": "source lib.sh\n", "lib.sh": "echo evil\n", "p.yml": "steps: late\n"}
+    make_repository(tmp_path, files)
 
-    assert the_run(report)["results"] == []
+    run = the_run(lint_report(tmp_path))
+
+    first = run["results"][0]
+    assert first["locations"][0]["physicalLocation"] == {
+        "artifactLocation": {"uri": "a%20b.sh"},
+        "region": {"startLine": 1},
+    }
+    related = first["relatedLocations"][0]["physicalLocation"]["artifactLocation"]
+    assert related == {"uri": "lib.sh"}
+    assert [each["level"] for each in run["results"]] == ["error", "error", "warning"]
+    rules = run["tool"]["driver"]["rules"]
+    assert [rules[each["ruleIndex"]]["id"] for each in run["results"]] == [
+        each["ruleId"] for each in run["results"]
+    ]
+    assert rules[0]["fullDescription"]["text"]
+
+
+def test_a_fingerprint_stays_when_lines_move_and_two_equal_lines_have_two(tmp_path: Path) -> None:
+    make_repository(tmp_path, {"a.sh": "echo evil\necho evil\n"})
+    before = [each["partialFingerprints"] for each in the_run(lint_report(tmp_path))["results"]]
+    (tmp_path / "a.sh").write_text("\n\n  echo evil\ntrue\necho   evil\n")
+    after = [each["partialFingerprints"] for each in the_run(lint_report(tmp_path))["results"]]
+
+    assert before == after
+    assert before[0] != before[1]
+
+
+def test_a_clean_repository_has_no_result_and_a_note(tmp_path: Path) -> None:
+    make_repository(tmp_path, {"a.sh": "true\n"})
+
+    run = the_run(lint_report(tmp_path))
+
+    assert run["results"] == []
+    assert run["invocations"][0]["toolExecutionNotifications"][0]["level"] == "note"

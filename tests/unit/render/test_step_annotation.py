@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from ci_doctor.model.about import About
+from ci_doctor.model.cause import Cause, LogLine
 from ci_doctor.model.earlier_attempt import EarlierAttempt
 from ci_doctor.model.finding import Evidence, RemedyKind, Severity
-from ci_doctor.model.job_record import JobCause, JobRecord
+from ci_doctor.model.job_record import JobRecord
 from ci_doctor.model.report import Report
 from ci_doctor.model.verdict import NO_VERDICT, Verdict
 from ci_doctor.render.step_annotation import is_worth_showing, render, step_style
@@ -181,7 +182,7 @@ def test_logs_without_a_cause_show_where_to_begin() -> None:
 
 
 def test_the_cause_of_the_record_is_shown_with_its_lines_from_the_report_that_names_it() -> None:
-    cause = JobCause(fingerprint="d36b44f3af775a6e", title="code bug")
+    cause = Cause(fingerprint="d36b44f3af775a6e", title="code bug")
     other = report_of(a_diagnosis(a_cause(fingerprint="another", explanation="not this one")))
 
     page = page_of(a_step(other, DIAGNOSIS, cause=cause))
@@ -190,11 +191,10 @@ def test_the_cause_of_the_record_is_shown_with_its_lines_from_the_report_that_na
 
 
 def test_a_cause_that_only_the_record_knows_is_shown() -> None:
-    cause = JobCause(
+    cause = Cause(
         fingerprint="f",
         title="disk full",
-        text="No space left on device",
-        place="build.log:12",
+        place=LogLine(file="build.log", line=12, message="No space left on device"),
         remedy="Free some space.",
     )
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from rich.cells import cell_len
 
-from ci_doctor.model.finding import Evidence, Severity
+from ci_doctor.model.finding import Evidence, RemedyKind, Severity
 from ci_doctor.model.outcome import Attempt, Failure
 from ci_doctor.model.report import Report
 from ci_doctor.model.table import Table, row, text_table
@@ -64,7 +64,11 @@ def test_passing_report_is_short() -> None:
 
 @pytest.mark.parametrize("width", [40, 80, 120])
 def test_command_stays_on_one_line_however_long(width: int) -> None:
-    report = a_report(Verdict.FLAKY, reproduce=LONG, findings=(a_finding(remedy=LONG),))
+    report = a_report(
+        Verdict.FLAKY,
+        reproduce=LONG,
+        findings=(a_finding(remedy=LONG, remedy_kind=RemedyKind.COMMAND),),
+    )
     lines = text.render(report, width=width).splitlines()
     assert LONG in lines
     assert f"    {LONG}" in lines
@@ -73,7 +77,9 @@ def test_command_stays_on_one_line_however_long(width: int) -> None:
 def test_command_of_several_lines_keeps_them() -> None:
     shown = text.render(
         a_report(
-            Verdict.FLAKY, reproduce="docker run \\\n  image", findings=(a_finding(remedy="a\nb"),)
+            Verdict.FLAKY,
+            reproduce="docker run \\\n  image",
+            findings=(a_finding(remedy="a\nb", remedy_kind=RemedyKind.COMMAND),),
         )
     )
     assert "\nreproduce:\ndocker run \\\n  image\n" in shown

@@ -3,6 +3,7 @@
 import pytest
 from msgspec import structs
 
+from ci_doctor.model.service import FailureKind, NamedProcess, ServiceFailure
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.restart.conclude import conclude, findings
 from ci_doctor.restart.judge import judge
@@ -18,7 +19,6 @@ from ci_doctor.restart.observed import (
 )
 from ci_doctor.restart.promise import State, Terms
 from ci_doctor.restart.rules import RULES
-from ci_doctor.services.outcome import FailureKind, NamedProcess, ServiceFailure
 from tests.unit.restart.observations import GOOD, PHASES, TERMS, seen
 
 

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.diagnosis.exit_status import may_be_retried
+from ci_doctor.model.service import FailureKind, NamedProcess, ServiceFailure
 from ci_doctor.services.failure_cause import descendant_died, died
-from ci_doctor.services.outcome import FailureKind, NamedProcess, ServiceFailure
 from ci_doctor.services.subject import Death, Subject
 from ci_doctor.system.processes.process_table import Kin
 
@@ -59,7 +58,7 @@ def test_a_server_that_went_on_for_long_did_not_die_of_a_cause_outside_the_chang
     failure = failure_of(tmp_path / "log", outside + SERVED, Death(returncode=1))
     assert failure.kind is FailureKind.DIED
     assert failure.cause is not None
-    assert not may_be_retried(failure.cause)
+    assert not failure.cause.may_be_retried
 
 
 @pytest.mark.parametrize("outside", OUTSIDE)

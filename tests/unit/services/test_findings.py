@@ -4,12 +4,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ci_doctor.diagnosis.failure_class import FailureClass
+from ci_doctor.model.cause import FailureClass
 from ci_doctor.model.finding import Severity
+from ci_doctor.model.service import FailureKind, NamedProcess, ServiceFailure, StopResult
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render import markdown, text
 from ci_doctor.services.findings import evidence_of, finding_of, late_finding, stop_findings
-from ci_doctor.services.outcome import FailureKind, NamedProcess, ServiceFailure, StopResult
 from tests.support.builders import a_report
 from tests.support.diagnoses import a_cause
 

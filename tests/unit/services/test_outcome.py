@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
+from ci_doctor.model.service import FailureKind, ServiceFailure
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.services.outcome import FailureKind, ServiceFailure
 
 
 @pytest.mark.parametrize(

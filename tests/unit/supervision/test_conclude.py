@@ -2,7 +2,7 @@
 import pytest
 from msgspec.structs import replace
 
-from ci_doctor.diagnosis.cause import Diagnosis
+from ci_doctor.diagnosis.diagnosis import Diagnosis
 from ci_doctor.diagnosis.outcome import outcome_of
 from ci_doctor.model.facts.diagnose import DiagnoseFacts
 from ci_doctor.model.facts.setup_env import RunFacts, SetupEnvFacts

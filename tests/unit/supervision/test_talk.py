@@ -1,20 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-from ci_doctor.diagnosis.cause import Cause, Diagnosis, LogExcerpt, LogPlace
-from ci_doctor.diagnosis.failure_class import FailureClass
+from ci_doctor.diagnosis.diagnosis import Diagnosis
 from ci_doctor.diagnosis.outcome import outcome_of
-from ci_doctor.model.facts.diagnose import DiagnoseFacts
+from ci_doctor.model.cause import Cause, FailureClass, LogLine
+from ci_doctor.model.facts.diagnose import DiagnoseFacts, LogLines
 from ci_doctor.supervision.talk import MOST_LINES, talk
 from tests.support.diagnoses import a_cause
 
 
-def a_place(line: int, text: str) -> LogPlace:
-    return LogPlace(log="command.log", line=line, text=text)
+def a_place(line: int, text: str) -> LogLine:
+    return LogLine(file="command.log", line=line, text=text)
 
 
-def facts_of(cause: Cause | None, best: LogPlace | None = None) -> DiagnoseFacts:
+def facts_of(cause: Cause | None, best: LogLine | None = None) -> DiagnoseFacts:
     excerpt = None
     if best is not None:
-        excerpt = LogExcerpt(first_line=best.line, lines=(best.text,), marked=0)
+        excerpt = LogLines(
+            file=best.file,
+            first_line=best.line or 1,
+            lines=(best.text,),
+            marked=0,
+            messages=(best.text,),
+        )
     diagnosis = Diagnosis(cause=cause, best=best, excerpt=excerpt, others=(), logs=("command.log",))
     facts = outcome_of(diagnosis).facts
     assert isinstance(facts, DiagnoseFacts)

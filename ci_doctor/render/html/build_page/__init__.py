@@ -5,12 +5,13 @@ from msgspec.structs import replace
 
 from ci_doctor.model.about import About
 from ci_doctor.model.facts.build import BuildFacts
+from ci_doctor.model.finding import Severity
 from ci_doctor.model.report import Report
 from ci_doctor.render.build_words import first_action, remedies
+from ci_doctor.render.headline import worst_first
 from ci_doctor.render.html.build_page.axis import build_axis
 from ci_doctor.render.html.build_page.causes import page_causes
 from ci_doctor.render.html.build_page.counts import figures, shares
-from ci_doctor.render.html.build_page.findings import page_findings
 from ci_doctor.render.html.build_page.reading import build_facts
 from ci_doctor.render.html.build_page.retries import page_retries
 from ci_doctor.render.html.build_page.steps import page_steps
@@ -32,11 +33,13 @@ def render(report: Report) -> str | None:
         return None
     axis = build_axis(facts)
     causes = page_causes(facts)
-    findings = page_findings(shown, facts)
+    # Each cause is a row of the page.
+    findings = [each for each in worst_first(shown) if each.rule != facts.cause_rule]
     values = {
         "subject": _subject(facts, shown),
-        "gaps": findings.gaps,
-        "findings": findings.others,
+        # Above everything else: beside them nothing is certain.
+        "gaps": [each for each in findings if each.severity is Severity.ERROR],
+        "findings": [each for each in findings if each.severity is not Severity.ERROR],
         "links": links(_about(facts, shown.about)),
         "first": first_action(facts),
         "remedies": remedies(facts, _MOST_REMEDIES),

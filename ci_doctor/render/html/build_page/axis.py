@@ -9,7 +9,7 @@ from statistics import median_low
 from msgspec import Struct
 
 from ci_doctor.model.facts.build import BuildFacts, JobFacts
-from ci_doctor.model.parse_moment import parse_moment
+from ci_doctor.model.moment import parse_moment
 
 _MOST_TICKS = 8
 _MINUTE = 60

@@ -4,23 +4,9 @@
 from msgspec import Struct
 
 from ci_doctor.model.facts.build import JobFacts
-from ci_doctor.render.headline import CANCELLED, SOFT_FAILED
 from ci_doctor.render.html.build_page.axis import Axis, JobSpan, percent, span_of
 
 _LEAST_WIDTH = 0.25  # percent: a shorter bar could not be seen
-# The fill of a verdict's bar: a colour and a pattern, in build.css.
-_FILLS = {
-    "pass": "pass",
-    "flaky": "flaky",
-    "nondeterministic": "flaky",
-    "infra": "infra",
-    "regression": "failed",
-    "failed": "failed",
-    "error": "failed",
-    "missing": "missing",
-    SOFT_FAILED: "soft",
-    CANCELLED: "stopped",
-}
 
 
 class AttemptBar(Struct, frozen=True, kw_only=True):
@@ -36,11 +22,6 @@ class AttemptBar(Struct, frozen=True, kw_only=True):
     queue: tuple[str, str] | None
     since: str | None
     until: str | None
-
-
-def fill(verdict: str) -> str:
-    """The name of the colour and pattern of the bars of `build_words.ending`, in build.css."""
-    return _FILLS.get(verdict, "unknown")
 
 
 def attempt_bar(

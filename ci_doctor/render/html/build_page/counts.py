@@ -10,7 +10,6 @@ from ci_doctor.render.build_words import counted
 from ci_doctor.render.formatting import duration
 from ci_doctor.render.headline import Headline, job_headline
 from ci_doctor.render.html.build_page.axis import Axis, known, percent
-from ci_doctor.render.html.build_page.bars import fill
 from ci_doctor.render.html.build_page.causes import hours
 
 
@@ -18,7 +17,6 @@ class VerdictShare(Struct, frozen=True, kw_only=True):
     """How many steps have one verdict, and their part of a strip, in percent."""
 
     head: Headline
-    fill: str
     count: int
     x: str
     width: str
@@ -33,7 +31,6 @@ def shares(facts: BuildFacts) -> tuple[VerdictShare, ...]:
     for verdict, count in counted(facts.build_steps):
         row = VerdictShare(
             head=job_headline(verdict),
-            fill=fill(verdict),
             count=count,
             x=percent(100 * before / total),
             width=percent(100 * count / total),

@@ -28,6 +28,7 @@ def build_facts(facts: Mapping[str, Any]) -> BuildFacts | None:
         ended_at=part(facts, "ended_at", str),
         build_steps=steps,
         causes=part(facts, "causes", tuple[CauseFacts, ...]) or (),
+        cause_rule=part(facts, "cause_rule", str) or "",
         missing=part(facts, "missing", _Texts) or (),
         duplicates=part(facts, "duplicates", _Texts) or (),
         critical_path=part(facts, "critical_path", _Texts) or (),

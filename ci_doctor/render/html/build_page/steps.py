@@ -8,11 +8,12 @@ from typing import Final
 from msgspec import Struct
 
 from ci_doctor.model.facts.build import BuildFacts, JobFacts, RetryWorth, StepFacts
-from ci_doctor.render.build_words import ending, is_fine, ordered
+from ci_doctor.model.verdict import ordered
+from ci_doctor.render.build_words import ending, is_fine
 from ci_doctor.render.formatting import amount, duration
 from ci_doctor.render.headline import Headline, job_headline
 from ci_doctor.render.html.build_page.axis import Axis, queue_time, span_of, wall_time
-from ci_doctor.render.html.build_page.bars import AttemptBar, attempt_bar, fill
+from ci_doctor.render.html.build_page.bars import AttemptBar, attempt_bar
 from ci_doctor.render.links import safe_address
 
 UNKNOWN: Final = "unknown"
@@ -31,7 +32,6 @@ class PageAttempt(Struct, frozen=True, kw_only=True):
     """One attempt in words. `cause` is the number of its row in the table of causes."""
 
     head: Headline
-    fill: str
     began: str
     began_at: str | None
     took: str
@@ -93,8 +93,8 @@ def page_steps(facts: BuildFacts, axis: Axis | None, causes: Mapping[str, int]) 
 
 def _key(steps: Iterable[StepFacts]) -> tuple[tuple[str, str], ...]:
     words = (ending(attempt) for step in steps for attempt in step.attempts)
-    pairs = [(fill(word), job_headline(word).word) for word in ordered(words)[:_MOST_WORDS]]
-    return tuple(pairs)
+    heads = map(job_headline, ordered(words)[:_MOST_WORDS])
+    return tuple((head.fill, head.word) for head in heads)
 
 
 def _ranks(steps: Collection[StepFacts]) -> list[int]:
@@ -149,7 +149,6 @@ class _Drawer:
             retry = _RETRIES[attempt.retry]
         return PageAttempt(
             head=job_headline(ending(attempt)),
-            fill=fill(ending(attempt)),
             began=self._began(attempt),
             began_at=attempt.began_at,
             took=_shown(wall_time(attempt)),

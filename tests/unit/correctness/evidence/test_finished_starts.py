@@ -16,7 +16,7 @@ from ci_doctor.correctness.evidence.finished_starts import (
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.tally import Tally
 from ci_doctor.errors import InfraError, UsageError
-from ci_doctor.services.outcome import FailureKind, ServiceFailure
+from ci_doctor.model.service import FailureKind, ServiceFailure
 from ci_doctor.system.secrets.redaction import Redactor
 from tests.unit.correctness.recording import IDENTITY, IDS, PASSES, result
 

@@ -18,8 +18,7 @@ from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.compare import ArmStart
 from ci_doctor.errors import UsageError
 from ci_doctor.load.canonical import digest
-from ci_doctor.services.leaks.left import LeftBehind, LeftKind, LeftThing
-from ci_doctor.services.outcome import FailureKind, ServiceFailure
+from ci_doctor.model.service import FailureKind, LeftBehind, LeftKind, LeftThing, ServiceFailure
 from tests.unit.correctness.recording import (
     ARMS,
     END,

@@ -5,8 +5,8 @@ import pytest
 from msgspec.structs import replace
 
 from ci_doctor.correctness.report.failed_starts import remedy_of, with_cause
+from ci_doctor.model.service import FailureKind
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.services.outcome import FailureKind
 from tests.support.diagnoses import a_cause
 from tests.unit.correctness.experiments import DEATH, decided, experiment, result
 

@@ -3,8 +3,7 @@ from msgspec.structs import replace
 
 from ci_doctor.correctness.results import ExperimentEnding
 from ci_doctor.model.finding import Severity
-from ci_doctor.services.leaks.left import LeftBehind, LeftKind, LeftThing
-from ci_doctor.services.outcome import FailureKind
+from ci_doctor.model.service import FailureKind, LeftBehind, LeftKind, LeftThing
 from tests.unit.correctness.experiments import DEATH, experiment, result
 from tests.unit.correctness.report.test_findings import found
 

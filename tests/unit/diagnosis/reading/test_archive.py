@@ -48,7 +48,10 @@ def test_each_log_in_an_archive_is_one_of_its_own(tmp_path: Path, kind: str) -> 
         f"{name}:logs/{each}" for each in ("client.log", "old.log.gz", "server.log")
     )
     assert diagnosis.cause is not None
-    assert (diagnosis.cause.place.log, diagnosis.cause.place.line) == (f"{name}:logs/server.log", 2)
+    assert (diagnosis.cause.place.file, diagnosis.cause.place.line) == (
+        f"{name}:logs/server.log",
+        2,
+    )
     assert [each.name for each in tmp_path.iterdir()] == ["logs.archive"]
 
 

@@ -7,18 +7,18 @@ from msgspec.structs import replace
 from ci_doctor.history.evidence import (
     AttemptEvidence,
     AttemptOutcome,
-    EvidenceCause,
     JobEvidence,
     ParsedEvidence,
 )
 from ci_doctor.history.reading.hidden_secrets import job_without_secrets, without_secrets
+from ci_doctor.model.cause import Cause
 from ci_doctor.system.secrets.redaction import Redactor
 
 SECRET = "hunter2-of-the-build"
-CAUSE = EvidenceCause(fingerprint="f", title=f"login with {SECRET} failed")
+CAUSE = Cause(fingerprint="f", title=f"login with {SECRET} failed")
 
 
-def evidence(name: str, cause: EvidenceCause | None = None) -> ParsedEvidence:
+def evidence(name: str, cause: Cause | None = None) -> ParsedEvidence:
     attempt = AttemptEvidence(
         suite="tests.a", name=name, outcome=AttemptOutcome.FAILED, cause=cause
     )

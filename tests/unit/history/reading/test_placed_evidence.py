@@ -5,7 +5,6 @@ from msgspec.structs import replace
 from ci_doctor.history.evidence import (
     AttemptEvidence,
     AttemptOutcome,
-    EvidenceCause,
     EvidenceFile,
     JobEvidence,
     ParsedEvidence,
@@ -17,6 +16,7 @@ from ci_doctor.history.reading.placed_evidence import (
     is_repeated,
     surroundings,
 )
+from ci_doctor.model.cause import Cause
 
 FAILED = AttemptEvidence(suite="a", name="b", outcome=AttemptOutcome.FAILED)
 
@@ -76,7 +76,7 @@ def test_a_file_belongs_to_the_record_in_the_nearest_folder_above() -> None:
 
 
 def test_failures_of_a_job_with_a_cause_outside_are_infrastructure() -> None:
-    cause = EvidenceCause(fingerprint="f", title="no disk", is_outside=True)
+    cause = Cause(fingerprint="f", title="no disk", is_outside=True)
     record = ParsedEvidence(form="job record", job=JobEvidence(key="7", cause=cause))
 
     evidence, _ = evidence_files([placed("a/job.json", record), junit("a/u.xml")], JobEvidence())
@@ -98,7 +98,7 @@ def test_a_report_without_attempts_stands_for_no_tests() -> None:
 
 
 def test_an_artifact_belongs_to_the_record_of_its_job_wherever_that_lies() -> None:
-    cause = EvidenceCause(fingerprint="f", title="no disk", is_outside=True)
+    cause = Cause(fingerprint="f", title="no disk", is_outside=True)
     record = ParsedEvidence(form="job record", job=JobEvidence(key="7", agent="a", cause=cause))
     above = ParsedEvidence(form="job record", job=JobEvidence(key="8", agent="b"))
     file = replace(junit("out/junit.xml"), known=JobEvidence(key="7", build=812))

@@ -3,13 +3,14 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from ci_doctor.history.collecting import NamedFile, read_file
-from ci_doctor.history.evidence import EvidenceCause, JobEvidence
+from ci_doctor.history.evidence import JobEvidence
 from ci_doctor.history.reading.placed_evidence import (
     PlacedFile,
     evidence_of_file,
     surroundings,
 )
 from ci_doctor.history.reading.stored_text import stored_text
+from ci_doctor.model.cause import Cause
 
 
 def test_a_name_as_people_write_it_stays() -> None:
@@ -33,7 +34,7 @@ def test_what_no_database_takes_is_replaced(tmp_path: Path) -> None:
     assert isinstance(placed, PlacedFile)
     # A report of ours may hold what no XML can.
     (read,) = placed.parsed.attempts
-    cause = EvidenceCause(fingerprint="f", title=name)
+    cause = Cause(fingerprint="f", title=name)
     parsed = replace(placed.parsed, attempts=(replace(read, name=name, cause=cause),))
     placed = replace(placed, parsed=parsed)
     evidence = evidence_of_file(placed, surroundings([], []), JobEvidence(branch=name))

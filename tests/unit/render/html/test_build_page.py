@@ -15,9 +15,9 @@ from msgspec.structs import replace
 from ci_doctor.build.material import Material, RecordFile
 from ci_doctor.build.merge import merge
 from ci_doctor.build.outcome import outcome_of
+from ci_doctor.model.cause import Cause, LogLine
 from ci_doctor.model.facts.build import BuildFacts, CauseFacts, JobFacts, RetryWorth, StepFacts
 from ci_doctor.model.finding import Severity
-from ci_doctor.model.job_record import JobCause
 from ci_doctor.model.report import Report
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render import html, json, renderer
@@ -66,9 +66,8 @@ CAUSES = st.builds(
     fingerprint=TEXT,
     title=TEXT,
     class_=MAYBE_TEXT,
-    text=MAYBE_TEXT,
-    place=MAYBE_TEXT,
-    remedy=MAYBE_TEXT,
+    place=st.builds(LogLine, file=TEXT, message=TEXT),
+    remedy=TEXT,
     steps=TEXTS,
     jobs=st.integers(0, 99),
     seconds=ANY_SECONDS,
@@ -180,7 +179,7 @@ def test_more_names_than_the_findings_have_are_all_there(gaps: int) -> None:
 
 def test_what_a_row_of_the_causes_says_is_no_finding_as_well() -> None:
     title = "W" * 1000  # a title is cut
-    cause = JobCause(fingerprint="f", title=title, class_="disk", text=title)
+    cause = Cause(fingerprint="f", title=title, class_="disk", place=LogLine(message=title))
     records = [a_record("unit")]
     for number in range(40):
         own = replace(cause, fingerprint=f"f{number}")
@@ -227,7 +226,9 @@ def test_a_thousand_jobs_with_the_longest_names_stay_within_three_megabytes() ->
     job = a_job(verdict="infra", summary=hostile, agent=hostile, cause="c", reports=(hostile,))
     steps = tuple(a_step(hostile, replace(job, job=f"j{number}")) for number in range(1000))
     many = (hostile,) * 1000
-    cause = replace(FULL_DISK, fingerprint="c", title=hostile, text=hostile, steps=many)
+    cause = replace(
+        FULL_DISK, fingerprint="c", title=hostile, place=LogLine(message=hostile), steps=many
+    )
     facts = BuildFacts(
         build_steps=steps, causes=(cause,), missing=many, branch=hostile, build_url=BUILD_URL
     )
@@ -237,7 +238,7 @@ def test_a_thousand_jobs_with_the_longest_names_stay_within_three_megabytes() ->
 
 def test_a_line_of_a_megabyte_is_cut() -> None:
     line = "\u202e\x1b[31mx\x00\n" * 100_000
-    cause = replace(FULL_DISK, text=line, title=line, steps=(line,), jobs=1)
+    cause = replace(FULL_DISK, place=LogLine(message=line), title=line, steps=(line,), jobs=1)
     job = a_job(verdict="infra", summary=line, cause=cause.fingerprint, agent=line)
     facts = BuildFacts(
         build_steps=(a_step(line, job),), causes=(cause,), pipeline=line, branch=line

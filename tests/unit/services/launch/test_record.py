@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
+from ci_doctor.model.service import NamedProcess
 from ci_doctor.services.launch.record import LaunchRecord, ServiceRun
-from ci_doctor.services.outcome import EventKind, NamedProcess, ServiceEvent
+from ci_doctor.services.outcome import EventKind, ServiceEvent
 
 
 def test_events_make_the_record() -> None:

@@ -11,11 +11,11 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from ci_doctor.model.outcome import CaseOutcome, Outcome
+from ci_doctor.model.service import FailureKind, NamedProcess, ServiceFailure, StopResult
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.services.launch.launched import ClientRun, Launched
 from ci_doctor.services.launch.record import ServiceRun
 from ci_doctor.services.launch.report import outcome_of
-from ci_doctor.services.outcome import FailureKind, NamedProcess, ServiceFailure, StopResult
 from ci_doctor.session.exit_policy import ExitPolicy, exit_code
 
 OUT = Path("/work/out")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
+from ci_doctor.model.service import LeftKind
 from ci_doctor.services.leaks.attribution import Witnesses
-from ci_doctor.services.leaks.left import LeftKind
 from ci_doctor.services.leaks.places import IpcObject
 
 

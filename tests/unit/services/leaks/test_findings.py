@@ -2,8 +2,9 @@
 from typing import Any
 
 from ci_doctor.model.finding import Severity
+from ci_doctor.model.service import LeftBehind, LeftKind, LeftThing
 from ci_doctor.services.leaks.findings import leak_findings, leak_table
-from ci_doctor.services.leaks.left import LeftBehind, LeftKind, LeftThing, removal
+from ci_doctor.services.leaks.left import removal
 
 
 def thing(name: str, *services: str, **fields: Any) -> LeftThing:
