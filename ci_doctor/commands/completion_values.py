@@ -98,15 +98,6 @@ def explained_words(_context: click.Context, _parameter: click.Parameter, incomp
     return _starting(incomplete, words())
 
 
-def commands(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Items:
-    """The commands that people type."""
-    if context.params.get("words"):
-        return []
-    root = context.find_root().command
-    names = root.list_commands(context) if isinstance(root, click.Group) else []
-    return _starting(incomplete, names)
-
-
 def separator(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Items:
     """The `--` in front of a command that a person gives."""
     words = ["--"]

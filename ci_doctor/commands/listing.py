@@ -55,7 +55,6 @@ COMMANDS = {
         "Explain",
         "Explain a finding's rule, a verdict or an exit code, and what to do.",
     ),
-    "man": ("Explain", "Show the manual page of a command, or write the pages to a directory."),
     "report": ("Report", "Print written reports again, or publish them on Buildkite."),
     "build": ("Report", "Merge the reports of a build's jobs into one page, and publish it."),
     "history": (

@@ -230,11 +230,6 @@ class TestStartUp:
         assert modules & commands == {"ci_doctor.commands.wait"}
         assert not {name for name in modules if name.startswith("ci_doctor.commands.manual")}
 
-    def test_the_page_of_a_command_imports_no_other_command(self, project: Path) -> None:
-        modules = imported("man", "env", "diff", cwd=project)
-        commands = {f"ci_doctor.commands.{name.replace('-', '_')}" for name in COMMANDS}
-        assert modules & commands == {"ci_doctor.commands.man", "ci_doctor.commands.env"}
-
     def test_preparing_imports_nothing_of_measuring(self, project: Path) -> None:
         modules = imported("setup-env", cwd=project)
         assert "ci_doctor.environment.pins" in modules
@@ -251,6 +246,18 @@ class TestStartUp:
             }
             == set()
         )
+
+    @pytest.mark.parametrize("text", ["", '[project]\nname = "x"\nversion = "1"\n'])
+    def test_preparing_outside_of_a_checkout_imports_no_library_of_git(
+        self, tmp_path: Path, text: str
+    ) -> None:
+        if text:
+            (tmp_path / "pyproject.toml").write_text(text)
+
+        modules = imported("setup-env", cwd=tmp_path)
+
+        assert "ci_doctor.environment.pins" in modules
+        assert modules & {"git", "gitdb", "vcs_versioning"} == set()
 
     def test_measuring_imports_nothing_of_preparing(self, project: Path) -> None:
         modules = imported("correctness", cwd=project)

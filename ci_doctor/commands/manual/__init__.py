@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The documentation of every command as data, and as manual pages and reference pages."""
+"""The documentation of every command as data, and as reference pages."""

@@ -22,8 +22,7 @@ def commands_page(manuals: Sequence[CommandManual]) -> str:
     lines = [
         "# Commands",
         "",
-        "Every command with its options, examples and exit codes. `ci-doctor COMMAND --help` prints the same, and",
-        "`ci-doctor man COMMAND` shows it as a manual page ([completion.md](completion.md#manual-pages) installs the pages). This page",
+        "Every command with its options, examples and exit codes. `ci-doctor COMMAND --help` prints the same. This page",
         "is made from the commands; a test holds both together.",
         "",
         "An option overrides the key of [ci-doctor.toml](configuration.md) that stands below it, and the environment variable",

@@ -8,7 +8,6 @@ from typing import Any, TypeGuard
 from msgspec import Struct
 
 from ci_doctor.correctness.collected.formats import ID_KEYS, TEXT_KEYS, SampleFormat
-from ci_doctor.correctness.evidence.former_keys import SAMPLE, current
 from ci_doctor.load import strict_json
 from ci_doctor.load.answers import read_collected
 from ci_doctor.load.canonical import Canonical, check_output, digest, is_empty_output
@@ -99,7 +98,7 @@ def _ours(value: dict[str, Any], _content: bytes) -> Entry:
     if error is not None:
         return Entry(id=identity, group=group, pass_=number, error=error)
     output = value["output"]
-    prompt_facts = current(value, SAMPLE).get("prompt_facts")
+    prompt_facts = value.get("prompt_facts")
     try:
         return Entry(
             id=identity,

@@ -21,8 +21,7 @@ from ci_doctor.load.choices import BROKEN_OFF
 from ci_doctor.load.schema import AnswerSchema, ChoiceSchema
 
 _PLAIN = rb'[^"\\\x00-\x1f\x7f-\xff]*'  # a string that needs no decoding
-# As our own SampleWriter writes it: the top-level keys in this order, with these spaces; `said` and
-# `asked` are the names that two of them had in earlier versions (evidence/former_keys.py).
+# As our own SampleWriter writes it: the top-level keys in this order, with these spaces.
 _OURS_HEAD = re.compile(
     rb'\{"arm": "(baseline|candidate)", "start": ([1-9][0-9]{0,8}), '
     rb'"pass": (?P<pass>[1-9][0-9]{0,8}), "id": "(?P<id>'
@@ -31,9 +30,9 @@ _OURS_HEAD = re.compile(
 )
 _DIGEST = b', "digest": "'
 _OURS_TAIL = re.compile(
-    rb', "digest": "[0-9a-f]{64}"(?:, "(?:words_digest|said)": (?:null|"[0-9a-f]{64}"))?'
+    rb', "digest": "[0-9a-f]{64}"(?:, "words_digest": (?:null|"[0-9a-f]{64}"))?'
     rb'(?:, "tokens_digest": (?:null|"[0-9a-f]{64}"))?'
-    rb', "(?:prompt_facts|asked)": (\{[^{}]*\}), "empty": false, "meta": (?=\{)'
+    rb', "prompt_facts": (\{[^{}]*\}), "empty": false, "meta": (?=\{)'
 )
 # As OpenAI, vLLM and SGLang write it: `created` is a count of seconds.
 _RESPONSE_HEAD = re.compile(

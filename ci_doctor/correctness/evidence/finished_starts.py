@@ -17,7 +17,6 @@ import msgspec
 from msgspec import structs
 
 from ci_doctor.correctness.evidence.files import STARTS
-from ci_doctor.correctness.evidence.former_keys import START, current
 from ci_doctor.correctness.evidence.run_identity import RunIdentity, Setting, read_run
 from ci_doctor.correctness.evidence.samples import append_whole
 from ci_doctor.correctness.evidence.start_record import StartRecord, record_of
@@ -122,7 +121,7 @@ def read_starts(directory: Path) -> list[StartRecord]:
         if not line.endswith(b"\n"):
             continue
         with contextlib.suppress(ValueError, msgspec.ValidationError, RecursionError):
-            value = current(json.loads(line), START)
+            value = json.loads(line)
             records.append(msgspec.convert(value, StartRecord))
     return records
 

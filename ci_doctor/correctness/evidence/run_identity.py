@@ -11,7 +11,6 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from ci_doctor.correctness.evidence import former_keys
 from ci_doctor.correctness.evidence.files import RUN
 from ci_doctor.correctness.settings import Arm, ArmPlan, ExperimentPlan, Policy, Rules
 from ci_doctor.environment.determinism_table import TABLE
@@ -190,7 +189,7 @@ def read_run(directory: Path) -> RunDescription:
     """The run in `directory`. Raises UsageError if nothing there describes one."""
     path = directory / RUN
     try:
-        return _described(path.read_bytes())
+        return msgspec.convert(json.loads(path.read_bytes()), RunDescription)
     except OSError as error:
         raise UsageError(
             f"no run to resume in {directory}: {RUN}: {error.strerror}",
@@ -200,11 +199,3 @@ def read_run(directory: Path) -> RunDescription:
         raise UsageError(
             f"{path} is not a run of this ci-doctor: {error}", hint="leave --resume out"
         ) from error
-
-
-def _described(content: bytes) -> RunDescription:
-    value = former_keys.current(json.loads(content), former_keys.RUN)
-    if isinstance(value, dict):
-        identity = former_keys.current(value.get("identity"), former_keys.RUN_IDENTITY)
-        value = {**value, "identity": identity}
-    return msgspec.convert(value, RunDescription)

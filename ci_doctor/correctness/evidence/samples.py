@@ -14,7 +14,6 @@ from typing import Any, Self
 import msgspec
 from msgspec import Struct
 
-from ci_doctor.correctness.evidence.former_keys import SAMPLE, current
 from ci_doctor.errors import InfraError, UsageError
 from ci_doctor.load.canonical import digest
 from ci_doctor.load.choices import NotAnAnswerError
@@ -150,7 +149,7 @@ def read_line(line: bytes) -> Sample:
         raise ValueError("the line is torn")
     try:
         # json, because msgspec's own decoder refuses a lone surrogate.
-        return msgspec.convert(current(json.loads(line), SAMPLE), Sample)
+        return msgspec.convert(json.loads(line), Sample)
     except (msgspec.ValidationError, RecursionError) as error:
         raise ValueError(str(error)) from error
 

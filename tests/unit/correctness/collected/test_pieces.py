@@ -59,7 +59,7 @@ def sample(
     }
     rest = {
         "digest": digest(output),
-        "asked": {"model": "m"},
+        "prompt_facts": {"model": "m"},
         "empty": False,
         "meta": meta or {"id": "x"},
     }
