@@ -165,7 +165,6 @@ OF_OTHER_PROGRAMS: Final = MappingProxyType(
         "LC_CTYPE": "The locale.",
         "LD_LIBRARY_PATH": "Where libraries are looked for.",
         "OMP_NUM_THREADS": "How many threads a library starts.",
-        "PDM_BUILD_SCM_VERSION": "A pin of pdm-backend.",
         "PYTHONCOERCECLOCALE": "The locale of a Python.",
         "PYTHONDONTWRITEBYTECODE": "Whether a Python writes bytecode.",
         "PYTHONHASHSEED": "The seed of a run that explains a flaky test.",
