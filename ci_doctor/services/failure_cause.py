@@ -19,6 +19,7 @@ from ci_doctor.services.probes.ready import ReadinessProbe
 from ci_doctor.services.subject import Death, Subject
 from ci_doctor.system import clock
 from ci_doctor.system.processes.process_table import Kin, look_up
+from ci_doctor.system.processes.tree import living_in_use
 
 # `port: 8000`, `127.0.0.1:8000`, `('127.0.0.1', 8000)`; not the start of a version or an address.
 _PORT = re.compile(r"(?:\bport[ =:]+|[\w\])'*:]:|', )(\d{2,5})\b(?!\.\d)", re.IGNORECASE)
@@ -224,7 +225,9 @@ def _was_taken_by_others(death: Death, tree: Tree) -> bool:
     if not death.host_oom or death.peak_rss is None:
         return False
     page = os.sysconf("SC_PAGE_SIZE")
-    own = death.peak_rss + page * sum(_resident_pages(kin.pid) for kin in tree.living())
+    # A start beside this one is ours too.
+    pids = {kin.pid for kin in (*tree.living(), *living_in_use())}
+    own = death.peak_rss + page * sum(map(_resident_pages, pids))
     return own < page * os.sysconf("SC_PHYS_PAGES") / 2
 
 

@@ -112,4 +112,5 @@ class RecordedStart:
             cached=record.cached,
             proof=record.proof,
             shared=record.shared,
+            devices=record.devices,
         )

@@ -77,8 +77,8 @@ async def _watched(path: Path, *command: str, orphan: bool = False) -> dict[str,
     gate = path.with_name("gate")
     os.mkfifo(gate)
     environment = {"PATH": os.environ["PATH"]}
-    watch = SharedWatch({str(path): "A1"}, OWN)
-    watch.begin()
+    watch = SharedWatch({"B1": OWN})
+    watch.watch("B1", {str(path): "A1"})
     script = f"(read _ <{gate}; exec {' '.join(command)}) >/dev/null & {'' if orphan else 'wait'}"
     process = await asyncio.create_subprocess_exec("sh", "-c", script, env=environment)
     if orphan:
@@ -91,7 +91,7 @@ async def _watched(path: Path, *command: str, orphan: bool = False) -> dict[str,
     else:
         await process.wait()
     await watch.end()
-    return watch.read
+    return watch.read["B1"]
 
 
 @pytest.mark.parametrize(
@@ -120,8 +120,8 @@ def test_what_others_read_at_the_same_time_is_not_the_start_s(folder: Path) -> N
         path.write_text("an answer")
 
     async def watched() -> dict[str, str]:
-        watch = SharedWatch(dict.fromkeys(map(str, files), "A1"), OWN)
-        watch.begin()
+        watch = SharedWatch({"B1": OWN})
+        watch.watch("B1", dict.fromkeys(map(str, files), "A1"))
         # Orphans of a shell that has ended open all but the first. Each holds an end of a pipe.
         gate = folder / "gate"
         os.mkfifo(gate)
@@ -139,16 +139,16 @@ def test_what_others_read_at_the_same_time_is_not_the_start_s(folder: Path) -> N
         os.close(all_ended)
         os.close(opened)
         await watch.end()
-        return watch.read
+        return watch.read["B1"]
 
     assert asyncio.run(watched()) == {str(files[0]): "A1"}
 
 
 def test_a_start_without_files_of_others_needs_no_watch() -> None:
     async def watched() -> dict[str, str]:
-        watch = SharedWatch({}, OWN)
-        watch.begin()
+        watch = SharedWatch({"B1": OWN})
+        watch.watch("B1", {})
         await watch.end()
-        return watch.read
+        return watch.read["B1"]
 
     assert asyncio.run(watched()) == {}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from ci_doctor.checks.gpu.service_demand import GpuEngine, demands_of
+from ci_doctor.services.gpu_demand import GpuEngine, demands_of
 from ci_doctor.services.spec import ServiceSpec
 
 

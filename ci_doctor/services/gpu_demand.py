@@ -12,9 +12,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from ci_doctor.checks.gpu.visible_devices import VARIABLE
 from ci_doctor.services.spec import ServiceSpec
 
+VARIABLE: Final = "CUDA_VISIBLE_DEVICES"
 # What vLLM takes if nobody says more: 0.9, and 0.92 in versions of 2026. The lesser one is sure.
 VLLM_SHARE: Final = 0.9
 _SHARE: Final = ("--gpu-memory-utilization", "--mem-fraction-static")
