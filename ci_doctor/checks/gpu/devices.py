@@ -10,7 +10,6 @@ from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.gpu.nvidia_smi import ask_driver, gpus_of
 from ci_doctor.checks.gpu.pci_gpus import AmdGpu, amd_gpus, other_accelerators
 from ci_doctor.checks.gpu.rules import GPU_HIDDEN, GPU_MISSING, GPUS_TOO_FEW
-from ci_doctor.services.gpu_demand import GpuDemand, demands_of
 from ci_doctor.checks.gpu.smi_log import SmiGpu
 from ci_doctor.checks.gpu.torch_build import torch_builds
 from ci_doctor.checks.gpu.visible_devices import VARIABLE, GpuView, VisibleGpus
@@ -18,6 +17,7 @@ from ci_doctor.checks.result import CheckResult, Problem, UndeterminedError, pro
 from ci_doctor.checks.workload import SERVING, Workload
 from ci_doctor.model.finding import ShellCommand
 from ci_doctor.render.formatting import amount, size
+from ci_doctor.services.gpu_demand import GpuDemand, demands_of
 from ci_doctor.system.gpu_names import gpu_names
 
 

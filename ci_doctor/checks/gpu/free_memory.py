@@ -9,13 +9,13 @@ from ci_doctor.checks.gpu.holders import holder_evidence
 from ci_doctor.checks.gpu.memory_plan import GpuShortage, running_together, shortages
 from ci_doctor.checks.gpu.mig_devices import gpu_view
 from ci_doctor.checks.gpu.rules import GPU_MEMORY_SHORT
-from ci_doctor.services.gpu_demand import VLLM_SHARE, demands_of
 from ci_doctor.checks.gpu.smi_log import SmiGpu
 from ci_doctor.checks.gpu.visible_devices import GpuView
 from ci_doctor.checks.result import CheckResult, Problem, problem
 from ci_doctor.checks.workload import SERVING, Workload
 from ci_doctor.model.finding import Severity
 from ci_doctor.render.formatting import percent, size
+from ci_doctor.services.gpu_demand import VLLM_SHARE, demands_of
 
 
 def _run(context: CheckContext) -> CheckResult:

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from ci_doctor.services.gpu_demand import GpuDemand, GpuEngine
 from ci_doctor.checks.gpu.smi_log import SmiGpu
 from ci_doctor.checks.gpu.visible_devices import GpuView
+from ci_doctor.services.gpu_demand import GpuDemand, GpuEngine
 from ci_doctor.services.spec import ServiceSpec
 
 

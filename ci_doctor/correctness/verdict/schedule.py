@@ -87,7 +87,7 @@ def next_arms(
         return ()
     made = Counter(start.arm for start in starts if not start.archived)
     index = made.total()
-    last = _together(starts, rules, index, at_once)[-1]
+    last = together(starts, rules, index, at_once)[-1]
     arms: list[Arm] = []
     while arm is not None:
         arms.append(arm)
@@ -110,14 +110,14 @@ def drawn_places(
     label a start would have run at the same place. A run that is resumed draws the same.
     """
     index = sum(not start.archived for start in starts)
-    together = _together(starts, rules, index, at_once)
-    source = random.Random(f"{rules.seed} places {together.start}")  # noqa: S311 - no secret
-    drawn = source.sample(range(places), len(together))
-    return tuple(drawn[index - together.start :])
+    wave = together(starts, rules, index, at_once)
+    source = random.Random(f"{rules.seed} places {wave.start}")  # noqa: S311 - no secret
+    drawn = source.sample(range(places), len(wave))
+    return tuple(drawn[index - wave.start :])
 
 
-def _together(starts: Sequence[ArmStart], rules: Rules, index: int, at_once: int) -> range:
-    """The positions in the order that run at once with `index`: neighbours in its block."""
+def together(starts: Sequence[ArmStart], rules: Rules, index: int, at_once: int) -> range:
+    """The positions in the order whose starts run at once with that at `index`: neighbours in its block."""
     sizes = [2] * rules.retries
     if rules.policy is not Policy.ANY:
         sizes = [block.size for block in plan_of(starts, rules)]

@@ -121,7 +121,7 @@ class OwnTree:
             table = _listed_below(self._root)
         others = [each for each in _IN_USE if each is not self]
         if others:
-            table = tuple(kin for kin in table if not any(each.owns(kin) for each in others))
+            table = (kin for kin in table if not any(each.owns(kin) for each in others))
         processes = descendants(table, self._root, self._bystanders)
         if self._guardian is None:
             return processes
