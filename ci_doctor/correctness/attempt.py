@@ -133,6 +133,7 @@ class StartAttempt:
             outside=is_outside,
             claimed=is_claimed,
             control=self._control,
+            devices=self.tools.devices,
         )
         # Before the files are counted: a large cache would lengthen the start.
         duration_s = clock.now() - self.began - self._waited_s
@@ -153,7 +154,6 @@ class StartAttempt:
             cut_short=not self.whole,
             warm_up=warm_up,
             proof=self._proof.readings if self._proof else (),
-            devices=self.tools.devices,
         )
 
     def _ran_out_of_time(self, failure: ServiceFailure) -> bool:

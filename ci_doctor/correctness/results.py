@@ -42,7 +42,7 @@ class StartResult(Struct, frozen=True, kw_only=True):
     `left_behind` what stayed on the machine. `facts` are what was loaded and effective while it ran. `cached` counts the files that it added to the
     compile caches (0: they were warm). A start that was `cut_short` by the budget or a signal is no
     evidence, and neither is the `warm_up`. `proof` is what was read of the arm's proof, `shared` what it
-    did with files that both arms reach. `devices` is its CUDA_VISIBLE_DEVICES, if it was drawn.
+    did with files that both arms reach.
     """
 
     start: ArmStart
@@ -61,7 +61,6 @@ class StartResult(Struct, frozen=True, kw_only=True):
     warm_up: bool = False
     proof: tuple[ProofReading, ...] = ()
     shared: SharedUse = SharedUse()
-    devices: str = ""
 
     @property
     def counts(self) -> bool:

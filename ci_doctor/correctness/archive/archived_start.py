@@ -109,6 +109,7 @@ class ArchivedStart(Struct, frozen=True, kw_only=True):
             empty=self.empty,
             archived=True,
             build=self.build_id,
+            devices=self.devices,
         )
         return StartResult(
             start=start,
@@ -118,7 +119,6 @@ class ArchivedStart(Struct, frozen=True, kw_only=True):
             digests=self.digests,
             errors={},
             facts=self.facts,
-            devices=self.devices,
         )
 
 
@@ -146,7 +146,7 @@ def header_of(
         crc=0,
         levels={level: dict(start.levels[level]) for level in _KEPT if level in start.levels},
         origin=origin,
-        devices=result.devices,
+        devices=start.devices,
     )
 
 

@@ -96,6 +96,7 @@ class RecordedStart:
             outside=record.outside,
             claimed=self._claimed,
             control=record.control,
+            devices=record.devices,
         )
         return StartResult(
             start=start,
@@ -112,5 +113,4 @@ class RecordedStart:
             cached=record.cached,
             proof=record.proof,
             shared=record.shared,
-            devices=record.devices,
         )

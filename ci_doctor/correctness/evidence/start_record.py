@@ -74,7 +74,7 @@ def record_of(result: StartResult, samples: int, directory: Path) -> StartRecord
         proof=result.proof,
         shared=result.shared,
         control=start.control,
-        devices=result.devices,
+        devices=start.devices,
     )
 
 

@@ -48,8 +48,8 @@ def device_tables(results: Sequence[StartResult]) -> Iterator[Table]:
     """The starts of each device; no table if none was drawn."""
     by_place: dict[str, list[str]] = {}
     for result in results:
-        if result.devices:
-            by_place.setdefault(result.devices, []).append(result.start.name)
+        if result.start.devices:
+            by_place.setdefault(result.start.devices, []).append(result.start.name)
     rows = tuple(row(place, " ".join(names)) for place, names in sorted(by_place.items()))
     if rows:
         yield Table(title="Devices", columns=("starts",), rows=rows, is_aside=True)
@@ -57,8 +57,8 @@ def device_tables(results: Sequence[StartResult]) -> Iterator[Table]:
 
 def device_facts(results: Sequence[StartResult]) -> tuple[DeviceFacts, ...]:
     """The devices of each start for which they were drawn."""
-    placed = (result for result in results if result.devices)
-    return tuple(DeviceFacts(start=each.start.name, devices=each.devices) for each in placed)
+    placed = (result for result in results if result.start.devices)
+    return tuple(DeviceFacts(start=each.start.name, devices=each.start.devices) for each in placed)
 
 
 def device_findings(
@@ -70,14 +70,17 @@ def device_findings(
         return
     is_sure = split.chance <= _LEVEL
     steady, varied = (split.on, split.others) if split.is_steady else (split.others, split.on)
+    alike = "answer alike to"
+    if steady[0].start.answers.get(split.requests[0]) is None:
+        alike = "do not answer"
     evidence = tuple(
         Evidence(excerpt=f"{label}: {_names(each)}")
         for label, each in ((f"on device {split.place}", split.on), ("elsewhere", split.others))
     )
     summary = (
         f"{amount(len(split.requests), 'answer')} {'follow' if is_sure else 'may follow'} the device, "
-        f"not the arm: of {split.group}, {_names(steady)} answer alike to {listed(split.requests, 3)}, "
-        f"and {_names(varied)} otherwise; {len(split.on)} ran on device {split.place} and "
+        f"not the arm: of {split.group}, {_names(steady)} {alike} {listed(split.requests, 3)}, "
+        f"and {_names(varied)} never so; {len(split.on)} ran on device {split.place} and "
         f"{len(split.others)} elsewhere; the draw of the devices alone does so in "
         f"{probability(100 * split.chance)}% of cases"
     )
@@ -99,7 +102,7 @@ def device_split(
         for index, result in enumerate(made)
     }
     found: list[DeviceSplit] = []
-    placed = [each for each in made if each.devices]
+    placed = [each for each in made if each.start.devices]
     for arms, group in _GROUPS:
         members = [each for each in placed if each.start.arm in arms]
         found += _splits(members, waves, places, group)
@@ -113,9 +116,9 @@ def _splits(
     chances = [_chance(members, pattern, waves, places) for pattern in patterns]
     # Any answer to any device, in all starts or in those of one arm.
     chance = min(1.0, len(_GROUPS) * places * sum(chances))
-    for place in dict.fromkeys(each.devices for each in members):
-        on = tuple(each for each in members if each.devices == place)
-        others = tuple(each for each in members if each.devices != place)
+    for place in dict.fromkeys(each.start.devices for each in members):
+        on = tuple(each for each in members if each.start.devices == place)
+        others = tuple(each for each in members if each.start.devices != place)
         arms = [{each.start.arm for each in side} for side in (on, others)]
         if min(len(on), len(others)) < _FEWEST or not arms[0] & arms[1]:
             continue

@@ -13,6 +13,7 @@ from ci_doctor.correctness.verdict.compare import (
     failures,
     have_answers,
     of_arm,
+    only_device,
     working,
 )
 from ci_doctor.correctness.verdict.decide import decide
@@ -60,7 +61,8 @@ def next_arm(starts: Sequence[ArmStart], requests: Sequence[str], rules: Rules) 
     usable = counted(starts)
     made = Counter(start.arm for start in starts if not start.archived)
     baseline = of_arm(usable, Arm.BASELINE)
-    if not have_answers(baseline) and made[Arm.BASELINE] >= FEWEST:
+    is_enough = made[Arm.BASELINE] >= FEWEST and only_device(baseline, usable) is None
+    if not have_answers(baseline) and is_enough:
         # Without one working baseline start no candidate start can mean anything.
         return None
     if made[Arm.CANDIDATE] and have_answers(baseline):
@@ -141,6 +143,9 @@ def _is_enough(
     Something outside the change ends each of them, or each fails and the baseline fails too.
     """
     nothing_works = not working(candidate) and (not candidate or failures(baseline) > 0)
+    if only_device(candidate, (*baseline, *candidate)) is not None:
+        # It may be the device.
+        nothing_works = False
     if nothing_works and made[Arm.CANDIDATE] >= rules.retries:
         return True
     return sum(made.values()) >= rules.max_starts

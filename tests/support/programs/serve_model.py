@@ -67,6 +67,7 @@ def leave_a_family() -> None:
 def take_time() -> None:
     if "waits" in TRAITS:
         time.sleep(2)
+    time.sleep(float(OPTIONS.get("ready-after", 0)))
     if "stuck" in TRAITS and not os.path.exists(f"{sys.argv[-1]}/go"):  # noqa: PTH110 -- pathlib is slow to import
         threading.Event().wait()
 
