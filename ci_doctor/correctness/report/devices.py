@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from ci_doctor.correctness import rules
 from ci_doctor.correctness.results import StartResult
-from ci_doctor.correctness.settings import Arm, Rules
+from ci_doctor.correctness.settings import Rules
 from ci_doctor.correctness.verdict.schedule import together
 from ci_doctor.model.facts.correctness import DeviceFacts
 from ci_doctor.model.finding import Evidence, Finding, Severity
@@ -21,11 +21,8 @@ from ci_doctor.render.formatting import amount, listed, probability
 # Fewer starts on a device show no "always".
 _FEWEST = 2
 _LEVEL = 0.05
-_GROUPS = (
-    (tuple(Arm), "all starts"),
-    ((Arm.BASELINE,), "the baseline"),
-    ((Arm.CANDIDATE,), "the candidate"),
-)
+# What one of two devices does not get, the other one does.
+_MIRRORED = 2
 
 
 class DeviceSplit(Struct, frozen=True, kw_only=True):
@@ -36,7 +33,6 @@ class DeviceSplit(Struct, frozen=True, kw_only=True):
     """
 
     place: str
-    group: str
     on: tuple[StartResult, ...]
     others: tuple[StartResult, ...]
     requests: tuple[str, ...]
@@ -79,7 +75,7 @@ def device_findings(
     )
     summary = (
         f"{amount(len(split.requests), 'answer')} {'follow' if is_sure else 'may follow'} the device, "
-        f"not the arm: of {split.group}, {_names(steady)} {alike} {listed(split.requests, 3)}, "
+        f"not the arm: {_names(steady)} {alike} {listed(split.requests, 3)}, "
         f"and {_names(varied)} never so; {len(split.on)} ran on device {split.place} and "
         f"{len(split.others)} elsewhere; the draw of the devices alone does so in "
         f"{probability(100 * split.chance)}% of cases"
@@ -101,40 +97,32 @@ def device_split(
         result.start.name: together(starts, drawn_by, index, at_once)
         for index, result in enumerate(made)
     }
-    found: list[DeviceSplit] = []
-    placed = [each for each in made if each.start.devices]
-    for arms, group in _GROUPS:
-        members = [each for each in placed if each.start.arm in arms]
-        found += _splits(members, waves, places, group)
-    return max(found, key=lambda split: len(split.requests), default=None)
-
-
-def _splits(
-    members: Sequence[StartResult], waves: dict[str, range], places: int, group: str
-) -> Iterator[DeviceSplit]:
+    members = [each for each in made if each.start.devices]
     patterns = _patterns(members)
-    chances = [_chance(members, pattern, waves, places) for pattern in patterns]
-    # Any answer to any device, in all starts or in those of one arm.
-    chance = min(1.0, len(_GROUPS) * places * sum(chances))
+    everyone = frozenset(each.start.name for each in members)
+    # Any of these answers to some device, or to all but one; of two devices that is the same.
+    sets = {each for names in patterns for each in (names, everyone - names)}
+    chance = sum(_chance(members, names, waves, places) for names in sets)
+    splits = []
     for place in dict.fromkeys(each.start.devices for each in members):
         on = tuple(each for each in members if each.start.devices == place)
         others = tuple(each for each in members if each.start.devices != place)
         arms = [{each.start.arm for each in side} for side in (on, others)]
         if min(len(on), len(others)) < _FEWEST or not arms[0] & arms[1]:
             continue
-        key = frozenset(each.start.name for each in on)
-        rest = frozenset(each.start.name for each in others)
-        requests = (*patterns.get(key, ()), *patterns.get(rest, ()))
+        names = frozenset(each.start.name for each in on)
+        requests = (*patterns.get(names, ()), *patterns.get(everyone - names, ()))
         if requests:
-            yield DeviceSplit(
+            split = DeviceSplit(
                 place=place,
-                group=group,
                 on=on,
                 others=others,
                 requests=tuple(dict.fromkeys(requests)),
-                is_steady=key in patterns,
-                chance=chance,
+                is_steady=names in patterns,
+                chance=min(1.0, chance if places == _MIRRORED else places * chance),
             )
+            splits.append(split)
+    return max(splits, key=lambda split: len(split.requests), default=None)
 
 
 def _patterns(members: Sequence[StartResult]) -> dict[frozenset[str], tuple[str, ...]]:
