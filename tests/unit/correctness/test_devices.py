@@ -2,8 +2,10 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from ci_doctor.correctness.devices import at_once, listed, placeholders
+from ci_doctor.correctness.devices import at_once, listed, placeholders, without_gpu_memory
+from ci_doctor.correctness.settings import Arm
 from ci_doctor.errors import UsageError
 from tests.unit.correctness.plans import BOTH, ENVIRONMENT, planned
 
@@ -110,3 +112,14 @@ def test_one_device_leaves_a_fixed_port_and_the_starts_one_after_the_other(tmp_p
         '"sleep {port}"\nenv', '"sleep 8000"\nready = "http://127.0.0.1:8000/"\nenv'
     )
     assert places(tmp_path, "1", text=text) == ("1",)
+
+
+def test_starts_at_once_await_the_memory_of_the_gpus_when_all_have_ended(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+    assert without_gpu_memory(plan) == (plan, None)
+    arm = plan.arms[Arm.CANDIDATE]
+    vllm = replace(arm.specs["vllm"], released=["port", "gpu-memory"], release_timeout="7s")
+    arms = {**plan.arms, Arm.CANDIDATE: replace(arm, specs={**arm.specs, "vllm": vllm})}
+    changed, limit_s = without_gpu_memory(replace(plan, arms=arms))
+    assert changed.arms[Arm.CANDIDATE].specs["vllm"].released == ["port"]
+    assert limit_s == 7
