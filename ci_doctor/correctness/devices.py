@@ -14,8 +14,9 @@ from msgspec.structs import replace
 
 from ci_doctor.correctness.settings import Arm, ArmPlan, ExperimentPlan
 from ci_doctor.errors import UsageError
+from ci_doctor.machine.gpus import VISIBLE
 from ci_doctor.model.parse_duration import parse_duration
-from ci_doctor.services.gpu_demand import VARIABLE, demands_of
+from ci_doctor.services.gpu_demand import demands_of
 from ci_doctor.services.start_order import start_order
 from ci_doctor.system.processes.limited_run import run_limited
 
@@ -40,7 +41,7 @@ def places_of(
     if not named:
         return ()
     number = _demand(arms)
-    own = _entries(environment.get(VARIABLE))
+    own = _entries(environment.get(VISIBLE))
     if tuple(named) == (AUTO,):
         devices = _seen_by(environment) if own is None else own
         chunks = range(0, len(devices) - number + 1, number)
@@ -64,7 +65,7 @@ def at_once(places: Sequence[str]) -> int:
 
 def variables(place: str) -> dict[str, str]:
     """The environment of a start at a place; nothing without one. Pure."""
-    return {VARIABLE: place} if place else {}
+    return {VISIBLE: place} if place else {}
 
 
 def placeholders(place: str = "") -> dict[str, str]:
@@ -154,8 +155,8 @@ def _group(word: str, own: Sequence[str] | None) -> list[str]:
         # Another one may be in use by another job.
         if own is not None and device not in own:
             raise UsageError(
-                f"devices: {device} is none of the job's own: {VARIABLE}={','.join(own)}",
-                hint=f"name devices as {VARIABLE} does, or write --devices auto",
+                f"devices: {device} is none of the job's own: {VISIBLE}={','.join(own)}",
+                hint=f"name devices as {VISIBLE} does, or write --devices auto",
             )
     return devices
 
@@ -195,11 +196,11 @@ def _check_services(arms: Mapping[Arm, ArmPlan], *, several: bool) -> None:
     """Raises UsageError for a service that chooses devices itself, or cannot run twice at once."""
     for arm, name in _started(arms):
         spec = arms[Arm(arm)].specs[name]
-        own = [spec.env[VARIABLE]] if VARIABLE in spec.env else []
-        own += [word for word in spec.words() if f"{VARIABLE}=" in word]
+        own = [spec.env[VISIBLE]] if VISIBLE in spec.env else []
+        own += [word for word in spec.words() if f"{VISIBLE}=" in word]
         if any("{device" not in text for text in own):
             raise UsageError(
-                f'devices: the service "{name}" of the {arm} sets {VARIABLE} itself',
+                f'devices: the service "{name}" of the {arm} sets {VISIBLE} itself',
                 hint="take it out, or write {devices}, or {device.0} for the first of a start",
             )
         if several and spec.has_fixed_port():

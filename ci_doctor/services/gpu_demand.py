@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. What the configured services ask of GPUs, by the options in their commands.
+"""Pure. What services ask of GPUs, by the options in their commands.
 
 Options: `vllm serve --help` (an underscore stands for a hyphen), and SGLang's server arguments.
 """
@@ -12,11 +12,12 @@ from typing import Final
 
 from msgspec import Struct
 
+from ci_doctor.machine.gpus import VISIBLE
 from ci_doctor.services.spec import ServiceSpec
 
-VARIABLE: Final = "CUDA_VISIBLE_DEVICES"
 # What vLLM takes if nobody says more: 0.9, and 0.92 in versions of 2026. The lesser one is sure.
 VLLM_SHARE: Final = 0.9
+# `vllm serve --help` (an underscore stands for a hyphen), and SGLang's server arguments.
 _SHARE: Final = ("--gpu-memory-utilization", "--mem-fraction-static")
 _TENSOR: Final = ("--tensor-parallel-size", "-tp", "--tp-size", "--tp")
 _PIPELINE: Final = ("--pipeline-parallel-size", "-pp", "--pp-size", "--pp")
@@ -57,12 +58,8 @@ class GpuDemand(Struct, frozen=True, kw_only=True):
 
 def demands_of(services: Mapping[str, ServiceSpec]) -> tuple[GpuDemand, ...]:
     """The demand of each service that is known to use GPUs, in the order of the configuration."""
-    demands = []
-    for name, spec in services.items():
-        demand = _demand(name, spec)
-        if demand is not None:
-            demands.append(demand)
-    return tuple(demands)
+    demands = (_demand(name, spec) for name, spec in services.items())
+    return tuple(demand for demand in demands if demand is not None)
 
 
 def _demand(name: str, spec: ServiceSpec) -> GpuDemand | None:
@@ -75,33 +72,27 @@ def _demand(name: str, spec: ServiceSpec) -> GpuDemand | None:
         return None
     share = _fraction(_option(words, _SHARE))
     # A file of options may say another share, and is not read.
-    is_default = engine is GpuEngine.VLLM and _option(words, ("--config",)) is None
-    if share is None and is_default:
+    if share is None and engine is GpuEngine.VLLM and _option(words, ("--config",)) is None:
         share = VLLM_SHARE
-    tensor = _whole(_option(words, _TENSOR))
-    pipeline = _whole(_option(words, _PIPELINE))
-    data = 1
-    first = 0
-    if engine is GpuEngine.VLLM:
-        data = _whole(_option(words, _DATA))
-    else:
-        first = _number(_option(words, _FIRST)) or 0
+    is_vllm = engine is GpuEngine.VLLM
     return GpuDemand(
         service=name,
         engine=engine,
         share=share,
-        gpus=tensor * pipeline * data,
-        visible=_visible(spec, words),
-        first=first,
+        gpus=_count(words, _TENSOR)
+        * _count(words, _PIPELINE)
+        * _count(words, _DATA if is_vllm else ()),
+        visible=_own_devices(spec, words),
+        first=0 if is_vllm else _number(_option(words, _FIRST)) or 0,
     )
 
 
-def _visible(spec: ServiceSpec, words: Sequence[str]) -> str | None:
+def _own_devices(spec: ServiceSpec, words: Sequence[str]) -> str | None:
     """Of the command (`env NAME=value …`, or a script) before that of the service's environment."""
-    value = spec.env.get(VARIABLE)
+    value = spec.env.get(VISIBLE)
     for word in words:
         name, equals, rest = word.partition("=")
-        if equals and name == VARIABLE:
+        if equals and name == VISIBLE:
             value = rest.rstrip(";")
     if value is not None and "{" in value:  # known when the service is launched
         return None
@@ -151,14 +142,12 @@ def _fraction(text: str | None) -> float | None:
         value = float(text or "")
     except ValueError:
         return None
-    if not 0 < value <= 1:
-        return None
-    return value
+    return value if 0 < value <= 1 else None
 
 
-def _whole(text: str | None) -> int:
+def _count(words: Sequence[str], names: Sequence[str]) -> int:
     """A number of GPUs; 1 for what is none."""
-    return max(1, _number(text) or 1)
+    return max(1, _number(_option(words, names)) or 1)
 
 
 def _number(text: str | None) -> int | None:
