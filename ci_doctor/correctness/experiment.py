@@ -28,10 +28,10 @@ from ci_doctor.correctness.unusable import unusable
 from ci_doctor.correctness.verdict.compare import ArmStart
 from ci_doctor.correctness.verdict.schedule import drawn_places, next_arms
 from ci_doctor.correctness.wave import StartWave
+from ci_doctor.machine.gpus import read_gpu_memory
 from ci_doctor.render import formatting
 from ci_doctor.services.released import GpuMemoryBack, wait_released
 from ci_doctor.system import clock
-from ci_doctor.system.gpu_memory import read_gpu_memory
 from ci_doctor.system.processes.interruption import Interruption
 
 # The compile caches that all starts share (`caches = "warm-up"`).
