@@ -1,31 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads `nvidia-smi -L`: the devices on which starts run side by side, and what the services ask of them.
+"""Reads the list of GPUs: the devices on which starts run side by side, and what the services ask of them.
 
 A *place* is the value of CUDA_VISIBLE_DEVICES that a start gets: one device, or several for a
 service that is spread over them. It is always a part of what the job itself may see.
 """
 
 import re
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 from msgspec.structs import replace
 
 from ci_doctor.correctness.settings import Arm, ArmPlan, ExperimentPlan
 from ci_doctor.errors import UsageError
-from ci_doctor.machine.gpus import VISIBLE
+from ci_doctor.machine.gpus import VISIBLE, gpu_view
 from ci_doctor.model.parse_duration import parse_duration
 from ci_doctor.services.gpu_demand import demands_of
 from ci_doctor.services.start_order import start_order
-from ci_doctor.system.processes.limited_run import run_limited
 
 AUTO = "auto"
 # Two starts at once: one more would cost the memory and the CPUs of another server.
 _AT_ONCE = 2
-_LIMIT_S = 30.0
-_GPU = re.compile(r"GPU \d+: (?P<name>.+) \(UUID: (?P<uuid>GPU-[0-9a-f-]+)\)")
-_PART = re.compile(r"\s+MIG (?P<name>\S+)\s.*\(UUID: (?P<uuid>MIG-[^)]+)\)")
 # `2`, or the beginning of a UUID; CUDA reads no other names.
 _DEVICE = re.compile(r"[0-9]{1,9}|(?:GPU|MIG)-[0-9A-Za-z/-]+")
 _HINT = "write --devices 0,1, or 0+1,2+3 for two devices each"
@@ -111,40 +105,22 @@ def _entries(value: str | None) -> list[str] | None:
 
 def _seen_by(environment: Mapping[str, str]) -> list[str]:
     """The UUIDs of the machine's GPUs, in place of a divided one those of its parts. Raises UsageError."""
-    hint = "name the devices: --devices 0,1"
-    program = shutil.which("nvidia-smi", path=environment.get("PATH", ""))
-    if program is None:
-        raise UsageError("devices: nvidia-smi, which lists the GPUs, is not on PATH", hint=hint)
-    try:
-        ran = run_limited([program, "-L"], timeout_s=_LIMIT_S, cwd=Path("/"), environ=environment)
-    except OSError as error:
-        raise UsageError(f"devices: {program}: {error.strerror}", hint=hint) from error
-    if ran.exit_code != 0:
-        raise UsageError(f"devices: nvidia-smi -L: {ran.last_line}", hint=hint)
-    rows = listed(ran.output)
-    models = sorted({name for name, _ in rows})
+    view = gpu_view(environment)
+    seen = (
+        () if view is None else (*(gpu for gpu in view.gpus if not gpu.is_partitioned), *view.parts)
+    )
+    devices = [gpu.uuid for gpu in seen if gpu.uuid is not None]
+    if not devices:
+        raise UsageError(
+            "devices: NVIDIA's driver names no GPU here", hint="name the devices: --devices 0,1"
+        )
+    models = sorted({gpu.name for gpu in seen})
     if len(models) > 1:
         raise UsageError(
             f"devices: the GPUs are of different kinds: {', '.join(models)}",
             hint="name devices of one kind: --devices 0,1",
         )
-    return [uuid for _, uuid in rows]
-
-
-def listed(text: str) -> list[tuple[str, str]]:
-    """Name and UUID of each device in what `nvidia-smi -L` prints. Pure."""
-    rows: list[tuple[str, str]] = []
-    divided: tuple[str, str] | None = None
-    for line in text.splitlines():
-        if gpu := _GPU.match(line):
-            divided = gpu["name"], gpu["uuid"]
-            rows.append(divided)
-        elif (part := _PART.match(line)) and divided is not None:
-            # A divided GPU can be used by its parts alone.
-            if rows[-1] == divided:
-                rows.pop()
-            rows.append((f"{divided[0]} {part['name']}", part["uuid"]))
-    return rows
+    return devices
 
 
 def _group(word: str, own: Sequence[str] | None) -> list[str]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. What services ask of GPUs, by the options in their commands.
+"""Reads the commands of services: what they ask of GPUs, by their options.
 
 Options: `vllm serve --help` (an underscore stands for a hyphen), and SGLang's server arguments.
 """

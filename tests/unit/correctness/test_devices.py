@@ -4,19 +4,15 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from ci_doctor.correctness.devices import at_once, listed, placeholders, without_gpu_memory
+from ci_doctor.correctness.devices import at_once, placeholders, without_gpu_memory
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.errors import UsageError
+from ci_doctor.machine.gpus import GpuView
+from ci_doctor.machine.nvidia_smi import Gpu
 from tests.unit.correctness.plans import BOTH, ENVIRONMENT, planned
 
-GPUS = """\
-GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-5c89852c-d268-c3f3-1b07-005d5ae1dc3f)
-GPU 1: NVIDIA A100-SXM4-40GB (UUID: GPU-6a1b852c-d268-c3f3-1b07-005d5ae1dc3f)
-  MIG 3g.20gb     Device  0: (UUID: MIG-7b8e6d1c-0b4a-5c1f-9d5e-000000000001)
-  MIG 3g.20gb     Device  1: (UUID: MIG-7b8e6d1c-0b4a-5c1f-9d5e-000000000002)
-"""
-UUIDS = ("GPU-5c89852c-d268-c3f3-1b07-005d5ae1dc3f", "GPU-6a1b852c-d268-c3f3-1b07-005d5ae1dc3f")
-PARTS = tuple(f"MIG-7b8e6d1c-0b4a-5c1f-9d5e-00000000000{number}" for number in (1, 2))
+UUIDS = ("GPU-5c89852c-d268", "GPU-6a1b852c-d268")
+PARTS = ("MIG-7b8e6d1c-0b4a", "MIG-7b8e6d1c-0b4b")
 VLLM = BOTH.replace('"sleep {port}"\nenv', '"sleep infinity vllm serve m -tp 2 --port {port}"\nenv')
 
 
@@ -28,11 +24,8 @@ def places(
     return planned(directory, text, environment={**path, **own}, devices=devices).places
 
 
-def driver(directory: Path, text: str) -> None:
-    """An nvidia-smi whose list is `text`."""
-    program = directory / "nvidia-smi"
-    program.write_text(f"#!/bin/sh\n[ $1 = -L ] && cat <<'END'\n{text}END\n")
-    program.chmod(0o755)
+def gpu(uuid: str, name: str = "A100", mig: str = "Disabled") -> Gpu:
+    return Gpu(index=0, bus_id="", name=name, uuid=uuid, mig=mig)
 
 
 @pytest.mark.parametrize(
@@ -60,12 +53,16 @@ def test_without_devices_the_starts_stay_one_after_the_other(tmp_path: Path) -> 
     assert at_once(()) == 1
 
 
-def test_a_divided_gpu_gives_its_parts(tmp_path: Path) -> None:
-    assert [uuid for _, uuid in listed(GPUS)] == [UUIDS[0], *PARTS]
-    driver(tmp_path, GPUS.split("  MIG", maxsplit=1)[0])
+def test_a_divided_gpu_gives_its_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    view = GpuView(gpus=tuple(map(gpu, UUIDS)), chosen=None)
+    monkeypatch.setattr("ci_doctor.correctness.devices.gpu_view", lambda _: view)
     assert places(tmp_path, "auto") == UUIDS
-    driver(tmp_path, GPUS)
-    with pytest.raises(UsageError, match="of different kinds: NVIDIA A100-SXM4-40GB, NVIDIA A100"):
+    parts = tuple(gpu(uuid, "A100 MIG 3g.20gb") for uuid in PARTS)
+    divided = (gpu(UUIDS[0], mig="Enabled"),)
+    view = GpuView(gpus=divided, chosen=None, parts=parts)
+    assert places(tmp_path, "auto") == PARTS
+    view = GpuView(gpus=(*divided, gpu(UUIDS[1])), chosen=None, parts=parts)
+    with pytest.raises(UsageError, match="of different kinds: A100, A100 MIG"):
         places(tmp_path, "auto")
 
 
@@ -86,7 +83,7 @@ def test_a_service_that_is_spread_gets_as_many_devices_as_its_command_says(tmp_p
         ("0,0", None, BOTH, "0 is named twice"),
         ("0+1,2", None, BOTH, "as many devices as any other"),
         ("cuda:0", None, BOTH, "`cuda:0` is no device"),
-        ("auto", None, BOTH, "nvidia-smi, which lists the GPUs, is not on PATH"),
+        ("auto", None, BOTH, "NVIDIA's driver names no GPU here"),
         ("0,1", None, BOTH.replace('MODE = "shared"', 'CUDA_VISIBLE_DEVICES = "0"'), "sets CUDA_VISIBLE_DEVICES itself"),
         ("0,1", None, BOTH.replace('"sleep {port}"\nenv', '"env CUDA_VISIBLE_DEVICES=0 sleep {port}"\nenv'), "sets CUDA_VISIBLE_DEVICES itself"),
         ("0,1", None, BOTH.replace('"sleep {port}"\nenv', '"sleep 8000"\nready = "http://127.0.0.1:8000/"\nenv'), "has a fixed port"),
