@@ -3,7 +3,7 @@
 
 import asyncio
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 from msgspec import Struct
@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from ci_doctor.correctness.caches import added, count_files
 from ci_doctor.correctness.collect import collect
 from ci_doctor.correctness.control import send_control
+from ci_doctor.correctness.devices import placeholders, variables
 from ci_doctor.correctness.evidence.samples import Sample
 from ci_doctor.correctness.pass_plan import PassPlan, passes_of
 from ci_doctor.correctness.proof import ProofCheck
@@ -55,7 +56,9 @@ class StartTools(Struct, frozen=True, kw_only=True):
 
     `keep` stores a sample, `tell` receives progress. `caches` are the compile caches by variable,
     `cache_places` the directories with their files. `control`: the start gets a request with a
-    changed prompt. `passes` are sent in place of the plan's, if there are any.
+    changed prompt. `passes` are sent in place of the plan's, if there are any. `devices` is the
+    start's CUDA_VISIBLE_DEVICES, if it has one of its own. `turn` is awaited before the first
+    request, if other starts run at once.
     """
 
     keep: Callable[[Sample], None]
@@ -64,6 +67,8 @@ class StartTools(Struct, frozen=True, kw_only=True):
     cache_places: tuple[Path, ...] = ()
     control: bool = False
     passes: tuple[PassPlan, ...] = ()
+    devices: str = ""
+    turn: Callable[[], Awaitable[None]] | None = None
 
 
 class StartAttempt:
@@ -85,6 +90,8 @@ class StartAttempt:
         self._proof: ProofCheck | None = None
         self._cached = count_files(*tools.cache_places)
         self._passes = tools.passes or passes_of(plan)
+        # Seconds in which it was ready, and another start's turn.
+        self._waited_s = 0.0
 
     async def run(self) -> None:
         """Start, send everything, stop. However this ends, `result` holds what came of it."""
@@ -96,6 +103,7 @@ class StartAttempt:
             return
         self._group = launched
         try:
+            await self._await_turn(launched)
             self.failure = await self._requests(launched)
             self.whole = True
         finally:
@@ -119,9 +127,10 @@ class StartAttempt:
             outside=is_outside,
             claimed=is_claimed,
             control=self._control,
+            devices=self.tools.devices,
         )
         # Before the files are counted: a large cache would lengthen the start.
-        duration_s = clock.now() - self.began
+        duration_s = clock.now() - self.began - self._waited_s
         now_cached = count_files(*self.tools.cache_places)
         return StartResult(
             start=start,
@@ -158,10 +167,18 @@ class StartAttempt:
     async def _launch(self) -> RunningGroup | ServiceFailure:
         tally = self.tally
         context = LaunchContext(
-            environment={**self.plan.environment, **self.tools.caches},
+            environment={
+                **self.plan.environment,
+                **self.tools.caches,
+                **variables(self.tools.devices),
+            },
             directory=self.plan.services_directory,
             log_directory=self.plan.directory / "logs" / tally.name,
-            placeholders={"arm": tally.arm.value, "start": str(tally.number)},
+            placeholders={
+                "arm": tally.arm.value,
+                "start": str(tally.number),
+                **placeholders(self.tools.devices),
+            },
             # A start_timeout may be longer than the budget.
             limit_s=self._start_deadline - clock.now(),
             grace_s=self.plan.grace_s,
@@ -173,6 +190,23 @@ class StartAttempt:
             self.tools.tell(ExperimentProgress(start=tally.name, event=event))
 
         return await start_group(self._arm.specs, self._arm.names, context, on_event)
+
+    async def _await_turn(self, group: RunningGroup) -> None:
+        """Returns when it is this start's turn, or one of its services has died."""
+        if self.tools.turn is None:
+            return
+        began = clock.now()
+        waiting = asyncio.ensure_future(self.tools.turn())
+        try:
+            group.death.add_done_callback(lambda _: waiting.cancel())
+            await asyncio.wait({waiting})
+        finally:
+            self._waited_s = clock.now() - began
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+        # An error of the turn itself is ours, and no failure of the server.
+        if not group.death.done():
+            waiting.result()
 
     async def _requests(self, group: RunningGroup) -> ServiceFailure | None:
         """Send everything; the first death among the services ends it."""

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec.structs import replace
 
+from ci_doctor.correctness.devices import at_once
 from ci_doctor.correctness.evidence.files import SAMPLES
 from ci_doctor.correctness.preparation import PreparedExperiment
 from ci_doctor.correctness.report import describe, figures, picture
@@ -12,6 +13,7 @@ from ci_doctor.correctness.report.archive_findings import drift_findings
 from ci_doctor.correctness.report.arm_differences import arm_findings
 from ci_doctor.correctness.report.certainty import certainty_tables, order_tables
 from ci_doctor.correctness.report.control_report import control_facts, control_tables
+from ci_doctor.correctness.report.devices import device_facts, device_findings, device_tables
 from ci_doctor.correctness.report.differences import differences
 from ci_doctor.correctness.report.experiment_spread import spread_of_requests
 from ci_doctor.correctness.report.failed_starts import with_cause
@@ -127,6 +129,7 @@ def conclude(
             *picture.tables(experiment, decision, pairs, context),
             *certainty_tables(experiment.starts, decision),
             *order_tables(experiment.results, prepared.plan.rules),
+            *device_tables(experiment.compared),
             *proof_tables(experiment.compared),
             *shared_tables(experiment.compared),
             *control_tables(experiment.starts, wanted=prepared.plan.control),
@@ -162,6 +165,7 @@ def conclude(
             *level_findings(levels),
             *prepared.findings,
             *_drift_findings(prepared, experiment),
+            *_device_findings(prepared, experiment),
             *arm_findings(decision, facts.identity, prepared.plan.arms),
         ),
         cases=describe.cases(decision, context.requests, _errors(experiment)),
@@ -185,6 +189,13 @@ def _levels(
 def _drift_findings(prepared: PreparedExperiment, experiment: Experiment) -> Iterator[Finding]:
     if prepared.archive:
         yield from drift_findings(experiment.starts, str(prepared.archive.archive.place))
+
+
+def _device_findings(prepared: PreparedExperiment, experiment: Experiment) -> Iterator[Finding]:
+    places = prepared.plan.places
+    if len(places) > 1:
+        results = experiment.results
+        yield from device_findings(results, prepared.plan.rules, len(places), at_once(places))
 
 
 def _interruption(experiment: Experiment) -> Failure | None:
@@ -240,6 +251,7 @@ def _all_facts(
         proof=proof_facts(experiment.compared),
         shared=shared_facts(experiment.compared),
         control=control_facts(experiment.starts),
+        devices=device_facts(experiment.compared),
     )
 
 

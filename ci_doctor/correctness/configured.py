@@ -25,6 +25,8 @@ def read_settings(
     `variables` go on top of both. Paths are relative to the working directory. Raises ConfigError.
     """
     flags = dict(flags)
+    if flags.get("devices"):
+        flags["devices"] = tuple(flags["devices"].split(","))
     commands = {arm: flags.pop(arm.value, None) for arm in Arm}
     settings, origins = decode_section(
         loaded, "correctness", CorrectnessSettings, environ=environment, flags=flags

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on processes: makes the starts of an experiment, one after the other, within its budget."""
+"""Acts on processes: makes the starts of an experiment, one or two at a time, within its budget."""
 
 import asyncio
 import shutil
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
 from msgspec import Struct
@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from ci_doctor.correctness.attempt import ExperimentProgress, StartAttempt, StartTools
 from ci_doctor.correctness.control_request import is_due
+from ci_doctor.correctness.devices import at_once, without_gpu_memory
 from ci_doctor.correctness.evidence.finished_starts import StartWriter
 from ci_doctor.correctness.evidence.outputs import Outputs
 from ci_doctor.correctness.evidence.resume import free_number
@@ -20,13 +21,16 @@ from ci_doctor.correctness.pace import Pace
 from ci_doctor.correctness.results import Experiment, ExperimentEnding, StartResult
 from ci_doctor.correctness.same_answers import SameAnswers
 from ci_doctor.correctness.settings import Arm, Caches, ExperimentPlan
-from ci_doctor.correctness.shared_places import SharedPlaces, SharedWatch, now_ns
-from ci_doctor.correctness.shared_use import SharedUse
+from ci_doctor.correctness.shared_places import SharedPlaces
 from ci_doctor.correctness.start_tools import CACHES, start_tools
 from ci_doctor.correctness.tally import Tally
 from ci_doctor.correctness.unusable import unusable
-from ci_doctor.correctness.verdict.schedule import next_arm
+from ci_doctor.correctness.verdict.compare import ArmStart
+from ci_doctor.correctness.verdict.schedule import drawn_places, next_arms
+from ci_doctor.correctness.wave import StartWave
+from ci_doctor.machine.gpus import read_gpu_memory
 from ci_doctor.render import formatting
+from ci_doctor.services.released import GpuMemoryBack, wait_released
 from ci_doctor.system import clock
 from ci_doctor.system.processes.interruption import Interruption
 
@@ -128,7 +132,7 @@ class _ExperimentRun:
     def _ending(self) -> ExperimentEnding:
         if self.interruption.received is not None:
             return ExperimentEnding(self.interruption.received.name)
-        if self._next() is None:
+        if not self._next():
             return ExperimentEnding.COMPLETE
         return ExperimentEnding.BUDGET
 
@@ -137,8 +141,8 @@ class _ExperimentRun:
         self._tell_pace()
         if self.plan.caches is Caches.WARM_UP and self._next():
             await self._warm_up()
-        while (arm := self._next()) and self._is_time_for(arm):
-            await self._start(arm)
+        while (arms := self._next()) and self._is_time_for(arms):
+            await self._start(arms)
             self._measure_budget(limit)
             self._tell_pace()
 
@@ -164,73 +168,146 @@ class _ExperimentRun:
             note = self.pace.outlook(self.results, clock.now())
             self.on_progress(ExperimentProgress(note=note))
 
-    def _next(self) -> Arm | None:
+    def _next(self) -> tuple[Arm, ...]:
+        """The arms to start next, at once."""
         # A command that cannot run at all decides nothing, however often it is started.
         if unusable(self.results, self.plan.arms):
-            return None
-        starts = self._experiment(ExperimentEnding.BUDGET).starts
-        return next_arm(starts, self.plan.ids, self.plan.rules)
+            return ()
+        return next_arms(self._compared, self.plan.ids, self.plan.rules, at_once(self.plan.places))
 
-    def _is_time_for(self, arm: Arm) -> bool:
-        """Whether a start may end in time. One that cannot would only delay the report."""
-        fastest = 0.0
+    @property
+    def _compared(self) -> tuple[ArmStart, ...]:
+        return self._experiment(ExperimentEnding.BUDGET).starts
+
+    def _is_time_for(self, arms: Sequence[Arm]) -> bool:
+        """Whether starts may end in time. One that cannot would only delay the report."""
+        fastest: dict[Arm, float] = {}
         for result in self.results:
             if result.cut_short:
                 return False
-            if result.start.arm is arm:
-                # The fastest: a start that may end in time is worth trying.
-                fastest = min(fastest or result.duration_s, result.duration_s)
-        return clock.now() + fastest <= self.plan.deadline
+            # The fastest: a start that may end in time is worth trying.
+            arm = result.start.arm
+            fastest[arm] = min(fastest.get(arm, result.duration_s), result.duration_s)
+        seconds = self.pace.share * sum(fastest.get(arm, 0.0) for arm in arms)
+        return clock.now() + seconds <= self.plan.deadline
 
     async def _warm_up(self) -> None:
         """A baseline start that fills the shared compile caches; its answers are no evidence."""
         tally = self._tally(Arm.BASELINE, 0)
-        with self._tools(lambda _: None, _SHARED) as tools:
+        place = next(iter(self.plan.places), "")
+        with self._tools(lambda _: None, _SHARED, place) as tools:
             attempt = StartAttempt(self.plan, tally, tools)
             try:
                 await attempt.run()
             finally:
                 self.results.append(attempt.result(warm_up=True))
 
-    async def _start(self, arm: Arm) -> None:
-        """Make one start. However it ends, its processes are gone and its result is kept."""
-        number = free_number(arm, [result.start for result in self.results])
-        tally = self._tally(arm, number)
-        is_shared = self.plan.caches is Caches.WARM_UP
-        starts = self._experiment(ExperimentEnding.BUDGET).starts
-        with self._tools(self._keep, _SHARED if is_shared else tally.name) as given:
-            tools = replace(given, control=self.plan.control and is_due(arm, starts))
-            attempt = StartAttempt(self.plan, tally, tools)
-            watch = SharedWatch(self._of_other_arm(arm), tools.caches.get("TMPDIR", ""))
-            since_ns = now_ns()
+    async def _start(self, arms: Sequence[Arm]) -> None:
+        """Make these starts, at once. However they end, their processes are gone and their results kept."""
+        plan, memory_limit_s = self.plan, None
+        if len(arms) > 1:
+            plan, memory_limit_s = without_gpu_memory(plan)
+        memory = () if memory_limit_s is None else read_gpu_memory()
+        began = clock.now()
+        with ExitStack() as stack:
+            given = {
+                tally: stack.enter_context(self._given(tally, place))
+                for tally, place in zip(self._tallies(arms), self._places(arms), strict=True)
+            }
+            marks = {each.name: tools.caches.get("TMPDIR", "") for each, tools in given.items()}
+            names = [(each.arm.letter, each.name) for each in given]
+            # The arms may share everything by request.
+            is_watched = plan.caches is not Caches.AS_IS
+            wave = StartWave(names, marks, self.shared if is_watched else None)
+            made: dict[int, tuple[StartResult, int]] = {}
+            tasks = [
+                asyncio.ensure_future(self._one(place, StartAttempt(plan, *each), wave, made))
+                for place, each in enumerate(given.items())
+            ]
+            held: tuple[str, ...] = ()
             try:
-                watch.begin()
-                await attempt.run()
-                await watch.end()
+                wave.begin()
+                await asyncio.gather(*tasks)
+                if memory_limit_s is not None:
+                    held = await wait_released([GpuMemoryBack(before=memory)], memory_limit_s)
             finally:
-                watch.give_back()
-                if attempt.failure and self.interruption.received:
-                    # A signal to the whole job ends its services too, and their deaths may be
-                    # noticed before the signal.
-                    attempt.whole = False
-                result = replace(attempt.result(), shared=self._use(tally, watch, since_ns))
-                self.files.starts.write(result, tally.count)
-                self.results.append(self.same.at_gate(result))
-                if not is_shared:
-                    # Compile caches take gigabytes, and no later start uses these.
-                    shutil.rmtree(self._caches / tally.name, ignore_errors=True)
+                try:
+                    # An error of one start ends the others.
+                    for task in tasks:
+                        task.cancel()
+                    await asyncio.gather(*tasks, return_exceptions=True)
+                finally:
+                    wave.give_back()
+                    self._keep_in_order(made, held)
+        self._measure_share(clock.now() - began, len(arms))
 
-    def _of_other_arm(self, arm: Arm) -> Mapping[str, str]:
-        """The files that starts of the other arm wrote; none if the arms share caches by request."""
-        if self.plan.caches is Caches.AS_IS:
-            return {}
-        return self.shared.written_by_others(arm.letter)
+    async def _one(
+        self,
+        place: int,
+        attempt: StartAttempt,
+        wave: StartWave,
+        made: dict[int, tuple[StartResult, int]],
+    ) -> None:
+        """One of the starts that run at once."""
+        is_due_now = self.plan.control and is_due(attempt.tally.arm, self._compared)
+        attempt.tools = replace(attempt.tools, turn=lambda: wave.turn(place), control=is_due_now)
+        try:
+            await attempt.run()
+            await wave.settle()
+        finally:
+            if attempt.failure and self.interruption.received:
+                # A signal to the whole job ends its services too, and their deaths may be
+                # noticed before the signal.
+                attempt.whole = False
+            result = replace(attempt.result(), shared=wave.end(place))
+            made[place] = result, attempt.tally.count
+            if self.plan.caches is not Caches.WARM_UP:
+                # Compile caches take gigabytes, and no later start uses these.
+                shutil.rmtree(self._caches / attempt.tally.name, ignore_errors=True)
+            if place == 0 and len(made) == 1:
+                self._write(made.pop(0))
 
-    def _use(self, tally: Tally, watch: SharedWatch, since_ns: int) -> SharedUse:
-        if self.plan.caches is Caches.AS_IS:
-            return SharedUse()
-        written = self.shared.note_written(tally.arm.letter, tally.name, since_ns)
-        return watch.use(written)
+    def _keep_in_order(
+        self, made: dict[int, tuple[StartResult, int]], held: tuple[str, ...]
+    ) -> None:
+        """Keep the results in the order that was drawn, whichever ended first."""
+        for place in sorted(made):
+            result, count = made[place]
+            if place == max(made):
+                result = replace(result, not_released=(*result.not_released, *held))
+            self._write((result, count))
+
+    def _write(self, made: tuple[StartResult, int]) -> None:
+        result, count = made
+        self.files.starts.write(result, count)
+        self.results.append(self.same.at_gate(result))
+
+    def _measure_share(self, seconds: float, number: int) -> None:
+        """What starts that ran at once took, of the sum of their own times."""
+        alone = sum(result.duration_s for result in self.results[-number:])
+        if number > 1 and alone > 0:
+            self.pace = replace(self.pace, share=min(1.0, seconds / alone))
+
+    def _tallies(self, arms: Sequence[Arm]) -> list[Tally]:
+        starts = [result.start for result in self.results]
+        tallies: list[Tally] = []
+        for arm in arms:
+            tally = self._tally(arm, free_number(arm, starts))
+            tallies.append(tally)
+            starts.append(tally.start(failed=False, outside=False))
+        return tallies
+
+    def _places(self, arms: Sequence[Arm]) -> list[str]:
+        """Where each of these starts runs: what was drawn with the order."""
+        places = self.plan.places
+        if not places:
+            return [""] * len(arms)
+        drawn = drawn_places(self._compared, self.plan.rules, len(places), at_once(places))
+        return [places[number] for number in drawn[: len(arms)]]
+
+    def _given(self, tally: Tally, place: str) -> AbstractContextManager[StartTools]:
+        is_shared = self.plan.caches is Caches.WARM_UP
+        return self._tools(self._keep, _SHARED if is_shared else tally.name, place)
 
     def _tally(self, arm: Arm, number: int) -> Tally:
         return Tally(
@@ -246,9 +323,9 @@ class _ExperimentRun:
         return self.plan.directory / CACHES
 
     def _tools(
-        self, keep: Callable[[Sample], None], caches: str
+        self, keep: Callable[[Sample], None], caches: str, place: str
     ) -> AbstractContextManager[StartTools]:
-        return start_tools(self.plan, self._caches / caches, keep, self.on_progress)
+        return start_tools(self.plan, self._caches / caches, keep, self.on_progress, place)
 
     def _keep(self, sample: Sample) -> None:
         place = self.files.samples.write(sample)

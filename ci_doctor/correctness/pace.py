@@ -24,7 +24,9 @@ _FACTOR = 2
 class Pace(Struct, frozen=True, kw_only=True):
     """The estimate before the first start (`prior`), what to make, and for how long.
 
-    `archived`: enough builds were archived to pass without a baseline start of today. `began` and `deadline` are monotonic times.
+    `archived`: enough builds were archived to pass without a baseline start of today. `began` and
+    `deadline` are monotonic times. `share`: what starts that run at once take, of the sum of their
+    own times.
     """
 
     prior: Estimate
@@ -32,6 +34,7 @@ class Pace(Struct, frozen=True, kw_only=True):
     archived: bool
     began: float
     deadline: float
+    share: float = 1.0
 
     @property
     def order(self) -> tuple[Arm, ...]:
@@ -78,7 +81,7 @@ class Pace(Struct, frozen=True, kw_only=True):
         for result in results:
             # A start that died took less time than one that answers everything.
             if result.failure is None and not result.cut_short:
-                durations.append((result.start.arm, result.duration_s))  # noqa: PERF401
+                durations.append((result.start.arm, self.share * result.duration_s))  # noqa: PERF401
         return corrected(self.prior, durations)
 
     def _schedule(self, results: Sequence[StartResult]) -> Schedule:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads files and PATH: from settings to a plan that can run. Starts nothing."""
+"""Reads files, PATH and the list of GPUs: from settings to a plan that can run. Starts no service."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,6 +9,7 @@ from ci_doctor.config.loading import Config
 from ci_doctor.correctness.arms import arm_plan
 from ci_doctor.correctness.budget import Budget
 from ci_doctor.correctness.comparison import read_comparison
+from ci_doctor.correctness.devices import placeholders, places_of
 from ci_doctor.correctness.settings import (
     Arm,
     CorrectnessSettings,
@@ -40,8 +41,9 @@ def plan(
 ) -> ExperimentPlan:
     """The plan of an experiment. Raises UsageError for what cannot work."""
     specs = service_specs(loaded)
+    arms = {arm: arm_plan(arm, settings, specs, loaded) for arm in Arm}
     made = ExperimentPlan(
-        arms={arm: arm_plan(arm, settings, specs, loaded) for arm in Arm},
+        arms=arms,
         requests=requests,
         rules=rules(settings),
         concurrency=settings.concurrency,
@@ -58,6 +60,7 @@ def plan(
         services_directory=loaded.directory,
         environment=environment,
         control=settings.control,
+        places=places_of(settings.devices, arms, environment),
     )
     _check_services(made)
     return made
@@ -124,7 +127,7 @@ def _check_services(made: ExperimentPlan) -> None:
             environment=made.environment,
             directory=made.services_directory,
             log_directory=made.directory / "logs",
-            placeholders={"arm": arm.value, "start": "1"},
+            placeholders={"arm": arm.value, "start": "1", **placeholders(*made.places[:1])},
         )
         order = check_services(planned.specs, planned.names, context)
         check_scripts(planned.specs, order, context, elsewhere)

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from ci_doctor.correctness.arm_identity import identity_of
 from ci_doctor.correctness.budget import budget_of
+from ci_doctor.correctness.devices import at_once
 from ci_doctor.correctness.estimate import assumed, earlier
 from ci_doctor.correctness.evidence.finished_starts import earlier_durations
 from ci_doctor.correctness.evidence.order_seed import with_order
@@ -120,7 +121,7 @@ def prepare(
         context=_context(request, file, requests, directory),
         pace=_pace(made, identity, archive),
         findings=_findings(made, file, archive),
-        notes=_notes(request, made.rules, budget_note, archive),
+        notes=_notes(request, made, budget_note, archive),
         redactor=redactor,
         repository=repository,
         archive=archive,
@@ -200,12 +201,15 @@ def _findings(
 
 
 def _notes(
-    request: ExperimentRequest, rules: Rules, budget_note: str, archive: "RunArchive | None"
+    request: ExperimentRequest, made: ExperimentPlan, budget_note: str, archive: "RunArchive | None"
 ) -> tuple[str, ...]:
     notes = [budget_note] if budget_note else []
     if archive:
         notes += archive.notes()
-    note = widening(request.settings, rules)
+    note = widening(request.settings, made.rules)
     if note:
         notes.append(note)
+    if made.places:
+        how = "two starts at once" if at_once(made.places) > 1 else "each start"
+        notes.append(f"devices: {how}, on {' and '.join(made.places)}")
     return tuple(notes)

@@ -243,6 +243,15 @@ NOT_GREEDY = Rule(
     meaning="Requests do not ask for temperature 0, so their answers may differ by design.",
     remedy='Put `"temperature": 0` into the body of each request.',
 )
+DEVICE = Rule(
+    id="correctness/device",
+    severity=Severity.WARNING,
+    meaning="Starts on one device answer a request alike, and those on other devices never so. The "
+    "devices were drawn for each pair of starts together with the order, so no difference between "
+    "devices counts against the change.",
+    remedy="Run `ci-doctor doctor` on that device. Leave it out of `--devices`, or give the arms "
+    "one device in turn, until it answers as the others do.",
+)
 ARCHIVE_UNREADABLE = Rule(
     id="correctness/archive-unreadable",
     severity=Severity.WARNING,
@@ -270,6 +279,7 @@ RULES: tuple[Rule, ...] = (
     MENDED,
     LOCALISED,
     DIFFERENT_ARMS,
+    DEVICE,
     ARCHIVE_UNREADABLE,
     ARCHIVE_DRIFT,
     THROTTLED,

@@ -110,7 +110,8 @@ class CorrectnessSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     `retries` is the number of candidate starts at the first look, `max_starts` the most starts of
     both arms. Without a `seed` the order of the arms is drawn anew for each run. Without a `budget`
     it is the step's own timeout, less a margin, or 25 minutes. `reset` is for both arms. `shared` are
-    patterns of files that one arm may read though the other wrote them. `limit` is
+    patterns of files that one arm may read though the other wrote them. `devices` are those on which
+    starts run side by side: "0", "0+1" for two devices of one start, or "auto". `limit` is
     how far numbers may lie apart, such as "0.01 nat" or "4 ulp". `archive_ignore` holds names of
     identity facts, with `*`, that may differ: the part under test. So many independent
     builds as `archive_builds` must be archived before they stand in for a baseline start. `control`: a
@@ -132,6 +133,7 @@ class CorrectnessSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     reset: str | None = None
     caches: Caches = Caches.FRESH
     shared: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
     compare: AnswerLevel = AnswerLevel.NUMBERS
     limit: str | None = None
     control: bool = True
@@ -222,7 +224,8 @@ class ExperimentPlan(Struct, frozen=True, kw_only=True):
     early. `grace_s` is what its processes then have to end by themselves. `directory` receives samples and
     logs. `control`: the first working start of each arm gets a request with a changed prompt.
     `restored`: the caches of which each start gets a copy. `shared` are patterns of files that the
-    arms may share.
+    arms may share. `places` are values of CUDA_VISIBLE_DEVICES: each start has one, drawn with the
+    order, and with several two starts run at once.
     """
 
     arms: Mapping[Arm, ArmPlan]
@@ -243,6 +246,7 @@ class ExperimentPlan(Struct, frozen=True, kw_only=True):
     control: bool = True
     restored: tuple[CopiedCache, ...] = ()
     shared: tuple[str, ...] = ()
+    places: tuple[str, ...] = ()
 
     @property
     def ids(self) -> tuple[str, ...]:

@@ -72,6 +72,8 @@ class SharedPlaces:
         self._kept = frozenset(os.path.realpath(each) for each in kept)
         # Who wrote a file: starts by the letter of their arm.
         self._writers: dict[str, dict[str, str]] = {}
+        # Changed while starts of both arms were launched at once: one of them may have written it.
+        self._unsure: dict[str, dict[str, str]] = {}
 
     def written_by_others(self, arm: str) -> dict[str, str]:
         """The files that starts of another arm wrote, each with one of these starts."""
@@ -82,12 +84,39 @@ class SharedPlaces:
                 files[path] = others[0]
         return files
 
+    def watched_by(self, arm: str) -> dict[str, str]:
+        """The same, and the files of which it is not known which arm wrote them."""
+        return {**dict.fromkeys(self._unsure, ""), **self.written_by_others(arm)}
+
     def note_written(self, arm: str, start: str, since_ns: int) -> list[str]:
         """The files that have changed since then, and are the start's from now on."""
+        return self.note_launched([(arm, start)], since_ns)
+
+    def note_launched(self, starts: Sequence[tuple[str, str]], since_ns: int) -> list[str]:
+        """The files that have changed since then, while these starts ran at once (arm and name)."""
         written = sorted(self._changed(since_ns - _LAG_NS))
         written = [path for path in written if not self._is_allowed(path)]
-        self.note(arm, start, written)
+        if len({arm for arm, _ in starts}) > 1:
+            for path in written:
+                self._unsure.setdefault(path, {})
+        else:
+            for arm, start in starts:
+                self.note(arm, start, written)
         return written
+
+    def reads(self, arm: str, start: str, opened: Mapping[str, str]) -> list[SharedRead]:
+        """What a start read of the other arm's, of the files that it opened.
+
+        A file of an unknown writer is shared once both arms have opened it.
+        """
+        reads = []
+        for path, writer in sorted(opened.items()):
+            openers = self._unsure.setdefault(path, {}) if not writer else {}
+            others = [each for letter, each in openers.items() if letter != arm]
+            openers.setdefault(arm, start)
+            if writer or others:
+                reads.append(SharedRead(path=path, writer=writer or others[0]))
+        return reads
 
     def note(self, arm: str, start: str, written: Iterable[str]) -> None:
         """These files are the start's."""
@@ -157,33 +186,57 @@ def _named_places(text: str, directory: Path) -> Iterator[str]:
 
 
 class SharedWatch:
-    """Holds leases on files while a start runs. `own` is a text in the environment of its processes."""
+    """Holds leases on files while starts run.
 
-    def __init__(self, files: Mapping[str, str], own: str) -> None:
-        self._files = files
-        self._own = own
+    `marks` are the starts that run at once, by name: a text in the environment of its processes.
+    `read` are the files that each has opened for reading, with what `watch` was told of the file.
+    """
+
+    def __init__(self, marks: Mapping[str, str]) -> None:
+        self._marks = marks
+        # Of each file: the starts that must not read it, and what was told of it.
+        self._files: dict[str, dict[str, str]] = {}
         self._leases: dict[int, str] = {}
         self._looking: asyncio.Task[None] | None = None
-        self.read: dict[str, str] = {}
+        self._is_begun = False
+        self.read: dict[str, dict[str, str]] = {start: {} for start in marks}
         self.unseen = ""
 
-    def begin(self) -> None:
-        """Lease the files; call it in a running event loop, in the main thread."""
-        paths = list(self._files)
+    def watch(self, start: str, files: Mapping[str, str]) -> None:
+        """Lease files for a start, beside those so far.
+
+        Call it in a running event loop, in the main thread.
+        """
+        leased = set(self._leases.values())
+        for path, told in files.items():
+            self._files.setdefault(path, {})[start] = told
+        paths = [path for path in files if path not in leased]
         most = _most_leases()
-        if len(paths) > most:
-            self.unseen = f"{len(paths)} files are too many to watch"
+        if len(leased) + len(paths) > most:
+            self.unseen = f"{len(leased) + len(paths)} files are too many to watch"
             # Deep ones lie in folders of other programs.
-            paths = sorted(paths, key=lambda path: path.count("/"))[:most]
+            paths = sorted(paths, key=lambda path: path.count("/"))[: most - len(leased)]
         if not paths:
             return
         try:
             asyncio.get_running_loop().add_signal_handler(signal.SIGIO, self._opened)
+            self._is_begun = True
         except (ValueError, RuntimeError) as error:
             self.unseen = str(error)
             return
         for path in paths:
             self._lease(path)
+        if len(self._marks) > 1:
+            self._note_held(start, set(paths).difference(self._leases.values()))
+
+    def _note_held(self, start: str, paths: set[str]) -> None:
+        """Note those of the files that the start, which waits for its turn, has open already."""
+        parents = {each.pid: each.parent for each in read_table()}
+        for pid in parents if paths else ():
+            # Not the guardian, which has no mark, and our own streams.
+            if self._owners(pid, parents) == {start}:
+                for path in paths & _held(pid):
+                    self.read[start][path] = self._files[path][start]
 
     def _lease(self, path: str) -> None:
         try:
@@ -219,10 +272,11 @@ class SharedWatch:
                 if len(broken) > 1:
                     await asyncio.sleep(_PAUSE_S)
                     left = self._waiting()
-                gone = {place: flags for place, flags in waiting.items() if place not in left}
+                gone = {place: each for place, each in waiting.items() if place not in left}
                 opened = gone if len(broken) > 1 else waiting
-                if any(map(_reads, opened.values())):
-                    self.read[path] = self._files[path]
+                for start, told in self._files[path].items():
+                    if any(start in starts and _reads(flags) for starts, flags in opened.values()):
+                        self.read[start][path] = told
                 waiting = left
 
     def _broken(self) -> list[int]:
@@ -234,55 +288,71 @@ class SharedWatch:
         os.close(descriptor)
         return path
 
-    async def _own_waiting(self) -> dict[Path, int | None]:
+    async def _own_waiting(self) -> "_Waiting":
         for _ in range(_LOOKS):
             if waiting := self._waiting():
                 return waiting
             await asyncio.sleep(_PAUSE_S)
         return {}
 
-    def _waiting(self) -> dict[Path, int | None]:
-        """Threads of the start that wait for a leased file: the flags of their open, if known."""
+    def _waiting(self) -> "_Waiting":
+        """Threads of the starts that wait for a leased file."""
         waiting = {}
         parents = {each.pid: each.parent for each in read_table()}
         for pid in parents:
-            if not self._is_own(pid, parents):
+            starts = self._owners(pid, parents)
+            if not starts:
                 continue
             with contextlib.suppress(OSError):
                 for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
                     place = Path(f"/proc/{pid}/task/{thread}")
                     if "break_lease" in (place / "wchan").read_text():
-                        waiting[place] = _flags(place)
+                        waiting[place] = starts, _flags(place)
         return waiting
 
-    def _is_own(self, pid: int, parents: Mapping[int, int]) -> bool:
-        me = os.getpid()
-        above = parents.get(pid)
-        while above and above != me:
-            above = parents.get(above)
-        if above == me:
-            return True
-        # Its parent may have ended.
-        with contextlib.suppress(OSError):
-            return self._own in Path(f"/proc/{pid}/environ").read_text(errors="replace")
-        return False
+    def _owners(self, pid: int, parents: Mapping[int, int]) -> frozenset[str]:
+        """The starts that a process may belong to: none for one of others.
 
-    def use(self, written: Sequence[str]) -> SharedUse:
-        """What the start did; `written` are the files that changed while it ran."""
-        reads = [SharedRead(path=path, writer=self.read[path]) for path in sorted(self.read)]
+        Of several, the one whose mark it has, or has a process above it.
+        """
+        me = os.getpid()
+        family: list[int] = []
+        above: int | None = pid
+        while above and above != me:
+            family.append(above)
+            above = parents.get(above)
+        if above == me and len(self._marks) == 1:
+            return frozenset(self._marks)
+        # Its parent may have ended, so it counts by its own mark as well.
+        for member in family if above == me else [pid]:
+            with contextlib.suppress(OSError):
+                environment = Path(f"/proc/{member}/environ").read_text(errors="replace")
+                marked = frozenset(
+                    start for start, own in self._marks.items() if own in environment
+                )
+                if marked:
+                    return marked
+        return frozenset(self._marks) if above == me else frozenset()
+
+    def use(self, written: Sequence[str], read: Sequence[SharedRead]) -> SharedUse:
+        """What a start did; `written` are the files that changed while it ran."""
         return SharedUse(
             written=tuple(written[:_KEPT]),
             count=len(written),
-            read=tuple(reads),
+            read=tuple(read),
             unseen=self.unseen,
         )
 
-    async def end(self) -> None:
-        """Give the files back; every process of the start has ended."""
+    async def settle(self) -> None:
+        """Wait until it is known who has opened what so far."""
         if self._leases:
             self._opened()
         if self._looking is not None:
             await asyncio.gather(self._looking, return_exceptions=True)
+
+    async def end(self) -> None:
+        """Give the files back; every process of the starts has ended."""
+        await self.settle()
         self.give_back()
 
     def give_back(self) -> None:
@@ -292,10 +362,14 @@ class SharedWatch:
         for descriptor in self._leases:
             os.close(descriptor)
         self._leases.clear()
-        if self._files:
+        if self._is_begun:
             with contextlib.suppress(ValueError, RuntimeError):
                 asyncio.get_running_loop().remove_signal_handler(signal.SIGIO)
                 signal.signal(signal.SIGIO, lambda *_: None)
+
+
+# A thread that waits for a leased file: its starts, and the flags of its open, if they are known.
+_Waiting = dict[Path, tuple[frozenset[str], int | None]]
 
 
 def _most_leases() -> int:
@@ -303,6 +377,22 @@ def _most_leases() -> int:
     if soft == resource.RLIM_INFINITY:
         return _MOST_LEASES
     return min(int(soft * _SHARE_OF_DESCRIPTORS), _MOST_LEASES)
+
+
+def _held(pid: int) -> set[str]:
+    """The files that a process has open for reading, or has mapped; none if it has ended."""
+    held = set()
+    with contextlib.suppress(OSError):
+        # What is mapped may have no descriptor any more.
+        for line in Path(f"/proc/{pid}/maps").read_text(errors="replace").splitlines():
+            held.add(line.split(maxsplit=5)[-1])
+        for entry in os.listdir(f"/proc/{pid}/fd"):  # noqa: PTH208
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                # `flags:	0100002`, in octal (proc_pid_fdinfo(5)).
+                fields = Path(f"/proc/{pid}/fdinfo/{entry}").read_text().split()
+                if _reads(int(fields[fields.index("flags:") + 1], 8)):
+                    held.add(os.readlink(f"/proc/{pid}/fd/{entry}"))  # noqa: PTH115
+    return held
 
 
 def _is_broken(descriptor: int) -> bool:

@@ -23,15 +23,17 @@ def start_tools(
     caches: Path,
     keep: Callable[[Sample], None],
     tell: Callable[[ExperimentProgress], None],
+    devices: str = "",
 ) -> Iterator[StartTools]:
     """The tools of a start, with its TMPDIR, which is removed at the end.
 
-    What it computes and keeps goes into the directory `caches`. If caches are used as they are,
+    What it computes and keeps goes into the directory `caches`; it runs on `devices`. If caches are used as they are,
     nothing is the start's own. Raises InfraError if a directory cannot be made.
     """
     environment = plan.environment
     if plan.caches is Caches.AS_IS:
-        yield StartTools(keep=keep, tell=tell, cache_places=cache_places(environment))
+        places = cache_places(environment)
+        yield StartTools(keep=keep, tell=tell, cache_places=places, devices=devices)
         return
     with ExitStack() as stack:
         try:
@@ -44,4 +46,6 @@ def start_tools(
                 f"cannot make {error.filename or caches}: {error.strerror}",
                 hint="free some disk space",
             ) from error
-        yield StartTools(keep=keep, tell=tell, caches=variables, cache_places=(caches,))
+        yield StartTools(
+            keep=keep, tell=tell, caches=variables, cache_places=(caches,), devices=devices
+        )

@@ -125,10 +125,11 @@ class Tally:
         outside: bool,
         claimed: bool = False,
         control: ControlOutcome | None = None,
+        devices: str = "",
     ) -> ArmStart:
         """The answers of this start, compared in everything (see `SameAnswers`).
 
-        `control` is what came of the request with a changed prompt.
+        `control` is what came of the request with a changed prompt, `devices` what was drawn for it.
         """
         return ArmStart(
             arm=self.arm,
@@ -146,6 +147,7 @@ class Tally:
             looks=self._looks.value(),
             proof_missing=self.proof_missing,
             control=control,
+            devices=devices,
         )
 
     def _shared_prompts(self) -> dict[str, Mapping[str, str]]:

@@ -16,6 +16,7 @@ from ci_doctor.services.probes.ready import ReadinessProbe
 from ci_doctor.services.subject import Death, Subject
 from ci_doctor.system import clock
 from ci_doctor.system.processes.process_table import Kin, look_up
+from ci_doctor.system.processes.tree import living_in_use
 
 # `port: 8000`, `127.0.0.1:8000`, `('127.0.0.1', 8000)`; not the start of a version or an address.
 _PORT = re.compile(r"(?:\bport[ =:]+|[\w\])'*:]:|', )(\d{2,5})\b(?!\.\d)", re.IGNORECASE)
@@ -224,9 +225,10 @@ def _was_taken_by_others(death: Death, tree: Tree) -> bool:
     import psutil
 
     own = death.peak_rss
-    for kin in tree.living():
+    # A start beside this one is ours too.
+    for pid in {kin.pid for kin in (*tree.living(), *living_in_use())}:
         with contextlib.suppress(psutil.Error):
-            own += psutil.Process(kin.pid).memory_info().rss
+            own += psutil.Process(pid).memory_info().rss
     return own < psutil.virtual_memory().total / 2
 
 

@@ -33,8 +33,8 @@ class RunningGroup:
     """Services that run together; made by `start_group`.
 
     `services` are in start order. `death` is done as soon as one of them has ended by itself;
-    `failures` are all that did so, in order of time. Use one group at a time, inside a running
-    event loop, and always `stop` it.
+    `failures` are all that did so, in order of time. Use it inside a running event loop, beside
+    other groups if need be, and always `stop` it.
     """
 
     def __init__(
@@ -67,6 +67,7 @@ class RunningGroup:
             guardian = self._guardian
             self._watch = DeathWatch(self.tree, lambda: guardian.adopters, self.report, self.fail)
             self._stop_work = Stopping(self.tree, self._watch, guardian, self.report)
+            self.tree.begin()
         except BaseException:
             self._give_back()
             raise
@@ -277,6 +278,7 @@ class RunningGroup:
         try:
             return self._stop_work.finish(instances, began, self._left_behind, at_once=at_once)
         finally:
+            self.tree.end()
             self._give_back()
 
     def _left_behind(self) -> LeftBehind:

@@ -3,6 +3,7 @@ import asyncio
 import contextlib
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -57,6 +58,36 @@ async def get(group: RunningGroup, path: str) -> None:
 
 def listener(*, on: int = 0) -> socket.socket:
     return socket.create_server(("127.0.0.1", on))
+
+
+# --- beside each other ---
+
+
+def test_of_two_groups_at_once_each_is_stopped_alone(scene: Scene) -> None:
+    words = shlex.join(scene.words("answers", "{port}"))
+    service = scene.service("answers", command=["sh", "-c", f"sleep 1000 & exec {words}"])
+
+    async def run() -> None:
+        # The first one is there before the second one's guardian, and the other way round.
+        one = await scene.started(one=service)
+        other = await scene.started(other=service)
+        assert {kin.pid for kin in one.tree.living()}.isdisjoint(
+            kin.pid for kin in other.tree.living()
+        )
+        await one.stop()
+        assert not one.tree.living()
+        await get(other, "/v1/models")
+        assert len(other.tree.living()) == 2
+        third = await scene.started(third=service)
+        os.kill(third.services["third"].pid, signal.SIGKILL)
+        assert (await third.death).service == "third"
+        await third.stop()
+        assert not other.death.done()
+        assert len(other.tree.living()) == 2
+        await other.stop()
+
+    asyncio.run(run())
+    assert scene.living() == []
 
 
 # --- being ready ---

@@ -12,7 +12,6 @@ from typing import Final
 
 from ci_doctor.checks.check import CheckResult, Cost, Findings, Need, Problem, check, problem
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.gpu.devices import VLLM_SHARE, GpuDemand, GpuEngine, demands_of
 from ci_doctor.checks.gpu.driver import gpu_view
 from ci_doctor.checks.processes import job_of, read_processes
 from ci_doctor.checks.settings import SERVING, Workload
@@ -21,6 +20,7 @@ from ci_doctor.machine.nvidia_smi import Gpu, GpuProcess
 from ci_doctor.model.finding import Evidence, NextStep, Severity, ShellCommand
 from ci_doctor.model.rule import Rule
 from ci_doctor.render.formatting import percent, size
+from ci_doctor.services.gpu_demand import VLLM_SHARE, GpuDemand, GpuEngine, demands_of
 from ci_doctor.services.spec import ServiceSpec
 
 GPU_MEMORY_SHORT: Final = Rule(

@@ -129,6 +129,12 @@ _OPTIONS = (
         help="Compile caches of each start. [default: fresh]",
     ),
     option(
+        "--devices",
+        group=_STARTS,
+        metavar="LIST",
+        help="Devices on which two starts run at once: 0,1 or 0+1,2+3 or auto. [default: none]",
+    ),
+    option(
         "--localise/--no-localise",
         group=VERDICT,
         default=None,

@@ -40,7 +40,8 @@ class ArchiveHeader(Struct, frozen=True, kw_only=True):
     `digests` leads from a request and a pass to the digest of the output. `places` leads from a
     digest to offset and length of its sample behind this line. `bytes` and `crc` are of the second
     member. `levels` are outcomes as in ArmStart; an earlier version kept none. `build` names the
-    build in words; `origin` identifies it, and is None in files of earlier versions.
+    build in words; `origin` identifies it, and is None in files of earlier versions. `devices` is the
+    start's CUDA_VISIBLE_DEVICES, if it was drawn.
     """
 
     format: str
@@ -58,6 +59,7 @@ class ArchiveHeader(Struct, frozen=True, kw_only=True):
     crc: int
     levels: dict[AnswerLevel, dict[str, Answer]] = {}
     origin: BuildOrigin | None = None
+    devices: str = ""
 
 
 class ArchivedBuild(Struct, frozen=True, kw_only=True):
@@ -89,6 +91,7 @@ class ArchivedStart(Struct, frozen=True, kw_only=True):
     origin: BuildOrigin | None = None
     path: Path
     places: Mapping[str, SamplePosition]
+    devices: str = ""
 
     @property
     def build_id(self) -> str | None:
@@ -106,6 +109,7 @@ class ArchivedStart(Struct, frozen=True, kw_only=True):
             empty=self.empty,
             archived=True,
             build=self.build_id,
+            devices=self.devices,
         )
         return StartResult(
             start=start,
@@ -142,6 +146,7 @@ def header_of(
         crc=0,
         levels={level: dict(start.levels[level]) for level in _KEPT if level in start.levels},
         origin=origin,
+        devices=start.devices,
     )
 
 
@@ -171,4 +176,5 @@ def start_of(header: ArchiveHeader, path: Path, number: int, header_bytes: int) 
         facts=header.facts,
         path=path,
         places=places,
+        devices=header.devices,
     )

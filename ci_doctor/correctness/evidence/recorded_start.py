@@ -96,6 +96,7 @@ class RecordedStart:
             outside=record.outside,
             claimed=self._claimed,
             control=record.control,
+            devices=record.devices,
         )
         return StartResult(
             start=start,

@@ -85,6 +85,8 @@ def identify(
         "limit": str(plan.comparison.limit) if plan.comparison.limit else None,
         "control": plan.control,
         "evidence": plan.rules.evidence.value,
+        # Only if there are any: the identity of a run without them stays the same.
+        **({"devices": " ".join(plan.places)} if plan.places else {}),
         **more,
     }
     return RunIdentity(requests=digest(requests), hashes=hashes, settings=settings)

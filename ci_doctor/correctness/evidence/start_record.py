@@ -40,6 +40,7 @@ class StartRecord(Struct, frozen=True, kw_only=True):
     proof: tuple[ProofReading, ...] = ()
     shared: SharedUse = SharedUse()
     control: ControlOutcome | None = None
+    devices: str = ""
 
     @property
     def name(self) -> str:
@@ -72,6 +73,7 @@ def record_of(result: StartResult, samples: int, directory: Path) -> StartRecord
         proof=result.proof,
         shared=result.shared,
         control=start.control,
+        devices=start.devices,
     )
 
 

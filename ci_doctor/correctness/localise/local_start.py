@@ -56,7 +56,9 @@ async def make_start(
 
     tally = Tally(arm=arm, number=number, ids=(), passes=1)
     caches = plan.directory / CACHES
-    with start_tools(plan, caches / tally.name, keep, evidence.tell) as given:
+    # Both arms of a pair on the same one: what differs is not the device.
+    device = next(iter(plan.places), "")
+    with start_tools(plan, caches / tally.name, keep, evidence.tell, device) as given:
         tools = replace(given, passes=tuple(step.sent for step in steps))
         attempt = StartAttempt(plan, tally, tools)
         try:

@@ -28,7 +28,7 @@ class ArmStart(Struct, frozen=True, kw_only=True):
     any text. `proof_missing` holds one sentence for each required proof that is absent. `looks` is
     what the answers look like beside each other. `control` is what came of the request with a
     changed prompt; None if this start got none. `build` names the build that made an archived
-    start; None if it is unknown.
+    start; None if it is unknown. `devices` is its CUDA_VISIBLE_DEVICES, if it was drawn.
     """
 
     arm: Arm
@@ -45,6 +45,7 @@ class ArmStart(Struct, frozen=True, kw_only=True):
     build: str | None = None
     looks: AnswerLooks = AnswerLooks()
     control: ControlOutcome | None = None
+    devices: str = ""
 
     @property
     def name(self) -> str:
@@ -103,6 +104,15 @@ def working(starts: Iterable[ArmStart]) -> int:
     """How many of these starts answered, and did not fail."""
     answered = [start for start in starts if start.answered]
     return len(answered) - failures(answered)
+
+
+def only_device(starts: Sequence[ArmStart], everyone: Sequence[ArmStart]) -> str | None:
+    """The device on which alone these starts ran, if nothing works there, and something elsewhere."""
+    devices = {start.devices for start in starts}
+    device = devices.pop() if len(devices) == 1 else ""
+    there = [start for start in everyone if start.devices == device]
+    elsewhere = [start for start in everyone if start.devices not in {device, ""}]
+    return device if device and not working(there) and working(elsewhere) else None
 
 
 def have_answers(starts: Iterable[ArmStart]) -> bool:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which arm to start next, and when enough is known. Pure."""
+"""Which arms to start next, where, and when enough is known. Pure."""
 
+import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -12,6 +13,7 @@ from ci_doctor.correctness.verdict.compare import (
     failures,
     have_answers,
     of_arm,
+    only_device,
     working,
 )
 from ci_doctor.correctness.verdict.decide import decide
@@ -59,7 +61,8 @@ def next_arm(starts: Sequence[ArmStart], requests: Sequence[str], rules: Rules) 
     usable = counted(starts)
     made = Counter(start.arm for start in starts if not start.archived)
     baseline = of_arm(usable, Arm.BASELINE)
-    if not have_answers(baseline) and made[Arm.BASELINE] >= FEWEST:
+    is_enough = made[Arm.BASELINE] >= FEWEST and only_device(baseline, usable) is None
+    if not have_answers(baseline) and is_enough:
         # Without one working baseline start no candidate start can mean anything.
         return None
     if made[Arm.CANDIDATE] and have_answers(baseline):
@@ -73,6 +76,62 @@ def next_arm(starts: Sequence[ArmStart], requests: Sequence[str], rules: Rules) 
     return next_in_order(plan_of(starts, rules), made, rules.seed)
 
 
+def next_arms(
+    starts: Sequence[ArmStart], requests: Sequence[str], rules: Rules, at_once: int = 1
+) -> tuple[Arm, ...]:
+    """The arms to start next, `at_once` of them at most; none if the verdict stands.
+
+    They are the next ones of the drawn order. Starts that run at once belong to one block, so no
+    look waits for a start behind it.
+    """
+    arm = next_arm(starts, requests, rules)
+    if arm is None:
+        return ()
+    made = Counter(start.arm for start in starts if not start.archived)
+    index = made.total()
+    last = together(starts, rules, index, at_once)[-1]
+    arms: list[Arm] = []
+    while arm is not None:
+        arms.append(arm)
+        made[arm] += 1
+        if index + len(arms) > last:
+            break
+        if rules.policy is Policy.ANY:
+            arm = _first_unmade(pairs(rules.retries), made)
+        else:
+            arm = next_in_order(plan_of(starts, rules), made, rules.seed)
+    return tuple(arms)
+
+
+def drawn_places(
+    starts: Sequence[ArmStart], rules: Rules, places: int, at_once: int
+) -> tuple[int, ...]:
+    """Where the next starts run: the numbers of their places, of so many.
+
+    Each is drawn for its position in the order, by the seed alone. So a place is no arm: under each
+    label a start would have run at the same place. A run that is resumed draws the same.
+    """
+    index = sum(not start.archived for start in starts)
+    wave = together(starts, rules, index, at_once)
+    source = random.Random(f"{rules.seed} places {wave.start}")  # noqa: S311 - no secret
+    drawn = source.sample(range(places), len(wave))
+    return tuple(drawn[index - wave.start :])
+
+
+def together(starts: Sequence[ArmStart], rules: Rules, index: int, at_once: int) -> range:
+    """The positions in the order whose starts run at once with that at `index`: neighbours in its block."""
+    sizes = [2] * rules.retries
+    if rules.policy is not Policy.ANY:
+        sizes = [block.size for block in plan_of(starts, rules)]
+    begin = 0
+    for size in sizes:
+        if index < begin + size:
+            first = index - (index - begin) % at_once
+            return range(first, min(first + at_once, begin + size))
+        begin += size
+    return range(index, index + 1)
+
+
 def _is_enough(
     baseline: Sequence[ArmStart],
     candidate: Sequence[ArmStart],
@@ -84,6 +143,9 @@ def _is_enough(
     Something outside the change ends each of them, or each fails and the baseline fails too.
     """
     nothing_works = not working(candidate) and (not candidate or failures(baseline) > 0)
+    if only_device(candidate, (*baseline, *candidate)) is not None:
+        # It may be the device.
+        nothing_works = False
     if nothing_works and made[Arm.CANDIDATE] >= rules.retries:
         return True
     return sum(made.values()) >= rules.max_starts

@@ -4,7 +4,13 @@
 from collections.abc import Sequence
 
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.compare import ArmStart, failures, have_answers, working
+from ci_doctor.correctness.verdict.compare import (
+    ArmStart,
+    failures,
+    have_answers,
+    only_device,
+    working,
+)
 from ci_doctor.correctness.verdict.decision import VerdictEvidence
 from ci_doctor.correctness.verdict.evidence_gate import void_by_looks
 from ci_doctor.model.verdict import Verdict
@@ -21,6 +27,12 @@ def missing(evidence: VerdictEvidence, tried: set[Arm]) -> tuple[Verdict, str] |
     if not evidence.baseline:
         return Verdict.INFRA, "the baseline could not be started, for a reason outside the change"
     if failures(evidence.baseline) == len(evidence.baseline):
+        device = only_device(evidence.baseline, evidence.starts)
+        if device is not None:
+            return (
+                Verdict.INCONCLUSIVE,
+                f"the baseline failed in every start, {_nothing_on(device)}",
+            )
         return Verdict.FAILED, "the baseline failed in every start"
     if evidence.candidate:
         return None
@@ -95,10 +107,20 @@ def failing_candidate(evidence: VerdictEvidence) -> tuple[Verdict, str] | None:
     failed = failures(evidence.baseline)
     if working(evidence.candidate) or not failed:
         return None
+    device = only_device(evidence.candidate, evidence.starts)
+    if device is not None:
+        return (
+            Verdict.INCONCLUSIVE,
+            f"{candidate_never_works(evidence)}, {_nothing_on(device)}",
+        )
     return Verdict.FAILED, (
         f"{candidate_never_works(evidence)}, and the baseline fails too, in {failed} of "
         f"{len(evidence.baseline)}"
     )
+
+
+def _nothing_on(device: str) -> str:
+    return f"and all of them ran on device {device}, on which nothing works"
 
 
 def candidate_never_works(evidence: VerdictEvidence) -> str:

@@ -120,6 +120,13 @@ class ControlFacts(Struct, frozen=True, kw_only=True):
     error: str | None = None
 
 
+class DeviceFacts(Struct, frozen=True, kw_only=True):
+    """The value of CUDA_VISIBLE_DEVICES that was drawn for a start (`A1`)."""
+
+    start: str
+    devices: str
+
+
 class CorrectnessFacts(Facts, frozen=True, kw_only=True):
     """What the starts answered, and what the verdict rests on.
 
@@ -129,7 +136,8 @@ class CorrectnessFacts(Facts, frozen=True, kw_only=True):
     `aligned` are the hardest differences. `rare_bug_bound` is the rate of a fault on one request that
     is not excluded, from 0 to 1; None unless the verdict is green. `bounds` holds it by request, the
     hundred largest first. `archive` are sentences, `archived` counts what was used of it,
-    `left_behind` is what stayed on the machine, `proof`, `shared` and `control` are by start. `levels` holds
+    `left_behind` is what stayed on the machine, `proof`, `shared` and `control` are by start,
+    `devices` too, if they were drawn. `levels` holds
     the verdict at each level. `localisation` is None if there was nothing to localise. `repository` and what follows are None, or empty, if the run ended
     before they were known.
     """
@@ -163,4 +171,5 @@ class CorrectnessFacts(Facts, frozen=True, kw_only=True):
     shared: tuple[SharedFacts, ...] = ()
     levels: tuple[LevelFacts, ...] = ()
     control: tuple[ControlFacts, ...] = ()
+    devices: tuple[DeviceFacts, ...] = ()
     localisation: LocalisationFacts | None = None

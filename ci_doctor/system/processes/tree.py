@@ -8,6 +8,7 @@ walk from ourselves finds them all.
 
 import contextlib
 import os
+import weakref
 from collections.abc import Iterator
 from typing import Protocol
 
@@ -37,11 +38,21 @@ class Spawner(Protocol):
         """Whether the ended child `pid` was spawned there; its exit status is then kept for it."""
 
 
+# Trees that are in use at once: none may touch what another one's guardian has started.
+_IN_USE: "weakref.WeakSet[OwnTree]" = weakref.WeakSet()
+
+
+def living_in_use() -> tuple[Kin, ...]:
+    """What lives of all trees between their `begin` and their `end`."""
+    return tuple(kin for each in tuple(_IN_USE) for kin in each.living())
+
+
 class OwnTree:
     """Everything that descends from this process and was not there when the object was made.
 
-    Never the `guardian` itself, which reaps its own children. A process that a bystander starts
-    later *and* orphans counts as ours: nothing distinguishes the two.
+    Never the `guardian` itself, which reaps its own children, nor what another tree's guardian has
+    started. A process that a bystander starts later *and* orphans counts as ours: nothing
+    distinguishes the two.
     """
 
     def __init__(self, guardian: Spawner | None = None) -> None:
@@ -50,6 +61,14 @@ class OwnTree:
         self._stop = TreeStop(self.living, self._is_root)
         self._bystanders: frozenset[tuple[int, int]] = frozenset()
         self._bystanders = frozenset(kin.identity for kin in self._descendants())
+
+    def begin(self) -> None:
+        """From now on no other tree takes what the guardian starts for its own."""
+        _IN_USE.add(self)
+
+    def end(self) -> None:
+        """All of it has ended; may be called again."""
+        _IN_USE.discard(self)
 
     def living(self, *, thorough: bool = True) -> tuple[Kin, ...]:
         """Reap what has ended, and return what lives.
@@ -100,11 +119,21 @@ class OwnTree:
             table = read_table()
         else:
             table = _listed_below(self._root)
+        others = [each for each in _IN_USE if each is not self]
+        if others:
+            table = (kin for kin in table if not any(each.owns(kin) for each in others))
         processes = descendants(table, self._root, self._bystanders)
         if self._guardian is None:
             return processes
         spared = self._guardian.identity
         return tuple(kin for kin in processes if kin.identity != spared)
+
+    def owns(self, kin: Kin) -> bool:
+        """Whether `kin` is the guardian, or was started there; both are at the head of a family."""
+        guardian = self._guardian
+        return guardian is not None and (
+            kin.identity == guardian.identity or guardian.started(kin.pid)
+        )
 
     def _reap(self, pid: int) -> None:
         if self._guardian is not None and self._guardian.claims(pid):

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """PORT TRAIT...: an OpenAI-like server whose answer is a function of the prompt, and whatever its traits make of it.
 
-A trait is NAME, NAME=VALUE, or NAME@START for one start only, where the arguments say `start=N`.
+A trait is NAME, NAME=VALUE, NAME@START for one start only, where the arguments say `start=N`, or NAME%DEVICE for those
+starts alone that have this CUDA_VISIBLE_DEVICES.
 """
 
 from __future__ import annotations
@@ -26,10 +27,12 @@ else:
 
 WORDS = [word for word in sys.argv[2:] if not word.startswith("/")]
 OPTIONS = dict(word.split("=", 1) for word in WORDS if "=" in word)
+DEVICES = os.environ.get("CUDA_VISIBLE_DEVICES")
 TRAITS = {
-    word.partition("@")[0]
+    word.partition("@")[0].partition("%")[0]
     for word in WORDS
-    if "@" not in word or word.partition("@")[2] == OPTIONS.get("start")
+    if ("@" not in word or word.partition("@")[2] == OPTIONS.get("start"))
+    and ("%" not in word or word.partition("%")[2] == DEVICES)
 }
 answered = itertools.count(1)
 cached = itertools.count(1)
@@ -64,9 +67,23 @@ def leave_a_family() -> None:
     os.read(reading, 1)
 
 
+def wait_for_another() -> None:
+    """Until two servers have been here: of starts one after the other, the first never goes on."""
+    folder = sys.argv[-1]
+    with open(f"{folder}/here-{os.getpid()}", "w"):  # noqa: PTH123
+        pass
+    while len([name for name in os.listdir(folder) if name.startswith("here-")]) < 2:  # noqa: PTH208
+        time.sleep(0.01)
+
+
 def take_time() -> None:
+    if "tells-devices" in TRAITS:
+        print("devices:", DEVICES, "tmp:", os.environ.get("TMPDIR"), flush=True)
     if "waits" in TRAITS:
         time.sleep(2)
+    time.sleep(float(OPTIONS.get("ready-after", 0)))
+    if "meets-another" in TRAITS:
+        wait_for_another()
     if "stuck" in TRAITS and not os.path.exists(f"{sys.argv[-1]}/go"):  # noqa: PTH110 -- pathlib is slow to import
         threading.Event().wait()
 

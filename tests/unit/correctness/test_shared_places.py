@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.correctness.shared_places import SharedPlaces, SharedWatch, now_ns
+from ci_doctor.correctness.wave import StartWave
 from ci_doctor.services.spec import ServiceSpec
 
 _SET_CHILD_SUBREAPER = 36  # linux/prctl.h
@@ -77,8 +78,8 @@ async def _watched(path: Path, *command: str, orphan: bool = False) -> dict[str,
     gate = path.with_name("gate")
     os.mkfifo(gate)
     environment = {"PATH": os.environ["PATH"]}
-    watch = SharedWatch({str(path): "A1"}, OWN)
-    watch.begin()
+    watch = SharedWatch({"B1": OWN})
+    watch.watch("B1", {str(path): "A1"})
     script = f"(read _ <{gate}; exec {' '.join(command)}) >/dev/null & {'' if orphan else 'wait'}"
     process = await asyncio.create_subprocess_exec("sh", "-c", script, env=environment)
     if orphan:
@@ -91,7 +92,7 @@ async def _watched(path: Path, *command: str, orphan: bool = False) -> dict[str,
     else:
         await process.wait()
     await watch.end()
-    return watch.read
+    return watch.read["B1"]
 
 
 @pytest.mark.parametrize(
@@ -120,8 +121,8 @@ def test_what_others_read_at_the_same_time_is_not_the_start_s(folder: Path) -> N
         path.write_text("an answer")
 
     async def watched() -> dict[str, str]:
-        watch = SharedWatch(dict.fromkeys(map(str, files), "A1"), OWN)
-        watch.begin()
+        watch = SharedWatch({"B1": OWN})
+        watch.watch("B1", dict.fromkeys(map(str, files), "A1"))
         # Orphans of a shell that has ended open all but the first. Each holds an end of a pipe.
         gate = folder / "gate"
         os.mkfifo(gate)
@@ -139,16 +140,107 @@ def test_what_others_read_at_the_same_time_is_not_the_start_s(folder: Path) -> N
         os.close(all_ended)
         os.close(opened)
         await watch.end()
-        return watch.read
+        return watch.read["B1"]
 
     assert asyncio.run(watched()) == {str(files[0]): "A1"}
 
 
 def test_a_start_without_files_of_others_needs_no_watch() -> None:
     async def watched() -> dict[str, str]:
-        watch = SharedWatch({}, OWN)
-        watch.begin()
+        watch = SharedWatch({"B1": OWN})
+        watch.watch("B1", {})
+        await watch.end()
+        return watch.read["B1"]
+
+    assert asyncio.run(watched()) == {}
+
+
+# --- starts at once ---
+
+MARKS = {"A1": "ci-doctor-tmp.start.of-a1", "B1": "ci-doctor-tmp.start.of-b1"}
+
+
+def test_of_two_starts_at_once_the_one_that_reads_is_known(folder: Path) -> None:
+    mine, held, unread = (folder / name for name in ("mine", "held", "unread"))
+    for path in (mine, held, unread):
+        path.write_text("an answer")
+
+    async def watched() -> dict[str, dict[str, str]]:
+        watch = SharedWatch(MARKS)
+        watch.watch("A1", {str(mine): "B0"})
+        watch.watch("B1", {str(mine): "A0"})
+        # Below a shell of its own, and without the mark itself.
+        script = f"exec 3<{held} 4>>{unread}; echo; read _; env -i cat {mine} >/dev/null"
+        process = await asyncio.create_subprocess_exec(
+            "sh", "-c", script, env={"TMPDIR": MARKS["B1"], "PATH": os.environ["PATH"]},
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        assert process.stdin
+        assert process.stdout
+        await process.stdout.readline()
+        # A1 has ended: what it wrote is leased now, and some of it is open in B1 already.
+        watch.watch("B1", dict.fromkeys(map(str, (held, unread)), "A1"))
+        process.stdin.write(b"\n")
+        await process.stdin.drain()
+        process.stdin.close()
+        await process.wait()
         await watch.end()
         return watch.read
 
-    assert asyncio.run(watched()) == {}
+    assert asyncio.run(watched()) == {"A1": {}, "B1": {str(mine): "A0", str(held): "A1"}}
+
+
+def test_a_file_of_an_unknown_writer_is_shared_once_both_arms_have_opened_it(
+    tmp_path: Path,
+) -> None:
+    shared = places(tmp_path)
+    since = now_ns()
+    (tmp_path / "kept").write_text("an answer")
+    kept = str(tmp_path / "kept")
+    assert kept in shared.note_launched([("A", "A1"), ("B", "B1")], since)
+    assert kept not in shared.written_by_others("A") | shared.written_by_others("B")
+    assert shared.watched_by("A")[kept] == shared.watched_by("B")[kept] == ""
+    assert shared.reads("A", "A1", {kept: ""}) == shared.reads("A", "A2", {kept: ""}) == []
+    (read,) = shared.reads("B", "B1", {kept: ""})
+    assert (read.path, read.writer) == (kept, "A1")
+
+
+def test_starts_of_one_arm_that_are_launched_at_once_have_written_it(tmp_path: Path) -> None:
+    shared = places(tmp_path)
+    since = now_ns()
+    (tmp_path / "kept").write_text("an answer")
+    shared.note_launched([("A", "A1"), ("A", "A2")], since)
+    assert str(tmp_path / "kept") in shared.written_by_others("B")
+    assert str(tmp_path / "kept") not in shared.watched_by("A")
+
+
+def test_starts_at_once_send_their_requests_in_turn(tmp_path: Path) -> None:
+    turns: list[str] = []
+
+    async def one(wave: StartWave, place: int, name: str, *, dies: bool) -> None:
+        try:
+            if not dies:
+                await wave.turn(place)
+                turns.append(f"{name} begins")
+                # Whoever could go on now does.
+                await asyncio.sleep(0)
+                turns.append(f"{name} ends")
+        finally:
+            wave.end(place)
+
+    async def together(dying: set[str]) -> None:
+        wave = StartWave([("B", "B1"), ("A", "A1"), ("A", "A2")], {}, None)
+        wave.begin()
+        await asyncio.gather(
+            *(
+                one(wave, place, name, dies=name in dying)
+                for place, name in ((2, "A2"), (1, "A1"), (0, "B1"))
+            )
+        )
+        wave.give_back()
+
+    asyncio.run(together(set()))
+    assert turns == [f"{name} {what}" for name in ("B1", "A1", "A2") for what in ("begins", "ends")]
+    turns.clear()
+    asyncio.run(together({"B1", "A2"}))
+    assert turns == ["A1 begins", "A1 ends"]

@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.checks.check import CheckResult, CheckStatus
-from ci_doctor.checks.gpu.devices import GpuEngine, demands_of, devices, mig
+from ci_doctor.checks.gpu.devices import devices, mig
 from ci_doctor.checks.settings import DoctorSettings
 from ci_doctor.model.finding import Severity
+from ci_doctor.services.gpu_demand import GpuEngine, demands_of
 from ci_doctor.services.spec import ServiceSpec
 from tests.support.checks import check_context
 from tests.support.gpus import divided_machine, machine, program, smi_gpu, smi_log, torch_venv

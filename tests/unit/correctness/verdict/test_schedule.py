@@ -16,7 +16,7 @@ from ci_doctor.correctness.verdict.blocks import (
 )
 from ci_doctor.correctness.verdict.compare import ArmStart
 from ci_doctor.correctness.verdict.decide import decide
-from ci_doctor.correctness.verdict.schedule import next_arm, sequence
+from ci_doctor.correctness.verdict.schedule import drawn_places, next_arm, next_arms, sequence
 from ci_doctor.model.verdict import Verdict
 from tests.unit.correctness.verdict.test_decide import REQUESTS, any_start, start, starts
 
@@ -279,3 +279,77 @@ def test_no_run_that_ends_early_undecided_could_have_been_decided(
         made.append(start(arm, data.draw(answers), len(made)))
         decision = decide(made, ["r0"], rules, complete=len(made) == len(order))
         assert decision.verdict is Verdict.INCONCLUSIVE
+
+
+# --- starts at once ---
+
+
+@pytest.mark.parametrize("policy", list(Policy))
+@pytest.mark.parametrize("seed", range(12))
+def test_starts_at_once_are_the_next_ones_of_the_drawn_order_and_of_one_block(
+    policy: Policy, seed: int
+) -> None:
+    rules = Rules(policy=policy, seed=seed, retries=8, least_candidates=2)
+    # No answer is twice the same, so that nothing ends it before the last start.
+    made: list[ArmStart] = []
+    sizes: list[int] = []
+    while arms := next_arms(made, ["r0"], rules, 2):
+        for arm in arms:
+            made.append(start(arm, f"{len(made)}", len(made)))
+        sizes.append(len(arms))
+        assert len(made) <= 16
+    assert tuple(each.arm for each in made) == sequence(rules)[: len(made)]
+    if policy is Policy.CONTROL:
+        numbers = block_numbers(blocks(rules, archived=False), [each.arm for each in made])
+        begin = 0
+        for size in sizes:
+            assert len(set(numbers[begin : begin + size])) == 1
+            begin += size
+
+
+def test_a_run_that_goes_on_within_a_pair_draws_the_same_places() -> None:
+    rules = Rules(seed=SEED)
+    both = drawn_places([], rules, 4, 2)
+    assert len(set(both)) == 2
+    arms = next_arms([], ["r0"], rules, 2)
+    assert next_arms([start(arms[0], "a", 1)], ["r0"], rules, 2) == arms[1:]
+    assert drawn_places([start(arms[0], "a", 1)], rules, 4, 2) == both[1:]
+
+
+def test_a_place_is_drawn_whatever_the_arm_is() -> None:
+    counts: Counter[tuple[Arm, int]] = Counter()
+    for seed in range(2000):
+        rules = Rules(seed=seed)
+        counts.update(
+            zip(next_arms([], ["r0"], rules, 2), drawn_places([], rules, 2, 2), strict=True)
+        )
+    # 1,000 of each, and five standard deviations of 22.4.
+    assert all(abs(counts[arm, place] - 1000) < 112 for arm in Arm for place in range(2))
+
+
+@pytest.mark.parametrize(
+    ("devices", "works", "verdict"),
+    [
+        # Both baseline starts on the device on which nothing works: the candidate says so.
+        ("1100", "  cc", Verdict.INCONCLUSIVE),
+        ("1001", " b c", Verdict.INCONCLUSIVE),
+        # Nothing works anywhere, or no device was drawn.
+        ("1100", "    ", Verdict.FAILED),
+        ("    ", "  cc", Verdict.FAILED),
+    ],
+)
+def test_an_arm_that_only_ran_where_nothing_works_proves_nothing(
+    devices: str, works: str, verdict: Verdict
+) -> None:
+    arms = (A, A, B, B)
+    made = [
+        replace(
+            start(arm, word.strip() or "-", number, failed=word == " "),
+            devices=device.strip(),
+            **({"answers": {"r0": None}} if word == " " else {}),
+        )
+        for number, (arm, device, word) in enumerate(zip(arms, devices, works, strict=True), 1)
+    ]
+    assert decide(made, ["r0"], Rules(), complete=True).verdict is verdict
+    if verdict is Verdict.INCONCLUSIVE:
+        assert next_arms(made, ["r0"], Rules(), 2)

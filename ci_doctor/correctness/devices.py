@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the list of GPUs: the devices on which starts run side by side, and what the services ask of them.
+
+A *place* is the value of CUDA_VISIBLE_DEVICES that a start gets: one device, or several for a
+service that is spread over them. It is always a part of what the job itself may see.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from ci_doctor.correctness.settings import Arm, ArmPlan, ExperimentPlan
+from ci_doctor.errors import UsageError
+from ci_doctor.machine.gpus import VISIBLE, gpu_view
+from ci_doctor.model.parse_duration import parse_duration
+from ci_doctor.services.gpu_demand import demands_of
+from ci_doctor.services.start_order import start_order
+
+AUTO = "auto"
+# Two starts at once: one more would cost the memory and the CPUs of another server.
+_AT_ONCE = 2
+# `2`, or the beginning of a UUID; CUDA reads no other names.
+_DEVICE = re.compile(r"[0-9]{1,9}|(?:GPU|MIG)-[0-9A-Za-z/-]+")
+_HINT = "write --devices 0,1, or 0+1,2+3 for two devices each"
+
+
+def places_of(
+    named: Sequence[str], arms: Mapping[Arm, ArmPlan], environment: Mapping[str, str]
+) -> tuple[str, ...]:
+    """The places of starts by the setting `devices`; none if it is empty. Raises UsageError.
+
+    `auto` are all devices that the job may see, as many together as a service is spread over.
+    """
+    if not named:
+        return ()
+    number = _demand(arms)
+    own = _entries(environment.get(VISIBLE))
+    if tuple(named) == (AUTO,):
+        devices = _seen_by(environment) if own is None else own
+        chunks = range(0, len(devices) - number + 1, number)
+        groups = [devices[begin : begin + number] for begin in chunks]
+        if not groups:
+            raise UsageError(
+                f"devices: a start takes {number} of the {len(devices)} devices that the job sees",
+                hint="give the job more devices, or leave --devices out",
+            )
+    else:
+        groups = [_group(word, own) for word in named]
+        _check_groups(groups, number)
+    _check_services(arms, several=len(groups) > 1)
+    return tuple(",".join(group) for group in groups)
+
+
+def at_once(places: Sequence[str]) -> int:
+    """How many starts run at once. Pure."""
+    return max(1, min(_AT_ONCE, len(places)))
+
+
+def variables(place: str) -> dict[str, str]:
+    """The environment of a start at a place; nothing without one. Pure."""
+    return {VISIBLE: place} if place else {}
+
+
+def placeholders(place: str = "") -> dict[str, str]:
+    """`{devices}` and `{device.0}`, `{device.1}`, …; nothing without a place. Pure."""
+    if not place:
+        return {}
+    each = {f"device.{number}": device for number, device in enumerate(place.split(","))}
+    return {"devices": place, **each}
+
+
+def without_gpu_memory(plan: ExperimentPlan) -> tuple[ExperimentPlan, float | None]:
+    """The plan of starts that run at once, and the seconds in which the GPUs must be empty after all.
+
+    While one start runs, the memory of its own devices is no remains of the other. None: no service
+    gives any back. Pure.
+    """
+    limits = []
+    arms = {}
+    for arm, each in plan.arms.items():
+        specs = {}
+        for name, spec in each.specs.items():
+            if "gpu-memory" in spec.released:
+                limits.append(parse_duration(spec.release_timeout))
+            kept = [condition for condition in spec.released if condition != "gpu-memory"]
+            specs[name] = replace(spec, released=kept)
+        arms[arm] = replace(each, specs=specs)
+    return replace(plan, arms=arms), max(limits, default=None)
+
+
+def _entries(value: str | None) -> list[str] | None:
+    """The devices that CUDA_VISIBLE_DEVICES names, up to the first that names none; None if unset."""
+    if value is None:
+        return None
+    devices: list[str] = []
+    for entry in value.split(","):
+        word = entry.strip()
+        # CUDA stops at the first entry that names no device (`-1`), without an error.
+        if not _DEVICE.fullmatch(word):
+            break
+        devices.append(word)
+    return devices
+
+
+def _seen_by(environment: Mapping[str, str]) -> list[str]:
+    """The UUIDs of the machine's GPUs, in place of a divided one those of its parts. Raises UsageError."""
+    view = gpu_view(environment)
+    seen = (
+        () if view is None else (*(gpu for gpu in view.gpus if not gpu.is_partitioned), *view.parts)
+    )
+    devices = [gpu.uuid for gpu in seen if gpu.uuid is not None]
+    if not devices:
+        raise UsageError(
+            "devices: NVIDIA's driver names no GPU here", hint="name the devices: --devices 0,1"
+        )
+    models = sorted({gpu.name for gpu in seen})
+    if len(models) > 1:
+        raise UsageError(
+            f"devices: the GPUs are of different kinds: {', '.join(models)}",
+            hint="name devices of one kind: --devices 0,1",
+        )
+    return devices
+
+
+def _group(word: str, own: Sequence[str] | None) -> list[str]:
+    devices = [device.strip() for device in word.split("+")]
+    for device in devices:
+        if not _DEVICE.fullmatch(device):
+            raise UsageError(f"devices: `{device}` is no device: an index or a UUID", hint=_HINT)
+        # Another one may be in use by another job.
+        if own is not None and device not in own:
+            raise UsageError(
+                f"devices: {device} is none of the job's own: {VISIBLE}={','.join(own)}",
+                hint=f"name devices as {VISIBLE} does, or write --devices auto",
+            )
+    return devices
+
+
+def _check_groups(groups: Sequence[Sequence[str]], number: int) -> None:
+    devices = [device for group in groups for device in group]
+    for place, device in enumerate(devices):
+        if device in devices[:place]:
+            raise UsageError(f"devices: {device} is named twice", hint=_HINT)
+    sizes = {len(group) for group in groups}
+    if len(sizes) > 1:
+        raise UsageError("devices: each start must get as many devices as any other", hint=_HINT)
+    if min(sizes) < number:
+        raise UsageError(
+            f"devices: a start takes {number} devices, and gets {min(sizes)}",
+            hint=f"write --devices {'+'.join(map(str, range(number)))},… with {number} for each start",
+        )
+
+
+def _started(arms: Mapping[Arm, ArmPlan]) -> Iterator[tuple[str, str]]:
+    """The names of arm and service that are started."""
+    for arm, plan in arms.items():
+        for name in start_order(plan.specs, plan.names):
+            yield arm, name
+
+
+def _demand(arms: Mapping[Arm, ArmPlan]) -> int:
+    """How many devices a start takes: as many as its commands say, else one."""
+    most = 1
+    for arm, name in _started(arms):
+        for demand in demands_of({name: arms[Arm(arm)].specs[name]}):
+            most = max(most, demand.first + demand.gpus)
+    return most
+
+
+def _check_services(arms: Mapping[Arm, ArmPlan], *, several: bool) -> None:
+    """Raises UsageError for a service that chooses devices itself, or cannot run twice at once."""
+    for arm, name in _started(arms):
+        spec = arms[Arm(arm)].specs[name]
+        own = [spec.env[VISIBLE]] if VISIBLE in spec.env else []
+        own += [word for word in spec.words() if f"{VISIBLE}=" in word]
+        if any("{device" not in text for text in own):
+            raise UsageError(
+                f'devices: the service "{name}" of the {arm} sets {VISIBLE} itself',
+                hint="take it out, or write {devices}, or {device.0} for the first of a start",
+            )
+        if several and spec.has_fixed_port():
+            raise UsageError(
+                f'devices: the service "{name}" of the {arm} has a fixed port, and two starts '
+                "cannot share it",
+                hint="use {port} in its command and in `ready`, or name one device",
+            )
+        if several and spec.pidfile is not None and "{" not in spec.pidfile:
+            raise UsageError(
+                f'devices: two starts of the service "{name}" of the {arm} would share its pidfile',
+                hint='write pidfile = "{arm}-{start}.pid"',
+            )

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+from collections.abc import Mapping
+from itertools import product
+
+import pytest
+
+from ci_doctor.correctness.report.devices import device_findings, device_split, device_tables
+from ci_doctor.correctness.results import StartResult
+from ci_doctor.correctness.settings import Arm, Rules
+from ci_doctor.correctness.verdict.compare import ArmStart
+from ci_doctor.correctness.verdict.schedule import drawn_places, sequence
+from ci_doctor.model.finding import Severity
+
+RULES = Rules(seed=7)
+
+
+def result(start: ArmStart) -> StartResult:
+    return StartResult(start=start, failure=None, duration_s=1.0, logs=(), digests={}, errors={})
+
+
+def made(
+    number: int, answer: Mapping[tuple[Arm, str], str | None], rules: Rules = RULES
+) -> list[StartResult]:
+    """The first starts of a run on two devices, each answered by its arm and its device."""
+    starts: list[ArmStart] = []
+    for arm in sequence(rules)[:number]:
+        place = str(drawn_places(starts, rules, 2, 2)[0])
+        answers = {"r0": answer[arm, place], "r1": "same"}
+        starts.append(ArmStart(arm=arm, number=len(starts), answers=answers, devices=place))
+    return [result(start) for start in starts]
+
+
+BY_DEVICE = {(arm, place): place for arm, place in product(Arm, "01")}
+BY_ARM = {(arm, place): arm.value for arm, place in product(Arm, "01")}
+BY_BOTH = {(arm, place): arm.value + place for arm, place in product(Arm, "01")}
+DEAD = {(arm, place): "x" if place == "0" else None for arm, place in product(Arm, "01")}
+
+
+@pytest.mark.parametrize(
+    ("answer", "severity", "said"),
+    [
+        (BY_DEVICE, Severity.WARNING, "answer alike to r0"),
+        (DEAD, Severity.WARNING, "follow the device"),
+        (BY_BOTH, None, ""),
+        (BY_ARM, None, ""),
+    ],
+)
+def test_an_answer_that_follows_the_device_is_said_with_the_chance_of_it(
+    answer: Mapping[tuple[Arm, str], str | None], severity: Severity | None, said: str
+) -> None:
+    findings = list(device_findings(made(16, answer), RULES, 2, 2))
+    assert [finding.severity for finding in findings] == ([severity] if severity else [])
+    for finding in findings:
+        assert said in finding.summary
+        assert ("may follow" in finding.summary) is (severity is Severity.NOTE)
+
+
+def test_the_chance_is_the_share_of_all_draws_of_the_devices() -> None:
+    results = made(16, BY_DEVICE)
+    split = device_split(results, RULES, 2, 2)
+    # Blocks of 2, 7, 3 and 4 starts: 9 times one or two run at once, and each has 2 draws. The answer
+    # separates the devices in two of all draws.
+    assert split is not None
+    assert split.chance == pytest.approx(2 / 2**9)
+    assert split.requests == ("r0",)
+    assert {each.start.devices for each in split.on} == {split.place}
+
+
+def test_few_starts_only_may_follow_it() -> None:
+    for seed in range(20):
+        findings = list(
+            device_findings(made(4, BY_DEVICE, Rules(seed=seed)), Rules(seed=seed), 2, 2)
+        )
+        assert all(
+            each.severity is Severity.NOTE and "may follow" in each.summary for each in findings
+        )
+
+
+def test_the_table_names_the_starts_of_each_device() -> None:
+    (table,) = device_tables(made(2, BY_DEVICE))
+    assert sorted(row.label for row in table.rows) == ["0", "1"]
+    plain = ArmStart(arm=Arm.BASELINE, number=1)
+    assert list(device_tables([result(plain)])) == []
