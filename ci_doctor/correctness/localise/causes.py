@@ -28,16 +28,27 @@ _MOST_PAIRED = 24
 _LONGEST_PERIOD = 9
 # Beginnings of prompts that are shorter are nothing to a cache.
 _SHORTEST_PREFIX = 4
+# Two starts become ready after different times, and so do two answers come.
+_CLOCK_S, _CLOCK_SHARE = 0.5, 0.2
+_SURE = 0.75
 _WORD = re.compile(r"\w{3,}")
+_CHARACTERS = (
+    (re.compile(r"[^\x00-\x7f]"), "a character that is not ASCII", 2.5),
+    (re.compile(r"\d"), "a digit", 4.5),
+    (re.compile(r"\n"), "a new line", 4.5),
+    (re.compile(r"[^\w\s]"), "a sign", 4.5),
+    (re.compile(r"[A-Z]"), "a capital", 4.5),
+)
 
 Lane = Sequence[TrialSend]
 
 
-class CausePart(Struct, frozen=True, kw_only=True):
+class CausePart(Struct, frozen=True):
     """A target or a context: in words, how much it claims (`cost`), and its sends as bits.
 
     Parts of one `family` differ in a number alone. `trait`: it claims something of what the requests
-    hold, and does not just name them.
+    hold, and does not just name them. `unsure`: bits of which it says nothing, as a start has no
+    exact time.
     """
 
     family: str
@@ -45,6 +56,7 @@ class CausePart(Struct, frozen=True, kw_only=True):
     cost: float
     mask: int
     trait: bool = False
+    unsure: int = 0
 
 
 class Cause(Struct, frozen=True, kw_only=True):
@@ -92,6 +104,7 @@ class SendTable:
         self.lanes = lanes
         self.plain = plain
         self.requests = requests
+        self.prompts = {name: prompt_of(each) for name, each in requests.items()}
         self.sends = [send for lane in lanes for send in lane]
         self.places = [place for lane in lanes for place in range(len(lane))]
         # The name of each send that differs, the first one first.
@@ -101,14 +114,10 @@ class SendTable:
         """The bits of the sends for which it holds."""
         return sum(1 << place for place, each in enumerate(holds) if each)
 
-    def by_name(self, holds: Callable[[Request], bool]) -> int:
-        """The bits of the requests for which it holds."""
-        names = {name for name, request in self.requests.items() if holds(request)}
-        return self.mask(each.name in names for each in self.sends)
-
-    def by_lane(self, of: Callable[[Lane], Iterable[bool]]) -> int:
-        """The bits that a function of each start tells."""
-        return self.mask(itertools.chain.from_iterable(map(of, self.lanes)))
+    def named(self, names: Iterable[str]) -> int:
+        """The bits of the sends of these requests."""
+        wanted = set(names)
+        return self.mask(each.name in wanted for each in self.sends)
 
 
 def thresholds(
@@ -116,95 +125,58 @@ def thresholds(
 ) -> Iterator[CausePart]:
     """A part for each value that some send reaches and another does not; `{}` of the text is the value."""
     for least in sorted(set(values))[1:]:
-        yield CausePart(
-            family=family,
-            words=text.format(f"{least:g}"),
-            cost=cost,
-            mask=table.mask(value >= least for value in values),
-        )
+        mask = table.mask(value >= least for value in values)
+        yield CausePart(family, text.format(f"{abs(least):g}"), cost, mask)
 
 
 def targets(table: SendTable, names: Sequence[str]) -> list[CausePart]:
     """Which requests may be meant: all, those of one kind, or some of the `names`."""
-    parts = [
-        CausePart(
-            family="any", words="each request", cost=0, mask=table.mask(True for _ in table.sends)
-        )
-    ]
-    parts += _of_bodies(table)
-    parts += _of_prompts(table, names[:_MOST_NAMES])
+    traits = [*_of_bodies(table), *_of_prompts(table, names[:_MOST_NAMES])]
     answers = [each.answer_tokens for each in table.sends]
-    parts += thresholds(table, answers, "answer", "requests with {} tokens of answer or more", 3.5)
-    literal = ("any", "prompt of ", "all of ", "some")
-    return [
-        each if each.family.startswith(literal) else replace(each, trait=True) for each in parts
-    ]
+    traits += thresholds(table, answers, "answer", "requests with {} tokens of answer or more", 4.5)
+    every = CausePart("any", "each request", 0, table.mask(True for _ in table.sends))
+    named = _named_ones(table, names[:_MOST_NAMES])
+    return [every, *named, *(replace(each, trait=True) for each in traits)]
 
 
-def _of_prompts(table: SendTable, wrong: Sequence[str]) -> Iterator[CausePart]:
-    requests = table.requests
-    lengths = [_length(requests[each.name]) for each in table.sends]
-    yield from thresholds(table, lengths, "long", "prompts of {} characters or more", 2)
-    for part in thresholds(table, [-each for each in lengths], "short", "{}", 2.5):
-        yield CausePart(
-            family="short",
-            words=f"prompts of {part.words[1:]} characters or fewer",
-            cost=2.5,
-            mask=part.mask,
-        )
-    prompts = {name: prompt_of(each) for name, each in requests.items()}
-    yield CausePart(
-        family="non-ASCII", words="prompts with a character that is not ASCII", cost=1.5,
-        mask=table.by_name(lambda each: not prompt_of(each).isascii()),
-    )  # fmt: skip
-    for pattern, text in (
-        (r"\d", "digit"),
-        (r"\n", "new line"),
-        (r"[^\w\s]", "sign"),
-        (r"[A-Z]", "capital"),
-    ):
-        yield CausePart(
-            family=text, words=f"prompts with a {text}", cost=3.5,
-            mask=table.by_name(lambda each, p=pattern: bool(re.search(p, prompt_of(each)))),
-        )  # fmt: skip
-    for name in wrong:
-        text = prompts[name]
-        yield CausePart(
-            family=f"prompt of {name}", words=f"requests with the prompt of {name}", cost=4,
-            mask=table.by_name(lambda each, t=text: prompt_of(each) == t),
-        )  # fmt: skip
-        yield CausePart(
-            family=f"all of {name}", words=f"requests with the prompt and the parameters of {name}", cost=5,
-            mask=table.by_name(lambda each, n=name: each.body == requests[n].body),
-        )  # fmt: skip
-        for size in {*halved(len(text), 8), 8, 16, 32}:
-            if size < len(text):
-                yield CausePart(
-                    family=f"begins as {name}", words=f"prompts that begin as {name}", cost=4.5,
-                    mask=table.by_name(lambda each, t=text[:size]: prompt_of(each).startswith(t)),
-                )  # fmt: skip
-    common = _words_of(prompts[name] for name in wrong)
-    for word in common:
-        yield CausePart(
-            family=f"word {word}", words=f"prompts with `{word}`", cost=3.5,
-            mask=table.by_name(lambda each, w=word: w in _WORD.findall(prompt_of(each))),
-        )  # fmt: skip
-    some = [name for name in wrong if name in table.plain]
-    if len(some) > 1:
-        listed = ", ".join(some)
-        yield CausePart(
-            family="some", words=f"the prompts of {listed}", cost=6 + len(some),
-            mask=table.by_name(lambda each: prompt_of(each) in {prompts[name] for name in some}),
-        )  # fmt: skip
+def _named_ones(table: SendTable, names: Sequence[str]) -> Iterator[CausePart]:
+    prompts = table.prompts
+    for name in names:
+        same = table.named(each for each, text in prompts.items() if text == prompts[name])
+        yield CausePart(f"prompt of {name}", f"requests with the prompt of {name}", 4, same)
+        body = table.requests[name].body
+        same = table.named(each for each, other in table.requests.items() if other.body == body)
+        text = f"requests with the prompt and the parameters of {name}"
+        yield CausePart(f"all of {name}", text, 5, same)
+    plain = [name for name in names if name in table.plain]
+    if len(plain) > 1:
+        texts = {prompts[name] for name in plain}
+        mask = table.named(each for each, text in prompts.items() if text in texts)
+        yield CausePart("some", f"the prompts of {', '.join(plain)}", 6 + len(plain), mask)
 
 
-def _words_of(texts: Iterable[str]) -> list[str]:
-    """Words that all the texts hold, else those of the first: a fault of a word shows in all."""
-    sets = [dict.fromkeys(_WORD.findall(text)) for text in texts]
-    if not sets:
-        return []
-    shared = [word for word in sets[0] if all(word in each for each in sets)]
-    return shared[:_MOST_WORDS]
+def _of_prompts(table: SendTable, names: Sequence[str]) -> Iterator[CausePart]:
+    prompts = table.prompts
+    lengths = [_length(table.requests[each.name]) for each in table.sends]
+    yield from thresholds(table, lengths, "long", "prompts of {} characters or more", 3)
+    shorter = [-each for each in lengths]
+    yield from thresholds(table, shorter, "short", "prompts of {} characters or fewer", 3.5)
+    for pattern, kind, cost in _CHARACTERS:
+        mask = table.named(each for each, text in prompts.items() if pattern.search(text))
+        yield CausePart(kind, f"prompts with {kind}", cost, mask)
+    for name in names:
+        for size in sorted({*halved(len(prompts[name]), 8), 8, 16, 32}):
+            begin = prompts[name][:size]
+            if len(begin) < len(prompts[name]):
+                mask = table.named(each for each, text in prompts.items() if text.startswith(begin))
+                text = f"prompts with the first {size} characters of {name}"
+                yield CausePart(f"begins as {name}", text, 5.5, mask)
+    # A fault of a word shows in all that differ.
+    words = {each: set(_WORD.findall(text)) for each, text in prompts.items()}
+    common = set.intersection(*(words[name] for name in names)) if names else set()
+    for word in sorted(common)[:_MOST_WORDS]:
+        mask = table.named(each for each in prompts if word in words[each])
+        yield CausePart(f"word {word}", f"prompts with `{word}`", 4.5, mask)
 
 
 def _length(request: Request) -> int:
@@ -226,76 +198,57 @@ def _of_bodies(table: SendTable) -> Iterator[CausePart]:
     given = {name: parameters(each) for name, each in table.requests.items()}
     used = {each.name for each in table.sends}
     for key in sorted({key for name in used for key in given[name]}):
-        yield CausePart(
-            family=f"has {key}", words=f"requests with `{key}`", cost=2,
-            mask=table.by_name(lambda each, k=key: k in parameters(each)),
-        )  # fmt: skip
-        yield CausePart(
-            family=f"lacks {key}", words=f"requests without `{key}`", cost=3,
-            mask=table.by_name(lambda each, k=key: k not in parameters(each)),
-        )  # fmt: skip
+        mask = table.named(name for name, values in given.items() if key in values)
+        yield CausePart(f"has {key}", f"requests with `{key}`", 3, mask)
+        mask = table.named(name for name, values in given.items() if key not in values)
+        yield CausePart(f"lacks {key}", f"requests without `{key}`", 4, mask)
         values = list(dict.fromkeys(given[name][key] for name in used if key in given[name]))
         for value in values[:_MOST_NAMES]:
-            yield CausePart(
-                family=f"{key}={value}", words=f"requests with `{key}` {str(value)[:60]}", cost=2.5,
-                mask=table.by_name(lambda each, k=key, v=value: parameters(each).get(k) == v),
-            )  # fmt: skip
-        numbers = [each for each in values if type(each) in {int, float}]
-        for least in sorted(numbers)[1:]:
-            for sign, text in ((1, "or more"), (-1, "or less")):
-                edge = least if sign > 0 else max(each for each in numbers if each < least)
-                yield CausePart(
-                    family=f"{key} {text}", words=f"requests with `{key}` {edge:g} {text}", cost=2.2,
-                    mask=table.by_name(lambda each, k=key, e=edge, s=sign: _reaches(parameters(each).get(k), e, s)),
-                )  # fmt: skip
+            mask = table.named(name for name in given if given[name].get(key) == value)
+            yield CausePart(f"{key}={value}", f"requests with `{key}` {str(value)[:60]}", 3.5, mask)
+        numbers = sorted(each for each in values if type(each) in {int, float})
+        for lower, upper in itertools.pairwise(numbers):
+            has = {name: given[name].get(key) for name in given}
+            mask = table.named(name for name, value in has.items() if _at_least(value, upper))
+            yield CausePart(f"{key} or more", f"requests with `{key}` {upper:g} or more", 3.2, mask)
+            mask = table.named(name for name, value in has.items() if _at_least(lower, value))
+            yield CausePart(f"{key} or less", f"requests with `{key}` {lower:g} or less", 3.2, mask)
 
 
-def _reaches(value: Any, edge: float, sign: int) -> bool:
-    return type(value) in {int, float} and value * sign >= edge * sign
+def _at_least(value: Any, least: Any) -> bool:
+    numbers = {int, float}
+    return type(value) in numbers and type(least) in numbers and bool(value >= least)
 
 
-def contexts(table: SendTable, seen: Sequence[CausePart]) -> Iterator[CausePart]:
-    """After what, or with what beside, a request may differ; `seen` are targets, of what came before."""
-    sends = table.sends
-    yield CausePart(family="any", words="", cost=0, mask=table.mask(True for _ in sends))
-    at_once = [each.at_once for each in sends]
-    yield from thresholds(
-        table, at_once, "at once", "if {} or more requests are under way at once", 1
-    )
+def contexts(table: SendTable, kinds: Sequence[CausePart]) -> Iterator[CausePart]:
+    """After what, or with what beside, a request may differ; `kinds` are targets, of what came before."""
+    yield CausePart("any", "", 0, table.mask(True for _ in table.sends))
+    at_once = [each.at_once for each in table.sends]
+    text = "if {} or more requests are under way at once"
+    yield from thresholds(table, at_once, "at once", text, 1)
     yield from _of_order(table)
     yield from _of_sums(table)
     yield from _of_memory(table)
-    yield from _of_earlier(table, seen)
+    yield from _of_earlier(table, kinds)
 
 
 def _of_order(table: SendTable) -> Iterator[CausePart]:
-    places = table.places
-    yield CausePart(
-        family="first", words="as the first of a start", cost=1, mask=table.mask(place == 0 for place in places)
-    )  # fmt: skip
-    for least in range(2, max(places, default=0) + 2):
-        yield CausePart(
-            family="from", words=f"from the {ordinal(least)} request of a start on", cost=1.5,
-            mask=table.mask(place + 1 >= least for place in places),
-        )  # fmt: skip
-        yield CausePart(
-            family="only", words=f"as the {ordinal(least)} request of a start", cost=2.5,
-            mask=table.mask(place + 1 == least for place in places),
-        )  # fmt: skip
-        yield CausePart(
-            family="until", words=f"up to the {ordinal(least)} request of a start", cost=5,
-            mask=table.mask(place + 1 <= least for place in places),
-        )  # fmt: skip
-    for period, rest in itertools.product(range(2, _LONGEST_PERIOD + 1), range(_LONGEST_PERIOD)):
-        if rest < period:
-            which = ", ".join(
-                str(rest or period) if turn == 0 else str((rest or period) + turn * period)
-                for turn in range(3)
-            )
-            yield CausePart(
-                family="every", words=f"as every {ordinal(period)} request of a start ({which}, …)", cost=2.5,
-                mask=table.mask((place + 1) % period == rest for place in places),
-            )  # fmt: skip
+    places = [place + 1 for place in table.places]
+    yield CausePart("first", "as the first of a start", 1, table.mask(each == 1 for each in places))
+    for least in range(2, max(places, default=0) + 1):
+        text = f"{ordinal(least)} request of a start"
+        mask = table.mask(each >= least for each in places)
+        yield CausePart("from", f"from the {text} on", 1.5, mask)
+        mask = table.mask(each == least for each in places)
+        yield CausePart("only", f"as the {text}", 2.5, mask)
+        mask = table.mask(each <= least for each in places)
+        yield CausePart("until", f"up to the {text}", 5, mask)
+    for period in range(2, _LONGEST_PERIOD + 1):
+        for first in range(1, period + 1):
+            listed = ", ".join(str(first + turn * period) for turn in range(3))
+            mask = table.mask(each % period == first % period for each in places)
+            text = f"as every {ordinal(period)} request of a start ({listed}, …)"
+            yield CausePart("every", text, 2.5, mask)
 
 
 def ordinal(number: int) -> str:
@@ -306,52 +259,63 @@ def ordinal(number: int) -> str:
 
 
 def _of_sums(table: SendTable) -> Iterator[CausePart]:
+    length = {name: len(text) for name, text in table.prompts.items()}
     sums: tuple[tuple[str, str, float, Callable[[TrialSend], float]], ...] = (
-        ("all tokens", "once a start has served {} tokens (prompts and answers)", 2.5, lambda each: each.prompt_tokens + each.answer_tokens),
         ("answer tokens", "once a start has answered {} tokens", 2.4, lambda each: each.answer_tokens),
+        ("tokens", "once a start has served {} tokens, prompts and answers", 2.5, lambda each: each.prompt_tokens + each.answer_tokens),
         ("prompt tokens", "once a start has got {} tokens of prompts", 2.6, lambda each: each.prompt_tokens),
-        ("characters", "once a start has got {} characters of prompts", 2.7, lambda each: len(prompt_of(table.requests[each.name]))),
+        ("characters", "once a start has got {} characters of prompts", 2.7, lambda each: length[each.name]),
     )  # fmt: skip
     for family, text, cost, of in sums:
         values: list[float] = []
         for lane in table.lanes:
-            values += [0, *itertools.accumulate(map(of, lane))][: len(lane)]
+            values += itertools.accumulate(map(of, lane[:-1]), initial=0)
         yield from thresholds(table, values, family, text, cost)
-    ages = [round(each.at_s, 1) for each in table.sends]
-    yield from thresholds(table, ages, "age", "once a start is {} s past its first request", 4.5)
-    idle: list[float] = []
+    ages, idle = [], []
     for lane in table.lanes:
         times = [each.at_s for each in lane]
-        idle += [0.0, *(round(b - a, 1) for a, b in itertools.pairwise(times))][: len(lane)]
-    yield from thresholds(table, idle, "idle", "after {} s without a request", 4.5)
+        ages += [round(each, 1) for each in times]
+        idle += [round(times[0], 1), *(round(b - a, 1) for a, b in itertools.pairwise(times))]
+    text = "once a start is about {} s past its first request"
+    yield from _of_time(table, ages, "age", text)
+    yield from _of_time(table, idle, "idle", "after about {} s without a request")
+
+
+def _of_time(
+    table: SendTable, values: Sequence[float], family: str, text: str
+) -> Iterator[CausePart]:
+    """As `thresholds`; what lies near one may lie on either side."""
+    for part, least in zip(
+        thresholds(table, values, family, text, 6), sorted(set(values))[1:], strict=True
+    ):
+        margin = max(_CLOCK_S, _CLOCK_SHARE * least)
+        near = table.mask(abs(value - least) <= margin for value in values)
+        yield replace(part, unsure=near)
 
 
 def _of_memory(table: SendTable) -> Iterator[CausePart]:
     """What a server that remembers prompts may know of one."""
-    prompts = {name: prompt_of(each) for name, each in table.requests.items()}
     again, distinct, shared, others, since = [], [], [], [], []
     for lane in table.lanes:
-        texts = [prompts[each.name] for each in lane]
+        texts = [table.prompts[each.name] for each in lane]
         for place, text in enumerate(texts):
             before = texts[:place]
             again.append(before.count(text))
             distinct.append(len(set(before)))
-            shared.append(max((_common(text, each) for each in set(before)), default=0))
-            others.append(
-                max((_common(text, each) for each in set(before) if each != text), default=0)
-            )
-            between = (
-                place
-                - 1
-                - max((at for at, each in enumerate(before) if each == text), default=place - 1)
-            )
-            since.append(between if text in before and between else -1)
+            common = {each: _common(text, each) for each in set(before)}
+            shared.append(max(common.values(), default=0))
+            others.append(max((common[each] for each in common if each != text), default=0))
+            # How many others came since the same prompt; at once is as never.
+            since.append(before[::-1].index(text) or -1 if text in before else -1)
     yield from thresholds(
-        table, again, "again", "if the same prompt came {} times or more before", 1.5
+        table, again, "again", "if the same prompt came before, {} times or more", 1.5
     )
     yield CausePart(
-        family="once", words="when its prompt comes for the first time", cost=2.5, mask=table.mask(not each for each in again)
-    )  # fmt: skip
+        "once",
+        "when its prompt comes for the first time",
+        2.5,
+        table.mask(not each for each in again),
+    )
     yield from thresholds(
         table, distinct, "distinct", "once a start has got {} different prompts", 3
     )
@@ -371,47 +335,33 @@ def _common(one: str, other: str) -> int:
     return next((place for place in range(most) if one[place] != other[place]), most)
 
 
-def _of_earlier(table: SendTable, seen: Sequence[CausePart]) -> Iterator[CausePart]:
-    """After, right after, or at once with a request of some kind."""
-    yield CausePart(
-        family="after none", words="after a request without an answer", cost=2.5,
-        mask=_before(table, table.mask(each.wrong is None for each in table.sends)),
-    )  # fmt: skip
-    kinds = [each for each in seen if each.family not in {"any", "answer"}]
-    for kind in kinds:
-        which = kind.words
-        for family, text, cost, of in (
-            ("after", "after", 1.5, _before),
-            ("right after", "right after", 2, _right_before),
-            ("beside", "at once with", 1.5, _beside),
-        ):
-            yield CausePart(
-                family=f"{family} {kind.family}", words=f"{text} {which}", cost=cost + kind.cost, mask=of(table, kind.mask), trait=kind.trait
-            )  # fmt: skip
+def _of_earlier(table: SendTable, kinds: Sequence[CausePart]) -> Iterator[CausePart]:
+    """After, right after, or at once with a request of some kind, or with certain ones."""
+    unanswered = table.mask(each.wrong is None for each in table.sends)
+    text = "after a request without an answer"
+    yield CausePart("after none", text, 2.5, _before(table, unanswered))
     names = list(dict.fromkeys(each.name for each in table.sends))[:_MOST_NAMES]
-    prompts = {name: prompt_of(table.requests[name]) for name in names}
-    sent = {
-        name: table.by_name(lambda each, t=prompts[name]: prompt_of(each) == t) for name in names
-    }
-    after = {}
+    sent = {}
     for name in names:
-        after[name] = _before(table, sent[name])
-        for family, text, mask in (
-            ("after", "after", after[name]),
-            ("right after", "right after", _right_before(table, sent[name])),
-            ("beside", "at once with", _beside(table, sent[name])),
-        ):
-            yield CausePart(family=f"{family} {name}", words=f"{text} {name}", cost=3.5, mask=mask)
-    for one, other in itertools.combinations(names[:_MOST_PAIRED], 2):
+        text = table.prompts[name]
+        sent[name] = table.named(each for each, other in table.prompts.items() if other == text)
+    wanted = [(each.family, each.words, each.cost, each.mask, each.trait) for each in kinds]
+    wanted = [each for each in wanted if each[0] not in {"any", "answer"}]
+    wanted += [(name, name, 2, sent[name], False) for name in names]
+    for kind, text, cost, mask, trait in wanted:
+        yield CausePart(f"after {kind}", f"after {text}", cost + 1.5, _before(table, mask), trait)
+        mask_before = _right_before(table, mask)
+        yield CausePart(f"right after {kind}", f"right after {text}", cost + 2, mask_before, trait)
         yield CausePart(
-            family=f"after {one} {other}", words=f"after {one} and {other}", cost=5.5, mask=after[one] & after[other]
-        )  # fmt: skip
-    for three in itertools.combinations(names[: _MOST_PAIRED // 2], 3):
-        one, other, third = (after[each] for each in three)
-        yield CausePart(
-            family=f"after {' '.join(three)}", words=f"after {three[0]}, {three[1]} and {three[2]}", cost=7.5,
-            mask=one & other & third,
-        )  # fmt: skip
+            f"beside {kind}", f"at once with {text}", cost + 1.5, _beside(table, mask), trait
+        )
+    after = {name: _before(table, sent[name]) for name in names[:_MOST_PAIRED]}
+    for one, other in itertools.combinations(after, 2):
+        text = f"after {one} and {other}"
+        yield CausePart(text, text, 5.5, after[one] & after[other])
+    for one, other, third in itertools.combinations(names[: _MOST_PAIRED // 2], 3):
+        text = f"after {one}, {other} and {third}"
+        yield CausePart(text, text, 7.5, after[one] & after[other] & after[third])
 
 
 def _before(table: SendTable, mask: int) -> int:
@@ -466,11 +416,15 @@ def fitting(table: SendTable, observed: int, *, plain_alone: bool = False) -> li
     # What came before may be of any kind, whether it differs or not.
     causes = []
     for context in contexts(table, targets(table, _neighbours(table))):
-        if context.mask & wrong != wrong:
+        if (context.mask | context.unsure) & wrong != wrong:
+            continue
+        sure = exact & ~context.unsure
+        # What says nothing of most sends, or of all that differ, fits everything.
+        if _SURE * exact.bit_count() > sure.bit_count() or not (wrong & ~context.unsure):
             continue
         for target in of_target:
             mask = target.mask & context.mask
-            if mask & exact == wrong & exact and (
+            if mask & sure == wrong & sure and (
                 not groups or _fits(mask, wrong, groups, strict=context.family.startswith("beside"))
             ):
                 causes.append(Cause(target=target, context=context))

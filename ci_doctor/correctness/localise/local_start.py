@@ -49,12 +49,15 @@ async def make_start(
     Raises what `StartAttempt` raises, CancelledError included; no process is left then.
     """
     given: list[dict[str, SentAnswer]] = [{} for _ in trial.blocks]
-    began: list[float] = []
+    ended: list[float] = []
 
     def keep(sample: Sample) -> None:
-        began.append(clock.now())
+        # The time since the first answer, or since the pause before it began.
+        before = trial.pause_s if len(trial.blocks) == 1 else 0.0
+        ended.append(clock.now())
         answer = _answer(_kept(sample, trial, evidence), evidence)
-        given[sample.pass_ - 1][sample.id] = replace(answer, at_s=began[-1] - began[0])
+        at_s = ended[-1] - ended[0] + before
+        given[sample.pass_ - 1][sample.id] = replace(answer, at_s=at_s)
 
     tally = Tally(arm=arm, number=number, ids=(), passes=1)
     caches = plan.directory / CACHES

@@ -9,7 +9,8 @@ cause is tried in fresh starts, once with and once without each part of its cond
 import itertools
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -24,9 +25,15 @@ from ci_doctor.correctness.localise.trials import (
     one_by_one,
     together,
 )
-from ci_doctor.load.prompts import prompt_of
+from ci_doctor.load.prompts import prompt_of, token_limit
 from ci_doctor.load.requests import Request
-from ci_doctor.load.shorter_prompt import Cut, halved, prompt_length, with_prompt
+from ci_doctor.load.shorter_prompt import (
+    Cut,
+    PromptLength,
+    halved,
+    prompt_length,
+    with_prompt,
+)
 
 # How often a request alone is sent to one start, at most.
 _MOST_REPEATS = 64
@@ -43,6 +50,8 @@ _LEAST_BITS = 0.15
 _BITS_PER_SEND = 0.001
 # What a trial tells about a number within one family counts for less than about the family.
 _WITHIN = 0.15
+# Of so many words each is apart from each other in some copy.
+_WORD_BITS = 4
 _GROUP_TIMES = 3
 _MOST_CONTRASTS = 3
 # A rival is named if its weight is this part of all.
@@ -62,21 +71,6 @@ class LocalisedCause(Struct, frozen=True, kw_only=True):
     vanished: tuple[Trial, ...] = ()
 
 
-def variants(subject: LocalisedDifference) -> dict[str, Request]:
-    """All requests that a trial may name: those of the run, and changed copies of some of them."""
-    made = {each.id: each for each in subject.requests}
-    # Those that differ in the run, and one that does not: what one has, the other may lack.
-    for request in subject.requests:
-        if request.id in _changed_ones(subject):
-            made |= {each.id: each for each in _changed(request, subject)}
-    return made
-
-
-def _changed_ones(subject: LocalisedDifference) -> tuple[str, ...]:
-    other = _other(subject)
-    return (subject.request.id, *((other,) if other else ()))
-
-
 def _other(subject: LocalisedDifference) -> str | None:
     """A request that does not differ in the run; else one with another prompt."""
     prompt = prompt_of(subject.request)
@@ -85,44 +79,59 @@ def _other(subject: LocalisedDifference) -> str | None:
     return next(iter(equal or others), None)
 
 
-def _changed(request: Request, subject: LocalisedDifference) -> Iterator[Request]:
+def changed_copies(request: Request, subject: LocalisedDifference) -> list[Request]:
     """The request with another prompt or without a part of it, and with other parameters."""
-    name = request.id
+    copies = []
     length = prompt_length(request)
     if length is not None:
-        count, unit = length.count, length.unit
-        for size in halved(count, _PREFIXES):
-            yield _named(
-                with_prompt(request, lambda cut, n=size: cut[:n]),
-                f"{name}, first {size} of {count} {unit}",
-            )
-        for size in halved(count, 3):
-            yield _named(
-                with_prompt(request, lambda cut, n=size: cut[-n:]),
-                f"{name}, last {size} of {count} {unit}",
-            )
-        yield _named(with_prompt(request, _turned), f"{name}, its prompt turned round")
-        yield _named(
-            with_prompt(request, lambda cut: cut[:1] * count),
-            f"{name}, {count} times the first of its {unit}",
-        )
-        longest = max(
-            filter(None, map(prompt_length, subject.requests)), key=lambda each: each.count
-        )
-        if longest.count > count:
-            yield _named(
-                with_prompt(
-                    request, lambda cut: (cut * math.ceil(longest.count / count))[: longest.count]
-                ),
-                f"{name}, repeated to {longest.count} {unit}",
-            )
-        text = prompt_of(request)
-        if not text.isascii():
-            yield _named(
-                with_prompt(request, lambda cut: "".join(each if each.isascii() else "x" for each in cut) if isinstance(cut, str) else cut),
-                f"{name}, x for what is not ASCII",
-            )  # fmt: skip
-    yield from _with_other_parameters(request, subject)
+        for text, change in _prompt_changes(length, subject):
+            changed = with_prompt(request, change)
+            if changed.body != request.body:
+                copies.append(replace(changed, id=f"{request.id}, {text}"))
+    return [*copies, *_with_other_parameters(request, subject)]
+
+
+def _prompt_changes(
+    length: PromptLength, subject: LocalisedDifference
+) -> Iterator[tuple[str, Callable[[Cut], Cut]]]:
+    """What is made of a prompt, in words: parts of it, other contents, another length."""
+    count, unit = length.count, length.unit
+    for size in halved(count, _PREFIXES):
+        yield f"first {size} of {count} {unit}", _slice(0, size)
+    for size in halved(count, 3):
+        yield f"last {size} of {count} {unit}", _slice(count - size, count)
+    yield "its prompt turned round", _turned
+    for bit in range(_WORD_BITS):
+        for side in (0, 1):
+            yield f"without half of its words ({2 * bit + side + 1})", _without_words(bit, side)
+    yield f"{count} times the first of its {unit}", lambda cut: cut[:1] * count
+    lengths = filter(None, map(prompt_length, subject.requests))
+    longest = max(each.count for each in lengths)
+    if longest > count:
+        times = math.ceil(longest / count)
+        yield f"repeated to {longest} {unit}", lambda cut: (cut * times)[:longest]
+    yield "x for what is not ASCII", _ascii
+
+
+def _without_words(bit: int, side: int) -> Callable[[Cut], Cut]:
+    """Half of the words: any two of them are apart in one of the halves."""
+
+    def change(cut: Cut) -> Cut:
+        words = cut.split() if isinstance(cut, str) else cut
+        kept = [each for place, each in enumerate(words) if place >> bit & 1 != side]
+        return " ".join(map(str, kept)) if isinstance(cut, str) else [int(each) for each in kept]
+
+    return change
+
+
+def _slice(begin: int, end: int) -> Callable[[Cut], Cut]:
+    return lambda cut: cut[begin:end]
+
+
+def _ascii(cut: Cut) -> Cut:
+    if isinstance(cut, str):
+        return "".join(each if each.isascii() else "x" for each in cut)
+    return cut
 
 
 def _turned(cut: Cut) -> Cut:
@@ -131,34 +140,28 @@ def _turned(cut: Cut) -> Cut:
 
 def _with_other_parameters(request: Request, subject: LocalisedDifference) -> Iterator[Request]:
     own = request.body
-    values: dict[str, list[object]] = defaultdict(list)
+    values: dict[str, list[Any]] = defaultdict(list)
     for each in subject.requests:
         for key in parameters(each).keys() & each.body.keys():
             if each.body[key] not in values[key]:
                 values[key].append(each.body[key])
     for key in sorted(values.keys() - _NOT_VARIED):
-        options = {f"{key}_options"}
         if key in own:
-            body = {k: v for k, v in own.items() if k not in {key, *options}}
-            yield _named(replace(request, body=body), f"{request.id} without `{key}`")
+            left_out = {key, f"{key}_options"}
+            body = {name: value for name, value in own.items() if name not in left_out}
+            yield replace(request, id=f"{request.id} without `{key}`", body=body)
         others = [each for each in values[key] if each != own.get(key)]
-        if all(type(each) in {int, float} for each in others):
-            # The nearest ones tell where the border is.
-            others = sorted(others, key=lambda each: abs(_number(each) - _number(own.get(key))))[:2]
-            # Whether it is this number, or all beyond it.
-            others += [type(own[key])(2 * own[key])] if _number(own.get(key)) > 1 else []
-        for value in others[:3]:
-            text = str(value)[:40]
-            body = {**own, key: value}
-            yield _named(replace(request, body=body), f"{request.id} with `{key}` {text}")
+        if all(map(_is_number, [*others, own.get(key, 0)])):
+            # The nearest ones tell where the border is, the others whether it is this number alone.
+            others = sorted(others, key=lambda each: abs(each - own.get(key, 0)))[:2]
+            others += [2 * own[key], own[key] // 2] if own.get(key, 0) > 1 else []
+        for value in others[:4]:
+            name = f"{request.id} with `{key}` {str(value)[:40]}"
+            yield replace(request, id=name, body={**own, key: value})
 
 
-def _number(value: object) -> float:
-    return float(value) if isinstance(value, (int, float)) else 0.0
-
-
-def _named(request: Request, name: str) -> Request:
-    return replace(request, id=name)
+def _is_number(value: object) -> bool:
+    return type(value) in {int, float}
 
 
 class _Weighed(Struct, frozen=True, kw_only=True):
@@ -175,7 +178,9 @@ class LocalisationSearch:
 
     def __init__(self, subject: LocalisedDifference) -> None:
         self.subject = subject
-        self.requests = variants(subject)
+        self.requests = {each.id: each for each in subject.requests}
+        # Of each changed copy, the id of the request.
+        self._bases: dict[str, str] = {}
         self.results: list[TrialResult] = []
         ids = subject.ids
         place = ids.index(subject.request.id)
@@ -230,6 +235,14 @@ class LocalisationSearch:
         mine = self.subject.request.id
         return mine if mine in wrong or not wrong else wrong[0]
 
+    def _copies(self, name: str) -> list[str]:
+        """The names of changed copies of a request of the run: what it has, another may lack."""
+        if name not in self._bases.values():
+            copies = changed_copies(self.requests[name], self.subject)
+            self._bases |= {each.id: name for each in copies}
+            self.requests |= {each.id: each for each in copies}
+        return [each for each, base in self._bases.items() if base == name]
+
     def _pool(self) -> Iterator[Trial]:
         """Trials that may tell something, whatever was shown so far."""
         target, ids = self._target(), self.ids
@@ -237,11 +250,7 @@ class LocalisationSearch:
         if any(each.at_once > 1 for result in self.results for each in result.differing):
             yield from self._groups(target, others)
             return
-        mine = [
-            name
-            for name in self.requests
-            if name.startswith(f"{target}, ") or name.startswith(f"{target} with")
-        ]
+        mine = self._copies(target)
         if mine:
             yield one_by_one([target, *mine])
             yield one_by_one([*others, target, *mine])
@@ -249,11 +258,7 @@ class LocalisationSearch:
                 yield one_by_one([each for one in (target, *mine) for each in (name, one)])
         other = _other(self.subject)
         if other is not None:
-            rest = [
-                name
-                for name in self.requests
-                if name.startswith(f"{other}, ") or name.startswith(f"{other} with")
-            ]
+            rest = self._copies(other)
             yield one_by_one([*rest, target])
             yield one_by_one([other, target, target])
             yield self._alone(other)
@@ -267,9 +272,7 @@ class LocalisationSearch:
         yield one_by_one([*(each for name in others for each in (target, name)), target])
         yield one_by_one([*(each for name in reversed(others) for each in (target, name)), target])
         by_length = sorted(others, key=lambda name: len(prompt_of(self.requests[name])))
-        limited = sorted(
-            others, key=lambda name: _number(parameters(self.requests[name]).get("max_tokens"))
-        )
+        limited = sorted(others, key=lambda name: token_limit(self.requests[name]) or 0)
         for name in dict.fromkeys((by_length[0], by_length[-1], limited[0], limited[-1])):
             yield one_by_one([name] * (len(self._alone(name).blocks) - 1) + [target])
         for part in _parts(others):
@@ -281,11 +284,12 @@ class LocalisationSearch:
         return [name for name, _ in Counter(a.name for a, b in pairs if b.wrong).most_common(1)]
 
     def _groups(self, target: str, others: Sequence[str]) -> Iterator[Trial]:
-        size = 2
-        while size <= min(self.subject.concurrency, len(others)):
+        ladder: list[TrialBlock] = []
+        for size in _sizes(min(self.subject.concurrency, len(others) + 1)):
             yield together([target, *others[: size - 1]], size, _GROUP_TIMES)
             yield together([target, *others[-(size - 1) :]], size, _GROUP_TIMES)
-            size += 1 if size < 4 else size // 2
+            ladder += together([target, *others[: size - 1]], size, _GROUP_TIMES).blocks
+        yield Trial(blocks=tuple(ladder))
         for part in _parts(others):
             yield together([target, *part], len(part) + 1, _GROUP_TIMES)
         pairs = [
@@ -311,11 +315,7 @@ class LocalisationSearch:
             if number == len(trial.blocks) - 1:
                 at_s += trial.pause_s
             for name in block.names:
-                like = (
-                    known.get(name)
-                    or known.get(name.partition(",")[0].partition(" with")[0])
-                    or some
-                )
+                like = known.get(name) or known.get(self._bases.get(name, name)) or some
                 sends.append(
                     TrialSend(
                         name=name, block=number, at_once=min(block.at_once, len(block.names)),
@@ -367,7 +367,7 @@ class LocalisationSearch:
             one_by_one([name])
             for name in (
                 target,
-                *(n for n in self.requests if n.startswith((f"{target}, ", f"{target} with"))),
+                *self._copies(target),
             )
         ]
         made += [one_by_one([target] * count, resets=True) for count in range(2, repeats + 1)]
@@ -384,6 +384,16 @@ class LocalisationSearch:
             one_by_one([target] * 2, pause_s=self.subject.pause_s),
         ]
         return sorted(dict.fromkeys(made), key=lambda each: len(each.blocks))
+
+    def _distance(self, one: Trial, other: Trial) -> tuple[int, int]:
+        """How many requests one has that the other lacks; copies of one request are near."""
+        left, right = Counter(one.names), Counter(other.names)
+        bases = [
+            Counter(self._bases.get(name, name) for name in each.names) for each in (one, other)
+        ]
+        apart = sum(((left - right) + (right - left)).values())
+        bases_apart = sum(((bases[0] - bases[1]) + (bases[1] - bases[0])).values())
+        return bases_apart + abs(len(one.names) - len(other.names)), apart
 
     def _is_of_groups(self) -> bool:
         wrong = [each for result in self.results if result.pairs for each in result.differing]
@@ -410,9 +420,9 @@ class LocalisationSearch:
             return None, ()
         near = with_it
         rest = [each for each, yes in zip(basis, differs, strict=True) if not yes]
-        rest.sort(key=lambda each: _distance(each, near))
-        least = _distance(rest[0], near) if rest else 0
-        alike = [each for each in rest if _distance(each, near) == least]
+        rest.sort(key=lambda each: self._distance(each, near))
+        least = self._distance(rest[0], near) if rest else 0
+        alike = [each for each in rest if self._distance(each, near) == least]
         wanted = len(with_it.blocks) - 1 if cause.context.family.count(" ") > 1 else 1
         return with_it, tuple(alike[: max(1, min(wanted, _MOST_CONTRASTS))])
 
@@ -481,6 +491,15 @@ class LocalisationSearch:
         return tuple(made[:1])
 
 
+def _sizes(most: int) -> Iterator[int]:
+    """2, 3, 4, 6, 8, 12, … up to the most."""
+    size = 2
+    while size < most:
+        yield size
+        size += max(1, 1 << (size.bit_length() - 2))
+    yield most
+
+
 def _parts(names: Sequence[str]) -> Iterator[list[str]]:
     """Halves of the names, so that any two of them are apart in one: by each bit of their place."""
     for bit in range(max(1, (len(names) - 1).bit_length())):
@@ -503,19 +522,6 @@ def _without_idle_traits(causes: Sequence[Cause], plain: int) -> list[Cause]:
 
 def _key(cause: Cause) -> tuple[str, str, str, str]:
     return cause.target.family, cause.target.words, cause.context.family, cause.context.words
-
-
-def _distance(one: Trial, other: Trial) -> tuple[int, int]:
-    """How many requests one has that the other lacks; changed copies of one request are near."""
-    left, right = Counter(one.names), Counter(other.names)
-    bases = Counter(map(_base, one.names)), Counter(map(_base, other.names))
-    apart = sum(((left - right) + (right - left)).values())
-    bases_apart = sum(((bases[0] - bases[1]) + (bases[1] - bases[0])).values())
-    return bases_apart + abs(len(one.names) - len(other.names)), apart
-
-
-def _base(name: str) -> str:
-    return name.partition(",")[0].partition(" with")[0]
 
 
 def _weights(causes: Sequence[Cause]) -> list[float]:
@@ -552,7 +558,10 @@ def _chosen(weighed: _Weighed) -> list[Cause]:
             if each.mask & seen == best.mask & seen and each.traits < best.traits
         ]
         best = min(alike, key=lambda each: (each.traits, each.cost), default=best)
-        if all(best.mask & plain != each.mask & plain for each in named):
+        is_apart = all(best.mask & plain != each.mask & plain for each in named)
+        # What nobody can tell apart, and claims as little.
+        is_as_good = bool(named) and best.family != named[0].family and best.cost <= named[0].cost
+        if is_apart or (is_as_good and best.traits > 0):
             named.append(best)
     return named
 
@@ -582,5 +591,5 @@ def _most_telling(weighed: _Weighed) -> Trial | None:
     return best
 
 
-def _bits(shares: Sequence[float] | object) -> float:
-    return -sum(each * math.log2(each) for each in shares if each > 0)  # type: ignore[attr-defined]
+def _bits(shares: Iterable[float]) -> float:
+    return -sum(each * math.log2(each) for each in shares if each > 0)

@@ -140,14 +140,6 @@ class LocalisedDifference(Struct, frozen=True, kw_only=True):
         return tuple(each.id for each in self.requests)
 
     @property
-    def original(self) -> Trial:
-        """The condition of the experiment."""
-        blocks = []
-        for turn in range(self.passes):
-            blocks.append(TrialBlock(names=self.ids, at_once=self.concurrency, resets=turn > 0))
-        return Trial(blocks=tuple(blocks))
-
-    @property
     def always_differs(self) -> bool:
         """Whether every pair of starts of the experiment differs."""
         return self.differing_pairs == self.pairs
