@@ -90,7 +90,7 @@ def _judged(control: ControlRequest, answer: Sample, tally: Tally) -> ControlTry
     if control.by_tokens:
         # Numbers alone may differ by noise, whatever the prompt was.
         digests, changed = tally.tokens, answer.tokens_digest or answer.digest
-    given = digests.get(control.original, {}).values()
+    given: Iterable[str] = digests.get(control.original, {}).values()
     words, _ = tally.variety[control.original]
     if words >= _MANY_WORDS:
         # So long an answer to a prompt that nobody sent before is none of another request.

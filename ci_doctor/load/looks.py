@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from ci_doctor.load.answer_items import items_of
+from ci_doctor.load.answer_parts import own_numbers
 from ci_doctor.load.answers import protocol_of
 from ci_doctor.load.canonical import is_blank, text_of
 from ci_doctor.load.prompts import is_free, prompt_of, token_limit, user_text
@@ -36,7 +37,7 @@ class AnswerLooks(Struct, frozen=True, kw_only=True):
     answers to them; `free_words` is the length of the longest in words. `unended` counts the answers
     whose API promises a finish reason, and which have none. `hollow` counts the free prompts whose
     answers repeat the prompt, or are an error message. `restless`: at temperature 0, each request got other
-    words in each pass.
+    words in each pass. `unscored` counts the answers without the log-probabilities that were asked for.
     """
 
     answered: int = 0
@@ -51,6 +52,7 @@ class AnswerLooks(Struct, frozen=True, kw_only=True):
     unended: int = 0
     hollow: int = 0
     restless: bool = False
+    unscored: int = 0
 
     def is_one_answer(self, prompts: int) -> bool:
         """Whether all got one text, though there are so many different `prompts`."""
@@ -91,6 +93,7 @@ class LooksOfAnswers:
         self._models: dict[str, str] = {}
         self._unended: set[str] = set()
         self._hollow: set[int] = set()
+        self._unscored: set[str] = set()
 
     def add(self, request: str, output: dict[str, Any], prompt_facts: Mapping[str, Any]) -> None:
         """Take note of one canonical output."""
@@ -120,6 +123,7 @@ class LooksOfAnswers:
             free_words=self._free_words,
             unended=len(self._unended),
             hollow=len(self._hollow),
+            unscored=len(self._unscored),
         )
 
     def _add_to(self, request: Request, words: str, output: dict[str, Any]) -> None:
@@ -128,6 +132,10 @@ class LooksOfAnswers:
         self.variety[request.id] = (len(set(each_word)), len(words))
         if protocol_of(request).name in _ENDED and not _is_ended(output):
             self._unended.add(request.id)
+        wanted = request.body.get("logprobs")
+        # Zero asks for those of the chosen tokens. An empty answer has none.
+        if (wanted is True or type(wanted) is int) and words and not _is_scored(output):
+            self._unscored.add(request.id)
         limit = token_limit(request)
         if limit is None or limit > 1:
             self._longer.add(request.id)
@@ -154,6 +162,10 @@ def _is_hollow(prompt: str, answer: str) -> bool:
 
 def _is_ended(output: dict[str, Any]) -> bool:
     return all(choice.get("finish_reason") for choice in output.get("choices") or ())
+
+
+def _is_scored(output: dict[str, Any]) -> bool:
+    return any(True for _ in own_numbers(list(output.get("choices") or ())))
 
 
 def _is_cut_at_once(output: dict[str, Any]) -> bool:

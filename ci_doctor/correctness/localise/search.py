@@ -118,8 +118,10 @@ def _without_words(bit: int, side: int) -> Callable[[Cut], Cut]:
 
     def change(cut: Cut) -> Cut:
         words = cut.split() if isinstance(cut, str) else cut
-        kept = [each for place, each in enumerate(words) if place >> bit & 1 != side]
-        return " ".join(map(str, kept)) if isinstance(cut, str) else [int(each) for each in kept]
+        left = [place for place in range(len(words)) if place >> bit & 1 != side]
+        if isinstance(cut, str):
+            return " ".join(str(words[place]) for place in left)
+        return [cut[place] for place in left]
 
     return change
 

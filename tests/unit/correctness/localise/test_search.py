@@ -42,7 +42,9 @@ PLANTED: list[tuple[Sequence[str], Fault, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("differing", "fault", "cause"), PLANTED, ids=[each[2] for each in PLANTED])
+@pytest.mark.parametrize(
+    ("differing", "fault", "cause"), PLANTED, ids=[each[2] for each in PLANTED]
+)
 def test_the_cause_of_a_planted_fault_is_named(
     differing: Sequence[str], fault: Fault, cause: str
 ) -> None:
