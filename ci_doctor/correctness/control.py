@@ -3,6 +3,7 @@
 
 import functools
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from msgspec.structs import replace
@@ -48,7 +49,13 @@ async def send_control(
     outcome = control_outcome(tries)
     if outcome.result is not ControlResult.CHANGED:
         return outcome
-    for group in inside_requests(requests, tally.variety):
+    # An answer that several prompts got is a refusal, or a label: a changed prompt may get it, too.
+    given = Counter(
+        itertools.chain.from_iterable(set(each.values()) for each in tally.tokens.values())
+    )
+    shared = {each for each, times in given.items() if times > 1}
+    alone = [each for each in requests if shared.isdisjoint(tally.tokens.get(each.id, {}).values())]
+    for group in inside_requests(alone, tally.variety):
         outcome = with_inside(outcome, await _until_changed(sender, group, tally, keep))
     return outcome
 

@@ -171,7 +171,11 @@ def _of_prompts(table: SendTable, names: Sequence[str]) -> Iterator[CausePart]:
                 mask = table.named(each for each, text in prompts.items() if text.startswith(begin))
                 text = f"prompts with the first {size} characters of {name}"
                 yield CausePart(f"begins as {name}", text, 5.5, mask)
-    # A fault of a word shows in all that differ.
+    # A fault of a word, or of a sign, shows in all that differ.
+    signs = set.intersection(*(set(prompts[name]) for name in names)) if names else set()
+    for sign in sorted(each for each in signs if not each.isalpha() and not each.isspace()):
+        mask = table.named(each for each, text in prompts.items() if sign in text)
+        yield CausePart(f"sign {sign}", f"prompts with `{sign}`", 4.4, mask)
     words = {each: set(_WORD.findall(text)) for each, text in prompts.items()}
     common = set.intersection(*(words[name] for name in names)) if names else set()
     for word in sorted(common)[:_MOST_WORDS]:
@@ -296,11 +300,13 @@ def _of_time(
 def _of_memory(table: SendTable) -> Iterator[CausePart]:
     """What a server that remembers prompts may know of one."""
     again, distinct, shared, others, since = [], [], [], [], []
+    in_a_row = []
     for lane in table.lanes:
         texts = [table.prompts[each.name] for each in lane]
         for place, text in enumerate(texts):
             before = texts[:place]
             again.append(before.count(text))
+            in_a_row.append(before[-1:] == [text])
             distinct.append(len(set(before)))
             common = {each: _common(text, each) for each in set(before)}
             shared.append(max(common.values(), default=0))
@@ -310,6 +316,7 @@ def _of_memory(table: SendTable) -> Iterator[CausePart]:
     yield from thresholds(
         table, again, "again", "if the same prompt came before, {} times or more", 1.5
     )
+    yield CausePart("in a row", "right after the same prompt", 1.8, table.mask(in_a_row))
     yield CausePart(
         "once",
         "when its prompt comes for the first time",
