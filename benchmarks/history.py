@@ -32,7 +32,6 @@ from ci_doctor.history.address import database_address
 from ci_doctor.history.batch_write import EvidenceWriter
 from ci_doctor.history.began import began_facts
 from ci_doctor.history.commit_jobs import CommitJobs
-from ci_doctor.history.cost import cost_facts
 from ci_doctor.history.engine import reading, writing
 from ci_doctor.history.evidence import (
     AttemptEvidence,
@@ -51,7 +50,6 @@ from ci_doctor.history.one_test import one_test_facts
 from ci_doctor.history.schema import ALL_BRANCHES, ATTEMPT
 from ci_doctor.history.seen import seen_before
 from ci_doctor.history.strip import strip_facts
-from ci_doctor.history.trend import trend_facts
 from ci_doctor.history.window import HistoryWindow, last_days
 from ci_doctor.system.secrets.redaction import Redactor
 from tests.support.postgres import PROGRAMS, postgres
@@ -220,8 +218,6 @@ def questions(
 
     return {
         "`flaky`, `quarantine suggest`": lambda: flaky_facts(connection, window),
-        "`trend`": lambda: trend_facts(connection, window, days=7),
-        "`cost`": lambda: cost_facts(connection, window),
         "`report`": lambda: strip_facts(connection, window),
         "`test`": lambda: one_test_facts(*kept()),
         "`began`": lambda: began_facts(*kept()),

@@ -79,19 +79,6 @@ class BuildAgent(Agent):
         call = self._run(arguments, cwd=into, timeout_s=timeout_s, work_s=work_s)
         return self._result(arguments, call, done=f"downloaded {query}")
 
-    def oidc_token(self, audience: str, *, lifetime_s: int = 300) -> str | None:
-        """A token that proves to `audience` which job this is; None if the agent gives none.
-
-        https://buildkite.com/docs/pipelines/security/oidc
-        """
-        if not self._knows("oidc", "request-token", flag="lifetime"):
-            return None
-        arguments = ["oidc", "request-token", "--audience", audience]
-        call = self._run([*arguments, "--lifetime", str(lifetime_s)])
-        # A JSON Web Token: three parts in base64url. The agent's log lines may stand around it.
-        tokens = re.findall(r"^[\w-]+\.[\w-]+\.[\w-]+$", call.output, re.MULTILINE)
-        return tokens[-1] if tokens and call.problem is None else None
-
     def _of_all_attempts(self, command: str) -> list[str]:
         # Since 3.15.2; without it, the artifacts of retried jobs are left out.
         is_known = self._knows("artifact", command, flag="include-retried-jobs")

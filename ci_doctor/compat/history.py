@@ -9,7 +9,7 @@ from ci_doctor.compat.findings import Change
 from ci_doctor.compat.judging.breakage import Breakage, BreakKind
 from ci_doctor.compat.judging.named_definition import named_definition
 from ci_doctor.compat.sources.code_tree import CodeTree, GitPlace
-from ci_doctor.environment.git_command import ask_git
+from ci_doctor.git import ask_git
 from ci_doctor.model.facts.compat import DefinitionFact
 
 # A git process and a parse for each: together a second or two.

@@ -32,12 +32,12 @@ from ci_doctor.correctness.settings import (
 )
 from ci_doctor.correctness.verdict.blocks import widened
 from ci_doctor.errors import UsageError
+from ci_doctor.git import Checkout, checkout
 from ci_doctor.identity.identity import Identity
 from ci_doctor.load.requests import Request, read_requests
 from ci_doctor.model.finding import Finding
 from ci_doctor.model.parse_size import parse_size
 from ci_doctor.system import clock
-from ci_doctor.system.repository import Checkout, checkout
 from ci_doctor.system.secrets.redaction import Redactor
 
 if TYPE_CHECKING:

@@ -5,16 +5,14 @@ A clone that is kept gets no tags by `git fetch origin BRANCH` (git-fetch(1): ta
 where a refspec stores what it fetches). So the tags of the remote are compared with those here.
 """
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
 
-from ci_doctor.environment.git_command import ask_git, git_environment
 from ci_doctor.environment.release_names import is_release
 from ci_doctor.environment.tags import Described, TagGap, TagGapKind
-from ci_doctor.system.processes.limited_runs import LimitedRuns
+from ci_doctor.git import ask_git, remote_tags
 
 _REMOTE_TIMEOUT_S = 20.0
 # If HEAD has the tag, the remote can only say that it was moved.
@@ -159,16 +157,6 @@ def _deciding_commits(directory: Path, tag: str | None) -> frozenset[str]:
 def _remote_tags(
     directory: Path, remote: str, limit_s: float = _REMOTE_TIMEOUT_S
 ) -> dict[str, str] | None:
-    """The commits of the tags of `remote`; None if it does not answer within `limit_s`.
-
-    ssh asks no person for a password, because the process has no terminal.
-    """
-    command = ["git", "ls-remote", "--tags", "--", remote]
-    environ = git_environment(os.environ)
-    environ.setdefault("SSH_ASKPASS", "false")
-    environ.setdefault("GIT_ASKPASS", "false")
-    try:
-        ran = LimitedRuns().run(command, timeout_s=limit_s, cwd=directory, environ=environ)
-    except OSError:
-        return None
-    return read_tags(ran.stdout) if ran.exit_code == 0 else None
+    """The commits of the tags of `remote`; None if it does not answer within `limit_s`."""
+    printed = remote_tags(directory, remote, limit_s)
+    return None if printed is None else read_tags(printed)

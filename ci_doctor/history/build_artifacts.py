@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on files, the agent and the network: downloads what may be evidence of the artifacts of builds.
-
-In a Buildkite job the agent does it, elsewhere Buildkite's REST API, if there is a token for it.
+"""Acts on files and the agent: downloads what may be evidence of the artifacts of builds.
 
 Each artifact names its job, so a file without a word about its job is known by it.
 """
@@ -16,8 +14,6 @@ from ci_doctor.buildkite.artifact_download import ArtifactDownload
 from ci_doctor.buildkite.artifacts import TOO_OLD, BuildAgent
 from ci_doctor.buildkite.download_plan import DownloadLimits
 from ci_doctor.buildkite.named_build import NamedBuild
-from ci_doctor.buildkite.rest_address import BUILD, TOKEN_VARIABLE, refusal, token
-from ci_doctor.buildkite.rest_artifacts import RestDownload
 from ci_doctor.errors import UsageError
 from ci_doctor.history.collecting import ENDINGS, MOST_BYTES, NamedFile
 from ci_doctor.history.evidence import JobEvidence
@@ -34,9 +30,20 @@ class BuildFiles(Struct, frozen=True, kw_only=True):
     unreadable: tuple[UnreadableEvidence, ...] = ()
 
 
+def agent_of_job(environ: Mapping[str, str]) -> BuildAgent:
+    """The agent of this job. Raises UsageError outside of a Buildkite job."""
+    agent = BuildAgent.find(environ)
+    if agent is None:
+        raise UsageError(
+            "--build: this is no Buildkite job with a buildkite-agent",
+            hint="download the artifacts, and name their folder",
+        )
+    return agent
+
+
 def build_files(
     builds: Sequence[NamedBuild],
-    environ: Mapping[str, str],
+    agent: BuildAgent,
     into: Path,
     asked: JobEvidence,
     tell: Callable[[str], None] = lambda _: None,
@@ -46,19 +53,13 @@ def build_files(
     """Download the artifacts of `builds` that may be evidence below `into`; their jobs' retries too.
 
     asked: what somebody says of their jobs. What could not be downloaded is a part of the result.
-    Raises UsageError without an agent and a token.
     """
-    agent = BuildAgent.find(environ)
-    places = [] if agent is not None else [_place(build, environ) for build in builds]
     files: list[NamedFile] = []
     unreadable: list[UnreadableEvidence] = []
     for number, build in enumerate(builds):
         tell(f"downloads the artifacts of {build.label}")
         folder = into / f"evidence-{number}"
-        if agent is not None:
-            download: ArtifactDownload | RestDownload = _downloaded(agent, build, folder, limits)
-        else:
-            download = _requested(places[number], folder, limits, tell)
+        download = _downloaded(agent, build, folder, limits)
         files += [
             _named(path, path.relative_to(folder), job, build, asked)
             for path, job in sorted(download.files.items())
@@ -78,37 +79,6 @@ def _downloaded(
         if download.fetch(f"*{ending}").message == TOO_OLD:
             download.problems.append(TOO_OLD)
             break
-    return download
-
-
-def _place(build: NamedBuild, environ: Mapping[str, str]) -> dict[str, str]:
-    """`environ` with the variables of `build`. Raises UsageError if the API cannot be asked for it."""
-    if not token(environ):
-        raise UsageError(
-            f"--build: this is no Buildkite job with a buildkite-agent, and {TOKEN_VARIABLE} is not set",
-            hint="set it to a token with the scopes read_builds and read_artifacts, or download the "
-            "artifacts and name their folder",
-        )
-    refused = refusal(environ)
-    if refused is not None:
-        raise UsageError(f"--build: {refused}")
-    known = (build.organization, build.pipeline, build.number)
-    if None in known:
-        raise UsageError(
-            f"--build {build.id or 'current'}: outside of a job nothing says where this build is",
-            hint="give its address, such as https://buildkite.com/ORG/PIPELINE/builds/812",
-        )
-    variables = [variable for _, variable in BUILD]
-    return {**environ, **dict(zip(variables, map(str, known), strict=True))}
-
-
-def _requested(
-    place: Mapping[str, str], folder: Path, limits: DownloadLimits, tell: Callable[[str], None]
-) -> RestDownload:
-    download = RestDownload(place, folder, limits)
-    artifacts = download.search()
-    for ending in ENDINGS:
-        download.fetch(f"*{ending}", artifacts, tell)
     return download
 
 

@@ -23,7 +23,7 @@ from ci_doctor.history.results import UnreadableEvidence
 from ci_doctor.system.files.regular_file import open_at_once
 
 MOST_BYTES: Final = 256 * 1024 * 1024
-ENDINGS: Final = (".xml", ".json", ".jsonl")
+ENDINGS: Final = (".xml", ".json")
 
 
 class NamedFile(Struct, frozen=True, kw_only=True):

@@ -9,7 +9,6 @@ from ci_doctor.model.distribution import install_extra
 _MODULES = {
     "history": ("sqlalchemy", "alembic"),
     "postgres": ("sqlalchemy", "alembic", "psycopg"),
-    "parquet": ("sqlalchemy", "alembic", "pyarrow"),
 }
 
 

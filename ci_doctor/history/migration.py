@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acts on a database: brings its schema to this version, or refuses it.
 
-A SQLite file is migrated by whoever opens it, after a copy was made. PostgreSQL is shared by a
-team, so only `history upgrade` changes it. A schema newer than this ci-doctor is refused.
+A SQLite file is made by whoever opens it. PostgreSQL is shared by a team, so only `history upgrade` changes it. A schema newer than this ci-doctor is refused.
 """
 
 import fcntl
@@ -101,14 +100,13 @@ def _migrated_file(address: DatabaseAddress, engine: sa.Engine) -> SchemaChange:
     try:
         with reading(engine) as connection:
             before = _version(connection, address)
-        copy = None if before in (None, NEWEST) else _copy(address.file, before)
         if before is None:
             _make_wal(address.file)
         with writing(engine, exclusive=True) as connection:
             _migrate(connection, before)
     finally:
         engine.dispose()
-    return SchemaChange(before=before, after=NEWEST, copy=copy)
+    return SchemaChange(before=before, after=NEWEST)
 
 
 def _version(connection: sa.Connection, address: DatabaseAddress) -> str | None:
@@ -175,14 +173,3 @@ def _make_wal(file: Path) -> None:
     """Write-ahead logging, which lets others read while one writes; the file keeps it."""
     with closing(sqlite3.connect(file, isolation_level=None)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
-
-
-def _copy(file: Path, version: str | None) -> Path:
-    """A copy of the file beside it, whole even while others write."""
-    copy = file.with_name(f"{file.name}.schema-{version}")
-    temporary = file.with_name(f".{copy.name}.{os.getpid()}")
-    temporary.unlink(missing_ok=True)
-    with closing(sqlite3.connect(file)) as source, closing(sqlite3.connect(temporary)) as target:
-        source.backup(target)
-    temporary.replace(copy)
-    return copy

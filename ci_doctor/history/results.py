@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. What came of a write: evidence, and the schema."""
 
-from pathlib import Path
-
 from msgspec import Struct
 
 
@@ -37,8 +35,7 @@ class Ingested(Struct, frozen=True, kw_only=True):
 
 
 class SchemaChange(Struct, frozen=True, kw_only=True):
-    """What was done to the schema. before: None if there was none. copy: of the SQLite file."""
+    """What was done to the schema. before: None if there was none."""
 
     before: str | None
     after: str
-    copy: Path | None = None

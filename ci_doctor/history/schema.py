@@ -10,7 +10,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 # The last migration; a constant, so that a current database is known without loading Alembic.
-NEWEST: Final = "0003"
+NEWEST: Final = "0001"
 METADATA: Final = sa.MetaData()
 _INT64: Final = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 # One B-tree by primary key, and no second one by row number: half the size.

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from ci_doctor.environment.git_command import ask_git
 from ci_doctor.errors import InfraError, UsageError
+from ci_doctor.git import ask_git
 from ci_doctor.lint.changed_lines import ChangedLines, Lines
 
 # `@@ -3,2 +4,0 @@`; a count of 1 is left out.

@@ -8,8 +8,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
-from ci_doctor.environment.git_command import ask_git
 from ci_doctor.errors import InfraError
+from ci_doctor.git import ask_git
 from ci_doctor.lint.source_kind import (
     SourceKind,
     is_evidence,

@@ -5,8 +5,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from ci_doctor.environment.git_command import ask_git
 from ci_doctor.errors import UsageError
+from ci_doctor.git import ask_git
 from ci_doctor.lint.source_tree import WHOLE, LintScope
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from ci_doctor.environment.git_command import ask_git
+from ci_doctor.git import ask_git
 
 # A history is asked for some of them; most commits of a busy branch have no run.
 _MOST: Final = 500

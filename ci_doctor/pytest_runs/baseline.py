@@ -9,8 +9,8 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.environment.git_command import run_git
 from ci_doctor.errors import PreparationError, UsageError
+from ci_doctor.git import run_git
 from ci_doctor.pytest_runs.attempt import PytestSession, RunKind
 from ci_doctor.pytest_runs.plan import PytestPlan, with_options
 

@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import psutil
 from msgspec import Struct
 
 from ci_doctor.render.formatting import size
@@ -44,15 +45,13 @@ class LeftMemory(Struct, frozen=True, kw_only=True):
 
 def footprint(processes: Iterable[Kin]) -> Footprint:
     """Of these processes now; one that is gone, or that may not be read, holds nothing."""
-    page = os.sysconf("SC_PAGE_SIZE")
     rss = 0
     shared: dict[str, int] = {}
     pids = set()
     for kin in processes:
         try:
-            # statm counts pages (proc_pid_statm(5)); its second figure is the resident set.
-            pages = int(Path(f"/proc/{kin.pid}/statm").read_text().split()[1])
-        except (OSError, IndexError, ValueError):
+            resident = psutil.Process(kin.pid).memory_info().rss
+        except psutil.Error:
             continue
         # Named memory outlives its processes; private memory goes with them (shm_overview(7)).
         held = held_by(kin.pid)
@@ -60,7 +59,7 @@ def footprint(processes: Iterable[Kin]) -> Footprint:
         # Another process may have the pid by now: what was read is then not this one's.
         if now is None or now.identity != kin.identity:
             continue
-        rss += page * pages
+        rss += resident
         shared |= held
         pids.add(kin.pid)
     return Footprint(rss=rss, shared=shared, pids=frozenset(pids))

@@ -4,9 +4,9 @@
 import asyncio
 import shlex
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
 from msgspec import structs
 
 from ci_doctor.restart.footprint import Footprint, LeftMemory, left_behind, of_unknown_owner
@@ -235,11 +235,9 @@ def _named(processes: Iterable[Kin]) -> tuple[NamedProcess, ...]:
 def _command(kin: Kin) -> str:
     """How it was started, as far as that fits into a line."""
     try:
-        content = Path(f"/proc/{kin.pid}/cmdline").read_bytes()
-    except OSError:
-        content = b""
-    # Each argument ends with a NUL (proc_pid_cmdline(5)), so the last piece is empty.
-    words = content.decode(errors="replace").split("\0")[:-1]
+        words = psutil.Process(kin.pid).cmdline()
+    except psutil.Error:
+        words = []
     text = shlex.join(words) or kin.name
     if len(text) > _LONGEST_COMMAND:
         text = text[:_LONGEST_COMMAND] + "…"

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from ci_doctor.environment.git_command import ask_git
 from ci_doctor.errors import UsageError
+from ci_doctor.git import ask_git
 from ci_doctor.scaffold.listed_files import LEFT_OUT, ListedFiles
 from ci_doctor.scaffold.reading.shell_words import without_marks
 from ci_doctor.system.files.regular_file import open_at_once

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads logs and ports: turns the end of a service into a failure with its cause."""
 
-import os
+import contextlib
 import re
-from pathlib import Path
 from typing import Any, Protocol
 
 from ci_doctor.diagnosis.cause import Cause
@@ -223,17 +222,14 @@ def _was_taken_by_others(death: Death, tree: Tree) -> bool:
     """Whether the machine ran out of memory, and the service's own processes had less than half."""
     if not death.host_oom or death.peak_rss is None:
         return False
-    page = os.sysconf("SC_PAGE_SIZE")
-    own = death.peak_rss + page * sum(_resident_pages(kin.pid) for kin in tree.living())
-    return own < page * os.sysconf("SC_PHYS_PAGES") / 2
+    # Late: a machine runs out of memory seldom, and the import takes tens of milliseconds.
+    import psutil
 
-
-def _resident_pages(pid: int) -> int:
-    """The pages of a process that are in memory (proc_pid_statm(5)); 0 if it has ended."""
-    try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    except (OSError, IndexError):
-        return 0
+    own = death.peak_rss
+    for kin in tree.living():
+        with contextlib.suppress(psutil.Error):
+            own += psutil.Process(kin.pid).memory_info().rss
+    return own < psutil.virtual_memory().total / 2
 
 
 def _reason(end: LogEnd, subject: Subject, tree: Tree) -> tuple[bool, str]:

@@ -4,10 +4,10 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from ci_doctor.git import head, origin
 from ci_doctor.model.about import About
 from ci_doctor.session.web_address import web_address
 from ci_doctor.system.gpu_names import gpu_names
-from ci_doctor.system.repository import head, origin
 
 
 def read_about(environ: Mapping[str, str], directory: Path) -> About:

@@ -15,7 +15,6 @@ from tests.support import stand_in_agent
 from tests.support.cli import ROOT, Ran, doctor, environment
 from tests.support.junit_texts import junit_of
 from tests.support.postgres import NEEDS_POSTGRES, postgres
-from tests.support.stand_in_api import TOKEN, running_api
 
 pytestmark = pytest.mark.integration
 RECENT = "--days=100000"
@@ -99,21 +98,13 @@ def test_the_artifacts_of_builds_go_in_once_with_their_jobs(tmp_path: Path) -> N
     assert (test["passed"], test["failed"], test["is_proven"]) == (1, 1, True)
 
 
-def test_outside_a_job_the_artifacts_of_a_build_come_by_the_api(tmp_path: Path) -> None:
+def test_outside_a_job_the_artifacts_are_to_be_downloaded_first(tmp_path: Path) -> None:
     address = "https://buildkite.com/acme/serving/builds/812"
-    with running_api() as api:
-        api.put_artifact("j1", "junit.xml", junit_of([("test_x", True)]).encode())
-        api.put_artifact("j2", "junit.xml", junit_of([("test_x", False)]).encode())
-        environ = {"BUILDKITE_API_TOKEN": TOKEN, "BUILDKITE_REST_API_ENDPOINT": api.url}
 
-        ran = history("ingest", "--build", address, "--report-dir=out", cwd=tmp_path, env=environ)
+    ran = doctor("history", "ingest", "--build", address, cwd=tmp_path, env={"PATH": ""})
 
-    flaky = history("flaky", RECENT, "--json", cwd=tmp_path)
-    assert (ran.code, ran.out.split(" to ")[0]) == (0, "wrote 2 attempts of 2 new files"), ran
-    (test,) = json.loads(flaky.out)["facts"]["flaky"]
-    assert (test["passed"], test["failed"], test["is_proven"]) == (1, 1, True)
-    written = "".join(path.read_text() for path in (tmp_path / "out").rglob("*") if path.is_file())
-    assert TOKEN not in ran.out + ran.err + written
+    assert ran.code == 2, ran
+    assert "no Buildkite job with a buildkite-agent" in ran.err
 
 
 def test_a_commit_that_comes_later_counts_for_the_attempts_that_are_there(tmp_path: Path) -> None:

@@ -14,11 +14,9 @@ from ci_doctor.history.address import database_address
 from ci_doctor.history.batch_write import EvidenceWriter
 from ci_doctor.history.engine import reading, writing
 from ci_doctor.history.migration import open_database, upgrade
-from ci_doctor.history.migrations.versions.v0002_sums import fill_statements
-from ci_doctor.history.migrations.versions.v0003_steps import FILL_COMMITS
 from ci_doctor.history.schema import ATTEMPT, JOB, SOURCE, TEST_COMMIT, TEST_DAY
 from tests.support.cli import ROOT, environment
-from tests.support.histories import numbered_run
+from tests.support.histories import SUMS_OF_ATTEMPTS, numbered_run
 from tests.support.postgres import NEEDS_POSTGRES, postgres
 
 pytestmark = pytest.mark.integration
@@ -80,7 +78,7 @@ def test_no_row_is_lost_doubled_or_half_there(database: str) -> None:
         kept = sums(connection)
         for table in (TEST_DAY, TEST_COMMIT):
             connection.execute(sa.delete(table))
-        for statement in (*fill_statements()[:2], FILL_COMMITS):
+        for statement in SUMS_OF_ATTEMPTS:
             connection.execute(sa.text(statement))
         assert kept == sums(connection)
     engine.dispose()

@@ -125,7 +125,7 @@ def test_a_pull_request_that_wants_to_write_is_refused(agent: Path) -> None:
 
 def test_the_history_of_a_night_is_published_whole(agent: Path) -> None:
     ran = doctor(
-        "history", "trend", "--json", "--database", agent / "shared/history.sqlite", cwd=agent
+        "history", "flaky", "--json", "--database", agent / "shared/history.sqlite", cwd=agent
     )
 
     assert ran.code == 0, ran

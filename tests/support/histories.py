@@ -114,3 +114,32 @@ def numbered_run(number: int) -> EvidenceFile:
     else:
         made = run(outcomes, at=number, agent=agent, branch=None)
     return replace(made, job=replace(made.job, key=f"job-{number // 2}"))
+
+
+_PASSED = "COUNT(CASE WHEN a.outcome = 0 THEN 1 END)"
+_FAILED = "COUNT(CASE WHEN a.outcome IN (1, 2) THEN 1 END)"
+_INFRA = "COUNT(CASE WHEN a.outcome = 4 THEN 1 END)"
+# The sums as SQL makes them of all attempts: what the writers keep must be equal to them.
+SUMS_OF_ATTEMPTS = (
+    f"""
+    INSERT INTO test_day (branch_id, day, test_id, passed, failed, infra, duration_ms)
+    SELECT COALESCE(j.branch_id, 0), a.started_ms / 86400000, a.test_id,
+           {_PASSED}, {_FAILED}, {_INFRA}, COALESCE(SUM(a.duration_ms), 0)
+    FROM attempt a JOIN job j ON j.id = a.job_id
+    WHERE a.outcome <> 3
+    GROUP BY 1, 2, 3
+    """,
+    """
+    INSERT INTO test_day (branch_id, day, test_id, passed, failed, infra, duration_ms)
+    SELECT -1, day, test_id, SUM(passed), SUM(failed), SUM(infra), SUM(duration_ms)
+    FROM test_day
+    GROUP BY 1, 2, 3
+    """,
+    f"""
+    INSERT INTO test_commit (commit_id, test_id, step, passed, failed, infra, last_ms)
+    SELECT j.commit_id, a.test_id, COALESCE(j.step, ''), {_PASSED}, {_FAILED}, {_INFRA}, MAX(a.started_ms)
+    FROM attempt a JOIN job j ON j.id = a.job_id
+    WHERE a.outcome <> 3 AND j.commit_id IS NOT NULL
+    GROUP BY 1, 2, 3
+    """,
+)

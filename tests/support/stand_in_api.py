@@ -1,15 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on sockets: stands in for Buildkite's REST API and for Test Engine's upload API, and records what it is asked.
+"""Acts on sockets: stands in for Buildkite's REST API, and records what it is asked.
 
 Copied: `GET /v2/organizations/O/pipelines/P/builds/N` needs `Authorization: Bearer`, answers 401 without a token that
 it knows, leaves retried jobs out unless `include_retried_jobs=true`
-(https://buildkite.com/docs/apis/rest-api/builds#get-a-build). `POST /v1/uploads` needs `Authorization: Token
-token="…"`, answers 401 without one, 413 for more than 5000 results, and 202 with `id`, `queued`, `skipped`, `errors` and
-`run_url` (https://buildkite.com/docs/test-engine/importing-json; the reply as collectors read it).
-`GET …/builds/N/artifacts` lists 30 artifacts a page, `per_page` at most 100, with the next page in the header `Link`;
-`GET …/jobs/J/artifacts/A/download` answers 302 with a signed address in `Location`, which needs no token
-(https://buildkite.com/docs/apis/rest-api/artifacts, https://buildkite.com/docs/apis/rest-api#pagination). A storage such as S3
-refuses a request with a signature and an `Authorization` header (400).
+(https://buildkite.com/docs/apis/rest-api/builds#get-a-build).
 """
 
 import json
@@ -40,68 +34,14 @@ class StandInApi:
 
     url: str = ""
     jobs: list[dict[str, Any]] = field(default_factory=list)
-    artifacts: list[dict[str, Any]] = field(default_factory=list)
-    contents: dict[str, bytes] = field(default_factory=dict)  # by the id of an artifact
-    storage: str | None = (
-        None  # the address to which downloads are redirected, in place of this server's
-    )
     replies: list[int | str | None] = field(default_factory=list)
     limit_resets_s: int | None = None  # the header RateLimit-Reset
-    skipped: int = 0
-    errors: list[str] = field(default_factory=list)
     body: bytes | None = None
     requests: list[ApiRequest] = field(default_factory=list)
     closing: threading.Event = field(default_factory=threading.Event)
 
-    def put_artifact(self, job: str, path: str, content: bytes = b"{}", **changes: Any) -> None:
-        key = f"a{len(self.artifacts)}"
-        listed = {"id": key, "job_id": job, "path": path, "state": "finished"}
-        self.artifacts.append({**listed, "file_size": len(content), **changes})
-        self.contents[key] = content
-
     def answer(self, request: ApiRequest) -> tuple[int, object]:
-        if request.path.startswith("/storage/"):
-            return self._stored(request)
-        if request.path.endswith("/artifacts"):
-            return self._listed(request)
-        if request.path.endswith("/download"):
-            return self._redirected(request)
-        if request.method == "GET":
-            return self._build(request)
-        return self._upload(request)
-
-    def extra_headers(self, request: ApiRequest) -> dict[str, str]:
-        if request.path.endswith("/download"):
-            storage = self.storage or f"{self.url}/storage"
-            return {"Location": f"{storage}/{request.path.split('/')[-2]}?Signature=s"}
-        page, per_page = self._page(request)
-        if request.path.endswith("/artifacts") and len(self.artifacts) > page * per_page:
-            # Elsewhere: whoever follows it shows the token to a stranger.
-            return {"Link": f'<https://elsewhere.invalid/?page={page + 1}>; rel="next"'}
-        return {}
-
-    def _page(self, request: ApiRequest) -> tuple[int, int]:
-        page, per_page = (int(request.query.get(name, ["0"])[0]) for name in ("page", "per_page"))
-        return page or 1, min(per_page or 30, 100)
-
-    def _is_known(self, request: ApiRequest) -> bool:
-        return request.headers.get("authorization") == f"Bearer {TOKEN}"
-
-    def _listed(self, request: ApiRequest) -> tuple[int, object]:
-        if not self._is_known(request):
-            return 401, {"message": "Authentication required."}
-        page, per_page = self._page(request)
-        return 200, self.artifacts[(page - 1) * per_page : page * per_page]
-
-    def _redirected(self, request: ApiRequest) -> tuple[int, object]:
-        if not self._is_known(request):
-            return 401, {"message": "Authentication required."}
-        return 302, {"url": self.extra_headers(request)["Location"]}
-
-    def _stored(self, request: ApiRequest) -> tuple[int, object]:
-        if "authorization" in request.headers:
-            return 400, {"message": "Only one auth mechanism allowed"}
-        return 200, self.contents[request.path.rsplit("/", 1)[1]]
+        return self._build(request)
 
     def _build(self, request: ApiRequest) -> tuple[int, object]:
         if request.headers.get("authorization") != f"Bearer {TOKEN}":
@@ -110,22 +50,6 @@ class StandInApi:
         jobs = [job for job in self.jobs if everything or not job.get("retried_in_job_id")]
         build = {"id": BUILD_ID, "commit": "4fe1a2b", "branch": "main"}
         return 200, {**build, "number": 812, "state": "running", "jobs": jobs}
-
-    def _upload(self, request: ApiRequest) -> tuple[int, object]:
-        if request.headers.get("authorization") != f'Token token="{TOKEN}"':
-            return 401, {"message": "Unauthorized"}
-        count = len(request.body["data"])
-        if count > 5000:
-            return 413, {"message": "too many results"}
-        reply = {
-            "id": f"upload-{len(self.requests)}",
-            "run_id": "run-1",
-            "queued": count - self.skipped,
-            "skipped": self.skipped,
-            "errors": self.errors,
-            "run_url": "https://buildkite.com/organizations/acme/analytics/suites/serving/runs/run-1",
-        }
-        return 202, reply
 
 
 def handler_for(  # noqa: C901 - the methods of one class
@@ -152,7 +76,7 @@ def handler_for(  # noqa: C901 - the methods of one class
             if isinstance(reply, int):
                 status, answer = reply, {"message": f"status {reply}, for the token {TOKEN}"}
             content = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
-            headers = {} if isinstance(reply, int) else api.extra_headers(request)
+            headers: dict[str, str] = {}
             if api.limit_resets_s is not None:
                 headers["RateLimit-Reset"] = str(api.limit_resets_s)
             self.write(status, api.body or content, headers, is_slow=reply == "trickle")

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.result import UndeterminedError
-from ci_doctor.environment.git_command import git_environment
+from ci_doctor.git import git_environment
 from ci_doctor.system.processes.limited_runs import SeparateRun
 
 

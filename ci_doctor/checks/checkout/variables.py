@@ -9,7 +9,7 @@ from ci_doctor.checks.checkout.git_reading import read_place
 from ci_doctor.checks.checkout.rules import GIT_ELSEWHERE
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.result import CheckResult, problem
-from ci_doctor.environment.git_command import ELSEWHERE
+from ci_doctor.git import ELSEWHERE
 from ci_doctor.model.finding import Evidence, ShellCommand
 
 _PLACES = ("--show-toplevel", "--absolute-git-dir")

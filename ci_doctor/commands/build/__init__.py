@@ -8,7 +8,7 @@ from ci_doctor.commands.group import PackageGroup
 
 class _BuildGroup(PackageGroup):
     package = __name__
-    names = ("merge", "publish", "upload")
+    names = ("merge", "publish")
 
 
 @click.group(
@@ -19,4 +19,4 @@ class _BuildGroup(PackageGroup):
     cls=_BuildGroup,
 )
 def build() -> None:
-    """Merge the reports of a build's jobs, publish them, or upload their results."""
+    """Merge the reports of a build's jobs, and publish them."""

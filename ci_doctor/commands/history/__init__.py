@@ -12,12 +12,9 @@ class _HistoryGroup(PackageGroup):
         "ingest",
         "flaky",
         "test",
-        "trend",
         "began",
         "quarantine",
-        "cost",
         "report",
-        "export",
         "prune",
         "upgrade",
     )
@@ -32,4 +29,4 @@ class _HistoryGroup(PackageGroup):
     cls=_HistoryGroup,
 )
 def history() -> None:
-    """Keep every attempt of every test, and ask which are flaky, since when, and what they cost."""
+    """Keep every attempt of every test, and ask which are flaky, and since when."""

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     multiple=True,
     metavar="BUILD",
     help="The artifacts of a build: in a job by buildkite-agent `current`, a number of this pipeline, "
-    "an address or an id; elsewhere an address, with $BUILDKITE_API_TOKEN. Repeatable.",
+    "an address or an id. A number and an address need $BUILDKITE_API_TOKEN. Repeatable.",
 )
 @database_options
 @pass_session
@@ -66,8 +66,7 @@ def ingest(
 ) -> int:
     """Write the attempts in evidence files to the history, each file once.
 
-    A PATH is a file, a folder or a pattern: reports of ci-doctor, JUnit XML of any tool, JSON of
-    pytest-json-report, pytest-reportlog and Buildkite Test Engine.
+    A PATH is a file, a folder or a pattern: reports of ci-doctor, and JUnit XML of any tool.
     """
     if not paths and not builds:
         raise UsageError(
@@ -94,13 +93,14 @@ def _downloaded(
     words: tuple[str, ...], asked: "JobEvidence", stack: ExitStack, tell: "Tell"
 ) -> "BuildFiles":
     """The files of the builds, in a folder that `stack` removes. Raises UsageError, InfraError."""
-    from ci_doctor.history.build_artifacts import BuildFiles, build_files
+    from ci_doctor.history.build_artifacts import BuildFiles, agent_of_job, build_files
 
     if not words:
         return BuildFiles()
+    agent = agent_of_job(os.environ)
     from ci_doctor.buildkite.named_build import named_build
     from ci_doctor.system.files.own_directory import own_directory
 
     builds = [named_build(word, os.environ) for word in words]
     folder = Path(stack.enter_context(own_directory("history")))
-    return build_files(builds, os.environ, folder, asked, tell)
+    return build_files(builds, agent, folder, asked, tell)

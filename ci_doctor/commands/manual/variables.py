@@ -50,12 +50,6 @@ SWITCHES: Final = MappingProxyType(
         "BUILDKITE_REST_API_ENDPOINT": VariableMeaning(
             "Another address of Buildkite's REST API.", _BUILDS
         ),
-        "BUILDKITE_ANALYTICS_TOKEN": VariableMeaning(
-            "The token of a suite of Buildkite Test Engine.", ("build",)
-        ),
-        "BUILDKITE_ANALYTICS_API_URL": VariableMeaning(
-            "Another address of Test Engine.", ("build",)
-        ),
         "VIRTUAL_ENV": VariableMeaning(
             "The virtual environment that is meant if none is named.", _PYTHONS
         ),
@@ -85,7 +79,6 @@ OF_THE_JOB: Final = MappingProxyType(
         "BUILDKITE_JOB_TIMED_OUT": "`true` if the job's time was up.",
         "BUILDKITE_LABEL": "The label of the step.",
         "BUILDKITE_LAST_HOOK_EXIT_STATUS": "How the last hook ended.",
-        "BUILDKITE_MESSAGE": "The message of the build.",
         "BUILDKITE_ORGANIZATION_SLUG": "The organisation.",
         "BUILDKITE_PARALLEL_JOB": "The number of this job among the parallel ones of a step.",
         "BUILDKITE_PARALLEL_JOB_COUNT": "How many parallel jobs the step has.",

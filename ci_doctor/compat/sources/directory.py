@@ -10,8 +10,8 @@ from typing import Final
 
 from ci_doctor.compat.sources.code_tree import LARGEST_SOURCE, CodeTree, GitPlace
 from ci_doctor.compat.sources.metadata import MetadataFields, metadata_fields
-from ci_doctor.environment.git_command import ask_git
 from ci_doctor.errors import UsageError
+from ci_doctor.git import ask_git
 
 # Never a part of the package itself.
 _LEFT_OUT: Final = frozenset(

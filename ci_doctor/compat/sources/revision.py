@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads a commit of a local repository from its objects: no checkout, no hook, no filter."""
 
-import subprocess
 from pathlib import Path
 
 from ci_doctor.compat.sources.code_tree import LARGEST_SOURCE, CodeTree, GitPlace
 from ci_doctor.compat.sources.metadata import MetadataFields, metadata_fields
-from ci_doctor.environment.git_command import ask_git, run_git
 from ci_doctor.errors import UsageError
+from ci_doctor.git import GitObjects, ask_git, run_git
 
 _REGULAR = {"100644", "100755"}
 
@@ -31,11 +30,12 @@ def revision_tree(directory: Path, revision: str, label: str) -> CodeTree:
 def commit_tree(place: GitPlace, label: str) -> CodeTree:
     """The files of a commit that exists."""
     objects = _objects(place)
+    contents = GitObjects(place.repository)
 
     def read(name: str) -> bytes:
         if name not in objects:
             raise OSError(f"{name} is not in {label}")
-        return read_object(place.repository, objects[name])
+        return contents.blob(objects[name], LARGEST_SOURCE)
 
     fields = MetadataFields()
     if "PKG-INFO" in objects:
@@ -67,23 +67,6 @@ def _objects(place: GitPlace) -> dict[str, str]:
     is_package = "__init__.py" in objects
     prefix = f"{Path(place.below).name}/" if is_package and place.below else ""
     return {f"{prefix}{name}": each for name, each in objects.items()}
-
-
-def read_object(repository: Path, name: str) -> bytes:
-    """The content of a blob. Raises OSError if git cannot give it, or if it is larger than 4 MiB."""
-    try:
-        completed = subprocess.run(
-            ["git", "cat-file", "blob", name],
-            cwd=repository,
-            capture_output=True,
-            check=False,
-            timeout=60,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise OSError(f"git cannot read {name}: {error}") from error
-    if completed.returncode or len(completed.stdout) > LARGEST_SOURCE:
-        raise OSError(f"git cannot read {name}, or it is larger than 4 MiB")
-    return completed.stdout
 
 
 def _described(place: GitPlace) -> str | None:

@@ -9,8 +9,8 @@ import shutil
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from ci_doctor.environment.git_command import ask_git, run_git
 from ci_doctor.environment.proof.unbuildable import Unbuildable
+from ci_doctor.git import ask_git, run_git
 from ci_doctor.system.files.directories import make_directory
 
 # A repository with models or data in it would take minutes and fill the disk.

@@ -96,12 +96,8 @@ def upgrade_outcome(change: SchemaChange, database: str) -> Outcome:
         database=database,
         schema_before=change.before,
         schema_after=change.after,
-        path=None if change.copy is None else str(change.copy),
     )
-    tables: tuple[Table, ...] = ()
-    if change.copy is not None:
-        tables = (Table(title="Copy", rows=(row("the file as it was", str(change.copy)),)),)
-    return Outcome(verdict=None, summary=summary, tables=tables, facts=facts)
+    return Outcome(verdict=None, summary=summary, facts=facts)
 
 
 def prune_outcome(removed: int, first_day: str, database: str) -> Outcome:
@@ -110,15 +106,6 @@ def prune_outcome(removed: int, first_day: str, database: str) -> Outcome:
         verdict=None,
         summary=f"removed {amount(removed, 'attempt')} before {first_day} from {database}",
         facts=StoredFacts(database=database, attempts=removed),
-    )
-
-
-def export_outcome(written: int, path: str, database: str) -> Outcome:
-    """What was written, and where."""
-    return Outcome(
-        verdict=None,
-        summary=f"wrote {amount(written, 'attempt')} to {path}",
-        facts=StoredFacts(database=database, attempts=written, path=path),
     )
 
 

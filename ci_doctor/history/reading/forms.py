@@ -2,8 +2,7 @@
 """Pure. The bytes of a file -> what it says, whichever form it has."""
 
 import codecs
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -16,15 +15,8 @@ from ci_doctor.history.reading.own_report import (
     read_record,
     read_report,
 )
-from ci_doctor.history.reading.pytest_json import (
-    is_json_report,
-    read_json_report,
-    read_report_log,
-)
-from ci_doctor.history.reading.test_engine_json import is_test_engine, read_test_engine
 
 _LONGEST_ROOT: Final = 80
-_LOG_TYPE: Final = b'"$report_type"'
 _BOM: Final = codecs.BOM_UTF8
 # Of XML in UTF-16 and UTF-32, with a mark of the order of the bytes and without one.
 _WIDE: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, b"\0<", b"\0\0\0<", b"\0\0\xfe\xff")
@@ -62,45 +54,15 @@ def _xml(content: bytes) -> ParsedEvidence | None:
 
 
 def _json(content: bytes) -> ParsedEvidence | None:
-    first_line, _, _ = content.partition(b"\n")
-    if _LOG_TYPE in first_line:
-        return _of_strangers(_report_log, content)
-    raw = _decoded(content.removeprefix(_BOM))
+    try:
+        raw = msgspec.json.decode(content.removeprefix(_BOM))
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise UsageError(f"it is not JSON: {error}") from error
+    except RecursionError as error:
+        raise UsageError("it is nested too deep") from error
     schema = raw.get("schema") if isinstance(raw, dict) else None
     if isinstance(schema, str) and schema.startswith(REPORT_SCHEMAS):
         return read_report(content)
     if isinstance(schema, str) and schema.startswith(RECORD_SCHEMAS):
         return read_record(raw)
-    if is_json_report(raw):
-        return _of_strangers(read_json_report, raw)
-    if is_test_engine(raw):
-        return _of_strangers(read_test_engine, raw)
     return None
-
-
-def _of_strangers(read: Callable[[Any], ParsedEvidence], raw: Any) -> ParsedEvidence:
-    """What `read` makes of `raw`. No schema has proven the types of its values."""
-    try:
-        return read(raw)
-    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
-        raise UsageError(f"it is not of the form that it begins with: {error}") from error
-
-
-def _report_log(content: bytes) -> ParsedEvidence:
-    lines = []
-    for number, line in enumerate(content.splitlines(), start=1):
-        if not line.strip():
-            continue
-        raw = _decoded(line, f" in line {number}")
-        if isinstance(raw, dict):
-            lines.append(raw)
-    return read_report_log(lines)
-
-
-def _decoded(content: bytes, place: str = "") -> Any:
-    try:
-        return msgspec.json.decode(content)
-    except (msgspec.DecodeError, UnicodeError) as error:
-        raise UsageError(f"it is not JSON{place}: {error}") from error
-    except RecursionError as error:
-        raise UsageError(f"it is nested too deep{place}") from error

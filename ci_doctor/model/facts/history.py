@@ -125,26 +125,6 @@ class OneTestFacts(Facts, frozen=True, kw_only=True):
     last: tuple[HistoryAttemptFacts, ...]
 
 
-class PeriodFacts(Struct, frozen=True, kw_only=True):
-    """A day or a week. tests: that ran; failing_tests: that failed at least once."""
-
-    begins: str
-    passed: int
-    failed: int
-    infra: int
-    tests: int
-    failing_tests: int
-    failure_rate: RateFacts
-    duration_s: float
-
-
-class TrendFacts(Facts, frozen=True, kw_only=True):
-    """Periods in the order of time; a period without attempts is left out."""
-
-    branch: str | None
-    periods: tuple[PeriodFacts, ...]
-
-
 class CommitRunFacts(Struct, frozen=True, kw_only=True):
     """What a test did on a commit, and the probability that the change began with it."""
 
@@ -199,37 +179,16 @@ class QuarantineFacts(Facts, frozen=True, kw_only=True):
     unsuggested: tuple[UnsuggestedFacts, ...] = ()
 
 
-class CauseCostFacts(Struct, frozen=True, kw_only=True, rename={"class_": "class"}):
-    """What a cause cost. count: jobs, or attempts. gpu_s: seconds times GPUs; None if unknown."""
-
-    fingerprint: str
-    title: str
-    class_: str | None
-    count: int
-    seconds: float
-    gpu_s: float | None
-    last_at: str
-
-
-class CostFacts(Facts, frozen=True, kw_only=True):
-    """The dearest causes first: of whole jobs, and of attempts of tests."""
-
-    since: str
-    jobs: tuple[CauseCostFacts, ...]
-    attempts: tuple[CauseCostFacts, ...]
-
-
 class StoredFacts(Facts, frozen=True, kw_only=True):
-    """What a command did to the database, or wrote from it.
+    """What a command did to the database.
 
-    attempts: written or removed. path: of the file that was written, or of a copy.
+    attempts: written or removed.
     """
 
     database: str
     attempts: int = 0
     schema_before: str | None = None
     schema_after: str | None = None
-    path: str | None = None
 
 
 class StripRow(Struct, frozen=True, kw_only=True):

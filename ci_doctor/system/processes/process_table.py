@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads /proc: which processes there are, and which descend from which."""
+"""Reads /proc: which processes there are, and which descend from which.
+
+Not by psutil, whose process_iter() takes five times the CPU for the same six fields: 61 ms for 900 processes in
+place of 12 (psutil 7.2, two cores). A stop looks at all processes until they are gone, and a GPU host has thousands.
+psutil is the door for what is asked about one process, or seldom.
+"""
 
 import os
 from collections.abc import Iterable, Iterator

@@ -8,8 +8,6 @@ from msgspec.structs import replace
 from ci_doctor.history.batch_write import EvidenceWriter
 from ci_doctor.history.engine import reading
 from ci_doctor.history.evidence import EvidenceFile
-from ci_doctor.history.migrations.versions.v0002_sums import fill_statements
-from ci_doctor.history.migrations.versions.v0003_steps import FILL_COMMITS
 from ci_doctor.history.schema import (
     ALL_BRANCHES,
     ATTEMPT,
@@ -20,7 +18,7 @@ from ci_doctor.history.schema import (
     TEST_COMMIT,
     TEST_DAY,
 )
-from tests.support.histories import E, F, I, P, S, engine_of, run
+from tests.support.histories import SUMS_OF_ATTEMPTS, E, F, I, P, S, engine_of, run
 
 RUNS = [
     run([("x", P), ("y", F), ("y", P)], at=1, commit="a"),
@@ -55,7 +53,7 @@ def test_the_sums_kept_by_writes_are_those_of_the_attempts(tmp_path: Path) -> No
         with engine.begin() as connection:
             for table in (TEST_DAY, TEST_COMMIT):
                 connection.execute(sa.delete(table))
-            for statement in (*fill_statements()[:2], FILL_COMMITS):
+            for statement in SUMS_OF_ATTEMPTS:
                 connection.execute(sa.text(statement))
             made = (rows(connection, TEST_DAY), rows(connection, TEST_COMMIT))
 

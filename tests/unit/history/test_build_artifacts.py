@@ -9,10 +9,10 @@ import pytest
 from ci_doctor.buildkite.download_plan import DownloadLimits
 from ci_doctor.buildkite.named_build import NamedBuild
 from ci_doctor.errors import UsageError
-from ci_doctor.history.build_artifacts import LIMITS, BuildFiles, build_files
+from ci_doctor.history.build_artifacts import LIMITS, BuildFiles, agent_of_job, build_files
 from ci_doctor.history.evidence import JobEvidence
 from tests.support import stand_in_agent
-from tests.support.stand_in_api import BUILD_ID, TOKEN, running_api
+from tests.support.stand_in_api import BUILD_ID
 
 CURRENT = NamedBuild(label="build 900", pipeline="serving", number=900, commit="abc")
 OTHER = NamedBuild(label="build 812", id=BUILD_ID, number=812)
@@ -35,14 +35,14 @@ class MadeUpBuilds:
             "BUILDKITE_JOB_ID": "own",
         }
         asked = JobEvidence(commit="asked")
-        return build_files(builds, environ, self.root / "into", asked, limits=limits)
+        return build_files(builds, agent_of_job(environ), self.root / "into", asked, limits=limits)
 
 
 def test_evidence_of_several_builds_is_downloaded_and_its_jobs_are_known(tmp_path: Path) -> None:
     made = MadeUpBuilds(tmp_path)
     made.put("j1", "out/junit.xml")
     made.put("j2", "out/junit.xml")
-    made.put("j1", "top.jsonl")
+    made.put("j1", "top.json")
     made.put("j1", "weights.bin")
     made.put("j3", "report.json", BUILD_ID)
 
@@ -54,7 +54,7 @@ def test_evidence_of_several_builds_is_downloaded_and_its_jobs_are_known(tmp_pat
         "build 812/report.json",
         "build 900/of-j1/out/junit.xml",
         "build 900/of-j2/out/junit.xml",
-        "build 900/top.jsonl",
+        "build 900/top.json",
     ]
     assert all(file.path.is_file() for file in files.files)
     assert by_place["build 900/of-j2/out/junit.xml"].known == JobEvidence(
@@ -98,31 +98,6 @@ def test_what_the_agent_cannot_do_is_a_part_of_the_result(
     assert problem in files.unreadable[0].problem
 
 
-def test_without_an_agent_and_a_token_there_are_no_artifacts(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="BUILDKITE_API_TOKEN is not set"):
-        build_files([CURRENT], {"PATH": ""}, tmp_path, JobEvidence())
-
-
-def test_without_an_agent_an_id_does_not_say_where_its_build_is(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="nothing says where this build is"):
-        build_files([OTHER], {"BUILDKITE_API_TOKEN": TOKEN}, tmp_path, JobEvidence())
-
-
-def test_without_an_agent_the_api_gives_the_artifacts_with_their_jobs(tmp_path: Path) -> None:
-    build = NamedBuild(
-        label="build 812", organization="acme", pipeline="serving", number=812, commit="abc"
-    )
-    with running_api() as api:
-        api.put_artifact("j1", "out/junit.xml")
-        api.put_artifact("j2", "out/junit.xml")
-        api.put_artifact("j2", "weights.bin")
-        environ = {"BUILDKITE_API_TOKEN": TOKEN, "BUILDKITE_REST_API_ENDPOINT": api.url}
-        files = build_files([build], environ, tmp_path, JobEvidence(branch="asked"))
-
-    assert files.unreadable == ()
-    assert {file.at: file.known for file in files.files} == {
-        f"build 812/of-{job}/out/junit.xml": JobEvidence(
-            key=job, pipeline="serving", build=812, commit="abc", branch="asked"
-        )
-        for job in ("j1", "j2")
-    }
+def test_without_an_agent_there_are_no_artifacts() -> None:
+    with pytest.raises(UsageError, match="no Buildkite job"):
+        agent_of_job({"PATH": ""})

@@ -5,17 +5,14 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from alembic.operations import Operations
 
 from ci_doctor.errors import InfraError, UsageError
 from ci_doctor.history.address import DatabaseAddress
-from ci_doctor.history.engine import make_engine, reading, writing
+from ci_doctor.history.engine import reading, writing
 from ci_doctor.history.migration import open_database, scripts, upgrade
-from ci_doctor.history.migrations.versions import v0001_evidence
-from ci_doctor.history.schema import METADATA, NEWEST, TEST_DAY
+from ci_doctor.history.schema import METADATA, NEWEST
 
 
 @pytest.fixture
@@ -52,42 +49,6 @@ def test_a_current_file_is_opened_without_the_migrations(file: Path) -> None:
     )
 
     assert ran.stdout == "False\n"
-
-
-def make_first_version(file: Path) -> None:
-    """A history as the first version left it, with one attempt."""
-    engine = make_engine(DatabaseAddress(file=file), 10)
-    with writing(engine) as connection:
-        context = MigrationContext.configure(connection)
-        with Operations.context(context):
-            v0001_evidence.upgrade()
-        connection.execute(sa.text("CREATE TABLE alembic_version (version_num TEXT)"))
-        connection.execute(sa.text("INSERT INTO alembic_version VALUES ('0001')"))
-        connection.execute(
-            sa.text(
-                "INSERT INTO job (id, key, started_ms, passed, failed, infra)"
-                " VALUES (1, 'k', 0, 0, 1, 0)"
-            )
-        )
-        connection.execute(sa.text("INSERT INTO attempt VALUES (1, 86400000, 1, 1, 1, 1, 5, NULL)"))
-    engine.dispose()
-
-
-def test_an_older_file_is_copied_and_migrated_by_whoever_opens_it(file: Path) -> None:
-    make_first_version(file)
-
-    change = upgrade(DatabaseAddress(file=file), busy_s=10)
-
-    assert (change.before, change.after) == ("0001", NEWEST)
-    assert change.copy is not None
-    with closing(sqlite3.connect(change.copy)) as copy:
-        assert copy.execute("SELECT version_num FROM alembic_version").fetchall() == [("0001",)]
-        assert copy.execute("SELECT COUNT(*) FROM attempt").fetchone() == (1,)
-    engine = open_database(DatabaseAddress(file=file), busy_s=10)
-    with reading(engine) as connection:
-        days = [tuple(row) for row in connection.execute(sa.select(TEST_DAY))]
-    engine.dispose()
-    assert days == [(-1, 1, 1, 0, 1, 0, 5), (0, 1, 1, 0, 1, 0, 5)]
 
 
 def test_a_newer_schema_is_refused_and_left_alone(file: Path) -> None:

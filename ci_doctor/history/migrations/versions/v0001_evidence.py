@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on a database: the first schema, which holds what evidence files say."""
+"""Acts on a database: the first schema, what evidence files say and its sums by day and by commit."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -13,7 +13,7 @@ _INT64 = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 
 def upgrade() -> None:
-    """Make the tables of evidence."""
+    """Make all tables."""
     op.create_table(
         "source",
         sa.Column("id", _INT64, primary_key=True),
@@ -49,6 +49,7 @@ def upgrade() -> None:
         sqlite_where=red,
         postgresql_where=red,
     )
+    _create_sums()
 
 
 def _create_names() -> None:
@@ -106,3 +107,38 @@ def _create_job() -> None:
     op.create_index("job_by_time", "job", ["started_ms"])
     op.create_index("job_by_cause", "job", ["cause_id", "started_ms"])
     op.create_index("job_by_commit", "job", ["commit_id"])
+
+
+def _create_sums() -> None:
+    op.create_table(
+        "test_day",
+        sa.Column("branch_id", _INT64, primary_key=True, autoincrement=False),
+        sa.Column("day", sa.Integer, primary_key=True, autoincrement=False),
+        sa.Column("test_id", _INT64, primary_key=True, autoincrement=False),
+        sa.Column("passed", sa.Integer, nullable=False),
+        sa.Column("failed", sa.Integer, nullable=False),
+        sa.Column("infra", sa.Integer, nullable=False),
+        sa.Column("duration_ms", _INT64, nullable=False),
+        sqlite_strict=True,
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
+        "test_commit",
+        sa.Column("commit_id", _INT64, primary_key=True, autoincrement=False),
+        sa.Column("test_id", _INT64, primary_key=True, autoincrement=False),
+        sa.Column("step", sa.Text, primary_key=True),
+        sa.Column("passed", sa.Integer, nullable=False),
+        sa.Column("failed", sa.Integer, nullable=False),
+        sa.Column("infra", sa.Integer, nullable=False),
+        sa.Column("last_ms", _INT64, nullable=False),
+        sqlite_strict=True,
+        sqlite_with_rowid=False,
+    )
+    mixed = sa.text("passed > 0 AND failed > 0")
+    op.create_index(
+        "test_commit_mixed",
+        "test_commit",
+        ["last_ms", "test_id"],
+        sqlite_where=mixed,
+        postgresql_where=mixed,
+    )

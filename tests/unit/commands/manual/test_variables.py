@@ -61,6 +61,6 @@ def test_the_commands_that_read_one_are_commands() -> None:
 
 
 def test_a_variable_for_some_commands_is_theirs_alone() -> None:
-    assert "BUILDKITE_ANALYTICS_TOKEN" in variables.variables_of("build")
-    assert "BUILDKITE_ANALYTICS_TOKEN" not in variables.variables_of("wait")
+    assert "BUILDKITE_API_TOKEN" in variables.variables_of("build")
+    assert "BUILDKITE_API_TOKEN" not in variables.variables_of("wait")
     assert "NO_COLOR" in variables.variables_of("wait")

@@ -1,118 +1,12 @@
 import contextlib
-import json
-from typing import Any
 
 import pytest
 
 from ci_doctor.errors import UsageError
-from ci_doctor.history.evidence import AttemptOutcome, ParsedEvidence
+from ci_doctor.history.evidence import AttemptOutcome
 from ci_doctor.history.reading.forms import OtherXmlError, parsed
 
 PASSED, FAILED, ERROR = AttemptOutcome.PASSED, AttemptOutcome.FAILED, AttemptOutcome.ERROR
-
-
-def read(value: Any) -> ParsedEvidence:
-    evidence = parsed(json.dumps(value).encode())
-    assert evidence is not None
-    return evidence
-
-
-def test_pytest_json_report_names_tests_as_junit_does() -> None:
-    evidence = read(
-        {
-            "created": 1_794_000_010.0,
-            "duration": 10.0,
-            "exitcode": 1,
-            "summary": {"total": 1},
-            "tests": [
-                {
-                    "nodeid": "tests/test_a.py::TestX::test_b[p::q]",
-                    "outcome": "failed",
-                    "setup": {"duration": 0.25, "outcome": "passed"},
-                    "call": {
-                        "duration": 0.5,
-                        "outcome": "failed",
-                        "crash": {"message": "assert 1 == 2"},
-                    },
-                }
-            ],
-        }
-    )
-    (one,) = evidence.attempts
-
-    assert evidence.form == "pytest-json-report"
-    assert (one.suite, one.name) == ("tests.test_a.TestX", "test_b[p::q]")
-    assert (one.outcome, one.duration_ms, one.started_ms) == (FAILED, 750, 1_794_000_000_000)
-    assert one.cause is not None
-
-
-def test_the_lines_of_pytest_reportlog_are_one_attempt_up_to_a_teardown() -> None:
-    def line(test: str, when: str, outcome: str) -> dict[str, Any]:
-        report = {"$report_type": "TestReport", "nodeid": f"test_a.py::{test}", "when": when}
-        return {**report, "outcome": outcome, "duration": 0.5, "start": 1_794_000_000.0}
-
-    lines = [
-        {"$report_type": "SessionStart", "pytest_version": "9"},
-        line("x", "setup", "passed"),
-        line("y", "setup", "passed"),  # of another worker of pytest-xdist
-        line("x", "call", "rerun"),
-        line("x", "teardown", "passed"),
-        line("x", "setup", "passed"),
-        line("x", "call", "passed"),
-        line("x", "teardown", "passed"),
-    ]
-
-    evidence = parsed("\n".join(map(json.dumps, lines)).encode())
-
-    assert evidence is not None
-    assert [(each.name, each.number, each.outcome) for each in evidence.attempts] == [
-        ("x", 1, FAILED),
-        ("x", 2, PASSED),
-        ("y", 1, ERROR),  # its worker died
-    ]
-
-
-def test_test_engine_json_has_the_job_of_its_upload() -> None:
-    result = {
-        "scope": "tests/test_a.py::TestX",
-        "name": "test_b",
-        "result": "failed",
-        "failure_reason": "E assert 1 == 2",
-        "history": {"section": "top", "start_at": 12.5, "duration": 0.25},
-    }
-
-    evidence = read(
-        {"format": "json", "run_env": {"commit_sha": "abc", "number": "81"}, "data": [result]}
-    )
-    (one,) = evidence.attempts
-
-    assert (one.suite, one.name, one.outcome) == ("tests.test_a.TestX", "test_b", FAILED)
-    assert (one.started_ms, one.duration_ms) == (None, 250)
-    assert (evidence.job.commit, evidence.job.build) == ("abc", 81)
-
-
-def test_a_test_that_pytest_json_report_calls_rerun_failed_first() -> None:
-    phase = {"duration": 0.5, "outcome": "passed"}
-    test = {"nodeid": "test_a.py::x", "outcome": "rerun"}
-    evidence = read(
-        {
-            "exitcode": 0,
-            "summary": {},
-            "tests": [{**test, "setup": phase, "call": phase, "teardown": phase}],
-        }
-    )
-
-    assert [each.outcome for each in evidence.attempts] == [FAILED, PASSED]
-
-
-def test_what_the_collector_for_pytest_cut_in_two_is_one_name() -> None:
-    cut = {"scope": "tests/test_a.py::TestX::test_ok[a", "name": "b]", "history": {}}
-
-    (one,) = read([cut]).attempts
-
-    assert (one.suite, one.name) == ("tests.test_a.TestX", "test_ok[a::b]")
-    # It has no `result`, and shows neither a pass nor a failure.
-    assert one.outcome is AttemptOutcome.SKIPPED
 
 
 @pytest.mark.parametrize("content", [b'{"a": 1}', b"[]", b"plain text"])
@@ -124,21 +18,6 @@ def test_a_file_of_something_else_is_no_evidence(content: bytes) -> None:
 def test_a_damaged_file_is_an_error(content: bytes) -> None:
     with pytest.raises(UsageError):
         parsed(content)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        '{"exitcode": 1, "summary": {}, "tests": [1]}',
-        '{"exitcode": 1, "summary": {}, "tests": 5}',
-        '{"exitcode": 1, "summary": {}, "tests": [{"outcome": []}]}',
-        '{"exitcode": 1, "summary": {}, "duration": [1], "tests": []}',
-        '[{"name": "x", "history": {"duration": []}}]',
-    ],
-)
-def test_json_of_a_known_form_with_other_values_is_refused_with_a_sentence(text: str) -> None:
-    with pytest.raises(UsageError, match="it is not"):
-        parsed(text.encode())
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])

@@ -1,8 +1,9 @@
-import json
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from ci_doctor.history.collecting import NamedFile, read_file
-from ci_doctor.history.evidence import JobEvidence
+from ci_doctor.history.evidence import EvidenceCause, JobEvidence
 from ci_doctor.history.reading.placed_evidence import (
     PlacedFile,
     evidence_of_file,
@@ -24,16 +25,20 @@ def test_long_names_stay_different_and_fit_into_an_index() -> None:
 
 def test_what_no_database_takes_is_replaced(tmp_path: Path) -> None:
     name = "a\0b\x1b[31m"
-    result = {"name": name, "scope": "s", "result": "failed", "history": {}, "failure_reason": name}
-    file = tmp_path / "te\udcff.json"
-    file.write_text(json.dumps([result]))
-
+    file = tmp_path / "te\udcff.xml"
+    file.write_text(
+        '<testsuite><testcase classname="s" name="x"><failure message="m"/></testcase></testsuite>'
+    )
     placed = read_file(NamedFile(path=file, is_named=True))
-
     assert isinstance(placed, PlacedFile)
+    # A report of ours may hold what no XML can.
+    (read,) = placed.parsed.attempts
+    cause = EvidenceCause(fingerprint="f", title=name)
+    parsed = replace(placed.parsed, attempts=(replace(read, name=name, cause=cause),))
+    placed = replace(placed, parsed=parsed)
     evidence = evidence_of_file(placed, surroundings([], []), JobEvidence(branch=name))
     (attempt,) = evidence.attempts
     assert attempt.cause is not None
     texts = (attempt.name, attempt.cause.title, evidence.job.branch)
     assert texts == ("a\ufffdb",) * 3
-    assert evidence.place.encode().endswith("te\ufffd.json".encode())
+    assert evidence.place.encode().endswith("te\ufffd.xml".encode())

@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads git: the one door to it, by GitPython's command object.
+
+GitPython is imported where a command runs: its import takes 60 ms and starts `git version`. Its reading of
+references in Python is not used, because it knows neither `safe.directory` nor the reftable format. Its own
+deadline is not used, because it needs pgrep or ps, which a slim image has not: a command runs `as_process`.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from git.cmd import Git
+
+# Set inside a hook, these would point at another repository (git rev-parse --local-env-vars).
+# GIT_CONFIG_* and those of remotes, such as GIT_SSH_COMMAND, are a person's settings.
+ELSEWHERE: Final = (
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_COMMON_DIR",
+    "GIT_DIR",
+    "GIT_GRAFT_FILE",
+    "GIT_IMPLICIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_NAMESPACE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_PREFIX",
+    "GIT_SHALLOW_FILE",
+    "GIT_WORK_TREE",
+)
+# The exit code of timeout(1): the command had no end, or could not be started.
+_NO_ANSWER: Final = 124
+# Enough for a repository on a slow disk; a report must not wait longer for a line of its header.
+_HEADER_LIMIT_S: Final = 5.0
+_OBJECT_LIMIT_S: Final = 60.0
+# git-ls-remote(1) without a person: ssh has no terminal to ask on, and these ask in its place.
+_NOBODY_TO_ASK: Final = {"SSH_ASKPASS": "false", "GIT_ASKPASS": "false"}
+
+
+class GitRun(Struct, frozen=True, kw_only=True):
+    """How a git command ended.
+
+    `returncode` is 124 if there is no git, or if the time was over; `stderr` then says which. Bytes that are
+    not UTF-8 are surrogates in both texts.
+    """
+
+    returncode: int
+    stdout: str = ""
+    stderr: str = ""
+
+
+class Head(Struct, frozen=True, kw_only=True):
+    """The commit that is checked out, and its branch: None if HEAD is detached."""
+
+    commit: str
+    branch: str | None
+
+
+class Checkout(Struct, frozen=True, kw_only=True):
+    """The commit that is checked out, and whether tracked files differ from it (`dirty`).
+
+    `branch` is None if HEAD is detached.
+    """
+
+    commit: str
+    branch: str | None
+    dirty: bool
+
+
+def git_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """`environ` for a git that is to read the checkout of its working directory."""
+    kept = {name: value for name, value in environ.items() if name not in ELSEWHERE}
+    # A remote that wants a password must not wait for a person.
+    kept["GIT_TERMINAL_PROMPT"] = "0"
+    return kept
+
+
+def run_git(
+    directory: Path,
+    arguments: Sequence[str],
+    *,
+    text: str = "",
+    timeout_s: float | None = 60,
+    variables: Mapping[str, str] = {},
+) -> GitRun:
+    """Run git in `directory` with `text` on its stdin, and `variables` beside those of this process.
+
+    What it started, such as ssh, ends with it if the time is over.
+    """
+    # GitPython would run in our own directory where it may not enter this one.
+    if not os.access(directory, os.X_OK):
+        return GitRun(returncode=_NO_ANSWER, stderr=f"{directory}: it cannot be entered")
+    command = _command(directory)
+    if command is None:
+        return GitRun(returncode=_NO_ANSWER, stderr="there is no git on PATH")
+    try:
+        running = command.execute(
+            [*_without_elsewhere(), "git", *arguments],
+            istream=subprocess.PIPE,
+            as_process=True,
+            env={**variables, "GIT_TERMINAL_PROMPT": "0"},
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        return GitRun(returncode=_NO_ANSWER, stderr=str(error))
+    try:
+        stdout, stderr = running.communicate(_encoded(text), timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        _end_group(running.pid)
+        return GitRun(returncode=_NO_ANSWER, stderr=f"no answer within {timeout_s:g} s")
+    except BaseException:
+        _end_group(running.pid)
+        raise
+    # Not by universal newlines, which make a line end of a carriage return: a file's name may hold one.
+    return GitRun(returncode=running.returncode, stdout=_decoded(stdout), stderr=_decoded(stderr))
+
+
+def ask_git(directory: Path, *arguments: str, timeout_s: float | None = 60) -> str | None:
+    """The standard output of a git command; None if it fails or takes longer than `timeout_s`."""
+    ran = run_git(directory, arguments, timeout_s=timeout_s)
+    return None if ran.returncode else ran.stdout.rstrip("\n")
+
+
+def head(directory: Path) -> Head | None:
+    """The commit that is checked out, without the state of the files, which git would have to read.
+
+    None if there is no repository, no commit, no git, or if git refuses (another owner).
+    """
+    if not _may_be_in_a_checkout(directory):
+        return None
+    words = ("rev-parse", "HEAD", "--abbrev-ref", "HEAD")
+    lines = (ask_git(directory, *words, timeout_s=_HEADER_LIMIT_S) or "").splitlines()
+    if len(lines) != 2:
+        return None
+    commit, branch = lines
+    return Head(commit=commit, branch=None if branch == "HEAD" else branch)
+
+
+def checkout(directory: Path) -> Checkout | None:
+    """The checkout that holds `directory`; None if there is none, or if git cannot read it."""
+    if not _may_be_in_a_checkout(directory):
+        return None
+    # The form is made for programs (git-status(1), "Porcelain Format Version 2").
+    words = ("--porcelain=v2", "--branch", "--untracked-files=no", "--ignore-submodules=all")
+    # Without the option, git would write what it has learned into the index.
+    printed = ask_git(directory, "--no-optional-locks", "status", *words, timeout_s=None)
+    if printed is None:
+        return None
+    lines = printed.splitlines()
+    headers = dict(line[2:].split(" ", 1) for line in lines if line.startswith("# "))
+    commit, branch = headers["branch.oid"], headers["branch.head"]
+    if commit == "(initial)":
+        return None
+    return Checkout(
+        commit=commit,
+        branch=None if branch == "(detached)" else branch,
+        dirty=any(not line.startswith("# ") for line in lines),
+    )
+
+
+def origin(directory: Path) -> str | None:
+    """The remote `origin` of the repository that holds `directory`, with its credentials, if any."""
+    if not _may_be_in_a_checkout(directory):
+        return None
+    words = ("config", "--get", "remote.origin.url")
+    return (ask_git(directory, *words, timeout_s=_HEADER_LIMIT_S) or "").strip() or None
+
+
+def remote_tags(directory: Path, remote: str, timeout_s: float) -> str | None:
+    """What `git ls-remote --tags` prints of `remote`; None if it does not answer. Nobody is asked for a password."""
+    words = ("ls-remote", "--tags", "--", remote)
+    asking = {name: os.environ.get(name, value) for name, value in _NOBODY_TO_ASK.items()}
+    ran = run_git(directory, words, timeout_s=timeout_s, variables=asking)
+    return None if ran.returncode else ran.stdout
+
+
+class GitObjects:
+    """The objects of one repository, read through one `git cat-file --batch` that stays."""
+
+    def __init__(self, repository: Path) -> None:
+        self._repository = repository
+        self._command: Git | None = None
+        self._lock = threading.Lock()
+
+    def blob(self, name: str, largest: int) -> bytes:
+        """The content of the blob with this object id.
+
+        Raises OSError if git cannot give it within 60 s, or if it is larger than `largest` bytes.
+        """
+        with self._lock:
+            command = self._command = self._command or self._open()
+            # A clone without blobs asks its remote for each of them.
+            watch = threading.Timer(_OBJECT_LIMIT_S, _kill_readers, [command])
+            watch.daemon = True
+            watch.start()
+            try:
+                # GitPython calls the kind a text, and gives bytes.
+                _, kind, size = command.get_object_header(name)
+                kind = os.fsdecode(kind)
+                is_read = kind == "blob" and size <= largest
+                content: bytes = command.get_object_data(name)[3] if is_read else b""
+            except (ValueError, OSError) as error:
+                _kill_readers(command)
+                self._command = None
+                raise OSError(f"git cannot read {name}: {error}") from error
+            finally:
+                watch.cancel()
+        if not is_read:
+            raise OSError(
+                f"git: {name} is a {kind} of {size} bytes; blobs of {largest} bytes are read at most"
+            )
+        return content
+
+    def _open(self) -> "Git":
+        command = _command(self._repository)
+        if command is None:
+            raise OSError("there is no git on PATH")
+        if any(name in os.environ for name in ELSEWHERE):
+            place = (
+                "rev-parse",
+                "--absolute-git-dir",
+                "--path-format=absolute",
+                "--git-path",
+                "objects",
+            )
+            lines = (ask_git(self._repository, *place) or "").splitlines()
+            if len(lines) != 2:
+                raise OSError(f"git does not read {self._repository}")
+            # A variable can be replaced for this process, and not taken away.
+            command.update_environment(GIT_DIR=lines[0], GIT_OBJECT_DIRECTORY=lines[1])
+        return command
+
+
+def _may_be_in_a_checkout(directory: Path) -> bool:
+    """Whether it is worth loading GitPython to ask: `.git` stands here or above, or this is a bare repository."""
+    place = directory.absolute()
+    if any((above / ".git").exists() for above in (place, *place.parents)):
+        return True
+    return any((above / "HEAD").exists() for above in (place, *place.parents))
+
+
+def _command(directory: Path) -> "Git | None":
+    """GitPython's command object; None if there is no git, which its import would raise an error for."""
+    if shutil.which("git") is None:
+        return None
+    from git.cmd import Git
+
+    return Git(str(directory))
+
+
+def _without_elsewhere() -> list[str]:
+    """Words before a command: GitPython replaces variables, and takes none away."""
+    names = [name for name in ELSEWHERE if name in os.environ]
+    return ["env", *(word for name in names for word in ("-u", name))] if names else []
+
+
+def _end_group(group: int) -> None:
+    """End git, which leads a group of its own, and what it started; it has not been waited for."""
+    os.killpg(group, signal.SIGKILL)
+
+
+def _kill_readers(command: "Git") -> None:
+    for reader in (command.cat_file_header, command.cat_file_all):
+        if reader is not None and reader.proc is not None:
+            reader.proc.kill()
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _decoded(output: bytes) -> str:
+    return output.decode("utf-8", "surrogateescape")

@@ -1,0 +1,218 @@
+"""Which commit a report is about, read from real repositories."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+from git import Repo
+
+from ci_doctor.git import Checkout, GitObjects, GitRun, checkout, head, origin, run_git
+
+
+def git(directory: Path, *words: str) -> str:
+    identity = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
+    return subprocess.run(
+        ["git", *identity, *words], cwd=directory, check=True, capture_output=True, text=True
+    ).stdout.strip()
+
+
+def repository(directory: Path) -> Path:
+    git(directory, "init", "-q", "-b", "main")
+    (directory / "file").write_text("one")
+    git(directory, "add", "file")
+    git(directory, "commit", "-qm", "one")
+    return directory
+
+
+def test_commit_and_branch_are_told_from_a_folder_inside(tmp_path: Path) -> None:
+    repository(tmp_path)
+    (tmp_path / "inside").mkdir()
+
+    found = checkout(tmp_path / "inside")
+
+    assert found is not None
+    assert (found.commit, found.branch, found.dirty) == (
+        git(tmp_path, "rev-parse", "HEAD"),
+        "main",
+        False,
+    )
+
+
+def test_a_changed_file_and_a_detached_head_are_told(tmp_path: Path) -> None:
+    repository(tmp_path)
+    git(tmp_path, "checkout", "-q", "--detach")
+    (tmp_path / "file").write_text("two")
+
+    found = checkout(tmp_path)
+
+    assert found is not None
+    assert (found.branch, found.dirty) == (None, True)
+
+
+def test_no_repository_and_no_commit_are_none(tmp_path: Path) -> None:
+    assert checkout(tmp_path) is None
+
+    git(tmp_path, "init", "-q")
+
+    assert checkout(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["none", "changed", "staged", "removed", "untracked", "detached", "of another name", "renamed"],
+)
+def test_gitpython_gives_the_same(change: str, tmp_path: Path) -> None:
+    # Its own reading of references, which the door does not use.
+    repository(tmp_path)
+    match change:
+        case "changed":
+            (tmp_path / "file").write_text("two")
+        case "staged":
+            (tmp_path / "other file").write_text("two")
+            git(tmp_path, "add", ".")
+        case "removed":
+            (tmp_path / "file").unlink()
+        case "untracked":
+            (tmp_path / "other").write_text("two")
+        case "detached":
+            git(tmp_path, "checkout", "-q", "--detach")
+        case "of another name":
+            git(tmp_path, "checkout", "-q", "-b", "feature/ä-b")
+        case "renamed":
+            git(tmp_path, "mv", "file", "moved")
+        case _:
+            assert change == "none"
+
+    found = checkout(tmp_path)
+
+    with Repo(tmp_path) as other:
+        head = other.head
+        branch = None if head.is_detached else other.active_branch.name
+        expected = (head.commit.hexsha, branch, other.is_dirty(submodules=False))
+    assert found is not None
+    assert (found.commit, found.branch, found.dirty) == expected
+
+
+def test_reading_a_checkout_does_not_write_its_index(tmp_path: Path) -> None:
+    repository(tmp_path)
+    os.utime(tmp_path / "file", (1, 1))
+    index = tmp_path / ".git" / "index"
+    before = index.read_bytes()
+
+    assert checkout(tmp_path) is not None
+
+    assert index.read_bytes() == before
+
+
+def test_a_missing_git_is_an_answer_and_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    assert run_git(tmp_path, ["status"]) == GitRun(returncode=124, stderr="there is no git on PATH")
+    assert (head(tmp_path), checkout(tmp_path), origin(tmp_path)) == (None, None, None)
+
+
+def test_a_directory_that_is_gone_is_never_replaced_by_our_own(tmp_path: Path) -> None:
+    ran = run_git(tmp_path / "gone", ["rev-parse", "--show-toplevel"])
+
+    assert ran.returncode == 124
+    assert "gone" in ran.stderr
+
+
+def test_what_git_started_ends_with_it_when_the_time_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # No ps and no pgrep are on PATH, as in a slim image. The child holds the pipe of its parent.
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    fake = programs / "git"
+    fake.write_text(
+        f'#!/bin/sh\n[ "$1" = version ] && echo git version 2.40.0 && exit\n'
+        f"/bin/sleep 600 & echo $! >{tmp_path}/child; wait\n"
+    )
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", str(programs))
+
+    ran = run_git(tmp_path, ["fetch"], timeout_s=2)
+
+    assert (ran.returncode, ran.stderr) == (124, "no answer within 2 s")
+    child = int((tmp_path / "child").read_text())
+    left = psutil.Process(child) if psutil.pid_exists(child) else None
+    assert left is None or psutil.wait_procs([left], timeout=60)[0]
+
+
+def test_a_hook_of_another_repository_changes_no_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        repository(tmp_path / name)
+    (tmp_path / "one" / "file").write_text("content of one")
+    git(tmp_path / "one", "commit", "-qam", "two")
+    commit, blob = git(tmp_path / "one", "rev-parse", "HEAD", "HEAD:file").split()
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "other" / ".git"))
+    monkeypatch.setenv("GIT_INDEX_FILE", str(tmp_path / "other" / ".git" / "index"))
+    monkeypatch.setenv("GIT_OBJECT_DIRECTORY", str(tmp_path / "other" / ".git" / "objects"))
+
+    seen_checkout = checkout(tmp_path / "one")
+
+    assert seen_checkout == Checkout(commit=commit, branch="main", dirty=False)
+    assert GitObjects(tmp_path / "one").blob(blob, 100) == b"content of one"
+
+
+def test_blobs_come_from_one_process_and_what_is_no_blob_is_an_error(tmp_path: Path) -> None:
+    repository(tmp_path)
+    (tmp_path / "binary").write_bytes(bytes(range(256)) * 40)
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-qm", "two")
+    one, binary, tree = git(
+        tmp_path, "rev-parse", "HEAD:file", "HEAD:binary", "HEAD^{tree}"
+    ).split()
+    objects = GitObjects(tmp_path)
+
+    assert objects.blob(one, 10) == b"one"
+    readers = set(psutil.Process().children())
+    assert objects.blob(binary, 1 << 20) == bytes(range(256)) * 40
+    with pytest.raises(OSError, match="10240 bytes"):
+        objects.blob(binary, 10_000)
+    with pytest.raises(OSError, match="tree"):
+        objects.blob(tree, 10_000)
+    assert set(psutil.Process().children()) == readers
+    with pytest.raises(OSError, match="git cannot read"):
+        objects.blob("0" * 40, 10)
+    assert objects.blob(one, 10) == b"one"
+
+
+def test_a_refused_repository_has_no_head(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    repository(tmp_path)
+    # What git's own tests set for a repository of another user.
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    monkeypatch.setenv("GIT_CONFIG_SYSTEM", os.devnull)
+
+    assert (head(tmp_path), checkout(tmp_path)) == (None, None)
+
+
+def test_without_a_checkout_gitpython_is_not_loaded(tmp_path: Path) -> None:
+    program = (
+        "import sys; from ci_doctor.cli import main; status = main(sys.argv[1:]); "
+        "sys.exit(99 if 'git' in sys.modules else status)"
+    )
+    environ = {
+        name: value for name, value in os.environ.items() if not name.startswith("BUILDKITE")
+    }
+
+    ran = subprocess.run(
+        [sys.executable, "-c", program, "setup-env", "--json"],
+        cwd=tmp_path,
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (ran.returncode, ran.stdout[:1]) == (0, "{"), ran.stderr
