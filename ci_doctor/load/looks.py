@@ -23,8 +23,10 @@ FEWEST_PROMPTS = 3
 _ENDED = ("completions", "chat")
 
 
+# Followed by a sign or a number: a sentence on errors is an answer.
 _ERROR = re.compile(
-    r"\W*((internal|server|engine|runtime|fatal)\W+)*(error|exception|traceback)\b", re.IGNORECASE
+    r"\W*((internal|server|engine|runtime|fatal)\W+)*(error|exception|traceback)\s*([^\w\s]|\d|$)",
+    re.IGNORECASE,
 )
 
 

@@ -313,9 +313,10 @@ def _of_memory(table: SendTable) -> Iterator[CausePart]:
             others.append(max((common[each] for each in common if each != text), default=0))
             # How many others came since the same prompt; at once is as never.
             since.append(before[::-1].index(text) or -1 if text in before else -1)
-    yield from thresholds(
-        table, again, "again", "if the same prompt came before, {} times or more", 1.5
-    )
+    text = "if the same prompt came before"
+    yield CausePart("again", text, 1.5, table.mask(each > 0 for each in again))
+    often = [max(each, 1) for each in again]
+    yield from thresholds(table, often, "again", f"{text} {{}} times or more", 1.5)
     yield CausePart("in a row", "right after the same prompt", 1.8, table.mask(in_a_row))
     yield CausePart(
         "once",

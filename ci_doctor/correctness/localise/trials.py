@@ -191,9 +191,9 @@ def words(trial: Trial) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    if len(names) <= 2 * _NAMED:
+    if len(names) <= _NAMED:
         return ", ".join(names)
-    return f"{', '.join(names[:_NAMED])}, …, {names[-1]}"
+    return f"{names[0]}, …, {names[-1]}"
 
 
 def _named(names: Sequence[str]) -> str:
