@@ -55,7 +55,7 @@ async def send_control(
     )
     shared = {each for each, times in given.items() if times > 1}
     alone = [each for each in requests if shared.isdisjoint(tally.tokens.get(each.id, {}).values())]
-    for group in inside_requests(alone, tally.variety):
+    for group in inside_requests(alone or requests, tally.variety):
         outcome = with_inside(outcome, await _until_changed(sender, group, tally, keep))
     return outcome
 

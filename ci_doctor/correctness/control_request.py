@@ -76,7 +76,7 @@ def inside_requests(
     by_prompt = {prompt_of(each): each for each in telling}
     ranked = sorted(by_prompt, key=lambda prompt: (len(prompt) < _HAS_MIDDLE, len(prompt)))
     long = sorted((each for each in ranked if len(each) <= _IS_READ_WHOLE), key=len, reverse=True)
-    for prompts in (ranked[:2], long[:2]):
+    for prompts in dict.fromkeys((tuple(ranked[:2]), tuple(long[:2]))):
         if len(prompts) > 1:
             yield tuple(_control(by_prompt[each], PromptChange.INSIDE, variety) for each in prompts)
 

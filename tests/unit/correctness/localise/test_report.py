@@ -49,7 +49,7 @@ def test_the_cause_stands_beside_the_verdict_with_a_command() -> None:
         "ci-doctor correctness --candidate 'serve {port}' --only r1 --concurrency 1 --passes 1 "
         "--report-dir out-smallest --no-localise"
     )
-    assert finding.evidence[0].excerpt.splitlines() == [
+    assert str(finding.evidence[0].excerpt).splitlines() == [
         "differs: r1 alone",
         "equal: r1, first 68 of 136 characters alone",
         "what fits all of this: prompts of 136 characters or more differ",
