@@ -66,16 +66,17 @@ def inside_requests(
 ) -> Iterator[tuple[ControlRequest, ...]]:
     """Controls with another middle of the prompt, in groups; what two of a group show is no chance.
 
-    Of the shortest prompts that have a middle the most is changed. Of long ones more is left at the
-    ends; those that a server may cut, or of which only the end may matter, are left out.
+    Of the shortest prompts that have a middle the most is changed. Of longer ones more is left at the
+    ends. Those that a server may cut, or of which only the end may matter, are left out.
     """
     answered = [each for each in requests if each.id in variety and not _is_echo(each)]
     telling = [
         each for each in answered if _is_changeable(each) and _is_telling(each, variety[each.id])
     ]
     by_prompt = {prompt_of(each): each for each in telling}
+    by_prompt = {text: each for text, each in by_prompt.items() if len(text) <= _IS_READ_WHOLE}
     ranked = sorted(by_prompt, key=lambda prompt: (len(prompt) < _HAS_MIDDLE, len(prompt)))
-    long = sorted((each for each in ranked if len(each) <= _IS_READ_WHOLE), key=len, reverse=True)
+    long = sorted(ranked, key=len, reverse=True)
     for prompts in dict.fromkeys((tuple(ranked[:2]), tuple(long[:2]))):
         if len(prompts) > 1:
             yield tuple(_control(by_prompt[each], PromptChange.INSIDE, variety) for each in prompts)
