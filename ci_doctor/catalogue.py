@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All rooms' rules in one table, for `explain` and the docs alone. Pure."""
+"""Reads all rooms' rules into one table, for `explain` and the docs alone."""
 
 from ci_doctor.build import rules as build
 from ci_doctor.caches import rules as caches
-from ci_doctor.checks import rules as checks
 from ci_doctor.compat import rules as compat
 from ci_doctor.correctness import rules as correctness
 from ci_doctor.diagnosis import rules as diagnosis
@@ -13,7 +12,7 @@ from ci_doctor.history import rules as history
 from ci_doctor.imports import rules as imports
 from ci_doctor.model.rule import Rule
 from ci_doctor.notify import rules as notify
-from ci_doctor.preload import rules as preload
+from ci_doctor.preload import install, job, presets, start_files, trial, verify
 from ci_doctor.pytest_runs import rules as pytest_runs
 from ci_doctor.pytest_runs.explain import rules as explain
 from ci_doctor.restart import rules as restart
@@ -23,8 +22,12 @@ from ci_doctor.session import rules as session
 # A new room adds its line here.
 _ROOMS: tuple[tuple[Rule, ...], ...] = (
     environment.RULES,
-    checks.RULES,
-    preload.RULES,
+    trial.RULES,
+    install.RULES,
+    job.RULES,
+    verify.RULES,
+    start_files.RULES,
+    presets.RULES,
     services.RULES,
     restart.RULES,
     correctness.RULES,
@@ -45,10 +48,11 @@ _ROOMS: tuple[tuple[Rule, ...], ...] = (
 def all_rules() -> dict[str, Rule]:
     """Every rule that a finding may name, by id, in the order of the rooms."""
     # A hundred small modules: whoever asks for an exit code need not wait for them.
+    from ci_doctor.checks.all_checks import all_rules as rules_of_checks
     from ci_doctor.lint.all_rules import rules_for_catalogue
 
     rules: dict[str, Rule] = {}
-    for room in (*_ROOMS, rules_for_catalogue()):
+    for room in (_ROOMS[0], rules_of_checks(), *_ROOMS[1:], rules_for_catalogue()):
         for rule in room:
             rules[rule.id] = rule
     return rules

@@ -16,7 +16,7 @@ from ci_doctor.caches.families.read_tiers import read_tiers
 from ci_doctor.caches.families.relocate import relocate
 from ci_doctor.caches.families.tiers import Tiers
 from ci_doctor.identity.identity import Identity
-from ci_doctor.identity.interpreter import interpreter_of
+from ci_doctor.machine.interpreters import interpreter_of
 from ci_doctor.store.address import open_store
 from ci_doctor.store.deadline import Deadline
 from ci_doctor.store.limits import StoreLimits

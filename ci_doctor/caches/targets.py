@@ -5,7 +5,7 @@ import contextlib
 import os
 import pwd
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -18,10 +18,10 @@ from ci_doctor.caches.families.table import FAMILIES, all_families, directory_of
 from ci_doctor.caches.families.tiers import Tiers
 from ci_doctor.errors import UsageError
 from ci_doctor.identity.identity import Identity
-from ci_doctor.identity.interpreter import Interpreter, UnknownInterpreterError, interpreter_of
+from ci_doctor.machine.interpreters import Interpreter, UnknownInterpreterError, locate_python
 from ci_doctor.model.suggestion import did_you_mean
 from ci_doctor.store.manifest import IdentityTier, Manifest
-from ci_doctor.system.processes.limited_run import run_limited
+from ci_doctor.system.processes.limited_runs import LimitedRuns, SeparateRun
 
 # A start of Python takes a tenth of a second; on a network file system, some.
 _ASK_S = 10.0
@@ -159,14 +159,14 @@ def _all(own: Mapping[str, OwnFamily], environ: Mapping[str, str]) -> tuple[Cach
 
 
 def _interpreter(python: str | None, environ: Mapping[str, str]) -> Interpreter | None:
-    program = python or _first_python(environ)
+    cwd = Path.cwd()
+
+    def run(words: Sequence[str]) -> SeparateRun:
+        return LimitedRuns().run(words, cwd=cwd, environ=environ, timeout_s=_ASK_S)
+
     try:
-        return interpreter_of([program], environ, Path.cwd())
-    except UnknownInterpreterError:
-        real = _asked(program, environ)
-    try:
-        return interpreter_of([real], environ, Path.cwd()) if real else None
-    except UnknownInterpreterError:
+        return locate_python(python or _first_python(environ), environ, cwd, run)
+    except (UnknownInterpreterError, OSError):
         return None
 
 
@@ -176,14 +176,3 @@ def _first_python(environ: Mapping[str, str]) -> str:
     if active and Path(active, "bin", "python").exists():
         return str(Path(active, "bin", "python"))
     return shutil.which("python3", path=environ.get("PATH")) or "python3"
-
-
-def _asked(python: str, environ: Mapping[str, str]) -> str | None:
-    """The interpreter behind a script such as pyenv's, by its own word."""
-    words = [python, "-Ic", "import sys; print(sys.executable)"]
-    try:
-        run = run_limited(words, timeout_s=_ASK_S, cwd=Path.cwd(), environ=environ)
-    except OSError:
-        return None
-    # A warning of Python's may stand before it.
-    return run.last_line if run.exit_code == 0 else None

@@ -4,37 +4,81 @@
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from importlib import import_module
+from typing import TypeGuard
 
 from ci_doctor.checks.check import DoctorCheck, Need
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.settings import DoctorSettings
 from ci_doctor.errors import UsageError
+from ci_doctor.machine.gpus import shows_gpu
+from ci_doctor.model.rule import Rule
 from ci_doctor.model.suggestion import nearest
 
-# Each area's package has a module `area` with a function `checks`; in the order of a report.
-AREAS = (
-    "gpu",
-    "machine",
+# The modules with the checks, in the order of a report; a new one adds its line here.
+TOPICS = (
+    "gpu.driver",
+    "gpu.devices",
+    "gpu.memory",
+    "gpu.xids",
+    "gpu.cuda",
+    "machine.disks",
+    "machine.limits",
+    "machine.kernel",
     "network",
-    "leftovers",
-    "checkout",
-    "python",
+    "leftovers.processes",
+    "leftovers.files",
+    "checkout.repository",
+    "checkout.work_tree",
+    "python.interpreters",
+    "python.paths",
+    "python.packages",
+    "python.files",
     "starts",
     "own",
 )
-# Options of `ci-doctor doctor` that take time of their own, and the package of each.
-ON_REQUEST = {"imports": "entry_points", "gpu": "gpu_proof"}
+# Options of `ci-doctor doctor` that take time of their own, and the modules of each.
+ON_REQUEST = {
+    "imports": ("entry_points",),
+    "gpu": ("gpu_proof.torch_gpus", "gpu_proof.workspace"),
+}
 # The area of their checks, and the option.
 _OPTION_OF = {"imports": "imports", "gpu_proof": "gpu"}
 
 
 def all_checks(settings: DoctorSettings, requested: Sequence[str] = ()) -> tuple[DoctorCheck, ...]:
-    """Every check, those of the repository too; of ON_REQUEST only what is `requested`."""
+    """Every check, those of the repository too; of ON_REQUEST only what is `requested`.
+
+    A module's checks are its own DoctorCheck values in order of definition. One whose checks depend
+    on the settings has a function `checks` that returns them instead.
+    """
     checks: list[DoctorCheck] = []
-    for name in (*AREAS, *(ON_REQUEST[option] for option in requested)):
-        area = import_module(f"ci_doctor.checks.{name}.area")
-        checks.extend(area.checks(settings))
+    for name in (*TOPICS, *(name for option in requested for name in ON_REQUEST[option])):
+        module = import_module(f"ci_doctor.checks.{name}")
+        if hasattr(module, "checks"):
+            checks.extend(module.checks(settings))
+            continue
+        own = module.__name__
+        values = vars(module).values()
+        checks.extend(each for each in values if _is_of(each, own))
     return tuple(checks)
+
+
+def _is_of(value: object, module: str) -> TypeGuard[DoctorCheck]:
+    return isinstance(value, DoctorCheck) and value.run.__module__ == module
+
+
+def all_rules() -> tuple[Rule, ...]:
+    """The rules of what `ci-doctor doctor` finds: those of checks as such, and of each module."""
+    rules: dict[str, Rule] = {}
+    for name in (
+        "running",
+        *TOPICS,
+        *(name for names in ON_REQUEST.values() for name in names),
+    ):
+        for value in vars(import_module(f"ci_doctor.checks.{name}")).values():
+            if isinstance(value, Rule):
+                rules[value.id] = value
+    return tuple(rules.values())
 
 
 def requested_by(wanted: Sequence[str]) -> tuple[str, ...]:
@@ -95,21 +139,10 @@ def _is_met(need: Need, context: CheckContext) -> bool:
         case Need.NOTHING:
             return True
         case Need.GPU:
-            return has_gpu(context)
+            return shows_gpu(context.root, context.environ)
         case Need.INTERPRETER:
             return bool(context.targets)
         case Need.GIT_CHECKOUT:
             return any((place / ".git").exists() for place in (context.cwd, *context.cwd.parents))
         case Need.SERVICES:
             return bool(context.services)
-
-
-def has_gpu(context: CheckContext) -> bool:
-    """Whether anything shows an NVIDIA GPU or its driver: then its checks must answer."""
-    import shutil
-
-    if (context.proc / "driver" / "nvidia").exists():
-        return True
-    if any(context.dev.glob("nvidia[0-9]*")) or (context.dev / "nvidiactl").exists():
-        return True
-    return shutil.which("nvidia-smi", path=context.environ.get("PATH", "")) is not None

@@ -7,9 +7,8 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ci_doctor.checks.settings import DoctorSettings
-from ci_doctor.checks.workload import Workload
-from ci_doctor.environment.targets import TargetInterpreter
+from ci_doctor.checks.settings import DoctorSettings, Workload
+from ci_doctor.machine.interpreters import TargetInterpreter
 from ci_doctor.services.spec import ServiceSpec
 from ci_doctor.system.processes.limited_runs import LimitedRuns, SeparateRun
 

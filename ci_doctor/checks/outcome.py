@@ -1,27 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. The outcome of `ci-doctor doctor`: findings, tables, facts and cases."""
+"""Pure. The verdict, findings, tables, facts and cases of `ci-doctor doctor`, and its `--list`."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from ci_doctor.checks.check import DoctorCheck, FinishedCheck
-from ci_doctor.checks.conclude import is_needed, summary_of, verdict_of
-from ci_doctor.checks.result import CheckResult, CheckStatus
-from ci_doctor.checks.workload import Workload
+from ci_doctor.checks.check import CheckStatus, DoctorCheck, Fault, FinishedCheck
+from ci_doctor.checks.settings import Workload
 from ci_doctor.model.facts.doctor import DoctorCheckFact, DoctorFacts
-from ci_doctor.model.finding import Finding, Severity
+from ci_doctor.model.finding import Severity
 from ci_doctor.model.outcome import Case, CaseOutcome, Outcome
 from ci_doctor.model.table import Table, row, seconds, text_table
+from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.formatting import amount
-
-_CASES = {
-    CheckStatus.OK: CaseOutcome.PASSED,
-    CheckStatus.WARNING: CaseOutcome.PASSED,
-    CheckStatus.UNKNOWN: CaseOutcome.SKIPPED,
-    CheckStatus.ERROR: CaseOutcome.ERROR,
-}
 
 
 class DoctorRun(Struct, frozen=True, kw_only=True):
@@ -46,112 +38,85 @@ def outcome_of(run: DoctorRun, *, show_all: bool = False) -> Outcome:
     return Outcome(
         verdict=verdict,
         summary=summary_of(run.finished, run.workload, verdict),
-        findings=_findings(run.finished),
-        tables=_tables(run, show_all=show_all),
-        facts=_facts(run),
+        findings=tuple(found.finding for each in run.finished for found in each.result.problems),
+        tables=tuple(_tables(run, show_all=show_all)),
+        facts=DoctorFacts(
+            workload=run.workload,
+            strict=run.strict,
+            checks=tuple(_fact(each, run.workload) for each in run.finished),
+            not_run={check.id: reason for check, reason in run.not_run.items()},
+            fixed=run.fixed,
+            would_fix=run.would_fix,
+            not_fixed=dict(run.not_fixed),
+        ),
         cases=tuple(_case(each) for each in run.finished),
     )
 
 
-def _findings(finished: Sequence[FinishedCheck]) -> tuple[Finding, ...]:
-    findings: list[Finding] = []
-    for each in finished:
-        findings.extend(problem.finding for problem in each.result.problems)
-    return tuple(findings)
-
-
-def _tables(run: DoctorRun, *, show_all: bool) -> tuple[Table, ...]:
-    tables = []
+def _tables(run: DoctorRun, *, show_all: bool) -> Iterator[Table]:
+    reasons = {
+        each.check: each.result.unknown for each in run.finished if each.result.unknown is not None
+    }
+    measured = [
+        each for each in run.finished if each.check.is_measurement and each.result.unknown is None
+    ]
     if show_all:
-        tables.append(_every_check(run.finished))
-    measured = [each for each in run.finished if each.check.is_measurement]
-    known = [each for each in measured if each.result.unknown is None]
-    if known and not show_all:
-        tables.append(_measured(known))
-    unknown = [each for each in run.finished if each.result.unknown is not None]
-    if unknown and not show_all:
-        tables.append(_unknown(unknown))
-    tables += _changes(run)
-    if run.not_run:
-        tables.append(_not_run(run.not_run, show_all=show_all))
-    return tuple(tables)
-
-
-def _changes(run: DoctorRun) -> list[Table]:
-    """What `--fix` has changed, would change, and could not change."""
-    tables = []
+        yield Table(
+            title="Checks",
+            columns=("status", "time", "observed"),
+            rows=tuple(
+                row(
+                    each.check.id,
+                    str(each.result.status),
+                    seconds(each.duration_s),
+                    each.result.summary,
+                )
+                for each in run.finished
+            ),
+            is_aside=True,
+        )
+    elif measured:
+        rows = [row(each.check.id, each.result.summary) for each in measured]
+        yield Table(title="Measured", rows=tuple(rows))
+    if reasons and not show_all:
+        yield _by_reason("Unknown", reasons, _ids)
     if run.fixed:
-        tables.append(text_table("Fixed", run.fixed))
+        yield text_table("Fixed", run.fixed)
     if run.would_fix:
-        tables.append(text_table("Would fix", run.would_fix))
+        yield text_table("Would fix", run.would_fix)
     if run.not_fixed:
         rows = [row(words, reason) for words, reason in run.not_fixed.items()]
-        tables.append(Table(title="Not fixed", rows=tuple(rows)))
-    return tables
+        yield Table(title="Not fixed", rows=tuple(rows))
+    if run.not_run:
+        # With `show_all` the ids; otherwise how many checks of which areas.
+        yield _by_reason("Not run", run.not_run, _ids if show_all else _areas)
 
 
-def _every_check(finished: Sequence[FinishedCheck]) -> Table:
-    rows = []
-    for each in finished:
-        status = str(each.result.status)
-        rows.append(row(each.check.id, status, seconds(each.duration_s), each.result.summary))
-    columns = ("status", "time", "observed")
-    return Table(title="Checks", columns=columns, rows=tuple(rows), is_aside=True)
-
-
-def _measured(finished: Sequence[FinishedCheck]) -> Table:
-    rows = [row(each.check.id, each.result.summary) for each in finished]
-    return Table(title="Measured", rows=tuple(rows))
-
-
-def _unknown(unknown: Sequence[FinishedCheck]) -> Table:
-    reasons = {each.check: each.result.unknown or "" for each in unknown}
-    rows = [row(reason, _ids(checks)) for reason, checks in _by_reason(reasons).items()]
-    return Table(title="Unknown", rows=tuple(rows), is_aside=True)
-
-
-def _not_run(not_run: Mapping[DoctorCheck, str], *, show_all: bool) -> Table:
-    """With `show_all` the ids; otherwise how many checks of which areas."""
-    names = _ids if show_all else _by_area
-    rows = [row(reason, names(checks)) for reason, checks in _by_reason(not_run).items()]
-    return Table(title="Not run", rows=tuple(rows), is_aside=True)
-
-
-def _by_reason(reasons: Mapping[DoctorCheck, str]) -> dict[str, list[DoctorCheck]]:
+def _by_reason(
+    title: str,
+    reasons: Mapping[DoctorCheck, str],
+    names: Callable[[Sequence[DoctorCheck]], str],
+) -> Table:
     """A row for each reason: a machine without a GPU has one line, and not ten."""
     checks: dict[str, list[DoctorCheck]] = {}
     for check, reason in reasons.items():
         checks.setdefault(reason, []).append(check)
-    return checks
+    rows = [row(reason, names(each)) for reason, each in checks.items()]
+    return Table(title=title, rows=tuple(rows), is_aside=True)
 
 
 def _ids(checks: Sequence[DoctorCheck]) -> str:
     return ", ".join(check.id for check in checks)
 
 
-def _by_area(checks: Sequence[DoctorCheck]) -> str:
+def _areas(checks: Sequence[DoctorCheck]) -> str:
     """`gpu (10 checks), network (2 checks)`."""
     counts = Counter(check.area for check in checks)
     return ", ".join(f"{area} ({amount(count, 'check')})" for area, count in counts.items())
 
 
-def _facts(run: DoctorRun) -> DoctorFacts:
-    return DoctorFacts(
-        workload=run.workload,
-        strict=run.strict,
-        checks=tuple(_fact(each, run.workload) for each in run.finished),
-        not_run={check.id: reason for check, reason in run.not_run.items()},
-        fixed=run.fixed,
-        would_fix=run.would_fix,
-        not_fixed=dict(run.not_fixed),
-    )
-
-
 def _fact(finished: FinishedCheck, workload: Workload | None) -> DoctorCheckFact:
-    check, result = finished.check, finished.result
-    milliseconds = None
-    if finished.duration_s is not None:
-        milliseconds = round(finished.duration_s * 1000, 1)
+    check, result, duration_s = finished.check, finished.result, finished.duration_s
     return DoctorCheckFact(
         id=check.id,
         title=check.title,
@@ -160,31 +125,91 @@ def _fact(finished: FinishedCheck, workload: Workload | None) -> DoctorCheckFact
         unknown=result.unknown,
         problems=tuple(each.finding.rule for each in result.problems),
         is_needed=is_needed(check, workload),
-        milliseconds=milliseconds,
+        milliseconds=None if duration_s is None else round(duration_s * 1000, 1),
         figures=dict(result.figures),
     )
 
 
-def _message(result: CheckResult) -> str | None:
-    """What is wrong, the worst first; else why it is unknown. None if it is ok."""
-    if result.status is CheckStatus.OK:
-        return None
+def _case(finished: FinishedCheck) -> Case:
+    """With what is wrong, the worst first, and why it is unknown; without a message if it is ok."""
+    status, result = finished.result.status, finished.result
     severities = list(Severity)
     findings = [each.finding for each in result.problems]
-    findings = [each for each in findings if each.severity is not Severity.NOTE]
-    findings.sort(key=lambda finding: severities.index(finding.severity))
-    sentences = [each.summary for each in findings]
-    if result.status is CheckStatus.UNKNOWN or not sentences:
+    serious = [each for each in findings if each.severity is not Severity.NOTE]
+    serious.sort(key=lambda finding: severities.index(finding.severity))
+    sentences = [each.summary for each in serious]
+    if status is CheckStatus.UNKNOWN or not sentences:
         sentences.insert(0, result.unknown or result.summary)
-    return "; ".join(sentences)
-
-
-def _case(finished: FinishedCheck) -> Case:
-    result = finished.result
+    outcome = CaseOutcome.PASSED
+    if status is CheckStatus.UNKNOWN:
+        outcome = CaseOutcome.SKIPPED
+    elif status is CheckStatus.ERROR:
+        outcome = CaseOutcome.ERROR
     return Case(
         group=f"doctor.{finished.check.area}",
         name=finished.check.id,
-        outcome=_CASES[result.status],
-        message=_message(result),
+        outcome=outcome,
+        message=None if status is CheckStatus.OK else "; ".join(sentences),
         duration_s=finished.duration_s,
     )
+
+
+def verdict_of(
+    finished: Sequence[FinishedCheck], workload: Workload | None, *, strict: bool
+) -> Verdict:
+    """The verdict that stands first of those that apply.
+
+    `failed` for an error of the repository, which no other agent cures; `infra` for one of the
+    environment; `void` if `strict` and a needed check is unknown, if nothing at all is known, or if
+    measurements were asked for and none could be made.
+    """
+    problems = [problem for each in finished for problem in each.result.problems]
+    errors = [each for each in problems if each.finding.severity is Severity.ERROR]
+    unknown = [each for each in finished if each.result.unknown is not None]
+    measured = [each for each in finished if each.check.is_measurement]
+    if any(each.fault is Fault.REPOSITORY for each in errors):
+        return Verdict.FAILED
+    if errors:
+        return Verdict.INFRA
+    if len(unknown) == len(finished) or (
+        measured and all(each.result.unknown is not None for each in measured)
+    ):
+        return Verdict.VOID
+    if strict and any(is_needed(each.check, workload) for each in unknown):
+        return Verdict.VOID
+    return Verdict.PASS
+
+
+def is_needed(check: DoctorCheck, workload: Workload | None) -> bool:
+    """Whether `check` must be known for `workload`; without one, each check must."""
+    return workload is None or workload in check.needed_for
+
+
+def summary_of(
+    finished: Sequence[FinishedCheck], workload: Workload | None, verdict: Verdict
+) -> str:
+    """One sentence: fit or not, and how many checks ended how."""
+    purpose = f" for {workload}" if workload else ""
+    texts = []
+    for status in CheckStatus:
+        count = sum(each.result.status is status for each in finished)
+        is_counted_alike = status in {CheckStatus.OK, CheckStatus.UNKNOWN}
+        if count:
+            texts.append(f"{count} {status}" if is_counted_alike else amount(count, status.value))
+    counts = ", ".join(texts) or "nothing was checked"
+    match verdict:
+        case Verdict.PASS if any(each.result.unknown is not None for each in finished):
+            return f"as far as is known, this machine is fit{purpose}: {counts}"
+        case Verdict.PASS:
+            return f"this machine is fit{purpose}: {counts}"
+        case Verdict.VOID:
+            return f"it is unknown whether this machine is fit{purpose}: {counts}"
+        case _:
+            return f"this machine is not fit{purpose}: {counts}"
+
+
+def listing_outcome(checks: Sequence[DoctorCheck]) -> Outcome:
+    """The id and the title of each check; nothing is judged."""
+    rows = [row(check.id, check.title) for check in checks]
+    table = Table(title="Checks", rows=tuple(rows))
+    return Outcome(verdict=None, summary=f"{len(checks)} checks", tables=(table,))

@@ -3,12 +3,11 @@
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 
 from msgspec import Struct
 
+from ci_doctor.checks.check import UndeterminedError
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.result import UndeterminedError
 from ci_doctor.render.formatting import duration
 from ci_doctor.system.processes.process_table import Kin, parse_stat
 
@@ -62,7 +61,7 @@ def read_processes(context: CheckContext) -> Mapping[int, RunningProcess]:
 
     For CheckContext.shared.
     """
-    uptime_s = _uptime_s(context.proc)
+    uptime_s = float((context.proc / "uptime").read_text().split()[0])
     ticks = os.sysconf("SC_CLK_TCK")
     processes = {}
     for name in os.listdir(context.proc):  # noqa: PTH208 - thousands of Path objects
@@ -84,10 +83,8 @@ def job_of(context: CheckContext, pid: int) -> str | None:
             content = file.read(_READ_BYTES)
     except OSError:
         return None
-    for entry in content.split(b"\0"):
-        if entry.startswith(mark):
-            return entry[len(mark) :].decode(errors="replace") or None
-    return None
+    found = [entry for entry in content.split(b"\0") if entry.startswith(mark)]
+    return (found[0][len(mark) :].decode(errors="replace") or None) if found else None
 
 
 def user_name(uid: int) -> str:
@@ -123,7 +120,3 @@ def _read(folder: str, uptime_s: float, ticks: int) -> RunningProcess | None:
         words=tuple(words),
         age_s=max(0.0, uptime_s - kin.started / ticks),
     )
-
-
-def _uptime_s(proc: Path) -> float:
-    return float((proc / "uptime").read_text().split()[0])

@@ -1,10 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. The `[doctor]` section."""
+"""Pure. The `[doctor]` section, and whether its values can be used: a limit that cannot is none."""
 
-from typing import Literal
+import re
+import shlex
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Any, Final, Literal
 
 from msgspec import Struct
 
+from ci_doctor.errors import ConfigError
+from ci_doctor.model.parse_duration import parse_duration
+from ci_doctor.model.parse_size import parse_size
+
+# No program of a check runs longer (LimitedRuns).
+_LONGEST_S: Final = 600.0
+_NAME: Final = re.compile(r"[\w][\w.-]*")
+# Names and addresses; not a URL, and not empty.
+_HOST: Final = re.compile(r"[\w.:%-]+")
+
+
+class Workload(StrEnum):
+    """What `ci-doctor doctor --for` names."""
+
+    VLLM = "vllm"
+    LMCACHE = "lmcache"
+    SGLANG = "sglang"
+    CORRECTNESS = "correctness"
+
+
+ALL: Final = frozenset(Workload)
+# Those that start a server on a GPU.
+SERVING: Final = frozenset({Workload.VLLM, Workload.LMCACHE, Workload.SGLANG})
+NONE: Final[frozenset[Workload]] = frozenset()
 WorkloadName = Literal["vllm", "lmcache", "sglang", "correctness"]
 
 
@@ -48,3 +76,89 @@ class DoctorSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     hosts: list[str] = []
     since_green: str | None = None
     checks: dict[str, OwnCheck] = {}
+
+
+def require_readable(settings: DoctorSettings, where: Callable[[str], str]) -> None:
+    """Raises ConfigError for the first value that no check could use.
+
+    `where` maps a key to the place that the error names.
+    """
+    readers: dict[str, Callable[[Any], object]] = {
+        "min_free": parse_size,
+        "shared_memory": parse_size,
+        "gpu_memory_free": _require_share,
+        "hosts": _require_hosts,
+        "entry_points": _require_commands,
+    }
+    for key, read in readers.items():
+        try:
+            read(getattr(settings, key))
+        except ValueError as error:
+            raise ConfigError(f"{where(key)}: {key}: {error}") from error
+
+
+def _require_share(share: float | None) -> None:
+    # A share that is no number at all (nan) is within no bounds.
+    if share is not None and not 0 <= share <= 1:
+        raise ValueError(f"{share:g} is no share; write a number from 0 to 1")
+
+
+def _require_hosts(hosts: list[str]) -> None:
+    for host in hosts:
+        if _HOST.fullmatch(host) is None:
+            raise ValueError(f'"{host}" is no name of a host')
+
+
+def _require_commands(commands: list[str]) -> None:
+    for command in commands:
+        try:
+            words = shlex.split(command)
+        except ValueError as error:
+            raise ValueError(f"`{command}`: {error}") from error
+        if not words or not words[0]:
+            raise ValueError("a command is empty")
+
+
+def words_of(own: OwnCheck) -> list[str]:
+    """The words of its command. Raises ValueError if there is none, or if none can be made of it."""
+    words = _split(own.command)
+    if not words or not words[0]:
+        raise ValueError("the command is empty")
+    # execve(2) takes words that end at the first such byte.
+    if any("\0" in word for word in words):
+        raise ValueError("a word of the command has a null byte")
+    return words
+
+
+def _split(command: str | list[str]) -> list[str]:
+    if isinstance(command, str):
+        return shlex.split(command)
+    return list(command)
+
+
+def timeout_s(own: OwnCheck) -> float:
+    """Its deadline in seconds. Raises ValueError if that is no duration, none at all, or too long."""
+    seconds = parse_duration(own.timeout)
+    if seconds <= 0:
+        raise ValueError("the timeout must be more than 0")
+    if seconds > _LONGEST_S:
+        raise ValueError("the timeout must be at most 10 min")
+    return seconds
+
+
+def require_runnable(checks: Mapping[str, OwnCheck], where: Callable[..., str]) -> None:
+    """Raises ConfigError for the first check that cannot be run as it is written.
+
+    `where` maps a path of keys below `checks` to the place that the error names.
+    """
+    for name, own in checks.items():
+        if _NAME.fullmatch(name) is None:
+            raise ConfigError(
+                f"{where(name)}: `{name}` is no name of a check",
+                hint="use letters, digits, `.`, `_` and `-`",
+            )
+        for key, read in (("command", words_of), ("timeout", timeout_s)):
+            try:
+                read(own)
+            except ValueError as error:
+                raise ConfigError(f"{where(name, key)}: {name}.{key}: {error}") from error

@@ -127,7 +127,7 @@ def doctor(
 
     from ci_doctor.checks.all_checks import all_checks, chosen, requested_by
     from ci_doctor.checks.outcome import outcome_of
-    from ci_doctor.checks.run import DoctorRequest, run
+    from ci_doctor.checks.running import DoctorRequest, run
     from ci_doctor.commands.doctor_settings import context_of, read_doctor_settings
     from ci_doctor.commands.telling.late import LateTeller
 
@@ -135,7 +135,7 @@ def doctor(
     options = {*requested, *requested_by(checks)}
     selected = chosen(all_checks(settings, sorted(options)), checks, settings.skip)
     if lists:
-        from ci_doctor.checks.listing import listing_outcome
+        from ci_doctor.checks.outcome import listing_outcome
 
         return session.finish(listing_outcome(selected), on_stdout=True)
     context = context_of(loaded, settings, os.environ)
@@ -154,7 +154,7 @@ def doctor(
 
 def _fixed(ran: "DoctorRun", context: "CheckContext", *, dry_run: bool) -> "DoctorRun":
     """`ran` after the changes of `--fix`, each of them printed before it is made."""
-    from ci_doctor.checks.fixing import fix, planned
+    from ci_doctor.checks.running import fix, planned
 
     if dry_run:
         return planned(ran)

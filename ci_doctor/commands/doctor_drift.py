@@ -7,9 +7,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.drift.green_path import GreenPath
+from ci_doctor.drift.green import latest_green, since_green
 from ci_doctor.drift.reading import SnapshotRequest, take_snapshot
-from ci_doctor.drift.since_green import since_green
 from ci_doctor.model.facts.doctor import DoctorFacts
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.session.session import Session
@@ -25,7 +24,7 @@ def with_changes(outcome: Outcome, session: Session, context: CheckContext, path
         redactor=session.redactor,
     )
     now = take_snapshot(request).snapshot
-    changes = since_green(GreenPath(path).latest(now.about.step), now)
+    changes = since_green(latest_green(path, now.about.step), now)
     facts = outcome.facts
     if isinstance(facts, DoctorFacts):
         facts = replace(facts, since_green=changes.facts)

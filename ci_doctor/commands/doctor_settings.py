@@ -8,13 +8,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.job_interpreters import job_interpreters
-from ci_doctor.checks.own.written import require_runnable
-from ci_doctor.checks.readable import require_readable
-from ci_doctor.checks.settings import DoctorSettings
+from ci_doctor.checks.settings import DoctorSettings, require_readable, require_runnable
 from ci_doctor.config.decoding import decode_section, path_in
 from ci_doctor.config.exit_codes import read_exit_codes
 from ci_doctor.config.loading import Config, load_config
+from ci_doctor.machine.interpreters import choose_targets
 from ci_doctor.services.configured import service_specs
 from ci_doctor.session.exit_policy import ExitPolicy
 from ci_doctor.session.session import Session
@@ -71,5 +69,5 @@ def context_of(
         cwd=cwd,
         settings=settings,
         services=service_specs(loaded),
-        targets=job_interpreters(settings.pythons, settings.venvs, cwd, environ),
+        targets=choose_targets(settings.pythons, settings.venvs, [cwd], environ, broken=True),
     )

@@ -83,7 +83,6 @@ def _run_record(
 ) -> "RunRecord":
     from msgspec.structs import replace
 
-    from ci_doctor.drift.green_path import GreenPath
     from ci_doctor.drift.reading import take_snapshot
     from ci_doctor.drift.recording import RunRecord
 
@@ -92,7 +91,7 @@ def _run_record(
     request = replace(request, gpu_limit_s=_GPU_LIMIT_S)
     return RunRecord(
         take=lambda: take_snapshot(request),
-        green_runs=None if since_green is None else GreenPath(since_green),
+        green_path=since_green,
     )
 
 
@@ -106,8 +105,7 @@ def _configured(
     from ci_doctor.checks.settings import DoctorSettings
     from ci_doctor.config.decoding import decode_section, path_in
     from ci_doctor.config.loading import load_config
-    from ci_doctor.drift.reading import SnapshotRequest
-    from ci_doctor.drift.targets import snapshot_targets
+    from ci_doctor.drift.reading import SnapshotRequest, snapshot_targets
 
     cwd = Path.cwd()
     loaded = load_config(config_path, cwd)

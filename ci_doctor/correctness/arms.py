@@ -10,9 +10,9 @@ from ci_doctor.config.loading import Config
 from ci_doctor.correctness.settings import Arm, ArmPlan, ArmSettings, CorrectnessSettings, Proof
 from ci_doctor.errors import UsageError
 from ci_doctor.load.metrics import parse_selector
+from ci_doctor.machine.gpus import can_read_gpu_memory
 from ci_doctor.model.suggestion import did_you_mean
 from ci_doctor.services.spec import ServiceSpec
-from ci_doctor.system.gpu_memory import can_read_gpu_memory
 
 # The path of a URL in printable ASCII; `//host` would be another server.
 _PATH = re.compile(r"/(?!/)[!-~]*")

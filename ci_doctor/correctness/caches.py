@@ -5,8 +5,7 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from ci_doctor.environment.cache_table import TABLE, cache_directory
-from ci_doctor.environment.download_table import shared_downloads
+from ci_doctor.environment.cache_table import TABLE, cache_directory, shared_downloads
 from ci_doctor.system.files.directories import make_directory
 
 

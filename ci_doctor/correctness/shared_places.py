@@ -22,7 +22,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from ci_doctor.correctness.shared_use import SharedRead, SharedUse
-from ci_doctor.environment.download_table import download_places
+from ci_doctor.environment.cache_table import download_places
 from ci_doctor.services.spec import ServiceSpec
 from ci_doctor.system.files.own_directory import is_own_name
 from ci_doctor.system.processes.process_table import read_table

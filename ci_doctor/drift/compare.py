@@ -1,94 +1,178 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. Two snapshots, compared: every difference in the order of suspicion."""
+"""Pure. Two snapshots, compared: every difference in the order of suspicion.
 
+The order is that of measurements on serving engines: first what changes the bits of an answer, then
+what can make a start or a request fail, then what is worth knowing.
+"""
+
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Final, NamedTuple
 
-from ci_doctor.drift import suspicion
-from ci_doctor.drift.change import (
+from msgspec import Struct
+
+from ci_doctor.drift.snapshot import InterpreterSnapshot, PackageSnapshot, Snapshot, by_folder
+from ci_doctor.environment.determinism_table import BY_NAME
+from ci_doctor.identity.identity import differences
+from ci_doctor.identity.libraries import matters
+from ci_doctor.identity.variables import is_fact
+from ci_doctor.model.facts.drift import (
     ChangeArea,
     ChangeKind,
     Drift,
     EnvironmentChange,
+    FileChange,
+    OneSided,
+    Suspicion,
 )
-from ci_doctor.drift.interpreter_pairs import InterpreterPair, interpreter_pairs
-from ci_doctor.drift.one_sided import one_sided_facts
-from ci_doctor.drift.package_changes import package_changes
-from ci_doctor.drift.snapshot import InterpreterSnapshot, Snapshot
-from ci_doctor.drift.suspicion import SuspicionRow
-from ci_doctor.identity.identity import Identity, differences
 
 ALL_AREAS = frozenset(ChangeArea)
+_Packages = Mapping[str, PackageSnapshot]
+_Pairs = list[tuple[InterpreterSnapshot, InterpreterSnapshot]]
+# Other bytes under one version are the least expected.
+_KINDS = (ChangeKind.BYTES, ChangeKind.CHANGED, ChangeKind.ADDED, ChangeKind.REMOVED)
+_WORST_FIRST = list(Suspicion)
 
 
-def compare(before: Snapshot, after: Snapshot, areas: Collection[ChangeArea] = ALL_AREAS) -> Drift:
-    """What is different in `after`, in these `areas`."""
-    changes = [each for each in _changes(before, after) if each.area in areas]
-    one_sided = [each for each in one_sided_facts(before, after) if each.area in areas]
+class SuspicionRow(Struct, frozen=True, kw_only=True):
+    """The suspicion of a change, and its row in there: the lower, the more suspicious."""
+
+    suspicion: Suspicion
+    row: int
+
+
+# Facts and packages that break comparability, in their order. Packages are patterns of whole names.
+_BITS: Final = (
+    r"gpu(\..+)?",
+    r"driver",
+    r"cuda\.toolkit|nvidia-cuda-.*|cuda-(python|bindings|core)",
+    r"nvidia-cublas.*",
+    r"nvidia-cudnn.*",
+    r"nvidia-nccl.*",
+    r"torch",
+    r"triton|triton-kernels|pytorch-triton.*",
+    r"flashinfer-.*",
+    r"flash-attn.*|vllm-flash-attn|flash-mla",
+    r"vllm|sglang|lmcache|tensorrt-llm",
+    r"transformers|tokenizers",
+)
+_OTHER_LIBRARY: Final = len(_BITS)
+_DETERMINISM: Final = _OTHER_LIBRARY + 1
+_OTHER_SETTING: Final = _DETERMINISM + 1
+# Facts that can explain a failure, in their order; packages come between the first and the rest.
+_FAILURES: Final = (
+    r"python|interpreter",
+    r"start file .*",
+    r"PYTHONPATH|LD_LIBRARY_PATH|LD_PRELOAD|PYTHON.*|VIRTUAL_ENV|PATH",
+    r"libc",
+    r"limit\..*|memory|shared-memory",
+    r"ulimit\..*",
+    r"sysctl\..*",
+    r"cpu\.(flags|cores|architecture)",
+    r"locale|umask|os",
+)
+_PACKAGE_ROW: Final = 3
+# Packages of a distribution that serving engines load or build with.
+_SYSTEM: Final = re.compile(
+    r"libc6|glibc|musl|libstdc\+\+.*|libgomp\d*|gcc(-\d+)?|g\+\+(-\d+)?|python3(\.\d+)?"
+    r"|(lib)?(nvidia|cuda|cudnn|nccl|cublas)[-\d].*|libibverbs\d*|rdma-core|openmpi.*|libopenmpi.*"
+)
+# Of an interpreter at another path.
+OTHER_PATH: Final = SuspicionRow(suspicion=Suspicion.INFORMATION, row=0)
+# The name of a variable alone says little.
+NAME_ONLY: Final = SuspicionRow(suspicion=Suspicion.INFORMATION, row=1)
+
+
+class _Ranked(NamedTuple):
+    """A change, and its row within its suspicion: the lower, the more suspicious."""
+
+    row: int
+    change: EnvironmentChange
+
+
+def compare(
+    before: Snapshot,
+    after: Snapshot,
+    areas: Collection[ChangeArea] = ALL_AREAS,
+    *,
+    sources: tuple[str, str] = ("", ""),
+) -> Drift:
+    """What is different in `after`, in these `areas`; `sources` say where the two are from."""
+    pairs = interpreter_pairs(before, after)
+    ranked = [each for each in _changes(before, after, pairs) if each.change.area in areas]
+    one_sided = [each for each in _one_sided(before, after, pairs) if each.area in areas]
     return Drift(
-        changes=tuple(sorted(changes, key=_order)),
-        one_sided=tuple(sorted(one_sided, key=lambda each: (each.suspicion, each.subject))),
+        before=sources[0],
+        after=sources[1],
+        changes=tuple(each.change for each in sorted(ranked, key=_order)),
+        one_sided=tuple(
+            sorted(one_sided, key=lambda each: (_WORST_FIRST.index(each.suspicion), each.subject))
+        ),
         contents_compared=before.has_contents and after.has_contents,
     )
 
 
-_KINDS = (ChangeKind.BYTES, ChangeKind.CHANGED, ChangeKind.ADDED, ChangeKind.REMOVED)
-
-
-def _order(change: EnvironmentChange) -> tuple[object, ...]:
-    """Other bytes under one version are the least expected; then a version that went back."""
+def _order(ranked: _Ranked) -> tuple[object, ...]:
+    """By suspicion; a version that went back comes before others of its kind."""
+    change = ranked.change
     return (
-        change.suspicion,
-        change.row,
+        _WORST_FIRST.index(change.suspicion),
+        ranked.row,
         _KINDS.index(change.kind),
         not change.went_back,
         change.subject,
-        change.place or "",
+        change.interpreter or "",
     )
 
 
-def _changes(before: Snapshot, after: Snapshot) -> Iterator[EnvironmentChange]:
-    yield from _fact_changes(before.machine, after.machine)
+def interpreter_pairs(before: Snapshot, after: Snapshot) -> _Pairs:
+    """The interpreters that stand for each other: those of one path, then the rest in their order."""
+    by_path = {each.python: each for each in before.interpreters}
+    pairs = [(by_path[each.python], each) for each in after.interpreters if each.python in by_path]
+    paired = {new.python for _, new in pairs}
+    old_rest = [each for each in before.interpreters if each.python not in paired]
+    new_rest = [each for each in after.interpreters if each.python not in paired]
+    pairs += zip(old_rest, new_rest, strict=False)
+    return pairs
+
+
+def _changes(before: Snapshot, after: Snapshot, pairs: _Pairs) -> Iterator[_Ranked]:
+    for difference in differences(before.machine, after.machine):
+        if not difference.knowledge:
+            name = difference.fact
+            sides = (difference.left, difference.right)
+            yield _change(ChangeArea.MACHINE, name, of_fact(name), sides)
     yield from _variable_changes(before.variables, after.variables)
     if before.system_packages_unknown is None and after.system_packages_unknown is None:
         yield from _mapping_changes(
             before.system_packages,
             after.system_packages,
             ChangeArea.SYSTEM,
-            suspicion.of_system_package,
+            of_system_package,
         )
-    pairs = interpreter_pairs(before, after)
-    for old, new in pairs:
-        place = new.python if len(pairs) > 1 else None
-        yield from _interpreter_changes(old, new, place)
-    yield from _unpaired(before, after, pairs)
-
-
-def _fact_changes(before: Identity, after: Identity) -> Iterator[EnvironmentChange]:
-    for difference in differences(before, after):
-        if not difference.knowledge:
-            yield _change(
-                ChangeArea.MACHINE,
-                difference.fact,
-                suspicion.of_fact(difference.fact),
-                difference.left,
-                difference.right,
-            )
+    for old, other in pairs:
+        yield from _interpreter_changes(old, other, other.python if len(pairs) > 1 else None)
+    standing = of_fact("interpreter")
+    paired = [id(each) for pair in pairs for each in pair]
+    gone = [(each.python, None) for each in before.interpreters if id(each) not in paired]
+    new = [(None, each.python) for each in after.interpreters if id(each) not in paired]
+    for sides in (*gone, *new):
+        yield _change(ChangeArea.PACKAGES, "interpreter", standing, sides)
 
 
 def _variable_changes(
     before: Mapping[str, str | None], after: Mapping[str, str | None]
-) -> Iterator[EnvironmentChange]:
+) -> Iterator[_Ranked]:
     for name in sorted({*before, *after}):
         is_in_both = name in before and name in after
-        old = before.get(name)
-        new = after.get(name)
+        old, new = before.get(name), after.get(name)
         if is_in_both and (old is None or new is None or old == new):
             continue  # a name without a value says no more than that it is set
-        standing = suspicion.of_variable(name)
+        standing = of_variable(name)
         if old is None and new is None:
-            standing = suspicion.NAME_ONLY
+            standing = NAME_ONLY
             old, new = ("set", None) if name in before else (None, "set")
-        yield _change(ChangeArea.VARIABLES, name, standing, old, new)
+        yield _change(ChangeArea.VARIABLES, name, standing, (old, new))
 
 
 def _mapping_changes(
@@ -96,73 +180,224 @@ def _mapping_changes(
     after: Mapping[str, str],
     area: ChangeArea,
     standing_of: Callable[[str], SuspicionRow],
-    place: str | None = None,
-) -> Iterator[EnvironmentChange]:
+    interpreter: str | None = None,
+) -> Iterator[_Ranked]:
     for name in sorted({*before, *after}):
-        old = before.get(name)
-        new = after.get(name)
-        if old != new:
-            yield _change(area, name, standing_of(name), old, new, place)
+        sides = (before.get(name), after.get(name))
+        if sides[0] != sides[1]:
+            yield _change(area, name, standing_of(name), sides, interpreter)
 
 
 def _interpreter_changes(
-    before: InterpreterSnapshot, after: InterpreterSnapshot, place: str | None
-) -> Iterator[EnvironmentChange]:
+    before: InterpreterSnapshot, after: InterpreterSnapshot, interpreter: str | None
+) -> Iterator[_Ranked]:
+    area = ChangeArea.PACKAGES
     if "packages" not in before.unknown and "packages" not in after.unknown:
-        yield from package_changes(before.packages, after.packages, place)
+        for name in sorted({*before.packages, *after.packages}):
+            old, new = before.packages.get(name), after.packages.get(name)
+            change = _package_change(name, old, new, interpreter)
+            if change is not None:
+                yield change
         yield from _mapping_changes(
-            {f"start file {name}": hash_ for name, hash_ in before.start_files.items()},
-            {f"start file {name}": hash_ for name, hash_ in after.start_files.items()},
-            ChangeArea.PACKAGES,
-            suspicion.of_fact,
-            place,
+            {f"start file {name}": digest for name, digest in before.start_files.items()},
+            {f"start file {name}": digest for name, digest in after.start_files.items()},
+            area,
+            of_fact,
+            interpreter,
         )
     if before.python != after.python:
         # It may explain why all packages changed; of two environments compared, it is no surprise.
-        yield _change(
-            ChangeArea.PACKAGES,
-            "interpreter",
-            suspicion.OTHER_PATH,
-            before.python,
-            after.python,
-        )
+        sides = (before.python, after.python)
+        yield _change(area, "interpreter", OTHER_PATH, sides)
     if before.version and after.version and before.version != after.version:
-        standing = suspicion.of_fact("python")
-        yield _change(ChangeArea.PACKAGES, "python", standing, before.version, after.version, place)
+        versions = (before.version, after.version)
+        yield _change(area, "python", of_fact("python"), versions, interpreter)
+
+
+def _package_change(
+    name: str,
+    before: PackageSnapshot | None,
+    after: PackageSnapshot | None,
+    interpreter: str | None,
+) -> _Ranked | None:
+    """How a package differs: its version, its origin, or the files of one version."""
+    files: tuple[FileChange, ...] = ()
+    went_back = False
+    old = None if before is None else before.words
+    new = None if after is None else after.words
+    if before is None or after is None:
+        kind = ChangeKind.ADDED if before is None else ChangeKind.REMOVED
+    elif old != new:
+        kind = ChangeKind.CHANGED
+        went_back = _went_back(before.version, after.version)
+    else:
+        kind = ChangeKind.BYTES
+        files = _file_changes(before, after)
+        if not files:
+            return None
+    standing = of_package(name)
+    change = EnvironmentChange(
+        area=ChangeArea.PACKAGES,
+        subject=name,
+        kind=kind,
+        suspicion=standing.suspicion,
+        before=old,
+        after=new,
+        address=after.address if after is not None else None,
+        interpreter=interpreter,
+        went_back=went_back,
+        files=files,
+    )
+    return _Ranked(standing.row, change)
+
+
+def _file_changes(before: PackageSnapshot, after: PackageSnapshot) -> tuple[FileChange, ...]:
+    old: Mapping[str, str] = before.files
+    new: Mapping[str, str] = after.files
+    if before.folders or after.folders:
+        old = before.folders or by_folder(before.files)
+        new = after.folders or by_folder(after.files)
+    # One side that knows no files is a lack of knowledge, and no difference.
+    if not old or not new:
+        return ()
+    return tuple(
+        FileChange(path=path, before=old.get(path), after=new.get(path))
+        for path in sorted({*old, *new})
+        if old.get(path) != new.get(path)
+    )
+
+
+def _went_back(before: str | None, after: str | None) -> bool:
+    """Whether the second version is lower (PEP 440); False if one of them is no version."""
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        return Version(after or "") < Version(before or "")
+    except InvalidVersion:
+        return False
 
 
 def _change(
     area: ChangeArea,
     subject: str,
     standing: SuspicionRow,
-    before: str | None,
-    after: str | None,
-    place: str | None = None,
-) -> EnvironmentChange:
+    sides: tuple[str | None, str | None],
+    interpreter: str | None = None,
+) -> _Ranked:
+    before, after = sides
     kind = ChangeKind.CHANGED
     if before is None:
         kind = ChangeKind.ADDED
     elif after is None:
         kind = ChangeKind.REMOVED
-    return EnvironmentChange(
+    change = EnvironmentChange(
         area=area,
         subject=subject,
         kind=kind,
         suspicion=standing.suspicion,
-        row=standing.row,
         before=before,
         after=after,
-        place=place,
+        interpreter=interpreter,
+    )
+    return _Ranked(standing.row, change)
+
+
+def _one_sided(before: Snapshot, after: Snapshot, pairs: _Pairs) -> Iterator[OneSided]:
+    """What one of the two could not read, and the other could: nobody can say whether it differs."""
+    for difference in differences(before.machine, after.machine):
+        name = difference.fact
+        if difference.knowledge:
+            reasons = (before.machine.unknown.get(name), after.machine.unknown.get(name))
+            known = before.machine.facts.get(name) or after.machine.facts.get(name)
+            standing = of_fact(name).suspicion
+            yield _unknown(ChangeArea.MACHINE, name, standing, reasons, known)
+    for old, new in pairs:
+        yield from _one_sided_packages(old.packages, new.packages)
+        # What neither side knows of an interpreter may differ as well: nobody compared it.
+        for what in sorted({*old.unknown} | {*new.unknown}):
+            subject = f"{what} of {new.python}"
+            reasons = (old.unknown.get(what), new.unknown.get(what))
+            yield _unknown(ChangeArea.PACKAGES, subject, Suspicion.FAILURE, reasons)
+    reasons = (before.system_packages_unknown, after.system_packages_unknown)
+    if (reasons[0] is None) != (reasons[1] is None):
+        yield _unknown(ChangeArea.SYSTEM, "system packages", Suspicion.FAILURE, reasons)
+
+
+def _one_sided_packages(before: _Packages, after: _Packages) -> Iterator[OneSided]:
+    """What only one side knows of a package that both have in one version."""
+    for name in sorted({*before} & {*after}):
+        old, new = before[name], after[name]
+        differing = {*old.unknown} ^ {*new.unknown} if old.words == new.words else set()
+        standing = of_package(name).suspicion
+        for what in sorted(differing):
+            reasons = (old.unknown.get(what), new.unknown.get(what))
+            yield _unknown(ChangeArea.PACKAGES, f"{what} of {name}", standing, reasons)
+
+
+def _unknown(
+    area: ChangeArea,
+    subject: str,
+    standing: Suspicion,
+    reasons: tuple[str | None, str | None],
+    known: str | None = None,
+) -> OneSided:
+    """`reasons` are those of the side before and of the side after; None for one that knows."""
+    return OneSided(
+        area=area,
+        subject=subject,
+        suspicion=standing,
+        unknown_in="after" if reasons[0] is None else "before",
+        reason=reasons[0] or reasons[1] or "",
+        known=known,
     )
 
 
-def _unpaired(
-    before: Snapshot, after: Snapshot, pairs: list[InterpreterPair]
-) -> Iterator[EnvironmentChange]:
-    standing = suspicion.of_fact("interpreter")
-    for each in before.interpreters:
-        if all(old is not each for old, _ in pairs):
-            yield _change(ChangeArea.PACKAGES, "interpreter", standing, each.python, None)
-    for each in after.interpreters:
-        if all(new is not each for _, new in pairs):
-            yield _change(ChangeArea.PACKAGES, "interpreter", standing, None, each.python)
+def of_package(name: str) -> SuspicionRow:
+    """Of a Python package, by its normal name."""
+    row = _first(_BITS, name)
+    if row is not None:
+        return SuspicionRow(suspicion=Suspicion.COMPARABILITY, row=row)
+    if matters(name):
+        return SuspicionRow(suspicion=Suspicion.COMPARABILITY, row=_OTHER_LIBRARY)
+    return SuspicionRow(suspicion=Suspicion.FAILURE, row=_PACKAGE_ROW)
+
+
+def of_fact(name: str) -> SuspicionRow:
+    """Of a fact of the machine or of an interpreter."""
+    row = _first(_BITS, name)
+    if row is not None:
+        return SuspicionRow(suspicion=Suspicion.COMPARABILITY, row=row)
+    row = _first(_FAILURES, name)
+    if row is not None:
+        return SuspicionRow(suspicion=Suspicion.FAILURE, row=_behind_packages(row))
+    return SuspicionRow(suspicion=Suspicion.INFORMATION, row=0)
+
+
+def of_variable(name: str) -> SuspicionRow:
+    """Of a variable whose value is kept."""
+    if name in BY_NAME:
+        return SuspicionRow(suspicion=Suspicion.COMPARABILITY, row=_DETERMINISM)
+    if is_fact(name):
+        return SuspicionRow(suspicion=Suspicion.COMPARABILITY, row=_OTHER_SETTING)
+    row = _first(_FAILURES, name)
+    if row is None:
+        row = len(_FAILURES)
+    return SuspicionRow(suspicion=Suspicion.FAILURE, row=_behind_packages(row))
+
+
+def of_system_package(name: str) -> SuspicionRow:
+    """Of a package of the distribution."""
+    if _SYSTEM.fullmatch(name.partition(":")[0]):
+        return SuspicionRow(suspicion=Suspicion.FAILURE, row=len(_FAILURES) + 2)
+    return SuspicionRow(suspicion=Suspicion.INFORMATION, row=2)
+
+
+def _behind_packages(row: int) -> int:
+    return row if row < _PACKAGE_ROW else row + 1
+
+
+def _first(patterns: tuple[str, ...], name: str) -> int | None:
+    for row, pattern in enumerate(patterns):
+        if re.fullmatch(pattern, name):
+            return row
+    return None

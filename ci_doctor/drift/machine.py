@@ -2,28 +2,43 @@
 """Reads the machine: hardware, driver, limits and system, as facts. Nothing is started."""
 
 import os
-import resource
+import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Final
 
-from ci_doctor.drift.container import container_image
-from ci_doctor.drift.control_group import control_group
-from ci_doctor.drift.cuda_toolkit import cuda_toolkit
-from ci_doctor.drift.gpus import gpu_facts
 from ci_doctor.identity.hardware import hardware
 from ci_doctor.identity.identity import Identity
-from ci_doctor.render.formatting import size
+from ci_doctor.machine.cgroups import (
+    UnknownCgroupError,
+    memory_levels,
+    read_cgroups,
+    smallest_quota,
+)
+from ci_doctor.machine.gpus import video_bios_versions
+from ci_doctor.machine.host import (
+    chosen_word,
+    container_image,
+    effective_locale,
+    fields_of,
+    kernel_parameter_file,
+    numbers_of,
+    resource_limits,
+)
+from ci_doctor.machine.toolkit import read_toolkit
+from ci_doctor.render.formatting import number, size
 from ci_doctor.system.begun_call import TimedOut, bounded
 
-_LIMITS = {
-    "ulimit.core": resource.RLIMIT_CORE,
-    "ulimit.locked-memory": resource.RLIMIT_MEMLOCK,
-    "ulimit.open-files": resource.RLIMIT_NOFILE,
-    "ulimit.processes": resource.RLIMIT_NPROC,
-    "ulimit.stack": resource.RLIMIT_STACK,
-    "ulimit.virtual-memory": resource.RLIMIT_AS,
+_LIMITS: Final = {
+    "ulimit.core": "core",
+    "ulimit.locked-memory": "memlock",
+    "ulimit.open-files": "nofile",
+    "ulimit.processes": "nproc",
+    "ulimit.stack": "stack",
+    "ulimit.virtual-memory": "as",
 }
-_LIBC = "libc"
+_LIBC: Final = "libc"
 # Kernel parameters (sysctl) that decide whether a server starts, connects, or how its memory is kept:
 # Linux Documentation/admin-guide/sysctl/{kernel,vm,fs,net}.rst and networking/ip-sysctl.rst. A
 # network namespace has those of `net` for itself.
@@ -72,6 +87,7 @@ KERNEL_PARAMETERS = (
     "net.ipv6.conf.lo.disable_ipv6",
     "net.ipv6.bindv6only",
 )
+_OF_ONE: Final = re.compile(r"gpu\d+\.(?P<key>\w+)")
 _HUGE_PAGES = ("enabled", "defrag", "shmem_enabled")
 
 
@@ -84,11 +100,9 @@ def read_machine(
     """
     return (
         _hardware(environ, root / "proc", gpu_limit_s)
-        .also(cuda_toolkit(environ, root))
-        .also(control_group(root))
-        .also(container_image(environ, root))
+        .also(_toolkit_and_image(environ, root))
+        .also(_control_group(root))
         .also(_system(environ, root))
-        .also(_limits())
         .also(_kernel(root))
     )
 
@@ -106,13 +120,81 @@ def _hardware(environ: Mapping[str, str], proc: Path, limit_s: float) -> Identit
     return gpu_facts(Identity.of(compared, {**facts.unknown, **libc}), proc)
 
 
+def gpu_facts(machine: Identity, proc: Path) -> Identity:
+    """`machine` with one fact for all GPUs: `gpu.name` is `8 x NVIDIA H200`.
+
+    A machine has up to sixteen GPUs, and most changes apply to all of them. The driver writes question
+    marks for the version of a video BIOS that it does not know.
+    """
+    facts: dict[str, str] = {}
+    values: dict[str, list[str]] = {}
+    for name, value in machine.facts.items():
+        match = _OF_ONE.fullmatch(name)
+        if match is None:
+            facts[name] = value
+        else:
+            values.setdefault(f"gpu.{match['key']}", []).append(value)
+    unknown = {}
+    for name, reason in machine.unknown.items():
+        match = _OF_ONE.fullmatch(name)
+        unknown[name if match is None else f"gpu.{match['key']}"] = reason
+    firmware = video_bios_versions(proc)
+    if firmware:
+        values["gpu.vbios"] = list(firmware)
+    for name, texts in values.items():
+        parts = [t if count == 1 else f"{count} x {t}" for t, count in Counter(texts).items()]
+        facts[name] = ", ".join(parts)
+    return Identity.of(facts, unknown, machine.noted)
+
+
+def _toolkit_and_image(environ: Mapping[str, str], root: Path) -> Identity:
+    """`cuda.toolkit`, the version that a build would use, and `image`, what a container was made of."""
+    facts: dict[str, str] = {}
+    unknown: dict[str, str] = {}
+    toolkit = read_toolkit(environ, root=root)
+    if toolkit is not None and toolkit.version is None:
+        unknown["cuda.toolkit"] = f"{toolkit.home} holds no file that names its version"
+    else:
+        facts["cuda.toolkit"] = (toolkit.version if toolkit else None) or "none"
+    image = container_image(environ, root)
+    if image.unknown is not None:
+        unknown["image"] = image.unknown
+    else:
+        facts["image"] = image.name or "none"
+    return Identity.of(facts, unknown)
+
+
+def _control_group(root: Path) -> Identity:
+    """`limit.memory` and `limit.cpu`: the lowest of the cgroup and of those above it.
+
+    `none` without a limit. A container does not see the limits above its own.
+    """
+    facts: dict[str, str] = {}
+    unknown: dict[str, str] = {}
+    try:
+        levels = memory_levels(read_cgroups("memory", root))
+        lowest = min((each.limit for each in levels if each.limit is not None), default=None)
+        facts["limit.memory"] = "none" if lowest is None else size(lowest)
+    except UnknownCgroupError as error:
+        unknown["limit.memory"] = str(error)
+    try:
+        quota = smallest_quota(read_cgroups("cpu", root))
+        facts["limit.cpu"] = "none" if quota is None else f"{number(quota.cpus)} CPUs"
+    except UnknownCgroupError as error:
+        unknown["limit.cpu"] = str(error)
+    return Identity.of(facts, unknown)
+
+
 def _system(environ: Mapping[str, str], root: Path) -> Identity:
-    facts: dict[str, str] = {"locale": _locale(environ)}
+    """Locale, soft limits (which a process meets first), memory, release, umask, shared memory."""
+    limits = resource_limits()
+    facts = {name: limits[limit].shown() for name, limit in _LIMITS.items()}
+    facts["locale"] = effective_locale(environ) or "C"
     unknown: dict[str, str] = {}
     readings: dict[str, Callable[[], str]] = {
-        "memory": lambda: _memory(root / "proc" / "meminfo"),
-        "os": lambda: _release(root / "etc" / "os-release"),
-        "umask": lambda: _field(root / "proc" / "self" / "status", "Umask"),
+        "memory": lambda: size(numbers_of(root / "proc" / "meminfo")["MemTotal"] * 1024),
+        "os": lambda: fields_of(root / "etc" / "os-release", "=")["PRETTY_NAME"],
+        "umask": lambda: fields_of(root / "proc" / "self" / "status", ":")["Umask"],
         "shared-memory": lambda: _size_of(root / "dev" / "shm"),
     }
     for name, read in readings.items():
@@ -120,45 +202,14 @@ def _system(environ: Mapping[str, str], root: Path) -> Identity:
             facts[name] = read()
         except OSError as error:
             unknown[name] = f"{error.filename}: {error.strerror}"
-        except ValueError as error:
-            unknown[name] = str(error)
+        except KeyError as error:
+            unknown[name] = f"its file has no {error.args[0]}, or cannot be read"
     return Identity.of(facts, unknown, {"host": os.uname().nodename})
-
-
-def _locale(environ: Mapping[str, str]) -> str:
-    """The locale of characters, by the precedence of setlocale(3)."""
-    for name in ("LC_ALL", "LC_CTYPE", "LANG"):
-        if environ.get(name):
-            return environ[name]
-    return "C"
-
-
-def _memory(path: Path) -> str:
-    kibibytes = _field(path, "MemTotal").removesuffix("kB")
-    return size(int(kibibytes) * 1024)
 
 
 def _size_of(path: Path) -> str:
     usage = os.statvfs(path)
     return size(usage.f_blocks * usage.f_frsize)
-
-
-def _release(path: Path) -> str:
-    """Such as `Debian GNU/Linux 12 (bookworm)` (os-release(5))."""
-    for line in path.read_text(errors="replace").splitlines():
-        key, _, value = line.partition("=")
-        if key == "PRETTY_NAME":
-            return value.strip("\"'")
-    raise ValueError(f"{path} does not name it")
-
-
-def _field(path: Path, name: str) -> str:
-    """A line `NAME: value`. Raises ValueError without one, and OSError."""
-    for line in path.read_text(errors="replace").splitlines():
-        key, _, value = line.partition(":")
-        if key == name:
-            return value.strip()
-    raise ValueError(f"{path} has no {name}")
 
 
 def _kernel(root: Path) -> Identity:
@@ -168,17 +219,14 @@ def _kernel(root: Path) -> Identity:
     """
     facts: dict[str, str] = {}
     unknown: dict[str, str] = {}
-    files = {
-        f"sysctl.{name}": root.joinpath("proc", "sys", *name.split("."))
-        for name in KERNEL_PARAMETERS
-    }
+    files = {f"sysctl.{name}": kernel_parameter_file(name, root) for name in KERNEL_PARAMETERS}
     for name in _HUGE_PAGES:
         place = root / "sys" / "kernel" / "mm" / "transparent_hugepage" / name
         files[f"sysctl.transparent-hugepage.{name}"] = place
     is_there = (root / "proc" / "sys").is_dir()
     for name, path in files.items():
         try:
-            facts[name] = _chosen(path.read_text(errors="replace"))
+            facts[name] = chosen_word(path.read_text(errors="replace"))
         except FileNotFoundError:
             if is_there:
                 facts[name] = "absent"
@@ -187,21 +235,3 @@ def _kernel(root: Path) -> Identity:
         except OSError as error:
             unknown[name] = f"{path}: {error.strerror}"
     return Identity.of(facts, unknown)
-
-
-def _chosen(text: str) -> str:
-    """The value; of a list of words the one in brackets."""
-    words = text.split()
-    for word in words:
-        if word.startswith("[") and word.endswith("]"):
-            return word[1:-1]
-    return " ".join(words)
-
-
-def _limits() -> Identity:
-    """The soft limits, which a process meets first (getrlimit(2))."""
-    facts = {}
-    for name, number in _LIMITS.items():
-        soft, _ = resource.getrlimit(number)
-        facts[name] = "unlimited" if soft == resource.RLIM_INFINITY else str(soft)
-    return Identity.of(facts)

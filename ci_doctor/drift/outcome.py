@@ -2,11 +2,17 @@
 """Pure. The outcomes of `ci-doctor env snapshot` and `ci-doctor env diff`: tables and facts."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, assert_never
 
-from ci_doctor.drift.change import Drift, EnvironmentChange, OneSided, Suspicion, sentence
-from ci_doctor.drift.facts import drift_facts, snapshot_facts
 from ci_doctor.drift.snapshot import Snapshot
+from ci_doctor.model.facts.drift import (
+    ChangeKind,
+    Drift,
+    EnvironmentChange,
+    OneSided,
+    SnapshotFacts,
+    Suspicion,
+)
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.table import Row, Table, row
 from ci_doctor.model.verdict import Verdict
@@ -14,6 +20,10 @@ from ci_doctor.model.verdict import Verdict
 # A hundred packages change at once, and nobody reads a hundred lines.
 SHOWN: Final = 15
 _NAMES_SHOWN: Final = 10
+_ABSENT: Final = "absent"
+# A list of system packages or of paths is longer than a line.
+_LONGEST_VALUE: Final = 100
+_FILES_IN_A_SENTENCE: Final = 5
 _TITLES: Final = {
     Suspicion.COMPARABILITY: "Breaks comparability",
     Suspicion.FAILURE: "Can explain failures",
@@ -38,6 +48,28 @@ def snapshot_outcome(snapshot: Snapshot, file: str | None) -> Outcome:
     )
 
 
+def snapshot_facts(snapshot: Snapshot, file: str | None) -> SnapshotFacts:
+    """What `snapshot` holds, and what it could not read."""
+    packages = {}
+    unknown = dict(snapshot.machine.unknown)
+    for interpreter in snapshot.interpreters:
+        packages[interpreter.python] = len(interpreter.packages)
+        for what, reason in interpreter.unknown.items():
+            unknown[f"{what} of {interpreter.python}"] = reason
+        for name, package in interpreter.packages.items():
+            for what, reason in package.unknown.items():
+                unknown[f"{what} of {name}"] = reason
+    if snapshot.system_packages_unknown is not None:
+        unknown["system packages"] = snapshot.system_packages_unknown
+    return SnapshotFacts(
+        file=file,
+        has_contents=snapshot.has_contents,
+        packages=packages,
+        system_packages=len(snapshot.system_packages),
+        unknown=unknown,
+    )
+
+
 def _unknown_rows(unknown: Mapping[str, str]) -> list[Row]:
     """A row a reason: a distribution's own Python has dozens of packages without a RECORD."""
     names: dict[str, list[str]] = {}
@@ -52,13 +84,13 @@ def _unknown_rows(unknown: Mapping[str, str]) -> list[Row]:
     return rows
 
 
-def diff_outcome(drift: Drift, before: str, after: str, *, show_all: bool = False) -> Outcome:
+def diff_outcome(drift: Drift, *, show_all: bool = False) -> Outcome:
     """What differs, by suspicion; nothing is judged. `show_all`: leave no line out."""
     return Outcome(
         verdict=None,
         summary=_summary(drift),
         tables=tuple(_tables(drift, show_all=show_all)),
-        facts=drift_facts(drift, before, after),
+        facts=drift,
     )
 
 
@@ -136,3 +168,74 @@ def _summary(drift: Drift) -> str:
         if count:
             parts.append(f"{count} {title[0].lower()}{title[1:]}")
     return f"{len(drift.changes)} differences: {', '.join(parts)}"
+
+
+def sentence(change: EnvironmentChange) -> str:
+    """`transformers 5.4.0 -> 5.5.0`, and the address of its changes."""
+    text = _described(change)
+    if change.interpreter is not None:
+        text += f" ({change.interpreter})"
+    if change.address is not None and change.kind is not ChangeKind.REMOVED:
+        text += f" {change.address}"
+    return text
+
+
+def short_phrase(change: EnvironmentChange) -> str:
+    """`transformers 5.4 to 5.5`: for a sentence that names several."""
+    match change.kind:
+        case ChangeKind.CHANGED:
+            before = _short(change.before)
+            after = _short(change.after)
+            if before == after:
+                before, after = _cut(change.before), _cut(change.after)
+            return f"{change.subject} {before} to {after}"
+        case ChangeKind.ADDED:
+            return f"{change.subject} {_short(change.after)} added".replace("  ", " ")
+        case ChangeKind.REMOVED:
+            return f"{change.subject} removed"
+        case ChangeKind.BYTES:
+            return f"other bytes in {change.subject} {_short(change.after)}"
+        case _ as never:
+            assert_never(never)
+
+
+def _described(change: EnvironmentChange) -> str:
+    match change.kind:
+        case ChangeKind.CHANGED:
+            text = f"{change.subject} {_cut(change.before)} -> {_cut(change.after)}"
+            return f"{text}, an older version" if change.went_back else text
+        case ChangeKind.ADDED:
+            return f"{change.subject} {_cut(change.after)} added".replace("  ", " ")
+        case ChangeKind.REMOVED:
+            return f"{change.subject} {_cut(change.before)} removed".replace("  ", " ")
+        case ChangeKind.BYTES:
+            return _bytes_sentence(change)
+        case _ as never:
+            assert_never(never)
+
+
+def _bytes_sentence(change: EnvironmentChange) -> str:
+    paths = [file.path for file in change.files]
+    names = ", ".join(paths[:_FILES_IN_A_SENTENCE])
+    more = len(paths) - _FILES_IN_A_SENTENCE
+    if more > 0:
+        names += f" and {more} more"
+    return f"{change.subject} {change.after or ''}: the same version, other bytes: {names}"
+
+
+def _short(value: str | None) -> str:
+    """A version without the zeros at its end: `5.4` for `5.4.0`."""
+    text = _cut(value)
+    parts = text.split(".")
+    if all(part.isdigit() for part in parts):
+        while len(parts) > 2 and parts[-1] == "0":
+            parts.pop()
+        return ".".join(parts)
+    return text
+
+
+def _cut(value: str | None) -> str:
+    text = _ABSENT if value is None else value
+    if len(text) <= _LONGEST_VALUE:
+        return text
+    return f"{text[: _LONGEST_VALUE - 1]}…"

@@ -1,33 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads site directories: every installed distribution, without importing or starting anything."""
+"""Acts on processes: which packages are installed, those of Python by their files, those of the system by its program.
 
+The databases of a distribution belong to its own program. A distroless image has packages and no such
+program: they are unknown.
+"""
+
+import base64
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+import shutil
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.drift.metadata import PackageMetadata, parse_metadata
-from ci_doctor.drift.record import content_hash, digest_of, is_comparable, recorded_files
-from ci_doctor.drift.snapshot import PackageSnapshot
+from ci_doctor.drift.snapshot import HASH_KEPT, PackageSnapshot, digest_of
 from ci_doctor.identity.libraries import commit_of
-from ci_doctor.identity.library_names import normal
-from ci_doctor.identity.origin import is_editable, read_origin, source_directory, table_of
+from ci_doctor.machine.packages import INSTALLERS_OWN, Origin, Package, installed, read_record
+from ci_doctor.system.processes.limited_run import LimitedRun, run_limited
 
-_METADATA_BYTES: Final = 1 << 18
-_RECORD_BYTES: Final = 64 << 20
 _MISSING: Final = "missing"
+_SHA256: Final = "sha256="
 _PROGRAM: Final = re.compile(r"[\w.+-]{1,40}")
-
-
-class _DistributionPlace(NamedTuple):
-    """A distribution: the directory that its files lie in, and the folder of its metadata."""
-
-    site: Path
-    folder: Path
+# https://packaging.python.org/specifications/well-known-project-urls/, in the order of use here.
+_CHANGES: Final = ("changelog", "changes", "releasenotes", "whatsnew", "history")
+_HOMES: Final = ("source", "repository", "sourcecode", "github", "documentation", "docs")
+_NOT_IN_A_LABEL: Final = re.compile(r"[^a-z0-9]+")
 
 
 def read_packages(directories: Iterable[Path], *, contents: bool) -> dict[str, PackageSnapshot]:
@@ -37,86 +38,97 @@ def read_packages(directories: Iterable[Path], *, contents: bool) -> dict[str, P
     what cannot be read is unknown.
     """
     packages: dict[str, PackageSnapshot] = {}
-    for place in _places(directories):
-        metadata = _metadata(place.folder)
-        stem = place.folder.name.rpartition(".")[0]
-        name, _, rest = stem.partition("-")
-        name = normal(metadata.name or name)
-        version = metadata.version or rest.partition("-")[0] or None
-        former = packages.get(name)
+    for package in installed(directories):
+        former = packages.get(package.name)
         if former is not None:
-            further = (*former.further_versions, version or "unknown")
-            packages[name] = replace(former, further_versions=further)
-            continue
-        packages[name] = _package(place, metadata, version, contents=contents)
+            further = (*former.further_versions, package.version or "unknown")
+            packages[package.name] = replace(former, further_versions=further)
+        else:
+            packages[package.name] = _snapshot(package, contents=contents)
     return dict(sorted(packages.items()))
 
 
-def _places(directories: Iterable[Path]) -> Iterator[_DistributionPlace]:
-    for directory in directories:
-        try:
-            names = sorted(os.listdir(directory))  # noqa: PTH208 - names only
-        except OSError:
-            continue
-        for name in names:
-            # What pip leaves of a broken installation begins with `~`, and is imported by nobody.
-            if name.endswith((".dist-info", ".egg-info")) and not name.startswith("~"):
-                yield _DistributionPlace(directory, directory / name)
-
-
-def _package(
-    place: _DistributionPlace, metadata: PackageMetadata, version: str | None, *, contents: bool
-) -> PackageSnapshot:
+def _snapshot(package: Package, *, contents: bool) -> PackageSnapshot:
     unknown: dict[str, str] = {}
-    if version is None:
-        unknown["version"] = f"{place.folder.name} names none"
-    origin = read_origin(place.folder)
-    editable = is_editable(origin)
-    commit = table_of(origin, "vcs_info").get("commit_id")
-    if editable:
-        commit = _checked_out(origin)
+    if not package.version:
+        unknown["version"] = f"{package.folder.name} names none"
+    origin: Origin = package.origin
+    commit = origin.commit
+    files: dict[str, str] = {}
+    actual: dict[str, str] = {}
+    if origin.is_editable:
+        commit = commit_of(origin.source) if origin.source is not None else None
         unknown["files"] = "an editable installation: its commit stands for them"
         if commit is None:
             unknown["commit"] = "the directory of the editable installation is no git checkout"
-        files: dict[str, str] = {}
-        modified: tuple[str, ...] = ()
     else:
-        files, modified = _files(place, unknown, contents=contents)
-    url = origin.get("url")
+        files = recorded_files(package.folder)
+        actual = _content_hashes(package.site, files) if contents else {}
+        if not files:
+            unknown["files"] = "there is no RECORD with hashes"
+    installer = package.installer
+    modified = tuple(path for path, digest in actual.items() if digest != files[path])
+    files = {**files, **actual}
     return PackageSnapshot(
-        version=version,
-        installer=_installer(place.folder),
-        url=str(url) if url else None,
-        commit=str(commit) if commit else None,
-        is_editable=editable,
+        version=package.version or None,
+        installer=installer if _PROGRAM.fullmatch(installer) else None,
+        url=origin.url,
+        commit=commit,
+        is_editable=origin.is_editable,
         record=digest_of(files) if files else None,
-        address=metadata.address,
+        address=address_of(package),
         modified=modified,
         unknown=unknown,
         files=files,
     )
 
 
-def _files(
-    place: _DistributionPlace, unknown: dict[str, str], *, contents: bool
-) -> tuple[dict[str, str], tuple[str, ...]]:
-    """The files with their hashes, and those whose content is not the recorded one."""
-    files = recorded_files(_text(place.folder / "RECORD", _RECORD_BYTES))
-    if not files:
-        unknown["files"] = "there is no RECORD with hashes"
-        return {}, ()
-    if not contents:
-        return files, ()
-    actual = _content_hashes(place.site, files)
-    modified = [path for path, hash_ in actual.items() if hash_ != files[path]]
-    return {**files, **actual}, tuple(modified)
+def address_of(package: Package) -> str | None:
+    """Where the changes of a package are listed: its changelog, else the project's own page.
+
+    Labels count without case, blanks and punctuation: `What's New` is `whatsnew`.
+    """
+    addresses: dict[str, str] = {}
+    for line in package.project_urls:
+        label, _, address = line.partition(",")
+        addresses.setdefault(_NOT_IN_A_LABEL.sub("", label.lower()), address.strip())
+    candidates = [addresses.get(label) for label in (*_CHANGES, "homepage")]
+    candidates.append(package.home_page)
+    candidates += [addresses.get(label) for label in _HOMES]
+    for candidate in candidates:
+        # `UNKNOWN` was setuptools' word for a field without a value.
+        if candidate is not None and candidate.startswith(("https://", "http://")):
+            return candidate
+    return None
+
+
+def recorded_files(folder: Path) -> dict[str, str]:
+    """Path -> the first characters of its hash, by path; the same wherever the wheel is installed.
+
+    Scripts lie outside of the site directory and name their interpreter; bytecode has no hash. Both
+    are left out. A hash that is no SHA-256 keeps its algorithm in front.
+    """
+    files: dict[str, str] = {}
+    for each in read_record(folder):
+        is_installers = ".dist-info/" in each.path and Path(each.path).name in INSTALLERS_OWN
+        if not each.digest or not each.is_in_site or is_installers:
+            continue
+        algorithm, _, digest = each.digest.partition("=")
+        front = "" if each.digest.startswith(_SHA256) else f"{algorithm}="
+        files[each.path] = f"{front}{digest[:HASH_KEPT]}"
+    return dict(sorted(files.items()))
+
+
+def content_hash(digest: bytes) -> str:
+    """A SHA-256 in the form in which `recorded_files` gives one."""
+    return base64.urlsafe_b64encode(digest).decode("ascii")[:HASH_KEPT]
 
 
 def _content_hashes(site: Path, files: Mapping[str, str]) -> dict[str, str]:
     """The hashes of the contents, by path; a file whose recorded hash is no SHA-256 is left out."""
     from concurrent.futures import ThreadPoolExecutor
 
-    paths = [path for path, recorded in files.items() if is_comparable(recorded)]
+    paths = [path for path, recorded in files.items() if "=" not in recorded]
     # Hashing a file releases the interpreter's lock.
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         hashes = pool.map(lambda path: _content_hash(site / path), paths)
@@ -133,34 +145,85 @@ def _content_hash(path: Path) -> str:
         return f"unreadable: {error.strerror}"
 
 
-def _metadata(folder: Path) -> PackageMetadata:
-    # An egg-info of distutils is a file itself.
-    for path in (folder / "METADATA", folder / "PKG-INFO", folder):
-        text = _text(path, _METADATA_BYTES)
-        if text:
-            return parse_metadata(text)
-    return PackageMetadata()
+_LIMIT_S: Final = 5.0
+# A name, a version and, where several of one name may be installed, the architecture in each line:
+# dpkg-query(1), "--show"; rpm(8), "--queryformat"; apk(8), "info --verbose".
+_DPKG: Final = (
+    "dpkg-query",
+    "--show",
+    "--showformat=${db:Status-Status}\\t${Package}\\t${Version}\\t${Architecture}\\n",
+)
+_RPM: Final = ("rpm", "--query", "--all", "--queryformat=%{NAME}\\t%{VERSION}-%{RELEASE}\\n")
+_APK: Final = ("apk", "info", "--verbose")
+# Installers write one of these.
+_DATABASES: Final = (
+    "var/lib/dpkg/status",
+    "lib/apk/db/installed",
+    "usr/lib/apk/db/installed",
+    "usr/lib/sysimage/rpm/rpmdb.sqlite",
+    "var/lib/rpm/rpmdb.sqlite",
+    "usr/lib/sysimage/rpm/Packages.db",
+    "var/lib/rpm/Packages",
+)
 
 
-def _installer(folder: Path) -> str | None:
-    """The program that has installed it: one word."""
-    text = _text(folder / "INSTALLER", 200).strip()
-    if _PROGRAM.fullmatch(text) is None:
-        return None
-    return text
+class SystemPackages(Struct, frozen=True, kw_only=True):
+    """Name -> version, by name; `unknown` is the reason if they cannot be read."""
+
+    versions: dict[str, str] = {}
+    unknown: str | None = None
 
 
-def _checked_out(origin: Mapping[str, Any]) -> str | None:
-    """The commit of the checkout that an editable installation leads to."""
-    source = source_directory(origin)
-    if source is None:
-        return None
-    return commit_of(source)
+def databases(root: Path = Path("/")) -> tuple[Path, ...]:
+    """Where the databases of distributions lie, whether they exist or not."""
+    return tuple(root / name for name in _DATABASES)
 
 
-def _text(path: Path, limit: int) -> str:
-    try:
-        with path.open("rb") as file:
-            return file.read(limit).decode(errors="replace")
-    except OSError:
-        return ""
+def read_system_packages(environ: Mapping[str, str], timeout_s: float = _LIMIT_S) -> SystemPackages:
+    """The packages of the distribution of this machine, by the first of its programs that is there.
+
+    Raises nothing. dpkg and rpm may both be installed, and the one that is not the distribution's lists
+    nothing: then the next one is asked.
+    """
+    unknown = "there is no program of dpkg, rpm or apk"
+    for command in (_DPKG, _RPM, _APK):
+        if shutil.which(command[0], path=environ.get("PATH", "")) is None:
+            continue
+        environment = {**environ, "LC_ALL": "C"}
+        try:
+            ran = run_limited(command, timeout_s=timeout_s, cwd=Path("/"), environ=environment)
+        except OSError as error:
+            unknown = f"{command[0]} cannot be started: {error.strerror}"
+            continue
+        versions = _versions(command, ran)
+        if versions:
+            return SystemPackages(versions=dict(sorted(versions.items())))
+        unknown = f"{command[0]} lists no package"
+        if ran.exit_code is None:
+            unknown = f"{command[0]} has not answered within {timeout_s:g} s"
+        elif ran.exit_code:
+            unknown = f"{command[0]} failed: {ran.last_line}"
+    return SystemPackages(unknown=unknown)
+
+
+def _versions(command: tuple[str, ...], ran: LimitedRun) -> dict[str, str]:
+    """The packages that a program lists; none if it failed, for a part would look like removals."""
+    versions: dict[str, str] = {}
+    if ran.exit_code != 0:
+        return versions
+    for line in ran.output.splitlines():
+        match (command, line.split("\t")):
+            # A removed package may leave its configuration.
+            case (("dpkg-query", *_), ["installed", name, version, architecture]):
+                versions[f"{name}:{architecture}" if name in versions else name] = version
+            case (("rpm", *_), [name, version]):
+                # Several kernels may be installed at once.
+                known = versions.get(name)
+                if known is None or version not in known.split(" and "):
+                    versions[name] = version if known is None else f"{known} and {version}"
+            case (("apk", *_), [words]) if words.count("-") >= 2 and " " not in words:
+                name, version, revision = words.rsplit("-", 2)
+                versions[name] = f"{version}-{revision}"
+            case _:
+                pass
+    return versions

@@ -1,24 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the machine and its interpreters: takes a snapshot, without secrets."""
+"""Acts on processes: takes a snapshot of the machine and of its interpreters, without secrets."""
 
-from collections.abc import Mapping, Sequence
+import hashlib
+import os
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.drift.interpreters import read_interpreter
 from ci_doctor.drift.machine import read_machine
-from ci_doctor.drift.possible_secrets import plain_address
-from ci_doctor.drift.record import by_folder
-from ci_doctor.drift.snapshot import InterpreterSnapshot, PackageSnapshot, Snapshot
-from ci_doctor.drift.stamps import stamps_of
-from ci_doctor.drift.system_packages import databases, read_system_packages
-from ci_doctor.drift.variables import kept_variables, placed
+from ci_doctor.drift.packages import content_hash, databases, read_packages, read_system_packages
+from ci_doctor.drift.snapshot import InterpreterSnapshot, PackageSnapshot, Snapshot, by_folder
+from ci_doctor.drift.snapshot_file import stamps_of
+from ci_doctor.drift.variables import kept_variables, placed, plain_address
 from ci_doctor.identity.identity import Identity
+from ci_doctor.machine.interpreters import UnknownInterpreterError, choose_targets, interpreter_of
 from ci_doctor.model.about import About
 from ci_doctor.system import clock
+from ci_doctor.system.begun_call import BegunCall
 from ci_doctor.system.secrets.redaction import Redactor
 from ci_doctor.version import tool_version
 
@@ -70,7 +71,7 @@ def take_snapshot(request: SnapshotRequest) -> TakenSnapshot:
         stamps |= of_interpreter
         interpreters.append(_redacted(interpreter, request.redactor))
     machine = read_machine(request.environ, request.root, gpu_limit_s=request.gpu_limit_s)
-    system = read_system_packages(request.root)
+    system = read_system_packages(request.environ)
     snapshot = Snapshot(
         tool_version=tool_version(),
         taken_at=clock.timestamp(),
@@ -91,15 +92,14 @@ def for_a_report(snapshot: Snapshot) -> Snapshot:
 
     The hashes of files take megabytes, and a report is kept with every run.
     """
-    interpreters = [
-        replace(each, packages={name: _folded(of) for name, of in each.packages.items()})
-        for each in snapshot.interpreters
-    ]
+    interpreters = []
+    for each in snapshot.interpreters:
+        folded = {
+            name: replace(package, files={}, folders=by_folder(package.files))
+            for name, package in each.packages.items()
+        }
+        interpreters.append(replace(each, packages=folded))
     return replace(snapshot, interpreters=tuple(interpreters))
-
-
-def _folded(package: PackageSnapshot) -> PackageSnapshot:
-    return replace(package, files={}, folders=by_folder(package.files))
 
 
 def _places(environ: Mapping[str, str], cwd: Path) -> dict[str, str]:
@@ -128,17 +128,9 @@ def _redacted_package(package: PackageSnapshot, redactor: Redactor) -> PackageSn
     # Most come from an index: the time of a snapshot is spent here otherwise.
     if package.url is None and package.address is None:
         return package
-    return replace(
-        package,
-        url=_redacted_address(package.url, redactor),
-        address=_redacted_address(package.address, redactor),
-    )
-
-
-def _redacted_address(address: str | None, redactor: Redactor) -> str | None:
-    if address is None:
-        return None
-    return redactor.text(plain_address(address)) or None
+    url = redactor.text(plain_address(package.url or "")) or None
+    address = redactor.text(plain_address(package.address or "")) or None
+    return replace(package, url=url, address=address)
 
 
 def _without_secrets(machine: Identity, redactor: Redactor) -> Identity:
@@ -146,3 +138,130 @@ def _without_secrets(machine: Identity, redactor: Redactor) -> Identity:
         return {name: redactor.without_values(text) for name, text in part.items()}
 
     return Identity.of(changed(machine.facts), changed(machine.unknown), changed(machine.noted))
+
+
+# A Python without its site packages starts in some ten milliseconds.
+_START_LIMIT_S: Final = 5.0
+_PROGRAM: Final = (
+    "import sys; print(sys.implementation.name, sys.version.split()[0]); print(sys.executable)"
+)
+_CUSTOM: Final = ("sitecustomize.py", "usercustomize.py")
+
+
+class _StartedPython(Struct, frozen=True, kw_only=True):
+    """What an interpreter says of itself: its version, and its own path if it could be started."""
+
+    version: str | None = None
+    executable: Path | None = None
+    unknown: str | None = None
+
+
+class InterpreterRead(NamedTuple):
+    """An interpreter, and the stamps of where its packages lie, from before they were read."""
+
+    snapshot: InterpreterSnapshot
+    stamps: dict[str, str]
+
+
+def snapshot_targets(
+    pythons: Sequence[str], venvs: Sequence[str], cwd: Path, environ: Mapping[str, str]
+) -> tuple[Path, ...]:
+    """The interpreters of the job, as `choose_targets` gives them.
+
+    A virtual environment whose Python is gone is one of them: what is left of it is what people want
+    to know. Raises UsageError for a named one that never was one.
+    """
+    targets = choose_targets(pythons, venvs, [cwd], environ, broken=True)
+    return tuple(target.python for target in targets)
+
+
+def read_interpreter(
+    python: Path,
+    environ: Mapping[str, str],
+    cwd: Path,
+    shown: Callable[[str], str],
+    *,
+    contents: bool,
+) -> InterpreterRead:
+    """What `python` is and has; `shown` writes a path as it is to be kept. Raises nothing."""
+    unknown: dict[str, str] = {}
+    # It starts while its packages are read.
+    starting = BegunCall(lambda: _started(python, environ, cwd))
+    try:
+        directories = _directories(python, starting, environ, cwd)
+    # RuntimeError: a link that leads to itself.
+    except (UnknownInterpreterError, OSError, RuntimeError) as error:
+        unknown["packages"] = str(error)
+        directories = ()
+    stamps = stamps_of([python, *directories])
+    packages = read_packages(directories, contents=contents)
+    for directory in directories:
+        # One that does not exist holds nothing, but this one may.
+        if directory.is_dir() and not os.access(directory, os.R_OK | os.X_OK):
+            unknown["packages"] = f"{directory} cannot be read"
+    started = starting.result()
+    if started.unknown is not None:
+        unknown["version"] = started.unknown
+    snapshot = InterpreterSnapshot(
+        python=shown(str(python)),
+        version=started.version,
+        packages=packages,
+        start_files=_start_files(directories),
+        unknown={name: shown(reason) for name, reason in sorted(unknown.items())},
+    )
+    return InterpreterRead(snapshot, stamps)
+
+
+def _started(python: Path, environ: Mapping[str, str], cwd: Path) -> _StartedPython:
+    from ci_doctor.system.processes.limited_run import run_limited
+
+    command = [str(python), "-I", "-S", "-c", _PROGRAM]
+    try:
+        ran = run_limited(command, timeout_s=_START_LIMIT_S, cwd=cwd, environ=environ)
+    except OSError as error:
+        return _StartedPython(unknown=f"{python} cannot be started: {error.strerror}")
+    if ran.exit_code is None:
+        return _StartedPython(unknown=f"{python} has not ended within {_START_LIMIT_S:g} s")
+    version, _, executable = ran.output.strip().partition("\n")
+    if ran.exit_code or not executable:
+        return _StartedPython(unknown=f"{python} cannot be started: {ran.last_line}")
+    return _StartedPython(version=version, executable=Path(executable))
+
+
+def _directories(
+    python: Path, starting: BegunCall[_StartedPython], environ: Mapping[str, str], cwd: Path
+) -> Sequence[Path]:
+    """Where `python` looks for packages.
+
+    Raises UnknownInterpreterError, OSError, and RuntimeError for a link that leads to itself.
+    """
+    try:
+        return interpreter_of([str(python)], environ, cwd).directories
+    except UnknownInterpreterError:
+        # Of a venv whose Python is gone, the packages are still there.
+        directories = sorted(python.parent.parent.glob("lib/python3*/site-packages"))
+        if directories:
+            return directories
+        executable = starting.result().executable
+        if executable is None:
+            raise
+        # A script under the name of a Python, such as pyenv's.
+        return interpreter_of([str(executable)], environ, cwd).directories
+
+
+def _start_files(directories: Sequence[Path]) -> dict[str, str]:
+    """What every start runs (site.py): `.pth` files of all directories, and a sitecustomize."""
+    files: dict[str, str] = {}
+    for directory in directories:
+        candidates = sorted(directory.glob("*.pth"))
+        candidates += [directory / name for name in _CUSTOM]
+        for path in candidates:
+            # It holds a path of this machine; its package is recorded by its commit.
+            if path.name.startswith("__editable__"):
+                continue
+            try:
+                content = path.read_bytes()
+            except OSError:
+                continue
+            files.setdefault(path.name, content_hash(hashlib.sha256(content).digest()))
+    return dict(sorted(files.items()))

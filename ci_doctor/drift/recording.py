@@ -6,13 +6,14 @@ was shorter than the reading.
 """
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.drift.stamps import SNAPSHOT_FILE, are_current
+from ci_doctor.drift.snapshot_file import SNAPSHOT_FILE, are_current, encoded
 from ci_doctor.errors import CiDoctorError
 from ci_doctor.model.about import About
 from ci_doctor.model.outcome import ErrorKind, Outcome
@@ -24,7 +25,6 @@ from ci_doctor.system.processes.forked_call import ForkedCall
 
 # What reads is imported where it reads: most reports only take up what another process has read.
 if TYPE_CHECKING:
-    from ci_doctor.drift.green_runs import GreenRuns
     from ci_doctor.drift.reading import TakenSnapshot
 
 # A report must not wait longer for its section about changes.
@@ -37,7 +37,7 @@ class RunRecord(Struct, frozen=True, kw_only=True):
     """How the environment is read, and where green runs are; None if nobody named a place."""
 
     take: "Callable[[], TakenSnapshot]"
-    green_runs: "GreenRuns | None"
+    green_path: Path | None
 
 
 class RecordedEnvironment(Struct, frozen=True, kw_only=True):
@@ -104,7 +104,7 @@ def _is_early(begun: ForkedCall | None, prepare: Callable[[], RunRecord]) -> boo
     """Whether the reading is unfinished, and nobody has asked for what a green run has to say."""
     if begun is None or begun.has_ended():
         return False
-    return prepare().green_runs is None
+    return prepare().green_path is None
 
 
 def _drop(begun: ForkedCall | None) -> None:
@@ -126,14 +126,13 @@ def _begun(begun: ForkedCall | None, limit_s: float) -> RecordedEnvironment | No
 
 
 def _record(record: RunRecord) -> RecordedEnvironment:
+    from ci_doctor.drift.green import latest_green, since_green
     from ci_doctor.drift.reading import for_a_report
-    from ci_doctor.drift.since_green import since_green
-    from ci_doctor.drift.snapshot_file import encoded
 
     taken = record.take()
     changes, line = None, ""
-    if record.green_runs is not None:
-        green = record.green_runs.latest(taken.snapshot.about.step)
+    if record.green_path is not None:
+        green = latest_green(record.green_path, taken.snapshot.about.step)
         section = since_green(green, taken.snapshot)
         changes, line = section.table, section.line
     content = encoded(for_a_report(taken.snapshot))
@@ -155,7 +154,7 @@ def _unread(error: Exception, limit_s: float, *, failed: bool) -> Addition:
             pass
     if not failed:
         return Addition()
-    from ci_doctor.drift.since_green import unknown_since_green
+    from ci_doctor.drift.green import unknown_since_green
 
     section = unknown_since_green(reason)
     return Addition(tables=(section.table,), text=f"  {section.line}\n")

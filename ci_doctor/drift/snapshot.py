@@ -4,6 +4,10 @@
 What could not be read is listed as unknown with the reason; a known value is never empty.
 """
 
+import hashlib
+from collections.abc import Mapping
+from typing import Final
+
 from msgspec import Struct
 
 from ci_doctor.identity.identity import Identity
@@ -12,6 +16,8 @@ from ci_doctor.model.about import About
 SCHEMA_NAME = "ci-doctor/snapshot/"
 SCHEMA_VERSION = 1
 SCHEMA = f"{SCHEMA_NAME}{SCHEMA_VERSION}"
+# Of 43 characters of a SHA-256: 96 bits tell two contents apart, and a snapshot stays small.
+HASH_KEPT: Final = 16
 
 
 class PackageSnapshot(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -39,6 +45,18 @@ class PackageSnapshot(Struct, frozen=True, kw_only=True, omit_defaults=True):
     unknown: dict[str, str] = {}
     files: dict[str, str] = {}
     folders: dict[str, str] = {}
+
+    @property
+    def words(self) -> str:
+        """The version with what makes it another one: a commit, an editable installation, a second."""
+        parts = [self.version or "of unknown version"]
+        if self.is_editable:
+            parts.append("editable")
+        if self.commit is not None:
+            parts.append(f"commit {self.commit[:12]}")
+        if self.further_versions:
+            parts.append(f"and also {', '.join(self.further_versions)}")
+        return ", ".join(parts)
 
 
 class InterpreterSnapshot(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -74,3 +92,29 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     interpreters: tuple[InterpreterSnapshot, ...]
     system_packages: dict[str, str]
     system_packages_unknown: str | None = None
+
+
+def by_folder(files: Mapping[str, str]) -> dict[str, str]:
+    """Path -> hash at the first two levels: `torch/version.py`, and `torch/nn/` for all below it.
+
+    One hash stands for the metadata. A package with thousands of files has some ten of these.
+    """
+    folders: dict[str, dict[str, str]] = {}
+    for path, hash_ in files.items():
+        parts = path.split("/", 2)
+        key = path
+        if parts[0].endswith(".dist-info"):
+            key = f"{parts[0]}/"
+        elif len(parts) > 2:
+            key = f"{parts[0]}/{parts[1]}/"
+        folders.setdefault(key, {})[path] = hash_
+    return {
+        key: digest_of(below) if key.endswith("/") else below[key]
+        for key, below in sorted(folders.items())
+    }
+
+
+def digest_of(files: Mapping[str, str]) -> str:
+    """One hash, in hex, over all of `files`, in whatever order an installer wrote them."""
+    lines = [f"{path} {files[path]}" for path in sorted(files)]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:HASH_KEPT]

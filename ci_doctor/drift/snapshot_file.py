@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on files: writes a snapshot whole, and reads one from a file or a report directory."""
+"""Acts on files: a snapshot is written whole, and read; stamps tell whether it still holds."""
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Final
 
 import msgspec
 
 from ci_doctor.drift.snapshot import SCHEMA_NAME, SCHEMA_VERSION, Snapshot
-from ci_doctor.drift.stamps import SNAPSHOT_FILE
 from ci_doctor.errors import UsageError
 from ci_doctor.system.files.atomic import write_atomically
 from ci_doctor.system.files.regular_file import read_regular
 
+# In a report directory.
+SNAPSHOT_FILE: Final = "environment.json"
 _HINT = "name a file of `ci-doctor env snapshot -o FILE`, or a report directory"
 
 
@@ -43,27 +45,41 @@ def read_snapshot(path: Path) -> Snapshot:
 
 
 def _decoded(content: bytes, file: Path) -> Snapshot:
+    """Raises UsageError if `content` does not say that it is a snapshot that can be read here."""
     try:
         value = msgspec.json.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"{file} is no snapshot: it is not JSON", hint=_HINT) from error
-    _check_schema(value, file)
-    try:
-        return msgspec.convert(value, Snapshot)
-    except msgspec.ValidationError as error:
-        raise UsageError(f"{file} is no snapshot: {error}", hint=_HINT) from error
-
-
-def _check_schema(value: Any, file: Path) -> None:
-    """Raises UsageError if `value` does not say that it is a snapshot that can be read here."""
     schema = value.get("schema") if isinstance(value, dict) else None
-    if not isinstance(schema, str) or not schema.startswith(SCHEMA_NAME):
-        raise UsageError(f"{file} is no snapshot: its `schema` is {schema!r}", hint=_HINT)
-    number = schema.removeprefix(SCHEMA_NAME)
-    if not (number.isascii() and number.isdigit()):
+    number = schema.removeprefix(SCHEMA_NAME) if isinstance(schema, str) else ""
+    if schema != f"{SCHEMA_NAME}{number}" or not (number.isascii() and number.isdigit()):
         raise UsageError(f"{file} is no snapshot: its `schema` is {schema!r}", hint=_HINT)
     if int(number) > SCHEMA_VERSION:
         raise UsageError(
             f"{file} was written by a newer ci-doctor ({schema})",
             hint="install that version, or record the snapshot again with this one",
         )
+    try:
+        return msgspec.convert(value, Snapshot)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{file} is no snapshot: {error}", hint=_HINT) from error
+
+
+def stamps_of(paths: Iterable[Path]) -> dict[str, str]:
+    """Path -> what a change of it changes; empty for one that does not exist.
+
+    An installer adds to a directory, or replaces it: both are seen.
+    """
+    stamps = {}
+    for path in paths:
+        try:
+            status = path.stat()
+            stamps[str(path)] = f"{status.st_ino} {status.st_mtime_ns}"
+        except OSError:
+            stamps[str(path)] = ""
+    return stamps
+
+
+def are_current(stamps: Mapping[str, str]) -> bool:
+    """Whether nothing has changed since these were taken."""
+    return stamps_of(map(Path, stamps)) == stamps

@@ -7,10 +7,10 @@ are kept by name: neither their values nor hashes of them are written anywhere.
 
 import re
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Final
 from urllib.parse import urlsplit
 
-from ci_doctor.drift.possible_secrets import may_be_secret
 from ci_doctor.environment.determinism_table import BY_NAME
 from ci_doctor.identity.variables import PREFIXES
 from ci_doctor.system.secrets.redaction import Redactor
@@ -66,6 +66,21 @@ _SECRET: Final = re.compile(
 )
 # A number of tokens, as in VLLM_MAX_NUM_BATCHED_TOKENS, is none.
 _COUNT: Final = re.compile(r"(?:^|_)TOKENS(?:_|$)")
+# Words beside a value, in connection strings and headers.
+_BESIDE: Final = re.compile(
+    r"(?:(?<![a-z])(?:pw|pwd|pass|sig|signature|salt|hmac)['\"]?\s*[=:]"
+    r"|\b(?:basic|bearer|digest|negotiate)\s+[\w+/.~-]{8,})",
+    re.IGNORECASE,
+)
+# Letters and digits without a break, as base64 and hexadecimal digits are.
+_RUN: Final = re.compile(r"[A-Za-z0-9]{16,}")
+# GPU-8c2f…: pieces of 8, 4, 4, 4 and 12 are too short for a run. Hashes of public contents:
+_HASH: Final = re.compile(r"\b(?:sha(?:1|256|512)|md5)[:=-][0-9a-f]+", re.IGNORECASE)
+_HASH_NAME: Final = re.compile(r"(?:^|_)(?:COMMIT|SHA|SHA256|REV|REVISION|HASH|DIGEST)(?:_|$)")
+# A directory is not made of secrets; its name may be a hash: /nix/store/…, a build's checkout.
+_PATH: Final = re.compile(r"(?:(?<=[:=,;\s'\"])|^)~?/[^:,;\s'\"?&]+")
+# A user in an address may be a token.
+_USER: Final = re.compile(r"://[^\s/?#'\",]*@")
 # A longer value is no setting, and may be anything.
 _LONGEST: Final = 4000
 
@@ -102,23 +117,14 @@ def _kept(name: str, value: str, redactor: Redactor) -> str | None:
         return _proxy(value)
     if upper == _NO_PROXY:
         return None if "@" in value else redactor.text(value)
-    if not _may_decide(name) or len(value) > _LONGEST:
-        return None
-    if _SECRET.search(name) and not _is_count(name, value):
-        return None
-    if may_be_secret(name, value):
+    may_decide = name in _NAMES or name in BY_NAME or name.startswith(_PREFIXES)
+    is_count = value.isdigit() and _COUNT.search(name) is not None
+    is_secret = (_SECRET.search(name) and not is_count) or may_be_secret(name, value)
+    if not may_decide or len(value) > _LONGEST or is_secret:
         return None
     # By its name, by what stands in it, and as the value of another variable.
     changed = redactor.value({name: value})[name]
     return None if PLACEHOLDER in changed else str(changed)
-
-
-def _is_count(name: str, value: str) -> bool:
-    return value.isdigit() and _COUNT.search(name) is not None
-
-
-def _may_decide(name: str) -> bool:
-    return name in _NAMES or name in BY_NAME or name.startswith(_PREFIXES)
 
 
 def _proxy(value: str) -> str | None:
@@ -139,3 +145,43 @@ def _proxy(value: str) -> str | None:
 
 def _encodable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def may_be_secret(name: str, value: str) -> bool:
+    """Whether the value of the variable `name` holds what may be a secret."""
+    if _BESIDE.search(value) or _USER.search(value):
+        return True
+    if _HASH_NAME.search(name.upper()):
+        return False
+    rest = _PATH.sub(" ", _HASH.sub(" ", value))
+    return any(_is_random(run) for run in _RUN.findall(rest))
+
+
+def plain_address(address: str) -> str:
+    """`address` without user, password, query and fragment: each may be a credential.
+
+    What is no address with a scheme is empty.
+    """
+    try:
+        parts = urlsplit(address)
+        host = parts.hostname or ""
+        port = parts.port
+    except ValueError:
+        return ""
+    if not parts.scheme:
+        return ""
+    if ":" in host:
+        host = f"[{host}]"
+    if port is not None:
+        host = f"{host}:{port}"
+    return f"{parts.scheme}://{host}{parts.path}"
+
+
+def _is_random(run: str) -> bool:
+    """Whether a run of letters and digits looks like no word: `float8e4m3fnuz` is one."""
+    digits = sum(character.isdigit() for character in run)
+    # A number says nothing. A long word without a digit is a word, unless its cases are mixed.
+    if digits == len(run):
+        return False
+    changes = sum(a.isupper() != b.isupper() for a, b in pairwise(run))
+    return digits >= 2 or changes > len(run) // 4

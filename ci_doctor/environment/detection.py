@@ -1,20 +1,131 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads packaging files: which backend computes a project's version, and with which options."""
+"""Reads packaging files: which tool computes a project's version, and with which options."""
 
+import re
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, Final
 
-from ci_doctor.environment.backends.build_backends import BUILD_BACKENDS
-from ci_doctor.environment.backends.unpinned import computed_by_code, fixed, other
+from msgspec import Struct
+
 from ci_doctor.environment.packaging_files import (
+    SCM_TABLES,
     PackagingFiles,
+    is_forced_below,
     packages,
     read_packaging_files,
+    scm_table,
     table,
 )
-from ci_doctor.environment.project import Project
+from ci_doctor.environment.project import (
+    GENERIC,
+    HATCH_VCS,
+    SETUPTOOLS_SCM,
+    Project,
+    VersionSource,
+    suffix,
+)
+from ci_doctor.environment.setup_script import ScmOptions
+from ci_doctor.environment.version_code import attribute_of, code_of_attribute, version_code
 from ci_doctor.errors import UsageError
 
 _PACKAGING_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
+_SCM_PROVIDER: Final = "scikit_build_core.metadata.setuptools_scm"
+
+
+class OtherTool(Struct, frozen=True, kw_only=True):
+    """A tool whose version a build alone can tell.
+
+    `table` is its place under `[tool]`, `package` its canonical name in `build-system.requires`,
+    `module` the import in a setup.py; `advice` says what would help. `variable` is one from which
+    the tool takes a version, None if there is none.
+    """
+
+    tool: str
+    table: tuple[str, ...] = ()
+    package: str | None = None
+    module: str | None = None
+    advice: str
+    variable: str | None = None
+
+
+def _bypass(variable: str, more: str = "") -> str:
+    return f"export {variable}=VERSION{more}"
+
+
+_PATTERN: Final = ", or give it a `pattern` that matches release tags only"
+PDM: Final = OtherTool(
+    tool="pdm-backend",
+    advice=_bypass(
+        "PDM_BUILD_SCM_VERSION", ", or set `tag_filter` to a pattern that matches release tags only"
+    ),
+    variable="PDM_BUILD_SCM_VERSION",
+)
+FLIT_SCM: Final = OtherTool(
+    tool="flit_scm", advice=_bypass(GENERIC), variable=GENERIC, table=("setuptools_scm",)
+)
+# Variables and options as documented by each tool; checked with versioningit 3.3,
+# setuptools-git-versioning 3.2, dunamai 1.26, versioneer 0.29, pdm-backend 2.5, flit_scm 1.7.
+OTHER_TOOLS: Final = (
+    OtherTool(
+        tool="poetry-dynamic-versioning",
+        table=("poetry-dynamic-versioning",),
+        package="poetry-dynamic-versioning",
+        advice=_bypass("POETRY_DYNAMIC_VERSIONING_BYPASS", _PATTERN),
+        variable="POETRY_DYNAMIC_VERSIONING_BYPASS",
+    ),
+    OtherTool(
+        tool="uv-dynamic-versioning",
+        table=("uv-dynamic-versioning",),
+        package="uv-dynamic-versioning",
+        advice=_bypass("UV_DYNAMIC_VERSIONING_BYPASS", _PATTERN),
+        variable="UV_DYNAMIC_VERSIONING_BYPASS",
+    ),
+    OtherTool(
+        tool="versioningit",
+        table=("versioningit",),
+        package="versioningit",
+        advice=(
+            "it reads no variable: set `default-version`, "
+            "and `match = ['v[0-9]*']` under [tool.versioningit.vcs]"
+        ),
+    ),
+    OtherTool(
+        tool="setuptools-git-versioning",
+        table=("setuptools-git-versioning",),
+        package="setuptools-git-versioning",
+        advice="it reads no variable: set `tag_filter` to a regex that matches release tags only",
+    ),
+    OtherTool(
+        tool="versioneer",
+        table=("versioneer",),
+        package="versioneer",
+        module="versioneer",
+        advice="it reads no variable: set `tag_prefix` so that only release tags begin with it",
+    ),
+    OtherTool(
+        tool="pbr",
+        package="pbr",
+        module="pbr",
+        advice=_bypass("PBR_VERSION"),
+        variable="PBR_VERSION",
+    ),
+    OtherTool(
+        tool="dunamai",
+        package="dunamai",
+        module="dunamai",
+        advice="it reads no variable: give it a `pattern` that matches release tags only",
+    ),
+)
+_SOURCE_ADVICE: Final = "pin the version in the way that this source documents"
+_CODE_ADVICE: Final = "let that code consider release tags only: git describe --match 'v[0-9]*'"
+_SCRIPT_ADVICE: Final = (
+    "make setup.py take its version from setuptools-scm, or from a variable that this job sets"
+)
+# A build requirement whose name says that it reads a repository.
+_SOUNDS_LIKE_GIT: Final = re.compile(r"(^|-)(scm|git|vcs|versioning)(-|$)|git-?version|dunamai")
+# These do nothing to a version unless a table asks for it, and then they are recognised by it.
+_KNOWN_REQUIREMENTS: Final = {"setuptools-scm", "hatch-vcs", "vcs-versioning", "setuptools-git"}
 
 
 def has_project(directory: Path) -> bool:
@@ -43,28 +154,255 @@ def read_project(directory: Path) -> Project:
 
 
 def _detect(files: PackagingFiles) -> Project:
-    """Which backend, by the `build-backend` (PEP 517) and then by that backend's own rules."""
+    """Which tool, by the `build-backend` (PEP 517) and then by that backend's own rules."""
     literal = files.metadata.get("version") or table(files.tools, "poetry").get("version")
+    required = packages(files.requires)
     # poetry-dynamic-versioning replaces the literal during the build.
-    if isinstance(literal, str) and "poetry-dynamic-versioning" not in packages(files.requires):
-        return fixed(files, "pyproject.toml", version=literal)
-    if "backend-path" in table(files.pyproject, "build-system"):
-        computed = computed_by_code(files)
+    if isinstance(literal, str) and "poetry-dynamic-versioning" not in required:
+        return _fixed(files, "pyproject.toml", version=literal)
+    in_tree = "backend-path" in table(files.pyproject, "build-system")
+    if in_tree:
+        computed = _computed_by_code(files)
         if computed is not None:
             return computed
-    for package, detect in BUILD_BACKENDS.items():
-        if _is_built_by(files, package):
-            return detect(files)
-    return other(files, files.backend)
-
-
-def _is_built_by(files: PackagingFiles, package: str) -> bool:
-    # A backend in the project's own tree (`backend-path`) wraps one that it requires.
-    in_tree = "backend-path" in table(files.pyproject, "build-system")
-    if in_tree and package in packages(files.requires):
-        return True
     # `hatchling.build` belongs to hatchling, `setuptools.build_meta:__legacy__` to setuptools.
-    for name in packages([files.backend.replace(".", "-")]):
-        if name == package or name.startswith(f"{package}-"):
-            return True
-    return False
+    (backend,) = packages([files.backend.replace(".", "-")]) or ("",)
+    for package, detect in BACKENDS.items():
+        # A backend in the project's own tree (`backend-path`) wraps one that it requires.
+        if (
+            (in_tree and package in required)
+            or backend == package
+            or backend.startswith(f"{package}-")
+        ):
+            return detect(files)
+    return _other(files, files.backend)
+
+
+def _setuptools(files: PackagingFiles) -> Project:
+    """What computes the version, by what has the last word in a build.
+
+    That is setuptools' `dynamic` table, then setup.py; setuptools-scm's hook leaves a version alone
+    that is set already.
+    """
+    dynamic = table(table(files.tools, "setuptools"), "dynamic")
+    if files.is_version_dynamic and "version" in dynamic:
+        attribute = attribute_of(dynamic["version"])
+        computed = _computed_by_code(files, attribute) if attribute else None
+        return computed or _fixed(files, "[tool.setuptools.dynamic]")
+    script = files.script
+    calls = script.get_version_calls
+    if calls:
+        # One variable must serve every call: one without a distribution's name decides for all.
+        unnamed = [call for call in calls if "dist_name" not in call.values]
+        return _with_setuptools_scm(files, (*unnamed, calls[0])[0], reads_pyproject=False)
+    if script.use_scm_version is not None:
+        return _with_setuptools_scm(files, script.use_scm_version)
+    return _stated(files)
+
+
+def _stated(files: PackagingFiles) -> Project:
+    """A literal of setup.cfg or setup.py, then setuptools-scm's hook, then code of setuptools'."""
+    cfg_version = files.cfg_metadata.get("version")
+    if cfg_version is not None and not cfg_version.startswith(("attr:", "file:")):
+        return _fixed(files, "setup.cfg", version=cfg_version)
+    if files.script.version is not None:
+        return _fixed(files, "setup.py", version=files.script.version)
+    if _requests_setuptools_scm(files):
+        return _with_setuptools_scm(files)
+    attribute = attribute_of(cfg_version)
+    computed = _computed_by_code(files, attribute) if attribute else None
+    return computed or _other(files, "setuptools")
+
+
+def _requests_setuptools_scm(files: PackagingFiles) -> bool:
+    """Whether setuptools-scm's hook would set the version (its `should_infer`).
+
+    A table requests it, even an empty one, and so does the extra `setuptools-scm[simple]` beside a
+    dynamic version. A plain build requirement does not (setuptools-scm 10.3).
+    """
+    if any(name in files.tools for name in SCM_TABLES):
+        return True
+    extra = re.compile(r"setuptools[-_.]+scm\s*\[[^\]]*\bsimple\b[^\]]*\]", re.IGNORECASE)
+    has_extra = any(extra.match(text) for text in files.requires)
+    return files.is_version_dynamic and has_extra
+
+
+def _with_setuptools_scm(
+    files: PackagingFiles, options: ScmOptions | None = None, *, reads_pyproject: bool = True
+) -> Project:
+    """A project whose version setuptools-scm computes with `options` from setup.py.
+
+    Before 8 it puts the name in upper case and changes nothing else, so the variable of `my-pkg`
+    would have a `-` in its name, which no shell can set.
+    """
+    options = options or ScmOptions(values={})
+    section = scm_table(files.pyproject) if reads_pyproject else options.values
+    dist_name = section.get("dist_name")
+    name = dist_name if isinstance(dist_name, str) else files.distribution_name
+    unnamed = name is None or (not reads_pyproject and dist_name is None)
+    is_old = is_forced_below(files.requires, "setuptools-scm", "8")
+    is_misspelt = is_old and name is not None and name.upper() != suffix(name)
+    return Project(
+        directory=files.directory,
+        name=name,
+        tool=(
+            SETUPTOOLS_SCM.name if reads_pyproject else "setuptools_scm.get_version() in setup.py"
+        ),
+        source=SETUPTOOLS_SCM,
+        pyproject=files.pyproject,
+        options=options.values,
+        unreadable=options.unreadable,
+        reads_pyproject=reads_pyproject,
+        reads_generic=unnamed or is_misspelt,
+        abbreviates=is_forced_below(files.requires, "setuptools-scm", "9"),
+    )
+
+
+def _hatchling(files: PackagingFiles) -> Project:
+    """By `[tool.hatch.version]`, or `[version]` of hatch.toml, which wins.
+
+    See https://hatch.pypa.io/latest/intro/#configuration.
+    """
+    settings = table(files.hatch, "version") or table(table(files.tools, "hatch"), "version")
+    source = settings.get("source", "regex")
+    # These take the version from a file or a variable.
+    if source in {"regex", "code", "env"}:
+        computed = None if source == "regex" and settings else _computed_by_code(files)
+        return computed or _fixed(files, "hatchling")
+    if source != "vcs":
+        return _named_tool(files) or _unsupported(files, f"hatch source {source}", _SOURCE_ADVICE)
+    # As construct_setuptools_scm_config of hatch_vcs.version_source does.
+    options = dict(table(settings, "raw-options"))
+    if settings.get("tag-pattern"):
+        options["tag_regex"] = settings["tag-pattern"]
+    if settings.get("fallback-version"):
+        options["fallback_version"] = settings["fallback-version"]
+    dist_name = options.get("dist_name")
+    return Project(
+        directory=files.directory,
+        name=dist_name if isinstance(dist_name, str) else files.distribution_name,
+        tool=HATCH_VCS.name,
+        source=HATCH_VCS,
+        options=options,
+        reads_generic=dist_name is None,
+        abbreviates=is_forced_below(files.requires, "setuptools-scm", "9"),
+    )
+
+
+def _pdm(files: PackagingFiles) -> Project:
+    """By the `source` of `[tool.pdm.version]`."""
+    source = table(table(files.tools, "pdm"), "version").get("source", "file")
+    if source == "file":
+        return _fixed(files, PDM.tool)
+    if source == "scm":
+        return _unsupported(files, PDM.tool, PDM.advice, PDM.variable)
+    tool = f"pdm-backend source {source}"
+    return _named_tool(files) or _unsupported(files, tool, _SOURCE_ADVICE)
+
+
+def _scikit_build(files: PackagingFiles) -> Project:
+    """Its setuptools_scm provider reads `[tool.setuptools_scm]` and the name."""
+    metadata = table(table(files.tools, "scikit-build"), "metadata")
+    if table(metadata, "version").get("provider") == _SCM_PROVIDER:
+        return _with_setuptools_scm(files)
+    return _other(files, "scikit-build-core")
+
+
+def _flit_scm(files: PackagingFiles) -> Project:
+    """Without setuptools-scm's table it is flit_core alone, which reads the module."""
+    if _holds(files.tools, FLIT_SCM.table):
+        return _unsupported(files, FLIT_SCM.tool, FLIT_SCM.advice, FLIT_SCM.variable)
+    return _other(files, FLIT_SCM.tool)
+
+
+# By the package of the build backend (PEP 517), in the order in which they are tried.
+BACKENDS: Final[Mapping[str, Callable[[PackagingFiles], Project]]] = {
+    "setuptools": _setuptools,
+    "hatchling": _hatchling,
+    "pdm-backend": _pdm,
+    "scikit-build-core": _scikit_build,
+    "flit-scm": _flit_scm,
+}
+
+
+def _fixed(files: PackagingFiles, tool: str, *, version: str | None = None) -> Project:
+    """A project whose version stands in a file; `version` is the literal, if there is one."""
+    return Project(
+        directory=files.directory,
+        name=files.distribution_name,
+        tool=tool,
+        version=version,
+        pyproject=files.pyproject,
+    )
+
+
+def _other(files: PackagingFiles, tool: str) -> Project:
+    """A tool that is known by name, else what setup.py shows, else a version in some file."""
+    named = _named_tool(files)
+    if named is not None:
+        return named
+    script = files.script
+    # With `setup(**keywords)` the version may be among the keywords, unless it stands elsewhere.
+    is_stated = "version" in files.cfg_metadata or (
+        bool(files.metadata) and not files.is_version_dynamic
+    )
+    if script.computes_version or (script.has_unreadable_keywords and not is_stated):
+        return _unsupported(files, "code in setup.py", _SCRIPT_ADVICE)
+    return _computed_by_code(files) or _fixed(files, tool)
+
+
+def _computed_by_code(files: PackagingFiles, attribute: str | None = None) -> Project | None:
+    """A project whose build runs code that reads tags; `attribute` names code of setuptools'.
+
+    None if no such code is found.
+    """
+    code = version_code(files)
+    if code is None and attribute is not None:
+        code = code_of_attribute(files, attribute)
+    if code is not None:
+        tool = f"{code.tool} in {code.file.relative_to(files.directory)}"
+        # meson prints what setuptools-scm says; other code may change it, and would change a pin too.
+        if code.tool == SETUPTOOLS_SCM.name and code.file.name == "meson.build":
+            return _unsupported(files, tool, _bypass(GENERIC), GENERIC)
+        return _unsupported(files, tool, _CODE_ADVICE)
+    if files.is_version_dynamic:
+        for package in sorted(packages(files.requires) - _KNOWN_REQUIREMENTS):
+            if _SOUNDS_LIKE_GIT.search(package):
+                return _unsupported(files, package, _SOURCE_ADVICE)
+    return None
+
+
+def _named_tool(files: PackagingFiles) -> Project | None:
+    """The first other tool that a project shows: by table, build requirement or import."""
+    required = packages(files.requires)
+    for each in OTHER_TOOLS:
+        if (
+            each.package in required
+            or each.module in files.script.modules
+            or _holds(files.tools, each.table)
+        ):
+            return _unsupported(files, each.tool, each.advice, each.variable)
+    return None
+
+
+def _unsupported(
+    files: PackagingFiles, tool: str, advice: str, variable: str | None = None
+) -> Project:
+    """A project that a build alone can tell about; its `variable` pins what the build says."""
+    source = None if variable is None else VersionSource(name=tool, variable=variable)
+    return Project(
+        directory=files.directory,
+        name=files.distribution_name,
+        tool=tool,
+        source=source,
+        advice=advice,
+        pyproject=files.pyproject,
+        reads_generic=source is not None,
+    )
+
+
+def _holds(tables: Mapping[str, Any], path: Sequence[str]) -> bool:
+    inner: Any = tables
+    for key in path:
+        inner = inner.get(key) if isinstance(inner, Mapping) else None
+    return bool(path) and inner is not None

@@ -2,16 +2,15 @@
 """Pure. What a determinism profile sets, and what of it will be effective."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from enum import StrEnum
-from typing import assert_never
 
 from msgspec import Struct
 
 from ci_doctor.environment import rules
-from ci_doctor.environment.determinism_row import INTEGER, VariableRow
-from ci_doctor.environment.determinism_table import TABLE
+from ci_doctor.environment.determinism_table import INTEGER, TABLE, VariableRow
 from ci_doctor.model.action import SetVariable
+from ci_doctor.model.facts.setup_env import DeterminismFact
 from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.model.rule import Rule
 
@@ -27,20 +26,11 @@ class Profile(StrEnum):
     STRICT = "strict"
 
 
-class Requested(Struct, frozen=True, kw_only=True):
-    """One variable of the job: `value` is requested, `effective` what is known of its use."""
-
-    name: str
-    value: str
-    set_by: str
-    effective: str
-
-
 class Determinism(Struct, frozen=True, kw_only=True):
     """What a profile sets (`variables`), each variable of the job, and what is wrong with them."""
 
     variables: tuple[SetVariable, ...] = ()
-    requested: tuple[Requested, ...] = ()
+    requested: tuple[DeterminismFact, ...] = ()
     findings: tuple[Finding, ...] = ()
 
 
@@ -49,44 +39,47 @@ def decide(profile: Profile, environ: Mapping[str, str], ours: Mapping[str, str]
 
     `ours` are the values of an earlier run.
     """
-    variables = tuple(_variables(profile, environ, ours))
+    variables = tuple(
+        SetVariable(name=row.name, value=value, why=f"{profile} profile: {row.effect}")
+        for row in TABLE
+        if (value := _profile_value(row, profile)) is not None
+        and (row.name not in environ or row.name in ours)
+    )
     by_us = {variable.name for variable in variables}
-    after = dict(environ)
-    for variable in variables:
-        after[variable.name] = variable.value
-    requested = []
+    after = {**environ, **{each.name: each.value for each in variables}}
+    requested = [
+        DeterminismFact(
+            name=row.name,
+            requested=after[row.name],
+            set_by=f"{profile} profile" if row.name in by_us else "the environment",
+            effective=effective(row, after),
+        )
+        for row in TABLE
+        if row.name in after
+    ]
+    findings = [*problems(after, by_us)]
     for row in TABLE:
-        if row.name in after:
-            set_by = f"{profile} profile" if row.name in by_us else "the environment"
-            value = after[row.name]
-            request = Requested(
-                name=row.name, value=value, set_by=set_by, effective=effective(row, after)
+        # What an earlier run set under another profile: exports can set a variable, not remove it.
+        if row.name in ours and _profile_value(row, profile) is None:
+            summary = (
+                f"{row.name} stays as an earlier run with another profile has set it; "
+                f"{profile} would not set it"
             )
-            requested.append(request)
-    findings = (*problems(after, by_us), *_left_over(profile, ours), *_strict_note(profile))
-    return Determinism(variables=variables, requested=tuple(requested), findings=findings)
-
-
-def _variables(
-    profile: Profile, environ: Mapping[str, str], ours: Mapping[str, str]
-) -> Iterator[SetVariable]:
-    for row in TABLE:
-        value = _profile_value(row, profile)
-        is_free = row.name not in environ or row.name in ours
-        if value is not None and is_free:
-            yield SetVariable(name=row.name, value=value, why=f"{profile} profile: {row.effect}")
+            unset = f"unset {row.name}"
+            findings.append(_finding(rules.LEFT_OVER, row, ours[row.name], summary, unset))
+    if profile is Profile.STRICT:
+        summary = (
+            "the strict profile changes the product under test: "
+            "what is compared is not the shipped configuration"
+        )
+        findings.append(rules.STRICT.finding(summary, remedy=rules.STRICT.remedy))
+    return Determinism(variables=variables, requested=tuple(requested), findings=tuple(findings))
 
 
 def _profile_value(row: VariableRow, profile: Profile) -> str | None:
-    match profile:
-        case Profile.OFF:
-            return None
-        case Profile.DEFAULT:
-            return row.default
-        case Profile.STRICT:
-            return row.strict
-        case _ as never:
-            assert_never(never)
+    if profile is Profile.OFF:
+        return None
+    return row.strict if profile is Profile.STRICT else row.default
 
 
 def effective(row: VariableRow, environ: Mapping[str, str]) -> str:
@@ -112,28 +105,28 @@ def _is_allowed(row: VariableRow, value: str) -> bool:
 
 def problems(environ: Mapping[str, str], by_us: Collection[str]) -> Iterator[Finding]:
     """Contradictions and vain settings in `environ`; `by_us` are the variables we set ourselves."""
-    ours_in_vain = []
+    is_replaced = _batch_invariant(environ)
+    in_vain = [row for row in TABLE if row.name in by_us and row.overwritten and is_replaced]
     for row in TABLE:
-        if row.name in by_us and row.overwritten and _batch_invariant(environ):
-            ours_in_vain.append(row)
-        elif row.name in environ:
+        if row.name in environ and row not in in_vain:
             yield from _problem(row, environ)
-    if ours_in_vain:
-        yield _overwritten_by_vllm(ours_in_vain, environ)
+    if in_vain:
+        # One note for all that we set ourselves: nobody relied on these values.
+        names = ", ".join(row.name for row in in_vain)
+        yield rules.OVERWRITTEN.finding(
+            severity=Severity.NOTE,
+            summary=f"requested, but not effective in vLLM: {names}",
+            evidence=tuple(
+                Evidence(excerpt=f"{row.name}={environ[row.name]}: {row.overwritten}")
+                for row in in_vain
+            ),
+        )
     for row in TABLE:
-        yield from _contradiction(row, environ)
-
-
-def _overwritten_by_vllm(rows: Sequence[VariableRow], environ: Mapping[str, str]) -> Finding:
-    """One note for all that we set ourselves: nobody relied on these values."""
-    names = ", ".join(row.name for row in rows)
-    return rules.OVERWRITTEN.finding(
-        severity=Severity.NOTE,
-        summary=f"requested, but not effective in vLLM: {names}",
-        evidence=tuple(
-            Evidence(excerpt=f"{row.name}={environ[row.name]}: {row.overwritten}") for row in rows
-        ),
-    )
+        known = row.contradiction
+        if known is None or not _holds(row.name, known.value, environ):
+            continue
+        if known.beside is None or _holds(*known.beside, environ):
+            yield _finding(rules.CONFLICT, row, environ[row.name], known.summary, known.remedy)
 
 
 def _problem(row: VariableRow, environ: Mapping[str, str]) -> Iterator[Finding]:
@@ -151,43 +144,8 @@ def _problem(row: VariableRow, environ: Mapping[str, str]) -> Iterator[Finding]:
         yield _finding(rules.OVERWRITTEN, row, value, summary, None)
 
 
-def _contradiction(row: VariableRow, environ: Mapping[str, str]) -> Iterator[Finding]:
-    known = row.contradiction
-    if known is None or not _holds(row.name, known.value, environ):
-        return
-    if known.beside is not None and not _holds(*known.beside, environ):
-        return
-    yield _finding(rules.CONFLICT, row, environ[row.name], known.summary, known.remedy)
-
-
 def _holds(name: str, pattern: str, environ: Mapping[str, str]) -> bool:
     return name in environ and re.fullmatch(pattern, environ[name]) is not None
-
-
-def _left_over(profile: Profile, ours: Mapping[str, str]) -> Iterator[Finding]:
-    """What an earlier run set under another profile: exports can set a variable, not remove it."""
-    for row in TABLE:
-        if row.name in ours and _profile_value(row, profile) is None:
-            summary = (
-                f"{row.name} stays as an earlier run with another profile has set it; "
-                f"{profile} would not set it"
-            )
-            remedy = f"unset {row.name}"
-            yield _finding(rules.LEFT_OVER, row, ours[row.name], summary, remedy)
-
-
-def _strict_note(profile: Profile) -> tuple[Finding, ...]:
-    if profile is not Profile.STRICT:
-        return ()
-    return (
-        rules.STRICT.finding(
-            (
-                "the strict profile changes the product under test: "
-                "what is compared is not the shipped configuration"
-            ),
-            remedy=rules.STRICT.remedy,
-        ),
-    )
 
 
 def _finding(rule: Rule, row: VariableRow, value: str, summary: str, remedy: str | None) -> Finding:

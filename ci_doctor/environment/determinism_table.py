@@ -1,27 +1,79 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. The catalogue of determinism variables: one row a variable, those of libraries here."""
+"""Pure. The catalogue of determinism variables with their sources: one row a variable."""
 
 from typing import Final
 
-from ci_doctor.environment.determinism_engines import ENGINE_ROWS
-from ci_doctor.environment.determinism_row import (
-    ANY,
-    BATCH_INVARIANT,
-    BATCH_INVARIANT_FILE,
-    BY_VLLM,
-    NCCL_LIST,
-    NUMBER,
-    SWITCH,
-    TORCH,
-    TORCH_CONTEXT,
-    TORCH_CUDA,
-    UNDATED,
-    VLLM,
-    Contradiction,
-    VariableRow,
-)
+from msgspec import Struct
 
-LIBRARY_ROWS: Final[tuple[VariableRow, ...]] = (
+
+class Contradiction(Struct, frozen=True):
+    """A value of a variable that works against determinism, alone or beside `beside`.
+
+    `value` is a pattern for the whole value, and so is the second part of `beside` (name, pattern);
+    both must hold. `summary` says what happens then.
+    """
+
+    value: str
+    summary: str
+    remedy: str
+    beside: tuple[str, str] | None = None
+
+
+class VariableRow(Struct, frozen=True):
+    """One variable.
+
+    `default` and `strict` are the values that those profiles set if the variable is unset (None:
+    recorded only). `effect` is what it does and when, `overwritten` who replaces the value in its
+    own process, `no_effect` why it does nothing (a set value is then a finding). `allowed` is a
+    pattern for the whole value. `source` is the document or file that the row rests on, `read_in`
+    the version of it that was read. `file` is that file in an installed package, so that a test can
+    read it again.
+    """
+
+    name: str
+    library: str
+    effect: str
+    source: str
+    read_in: str
+    file: str | None = None
+    default: str | None = None
+    strict: str | None = None
+    overwritten: str | None = None
+    no_effect: str | None = None
+    allowed: str | None = None
+    contradiction: Contradiction | None = None
+
+
+# What `int()` takes, and a variable that only "1" turns on.
+INTEGER: Final = r"\s*[+-]?\d+\s*"
+NUMBER: Final = r"\d+"
+SWITCH: Final = r"[01]"
+BOOLEAN: Final = r"(?i)(true|false|yes|no|on|off|y|n|0|1)"
+ON: Final = r"(?i)(true|yes|on|y|1)"
+ANY: Final = r"(?s).*"
+# NCCL's lists: `Ring,Tree`, `^LL`, `allreduce:tree;broadcast:ring`.
+NCCL_LIST: Final = r"[\w^:;,/@ -]+"
+# What a file of the library itself, or a release of it, would show was not read.
+UNDATED: Final = "the document alone; no release was read"
+VLLM: Final = "vLLM 0.33.0"
+ASCEND: Final = "vllm-ascend main, 0b4f942a"
+SGLANG: Final = "SGLang 0.5.23"
+TORCH: Final = "PyTorch 2.13.0"
+TRITON: Final = "Triton 3.9.0"
+BATCH_INVARIANT_FILE: Final = "vllm/model_executor/determinism/batch_invariant.py"
+BATCH_INVARIANT: Final = f"{BATCH_INVARIANT_FILE}, override_envs_for_invariance"
+INDUCTOR: Final = "torch/_inductor/config.py"
+TORCH_CUDA: Final = "torch/backends/cuda/__init__.py"
+TORCH_CONTEXT: Final = "torch/include/ATen/Context.h"
+TRITON_KNOBS: Final = "triton/knobs.py"
+ASCEND_FILE: Final = "vllm_ascend/batch_invariant.py"
+BY_ASCEND: Final = "vllm-ascend with VLLM_BATCH_INVARIANT=1 sets {} in its own process"
+BY_VLLM: Final = "vLLM with VLLM_BATCH_INVARIANT=1 sets {} in its own process"
+# EnvBool of sglang/srt/environ.py; anything else is an error there.
+SGLANG_BOOLEAN: Final = r"(?i)(true|1|yes|y|false|0|no|n)"
+
+TABLE: Final[tuple[VariableRow, ...]] = (
+    # Libraries
     VariableRow(
         "CUBLAS_WORKSPACE_CONFIG",
         "cuBLAS, PyTorch",
@@ -276,7 +328,208 @@ LIBRARY_ROWS: Final[tuple[VariableRow, ...]] = (
         no_effect="it concerns the backward pass; serving has none",
         read_in=UNDATED,
     ),
+    # Serving engines, compilers and Ascend
+    VariableRow(
+        "VLLM_BATCH_INVARIANT",
+        "vLLM, by int(),",
+        "batch-invariant kernels (SM80 and later); sets more than a dozen other variables, "
+        "so the configuration is no longer the shipped one",
+        BATCH_INVARIANT,
+        strict="1",
+        read_in=VLLM,
+        allowed=INTEGER,
+        file="vllm/envs.py",
+    ),
+    VariableRow(
+        "VLLM_ENABLE_V1_MULTIPROCESSING",
+        "vLLM",
+        "0 makes offline scheduling deterministic; of no use to a server",
+        "https://docs.vllm.ai/en/latest/usage/reproducibility.html",
+        read_in=VLLM,
+        allowed=INTEGER,
+        file="vllm/envs.py",
+    ),
+    VariableRow(
+        "VLLM_TRITON_FORCE_FIRST_CONFIG",
+        "vLLM, Triton",
+        "the first valid kernel configuration instead of a timing race; meant for debugging",
+        "vllm/envs.py; https://github.com/vllm-project/vllm/pull/42425",
+        contradiction=Contradiction(
+            r"(?i)\s*(1|true)\s*",
+            "VLLM_TRITON_FORCE_FIRST_CONFIG and a kept autotune cache (TRITON_CACHE_AUTOTUNING=1) "
+            "contradict each other",
+            "unset TRITON_CACHE_AUTOTUNING",
+            beside=("TRITON_CACHE_AUTOTUNING", ON),
+        ),
+        read_in=VLLM,
+        file="vllm/envs.py",
+        allowed=r"(?i)\s*(0|1|true|false)\s*",
+    ),
+    VariableRow(
+        "SGLANG_ENABLE_DETERMINISTIC_INFERENCE",
+        "SGLang",
+        "deterministic kernels and all-reduce",
+        "sglang/srt/environ.py; sglang/srt/arg_groups/serving_hook.py",
+        SGLANG,
+        file="sglang/srt/environ.py",
+        no_effect="SGLang sets it itself, to 0 without the flag --enable-deterministic-inference",
+    ),
+    VariableRow(
+        "SGLANG_USE_1STAGE_ALLREDUCE",
+        "SGLang on ROCm",
+        "1 fixes the order of an all-reduce; --enable-deterministic-inference does it too",
+        "sglang/srt/environ.py",
+        SGLANG,
+        file="sglang/srt/environ.py",
+        allowed=SGLANG_BOOLEAN,
+    ),
+    VariableRow(
+        "SGLANG_DETERMINISTIC_NCCL_NCHANNELS",
+        "SGLang, by int()",
+        "how many NCCL channels --enable-deterministic-inference pins, 8 by default",
+        "sglang/srt/environ.py; sglang/srt/arg_groups/attention_hook.py",
+        SGLANG,
+        file="sglang/srt/environ.py",
+        allowed=INTEGER,
+    ),
+    VariableRow(
+        "SGLANG_DSA_TOPK_FLASHINFER_DETERMINISTIC",
+        "SGLang",
+        "a deterministic top-k of sparse attention with FlashInfer",
+        "sglang/srt/environ.py",
+        SGLANG,
+        file="sglang/srt/environ.py",
+        allowed=SGLANG_BOOLEAN,
+    ),
+    VariableRow(
+        "TRITON_CACHE_AUTOTUNING",
+        "Triton",
+        "keeps autotune winners: the first start is cold and later ones warm",
+        "triton/knobs.py; https://github.com/vllm-project/vllm/pull/37188",
+        read_in=TRITON,
+        file=TRITON_KNOBS,
+        allowed=BOOLEAN,
+    ),
+    VariableRow(
+        "TRITON_CACHE_DIR",
+        "Triton",
+        "where compiled kernels and winners are kept",
+        "triton/knobs.py",
+        read_in=TRITON,
+        file=TRITON_KNOBS,
+        allowed=r"(?s).+",
+    ),
+    VariableRow(
+        "TORCHINDUCTOR_DETERMINISTIC",
+        "PyTorch Inductor",
+        "no on-device benchmarking where it changes numerics; slower",
+        "pytorch torch/_inductor/config.py",
+        contradiction=Contradiction(
+            "1",
+            "TORCHINDUCTOR_DETERMINISTIC=1 has failed to compile with vLLM's default combo kernels "
+            "(observed with torch 2.13)",
+            "pass --compilation-config with benchmark_combo_kernel false, "
+            "or unset TORCHINDUCTOR_DETERMINISTIC",
+        ),
+        read_in=TORCH,
+        allowed=SWITCH,
+        file=INDUCTOR,
+    ),
+    VariableRow(
+        "TORCHINDUCTOR_MAX_AUTOTUNE",
+        "PyTorch Inductor",
+        "1 picks kernels by timing",
+        INDUCTOR,
+        TORCH,
+        file=INDUCTOR,
+        allowed=SWITCH,
+        contradiction=Contradiction(
+            "1",
+            "TORCHINDUCTOR_MAX_AUTOTUNE=1 picks kernels by timing, so two starts may compute differently",
+            "unset TORCHINDUCTOR_MAX_AUTOTUNE",
+        ),
+    ),
+    VariableRow(
+        "TORCHINDUCTOR_MAX_AUTOTUNE_POINTWISE",
+        "PyTorch Inductor",
+        "1 picks pointwise and reduction kernels by timing",
+        INDUCTOR,
+        TORCH,
+        file=INDUCTOR,
+        allowed=SWITCH,
+        contradiction=Contradiction(
+            "1",
+            "TORCHINDUCTOR_MAX_AUTOTUNE_POINTWISE=1 picks pointwise and reduction kernels by timing, so two starts may compute differently",
+            "unset TORCHINDUCTOR_MAX_AUTOTUNE_POINTWISE",
+        ),
+    ),
+    VariableRow(
+        "TORCHINDUCTOR_MAX_AUTOTUNE_GEMM",
+        "PyTorch Inductor",
+        "1 picks matrix products by timing",
+        INDUCTOR,
+        TORCH,
+        file=INDUCTOR,
+        allowed=SWITCH,
+        contradiction=Contradiction(
+            "1",
+            "TORCHINDUCTOR_MAX_AUTOTUNE_GEMM=1 picks matrix products by timing, so two starts may compute differently",
+            "unset TORCHINDUCTOR_MAX_AUTOTUNE_GEMM",
+        ),
+    ),
+    VariableRow(
+        "TORCHINDUCTOR_COORDINATE_DESCENT_TUNING",
+        "PyTorch Inductor",
+        "1 picks tile sizes by timing",
+        INDUCTOR,
+        TORCH,
+        file=INDUCTOR,
+        allowed=SWITCH,
+        contradiction=Contradiction(
+            "1",
+            "TORCHINDUCTOR_COORDINATE_DESCENT_TUNING=1 picks tile sizes by timing, so two starts may compute differently",
+            "unset TORCHINDUCTOR_COORDINATE_DESCENT_TUNING",
+        ),
+    ),
+    VariableRow(
+        "HCCL_DETERMINISTIC",
+        "Ascend HCCL",
+        "ordered reductions",
+        "vllm_ascend/batch_invariant.py, override_envs_for_invariance; HCCL documentation",
+        strict="true",
+        read_in=ASCEND,
+        allowed=r"(?i)(true|false|strict)",
+        file=ASCEND_FILE,
+        overwritten=BY_ASCEND.format("strict"),
+    ),
+    VariableRow(
+        "LCCL_DETERMINISTIC",
+        "Ascend LCCL",
+        "1 fixes the order of an all-reduce of up to eight ranks",
+        "vllm_ascend/batch_invariant.py; MindSpore Transformers documentation",
+        ASCEND,
+        file=ASCEND_FILE,
+        strict="1",
+        overwritten=BY_ASCEND.format("1"),
+        allowed=r"(?i)(0|1|true|false)",
+    ),
+    VariableRow(
+        "ATB_MATMUL_SHUFFLE_K_ENABLE",
+        "Ascend Transformer Boost",
+        "0 fixes the order in which a matrix product adds; about a tenth slower",
+        "vllm-ascend documentation, FAQ on deterministic results",
+        UNDATED,
+        strict="0",
+        allowed=SWITCH,
+    ),
+    VariableRow(
+        "ATB_LLM_LCOC_ENABLE",
+        "Ascend Transformer Boost",
+        "0 stops overlapping communication with matrix products",
+        "vllm-ascend documentation, FAQ on deterministic results",
+        UNDATED,
+        strict="0",
+        allowed=SWITCH,
+    ),
 )
-
-TABLE: Final = LIBRARY_ROWS + ENGINE_ROWS
 BY_NAME: Final = {row.name: row for row in TABLE}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. Whether `setup-env` ran for this job, if the repository or the step says that it should.
+"""Acts on the build: whether `setup-env` ran for this job, and its variables for the later phases.
 
 The shell that evaluates the exports is not ours. If Python dies before our code runs, nothing of
 ours can stop that shell; the job's next ci-doctor command can see it.
@@ -45,8 +45,12 @@ def missing_preparation(config: Config, environ: Mapping[str, str]) -> tuple[Fin
     reason = _reason(config, environ) if place else None
     findings = _lost(environ, severity)
     if place and reason:
-        findings = (_not_prepared(place, reason, severity),)
-    _refuse_errors(findings)
+        summary = f"setup-env did not prepare this job: {place}, but {reason}"
+        remedy = ShellCommand(f"# before this command, in the same shell\n{EVALUATION}")
+        findings = (rules.NOT_PREPARED.finding(summary, severity=severity, remedy=remedy),)
+    for finding in findings:
+        if finding.severity is Severity.ERROR:
+            raise PreparationError(finding.summary, hint=finding.remedy, findings=findings)
     return findings
 
 
@@ -80,19 +84,9 @@ def _reason(config: Config, environ: Mapping[str, str]) -> str | None:
 
 def _digest(config: Config) -> str:
     # Not the key that says what to do now: it decides nothing that was exported.
-    table = {name: value for name, value in _table(config).items() if name != _IF_MISSING}
+    table = {**config.tables.get(SECTION, {})}
+    table.pop(_IF_MISSING, None)
     return exports.digest(json.dumps(table, sort_keys=True, default=str))
-
-
-def _table(config: Config) -> Mapping[str, object]:
-    table: Mapping[str, object] = config.tables.get(SECTION, {})
-    return table
-
-
-def _not_prepared(place: str, reason: str, severity: Severity) -> Finding:
-    summary = f"setup-env did not prepare this job: {place}, but {reason}"
-    remedy = ShellCommand(f"# before this command, in the same shell\n{EVALUATION}")
-    return rules.NOT_PREPARED.finding(summary, severity=severity, remedy=remedy)
 
 
 def _lost(environ: Mapping[str, str], severity: Severity) -> tuple[Finding, ...]:
@@ -111,7 +105,17 @@ def _lost(environ: Mapping[str, str], severity: Severity) -> tuple[Finding, ...]
     return tuple(findings)
 
 
-def _refuse_errors(findings: tuple[Finding, ...]) -> None:
-    for finding in findings:
-        if finding.severity is Severity.ERROR:
-            raise PreparationError(finding.summary, hint=finding.remedy, findings=findings)
+def set_on_agent(variables: Mapping[str, str], environ: Mapping[str, str]) -> tuple[Finding, ...]:
+    """Write `variables` to the job's environment, if this is a job whose agent can do that.
+
+    A failure is a note, because the step evaluates the exports too.
+    """
+    if "BUILDKITE_AGENT_JOB_API_SOCKET" not in environ:
+        return ()
+    from ci_doctor.buildkite.agent import Agent
+
+    agent = Agent.find(environ)
+    result = agent.set_environment(variables) if agent else None
+    if result is None or result.ok:
+        return ()
+    return (rules.AGENT.finding(f"buildkite-agent env set: {result.message}"),)

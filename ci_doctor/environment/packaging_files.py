@@ -1,18 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads a project's packaging files, as values."""
+"""Reads a project's packaging files, as values; whether its requirements force an old version."""
 
 import configparser
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from msgspec import Struct
 
 from ci_doctor.environment.setup_script import SetupScript, read_setup_script
 from ci_doctor.errors import UsageError
 
+if TYPE_CHECKING:
+    from packaging.specifiers import Specifier
+
+_T = TypeVar("_T")
 # In setuptools-scm's order (setuptools_scm._integration.pyproject_reading).
 SCM_TABLES: Final = ("setuptools_scm", "vcs-versioning")
 
@@ -93,12 +97,13 @@ def read_packaging_files(directory: Path) -> PackagingFiles:
 
     Raises UsageError if one cannot be read or parsed (with file and line).
     """
+    script = directory / "setup.py"
     return PackagingFiles(
         directory=directory,
-        pyproject=_read_toml(directory / "pyproject.toml"),
-        cfg=_read_cfg(directory / "setup.cfg"),
-        script=_read_script(directory / "setup.py"),
-        hatch=_read_toml(directory / "hatch.toml"),
+        pyproject=_parsed(directory / "pyproject.toml", "TOML", tomllib.loads),
+        cfg=_parsed(directory / "setup.cfg", "setup.cfg", _cfg),
+        script=_parsed(script, "Python", lambda text: read_setup_script(text, str(script))),
+        hatch=_parsed(directory / "hatch.toml", "TOML", tomllib.loads),
     )
 
 
@@ -127,46 +132,77 @@ def scm_table(pyproject: Mapping[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def _read_toml(path: Path) -> dict[str, Any]:
+def _parsed(path: Path, kind: str, parse: Callable[[str], _T]) -> _T:
+    """What `parse` makes of a file, of an empty text if it is missing; an error names its line."""
     try:
-        return tomllib.loads(_read_text(path) or "")
-    except tomllib.TOMLDecodeError as error:
-        line = re.search(r"line (\d+)", str(error))
+        return parse(_read_text(path))
+    except (tomllib.TOMLDecodeError, configparser.Error, SyntaxError, ValueError) as error:
+        named = re.search(r"line:? (\d+)", str(error))
+        line = getattr(error, "lineno", None) or (named[1] if named else 1)
+        words = str(getattr(error, "msg", None) or error).partition("\n")[0]
         raise UsageError(
-            f"{path}:{line[1] if line else 1}: not valid TOML: {error}", hint="correct the file"
+            f"{path}:{line}: not valid {kind}: {words}", hint="correct the file"
         ) from error
 
 
-def _read_cfg(path: Path) -> dict[str, dict[str, str]]:
+def _cfg(text: str) -> dict[str, dict[str, str]]:
     # Raw: setuptools does not interpolate, and a `%` in a value is no reference.
     parser = configparser.RawConfigParser()
-    try:
-        parser.read_string(_read_text(path) or "", source=str(path))
-    except configparser.Error as error:
-        raise UsageError(
-            f"{path}: not a valid setup.cfg: {error}", hint="correct the file"
-        ) from error
+    parser.read_string(text)
     return {section: dict(parser.items(section)) for section in parser.sections()}
 
 
-def _read_script(path: Path) -> SetupScript:
-    try:
-        return read_setup_script(_read_text(path) or "", str(path))
-    except SyntaxError as error:
-        raise UsageError(
-            f"{path}:{error.lineno or 1}: not valid Python: {error.msg}", hint="correct the file"
-        ) from error
-    except ValueError as error:  # a null byte, before Python 3.11.4
-        raise UsageError(f"{path}:1: not valid Python: {error}", hint="correct the file") from error
-
-
-def _read_text(path: Path) -> str | None:
+def _read_text(path: Path) -> str:
     try:
         # Some editors write a byte-order mark, which tomllib and ast refuse.
         return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
-        return None
+        return ""
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(
             f"cannot read {path}: {error}", hint="the file must be readable and UTF-8"
         ) from error
+
+
+def is_forced_below(requires: Iterable[str], package: str, version: str) -> bool:
+    """Whether `requires` allow only versions of `package` (its canonical name) below `version`.
+
+    A requirement whose marker does not hold here, or that cannot be parsed, does not count.
+    """
+    named = [text for text in requires if package in packages([text])]
+    if not named:
+        return False
+    # Late: most projects name no such requirement, and packaging takes a while to import.
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    for text in named:
+        try:
+            requirement = Requirement(text)
+        except InvalidRequirement:
+            continue
+        if requirement.marker is not None and not requirement.marker.evaluate():
+            continue
+        if any(_is_below(each, version) for each in requirement.specifier):
+            return True
+    return False
+
+
+def _is_below(specifier: "Specifier", version: str) -> bool:
+    """Whether every version that `specifier` allows is below `version` (PEP 440)."""
+    from packaging.version import InvalidVersion, Version
+
+    limit = Version(version)
+    try:
+        named = Version(specifier.version.removesuffix(".*"))
+    except InvalidVersion:  # `===` takes any text
+        return False
+    match specifier.operator:
+        case "<":
+            return named <= limit
+        case "<=" | "==" | "===":
+            return named < limit
+        case "~=":
+            # `~= 7.1` is `>= 7.1, == 7.*`.
+            return named.release[: max(len(named.release) - 1, 1)] < limit.release
+        case _:
+            return False

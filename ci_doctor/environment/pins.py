@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. Which variables pin which versions, and whose value wins."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
 from ci_doctor.environment import rules
-from ci_doctor.environment.project import Project, VersionSource
+from ci_doctor.environment.project import Project
 from ci_doctor.environment.version_findings import ComputedVersion, is_pep440
 from ci_doctor.model.action import SetVariable
 from ci_doctor.model.finding import Finding, ShellCommand
@@ -38,10 +38,7 @@ class _Decision(Struct, frozen=True, kw_only=True):
     commits: tuple[SetVariable, ...] = ()
     findings: tuple[Finding, ...] = ()
     line: str
-    decided: bool
-
-    def exports(self, name: str) -> bool:
-        return any(variable.name == name for variable in self.variables)
+    decided: bool = True
 
 
 def decide_pins(
@@ -56,38 +53,23 @@ def decide_pins(
     foreign = {name: value for name, value in environ.items() if ours.get(name) != value}
     stale = environ.keys() - foreign.keys()
     decisions = [_decide(each, foreign, stale=stale) for each in computed]
-    variables = _distinct_variables(decisions)
-    findings: list[Finding] = []
-    for decision in decisions:
-        findings.extend(decision.findings)
+    # Each variable and value once: projects that agree share one.
+    distinct = {(each.name, each.value): each for one in decisions for each in one.variables}
+    variables = tuple(distinct.values())
+    findings = [finding for decision in decisions for finding in decision.findings]
     conflict = _conflict(decisions, variables)
-    note = _generic_note(decisions)
     if conflict is not None:
         variables = ()
         findings.append(conflict)
-    elif note is not None:
-        findings.append(note)
-    lines = tuple(decision.line for decision in decisions)
-    if variables:
-        variables = (*variables, *_agreed_commits(decisions))
-    pinned = tuple(each.project.label for each in decisions if variables and each.variables)
-    uncertain = tuple(each.project.label for each in computed if each.is_uncertain)
+    else:
+        findings += _generic_note(decisions)
     return Pins(
-        variables=variables,
+        variables=(*variables, *(_agreed_commits(decisions) if variables else ())),
         findings=tuple(findings),
-        lines=lines,
-        pinned=pinned,
-        uncertain=uncertain,
+        lines=tuple(decision.line for decision in decisions),
+        pinned=tuple(each.project.label for each in decisions if variables and each.variables),
+        uncertain=tuple(each.project.label for each in computed if each.is_uncertain),
     )
-
-
-def _distinct_variables(decisions: Sequence[_Decision]) -> tuple[SetVariable, ...]:
-    """Each variable and value once: projects that agree share one."""
-    distinct: dict[tuple[str, str], SetVariable] = {}
-    for decision in decisions:
-        for variable in decision.variables:
-            distinct[variable.name, variable.value] = variable
-    return tuple(distinct.values())
 
 
 def _agreed_commits(decisions: Sequence[_Decision]) -> tuple[SetVariable, ...]:
@@ -96,34 +78,34 @@ def _agreed_commits(decisions: Sequence[_Decision]) -> tuple[SetVariable, ...]:
     for decision in decisions:
         for variable in decision.commits:
             by_name.setdefault(variable.name, {})[variable.value] = variable
-    agreed = [values for values in by_name.values() if len(values) == 1]
-    return tuple(variable for values in agreed for variable in values.values())
+    return tuple(
+        each for values in by_name.values() if len(values) == 1 for each in values.values()
+    )
 
 
 def _decide(computed: ComputedVersion, foreign: Mapping[str, str], *, stale: set[str]) -> _Decision:
     project = computed.project
-    source = project.source
-    if source is None:
+    version = computed.version
+    findings = computed.findings
+    if project.source is None:
         end = "nothing to pin" if project.is_fixed else "not pinned"
-        line = _line(project, computed.version or "unknown", f"{project.tool}; {end}")
-        return _Decision(project=project, findings=computed.findings, line=line, decided=True)
-    name = source.deciding_variable(project, foreign)
+        line = f"{project.label} {version or 'unknown'} ({project.tool}; {end})"
+        return _Decision(project=project, findings=findings, line=line)
+    name = project.deciding_variable(foreign)
     if name is not None:
-        return _already_set(computed, source, (name, foreign[name]), stale)
-    if computed.version is None:
-        line = _line(project, "not pinned", project.tool)
-        return _Decision(project=project, findings=computed.findings, line=line, decided=False)
+        return _already_set(computed, name, foreign[name], stale)
+    if version is None:
+        line = f"{project.label} not pinned ({project.tool})"
+        return _Decision(project=project, findings=findings, line=line, decided=False)
     why = _why(computed)
-    versions = dict.fromkeys(source.exported_variables(project), computed.version)
-    described = computed.described
-    commits = {} if described is None else source.commit_variables(project, described)
+    versions = dict.fromkeys(project.exported_variables, version)
+    commits = project.commit_variables(computed.described) if computed.described else {}
     return _Decision(
         project=project,
         variables=_free_variables(versions, foreign, why),
-        commits=_free_variables(commits, foreign, f"the commit of {computed.version}"),
-        findings=computed.findings,
-        line=_line(project, computed.version, why),
-        decided=True,
+        commits=_free_variables(commits, foreign, f"the commit of {version}"),
+        findings=findings,
+        line=f"{project.label} {version} ({why})",
     )
 
 
@@ -138,44 +120,33 @@ def _free_variables(
     )
 
 
-def _already_set(
-    computed: ComputedVersion, source: VersionSource, deciding: tuple[str, str], stale: set[str]
-) -> _Decision:
-    """The version of a project for which the environment holds the name and value `deciding`."""
+def _already_set(computed: ComputedVersion, name: str, value: str, stale: set[str]) -> _Decision:
+    """The version of a project that the variable `name` of the environment decides."""
     project = computed.project
-    name, value = deciding
     # Our pin of an earlier run may hide the value that was set since; it cannot be unset, but it
     # can follow.
     why = f"follows {name}, which was set since the last run"
     hiding = tuple(
         SetVariable(name=variable, value=value, why=why)
-        for variable in source.exported_variables(project)
+        for variable in project.exported_variables
         if variable in stale and variable != name
     )
-    return _Decision(
-        project=project,
-        variables=hiding,
-        findings=(_kept_value(computed, name, value),),
-        line=_line(project, value, f"set by {name}"),
-        decided=True,
-    )
-
-
-def _kept_value(computed: ComputedVersion, name: str, value: str) -> Finding:
-    label = computed.project.label
-    if not is_pep440(value):
-        return rules.INVALID_PRETEND.finding(
+    if is_pep440(value):
+        differs = computed.version not in {None, value}
+        without = f"; without it: {computed.version}" if differs else ""
+        finding = rules.ALREADY_SET.finding(
+            f"{name}={value} is set and stays: it decides the version of {project.label}{without}"
+        )
+    else:
+        finding = rules.INVALID_PRETEND.finding(
             (
                 f"{name} is set to {value!r}, which is not a valid PEP 440 version: "
-                f"the build of {label} will fail"
+                f"the build of {project.label} will fail"
             ),
             remedy=ShellCommand(f"unset {name}"),
         )
-    differs = computed.version not in {None, value}
-    without = f"; without it: {computed.version}" if differs else ""
-    return rules.ALREADY_SET.finding(
-        f"{name}={value} is set and stays: it decides the version of {label}{without}",
-    )
+    line = f"{project.label} {value} (set by {name})"
+    return _Decision(project=project, variables=hiding, findings=(finding,), line=line)
 
 
 def _conflict(decisions: Sequence[_Decision], variables: Sequence[SetVariable]) -> Finding | None:
@@ -185,64 +156,58 @@ def _conflict(decisions: Sequence[_Decision], variables: Sequence[SetVariable]) 
     project that has no pin of its own.
     """
     for variable in variables:
-        owners = _owners(decisions, variable.name)
-        values = sorted({each.value for each in variables if each.name == variable.name})
-        if len(values) > 1:
-            effect = f"would need it to be {' and '.join(values)}"
-            return _conflicting(variable.name, owners, effect)
-        reached = list(_unpinned_readers(decisions, variable.name))
-        if reached:
+        name = variable.name
+        owners = _owners(decisions, name)
+        values = sorted({each.value for each in variables if each.name == name})
+        reached = [
+            each.project.label
+            for each in decisions
+            if not each.decided and name in each.project.shared_variables
+        ]
+        effect = f"would need it to be {' and '.join(values)}"
+        if len(values) == 1:
             effect = f"read it, and {', '.join(reached)} cannot be pinned"
-            return _conflicting(variable.name, [*owners, *reached], effect)
+            owners = sorted([*owners, *reached])
+        if len(values) > 1 or reached:
+            return rules.CONFLICTING_PINS.finding(
+                f"{name} is one for the whole environment: {', '.join(owners)} {effect}",
+                remedy=rules.CONFLICTING_PINS.remedy,
+            )
     return None
-
-
-def _unpinned_readers(decisions: Sequence[_Decision], name: str) -> Iterator[str]:
-    """The projects without a pin that would take their version from the variable `name`."""
-    for decision in decisions:
-        source = decision.project.source
-        if source is None or decision.decided:
-            continue
-        if name in source.shared_variables():
-            yield decision.project.label
 
 
 def _owners(decisions: Sequence[_Decision], name: str) -> list[str]:
     """The projects that a variable is exported for."""
-    return sorted(decision.project.label for decision in decisions if decision.exports(name))
+    labels = [
+        decision.project.label
+        for decision in decisions
+        if any(variable.name == name for variable in decision.variables)
+    ]
+    return sorted(labels)
 
 
-def _conflicting(name: str, owners: Sequence[str], effect: str) -> Finding:
-    return rules.CONFLICTING_PINS.finding(
-        f"{name} is one for the whole environment: {', '.join(sorted(owners))} {effect}",
-        remedy=rules.CONFLICTING_PINS.remedy,
-    )
-
-
-def _generic_note(decisions: Sequence[_Decision]) -> Finding | None:
+def _generic_note(decisions: Sequence[_Decision]) -> list[Finding]:
     """A note if a variable is exported that the builds of other projects read as well."""
-    names: dict[str, str] = {}
     for decision in decisions:
-        source = decision.project.source
-        if source is None or not decision.project.reads_generic:
+        project = decision.project
+        names = [variable.name for variable in decision.variables]
+        shared = [name for name in names if name in project.shared_variables]
+        if project.source is None or not project.reads_generic or not shared:
             continue
-        for variable in decision.variables:
-            if variable.name in source.shared_variables():
-                names[variable.name] = source.name
-    if not names:
-        return None
-    (name, *_) = names
-    # hatch-vcs and flit_scm call setuptools-scm, which reads the variable.
-    tool = "setuptools-scm" if name.startswith("SETUPTOOLS_SCM") else names[name]
-    readers = _owners(decisions, name)
-    return rules.UNSCOPED.finding(
-        (
-            f"{name} is set because the build of {', '.join(readers)} reads no variable with its "
-            f"name in it: every other {tool} project that is built from source in this "
-            "environment takes this version too"
-        ),
-        remedy=rules.UNSCOPED.remedy,
-    )
+        # hatch-vcs and others call setuptools-scm, which reads the variable.
+        is_scm = shared[0].startswith("SETUPTOOLS_SCM")
+        tool = "setuptools-scm" if is_scm else project.source.name
+        readers = _owners(decisions, shared[0])
+        note = rules.UNSCOPED.finding(
+            (
+                f"{shared[0]} is set because the build of {', '.join(readers)} reads no variable with its "
+                f"name in it: every other {tool} project that is built from source in this "
+                "environment takes this version too"
+            ),
+            remedy=rules.UNSCOPED.remedy,
+        )
+        return [note]
+    return []
 
 
 def _why(computed: ComputedVersion) -> str:
@@ -256,7 +221,3 @@ def _why(computed: ComputedVersion) -> str:
     if described.unparsable:
         place += f"; unparsable tags left out: {len(described.unparsable)}"
     return f"{tool}, from {place}"
-
-
-def _line(project: Project, version: str, why: str) -> str:
-    return f"{project.label} {version} ({why})"

@@ -1,30 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads projects and git: what a job's environment needs, and the outcome of preparing it."""
+"""Acts on files and processes: what a job's environment needs, with pins that builds have tried."""
 
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from ci_doctor.environment import determinism, exports, rules
 from ci_doctor.environment.detection import read_project
-from ci_doctor.environment.pinning import Pinning, pin_projects
+from ci_doctor.environment.pins import Pins, decide_pins
 from ci_doctor.environment.project import Project
-from ci_doctor.environment.settings import SetupEnvSettings
-from ci_doctor.environment.targets import TargetInterpreter, choose_targets
+from ci_doctor.environment.settings import SetupEnvSettings, Verify
+from ci_doctor.environment.versions import compute_version
 from ci_doctor.errors import PreparationError
-from ci_doctor.model.action import SetVariable
+from ci_doctor.machine.interpreters import TargetInterpreter, choose_targets
 from ci_doctor.model.evaluation import PREPARED
 from ci_doctor.model.facts.setup_env import DeterminismFact, ProofFact, RunFacts, SetupEnvFacts
 from ci_doctor.model.finding import Finding, Severity
 from ci_doctor.model.outcome import Case, CaseOutcome, Outcome
-from ci_doctor.model.table import Row, Table, row, text_table
+from ci_doctor.model.table import Table, row, text_table
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.formatting import amount
 
 _DETERMINISM_TITLE = "Determinism, as requested (effective where the library reads it)"
+
+
+class Pinning(Struct, frozen=True, kw_only=True):
+    """`pins` of the projects `labels`, all `findings`, and how each pin was proven: lines, facts."""
+
+    labels: tuple[str, ...]
+    pins: Pins
+    findings: tuple[Finding, ...]
+    proof_lines: tuple[str, ...] = ()
+    proofs: tuple[ProofFact, ...] = ()
 
 
 class Preparation(Struct, frozen=True, kw_only=True):
@@ -36,7 +46,7 @@ class Preparation(Struct, frozen=True, kw_only=True):
 
     exports: dict[str, str]
     changed: tuple[str, ...]
-    requested: tuple[determinism.Requested, ...]
+    requested: tuple[DeterminismFact, ...]
     targets: tuple[TargetInterpreter, ...]
     findings: tuple[Finding, ...]
     tables: tuple[Table, ...]
@@ -79,7 +89,17 @@ def prepare(settings: SetupEnvSettings, environ: Mapping[str, str] = os.environ)
     targets = choose_targets(settings.pythons, settings.venvs, directories, environ)
     pinning = pin_projects(projects, settings, targets, environ, earlier)
     pins = pinning.pins
-    _refuse_errors(pinning.findings)
+    errors = _errors(pinning.findings)
+    if errors:
+        raise PreparationError(
+            f"the environment cannot be prepared: {errors[0].summary}",
+            hint=errors[0].remedy,
+            findings=pinning.findings,
+        )
+    no_project: tuple[Finding, ...] = ()
+    if not projects:
+        summary = f"{Path.cwd()} holds no Python project, so no version is pinned"
+        no_project = (rules.NO_PROJECT.finding(summary, remedy=rules.NO_PROJECT.remedy),)
     profile = determinism.decide(settings.determinism, environ, earlier)
     exports.require_names(variable.name for variable in pins.variables)
     variables = (*pins.variables, *profile.variables)
@@ -90,11 +110,91 @@ def prepare(settings: SetupEnvSettings, environ: Mapping[str, str] = os.environ)
         changed=tuple(name for name, value in ours.items() if environ.get(name) != value),
         requested=profile.requested,
         targets=targets,
-        findings=(*_no_project(projects), *pinning.findings, *profile.findings),
+        findings=(*no_project, *pinning.findings, *profile.findings),
         tables=_tables(pinning, profile.requested, targets),
         proofs=pinning.proofs,
-        cases=tuple(_case(variable) for variable in variables),
+        cases=tuple(
+            Case(group="exports", name=each.name, outcome=CaseOutcome.PASSED, message=each.why)
+            for each in variables
+        ),
     )
+
+
+def pin_projects(
+    projects: Sequence[Project],
+    settings: SetupEnvSettings,
+    targets: Sequence[TargetInterpreter],
+    environ: Mapping[str, str],
+    ours: Mapping[str, str],
+) -> Pinning:
+    """The pins for `projects`, which share one environment; `ours` as for `decide_pins`.
+
+    Raises UsageError if git is needed and missing.
+    """
+    verify = settings.verify
+    fallback = settings.allow_fallback
+    labels = tuple(project.label for project in projects)
+    computed = [compute_version(project, allow_fallback=fallback) for project in projects]
+    # A version that stands in a file needs no proof, unless one is demanded in every case.
+    demands = verify is Verify.ALWAYS
+    has_doubt = any(not each.is_fixed or (demands and each.version is None) for each in projects)
+    if verify is Verify.NEVER or not has_doubt:
+        pins = decide_pins(computed, environ, ours)
+        return Pinning(labels=labels, pins=pins, findings=pins.findings, proofs=_proofs(pins, ()))
+    # Late: most of the cost of this room, and of no use to a project that needs no proof.
+    from ci_doctor.environment.metadata_build import site_directory
+    from ci_doctor.environment.prover import Prover, judge_trial
+
+    sites = [site for target in targets if (site := site_directory(target.python)) is not None]
+    # What an earlier run has exported must not decide what this one computes.
+    foreign = {name: value for name, value in environ.items() if ours.get(name) != value}
+    with Prover(verify, settings.verify_timeout_s, foreign, sites) as prover:
+        computed = [prover.derive(each, allow_fallback=fallback) for each in computed]
+        pins = decide_pins(computed, environ, ours)
+        if _errors(pins.findings):
+            return Pinning(labels=labels, pins=pins, findings=pins.findings)
+        variables = {variable.name: variable.value for variable in pins.variables}
+        trials = []
+        for index, each in enumerate(computed):
+            trial = prover.try_pin(each, variables)
+            if trial is None:
+                continue
+            trials.append(trial)
+            if trial.reason is not None and each.version is None:
+                computed[index] = prover.with_danger(each, trial.reason)
+    findings = list(decide_pins(computed, environ, ours).findings)
+    for trial in trials:
+        findings += judge_trial(trial, demanded=demands)
+    return Pinning(
+        labels=labels,
+        pins=pins,
+        findings=tuple(findings),
+        proof_lines=tuple(trial.line for trial in trials),
+        proofs=_proofs(pins, [trial.proof for trial in trials]),
+    )
+
+
+def _proofs(pins: Pins, proofs: Sequence[ProofFact]) -> tuple[ProofFact, ...]:
+    """`proofs`, and an entry for each pin that no build was asked to prove.
+
+    A build shows that it takes the pin, and not that an uncertain version is the right one.
+    """
+    tried = {proof.project for proof in proofs}
+    reason = "not tried: no build was asked for"
+    untried = [
+        ProofFact(project=label, proven=False, seconds=0.0, reason=reason)
+        for label in pins.pinned
+        if label not in tried
+    ]
+    doubt = "accepted by --allow-fallback; a full clone may have another version"
+    return tuple(
+        replace(proof, proven=False, reason=doubt) if proof.project in pins.uncertain else proof
+        for proof in (*proofs, *untried)
+    )
+
+
+def _errors(findings: Sequence[Finding]) -> list[Finding]:
+    return [finding for finding in findings if finding.severity is Severity.ERROR]
 
 
 def outcome(preparation: Preparation, *, dry_run: bool = False) -> Outcome:
@@ -109,28 +209,6 @@ def outcome(preparation: Preparation, *, dry_run: bool = False) -> Outcome:
     )
 
 
-def _no_project(projects: Sequence[Project]) -> tuple[Finding, ...]:
-    """A note if no version is pinned because there is no project."""
-    if projects:
-        return ()
-    return (
-        rules.NO_PROJECT.finding(
-            f"{Path.cwd()} holds no Python project, so no version is pinned",
-            remedy=rules.NO_PROJECT.remedy,
-        ),
-    )
-
-
-def _refuse_errors(findings: Sequence[Finding]) -> None:
-    for finding in findings:
-        if finding.severity is Severity.ERROR:
-            raise PreparationError(
-                f"the environment cannot be prepared: {finding.summary}",
-                hint=finding.remedy,
-                findings=tuple(findings),
-            )
-
-
 def _summary(preparation: Preparation, *, dry_run: bool) -> str:
     if not preparation.changed:
         # The two markers are ours, and of no interest to a reader.
@@ -142,68 +220,44 @@ def _summary(preparation: Preparation, *, dry_run: bool) -> str:
 
 def _tables(
     pinning: Pinning,
-    requested: Sequence[determinism.Requested],
+    requested: Sequence[DeterminismFact],
     targets: Sequence[TargetInterpreter],
 ) -> tuple[Table, ...]:
-    variables = tuple(_variable_row(each) for each in requested)
-    interpreters = tuple(_target_row(target) for target in targets)
-    tables = (
-        text_table("Versions", _version_lines(pinning)),
-        text_table("Pins, tried in a build of the metadata", pinning.proof_lines),
-        Table(title=_DETERMINISM_TITLE, rows=variables),
-        Table(title="Interpreters", rows=interpreters),
-    )
-    return tuple(table for table in tables if table.rows)
-
-
-def _version_lines(pinning: Pinning) -> tuple[str, ...]:
-    """A line for each project; a pin says whether a build has proven it."""
+    """One for versions, pins, variables and interpreters each; an empty one is left out."""
     proofs = {proof.project: proof for proof in pinning.proofs}
-    lines = []
+    versions = []
     for label, line in zip(pinning.labels, pinning.pins.lines, strict=True):
         is_pin = label in pinning.pins.pinned and label in proofs
-        lines.append(f"{line}; {_proof_words(proofs[label])}" if is_pin else line)
-    return tuple(lines)
+        versions.append(f"{line}; {_proof_words(proofs[label])}" if is_pin else line)
+    variables = []
+    for each in requested:
+        known = "" if each.effective == determinism.AS_REQUESTED else f"; {each.effective}"
+        variables.append(row(f"{each.name}={each.requested}", f"({each.set_by}{known})"))
+    interpreters = []
+    for target in targets:
+        own = " (ci-doctor itself is installed here)" if target.own else ""
+        interpreters.append(row(str(target.python), f"from {target.why}{own}"))
+    tables = (
+        text_table("Versions", tuple(versions)),
+        text_table("Pins, tried in a build of the metadata", pinning.proof_lines),
+        Table(title=_DETERMINISM_TITLE, rows=tuple(variables)),
+        Table(title="Interpreters", rows=tuple(interpreters)),
+    )
+    return tuple(table for table in tables if table.rows)
 
 
 def _proof_words(proof: ProofFact) -> str:
     return "proven by a build" if proof.proven else f"NOT proven by a build ({proof.reason})"
 
 
-def _variable_row(each: determinism.Requested) -> Row:
-    known = "" if each.effective == determinism.AS_REQUESTED else f"; {each.effective}"
-    return row(f"{each.name}={each.value}", f"({each.set_by}{known})")
-
-
-def _target_row(target: TargetInterpreter) -> Row:
-    own = " (ci-doctor itself is installed here)" if target.own else ""
-    return row(str(target.python), f"from {target.why}{own}")
-
-
-def _case(variable: SetVariable) -> Case:
-    outcome = CaseOutcome.PASSED
-    return Case(group="exports", name=variable.name, outcome=outcome, message=variable.why)
-
-
 def _facts(preparation: Preparation) -> SetupEnvFacts:
-    variables = []
-    for each in preparation.requested:
-        fact = DeterminismFact(name=each.name, requested=each.value, effective=each.effective)
-        variables.append(fact)
     facts = SetupEnvFacts(
         exports=preparation.exports,
         changed=preparation.changed,
-        determinism=tuple(variables),
+        determinism=preparation.requested,
         targets=tuple(str(target.python) for target in preparation.targets),
         proofs=preparation.proofs,
     )
     if preparation.preloads is None:
         return facts
-    return RunFacts(
-        exports=facts.exports,
-        changed=facts.changed,
-        determinism=facts.determinism,
-        targets=facts.targets,
-        proofs=facts.proofs,
-        preload=preparation.preloads,
-    )
+    return RunFacts(**asdict(facts), preload=preparation.preloads)

@@ -193,20 +193,14 @@ SETUP_SCRIPT: Final = Rule(
         "or set the version by hand."
     ),
 )
-BACKEND_MISSING: Final = Rule(
-    id="version/backend-missing",
-    severity=Severity.WARNING,
-    meaning=(
-        "The build backend's own library is needed to compute this version, "
-        "and is not installed beside ci-doctor."
-    ),
-    remedy="Install it with the command in the report.",
-)
 UNSUPPORTED_BACKEND: Final = Rule(
     id="version/unsupported-backend",
     severity=Severity.WARNING,
-    meaning="The project takes its version from a tool that ci-doctor does not pin.",
-    remedy="Follow the advice for that tool in the report.",
+    meaning=(
+        "The project takes its version from a tool that ci-doctor does not compute with, "
+        "and no build of its metadata could tell the version."
+    ),
+    remedy="Set the tool's own variable, which the report names, or follow its advice there.",
 )
 UNSCOPED: Final = Rule(
     id="version/unscoped",
@@ -287,7 +281,6 @@ RULES: Final[tuple[Rule, ...]] = (
     NOT_COMPUTABLE,
     CUSTOM_SCHEME,
     SETUP_SCRIPT,
-    BACKEND_MISSING,
     UNSUPPORTED_BACKEND,
     UNSCOPED,
     CONFLICTING_PINS,

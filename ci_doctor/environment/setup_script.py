@@ -2,12 +2,10 @@
 """Pure. The version of a setup.py, from its syntax tree: the script never runs."""
 
 import ast
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from msgspec import Struct
-
-from ci_doctor.environment.script_syntax import calls_of, constants, imported_modules
 
 # These decide where a version is written, not what it is.
 _OUTPUT_OPTIONS: Final = {
@@ -112,27 +110,21 @@ class _Evaluator:
 
     def text(self, node: ast.expr | None) -> str | None:
         """The value of `node` if it is a certain string."""
-        if node is None:
-            return None
-        try:
-            value = self.value(node)
-        except ValueError:
-            return None
+        value = self._certain(node)
         return value if isinstance(value, str) else None
 
     def texts(self, node: ast.expr | None) -> tuple[str, ...]:
         """The strings of `node`, one or a list of them; empty if they are not certain."""
-        if node is None:
-            return ()
+        value = self._certain(node)
+        values = value if isinstance(value, (list, tuple)) else [value]
+        return tuple(text for text in values if isinstance(text, str))
+
+    def _certain(self, node: ast.expr | None) -> Any:
+        """The value of `node`; None if there is none that is certain."""
         try:
-            value = self.value(node)
+            return None if node is None else self.value(node)
         except ValueError:
-            return ()
-        if isinstance(value, str):
-            return (value,)
-        if not isinstance(value, (list, tuple)):
-            return ()
-        return tuple(text for text in value if isinstance(text, str))
+            return None
 
     def keyword_options(self, node: ast.expr) -> ScmOptions | None:
         """Options of `use_scm_version=`; None for a false value."""
@@ -156,12 +148,9 @@ class _Evaluator:
 
     def call_options(self, call: ast.Call) -> ScmOptions:
         """Options of a `get_version(...)` call; `root` is its first positional parameter."""
-        pairs: _Pairs = []
-        for index, value in enumerate(call.args):
-            pairs.append(("root" if index == 0 else None, value))
-        for keyword in call.keywords:
-            pairs.append((keyword.arg, keyword.value))
-        return self._options(pairs)
+        names = ["root", *[None] * len(call.args)]
+        positional = list(zip(names, call.args, strict=False))
+        return self._options([*positional, *((each.arg, each.value) for each in call.keywords)])
 
     def _spread(self, keyword: ast.keyword) -> _Pairs:
         """`name=value` as it is; `**mapping` as its items, if they are certain."""
@@ -209,3 +198,54 @@ class _Evaluator:
             followed.add(node.id)
             node = self._names[node.id]
         return node
+
+
+def constants(tree: ast.Module) -> dict[str, ast.expr]:
+    """Module-level names that are bound exactly once: their value is certain."""
+    bindings: dict[str, list[ast.expr]] = {}
+    for statement in tree.body:
+        targets: list[ast.expr] = []
+        if isinstance(statement, ast.Assign):
+            targets = statement.targets
+        elif isinstance(statement, ast.AnnAssign):
+            targets = [statement.target]
+        value = getattr(statement, "value", None)
+        for target in targets:
+            if isinstance(target, ast.Name) and value is not None:
+                bindings.setdefault(target.id, []).append(value)
+    return {name: values[0] for name, values in bindings.items() if len(values) == 1}
+
+
+def imported_modules(tree: ast.Module) -> Iterator[str]:
+    """The top-level names of the modules that the script imports anywhere."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name.partition(".")[0]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module.partition(".")[0]
+
+
+def calls_of(
+    tree: ast.Module, modules: Collection[str], function: str, *spellings: str
+) -> list[ast.Call]:
+    """The calls of `function` of one of `modules`, by an imported name or one of `spellings`."""
+    names = {*spellings, *_imported_names(tree, modules, function)}
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    return [call for call in calls if ast.unparse(call.func) in names]
+
+
+def _imported_names(tree: ast.Module, modules: Collection[str], function: str) -> Iterator[str]:
+    """How the script may spell `function`: `module.function`, or a name that it imports."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            wanted = modules
+            ending = f".{function}"
+        elif isinstance(node, ast.ImportFrom) and node.module in modules:
+            wanted = {function}
+            ending = ""
+        else:
+            continue
+        for alias in node.names:
+            if alias.name in wanted:
+                yield f"{alias.asname or alias.name}{ending}"

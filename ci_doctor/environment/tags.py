@@ -5,38 +5,40 @@ import fnmatch
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from ci_doctor.environment.release_names import is_dated, is_own_text
+if TYPE_CHECKING:
+    from packaging.version import Version
 
 # `git describe --long` appends this (git-describe(1)).
 _DESCRIBED = re.compile(r"^(?P<tag>.+)-\d+-g[0-9a-f]+$")
 
+# `v1.2`, `release-1.2`, `pkg/v1.2rc1`: a prefix of words, then a version by PEP 440.
+_RELEASE = re.compile(r"^(?P<prefix>(?:[A-Za-z][\w.]*[-_/])*)(?P<version>[vV]?\d.*)$")
+# A prefix that ends in a number: what follows is the rest of a date or of a longer number.
+_NUMBER_BEFORE = re.compile(r"(?:^|[-_/.])[vV]?\d+[-_/.]$")
+_DATE = re.compile(r"^(?:19|20)\d\d[.]?(?:0?[1-9]|1[0-2])(?:[.]?(?:0?[1-9]|[12]\d|3[01]))?(?![\d])")
+# Words that precede the number of a release. Before another word, such as `nightly`, `build` or `cu`,
+# a bare number counts something else.
+_RELEASE_WORDS: Final = frozenset(
+    {"", "release", "releases", "rel", "version", "ver", "tag", "tags"}
+)
 # No tag can have this name (git-check-ref-format(1)), so it matches none.
 _NO_TAG = "."
 # So many exclusions cost nothing that could be measured.
 _FEW = 50
 
 
-class Version(Protocol):
-    """A parsed version: packaging.version.Version, also pdm-backend's vendored one."""
-
-    @property
-    def release(self) -> tuple[int, ...]: ...  # noqa: D102 - as in packaging
-
-
-class Git(Protocol):
-    """Runs git in one repository; returns its standard output, or None if it failed."""
-
-    def __call__(self, *arguments: str) -> str | None: ...  # noqa: D102
+# Runs git in one repository; returns its standard output, or None if it failed.
+Git = Callable[..., str | None]
 
 
 class Tags(Struct, frozen=True, kw_only=True):
     """The tags that a backend could pick: `versions` by name, and those that do not parse."""
 
-    versions: dict[str, Version]
+    versions: dict[str, Any]
     unparsable: tuple[str, ...]
 
     @property
@@ -100,39 +102,29 @@ class Described(Struct, frozen=True, kw_only=True):
         return self.tag is not None and self.distance == 0
 
 
-def list_tags(git: Git) -> tuple[str, ...]:
-    """Every tag of the repository."""
-    output = git("for-each-ref", "--format=%(refname:strip=2)", "refs/tags") or ""
-    return tuple(output.splitlines())
-
-
-def list_reachable(git: Git, names: Sequence[str]) -> tuple[str, ...]:
-    """Those of `names` that are reachable from HEAD, newest first.
-
-    Only these can disturb a build.
-    """
-    output = git(
-        "for-each-ref",
-        "--merged=HEAD",
-        "--sort=-creatordate",
-        "--format=%(refname:strip=2)",
-        "refs/tags",
-    )
-    wanted = set(names)
-    return tuple(name for name in (output or "").splitlines() if name in wanted)
+def list_tags(git: Git, *, reachable: bool = False) -> tuple[str, ...]:
+    """Every tag of the repository; `reachable`: those of HEAD's history alone, newest first."""
+    options = ("--merged=HEAD", "--sort=-creatordate") if reachable else ()
+    output = git("for-each-ref", *options, "--format=%(refname:strip=2)", "refs/tags")
+    return tuple((output or "").splitlines())
 
 
 def disturbing_tags(
     git: Git, command: Sequence[str], tags: Tags
 ) -> tuple[tuple[str, ...], str | None]:
-    """The unparsable tags reachable from HEAD, and the one that `command` itself would pick."""
-    reachable = list_reachable(git, tags.unparsable) if tags.unparsable else ()
+    """The unparsable tags reachable from HEAD, and the one that `command` itself would pick.
+
+    Only these can disturb a build.
+    """
+    unparsable = set(tags.unparsable)
+    listed = list_tags(git, reachable=True) if unparsable else ()
+    reachable = tuple(name for name in listed if name in unparsable)
     nearest = picked_tag(git, command) if reachable else None
     return reachable, nearest if nearest in tags.unparsable else None
 
 
 def sort_tags(
-    names: Iterable[str], command: Sequence[str], parse: Callable[[str], Version | None]
+    names: Iterable[str], command: Sequence[str], parse: Callable[[str], "Version | None"]
 ) -> Tags:
     """Sort the tags that the describe `command` could pick by whether `parse` returns a version."""
     versions: dict[str, Version] = {}
@@ -241,7 +233,7 @@ def without_foreign_text(
     return Tags(versions=kept, unparsable=(*tags.unparsable, *foreign))
 
 
-def reads_oddly(text: str, versions: Mapping[str, Version]) -> bool:
+def reads_oddly(text: str, versions: Mapping[str, "Version"]) -> bool:
     """Whether `text`, a number without a dot, stands alone among versions that have one."""
     if "." in text:
         return False
@@ -265,3 +257,48 @@ def _globs(command: Sequence[str], option: str) -> Iterator[str]:
             yield command[index + 1]
         elif word.startswith(f"{option}="):
             yield word.removeprefix(f"{option}=")
+
+
+def is_release(tag: str) -> bool:
+    """Whether a tag's name is a version by PEP 440, with or without a prefix before it."""
+    from packaging.version import InvalidVersion, Version
+
+    match = _RELEASE.match(tag)
+    if match is None:
+        return False
+    text = match["version"]
+    try:
+        Version(text)
+    except InvalidVersion:
+        return False
+    # `2026-04` is a post-release by PEP 440 alone.
+    if re.fullmatch(r"\d+(-\d+)+", text) and _DATE.match(text.replace("-", ".")):
+        return False
+    return is_own_text(match["prefix"], text, None)
+
+
+def is_own_text(prefix: str, text: str, name: str | None) -> bool:
+    """Whether the version `text` is a tag's own text after `prefix`, which is a project's.
+
+    `name` is the project's distribution. `nightly-2026-04-22` is read as `nightly-2026-04-` and 22,
+    `nightly-13` as `nightly-` and 13: neither is a version of anything. A dotted version may follow
+    any words.
+    """
+    if _is_of_project(prefix, name):
+        return True
+    if _NUMBER_BEFORE.search(prefix) and text[:1].isdigit():
+        return False
+    return "." in text
+
+
+def is_dated(prefix: str, text: str, name: str | None) -> bool:
+    """Whether `text` is a date behind a word that names neither a release nor the project."""
+    return not _is_of_project(prefix, name) and _DATE.match(text.lstrip("vV")) is not None
+
+
+def _is_of_project(prefix: str, name: str | None) -> bool:
+    words = re.sub(r"[-_./@=]+", "-", prefix.lower()).strip("-")
+    words = words.removesuffix("v").strip("-") if words == "v" or words.endswith("-v") else words
+    if words in _RELEASE_WORDS:
+        return True
+    return name is not None and words == re.sub(r"[-_.]+", "-", name.lower())

@@ -1,17 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads a project's files: the code that a build runs to get a version, and what it reads."""
+"""Reads a project's files: the code that a build runs to get a version, and whether it reads tags."""
 
+import ast
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
-from ci_doctor.environment.code_reading_git import git_command, git_reader, literal_name
 from ci_doctor.environment.packaging_files import PackagingFiles, table
+from ci_doctor.environment.setup_script import constants, imported_modules
 
-_MESON_PROJECT = re.compile(r"\bproject\s*\(")
+GIT_DESCRIBE: Final = "git describe"
+
+# Modules whose purpose is to read versions from a repository, or to read repositories.
+TOOL_MODULES: Final = {
+    "setuptools_scm": "setuptools-scm",
+    "vcs_versioning": "setuptools-scm",
+    "hatch_vcs": "hatch-vcs",
+    "versioneer": "versioneer",
+    "versioningit": "versioningit",
+    "dunamai": "dunamai",
+    "setuptools_git_versioning": "setuptools-git-versioning",
+    "poetry_dynamic_versioning": "poetry-dynamic-versioning",
+    "uv_dynamic_versioning": "uv-dynamic-versioning",
+    "pbr": "pbr",
+    "miniver": "miniver",
+    "git": "GitPython",
+    "pygit2": "pygit2",
+    "dulwich": "dulwich",
+}
+# Commands that answer with tags.
+_READS_TAGS: Final = re.compile(r"\b(describe|for-each-ref|show-ref|ls-remote|tag)\b")
+_COMMAND: Final = re.compile(r"\bgit\b[^;&|\n]*\b(describe|for-each-ref|show-ref|ls-remote|tag)\b")
+
+
+# Its arguments, up to a line that ends with a parenthesis.
+_MESON_PROJECT = re.compile(r"\bproject\s*\((.*?)\)\s*$", re.DOTALL | re.MULTILINE)
 _MESON_TOOL = re.compile(r"setuptools_scm|versioneer|dunamai|versioningit")
 _SCRIPT = re.compile(r"'([^']+\.(?:py|sh))'")
 
@@ -57,30 +83,40 @@ def _first_reader(paths: Iterable[Path]) -> VersionCode | None:
 
 
 def _candidates(files: PackagingFiles) -> Iterator[Path]:
-    yield from _in_tree_backend(files)
-    hatch = table(files.tools, "hatch")
-    source = table(files.hatch, "version") or table(hatch, "version")
-    if source.get("source") == "code" and isinstance(source.get("path"), str):
-        yield files.directory / source["path"]
-    hooks = table(table(files.hatch, "metadata") or table(hatch, "metadata"), "hooks")
-    if "custom" in hooks:
-        yield files.directory / str(table(hooks, "custom").get("path", "hatch_build.py"))
-    if files.backend.startswith("flit_core"):
-        yield from _flit_module(files)
-    for name in _code_paths(files):
+    for directory, module in _modules(files):
+        file = _module_file(directory, module)
+        if file is not None:
+            yield file
+    for name in _scripts(files):
         yield files.directory / name
 
 
-def _in_tree_backend(files: PackagingFiles) -> Iterator[Path]:
-    build = table(files.pyproject, "build-system")
-    paths = build.get("backend-path")
-    if not isinstance(paths, list):
-        return
-    module = files.backend.partition(":")[0]
-    for path in paths:
-        file = _module_file(files.directory / str(path), module)
-        if file is not None:
-            yield file
+def _modules(files: PackagingFiles) -> Iterator[tuple[Path, str]]:
+    """A backend in the project's tree (PEP 517, `backend-path`), and the module of flit."""
+    paths = table(files.pyproject, "build-system").get("backend-path")
+    for path in paths if isinstance(paths, list) else ():
+        yield files.directory / str(path), files.backend.partition(":")[0]
+    name = table(table(files.tools, "flit"), "module").get("name") or files.distribution_name
+    if files.backend.startswith("flit_core") and isinstance(name, str):
+        yield files.directory, re.sub(r"[-.]+", "_", name)
+
+
+def _scripts(files: PackagingFiles) -> Iterator[str]:
+    """Those of hatchling, of scikit-build-core's providers and of pdm-backend's getters."""
+    hatch = table(files.tools, "hatch")
+    source = table(files.hatch, "version") or table(hatch, "version")
+    if source.get("source") == "code" and isinstance(source.get("path"), str):
+        yield source["path"]
+    hooks = table(table(files.hatch, "metadata") or table(hatch, "metadata"), "hooks")
+    if "custom" in hooks:
+        yield str(table(hooks, "custom").get("path", "hatch_build.py"))
+    version = table(table(table(files.tools, "scikit-build"), "metadata"), "version")
+    if isinstance(version.get("provider-path"), str):
+        provider = str(version.get("provider", "")).replace(".", "/")
+        yield f"{version['provider-path']}/{provider}.py"
+    getter = table(table(files.tools, "pdm"), "version").get("getter")
+    if isinstance(getter, str):
+        yield f"{getter.partition(':')[0].replace('.', '/')}.py"
 
 
 def _meson_code(files: PackagingFiles) -> VersionCode | None:
@@ -88,47 +124,14 @@ def _meson_code(files: PackagingFiles) -> VersionCode | None:
     path = files.directory / "meson.build"
     if not files.backend.startswith("mesonpy"):
         return None
-    arguments = _project_arguments(_read(path))
-    if "run_command" not in arguments:
+    match = _MESON_PROJECT.search(_read(path))
+    if match is None or "run_command" not in match[1]:
         return None
-    named = _MESON_TOOL.search(arguments)
-    tool = named[0].replace("_", "-") if named else git_command(arguments)
+    named = _MESON_TOOL.search(match[1])
+    tool = named[0].replace("_", "-") if named else git_command(match[1])
     if tool is not None:
         return VersionCode(file=path, tool=tool)
-    return _first_reader(files.directory / script for script in _SCRIPT.findall(arguments))
-
-
-def _project_arguments(text: str) -> str:
-    """What stands between the parentheses of `project(...)`."""
-    match = _MESON_PROJECT.search(text)
-    if match is None:
-        return ""
-    depth = 1
-    for index in range(match.end(), len(text)):
-        depth += {"(": 1, ")": -1}.get(text[index], 0)
-        if depth == 0:
-            return text[match.end() : index]
-    return text[match.end() :]
-
-
-def _flit_module(files: PackagingFiles) -> Iterator[Path]:
-    name = table(table(files.tools, "flit"), "module").get("name") or files.distribution_name
-    if isinstance(name, str):
-        file = _module_file(files.directory, re.sub(r"[-.]+", "_", name))
-        if file is not None:
-            yield file
-
-
-def _code_paths(files: PackagingFiles) -> Iterator[str]:
-    """Scripts of providers in the project's tree: scikit-build-core's and pdm-backend's."""
-    metadata = table(table(files.tools, "scikit-build"), "metadata")
-    version = table(metadata, "version")
-    if isinstance(version.get("provider-path"), str):
-        provider = str(version.get("provider", "")).replace(".", "/")
-        yield f"{version['provider-path']}/{provider}.py"
-    getter = table(table(files.tools, "pdm"), "version").get("getter")
-    if isinstance(getter, str):
-        yield f"{getter.partition(':')[0].replace('.', '/')}.py"
+    return _first_reader(files.directory / script for script in _SCRIPT.findall(match[1]))
 
 
 def _module_file(directory: Path, module: str) -> Path | None:
@@ -163,3 +166,49 @@ def attribute_of(value: Any) -> str | None:
     if isinstance(value, str) and value.startswith("attr:"):
         return value.removeprefix("attr:").strip()
     return None
+
+
+def git_reader(source: str) -> str | None:
+    """The tool by which the Python text `source` reads tags (GIT_DESCRIBE for git itself).
+
+    None if it does not. A text that is not Python is searched for the words of a git command.
+    """
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return git_command(source)
+    for module in imported_modules(tree):
+        if module in TOOL_MODULES:
+            return TOOL_MODULES[module]
+    words = list(_strings(tree))
+    if any(_COMMAND.search(word) for word in words):
+        return GIT_DESCRIBE
+    # ["git", "describe"], or run_git("describe") with the program's name elsewhere.
+    if "git" in words and any(_READS_TAGS.fullmatch(word) for word in words):
+        return GIT_DESCRIBE
+    return None
+
+
+def git_command(text: str) -> str | None:
+    """GIT_DESCRIBE if `text`, of any language, holds a git command that answers with tags."""
+    # 'git', 'describe' in a list is one command too.
+    joined = re.sub(r"[\"',\[\]()]", " ", text)
+    return GIT_DESCRIBE if _COMMAND.search(joined) else None
+
+
+def _strings(tree: ast.Module) -> Iterator[str]:
+    """The strings of a program without its docstrings, which may describe anything."""
+    prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose:
+            yield node.value
+
+
+def literal_name(source: str, name: str) -> bool:
+    """Whether the Python text `source` binds `name` at its top level to one literal."""
+    try:
+        value = constants(ast.parse(source)).get(name)
+        ast.literal_eval(value or "")
+    except (SyntaxError, ValueError):
+        return False
+    return value is not None

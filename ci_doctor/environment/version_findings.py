@@ -7,7 +7,7 @@ import shlex
 from msgspec import Struct
 
 from ci_doctor.environment import rules
-from ci_doctor.environment.project import Project, VersionSource
+from ci_doctor.environment.project import Project
 from ci_doctor.environment.tags import Described, TagGap, TagGapKind, tag_family
 from ci_doctor.model.finding import Evidence, Finding, NextStep, Severity, ShellCommand
 
@@ -33,21 +33,22 @@ class ComputedVersion(Struct, frozen=True, kw_only=True):
             self.described.shallow or self.described.gap is not None
         )
 
-    @property
-    def offending(self) -> tuple[str, ...]:
-        """The unparsable tags that were left out."""
-        return self.described.unparsable if self.described else ()
+
+def judged(project: Project, described: Described, *, allow_fallback: bool) -> ComputedVersion:
+    """The version of a described checkout with its findings; none to pin after an error."""
+    findings = judge(project, described, allow_fallback=allow_fallback)
+    refused = any(finding.severity is Severity.ERROR for finding in findings)
+    version = None if refused else described.version
+    return ComputedVersion(project=project, version=version, findings=findings, described=described)
 
 
 def judge(project: Project, described: Described, *, allow_fallback: bool) -> tuple[Finding, ...]:
     """The findings of a described checkout; after an error its version is not to be pinned."""
     possible = (
-        _not_pep440(project, described),
-        _from_files(project, described),
+        _invalid(project, described),
         _unparsable(project, described),
         _suspicious(project, described),
-        _shallow(described, allow_fallback=allow_fallback),
-        _missing_tags(project, described, allow_fallback=allow_fallback),
+        _incomplete(project, described, allow_fallback=allow_fallback),
         _no_usable_tag(project, described),
         _dirty(project, described),
     )
@@ -65,35 +66,22 @@ def is_pep440(version: str) -> bool:
     return True
 
 
-def unsupported(project: Project) -> Finding:
-    """A tool that we can only name, with what would help."""
-    return rules.UNSUPPORTED_BACKEND.finding(
-        f"{project.label} takes its version from {project.tool}, which is not pinned here",
-        remedy=project.advice,
-    )
-
-
-def _not_pep440(project: Project, described: Described) -> Finding | None:
-    if is_pep440(described.version):
-        return None
-    return rules.INVALID_PIN.finding(
-        (
-            f"{project.tool} computes {described.version!r} for {project.label}, "
-            "which is not a valid PEP 440 version"
-        ),
-        remedy=rules.INVALID_PIN.remedy,
-    )
-
-
-def _from_files(project: Project, described: Described) -> Finding | None:
-    if described.repository is not None:
-        return None
-    return rules.NOT_FROM_GIT.finding(
-        (
+def _invalid(project: Project, described: Described) -> Finding | None:
+    """A version that no build accepts, or one that comes from files."""
+    if not is_pep440(described.version):
+        return rules.INVALID_PIN.finding(
+            (
+                f"{project.tool} computes {described.version!r} for {project.label}, "
+                "which is not a valid PEP 440 version"
+            ),
+            remedy=rules.INVALID_PIN.remedy,
+        )
+    if described.repository is None:
+        return rules.NOT_FROM_GIT.finding(
             f"{project.directory} is not a git repository: "
             f"version {described.version} of {project.label} comes from its files"
-        ),
-    )
+        )
+    return None
 
 
 def _unparsable(project: Project, described: Described) -> Finding | None:
@@ -103,12 +91,11 @@ def _unparsable(project: Project, described: Described) -> Finding | None:
     listed = ", ".join(repr(name) for name in names[:_NAMED])
     if len(names) > _NAMED:
         listed += f" and {len(names) - _NAMED} more"
+    severity = Severity.NOTE
+    effect = "nearer tags keep them from being picked"
     if described.breaks_on is not None:
         severity = Severity.WARNING
         effect = f"{project.source.name} would read {described.breaks_on!r} as one"
-    else:
-        severity = Severity.NOTE
-        effect = "nearer tags keep them from being picked"
     return rules.UNPARSABLE_TAG.finding(
         severity=severity,
         summary=(
@@ -116,18 +103,18 @@ def _unparsable(project: Project, described: Described) -> Finding | None:
             f"without a pin, {effect}"
         ),
         evidence=tuple(Evidence(excerpt=f"refs/tags/{name}") for name in names),
-        remedy=_tag_remedy(project.source, project, described),
+        remedy=_tag_remedy(project, described),
     )
 
 
-def _tag_remedy(source: VersionSource, project: Project, described: Described) -> str:
+def _tag_remedy(project: Project, described: Described) -> str:
     """Settings with which `git describe` considers release tags only."""
     # A tag that was read oddly shows nothing about how releases are named.
     trusted = described.tag if described.suspicious is None else None
     family = tag_family(trusted) if trusted else "v"
     glob = f"{family}[0-9]*.*"
     excluded = [name for name in described.unparsable if fnmatch.fnmatchcase(name, glob)]
-    return source.tag_setting(project, glob, excluded[:_NAMED])
+    return project.tag_setting(glob, excluded[:_NAMED])
 
 
 def _suspicious(project: Project, described: Described) -> Finding | None:
@@ -138,82 +125,68 @@ def _suspicious(project: Project, described: Described) -> Finding | None:
             f"{project.tool} reads the tag {described.tag!r} as version {described.suspicious}, "
             f"and computes {described.version} for {project.label}"
         ),
-        remedy=_tag_remedy(project.source, project, described),
+        remedy=_tag_remedy(project, described),
     )
 
 
-def _shallow(described: Described, *, allow_fallback: bool) -> Finding | None:
-    if not described.shallow:
-        return None
+def _incomplete(project: Project, described: Described, *, allow_fallback: bool) -> Finding | None:
+    """A clone whose cut history, or whose tags, may give another version than a full clone."""
+    severity = Severity.WARNING if allow_fallback else Severity.ERROR
     end = "is used because of --allow-fallback" if allow_fallback else "is refused"
-    return rules.SHALLOW_CLONE.finding(
-        severity=Severity.WARNING if allow_fallback else Severity.ERROR,
-        summary=(
-            f"{described.repository} is a shallow clone whose history does not reach a version tag: "
-            f"{described.version} is computed from an incomplete history and {end}"
-        ),
-        remedy=ShellCommand("git fetch --unshallow --tags"),
-    )
-
-
-def _missing_tags(
-    project: Project, described: Described, *, allow_fallback: bool
-) -> Finding | None:
-    gap = described.gap
-    if gap is None:
+    if described.shallow:
+        return rules.SHALLOW_CLONE.finding(
+            severity=severity,
+            summary=(
+                f"{described.repository} is a shallow clone whose history does not reach a version tag: "
+                f"{described.version} is computed from an incomplete history and {end}"
+            ),
+            remedy=ShellCommand("git fetch --unshallow --tags"),
+        )
+    if described.gap is None:
         return None
-    end = "is used because of --allow-fallback" if allow_fallback else "is refused"
+    difference, remedy = _difference(described.gap, str(described.repository))
     return rules.MISSING_TAGS.finding(
-        severity=Severity.WARNING if allow_fallback else Severity.ERROR,
+        severity=severity,
         summary=(
-            f"{_difference(gap, described)}: {described.version}, "
+            f"{difference}: {described.version}, "
             f"which {project.tool} computes for {project.label}, {end}"
         ),
-        remedy=_gap_remedy(gap, described),
+        remedy=remedy,
     )
 
 
-def _difference(gap: TagGap, described: Described) -> str:
-    place, remote, tag = described.repository, gap.remote, gap.tag
+def _difference(gap: TagGap, place: str) -> tuple[str, NextStep]:
+    """The difference in words, and what makes the tags that decide the same here and there."""
+    remote, tag = gap.remote, gap.tag
+    quoted = shlex.quote(remote)
     match gap.kind:
         case TagGapKind.ABSENT:
-            return f"{place} lacks the tag {tag!r}, which its remote {remote} has on this history"
+            words = f"{place} lacks the tag {tag!r}, which its remote {remote} has on this history"
+            return words, ShellCommand(f"git fetch --tags {quoted}")
         case TagGapKind.MOVED:
-            return (
+            words = (
                 f"the tag {tag!r} of {place} is on another commit than that of its remote {remote}"
             )
+            return words, ShellCommand(f"git fetch --tags --force {quoted}")
         case TagGapKind.LOCAL:
-            return f"{place} has the tag {tag!r}, and its remote {remote} has no such tag"
+            words = f"{place} has the tag {tag!r}, and its remote {remote} has no such tag"
+            return words, ShellCommand(f"git tag --delete {shlex.quote(tag)}")
         case TagGapKind.SILENT:
-            return f"the remote {remote} of {place} does not answer, and may have other tags"
-        case TagGapKind.UNREADABLE:
-            return f"git refuses to read {place}, so the tags of its remote are not known"
-
-
-def _gap_remedy(gap: TagGap, described: Described) -> NextStep:
-    """What makes the tags that decide the same here and there."""
-    remote, tag = shlex.quote(gap.remote), shlex.quote(gap.tag)
-    match gap.kind:
-        case TagGapKind.ABSENT:
-            return ShellCommand(f"git fetch --tags {remote}")
-        case TagGapKind.MOVED:
-            return ShellCommand(f"git fetch --tags --force {remote}")
-        case TagGapKind.LOCAL:
-            return ShellCommand(f"git tag --delete {tag}")
-        case TagGapKind.SILENT:
-            return (
-                f"see what `git ls-remote --tags {remote}` says, and give this job access to the "
+            words = f"the remote {remote} of {place} does not answer, and may have other tags"
+            return words, (
+                f"see what `git ls-remote --tags {quoted}` says, and give this job access to the "
                 "remote; or accept the version with `--allow-fallback`"
             )
         case TagGapKind.UNREADABLE:
-            place = shlex.quote(str(described.repository))
-            return ShellCommand(f"git config --global --add safe.directory {place}")
+            words = f"git refuses to read {place}, so the tags of its remote are not known"
+            command = f"git config --global --add safe.directory {shlex.quote(place)}"
+            return words, ShellCommand(command)
 
 
 def _no_usable_tag(project: Project, described: Described) -> Finding | None:
-    if described.tag is not None or described.repository is None or described.shallow:
+    if described.tag is not None or described.repository is None:
         return None
-    if described.gap is not None:
+    if described.shallow or described.gap is not None:
         return None
     if described.unreleased is not None:
         return rules.NO_USABLE_TAG.finding(

@@ -4,66 +4,121 @@
 Nothing is imported.
 """
 
-import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
-
-from msgspec import Struct
 
 from ci_doctor.identity.identity import Identity
-from ci_doctor.identity.library_names import matters, normal
-from ci_doctor.identity.origin import is_editable, read_origin, source_directory, table_of
+from ci_doctor.machine.packages import Origin, Package, installed, record_digest
 
-# RECORD of torch has 1.5 MiB. What is larger is not read to its end.
+# The distributions whose code computes, schedules or tokenizes.
+_TORCH = (
+    "torch",
+    "triton",
+    "triton-kernels",
+    "pytorch-triton",
+    "torchao",
+    "torchvision",
+)
+_ARRAYS = (
+    "numpy",
+    "scipy",
+    "numba",
+    "intel-openmp",
+    "mkl",
+    "jax",
+    "jaxlib",
+    "tensorflow",
+    "cupy-cuda12x",
+    "cupy-cuda13x",
+)
+_ENGINES = (
+    "vllm",
+    "sglang",
+    "lmcache",
+    "tensorrt-llm",
+    "llama-cpp-python",
+    "ray",
+)
+_KERNELS = (
+    "sgl-kernel",
+    "sglang-kernel",
+    "deep-gemm",
+    "deep-ep",
+    "xformers",
+    "quack-kernels",
+    "tilelang",
+    "mamba-ssm",
+    "apache-tvm-ffi",
+    "causal-conv1d",
+    "transformer-engine",
+    "aiter",
+    "amd-aiter",
+)
+_FLASH = (
+    "flashinfer-python",
+    "flashinfer-cubin",
+    "flashinfer-jit-cache",
+    "flash-attn",
+    "flash-attn-3",
+    "flash-attn-4",
+    "vllm-flash-attn",
+    "flash-mla",
+)
+_MODELS = (
+    "transformers",
+    "tokenizers",
+    "safetensors",
+    "sentencepiece",
+    "tiktoken",
+    "mistral-common",
+    "accelerate",
+)
+_QUANTIZATION = (
+    "compressed-tensors",
+    "bitsandbytes",
+    "auto-gptq",
+    "autoawq",
+)
+_GRAMMARS = (
+    "llguidance",
+    "xgrammar",
+    "outlines",
+    "outlines-core",
+)
+_RUNTIMES = (
+    "onnxruntime",
+    "onnxruntime-gpu",
+    "openvino",
+    "intel-extension-for-pytorch",
+)
+_EXACT = frozenset(
+    (
+        *_TORCH,
+        *_ARRAYS,
+        *_ENGINES,
+        *_KERNELS,
+        *_FLASH,
+        *_MODELS,
+        *_QUANTIZATION,
+        *_GRAMMARS,
+        *_RUNTIMES,
+    )
+)
+# All distributions with these beginnings.
+_FAMILIES = (
+    "nvidia-",
+    "cuda-",
+)
+# Part of no computation: NVIDIA's management library talks to the driver only.
+_IRRELEVANT = frozenset({"nvidia-ml-py"})
+# Of packed-refs, which may name a hundred thousand references.
 _LIMIT = 8 << 20
 
 
-class Installed(Struct, frozen=True, kw_only=True):
-    """One distribution; `folder` is its dist-info."""
-
-    name: str
-    version: str
-    folder: Path
-
-
-def installed(
-    directories: Iterable[Path], wanted: Callable[[str], bool] = matters
-) -> Iterator[Installed]:
-    """Every distribution whose normal name is `wanted`, in the order of Python's own search."""
-    for directory in directories:
-        try:
-            names = sorted(path.name for path in directory.iterdir())
-        except OSError:
-            continue
-        for name in names:
-            stem, _, kind = name.rpartition(".")
-            if kind in {"dist-info", "egg-info"} and wanted(normal(stem.partition("-")[0])):
-                yield _read(directory / name, stem)
-
-
-def _read(folder: Path, stem: str) -> Installed:
-    """By its metadata, else by the name of its folder, which holds the version too."""
-    headers: dict[str, str] = {}
-    # The headers end at the first empty line; a description may follow (core metadata).
-    text, _, _ = _text(_metadata_file(folder)).partition("\n\n")
-    for line in text.splitlines():
-        key, _, value = line.partition(":")
-        headers.setdefault(key.lower(), value.strip())
-    name, _, rest = stem.partition("-")
-    version, _, _ = rest.partition("-")
-    return Installed(
-        name=normal(headers.get("name") or name),
-        version=headers.get("version") or version,
-        folder=folder,
-    )
-
-
-def _metadata_file(folder: Path) -> Path:
-    if folder.is_file():  # an egg-info of distutils
-        return folder
-    return folder / ("METADATA" if folder.suffix == ".dist-info" else "PKG-INFO")
+def matters(name: str) -> bool:
+    """Whether a distribution with this normal name decides bits."""
+    return (name in _EXACT or name.startswith(_FAMILIES)) and name not in _IRRELEVANT
 
 
 def libraries(directories: Iterable[Path]) -> Identity:
@@ -74,58 +129,32 @@ def libraries(directories: Iterable[Path]) -> Identity:
     """
     versions: dict[str, list[str]] = {}
     unknown: dict[str, str] = {}
-    for distribution in installed(directories):
-        name = distribution.name
-        if not distribution.version:
-            unknown[name] = f"{distribution.folder} names no version"
-        origin = read_origin(distribution.folder)
-        versions.setdefault(name, []).append(_version(distribution, origin))
-        if is_editable(origin):
+    for package in installed(directories, matters):
+        name = package.name
+        if not package.version:
+            unknown[name] = f"{package.folder} names no version"
+        origin = package.origin
+        versions.setdefault(name, []).append(_version(package, origin))
+        if origin.is_editable:
             reason = "an editable installation is not searched for them"
             unknown[f"{name} (uncommitted changes)"] = reason
     facts = {name: " and ".join(dict.fromkeys(texts)) for name, texts in versions.items()}
     return Identity.of(facts, unknown)
 
 
-def _version(distribution: Installed, origin: Mapping[str, Any]) -> str:
-    version = distribution.version
-    if is_editable(origin):
-        source = source_directory(origin)
-        commit = None if source is None else commit_of(source)
+def _version(package: Package, origin: Origin) -> str:
+    version = package.version
+    if origin.is_editable:
+        commit = None if origin.source is None else commit_of(origin.source)
         state = f"commit {commit[:12]}" if commit else "no commit"
         return f"{version}, editable, {state}"
-    commit = str(table_of(origin, "vcs_info").get("commit_id") or "")
-    if commit:
-        return f"{version}, commit {commit[:12]}"
-    if _is_released(version) and not origin:
+    if origin.commit:
+        return f"{version}, commit {origin.commit[:12]}"
+    # Only one build has a version that is neither a local one nor one of a nightly.
+    if "+" not in version and "dev" not in version and not origin:
         return version
-    digest = record_digest(distribution.folder / "RECORD")
+    digest = record_digest(package.folder)
     return f"{version}, files {digest}" if digest else version
-
-
-def _is_released(version: str) -> bool:
-    """Whether only one build has this version: neither a local one nor one of a nightly."""
-    return "+" not in version and "dev" not in version
-
-
-def record_digest(record: Path) -> str | None:
-    """A digest over RECORD's lines that say the same wherever the wheel is; None if there are none."""
-    lines = [line for line in _text(record, _LIMIT).splitlines() if _is_portable(line)]
-    if not lines:
-        return None
-    # Sorted, because installers write RECORD in any order.
-    content = "\n".join(sorted(lines))
-    return hashlib.sha256(content.encode()).hexdigest()[:12]
-
-
-def _is_portable(line: str) -> bool:
-    """Whether a line of RECORD is the same wherever the wheel is installed.
-
-    Scripts lie outside and name their interpreter, dist-info names the installer, and bytecode has
-    no hash.
-    """
-    is_outside = line.startswith(("..", "/", '"'))
-    return "sha256=" in line and not is_outside and ".dist-info/" not in line
 
 
 def commit_of(directory: Path) -> str | None:

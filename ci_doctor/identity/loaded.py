@@ -3,12 +3,13 @@
 
 import hashlib
 import re
+import struct
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import BinaryIO
 
 from ci_doctor.environment.determinism_table import BY_NAME
-from ci_doctor.identity.elf import build_id
-from ci_doctor.identity.library_names import normal
+from ci_doctor.machine.packages import installed, is_recorded, normal
 
 PROC = Path("/proc")
 # NVIDIA's files have their versions in their names. Those of others have the version of an
@@ -37,6 +38,10 @@ _IS_VERSIONED = re.compile(rf"({_VERSIONED.decode()})\.so\.(\d+(?:\.\d+)+)")
 _HASH = re.compile(r"-[0-9a-f]{8}(?=[.-])")
 _INTERFACE = re.compile(r"(.+?\.so(?:\.\d+)?)(?:\.\d+)*")
 _LIMIT = 4 << 20
+_MAGIC = b"\x7fELF\x02\x01"  # 64 bits, little endian: every machine that serves models
+_NOTE = 4
+_BUILD_ID = 3
+_NOTE_BYTES = 1 << 16
 
 
 def loaded(pids: Iterable[int], proc: Path = PROC) -> Mapping[str, str]:
@@ -151,23 +156,12 @@ def _recorded(site: Path, top: str, below: str) -> str | None:
     # auditwheel puts a wheel's own libraries into NAME.libs.
     package = normal(top.removesuffix(".libs"))
 
-    def is_other_name(folder: Path) -> bool:
-        return not normal(folder.name).startswith(package)
-
-    try:
-        folders = [folder for folder in site.glob("*.dist-info") if _may_own(folder.name, package)]
-        for folder in sorted(folders, key=is_other_name):
-            if f"{below},".encode() in (folder / "RECORD").read_bytes()[:_LIMIT]:
-                name, _, version = folder.name.removesuffix(".dist-info").partition("-")
-                return f"{normal(name)} {version}"
-    except OSError:
-        return None
+    # The names agree, as they mostly do: reading every RECORD would take a second.
+    candidates = installed([site], lambda name: name.startswith((package, f"py{package}")))
+    for each in sorted(candidates, key=lambda each: not each.name.startswith(package)):
+        if each.is_wheel and is_recorded(each.folder, below):
+            return each.words
     return None
-
-
-def _may_own(folder: str, package: str) -> bool:
-    """Whether the names agree, as they mostly do: reading every RECORD would take a second."""
-    return normal(folder).startswith((package, f"py{package}"))
 
 
 def _kernels(maps: bytes) -> Iterator[tuple[str, str]]:
@@ -189,3 +183,60 @@ def _variables(environ: bytes) -> Iterator[tuple[str, str]]:
         name, _, value = entry.decode(errors="replace").partition("=")
         if name in BY_NAME and not name.endswith("_DIR"):
             yield name, value or "''"
+
+
+def build_id(path: Path) -> str | None:
+    """The build id in hex (NT_GNU_BUILD_ID, elf(5)); None if the file has none, or is damaged.
+
+    Raises OSError.
+    """
+    try:
+        return _build_id(path)
+    except (ValueError, OverflowError, struct.error):  # offsets that no file has
+        return None
+
+
+def _build_id(path: Path) -> str | None:
+    with path.open("rb") as file:
+        head = file.read(64)
+        if not head.startswith(_MAGIC) or len(head) < 64:
+            return None
+        # Of the ELF header: e_phoff, then e_phentsize and e_phnum.
+        (offset,) = struct.unpack_from("<Q", head, 32)
+        size, count = struct.unpack_from("<HH", head, 54)
+        file.seek(offset)
+        headers = file.read(size * count)
+        if size < 56 or len(headers) < size * count:
+            return None
+        for start in range(0, len(headers), size):
+            header = headers[start : start + size]
+            (kind,) = struct.unpack_from("<I", header)
+            if kind != _NOTE:
+                continue
+            build = _note(file, header)
+            if build is not None:
+                return build
+    return None
+
+
+def _note(file: BinaryIO, header: bytes) -> str | None:
+    """The build id among the notes of one program header."""
+    # p_offset and p_filesz.
+    (offset,) = struct.unpack_from("<Q", header, 8)
+    (length,) = struct.unpack_from("<Q", header, 32)
+    file.seek(offset)
+    notes = file.read(min(length, _NOTE_BYTES))
+    start = 0
+    while start + 12 <= len(notes):
+        name_size, size, kind = struct.unpack_from("<III", notes, start)
+        name = start + 12
+        body = name + _aligned(name_size)
+        if kind == _BUILD_ID and notes[name : name + 4] == b"GNU\0":
+            return notes[body : body + size].hex() or None
+        start = body + _aligned(size)
+    return None
+
+
+def _aligned(length: int) -> int:
+    """Names and descriptors of notes are padded to four bytes."""
+    return length + 3 & ~3

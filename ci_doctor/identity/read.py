@@ -16,10 +16,10 @@ from msgspec import Struct
 
 from ci_doctor.identity.hardware import hardware
 from ci_doctor.identity.identity import Identity
-from ci_doctor.identity.interpreter import UnknownInterpreterError, interpreter_of
 from ci_doctor.identity.libraries import libraries
 from ci_doctor.identity.served_model import models
 from ci_doctor.identity.variables import variables
+from ci_doctor.machine.interpreters import UnknownInterpreterError, interpreter_of
 from ci_doctor.system.secrets.redaction import Redactor
 
 # A file on the command line is a script or a configuration; a larger file counts by its size.

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ci_doctor.errors import InfraError, UsageError
 from ci_doctor.imports.record.recorded import RecordedRun
-from ci_doctor.preload.immunity import self_replacement_race
+from ci_doctor.preload.race import self_replacement_race
 
 # Each check starts the interpreter and takes 0.1 s; a job has one or two of them.
 _CHECKED = 8

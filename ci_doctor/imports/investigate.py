@@ -28,8 +28,7 @@ from ci_doctor.imports.investigation import Investigation
 from ci_doctor.imports.record.recorded import RecordedProcess, RecordedRun
 from ci_doctor.imports.record.run import RecordingPlan, Streams, record
 from ci_doctor.imports.report.remedy import rule_of
-from ci_doctor.preload.injection import with_rules
-from ci_doctor.preload.isolation import isolation
+from ci_doctor.preload.injection import ISOLATING, isolation, with_rules
 from ci_doctor.preload.preload_rule import PreloadRule, format_rule
 from ci_doctor.system.files.directories import make_directory
 from ci_doctor.system.processes.interruption import Interruption
@@ -100,6 +99,7 @@ def investigate(
         for each in judged:
             if interruption.received is None:
                 rules |= runs.try_rule(each, rules, say)
+    option = isolation(request.command, request.environ)
     return Investigation(
         recorded=recorded,
         judged=judged,
@@ -109,7 +109,7 @@ def investigate(
         spared=hazards.spared,
         is_whole=hazards.is_whole,
         interpreters=interpreters,
-        isolated=isolation(request.command, request.environ),
+        isolated=f"{option} ({ISOLATING[option]})" if option else None,
         confirming=request.confirming,
     )
 

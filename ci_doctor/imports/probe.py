@@ -5,7 +5,6 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import msgspec
 from msgspec import Struct
 
 from ci_doctor.errors import InfraError, UsageError
@@ -16,13 +15,15 @@ from ci_doctor.imports.record.recorded import RecordedProcess
 from ci_doctor.imports.record.recording import FOLDER, recording
 from ci_doctor.imports.record.trace_files import read_traces
 from ci_doctor.imports.report.probe import probe_outcome
+from ci_doctor.machine.interpreters import ask
 from ci_doctor.model.outcome import Outcome
-from ci_doctor.preload.immunity import self_replacement_race
 from ci_doctor.preload.injection import with_rules
-from ci_doctor.preload.interpreter import Answer, ask
+from ci_doctor.preload.interpreter import read_answer
 from ci_doctor.preload.preload_rule import Preload, PreloadRule, format_rule
+from ci_doctor.preload.race import self_replacement_race
 from ci_doctor.system import clock
 from ci_doctor.system.files.own_directory import own_directory
+from ci_doctor.system.processes.limited_runs import SeparateRun
 
 # Cold imports of torch from a network file system take tens of seconds.
 TIMEOUT_S = 180.0
@@ -136,14 +137,12 @@ def _replaced(processes: Sequence[RecordedProcess]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _read(run: Answer) -> _ProbeAnswer:
+def _read(run: SeparateRun) -> _ProbeAnswer:
     # The module may print while it is imported: the answer is the last line.
-    lines = run.stdout.strip().splitlines()
-    try:
-        return msgspec.json.decode(lines[-1], type=_ProbeAnswer)
-    except (msgspec.DecodeError, IndexError):
-        pass  # the program did not come to its end
-    failed = f"the interpreter ended with exit code {run.exit_code}: {run.last_error_line}"
+    answer = read_answer(run, _ProbeAnswer)
+    if answer is not None:
+        return answer
+    failed = f"the interpreter ended with exit code {run.exit_code}: {run.last_words}"
     if run.exit_code is None:
         failed = f"the import took longer than {TIMEOUT_S:g} s and was stopped"
     return _ProbeAnswer(loaded_before=False, failed=failed, error="", stale=False, absent="")

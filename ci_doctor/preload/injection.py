@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. An environment in which the interpreters that a command starts execute files of ours.
+"""Reads scripts: an environment in which a command's interpreters execute files of ours.
 
 A `sitecustomize` on PYTHONPATH is imported by every Python that reads this variable, and so by
-spawned, forked and subprocess children. It runs the one that it hides.
+spawned, forked and subprocess children. It runs the one that it hides. `isolation` says why a
+command line would not do so.
 """
 
 import os
+import re
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -21,6 +24,20 @@ _PRELOAD_FILES: Final = (
     _SHIM / "_ci_doctor_preload.py",
     FOLDER / "_ci_doctor_preload_rules.py",
 )
+
+# Options of CPython after which PYTHONPATH is not read or `site` not run, and what else hides it.
+ISOLATING: Final = {
+    "-I": "ignores PYTHONPATH",
+    "-E": "ignores PYTHONPATH",
+    "-S": "does not run `site`",
+    "env -i": "a clean environment",
+}
+# Those with a value.
+_WITH_VALUE: Final = ("W", "X")
+_LONG_WITH_VALUE: Final = "--check-hash-based-pycs"
+_LAST: Final = ("c", "m")
+_SHELLS: Final = ("sh", "bash", "dash", "zsh", "ksh")
+_CLEAN_ENVIRONMENT: Final = frozenset({"-", "-i", "--ignore-environment"})
 
 
 def injected(environ: Mapping[str, str], files: Sequence[Path], **variables: str) -> dict[str, str]:
@@ -43,3 +60,80 @@ def with_rules(environ: Mapping[str, str], rules: Sequence[PreloadRule]) -> dict
     """`environ` in which every Python preloads by `rules`, besides those that it has already."""
     texts = [*environ.get(RULES, "").split(), *format_rules(rules)]
     return injected(environ, _PRELOAD_FILES, **{RULES: " ".join(dict.fromkeys(texts))})
+
+
+def isolation(words: Sequence[str], environ: Mapping[str, str]) -> str | None:
+    """Why the first Python in the command line `words` will not execute what is injected.
+
+    A key of ISOLATING, None if nothing shows it. Looks behind `env`, `timeout 5` and the like, into the script of `sh
+    -c`, and at the first line of a script on disk.
+    """
+    line = _inner_command(words)
+    if not line:
+        return None
+    start = _first_python(line)
+    program = shutil.which(line[0], path=environ.get("PATH")) if start != 0 else None
+    interpreter = _interpreter_line(Path(program)) if program else []
+    # A script on disk: the Python of its first line runs it, whatever Python its arguments name.
+    if _first_python(interpreter) is not None:
+        line = [*interpreter, *line]
+        start = _first_python(line)
+    if start is None:
+        return None
+    if Path(line[0]).name == "env" and _CLEAN_ENVIRONMENT & {*line[1:start]}:
+        return "env -i"
+    return isolating_option(line[start:])
+
+
+def isolating_option(words: Sequence[str]) -> str | None:
+    """The option in a Python command line after which nothing injected runs; None if there is none.
+
+    A key of ISOLATING.
+    """
+    if not words or not _is_python(words[0]):
+        return None
+    is_value = False
+    for word in words[1:]:
+        if is_value or word.startswith("--"):
+            is_value = word == _LONG_WITH_VALUE
+            continue
+        if not re.fullmatch("-.+", word):
+            return None
+        # -W and -X take a value, in the same word or the next; -c and -m end the options.
+        flags, last, value = re.split("([WXcm]|$)", word[1:], maxsplit=1)
+        for flag in flags:
+            if f"-{flag}" in ISOLATING:
+                return f"-{flag}"
+        if last in _LAST:
+            return None
+        is_value = last in _WITH_VALUE and not value
+    return None
+
+
+def _inner_command(words: Sequence[str]) -> list[str]:
+    """The words that a shell with `-c` would run, else `words` themselves."""
+    if len(words) > 2 and Path(words[0]).name in _SHELLS and re.fullmatch("-[a-z]*c", words[1]):
+        return words[2].split()
+    return list(words)
+
+
+def _first_python(words: Sequence[str]) -> int | None:
+    for index, word in enumerate(words):
+        if _is_python(word):
+            return index
+    return None
+
+
+def _is_python(word: str) -> bool:
+    return re.fullmatch(r"python(\d+(\.\d+)?t?)?", Path(word).name) is not None
+
+
+def _interpreter_line(script: Path) -> list[str]:
+    try:
+        with script.open("rb") as file:
+            first = file.readline(512)
+    except OSError:
+        return []
+    if not first.startswith(b"#!"):
+        return []
+    return first[2:].decode("utf-8", "replace").split()

@@ -1,31 +1,110 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on files and processes: puts shims into interpreters, all or none, and removes them."""
+"""Acts on files and processes: puts shims into interpreters, and removes them.
+
+Each write is complete or leaves the old content. A file that is not as ci-doctor wrote it is never
+changed.
+"""
 
 import contextlib
 import fcntl
 import os
-from collections.abc import Callable, Iterator, Sequence
+import shlex
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any, Final
 
-from msgspec import structs
+from msgspec import Struct
+from msgspec.structs import replace
 
-from ci_doctor.errors import CiDoctorError, PreparationError
-from ci_doctor.model.finding import Severity
-from ci_doctor.preload.apply import SiteSnapshot, apply, changes, put_back, remember
-from ci_doctor.preload.inspection import former_targets, inspect_interpreter
-from ci_doctor.preload.plan import plan_drop, plan_install, plan_remove
-from ci_doctor.preload.preload_rule import PreloadRule, merge
-from ci_doctor.preload.preset_fit import PresetUse
-from ci_doctor.preload.preset_versions import findings_about, preset_states, rules_for
-from ci_doctor.preload.result import InstallResult, Refused, Result
-from ci_doctor.preload.site import read_site
-from ci_doctor.preload.start import loads
-from ci_doctor.preload.target import Target
-from ci_doctor.preload.trial import TRIAL_TIMEOUT_S, try_preloads
-from ci_doctor.preload.unreachable import refuse_unreachable
+from ci_doctor.errors import CiDoctorError, PreparationError, UsageError
+from ci_doctor.machine.interpreters import ask, clean_environment
+from ci_doctor.model.action import FileState
+from ci_doctor.model.facts.preload import FileCondition, PresetFit, ShimAction, ShimChange
+from ci_doctor.model.finding import Evidence, Finding, Severity
+from ci_doctor.model.rule import Rule
+from ci_doctor.preload.interpreter import (
+    PROBE_TIMEOUT_S,
+    Refused,
+    Target,
+    former_targets,
+    inspect_interpreter,
+)
+from ci_doctor.preload.preload_rule import PreloadRule, format_rules, merge
+from ci_doctor.preload.presets import findings_about, preset_states, rules_of
+from ci_doctor.preload.shim_files import (
+    CACHE,
+    FILES,
+    FINDER,
+    MODULES,
+    PATH_FILE,
+    RUNTIME,
+    SiteState,
+    read_site,
+    shim_files,
+)
+from ci_doctor.preload.trial import (
+    observe_start,
+    prove_start,
+    refuse_unreachable,
+    try_preloads,
+)
+from ci_doctor.system.files.atomic import write_atomically
 
-NO_PRESETS = PresetUse()
-TargetPlan = Callable[[Target], InstallResult]
+FOREIGN_FILE: Final = Rule(
+    id="preload/foreign-file",
+    severity=Severity.ERROR,
+    meaning="A file that ci-doctor did not write occupies the place of a file of the shim.",
+    remedy="Move it away; ci-doctor never overwrites it.",
+)
+EDITED_FILE: Final = Rule(
+    id="preload/edited-file",
+    severity=Severity.ERROR,
+    meaning="A file of the shim is not as ci-doctor wrote it: it was edited, or cut off.",
+    remedy="Move it away and install the shim again; ci-doctor does not overwrite it.",
+)
+NOT_A_FILE: Final = Rule(
+    id="preload/not-a-file",
+    severity=Severity.ERROR,
+    meaning="A link or a directory occupies the place of a file of the shim.",
+    remedy="Remove it; ci-doctor follows no links here.",
+)
+RULES: Final = (FOREIGN_FILE, EDITED_FILE, NOT_A_FILE)
+
+_REFUSED: Final[Mapping[FileCondition, tuple[Rule, str]]] = {
+    FileCondition.EDITED: (EDITED_FILE, "is not as ci-doctor wrote it"),
+    FileCondition.FOREIGN: (FOREIGN_FILE, "was not written by ci-doctor"),
+    FileCondition.NOT_A_FILE: (NOT_A_FILE, "is not a regular file"),
+}
+_WHY: Final = {
+    RUNTIME: "does the preloading; loaded only when a trigger is imported",
+    FINDER: "holds the rules and watches for their triggers",
+    PATH_FILE: "arms the shim at every start of this interpreter",
+}
+_CUT_OFF: Final = "is the remainder of a write that was cut off"
+# The bytecode comes back over stdout, in hexadecimal, so that only ci-doctor ever writes into the
+# site directory. The header is that of PEP 552: no flags, then the source's time and size.
+_COMPILE: Final = """
+import importlib.util, marshal, os, struct, sys
+path = sys.argv[1]
+about = os.stat(path)
+with open(path, "rb") as file:
+    code = compile(file.read(), path, "exec", 0, True)
+header = struct.pack("<III", 0, int(about.st_mtime) & 0xFFFFFFFF, about.st_size & 0xFFFFFFFF)
+print((importlib.util.MAGIC_NUMBER + header + marshal.dumps(code)).hex())
+"""
+
+
+class Installation(Struct, frozen=True, kw_only=True):
+    """What was done to one target, or would be; `contents` are those of the files, by path."""
+
+    target: Target
+    change: ShimChange
+    contents: dict[str, bytes] = {}
+    findings: tuple[Finding, ...] = ()
+
+
+Result = Installation | Refused
 
 
 def install_each(
@@ -33,23 +112,37 @@ def install_each(
     rules: Sequence[PreloadRule],
     *,
     dry_run: bool,
-    replace: bool = False,
-    presets: PresetUse = NO_PRESETS,
-    trial_timeout_s: float = TRIAL_TIMEOUT_S,
+    replace_rules: bool = False,
+    presets: Sequence[str] = (),
+    force: bool = False,
 ) -> tuple[Result, ...]:
-    """Arm `rules` in each of `pythons`, besides those armed before, or with `replace` alone.
+    """Arm `rules` in each of `pythons`, besides those armed before, or with `replace_rules` alone.
 
-    Rules of `presets` are armed too where they may hold.
-
-    A refusal among `pythons` is handed on. Interpreters that share a site directory count once. All
-    are examined before the first is changed: if one is refused, none is changed. If something
-    changes, the modules to preload are first imported in a child, in a dry run too.
+    Rules of `presets` are armed too where they may hold, with `force` everywhere. A refusal among
+    `pythons` is handed on. Interpreters that share a site directory count once. All are examined
+    before the first is changed: if one is refused, none is changed. If something changes, the
+    modules to preload are first imported in a child, in a dry run too.
     """
-    return _each(
-        pythons,
-        lambda target: _plan_wanted(target, rules, presets, replace, trial_timeout_s),
-        dry_run=dry_run,
-    )
+
+    def plan(target: Target) -> Installation:
+        states = preset_states(target, presets)
+        does_hold = [
+            each.name for each in states if force or each.fit is not PresetFit.DOES_NOT_HOLD
+        ]
+        wanted = merge(rules, rules_of(does_hold))
+        if wanted:
+            refuse_unreachable(target, wanted)
+        planned = plan_install(target, wanted, replace_rules=replace_rules and bool(wanted))
+        findings = findings_about(target, states, force=force)
+        trials = try_preloads(target, wanted) if planned.change.changing else ()
+        for finding in trials:
+            if finding.severity is Severity.ERROR:
+                summary = f"{finding.summary}; no shim was changed"
+                raise PreparationError(summary, hint=finding.remedy, findings=trials)
+        change = replace(planned.change, presets=states)
+        return replace(planned, change=change, findings=(*findings, *trials))
+
+    return _each(pythons, plan, dry_run=dry_run)
 
 
 def remove_each(
@@ -62,7 +155,7 @@ def remove_each(
     """
     return _each(
         pythons,
-        lambda target: _plan_remove(target, trigger),
+        lambda target: plan_remove(target, trigger),
         dry_run=dry_run,
         with_former=trigger is None,
     )
@@ -73,22 +166,18 @@ def install_shims(
     rules: Sequence[PreloadRule],
     *,
     dry_run: bool,
-    presets: PresetUse = NO_PRESETS,
-    trial_timeout_s: float = TRIAL_TIMEOUT_S,
-) -> tuple[InstallResult, ...]:
+    presets: Sequence[str] = (),
+) -> tuple[Installation, ...]:
     """As `install_each`, for callers that need all interpreters.
 
     Raises the first refusal, a UsageError, PreparationError or InfraError.
     """
-    results = install_each(
-        pythons, rules, dry_run=dry_run, presets=presets, trial_timeout_s=trial_timeout_s
-    )
-    return _all(results)
-
-
-def remove_shims(pythons: Sequence[Path], *, dry_run: bool) -> tuple[InstallResult, ...]:
-    """As `remove_each`; raises as `install_shims` does."""
-    return _all(remove_each(pythons, dry_run=dry_run))
+    installations = []
+    for result in install_each(pythons, rules, dry_run=dry_run, presets=presets):
+        if isinstance(result, Refused):
+            raise result.error
+        installations.append(result)
+    return tuple(installations)
 
 
 def former_shims(target: Target) -> Iterator[Target]:
@@ -98,92 +187,166 @@ def former_shims(target: Target) -> Iterator[Target]:
             yield former
 
 
-def _plan_wanted(
-    target: Target,
-    rules: Sequence[PreloadRule],
-    presets: PresetUse,
-    replace: bool,
-    trial_timeout_s: float,
-) -> InstallResult:
-    states = preset_states(target, presets.names)
-    findings = findings_about(target, states, force=presets.force)
-    wanted = rules_for(states, rules, force=presets.force)
-    if wanted:
-        result = _plan_install(target, wanted, replace, trial_timeout_s)
-    else:
-        result = InstallResult(target=target, actions=(), rules=read_site(target.site_dir).rules)
-    return structs.replace(result, presets=states, findings=(*findings, *result.findings))
+def plan_install(
+    target: Target, rules: Sequence[PreloadRule], *, replace_rules: bool = False
+) -> Installation:
+    """The files that arm `rules`, in the order in which it is safe to write them.
+
+    With `replace_rules` no other rule stays armed; without any rule nothing is done. Raises
+    UsageError if the target must not or cannot be written, PreparationError for files that are not
+    ours.
+    """
+    state = read_site(target.site_dir)
+    if not rules:
+        return _planned(target, state.rules, [])
+    _refuse_what_is_not_ours(target, state)
+    armed = merge(() if replace_rules else state.rules, rules)
+    files = shim_files(armed)
+    writes = []
+    for name, content in files.items():
+        change = FileState.REPLACE if name in state.contents else FileState.CREATE
+        if state.contents.get(name) == content:
+            change = FileState.UNCHANGED
+        path = str(target.site_dir / name)
+        writes.append(ShimAction(path=path, state=change, why=_WHY[name]))
+    *sources, path_file = writes
+    rest = [_remove_action(path, _CUT_OFF) for path in state.cut_off]
+    actions = [*rest, *sources, *_compile(target, sources), path_file]
+    if any(action.state is not FileState.UNCHANGED for action in writes):
+        _refuse_unwritable(target)
+    elif target.externally_managed or not target.writable:
+        actions = writes
+    contents = {str(target.site_dir / name): content for name, content in files.items()}
+    return replace(_planned(target, armed, actions), contents=contents)
 
 
-def _plan_install(
-    target: Target, rules: Sequence[PreloadRule], replace: bool, trial_timeout_s: float
-) -> InstallResult:
-    refuse_unreachable(target, rules)
-    actions = plan_install(target, rules, replace=replace)
-    armed = merge(() if replace else read_site(target.site_dir).rules, rules)
-    # All files are right, and still the modules cannot be imported: their bytecode is damaged.
-    if not changes(actions) and not loads(target):
-        actions = plan_install(target, rules, replace=replace, compile_anew=True)
-    findings = try_preloads(target, rules, timeout_s=trial_timeout_s) if changes(actions) else ()
-    for finding in findings:
-        if finding.severity is Severity.ERROR:
-            summary = f"{finding.summary}; no shim was changed"
-            raise PreparationError(summary, hint=finding.remedy, findings=findings)
-    return InstallResult(target=target, actions=actions, rules=armed, findings=findings)
+def plan_remove(target: Target, trigger: str | None = None) -> Installation:
+    """The removal of all that is ours there, or of the rule of `trigger` alone, in a safe order.
+
+    Raises as `plan_install` does.
+    """
+    state = read_site(target.site_dir)
+    _refuse_what_is_not_ours(target, state)
+    rest = [rule for rule in state.rules if rule.trigger != trigger]
+    if trigger is not None and (rest or not state.rules):
+        wanted = rest if len(rest) < len(state.rules) else []
+        return plan_install(target, wanted, replace_rules=True)
+    there = [target.site_dir / name for name in reversed(FILES) if name in state.contents]
+    actions = [_remove_action(path, "a file of the shim") for path in there]
+    actions += [_remove_action(path, "its bytecode") for path in state.compiled]
+    actions += [_remove_action(path, _CUT_OFF) for path in state.cut_off]
+    cache = target.site_dir / CACHE
+    ours = {*state.compiled, *state.cut_off}
+    if any(path.parent == cache for path in ours) and ours >= set(cache.iterdir()):
+        actions.append(_remove_action(cache, "held its bytecode alone"))
+    if actions:
+        _refuse_unwritable(target)
+    return _planned(target, (), actions)
 
 
-def _plan_remove(target: Target, trigger: str | None) -> InstallResult:
-    if trigger is None:
-        return InstallResult(target=target, actions=plan_remove(target))
-    armed = read_site(target.site_dir).rules
-    rest = tuple(rule for rule in armed if rule.trigger != trigger)
-    return InstallResult(target=target, actions=plan_drop(target, trigger), rules=rest)
+def _planned(
+    target: Target, rules: Sequence[PreloadRule], actions: Sequence[ShimAction]
+) -> Installation:
+    change = ShimChange(
+        python=str(target.python),
+        version=target.version_text,
+        site_dir=str(target.site_dir),
+        state="unchanged",
+        rules=format_rules(rules),
+        actions=tuple(actions),
+    )
+    return Installation(target=target, change=change)
+
+
+def _remove_action(path: Path, why: str) -> ShimAction:
+    return ShimAction(path=str(path), state=FileState.REMOVE, why=why)
+
+
+def _compile(target: Target, sources: Sequence[ShimAction]) -> Iterator[ShimAction]:
+    """The bytecode of the modules, if the target can have it."""
+    cache = target.site_dir / CACHE
+    # A link may lead to another environment's bytecode.
+    is_usable = cache.is_dir() and os.access(cache, os.W_OK | os.X_OK) and not cache.is_symlink()
+    if target.cache_tag is None or not (is_usable or not cache.exists()):
+        return
+    for source in sources:
+        path = cache / f"{Path(source.path).stem}.{target.cache_tag}.pyc"
+        change = FileState.REPLACE if path.exists() else FileState.CREATE
+        if path.exists() and source.state is FileState.UNCHANGED:
+            change = FileState.UNCHANGED
+        why = "saves every start the time to compile it"
+        yield ShimAction(path=str(path), state=change, why=why)
+
+
+def _refuse_what_is_not_ours(target: Target, state: SiteState) -> None:
+    findings = []
+    for name, condition in state.conditions.items():
+        if condition in _REFUSED:
+            rule, text = _REFUSED[condition]
+            path = target.site_dir / name
+            evidence = (Evidence(file=str(path)),)
+            findings.append(
+                rule.finding(f"{path} {text}", evidence=evidence, remedy=move_away(path))
+            )
+    if findings:
+        raise PreparationError(
+            f"{findings[0].summary}; nothing in that directory was changed",
+            hint=findings[0].remedy,
+            findings=tuple(findings),
+        )
+
+
+def move_away(path: Path) -> str:
+    """The remedy for a file that is not as we wrote it: ci-doctor does not touch it."""
+    return f"look at it, move it away (mv {shlex.quote(str(path))} /tmp/) and run this again"
+
+
+def _refuse_unwritable(target: Target) -> None:
+    if target.externally_managed:
+        raise UsageError(
+            f"{target.python} is managed by the operating system (EXTERNALLY-MANAGED, PEP 668)",
+            hint=f"make a virtual environment with `{target.python} -m venv .venv` and name that",
+        )
+    if not target.writable:
+        reason = "this user may not"
+        with contextlib.suppress(OSError):
+            mode = stat.S_IMODE(target.site_dir.stat().st_mode)
+            if os.statvfs(target.site_dir).f_flag & os.ST_RDONLY:
+                reason = "its file system is read-only"
+            elif not mode & 0o222:
+                reason = f"it is marked read-only (mode {mode:04o})"
+        raise UsageError(
+            f"cannot write in {target.site_dir}, the site directory of {target.python}: {reason}",
+            hint="run as the user who owns it, or make a virtual environment and name that",
+        )
 
 
 def _each(
-    pythons: Sequence[Path | Refused], plan: TargetPlan, *, dry_run: bool, with_former: bool = False
+    pythons: Sequence[Path | Refused],
+    plan: Callable[[Target], Installation],
+    *,
+    dry_run: bool,
+    with_former: bool = False,
 ) -> tuple[Result, ...]:
     candidates = _targets(pythons, with_former=with_former)
     with contextlib.ExitStack() as locks:
         if not dry_run:
-            locks.enter_context(_alone_in(candidates))
-        results = [_planned(candidate, plan) for candidate in candidates]
-        planned = [result for result in results if isinstance(result, InstallResult)]
-        if dry_run or len(planned) < len(results):
+            locks.enter_context(
+                _alone_in([each for each in candidates if isinstance(each, Target)])
+            )
+        results = [_refused_or(plan, each) for each in candidates]
+        is_refused = any(isinstance(result, Refused) for result in results)
+        state = "held back" if is_refused else "planned"
+        results = [_in_state(result, state) for result in results]
+        if dry_run or is_refused:
             return tuple(results)
-        return _applied(planned)
-
-
-def _planned(candidate: Target | Refused, plan: TargetPlan) -> Result:
-    if isinstance(candidate, Refused):
-        return candidate
-    try:
-        return plan(candidate)
-    except CiDoctorError as error:
-        return Refused(python=candidate.python, error=error, target=candidate)
-
-
-def _applied(results: Sequence[InstallResult]) -> tuple[Result, ...]:
-    """Carry out all; if one fails, put everything back, and that one is refused."""
-    snapshots: list[SiteSnapshot] = []
-    for number, result in enumerate(results):
-        target = result.target
-        try:
-            snapshots.append(remember(result.actions, target))
-            apply(result.actions, target)
-        except CiDoctorError as error:
-            _put_back(snapshots)
-            failed = Refused(python=target.python, error=error, target=target)
-            return (*results[:number], failed, *results[number + 1 :])
-        except BaseException:
-            _put_back(snapshots)
-            raise
-    return tuple(results)
-
-
-def _put_back(snapshots: Sequence[SiteSnapshot]) -> None:
-    for snapshot in reversed(snapshots):
-        put_back(snapshot)
+        for number, result in enumerate(results):
+            results[number] = _refused_or(_apply, result)
+            # Those that come after it stay as they are.
+            if isinstance(results[number], Refused):
+                rest = [_in_state(each, "held back") for each in results[number + 1 :]]
+                return (*results[: number + 1], *rest)
+        return tuple(results)
 
 
 def _targets(pythons: Sequence[Path | Refused], *, with_former: bool) -> list[Target | Refused]:
@@ -204,27 +367,105 @@ def _targets(pythons: Sequence[Path | Refused], *, with_former: bool) -> list[Ta
     return list(candidates.values())
 
 
-def _all(results: Sequence[Result]) -> tuple[InstallResult, ...]:
-    complete = []
-    for result in results:
-        if isinstance(result, Refused):
-            raise result.error
-        complete.append(result)
-    return tuple(complete)
-
-
 @contextlib.contextmanager
-def _alone_in(candidates: Sequence[Target | Refused]) -> Iterator[None]:
+def _alone_in(targets: Sequence[Target]) -> Iterator[None]:
     """Wait until no other ci-doctor changes these targets: one must not overwrite another's rules.
 
     The lock is on the directory itself, so it leaves no file, and it ends with this process. The
     directories are locked in one order, so that two processes never wait for each other.
     """
     with contextlib.ExitStack() as locks:
-        targets = [each for each in candidates if isinstance(each, Target)]
         for site_dir in sorted(os.path.realpath(target.site_dir) for target in targets):
             with contextlib.suppress(OSError):  # a file system without locks
                 descriptor = os.open(site_dir, os.O_RDONLY | os.O_DIRECTORY)
                 locks.callback(os.close, descriptor)
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
+
+
+def _apply(planned: Installation) -> Installation:
+    """Carry out the actions in their order, and prove that the target still starts.
+
+    If it does not start cleanly, its shim is removed and PreparationError raised. Raises UsageError
+    if a file cannot be written: what was done until then stays, for the next installation.
+    """
+    target = planned.target
+    arms = bool(planned.change.changing and planned.contents)
+    clean = observe_start(target, "-I") if arms else None
+    for action in planned.change.actions:
+        _carry_out(action, planned.contents.get(action.path, b""), target)
+    if clean is not None:
+        try:
+            prove_start(target, clean)
+        except PreparationError:
+            for action in plan_remove(target).change.actions:
+                _carry_out(action, b"", target)
+            raise
+    state = "changed" if planned.change.changing else planned.change.state
+    return replace(planned, change=replace(planned.change, state=state))
+
+
+def _carry_out(action: ShimAction, content: bytes, target: Target) -> None:
+    path = Path(action.path)
+    if action.state is FileState.REMOVE:
+        _remove(path)
+    elif path.parent.name == CACHE:
+        # Also where nothing changes: it may be damaged. Without it, every start by a user who may
+        # not write there pays 1.5 ms, which is no reason to stop.
+        with contextlib.suppress(UsageError, OSError):
+            bytecode = _bytecode(target, f"{path.name.partition('.')[0]}.py")
+            if bytecode is not None and not (path.is_file() and path.read_bytes() == bytecode):
+                write_atomically(path, bytecode)
+    elif action.state is not FileState.UNCHANGED:
+        if path.name in MODULES:
+            # An interpreter accepts bytecode if its source has the same second and size; the new
+            # source may have both.
+            for compiled in read_site(target.site_dir).compiled:
+                if compiled.name.startswith(f"{path.stem}."):
+                    _remove(compiled)
+        write_atomically(path, content)
+
+
+def _bytecode(target: Target, name: str) -> bytes | None:
+    """What `target` makes of its module file `name`; None if it fails: that is slower, not wrong."""
+    words = ("-I", "-B", "-c", _COMPILE, str(target.site_dir / name))
+    environment = clean_environment(os.environ)
+    answer = ask(target.python, *words, timeout_s=PROBE_TIMEOUT_S, environment=environment)
+    if answer.exit_code != 0:
+        return None
+    try:
+        return bytes.fromhex(answer.stdout.strip().rpartition("\n")[2])
+    except ValueError:
+        return None
+
+
+def _remove(path: Path) -> None:
+    if path.name == CACHE:
+        # Other packages may keep their bytecode there by now.
+        with contextlib.suppress(OSError):
+            path.rmdir()
+        return
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"cannot remove {path}: {error.strerror or error}", hint="run as the user who owns it"
+        ) from error
+
+
+def _refused_or(act: Callable[[Any], Installation], subject: Target | Result) -> Result:
+    """What `act` makes of `subject`, or its refusal; a refusal is handed on."""
+    if isinstance(subject, Refused):
+        return subject
+    target = subject.target if isinstance(subject, Installation) else subject
+    try:
+        return act(subject)
+    except CiDoctorError as error:
+        return Refused(python=target.python, error=error, site_dir=str(target.site_dir))
+
+
+def _in_state(result: Result, state: str) -> Result:
+    """`result` in that state, if it changes anything."""
+    if isinstance(result, Refused) or not result.change.changing:
+        return result
+    return replace(result, change=replace(result.change, state=state))

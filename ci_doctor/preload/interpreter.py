@@ -1,89 +1,276 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on processes: runs another interpreter, with a time limit, and reads its output."""
+"""Acts on processes: which interpreters are meant, what each is, and one run of it in a time limit."""
 
 import os
-import signal
-import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO
+from typing import Final, TypeVar
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from ci_doctor.errors import UsageError
-from ci_doctor.system.files.unnamed_file import unnamed_file
+from ci_doctor.errors import CiDoctorError, InfraError, PreparationError, UsageError
+from ci_doctor.machine.interpreters import ask, choose_targets, clean_environment
+from ci_doctor.model.facts.preload import Refusal
+from ci_doctor.model.outcome import ErrorKind, Failure
+from ci_doctor.model.table import Row, Table, row
+from ci_doctor.model.verdict import Verdict
+from ci_doctor.system.processes.limited_runs import SeparateRun
+
+T = TypeVar("T")
+OLDEST = (3, 8)
+PROBE_TIMEOUT_S = 60.0
+
+# Prints the fields of TargetProbe; in old syntax, so that an old interpreter can print its version.
+_PROBE = """
+import json, os, site, sys, sysconfig
+print(json.dumps({
+    "version": list(sys.version_info[:3]),
+    "implementation": sys.implementation.name,
+    "prefix": sys.prefix,
+    "base_prefix": sys.base_prefix,
+    "purelib": sysconfig.get_path("purelib"),
+    "platlib": sysconfig.get_path("platlib"),
+    "site_dirs": site.getsitepackages(),
+    "sys_path": sys.path,
+    "externally_managed": os.path.isfile(
+        os.path.join(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED")
+    ),
+    "cache_tag": sys.implementation.cache_tag,
+}))
+"""
 
 
-class Answer(Struct, frozen=True, kw_only=True):
-    """How a run ended: `exit_code` is negative for a signal and None if the time limit ended it."""
+# With several refusals of different kinds: what the user can correct at once, then what is a
+# finding.
+_WORST_FIRST: Final = (
+    (ErrorKind.USAGE, None, UsageError),
+    (ErrorKind.PREPARATION, Verdict.FAILED, PreparationError),
+    (ErrorKind.INFRA, Verdict.INFRA, InfraError),
+)
 
-    exit_code: int | None
-    stdout: str
-    stderr: str
+
+def read_answer(run: SeparateRun, kind: type[T]) -> T | None:
+    """The last line on stdout as JSON: a program's result, since a sitecustomize may print first.
+
+    None if it is not one.
+    """
+    lines = run.stdout.strip().splitlines() or [""]
+    try:
+        return msgspec.json.decode(lines[-1], type=kind)
+    except msgspec.DecodeError:
+        return None
+
+
+class Target(Struct, frozen=True, kw_only=True):
+    """An interpreter and the site directory that its shim belongs in.
+
+    `cache_tag`: how it names its bytecode. `prefix` is the root of a virtual environment, None for
+    any other interpreter.
+    """
+
+    python: Path
+    version: tuple[int, int, int]
+    site_dir: Path
+    externally_managed: bool
+    writable: bool
+    cache_tag: str | None = None
+    prefix: Path | None = None
 
     @property
-    def last_line(self) -> str:
-        """The last line on stdout: a program's result, since a sitecustomize may print first.
+    def version_text(self) -> str:
+        """Such as `3.12.1`."""
+        return ".".join(map(str, self.version))
 
-        Raises IndexError if there is none.
-        """
-        return self.stdout.strip().splitlines()[-1]
+
+class _Probe(Struct, frozen=True, kw_only=True):
+    """What an interpreter reports of itself; paths in its own spelling."""
+
+    version: tuple[int, int, int]
+    implementation: str
+    prefix: str
+    base_prefix: str
+    purelib: str
+    platlib: str
+    site_dirs: tuple[str, ...]
+    sys_path: tuple[str, ...]
+    externally_managed: bool
+    cache_tag: str | None
+
+
+def inspect_interpreter(python: Path, *, timeout_s: float = PROBE_TIMEOUT_S) -> Target:
+    """The target for `python`, an interpreter or the directory of a virtual environment.
+
+    Raises UsageError if it is no CPython >= 3.8 or reads no site directory, InfraError if it does
+    not answer.
+    """
+    path = python / "bin" / "python" if python.is_dir() else python
+    executable = Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would leave the venv
+    # -B: what its `.pth` files import must not leave bytecode behind.
+    options = ("-I", "-B", "-c", _PROBE)
+    environment = clean_environment(os.environ)
+    answer = ask(executable, *options, timeout_s=timeout_s, environment=environment)
+    if answer.exit_code is None:
+        raise InfraError(
+            f"{executable} did not answer within {timeout_s:.0f} s",
+            hint=f"run `{executable} -I -c pass`",
+        )
+    probe = read_answer(answer, _Probe)
+    if probe is None:
+        raise UsageError(
+            f"{executable} is not a Python >= 3.8 interpreter: {answer.last_words}",
+            hint="name a Python interpreter, such as .venv/bin/python",
+        )
+    version = ".".join(map(str, probe.version))
+    if probe.implementation != "cpython" or probe.version < OLDEST:
+        raise UsageError(
+            f"{executable} is {probe.implementation} {version}; "
+            "a preload shim needs CPython 3.8 or later",
+            hint="name another interpreter",
+        )
+    site_dir = choose_site_dir((probe.purelib, probe.platlib), probe.site_dirs, probe.sys_path)
+    if site_dir is None:
+        named = ", ".join(probe.site_dirs) or "it names none"
+        raise UsageError(
+            f"{executable} reads no site directory ({named})",
+            hint="make a virtual environment with it, and name that",
+        )
+    is_venv = probe.prefix != probe.base_prefix
+    return Target(
+        python=executable,
+        version=probe.version,
+        site_dir=Path(site_dir),
+        # PEP 668 is about the interpreter itself; a virtual environment created from it is not
+        # affected.
+        externally_managed=probe.externally_managed and not is_venv,
+        writable=_is_writable(site_dir),
+        cache_tag=probe.cache_tag,
+        prefix=Path(probe.prefix) if is_venv else None,
+    )
+
+
+def choose_site_dir(
+    preferred: Sequence[str], site_dirs: Sequence[str], sys_path: Sequence[str]
+) -> str | None:
+    """The first of `preferred`, `site_dirs` that is a site directory and on `sys_path`, or None.
+
+    `site` reads `.pth` files from site directories only, and what they import must be on sys.path.
+    The first site directory is not always right: it is lib64 on some systems and sys.prefix on
+    Windows.
+    """
+    sites = {os.path.realpath(entry) for entry in site_dirs}
+    importable = {os.path.realpath(entry) for entry in sys_path}
+    for entry in (*preferred, *site_dirs):
+        if os.path.realpath(entry) in sites & importable:
+            return entry
+    return None
+
+
+def former_targets(target: Target) -> tuple[Target, ...]:
+    """The site directories of a virtual environment under other minor versions, as targets."""
+    if target.prefix is None:
+        return ()
+    # lib64 is often a link to lib: of two names for one directory the last one counts.
+    distinct: dict[str, Path] = {}
+    for lib in ("lib64", "lib"):
+        for path in sorted(target.prefix.glob(f"{lib}/python3.*/site-packages")):
+            distinct[os.path.realpath(path)] = path
+    distinct.pop(os.path.realpath(target.site_dir), None)
+    return tuple(
+        replace(target, site_dir=path, writable=_is_writable(str(path)), cache_tag=None)
+        for path in distinct.values()
+    )
+
+
+def _is_writable(site_dir: str) -> bool:
+    """Whether this user may write there, and somebody should.
+
+    Root may write anywhere. A directory with mode 0555 is meant to stay as it is.
+    """
+    is_marked_writable = bool(Path(site_dir).stat().st_mode & 0o222)
+    return os.access(site_dir, os.W_OK | os.X_OK) and is_marked_writable
+
+
+class Interpreters(Struct, frozen=True, kw_only=True):
+    """Words for `--python` and `--venv`; `projects` are directories whose `.venv` is a default."""
+
+    pythons: tuple[str, ...] = ()
+    venvs: tuple[str, ...] = ()
+    projects: tuple[str, ...] = (".",)
+
+
+class Refused(Struct, frozen=True, kw_only=True):
+    """An interpreter that nothing can be done to, and why."""
+
+    python: Path
+    error: CiDoctorError
+    site_dir: str | None = None
 
     @property
-    def last_error_line(self) -> str:
-        """The last line on stderr that is not blank, or how the run ended."""
-        lines = self.stderr.strip().splitlines()
-        return lines[-1].strip() if lines else f"exit code {self.exit_code}, nothing on stderr"
+    def refusal(self) -> Refusal:
+        """The reason, for programs."""
+        error = self.error
+        return Refusal(message=error.message, hint=error.hint, exit_code=int(error.code))
+
+    @property
+    def table(self) -> Table:
+        """The reason, and what to do."""
+        rows: list[Row] = [row("refused", self.error.message)]
+        if self.error.hint:
+            rows.append(row("hint", self.error.hint))
+        return Table(title=str(self.python), rows=tuple(rows))
 
 
-def ask(python: Path, *arguments: str, timeout_s: float, environment: Mapping[str, str]) -> Answer:
-    """Run `python` with `arguments` in a session of its own, which is stopped after `timeout_s`.
+def find_interpreters(
+    named: Interpreters, environ: Mapping[str, str] = os.environ
+) -> list[Path | Refused]:
+    """The interpreters named, else `$VIRTUAL_ENV`, a project's `.venv` or the `python3` on PATH.
 
-    Raises UsageError if it cannot be started.
+    A named one that does not exist is a refusal among the others. Raises UsageError if there is
+    none.
     """
-    # Output goes to files: a child that keeps a pipe open would delay us.
-    with unnamed_file() as stdout, unnamed_file() as stderr:
+    found: list[Path | Refused] = []
+    # One by one, so that one that is missing does not hide the others.
+    for word in (*named.pythons, *named.venvs):
+        pythons, venvs = ((word,), ()) if word in named.pythons else ((), (word,))
         try:
-            process = subprocess.Popen(
-                [str(python), *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=stdout,
-                stderr=stderr,
-                env=environment,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise UsageError(
-                f"cannot run {python}: {error.strerror or error}",
-                hint="name a Python interpreter, such as .venv/bin/python",
-            ) from error
-        exit_code: int | None = None
-        try:
-            exit_code = process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            pass
-        finally:
-            if process.returncode is None:  # not reaped yet, so the group is still ours
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-        return Answer(exit_code=exit_code, stdout=_text(stdout), stderr=_text(stderr))
+            found += [each.python for each in choose_targets(pythons, venvs, (), environ)]
+        except UsageError as error:
+            found.append(Refused(python=Path(word), error=error))
+    if not found:
+        projects = list(map(Path, named.projects))
+        found += [each.python for each in choose_targets((), (), projects, environ)]
+    if not found:
+        raise UsageError("no interpreter found", hint="name one: --venv DIR or --python PY")
+    return found
 
 
-def clean_environment(
-    environment: Mapping[str, str], *, keep: tuple[str, ...] = ()
-) -> dict[str, str]:
-    """`environment` without PYTHON* (except `keep`) and without our own switches.
+def each_interpreter(
+    named: Interpreters, environ: Mapping[str, str], look: Callable[[Path], T]
+) -> tuple[list[T], list[Refused]]:
+    """What `look` makes of each interpreter, and those that do not exist or that it refuses.
 
-    The former change how Python starts, the latter would make the shim or the recorder act.
+    Raises UsageError if there is none.
     """
-    switches = ("PYTHON", "CI_DOCTOR_PRELOAD", "CI_DOCTOR_INJECT", "CI_DOCTOR_IMPORT_RACE")
-    return {
-        name: value
-        for name, value in environment.items()
-        if name in keep or not name.startswith(switches)
-    }
+    results: list[T] = []
+    refused: list[Refused] = []
+    for python in find_interpreters(named, environ):
+        if isinstance(python, Refused):
+            refused.append(python)
+            continue
+        try:
+            results.append(look(python))
+        except CiDoctorError as error:
+            refused.append(Refused(python=python, error=error))
+    return results, refused
 
 
-def _text(file: IO[bytes]) -> str:
-    file.seek(0)
-    return file.read().decode("utf-8", "replace")
+def worst(refused: Sequence[Refused]) -> tuple[Verdict | None, Failure | None]:
+    """The verdict and the error of an outcome with these refusals; None for none."""
+    for kind, verdict, error_type in _WORST_FIRST:
+        for each in refused:
+            error = each.error
+            if isinstance(error, error_type):
+                return verdict, Failure(message=error.message, hint=error.hint, kind=kind)
+    return None, None

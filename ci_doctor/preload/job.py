@@ -4,25 +4,35 @@
 import os
 import shlex
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from msgspec.structs import replace
 
 from ci_doctor.environment import rules as environment_rules
 from ci_doctor.environment.preparation import Preparation, prepare
 from ci_doctor.environment.settings import SetupEnvSettings
-from ci_doctor.environment.targets import TargetInterpreter
 from ci_doctor.errors import UsageError
-from ci_doctor.model.finding import Finding
-from ci_doctor.model.table import Row, Table, row, text_table
-from ci_doctor.preload import rules as finding_rules
-from ci_doctor.preload.injection import with_rules
+from ci_doctor.model.finding import Severity
+from ci_doctor.model.rule import Rule
+from ci_doctor.model.table import Table, row, text_table
+from ci_doctor.preload.injection import ISOLATING, isolation, with_rules
 from ci_doctor.preload.install import install_shims
-from ci_doctor.preload.isolation import isolation
-from ci_doctor.preload.outcome.change import changing
 from ci_doctor.preload.preload_rule import format_rules
-from ci_doctor.preload.preset_fit import PresetUse
 from ci_doctor.preload.presets import rules_of, split_texts
-from ci_doctor.preload.result import InstallResult
+
+NOT_REACHED: Final = Rule(
+    id="preload/not-reached",
+    severity=Severity.WARNING,
+    meaning=(
+        "The command of `ci-doctor run --preload` starts a Python with -I, -E or -S, "
+        "and such a Python does not read PYTHONPATH."
+    ),
+    remedy=(
+        "Install the shim instead, with `ci-doctor preload install`: it works with -I and -E. "
+        "Nothing works with -S."
+    ),
+)
+RULES: Final = (NOT_REACHED,)
 
 
 def prepare_job(
@@ -42,16 +52,22 @@ def prepare_job(
             hint="name one: --venv DIR or --python PY, or activate an environment",
         )
     pythons = [target.python for target in preparation.targets]
-    rules, names = split_texts(settings.preload)
-    results = install_shims(pythons, rules, dry_run=dry_run, presets=PresetUse(names=names))
+    rules, presets = split_texts(settings.preload)
     changed = list(preparation.changed)
     findings = list(preparation.findings)
     rows = []
-    for result in results:
-        changed += [str(action.path) for action in changing(result)]
+    for result in install_shims(pythons, rules, dry_run=dry_run, presets=presets):
+        change = result.change
+        changed += [action.path for action in change.changing]
         findings += result.findings
-        rows.append(_row(result))
-    findings += [_own_interpreter(each) for each in preparation.targets if _is_unintended(each)]
+        states = sorted({str(action.state) for action in change.changing})
+        rows.append(row(str(change.site_dir), ", ".join(states) or "unchanged"))
+    for target in preparation.targets:
+        # Our own environment may be one that pipx or uv made, where no job's code ever runs.
+        if target.own and not target.named:
+            where = f"{target.python} ({target.why}), where ci-doctor itself is installed"
+            own = environment_rules.OWN_INTERPRETER
+            findings.append(own.finding(f"the shim is for {where}", remedy=own.remedy))
     table = Table(title="Preload", rows=tuple(rows))
     return replace(
         preparation,
@@ -88,34 +104,15 @@ def prepare_command(
         tables=(*preparation.tables, table),
         preloads=lines,
     )
-    reason = isolation(command, prepared)
-    if reason is not None:
-        preparation = preparation.with_findings(_not_reached(command, reason, texts))
+    option = isolation(command, prepared)
+    if option is not None:
+        remedy = (
+            f"install the shim, which works there: ci-doctor preload install {shlex.join(texts)}"
+        )
+        if option == "-S":
+            remedy = "start it without -S: no shim works with it"
+        summary = (
+            f"{command[0]} starts a Python with {option} ({ISOLATING[option]}): it will not preload"
+        )
+        preparation = preparation.with_findings(NOT_REACHED.finding(summary, remedy=remedy))
     return with_rules(prepared, rules), preparation
-
-
-def _row(result: InstallResult) -> Row:
-    states = sorted({str(action.state) for action in changing(result)})
-    return row(str(result.target.site_dir), ", ".join(states) or "unchanged")
-
-
-def _is_unintended(target: TargetInterpreter) -> bool:
-    """Our own environment may be one that pipx or uv made, where no job's code ever runs."""
-    return target.own and not target.named
-
-
-def _own_interpreter(target: TargetInterpreter) -> Finding:
-    return environment_rules.OWN_INTERPRETER.finding(
-        f"the shim is for {target.python} ({target.why}), where ci-doctor itself is installed",
-        remedy=environment_rules.OWN_INTERPRETER.remedy,
-    )
-
-
-def _not_reached(command: Sequence[str], reason: str, texts: Sequence[str]) -> Finding:
-    if reason.startswith("-S"):
-        remedy = "start it without -S: no shim works with it"
-    else:
-        words = shlex.join(texts)
-        remedy = f"install the shim, which works there: ci-doctor preload install {words}"
-    summary = f"{command[0]} starts a Python with {reason}: it will not preload"
-    return finding_rules.NOT_REACHED.finding(summary, remedy=remedy)

@@ -47,8 +47,7 @@ def parse_rule(text: str) -> PreloadRule:
         if f"{preload.module}.".startswith(f"{trigger}."):
             reason = f"importing `{preload.module}` loads `{trigger}`, so it cannot come before it"
             raise _bad(text, reason)
-    (united,) = merge((), (PreloadRule(trigger=trigger, preloads=tuple(preloads)),))
-    return united
+    return merge((), (PreloadRule(trigger=trigger, preloads=tuple(preloads)),))[0]
 
 
 def format_rule(rule: PreloadRule) -> str:
@@ -76,14 +75,11 @@ def merge(existing: Iterable[PreloadRule], new: Iterable[PreloadRule]) -> tuple[
         modules = united.setdefault(rule.trigger, {})
         for preload in rule.preloads:
             modules.setdefault(preload.module, {}).update(dict.fromkeys(preload.attributes))
-    return tuple(_rule(trigger, united[trigger]) for trigger in sorted(united))
-
-
-def _rule(trigger: str, modules: dict[str, dict[str, None]]) -> PreloadRule:
-    preloads = tuple(
-        Preload(module=module, attributes=tuple(names)) for module, names in modules.items()
-    )
-    return PreloadRule(trigger=trigger, preloads=preloads)
+    rules = []
+    for trigger, modules in sorted(united.items()):
+        preloads = [Preload(module=name, attributes=(*names,)) for name, names in modules.items()]
+        rules.append(PreloadRule(trigger=trigger, preloads=tuple(preloads)))
+    return tuple(rules)
 
 
 def _parse_preload(text: str, part: str) -> Preload:

@@ -1,92 +1,132 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on processes: proves that a rule's race is lost without the shim and won with it."""
+"""Acts on processes: plays the race of a rule in a target, with a stub as the trigger."""
 
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable
 from pathlib import Path
 
-from ci_doctor.preload.checks import Check
-from ci_doctor.preload.immunity import self_replacement_race
-from ci_doctor.preload.preload_rule import Preload, PreloadRule, format_rule
-from ci_doctor.preload.race_judgement import Played, RaceRun, judge_race, not_importable
-from ci_doctor.preload.race_run import drive
-from ci_doctor.preload.target import Target
-from ci_doctor.preload.trial import try_preloads
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ci_doctor.errors import InfraError
+from ci_doctor.machine.interpreters import ask, clean_environment
+from ci_doctor.preload.interpreter import Target, read_answer
+from ci_doctor.preload.preload_rule import PreloadRule, format_rule
+from ci_doctor.system.files.own_directory import own_directory
+from ci_doctor.system.processes.limited_runs import SeparateRun
+
+_DRIVER = Path(__file__).parent / "stub" / "race_driver.py"
+# As long as the trial of a preload before its installation.
+RUN_TIMEOUT_S = 180.0
 
 
-def race_checks(
-    target: Target, rule: PreloadRule, *, runs: int, tell: Callable[[str], None] = lambda _: None
-) -> tuple[Check, ...]:
-    """One check for each module of `rule`, each of `runs` runs with the shim and as many without.
+class RaceRun(Struct, frozen=True, kw_only=True):
+    """How one run ended.
 
-    A module that does not replace itself is played against each other module of the rule too, which
-    is how an import cycle is lost. `tell` is called before each run. Raises UsageError and
-    InfraError if `target` does not answer.
+    `error` is one line, empty if all went well. `executed`: the trigger's code was reached.
+    `loaded_before`: the module, or the trigger, existed before. `replaced`: the module put another
+    object in its place in sys.modules. `trace` is what the shim wrote.
     """
-    race = _Race(target, rule, runs, tell)
-    return tuple(race.check(index) for index in range(len(rule.preloads)))
+
+    executed: bool = False
+    error: str = ""
+    traceback: str = ""
+    loaded_before: bool = False
+    replaced: bool = False
+    trace: str = ""
 
 
-class _Race:
-    """The races of one rule in one interpreter."""
+class Played(Struct, frozen=True, kw_only=True):
+    """The runs of one race: the background imports `first`, the trigger needs `second`."""
 
-    def __init__(
-        self, target: Target, rule: PreloadRule, runs: int, tell: Callable[[str], None]
-    ) -> None:
-        self._target = target
-        self._rule = rule
-        self._runs = runs
-        self._tell = tell
+    first: str
+    second: str
+    control: tuple[RaceRun, ...]
+    with_shim: tuple[RaceRun, ...]
 
-    def check(self, index: int) -> Check:
-        """Play the module number `index`, and judge."""
-        preload = self._rule.preloads[index]
-        fault = self._trial(preload)
-        if fault is not None:
-            return fault
-        played: list[Played] = []
-        for first, second in self._pairs(index):
-            played.append(self._play(first, second))
-            if played[-1].lost:
-                break
-        python = self._target.python
-        exposed = self._is_exposed(played, python)
-        return judge_race(self._rule, preload, played, exposed=exposed, python=python)
+    @property
+    def lost(self) -> int:
+        """How many runs without the shim failed."""
+        return len([run for run in self.control if run.error])
 
-    def _trial(self, preload: Preload) -> Check | None:
-        self._tell(f"{preload.module}: a trial import")
-        alone = PreloadRule(trigger=self._rule.trigger, preloads=(preload,))
-        findings = try_preloads(self._target, [alone])
-        return not_importable(self._rule, preload, findings[0]) if findings else None
 
-    def _is_exposed(self, played: list[Played], python: Path) -> bool:
-        """Whether this interpreter can lose the race of a module that replaces itself."""
-        if played[-1].lost or not played[0].control[0].replaced:
-            return True  # proven, or of no importance
-        return self_replacement_race(python)
+def play(
+    target: Target,
+    rule: PreloadRule,
+    index: int,
+    *,
+    runs: int,
+    tell: Callable[[str], None] = lambda _: None,
+) -> list[Played]:
+    """The races of the module number `index`, up to the first one that is lost without the shim.
 
-    def _pairs(self, index: int) -> Iterator[tuple[int, int]]:
-        """The module against itself, then against the others, in both orders."""
-        yield index, index
-        for other in range(len(self._rule.preloads)):
-            if other != index:
-                yield index, other
-                yield other, index
-
-    def _play(self, first: int, second: int) -> Played:
-        """As many runs without the shim as with it, in turn: a busy machine slows both alike."""
-        modules = [preload.module for preload in self._rule.preloads]
+    It is played against itself, then against each other module of the rule, in both orders: so an
+    import cycle is lost. As many runs without the shim as with it, in turn: a busy machine slows
+    both alike. `tell` is called before each run.
+    """
+    modules = [preload.module for preload in rule.preloads]
+    played: list[Played] = []
+    others = [other for other in range(len(modules)) if other != index]
+    pairs = [pair for other in others for pair in ((index, other), (other, index))]
+    for first, second in [(index, index), *pairs]:
         opponents = " against ".join(dict.fromkeys((modules[first], modules[second])))
-        control: list[RaceRun] = []
-        with_shim: list[RaceRun] = []
-        for number in range(1, 2 * self._runs + 1):
-            self._tell(f"{opponents}: run {number} of {2 * self._runs}")
-            is_control = number % 2 == 1
-            words = ("race", format_rule(self._rule), str(first), str(second))
-            run = drive(self._target.python, *words, shim=not is_control)
-            (control if is_control else with_shim).append(run)
-        return Played(
+        by_shim: dict[bool, list[RaceRun]] = {False: [], True: []}
+        for number in range(1, 2 * runs + 1):
+            tell(f"{opponents}: run {number} of {2 * runs}")
+            shim = number % 2 == 0
+            words = ("race", format_rule(rule), str(first), str(second))
+            by_shim[shim].append(drive(target.python, *words, shim=shim))
+        one = Played(
             first=modules[first],
             second=modules[second],
-            control=tuple(control),
-            with_shim=tuple(with_shim),
+            control=tuple(by_shim[False]),
+            with_shim=tuple(by_shim[True]),
         )
+        played.append(one)
+        if one.lost:
+            break
+    return played
+
+
+def drive(python: Path, *words: str, shim: bool, timeout_s: float = RUN_TIMEOUT_S) -> RaceRun:
+    """Run the driver in `python`. A run that does not end, or prints no result, is an error."""
+    with own_directory("verify") as directory:
+        trace = Path(directory) / "trace"
+        # The job's modules may come from PYTHONPATH.
+        environment = clean_environment(os.environ, keep=("PYTHONPATH",))
+        environment["CI_DOCTOR_PRELOAD_TRACE"] = str(trace)
+        environment["PYTHONDONTWRITEBYTECODE"] = "1"
+        if not shim:
+            environment["CI_DOCTOR_PRELOAD"] = "0"
+        answer = ask(python, str(_DRIVER), *words, timeout_s=timeout_s, environment=environment)
+        lines = trace.read_text("utf-8", "replace") if trace.exists() else ""
+    return read_run(answer, lines, timeout_s)
+
+
+def read_run(answer: SeparateRun, trace: str, timeout_s: float) -> RaceRun:
+    """The run that `answer` reports; `trace` is what the shim wrote."""
+    run = read_answer(answer, RaceRun) if answer.exit_code is not None else None
+    if run is not None:
+        return replace(run, trace=trace)
+    error = f"did not end within {timeout_s:.0f} s"
+    if answer.exit_code is not None:
+        error = f"ended with exit code {answer.exit_code}: {answer.last_words}"
+    return RaceRun(executed=True, error=error, traceback=answer.stderr, trace=trace)
+
+
+def self_replacement_race(python: Path, *, timeout_s: float = 60.0) -> bool:
+    """Whether `python` is exposed: a waiting import gets the object that is no longer the module.
+
+    gh-143650 is the repair, and version numbers do not show which builds have it. Takes 0.1 s.
+    Raises UsageError if `python` cannot be run, InfraError if it does not answer.
+    """
+    # A package of ours that replaces itself in sys.modules.
+    rule = "_ci_doctor_trigger=_ci_doctor_self_replacing:value"
+    run = drive(python, "immunity", rule, "0", "0", shim=False, timeout_s=timeout_s)
+    lost = "cannot import name 'value'" in run.error
+    if not run.executed or not run.replaced or (run.error and not lost):
+        reason = run.error or "the stub was not executed"
+        raise InfraError(
+            f"{python} could not be probed for the race: {reason}", hint=f"run `{python} -c pass`"
+        )
+    return lost

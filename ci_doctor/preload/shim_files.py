@@ -1,142 +1,163 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the templates beside it: the content of the four files of a shim, from its rules."""
+"""Reads a site directory, and makes the content of a shim's files from its rules.
+
+Each file carries its owner and the SHA-256 of what follows, so that it proves by itself whether it
+is as some version of ci-doctor wrote it. The rules are those of the finder.
+"""
 
 import ast
 import hashlib
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Final
 
-import msgspec
 from msgspec import Struct
 
 from ci_doctor.errors import UsageError
-from ci_doctor.preload.preload_rule import PreloadRule, format_rules, parse_rule
+from ci_doctor.model.facts.preload import FileCondition
+from ci_doctor.preload.preload_rule import Preload, PreloadRule
 
-# History: 1 = first form (2026-11); 2 = `made_cache` (2026-11). An older form is read, and written
-# anew.
-SCHEMA = "ci-doctor/preload/2"
-_READ = {SCHEMA, "ci-doctor/preload/1"}
-OWNER = "ci-doctor preload"
-OWNER_LINE = f"# managed-by: {OWNER}"
-
-MANIFEST = "ci_doctor_preload.json"
-RUNTIME = "_ci_doctor_preload_rt.py"
-FINDER = "_ci_doctor_preload.py"
-PATH_FILE = "ci_doctor_preload.pth"
-MODULES = (RUNTIME, FINDER)
+RUNTIME: Final = "_ci_doctor_preload_rt.py"
+FINDER: Final = "_ci_doctor_preload.py"
+PATH_FILE: Final = "ci_doctor_preload.pth"
+MODULES: Final = (RUNTIME, FINDER)
 # Written in this order and removed in reverse, so that the interpreter starts cleanly after a crash
-# at any point: the manifest knows every file of ours that may exist, and the `.pth`, which arms the
-# shim, never outlives what it imports.
-FILES = (MANIFEST, RUNTIME, FINDER, PATH_FILE)
+# at any point: the `.pth`, which arms the shim, never outlives what it imports.
+FILES: Final = (RUNTIME, FINDER, PATH_FILE)
+CACHE: Final = "__pycache__"
 
-_TEMPLATES = Path(__file__).parent / "shim"
-RULES_BEGIN = "# ci-doctor rules: begin\n"
-RULES_END = "# ci-doctor rules: end\n"
+_TEMPLATES: Final = Path(__file__).parent / "shim"
+_LICENCE: Final = "# SPDX-License-Identifier: Apache-2.0\n"
+OWNER_LINE: Final = "# managed-by: ci-doctor preload"
+_RULES_BEGIN: Final = "# ci-doctor rules: begin\n"
+_RULES_END: Final = "# ci-doctor rules: end\n"
+_OWNED: Final = re.compile(
+    re.escape(f"{_LICENCE}{OWNER_LINE}".encode()) + rb"(?:, sha256 ([0-9a-f]{64})\n(.*))?",
+    re.DOTALL,
+)
+_STEMS: Final = "|".join(re.escape(Path(name).stem) for name in MODULES)
+# `NAME.cpython-312.pyc`, and `.NAME.cpython-312.pyc.k3x_9abd` or `NAME.cpython-312.pyc.140234`: what a
+# process leaves that was killed while it wrote (ours, and importlib's _write_atomic).
+_COMPILED: Final = re.compile(rf"(?:{_STEMS})\.[\w-]+(?:\.opt-\w+)?\.pyc")
+_COMPILED_IN_PART: Final = re.compile(
+    rf"{_COMPILED.pattern}\.\d+|\.{_COMPILED.pattern}\.[a-z0-9_]{{8}}"
+)
+# What `system.files.atomic.write_atomically` writes before it renames.
+_IN_PART: Final = re.compile(rf"\.(?:{'|'.join(map(re.escape, FILES))})\.[a-z0-9_]{{8}}")
 
 
-class ShimManifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What ci-doctor has put into a site directory.
+class SiteState(Struct, frozen=True, kw_only=True):
+    """The shim's part of a site directory, by file name; `contents` has the regular files only.
 
-    `rules` are in `parse_rule` form. `sha256` has, by file name, the digests that a file of ours
-    may have: that of this installation, and that of the one it replaced, which is still there if an
-    installation was cut off. `made_cache`: the shim created the directory of the bytecode.
+    `compiled` is bytecode of ours, of any interpreter. `cut_off` are the remainders of killed
+    processes. `rules` are those of the finder, if it is ours.
     """
 
-    schema: str = SCHEMA
-    managed_by: str = OWNER
-    rules: tuple[str, ...]
-    sha256: dict[str, tuple[str, ...]]
-    made_cache: bool = True
+    contents: dict[str, bytes]
+    conditions: dict[str, FileCondition]
+    rules: tuple[PreloadRule, ...] = ()
+    compiled: tuple[Path, ...] = ()
+    cut_off: tuple[Path, ...] = ()
 
     @property
-    def parsed_rules(self) -> tuple[PreloadRule, ...]:
-        """The rules as values."""
-        return tuple(parse_rule(text) for text in self.rules)
+    def is_empty(self) -> bool:
+        """Nothing is there that could be ours."""
+        occupied = set(self.conditions.values()) != {FileCondition.ABSENT}
+        return not (occupied or self.compiled or self.cut_off)
+
+    @property
+    def is_whole(self) -> bool:
+        """All files are as some version of ci-doctor wrote them."""
+        return set(self.conditions.values()) == {FileCondition.OURS}
 
 
 def shim_files(rules: Iterable[PreloadRule]) -> dict[str, bytes]:
-    """The files that arm `rules`, by name, without the manifest."""
-    template = (_TEMPLATES / FINDER).read_text(encoding="utf-8")
-    licence = "# SPDX-License-Identifier: Apache-2.0"
-    path_file = f"{licence}\n{OWNER_LINE}\nimport {Path(FINDER).stem}\n"
-    return {
-        RUNTIME: (_TEMPLATES / RUNTIME).read_bytes(),
-        FINDER: _render_finder(template, rules).encode(),
-        PATH_FILE: path_file.encode(),
-    }
-
-
-def make_manifest(
-    rules: Iterable[PreloadRule],
-    files: Mapping[str, bytes],
-    previous: Mapping[str, bytes],
-    before: ShimManifest | None,
-    *,
-    made_cache: bool = True,
-) -> ShimManifest:
-    """The manifest for `files`, if our files hold `previous` now and `before` describes them."""
-    digests: dict[str, tuple[str, ...]] = {}
-    for name, content in files.items():
-        current = digest(content)
-        replaced = digest(previous[name]) if name in previous else current
-        recorded = before.sha256.get(name, ()) if before else ()
-        if replaced != current:
-            digests[name] = (current, replaced)
-        elif recorded[:1] == (current,):
-            # Nothing will change, so the manifest must not change either.
-            digests[name] = recorded
-        else:
-            digests[name] = (current,)
-    return ShimManifest(rules=format_rules(rules), sha256=digests, made_cache=made_cache)
-
-
-def encode_manifest(manifest: ShimManifest) -> bytes:
-    """Indented JSON with a final newline."""
-    compact = msgspec.json.encode(manifest, order="sorted")
-    return msgspec.json.format(compact, indent=2) + b"\n"
-
-
-def decode_manifest(content: bytes) -> ShimManifest | None:
-    """The manifest in `content`, or None if it is not one of ours."""
-    try:
-        manifest = msgspec.json.decode(content, type=ShimManifest)
-        for text in manifest.rules:
-            parse_rule(text)
-    except (msgspec.MsgspecError, UnicodeDecodeError, UsageError):
-        return None
-    is_ours = manifest.schema in _READ and manifest.managed_by == OWNER
-    return manifest if is_ours else None
-
-
-def recover_rules(finder: bytes) -> tuple[PreloadRule, ...] | None:
-    """The rules that an unchanged finder of this version holds; None for any other content."""
-    text = finder.decode("utf-8", "replace")
-    literal = text.partition(RULES_BEGIN)[2].partition(RULES_END)[0].removeprefix("RULES = ")
-    try:
-        held = ast.literal_eval(literal)
-        texts = [_rule_text(trigger, pairs) for trigger, pairs in held.items()]
-        rules = tuple(parse_rule(each) for each in texts)
-    except (ValueError, SyntaxError, TypeError, AttributeError, UsageError):
-        return None
-    return rules if shim_files(rules)[FINDER] == finder else None
-
-
-def _rule_text(trigger: str, pairs: Iterable[tuple[str, tuple[str, ...]]]) -> str:
-    modules = [f"{module}:{','.join(names)}" if names else module for module, names in pairs]
-    return f"{trigger}={';'.join(modules)}"
-
-
-def digest(content: bytes) -> str:
-    """SHA-256 in hexadecimal."""
-    return hashlib.sha256(content).hexdigest()
-
-
-def _render_finder(template: str, rules: Iterable[PreloadRule]) -> str:
-    head, rest = template.split(RULES_BEGIN)
-    tail = rest.split(RULES_END)[1]
+    """The files that arm `rules`, by name, in the order of FILES."""
+    runtime = (_TEMPLATES / RUNTIME).read_text(encoding="utf-8")
+    finder = (_TEMPLATES / FINDER).read_text(encoding="utf-8")
+    before, _, rest = finder.partition(_RULES_BEGIN)
     lines = []
     for rule in rules:
         # As a literal: a start of the interpreter has nothing to parse.
         pairs = tuple((preload.module, preload.attributes) for preload in rule.preloads)
         lines.append(f"    {rule.trigger!r}: {pairs!r},\n")
-    return "".join([head, RULES_BEGIN, "RULES = {\n", *lines, "}\n", RULES_END, tail])
+    literal = "".join([_RULES_BEGIN, "RULES = {\n", *lines, "}\n", _RULES_END])
+    header = f"{_LICENCE}{OWNER_LINE}\n"
+    return {
+        RUNTIME: _signed(runtime.removeprefix(header)),
+        FINDER: _signed(before.removeprefix(header) + literal + rest.partition(_RULES_END)[2]),
+        PATH_FILE: _signed(f"import {Path(FINDER).stem}\n"),
+    }
+
+
+def _signed(body: str) -> bytes:
+    content = body.encode()
+    digest = hashlib.sha256(content).hexdigest()
+    return f"{_LICENCE}{OWNER_LINE}, sha256 {digest}\n".encode() + content
+
+
+def read_site(site_dir: Path) -> SiteState:
+    """Read the places of the files of a shim. Raises UsageError if one cannot be read."""
+    try:
+        return _read_site(site_dir)
+    except OSError as error:
+        raise UsageError(
+            f"cannot read {error.filename}: {error.strerror or error}",
+            hint="run as the user who owns it",
+        ) from error
+
+
+def _read_site(site_dir: Path) -> SiteState:
+    contents: dict[str, bytes] = {}
+    conditions: dict[str, FileCondition] = {}
+    for name in FILES:
+        path = site_dir / name
+        if _is_regular(path):
+            contents[name] = path.read_bytes()
+            conditions[name] = condition_of(contents[name])
+        else:
+            occupied = path.is_symlink() or path.exists()
+            conditions[name] = FileCondition.NOT_A_FILE if occupied else FileCondition.ABSENT
+    beside = sorted(site_dir.iterdir()) if site_dir.is_dir() else []
+    cache = site_dir / CACHE
+    # A link may lead to another environment's bytecode.
+    in_cache = sorted(cache.iterdir()) if cache.is_dir() and not cache.is_symlink() else []
+    compiled = [path for path in in_cache if _COMPILED.fullmatch(path.name)]
+    cut_off = [path for path in beside if _IN_PART.fullmatch(path.name)]
+    cut_off += [path for path in in_cache if _COMPILED_IN_PART.fullmatch(path.name)]
+    return SiteState(
+        contents=contents,
+        conditions=conditions,
+        rules=_rules_of(contents[FINDER]) if conditions[FINDER] is FileCondition.OURS else (),
+        compiled=tuple(filter(_is_regular, compiled)),
+        cut_off=tuple(filter(_is_regular, cut_off)),
+    )
+
+
+def condition_of(content: bytes) -> FileCondition:
+    """Who wrote `content`, a regular file in the place of a file of the shim."""
+    owned = _OWNED.match(content)
+    if owned is None:
+        return FileCondition.FOREIGN
+    digest, body = owned.groups(default=b"")
+    is_whole = hashlib.sha256(body).hexdigest().encode() == digest
+    return FileCondition.OURS if is_whole else FileCondition.EDITED
+
+
+def rules_from(held: Mapping[str, Iterable[tuple[str, Iterable[str]]]]) -> tuple[PreloadRule, ...]:
+    """The rules in the form in which a finder holds them."""
+    rules = []
+    for trigger, pairs in held.items():
+        preloads = tuple(Preload(module=name, attributes=tuple(names)) for name, names in pairs)
+        rules.append(PreloadRule(trigger=trigger, preloads=preloads))
+    return tuple(rules)
+
+
+def _rules_of(finder: bytes) -> tuple[PreloadRule, ...]:
+    literal = finder.decode().partition(_RULES_BEGIN)[2].partition(_RULES_END)[0]
+    return rules_from(ast.literal_eval(literal.removeprefix("RULES = ")))
+
+
+def _is_regular(path: Path) -> bool:
+    return path.is_file() and not path.is_symlink()

@@ -1,55 +1,129 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on processes, reads files: which shim an interpreter has, and its condition."""
+"""Acts on processes, reads files: `preload status`, from a request to an outcome."""
 
+import os
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec.structs import replace
 
-from ci_doctor.preload.inspection import inspect_interpreter
+from ci_doctor.model.facts.preload import Shim, StartFile, StatusFacts
+from ci_doctor.model.outcome import Outcome
+from ci_doctor.model.table import Row, Table, row, seconds
 from ci_doctor.preload.install import former_shims
-from ci_doctor.preload.preload_rule import PreloadRule
-from ci_doctor.preload.shim_files import shim_files
-from ci_doctor.preload.site import FileCondition, read_site
-from ci_doctor.preload.target import Target
+from ci_doctor.preload.interpreter import (
+    Interpreters,
+    Target,
+    each_interpreter,
+    inspect_interpreter,
+    worst,
+)
+from ci_doctor.preload.preload_rule import format_rules
+from ci_doctor.preload.shim_files import PATH_FILE, read_site, shim_files
+from ci_doctor.preload.start_files import Inventory, in_words, inventory
+
+# Characters of a `.pth` line that are shown.
+_WIDTH = 60
 
 
-class ShimStatus(Struct, frozen=True, kw_only=True):
-    """The shim in a target's site directory; `installed`: all files exist as we wrote them.
+def status(interpreters: Interpreters, *, environ: Mapping[str, str] = os.environ) -> Outcome:
+    """Which shim each interpreter has, its condition, and what else runs at every start.
 
-    `outdated`: an older ci-doctor wrote them. `cut_off` are the remainders of killed processes.
+    Nothing is judged. Raises UsageError if there is no interpreter.
     """
+    starts: list[Inventory] = []
+    tables: list[Table] = []
+    shims: list[Shim] = []
 
-    target: Target
-    installed: bool
-    rules: tuple[PreloadRule, ...]
-    files: dict[str, FileCondition]
-    outdated: bool = False
-    cut_off: tuple[Path, ...] = ()
+    def look(python: Path) -> None:
+        target = inspect_interpreter(python)
+        shim, *former = shims_of(target)
+        start = inventory(target, environ=environ)
+        starts.append(start)
+        shims.append(replace(shim, start_up=(start.files, start.never)))
+        shims.extend(former)
+        tables.extend([_shim_table(shim), start_up_table(target, start), *map(_shim_table, former)])
 
-
-def status(python: Path) -> ShimStatus:
-    """The shim in `python`. Raises UsageError and InfraError if the interpreter does not answer."""
-    return _status(inspect_interpreter(python))
-
-
-def status_each(python: Path) -> tuple[ShimStatus, ...]:
-    """As `status`, then the shims that were left under former minor versions of the environment."""
-    target = inspect_interpreter(python)
-    return (_status(target), *(_status(former) for former in former_shims(target)))
-
-
-def _status(target: Target) -> ShimStatus:
-    state = read_site(target.site_dir)
-    installed = set(state.conditions.values()) == {FileCondition.OURS}
-    outdated = False
-    if installed:
-        current = shim_files(state.rules)
-        outdated = any(state.contents[name] != content for name, content in current.items())
-    return ShimStatus(
-        target=target,
-        installed=installed,
-        rules=state.rules,
-        files=state.conditions,
-        outdated=outdated,
-        cut_off=state.cut_off,
+    _, refused = each_interpreter(interpreters, environ, look)
+    for each in refused:
+        tables.append(each.table)
+        unknown = Shim(
+            python=str(each.python), site_dir=each.site_dir, state="refused", refused=each.refusal
+        )
+        shims.append(unknown)
+    installed = sum(shim.installed for shim in shims)
+    verdict, error = worst(refused)
+    return Outcome(
+        verdict=verdict,
+        error=error,
+        summary=f"a shim is installed in {installed} of {len(shims)} interpreters",
+        findings=tuple(finding for start in starts for finding in start.findings),
+        tables=tuple(tables),
+        facts=StatusFacts(shims=tuple(shims)),
     )
+
+
+def shims_of(target: Target) -> tuple[Shim, ...]:
+    """The shim of `target`, then those left under former minor versions of the environment."""
+    former = [replace(_shim(each), state="former") for each in former_shims(target)]
+    return (_shim(target), *former)
+
+
+def _shim(target: Target) -> Shim:
+    state = read_site(target.site_dir)
+    return Shim(
+        python=str(target.python),
+        version=target.version_text,
+        site_dir=str(target.site_dir),
+        installed=state.is_whole,
+        outdated=state.is_whole and state.contents != shim_files(state.rules),
+        rules=format_rules(state.rules),
+        files=state.conditions,
+        cut_off=tuple(map(str, state.cut_off)),
+    )
+
+
+def _shim_table(shim: Shim) -> Table:
+    rows = [row("site directory", shim.site_dir)]
+    if shim.state == "former":
+        clears = "this interpreter does not read it; `ci-doctor preload remove` clears it"
+        rows.append(row("of an earlier minor version", clears))
+    rows += [row("rule", text) for text in shim.rules]
+    if not shim.rules:
+        rows.append(row("no rule"))
+    rows += [row(name, str(condition)) for name, condition in shim.files.items()]
+    if shim.outdated:
+        updates = "`ci-doctor preload install` with the same rules updates it"
+        rows.append(row("written by another version of ci-doctor", updates))
+    for path in shim.cut_off:
+        clears = "remainder of a write; the next install or remove clears it"
+        rows.append(row(Path(path).name, clears))
+    return Table(title=shim.python, rows=tuple(rows))
+
+
+def start_up_table(target: Target, start: Inventory) -> Table:
+    """What runs at every start with its cost, and what never runs."""
+    rows: list[Row] = []
+    if not start.files:
+        rows.append(row("nothing runs at every start"))
+    for file in start.files:
+        rows += _file_rows(file, target.site_dir)
+    rows += [row(f"never run: {each.path}", each.reason) for each in start.never]
+    for name, path in start.of_the_job.items():
+        rows.append(row(f"with this PYTHONPATH, {name} is {path}"))
+    return Table(title=f"Start-up files of {target.python}", rows=tuple(rows))
+
+
+def _file_rows(file: StartFile, site_dir: Path) -> Iterator[Row]:
+    path = Path(file.path)
+    name = path.name if path.parent == site_dir else file.path
+    notes = ["this shim"] if path.name == PATH_FILE else []
+    if not file.everywhere:
+        notes.append("not under -I")
+    yield row(name, seconds(file.cost_us / 1e6), ", ".join(notes))
+    for line in file.lines:
+        # A `.pth` line may hold a whole program.
+        cut = line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…"
+        yield row("", "runs", cut)
+    if file.imports:
+        yield row("", "imports", in_words(file.imports))

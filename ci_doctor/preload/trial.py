@@ -1,19 +1,66 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on processes: imports a rule's modules in a child of the target, before any program does."""
+"""Acts on processes: starts a target to learn what a rule and the armed shim would do to it.
+
+Whether the shim can see the import of a trigger, what importing the modules of a rule does, and
+whether an interpreter starts with the shim armed once and idle.
+"""
 
 import os
-import signal
+import re
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
 
-import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
+from ci_doctor.errors import InfraError, PreparationError, UsageError
+from ci_doctor.machine.interpreters import ask, clean_environment
 from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.model.rule import Rule
-from ci_doctor.preload import rules as finding_rules
-from ci_doctor.preload.interpreter import Answer, ask, clean_environment
-from ci_doctor.preload.preload_rule import Preload, PreloadRule, merge
-from ci_doctor.preload.target import Target
+from ci_doctor.preload.interpreter import PROBE_TIMEOUT_S, Target, read_answer
+from ci_doctor.preload.preload_rule import Preload, PreloadRule, format_rule, merge
+from ci_doctor.preload.shim_files import FINDER, PATH_FILE, RUNTIME
+from ci_doctor.system.files.own_directory import own_directory
+from ci_doctor.system.processes.limited_runs import SeparateRun
+from ci_doctor.system.processes.process import describe_exit
+
+NOT_INSTALLED: Final = Rule(
+    id="preload/not-installed",
+    severity=Severity.NOTE,
+    meaning="The module to preload is not installed in the target yet.",
+    remedy="Nothing: the shim does nothing until the module is installed.",
+)
+FAILS_NOW: Final = Rule(
+    id="preload/fails-now",
+    severity=Severity.WARNING,
+    meaning="The module to preload raises an exception when the target imports it now.",
+    remedy=(
+        "Repair that import. The shim itself never ends an interpreter, "
+        "and the program's own import shows the error again."
+    ),
+)
+CRASHES: Final = Rule(
+    id="preload/crashes",
+    severity=Severity.ERROR,
+    meaning=(
+        "Importing the module to preload ends the interpreter by a signal, which no shim can catch."
+    ),
+    remedy="Repair the installation of that module first; nothing was installed.",
+)
+HANGS: Final = Rule(
+    id="preload/hangs",
+    severity=Severity.ERROR,
+    meaning="Importing the module to preload does not end in time.",
+    remedy="Repair that import first; nothing was installed.",
+)
+BREAKS_START: Final = Rule(
+    id="preload/breaks-start",
+    severity=Severity.ERROR,
+    meaning="The interpreter does not start cleanly with the shim, which was removed again.",
+    remedy="Read what the interpreter printed: another .pth file may conflict with the shim.",
+)
+RULES: Final = (NOT_INSTALLED, FAILS_NOW, CRASHES, HANGS, BREAKS_START)
 
 # Cold imports of torch from a network file system take tens of seconds.
 TRIAL_TIMEOUT_S = 180.0
@@ -55,6 +102,120 @@ except Exception:
 os.write(stdout, b"\\n" + json.dumps({"is_installed": is_installed, "error": error}).encode() + b"\\n")
 os._exit(0)
 """
+# `site` runs here, and not before: what is loaded when it comes to our `.pth` file is out of reach.
+# In old syntax. The last line of stdout is the answer.
+_REACH: Final = """
+import sys
+site_dir, path_file = sys.argv[1], sys.argv[2]
+triggers = sys.argv[3:]
+import os, site
+loaded = []
+addsitedir, addpackage = site.addsitedir, site.addpackage
+def here(directory):
+    return os.path.realpath(directory) == os.path.realpath(site_dir)
+def note():
+    if not loaded:
+        loaded.append(set(sys.modules))
+def package(directory, name, known_paths, *rest, **more):
+    if here(directory) and name >= path_file:
+        note()
+    return addpackage(directory, name, known_paths, *rest, **more)
+def whole(directory, *rest, **more):
+    try:
+        return addsitedir(directory, *rest, **more)
+    finally:
+        if here(directory):
+            note()
+site.addpackage, site.addsitedir = package, whole
+site.main()
+note()
+import _imp, importlib.machinery, json
+def kind(name):
+    if name in loaded[0]:
+        return "loaded"
+    if name in sys.builtin_module_names:
+        return "built in"
+    if _imp.is_frozen(name):
+        return "frozen"
+    path, full = None, ""
+    for part in name.split("."):
+        full = full + "." + part if full else part
+        try:
+            spec = importlib.machinery.PathFinder.find_spec(full, path)
+        except KeyError:  # a namespace in a package that is not loaded
+            path = [os.path.join(entry, part) for entry in path]
+            origin = None
+            continue
+        except Exception:
+            return ""
+        if spec is None:
+            return ""
+        # That of a namespace asks for its parent in sys.modules.
+        path = getattr(spec.submodule_search_locations, "_path", spec.submodule_search_locations)
+        origin = spec.origin
+    return "namespace" if origin in (None, "namespace") else ""
+pytest = importlib.machinery.PathFinder.find_spec("pytest") is not None
+answer = {"kinds": dict((name, kind(name)) for name in triggers), "has_pytest": pytest}
+print()
+print(json.dumps(answer))
+"""
+# The files that pytest takes for test modules, by default (`python_files`), and its own.
+_REWRITTEN: Final = re.compile(r"(^|\.)(conftest|test_\w*|\w*_test)$")
+_REASONS: Final = {
+    "loaded": "each start of this interpreter loads it before the shim",
+    "built in": "it is built into the interpreter, and a shim sees no import of it",
+    "frozen": "it is frozen into the interpreter, and a shim sees no import of it",
+    "namespace": "it is a namespace package, which has no code and no loader",
+}
+# Prints the fields of ObservedStart. json is imported last, and not through the shim: it could be a
+# trigger.
+_START: Final = f"""
+import sys
+ours = sys.modules.get({Path(FINDER).stem!r})
+start = {{
+    "armed": sum(each is ours for each in sys.meta_path),
+    "runtime": {Path(RUNTIME).stem!r} in sys.modules,
+    "rules": getattr(ours, "RULES", None),
+}}
+sys.meta_path = [each for each in sys.meta_path if each is not ours]
+import json
+print()
+print(json.dumps(start))
+"""
+
+
+class _Reach(Struct, frozen=True, kw_only=True):
+    kinds: dict[str, str]
+    has_pytest: bool
+
+
+def refuse_unreachable(target: Target, rules: Sequence[PreloadRule]) -> None:
+    """Raises UsageError for the first rule that can never fire, with the reason.
+
+    Raises InfraError if the interpreter does not answer.
+    """
+    triggers = [rule.trigger for rule in rules]
+    words = ("-I", "-S", "-B", "-c", _REACH, str(target.site_dir), PATH_FILE, *triggers)
+    environment = clean_environment(os.environ)
+    answer = ask(target.python, *words, timeout_s=PROBE_TIMEOUT_S, environment=environment)
+    reach = read_answer(answer, _Reach)
+    if reach is None:
+        raise InfraError(
+            f"{target.python} does not tell what it loads at its start: {answer.last_words}",
+            hint=f"run `{target.python} -I -c pass`",
+        )
+    for rule in rules:
+        reason = _REASONS.get(reach.kinds[rule.trigger])
+        hint = "take the module that starts the thread as trigger: `ci-doctor import-race` names it"
+        if reason is None and reach.has_pytest and _REWRITTEN.search(rule.trigger):
+            reason = "pytest loads it by a finder of its own, which stands in front of the shim"
+            hint = "write the import at the top of conftest.py, or run pytest with --assert=plain"
+        if reason is not None:
+            raise UsageError(
+                f"preload rule {format_rule(rule)!r} cannot fire with {target.python}: "
+                f"{rule.trigger}: {reason}",
+                hint=hint,
+            )
 
 
 class _TrialResult(Struct, frozen=True, kw_only=True):
@@ -62,9 +223,7 @@ class _TrialResult(Struct, frozen=True, kw_only=True):
     error: str | None
 
 
-def try_preloads(
-    target: Target, rules: Sequence[PreloadRule], *, timeout_s: float = TRIAL_TIMEOUT_S
-) -> tuple[Finding, ...]:
+def try_preloads(target: Target, rules: Sequence[PreloadRule]) -> tuple[Finding, ...]:
     """What importing the modules of `rules` does to the target, each in a fresh child.
 
     An error if a preload would end or hang every process that imports the trigger; a warning if it
@@ -72,84 +231,113 @@ def try_preloads(
     well.
     """
     armed = merge((), rules)
-    alone: dict[str, Preload] = {}
-    for rule in armed:
-        for preload in rule.preloads:
-            alone[preload.module] = preload
-    findings = _try_each(target, [(preload,) for preload in alone.values()], timeout_s)
-    if not any(finding.severity is Severity.ERROR for finding in findings):
+    alone = {preload.module: (preload,) for rule in armed for preload in rule.preloads}
+    findings = [_try(target, preloads) for preloads in alone.values()]
+    if not any(finding and finding.severity is Severity.ERROR for finding in findings):
         # What a process survives alone, it may not survive together: one process gets all of a
         # rule.
-        together = [rule.preloads for rule in armed if len(rule.preloads) > 1]
-        for finding in _try_each(target, together, timeout_s):
+        for rule in armed:
+            finding = _try(target, rule.preloads) if len(rule.preloads) > 1 else None
             # A warning or note was made above already, for the module itself.
-            if finding.severity is Severity.ERROR:
+            if finding is not None and finding.severity is Severity.ERROR:
                 findings.append(finding)
-    return tuple(findings)
+    return tuple(finding for finding in findings if finding is not None)
 
 
-def _try_each(
-    target: Target, groups: Sequence[Sequence[Preload]], timeout_s: float
-) -> list[Finding]:
-    findings = [_try(target, preloads, timeout_s) for preloads in groups]
-    return [finding for finding in findings if finding is not None]
-
-
-def _try(target: Target, preloads: Sequence[Preload], timeout_s: float) -> Finding | None:
+def _try(target: Target, preloads: Sequence[Preload]) -> Finding | None:
     # PYTHONPATH stays: the job's modules may come from there.
-    environment = clean_environment(os.environ, keep=("PYTHONPATH",))
-    environment |= {
+    environment = clean_environment(os.environ, keep=("PYTHONPATH",)) | {
         "CI_DOCTOR_PRELOAD": "0",
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONFAULTHANDLER": "1",
     }
     specs = [f"{preload.module}:{','.join(preload.attributes)}" for preload in preloads]
-    answer = ask(target.python, "-c", _TRIAL, *specs, timeout_s=timeout_s, environment=environment)
-    return judge(target, preloads, answer, timeout_s)
+    answer = ask(
+        target.python, "-c", _TRIAL, *specs, timeout_s=TRIAL_TIMEOUT_S, environment=environment
+    )
+    return judge_trial(target, preloads, answer, TRIAL_TIMEOUT_S)
 
 
-def judge(
-    target: Target, preloads: Sequence[Preload], answer: Answer, timeout_s: float
+def judge_trial(
+    target: Target, preloads: Sequence[Preload], answer: SeparateRun, timeout_s: float
 ) -> Finding | None:
     """The finding about the trial of `preloads` in one process; None if it went well."""
     module = ", ".join(preload.module for preload in preloads)
     python = target.python
-    see = f"see it with `{python} -X faulthandler -c 'import {module}'`"
-    leave_out = f"{see}; then leave {module} out of the preload rules"
-    if answer.exit_code is None:
+    remedy = f"see it with `{python} -X faulthandler -c 'import {module}'`"
+    result = read_answer(answer, _TrialResult)
+    if answer.exit_code is not None and result is not None:
+        if not result.is_installed:
+            return NOT_INSTALLED.finding(
+                f"{module} is not installed for {python} yet; the shim works as soon as it is"
+            )
+        if not result.error:
+            return None
+        rule = FAILS_NOW
+        summary = f"importing {module} with {python} fails now: {result.error}"
+    else:
+        remedy = f"{remedy}; then leave {module} out of the preload rules"
+        rule = HANGS
         limit = f"{timeout_s:.0f} s"
         summary = f"importing {module} with {python} took longer than {limit} and was stopped"
-        return _finding(finding_rules.HANGS, summary, answer, leave_out)
-    result = _result(answer)
-    if result is None:
-        summary = f"importing {module} ends {python}: {_how_it_ended(answer.exit_code)}"
-        return _finding(finding_rules.CRASHES, summary, answer, leave_out)
-    if not result.is_installed:
-        summary = f"{module} is not installed for {python} yet; the shim works as soon as it is"
-        return finding_rules.NOT_INSTALLED.finding(summary)
-    if result.error:
-        summary = f"importing {module} with {python} fails now: {result.error}"
-        return _finding(finding_rules.FAILS_NOW, summary, answer, see)
-    return None
-
-
-def _result(answer: Answer) -> _TrialResult | None:
-    try:
-        return msgspec.json.decode(answer.last_line, type=_TrialResult)
-    except (msgspec.DecodeError, IndexError):
-        return None
-
-
-def _how_it_ended(exit_code: int) -> str:
-    if exit_code >= 0:
-        return f"exit code {exit_code} without a Python exception"
-    try:
-        return signal.Signals(-exit_code).name
-    except ValueError:
-        return f"signal {-exit_code}"
-
-
-def _finding(rule: Rule, summary: str, answer: Answer, remedy: str) -> Finding:
+        if answer.exit_code is not None:
+            rule = CRASHES
+            summary = f"importing {module} ends {python}: {describe_exit(answer.exit_code)}"
+            summary += " without a Python exception" if answer.exit_code >= 0 else ""
     excerpt = "\n".join(answer.stderr.strip().splitlines()[-EXCERPT_LINES:])
     evidence = (Evidence(excerpt=excerpt),) if excerpt else ()
     return rule.finding(summary, evidence=evidence, remedy=remedy)
+
+
+class ObservedStart(Struct, frozen=True, kw_only=True):
+    """A start: the number of our armed finders, whether the runtime is loaded, and their rules.
+
+    `trace` is what the shim wrote, `stderr` what anybody wrote there.
+    """
+
+    armed: int
+    runtime: bool
+    rules: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] | None
+    trace: str = ""
+    stderr: str = ""
+
+
+def observe_start(target: Target, *options: str) -> ObservedStart:
+    """Start `target` with `options`. Raises InfraError if it does not answer."""
+    with own_directory("preload") as directory:
+        trace = Path(directory) / "trace"
+        environment = clean_environment(os.environ) | {"CI_DOCTOR_PRELOAD_TRACE": str(trace)}
+        # -B: what is imported at the start must not leave bytecode behind.
+        words = (*options, "-B", "-c", _START)
+        answer = ask(target.python, *words, timeout_s=PROBE_TIMEOUT_S, environment=environment)
+        lines = trace.read_text("utf-8", "replace") if trace.exists() else ""
+    start = read_answer(answer, ObservedStart)
+    if start is None:
+        raise InfraError(
+            f"{target.python} does not start: {answer.last_words}",
+            hint=f"run `{target.python} -c pass`",
+        )
+    return replace(start, trace=lines, stderr=answer.stderr)
+
+
+def prove_start(target: Target, clean: ObservedStart) -> None:
+    """Compare a start with the shim with `clean`, a start from before the installation.
+
+    Nothing new may be on stderr, and the shim must be armed exactly once. Raises PreparationError,
+    with the finding.
+    """
+    try:
+        start = observe_start(target, "-I")
+    except InfraError as error:
+        excerpt = error.message
+    else:
+        # An interpreter that complains of other things at every start may go on doing so.
+        quiet = PATH_FILE not in start.stderr if clean.stderr else not start.stderr
+        if start.armed == 1 and quiet:
+            return
+        excerpt = start.stderr.strip() or f"armed finders: {start.armed}"
+    summary = f"{target.python} does not start cleanly with the shim, which was removed again"
+    remedy = f"look at the other `.pth` files and at sitecustomize in {target.site_dir}"
+    evidence = (Evidence(excerpt=excerpt),)
+    finding = BREAKS_START.finding(summary, evidence=evidence, remedy=remedy)
+    raise PreparationError(summary, hint=remedy, findings=(finding,))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ci_doctor.load.looks import count_prompts
 from ci_doctor.load.sending import Sender
+from ci_doctor.machine.gpus import read_gpu_memory
 from ci_doctor.restart.named_memory import named_memory
 from ci_doctor.restart.notes import Notes, RestartProgress
 from ci_doctor.restart.observed import Observation, Phase, RestartEnding
@@ -19,7 +20,6 @@ from ci_doctor.services.group import start_group
 from ci_doctor.services.outcome import FailureKind, ServiceFailure
 from ci_doctor.services.spec import LaunchContext
 from ci_doctor.system import clock
-from ci_doctor.system.gpu_memory import read_gpu_memory
 from ci_doctor.system.processes.interruption import Interruption
 
 # A start that is not ready so few seconds before the budget ends was not ready because of it.

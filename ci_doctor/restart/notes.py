@@ -11,8 +11,8 @@ from ci_doctor.restart.observed import Observation, Phase, RestartEnding
 from ci_doctor.services.outcome import ServiceEvent
 
 if TYPE_CHECKING:
+    from ci_doctor.machine.gpus import GpuMemory
     from ci_doctor.restart.named_memory import NamedMemory
-    from ci_doctor.system.gpu_memory import GpuMemory
 
 
 class RestartProgress(Struct, frozen=True, kw_only=True):

@@ -24,7 +24,7 @@ from ci_doctor.system.processes.process_table import Kin
 from ci_doctor.system.processes.tree_stop import kill_in_order
 
 if TYPE_CHECKING:
-    from ci_doctor.system.gpu_memory import GpuMemory
+    from ci_doctor.machine.gpus import GpuMemory
 
 # Between two looks. The seconds until a release are reported, so this is their precision.
 _PAUSE_S = 0.02

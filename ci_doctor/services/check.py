@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from ci_doctor.errors import UsageError
+from ci_doctor.machine.gpus import check_gpu_library
 from ci_doctor.model.parse_duration import parse_duration
 from ci_doctor.services.command_check import check_command
 from ci_doctor.services.port_names import port_names
 from ci_doctor.services.spec import FilledSpec, LaunchContext, ServiceSpec, fill_spec
 from ci_doctor.services.start_order import start_order
-from ci_doctor.system.gpu_memory import check_gpu_library
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*", re.ASCII)
 # None is reserved yet: the specification is only filled in to see whether it makes sense.

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 
 from ci_doctor.errors import CiDoctorError
+from ci_doctor.machine.gpus import GpuMemory, check_gpu_library, read_gpu_memory
 from ci_doctor.services.ports import owner_of
 from ci_doctor.system import clock
-from ci_doctor.system.gpu_memory import GpuMemory, check_gpu_library, read_gpu_memory
 from ci_doctor.system.processes.listeners import is_listened_on
 
 __all__ = [

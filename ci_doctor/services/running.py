@@ -6,6 +6,7 @@ import signal
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from ci_doctor.machine.gpus import read_gpu_memory
 from ci_doctor.services.deaths import DeathWatch
 from ci_doctor.services.instance import Instance, RunningService
 from ci_doctor.services.leaks.ledger import LeakLedger
@@ -16,7 +17,6 @@ from ci_doctor.services.probes.probe import ProbeContext, wait_until_ready
 from ci_doctor.services.stopping import Stopping, settle
 from ci_doctor.services.subject import Death
 from ci_doctor.system import clock
-from ci_doctor.system.gpu_memory import read_gpu_memory
 from ci_doctor.system.guardian.client import Guardian
 from ci_doctor.system.processes.process import Child
 from ci_doctor.system.processes.process_table import Kin, still_lives

@@ -24,7 +24,7 @@ from ci_doctor.system.processes.process_table import Kin
 from ci_doctor.system.processes.tree import OwnTree
 
 if TYPE_CHECKING:
-    from ci_doctor.system.gpu_memory import GpuMemory
+    from ci_doctor.machine.gpus import GpuMemory
 
 STOP_LIMIT_S = 8.0  # the agent gives a cancelled job 10 s
 # `docker stop` waits for the container's own end; what is left after that must suffice for the rest

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ci_doctor.git import head, origin
+from ci_doctor.machine.gpus import proc_gpus
 from ci_doctor.model.about import About
 from ci_doctor.session.web_address import web_address
-from ci_doctor.system.gpu_names import gpu_names
 
 
 def read_about(environ: Mapping[str, str], directory: Path) -> About:
@@ -27,7 +27,7 @@ def read_about(environ: Mapping[str, str], directory: Path) -> About:
         repository=_repository(environ, directory),
         agent=environ.get("BUILDKITE_AGENT_NAME") or None,
         queue=environ.get("BUILDKITE_AGENT_META_DATA_QUEUE") or None,
-        gpus=gpu_names(),
+        gpus=tuple(gpu.name for gpu in proc_gpus()),
     )
 
 

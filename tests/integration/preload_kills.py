@@ -16,10 +16,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ci_doctor.preload.install import install_each, install_shims, remove_shims
+from ci_doctor.preload.install import install_each, install_shims
 from ci_doctor.preload.preload_rule import parse_rule
 from ci_doctor.preload.shim_files import FINDER, PATH_FILE
-from ci_doctor.preload.status import status
+from tests.integration.preload_venvs import remove_shims, shim_of
 
 RULE = parse_rule("serve=json:dumps")
 OTHER_RULE = parse_rule(
@@ -116,7 +116,7 @@ def main() -> None:
     name, python, site_dir = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
     operations: dict[str, Callable[[], object]] = {
         "install": lambda: install_shims([python], [RULE], dry_run=False),
-        "replace": lambda: install_each([python], [OTHER_RULE], dry_run=False, replace=True),
+        "replace": lambda: install_each([python], [OTHER_RULE], dry_run=False, replace_rules=True),
         "remove": lambda: remove_shims([python], dry_run=False),
     }
     before = files(site_dir)
@@ -134,7 +134,7 @@ def main() -> None:
         finished = None
         if effect % 2:
             install_shims([python], [RULE], dry_run=False)
-            finished = status(python).installed and not status(python).cut_off
+            finished = shim_of(python).installed and not shim_of(python).cut_off
         remove_shims([python], dry_run=False)
         after = files(site_dir)
         told = {"effect": effect, "start": [start.returncode, start.stderr], "left": left}

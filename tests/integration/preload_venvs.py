@@ -6,14 +6,18 @@ import subprocess
 import sys
 import sysconfig
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ci_doctor.model.facts.preload import Shim
+from ci_doctor.preload.install import Installation, remove_each
+from ci_doctor.preload.interpreter import Refused, inspect_interpreter
 from ci_doctor.preload.preload_rule import parse_rule
 from ci_doctor.preload.shim_files import shim_files
+from ci_doctor.preload.status import shims_of
 
 PYENV = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
 
@@ -122,6 +126,20 @@ class Venv:
             str(path.relative_to(self.site_dir)): path.read_bytes() if path.is_file() else None
             for path in self.site_dir.rglob("*")
         }
+
+
+def shim_of(python: Path) -> Shim:
+    """The shim in an interpreter."""
+    return shims_of(inspect_interpreter(python))[0]
+
+
+def remove_shims(pythons: Sequence[Path], *, dry_run: bool) -> tuple[Installation, ...]:
+    """Remove the shims of all; raises the first refusal."""
+    results = remove_each(pythons, dry_run=dry_run)
+    for result in results:
+        if isinstance(result, Refused):
+            raise result.error
+    return tuple(result for result in results if isinstance(result, Installation))
 
 
 def interpreters() -> dict[str, Path]:

@@ -252,6 +252,18 @@ class TestStartUp:
             == set()
         )
 
+    @pytest.mark.parametrize("text", ["", '[project]\nname = "x"\nversion = "1"\n'])
+    def test_preparing_outside_of_a_checkout_imports_no_library_of_git(
+        self, tmp_path: Path, text: str
+    ) -> None:
+        if text:
+            (tmp_path / "pyproject.toml").write_text(text)
+
+        modules = imported("setup-env", cwd=tmp_path)
+
+        assert "ci_doctor.environment.pins" in modules
+        assert modules & {"git", "gitdb", "vcs_versioning"} == set()
+
     def test_measuring_imports_nothing_of_preparing(self, project: Path) -> None:
         modules = imported("correctness", cwd=project)
         assert "ci_doctor.correctness" in modules

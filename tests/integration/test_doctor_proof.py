@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ci-doctor doctor --gpu`, from the command line to the report, with torch's stand-in and a recorded nvidia-smi."""
+"""`ci-doctor doctor --gpu`, from the command line to the report, with torch's stand-in and an nvidia-smi."""
 
 import json
 import sys
@@ -26,20 +26,14 @@ def _report(tmp_path: Path, *words: str, code: int, **behaviour: Any) -> dict[st
 
 
 def test_every_proof_is_made_and_has_its_figures(tmp_path: Path) -> None:
-    report = _report(tmp_path, code=0, free=4 * 2**30, varying="always")
+    report = _report(tmp_path, code=0, varying="always")
 
     checks = {check["id"]: check for check in report["facts"]["checks"]}
     assert {name: check["status"] for name, check in checks.items()} == {
         "gpu_proof/devices": "ok",
-        "gpu_proof/bandwidth": "ok",
-        "gpu_proof/memory-back": "ok",
-        "gpu_proof/peers": "ok",
-        "gpu_proof/ecc": "ok",
         "gpu_proof/workspace": "warning",
     }
     assert checks["gpu_proof/workspace"]["figures"]["results_without"] == 3
-    assert checks["gpu_proof/bandwidth"]["figures"]["pcie_lanes"] == 16
-    assert checks["gpu_proof/memory-back"]["figures"]["held_bytes"] == 2 * 2**30
 
 
 def test_a_driver_that_torch_cannot_use_is_the_environments_error(tmp_path: Path) -> None:
@@ -58,6 +52,6 @@ def test_a_torch_without_cuda_leaves_every_proof_unknown(tmp_path: Path) -> None
 
 
 def test_a_proof_that_was_asked_for_and_cannot_be_made_is_unknown(tmp_path: Path) -> None:
-    ran = doctor("doctor", "machine/umask", "gpu_proof/ecc", "--strict", cwd=tmp_path)
+    ran = doctor("doctor", "machine/load", "gpu_proof/workspace", "--strict", cwd=tmp_path)
 
     assert ran.code == 86, ran

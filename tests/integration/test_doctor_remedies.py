@@ -292,8 +292,6 @@ SCENES = {
     "loopback": Scene(
         check="network/loopback", rule="doctor/loopback-down", line=":", is_apart=True
     ),
-    "umask": Scene(check="machine/umask", rule="doctor/umask-odd", line="umask 777"),
-    "umask of all": Scene(check="machine/umask", rule="doctor/umask-odd", line="umask 000"),
     "open files": Scene(check="machine/ulimits", rule="doctor/ulimit-low", line="ulimit -S -n 100"),
     "stack": Scene(check="machine/ulimits", rule="doctor/ulimit-low", line="ulimit -S -s 512"),
     "file size": Scene(

@@ -11,9 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ci_doctor.identity.elf import build_id
-from ci_doctor.identity.interpreter import UnknownInterpreterError, interpreter_of
-from ci_doctor.identity.loaded import loaded
+from ci_doctor.identity.loaded import build_id, loaded
+from ci_doctor.machine.interpreters import UnknownInterpreterError, interpreter_of
 from ci_doctor.system import clock
 
 pytestmark = pytest.mark.integration

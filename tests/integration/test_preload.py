@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.errors import UsageError
-from ci_doctor.preload.install import install_shims
+from ci_doctor.preload.install import Installation, install_shims
 from ci_doctor.preload.preload_rule import parse_rule
-from ci_doctor.preload.result import InstallResult
 from tests.integration.preload_venvs import (
     PACKAGES,
     Venv,
@@ -48,7 +47,7 @@ WAYS_TO_START = {
 }
 
 
-def arm(venv: Venv, *rules: str) -> InstallResult:
+def arm(venv: Venv, *rules: str) -> Installation:
     (result,) = install_shims([venv.python], [parse_rule(text) for text in rules], dry_run=False)
     return result
 

@@ -155,11 +155,11 @@ def test_removing_says_what_it_would_remove_and_then_leaves_nothing(
     before = venv.files()
     assert doctor("preload", "install", RULE, "second=json", cwd=tmp_path).code == 0
     armed = venv.files()
-    assert "would remove 7 files" in doctor("preload", "remove", "--dry-run", cwd=tmp_path).out
+    assert "would remove 6 files" in doctor("preload", "remove", "--dry-run", cwd=tmp_path).out
     assert venv.files() == armed
     assert doctor("preload", "remove", "--trigger", "second", cwd=tmp_path).code == 0
     assert rules_shown(tmp_path) == [RULE]
-    assert "removed 7 files" in doctor("preload", "remove", cwd=tmp_path).out
+    assert "removed 6 files" in doctor("preload", "remove", cwd=tmp_path).out
     assert venv.files() == before
     assert "nothing to change in 1 interpreter" in doctor("preload", "remove", cwd=tmp_path).out
 
@@ -181,24 +181,30 @@ def test_status_shows_what_runs_at_every_start_with_its_cost(venv: Venv, tmp_pat
 
 @pytest.mark.parametrize("name", ["ci_doctor_preload.pth", "_ci_doctor_preload.py"])
 @pytest.mark.gate(1)
-def test_a_truncated_shim_is_seen_repaired_and_removed(
+def test_a_truncated_shim_is_seen_and_python_starts_and_what_to_do_helps(
     name: str, venv: Venv, tmp_path: Path
 ) -> None:
     before = venv.files()
     assert doctor("preload", "install", RULE, cwd=tmp_path).code == 0
     path = venv.site_dir / name
-    path.write_bytes(path.read_bytes()[:70])
+    path.write_bytes(path.read_bytes()[:150])
 
+    started = venv.run("-c", "print(1)")
+    assert (started.returncode, started.stdout) == (0, "1\n")
     status = doctor("preload", "status", cwd=tmp_path)
-    assert "damaged" in status.out, status
+    assert "edited" in status.out, status
     verify = doctor("preload", "verify", "--runs", "1", cwd=tmp_path)
     assert verify.code == 1, verify
-    assert doctor("preload", "install", RULE, cwd=tmp_path).code == 0
-    assert "damaged" not in doctor("preload", "status", cwd=tmp_path).out
+    for command in (("install", RULE), ("remove",)):
+        refused = doctor("preload", *command, "--json", cwd=tmp_path)
+        report = json.loads(refused.out)
+        assert (refused.code, report["findings"][0]["rule"]) == (1, "preload/edited-file"), refused
+        assert f"mv {path} /tmp/" in report["findings"][0]["remedy"]
 
-    path.write_bytes(path.read_bytes()[:70])
-    removed = doctor("preload", "remove", cwd=tmp_path)
-    assert removed.code == 0, removed
+    path.unlink()
+    assert doctor("preload", "install", RULE, cwd=tmp_path).code == 0
+    assert "edited" not in doctor("preload", "status", cwd=tmp_path).out
+    assert doctor("preload", "remove", cwd=tmp_path).code == 0
     assert venv.files() == before
 
 

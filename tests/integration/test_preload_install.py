@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Installing preload shims into real interpreters and taking them out again."""
 
-import json
 import os
 import shutil
 import signal
@@ -13,23 +12,29 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.errors import InfraError, PreparationError, UsageError
+from ci_doctor.machine.interpreters import ask
 from ci_doctor.model.action import FileState
-from ci_doctor.preload.inspection import inspect_interpreter
-from ci_doctor.preload.install import install_each, install_shims, remove_each, remove_shims
-from ci_doctor.preload.interpreter import ask
-from ci_doctor.preload.plan import plan_install
-from ci_doctor.preload.preload_rule import parse_rule
-from ci_doctor.preload.result import InstallResult, Refused
-from ci_doctor.preload.shim_files import FINDER, MANIFEST, PATH_FILE, RUNTIME, digest
-from ci_doctor.preload.site import FileCondition
-from ci_doctor.preload.status import status, status_each
+from ci_doctor.preload import trial
+from ci_doctor.preload.install import (
+    Installation,
+    install_each,
+    install_shims,
+    plan_install,
+    remove_each,
+)
+from ci_doctor.preload.interpreter import Refused, inspect_interpreter
+from ci_doctor.preload.preload_rule import format_rule, parse_rule
+from ci_doctor.preload.shim_files import FINDER, PATH_FILE, RUNTIME
+from ci_doctor.preload.status import shims_of
 from tests.integration.preload_venvs import (
     Venv,
     each_interpreter,
     interpreters,
     pyenv_python,
+    remove_shims,
     skip_without,
 )
+from tests.integration.preload_venvs import shim_of as status
 
 pytestmark = pytest.mark.integration
 
@@ -53,7 +58,7 @@ def test_removal_leaves_the_site_directory_as_it_was(name: str, tmp_path: Path) 
     install_shims([venv.python], [RULE], dry_run=False)
     assert status(venv.python).installed
     install_shims([venv.python], [OTHER_RULE], dry_run=False)
-    assert status(venv.python).rules == (parse_rule("serve=json:dumps,loads"),)
+    assert status(venv.python).rules == ("serve=json:dumps,loads",)
     venv.run("-O", "-c", "import _ci_doctor_preload_rt")  # leaves bytecode of another kind
     remove_shims([venv.python], dry_run=False)
     assert venv.files() == before
@@ -64,7 +69,7 @@ def test_second_installation_changes_nothing(venv: Venv) -> None:
     install_shims([venv.python], [RULE], dry_run=False)
     before = {path: path.stat().st_mtime_ns for path in venv.site_dir.rglob("*")}
     (result,) = install_shims([venv.python], [RULE], dry_run=False)
-    assert {action.state for action in result.actions} == {FileState.UNCHANGED}
+    assert {action.state for action in result.change.actions} == {FileState.UNCHANGED}
     assert {path: path.stat().st_mtime_ns for path in venv.site_dir.rglob("*")} == before
 
 
@@ -72,14 +77,15 @@ def test_installations_at_the_same_time_lose_no_rule(venv: Venv) -> None:
     rules = [parse_rule(f"serve{number}=json:dumps") for number in range(4)]
     with ThreadPoolExecutor() as pool:
         list(pool.map(lambda rule: install_shims([venv.python], [rule], dry_run=False), rules))
-    assert set(status(venv.python).rules) == set(rules)
+    assert set(status(venv.python).rules) == set(map(format_rule, rules))
 
 
 def test_dry_run_says_the_same_and_changes_nothing(venv: Venv) -> None:
     before = venv.files()
     planned = install_shims([venv.python], [RULE], dry_run=True)
     assert venv.files() == before
-    assert install_shims([venv.python], [RULE], dry_run=False) == planned
+    done = install_shims([venv.python], [RULE], dry_run=False)
+    assert [each.change.actions for each in done] == [each.change.actions for each in planned]
     armed = venv.files()
     remove_shims([venv.python], dry_run=True)
     assert venv.files() == armed
@@ -87,7 +93,7 @@ def test_dry_run_says_the_same_and_changes_nothing(venv: Venv) -> None:
 
 def test_removing_nothing_is_no_action(venv: Venv) -> None:
     (result,) = remove_shims([venv.python], dry_run=False)
-    assert result.actions == ()
+    assert result.change.actions == ()
     assert not status(venv.python).installed
 
 
@@ -114,12 +120,12 @@ def test_bad_second_target_leaves_the_first_untouched(venv: Venv, tmp_path: Path
 
 
 def test_installation_that_was_cut_off_is_finished_by_the_next(venv: Venv) -> None:
+    planned = plan_install(inspect_interpreter(venv.python), [RULE])
+    for path, content in [*planned.contents.items()][:2]:
+        Path(path).write_bytes(content)
+    assert not status(venv.python).installed
     install_shims([venv.python], [RULE], dry_run=False)
-    manifest = plan_install(inspect_interpreter(venv.python), [OTHER_RULE])[0]
-    manifest.path.write_bytes(manifest.content)
     assert status(venv.python).installed
-    install_shims([venv.python], [OTHER_RULE], dry_run=False)
-    assert set(status(venv.python).files.values()) == {FileCondition.OURS}
 
 
 def test_foreign_file_is_refused_and_kept(venv: Venv) -> None:
@@ -146,7 +152,7 @@ def test_site_directory_that_may_not_be_written_is_refused_also_for_root(venv: V
         install_shims([venv.python], [RULE], dry_run=False)
 
 
-def test_interpreter_that_no_longer_starts_gets_its_files_back(venv: Venv) -> None:
+def test_shim_with_which_an_interpreter_does_not_start_is_removed_again(venv: Venv) -> None:
     venv.put({"theirs.pth": "import sys; '_ci_doctor_preload' in sys.modules and sys.exit(3)\n"})
     before = venv.files()
     with pytest.raises(PreparationError) as caught:
@@ -162,7 +168,7 @@ def test_interpreter_that_complained_before_may_go_on_complaining(venv: Venv) ->
 
 
 @pytest.mark.parametrize(
-    ("module", "rule", "trial_timeout_s"),
+    ("module", "rule", "timeout_s"),
     [
         pytest.param(
             "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
@@ -175,17 +181,13 @@ def test_interpreter_that_complained_before_may_go_on_complaining(venv: Venv) ->
     ],
 )
 def test_module_that_would_end_or_hang_every_process_is_refused(
-    venv: Venv, module: str, rule: str, trial_timeout_s: float
+    venv: Venv, module: str, rule: str, timeout_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(trial, "TRIAL_TIMEOUT_S", timeout_s)
     venv.put({"deadly.py": module})
     before = venv.files()
     with pytest.raises(PreparationError) as caught:
-        install_shims(
-            [venv.python],
-            [parse_rule("serve=deadly")],
-            dry_run=False,
-            trial_timeout_s=trial_timeout_s,
-        )
+        install_shims([venv.python], [parse_rule("serve=deadly")], dry_run=False)
     assert [finding.rule for finding in caught.value.findings] == [rule]
     assert venv.files() == before
 
@@ -299,61 +301,42 @@ def test_where_one_target_is_refused_none_is_changed_and_each_is_told(
     good, bad, missing = install_each(
         [venv.python, other.python, tmp_path / "nothing"], [RULE], dry_run=False
     )
-    assert isinstance(good, InstallResult)
+    assert isinstance(good, Installation)
     assert isinstance(bad, Refused)
     assert isinstance(missing, Refused)
     assert (bad.python, int(bad.error.code), int(missing.error.code)) == (other.python, 1, 2)
     assert venv.files() == before
 
 
-def test_target_that_fails_last_takes_the_others_back(venv: Venv, tmp_path: Path) -> None:
+def test_target_that_fails_last_is_left_without_and_the_others_are_said(
+    venv: Venv, tmp_path: Path
+) -> None:
     other = Venv(interpreters()["own"], tmp_path / "other")
-    install_shims([venv.python], [RULE], dry_run=False)
+    third = Venv(interpreters()["own"], tmp_path / "third")
     other.put({"theirs.pth": "import sys; '_ci_doctor_preload' in sys.modules and sys.exit(3)\n"})
-    before = venv.files(), other.files()
-    times = {path: path.stat().st_mtime_ns for path in venv.site_dir.rglob("*.p*")}
-    first, second = install_each([venv.python, other.python], [OTHER_RULE], dry_run=False)
-    assert isinstance(first, InstallResult)
+    before = other.files(), third.files()
+    results = install_each([venv.python, other.python, third.python], [RULE], dry_run=False)
+    first, second, last = results
+    assert isinstance(first, Installation)
     assert isinstance(second, Refused)
-    assert (venv.files(), other.files()) == before
-    assert {path: path.stat().st_mtime_ns for path in venv.site_dir.rglob("*.p*")} == times, (
-        "its bytecode still counts"
-    )
-    assert status(venv.python).rules == (RULE,)
+    assert isinstance(last, Installation)
+    assert (first.change.state, last.change.state) == ("changed", "held back")
+    assert status(venv.python).installed
+    assert (other.files(), third.files()) == before
 
 
 def test_replacing_rules_and_dropping_one(venv: Venv) -> None:
     before = venv.files()
     second = parse_rule("second=json")
     install_shims([venv.python], [RULE], dry_run=False)
-    install_each([venv.python], [OTHER_RULE, second], dry_run=False, replace=True)
-    assert set(status(venv.python).rules) == {OTHER_RULE, second}
+    install_each([venv.python], [OTHER_RULE, second], dry_run=False, replace_rules=True)
+    assert set(status(venv.python).rules) == {format_rule(OTHER_RULE), format_rule(second)}
     (unknown,) = remove_each([venv.python], dry_run=False, trigger="nothing")
-    assert isinstance(unknown, InstallResult)
-    assert (unknown.actions, len(unknown.rules)) == ((), 2)
+    assert isinstance(unknown, Installation)
+    assert (unknown.change.actions, len(unknown.change.rules)) == ((), 2)
     remove_each([venv.python], dry_run=False, trigger="serve")
-    assert status(venv.python).rules == (second,)
+    assert status(venv.python).rules == (format_rule(second),)
     remove_each([venv.python], dry_run=False, trigger="second")
-    assert venv.files() == before
-
-
-def test_shim_of_the_first_manifest_form_is_brought_up_to_date(venv: Venv) -> None:
-    before = venv.files()
-    install_shims([venv.python], [RULE], dry_run=False)
-    # As that version left it: another runtime, and a manifest that does not say who made the cache.
-    runtime, manifest = venv.site_dir / RUNTIME, venv.site_dir / MANIFEST
-    runtime.write_bytes(runtime.read_bytes() + b"# older\n")
-    told = json.loads(manifest.read_text())
-    told |= {
-        "schema": "ci-doctor/preload/1",
-        "sha256": {**told["sha256"], RUNTIME: [digest(runtime.read_bytes())]},
-    }
-    del told["made_cache"]
-    manifest.write_text(json.dumps(told))
-    assert (status(venv.python).installed, status(venv.python).outdated) == (True, True)
-    install_shims([venv.python], [RULE], dry_run=False)
-    assert (status(venv.python).installed, status(venv.python).outdated) == (True, False)
-    remove_shims([venv.python], dry_run=False)
     assert venv.files() == before
 
 
@@ -385,13 +368,13 @@ def test_half_written_bytecode_is_made_again(venv: Venv, module: str) -> None:
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("there", [None, "empty", "link"])
+@pytest.mark.parametrize("there", [None, "others", "link"])
 def test_directory_for_bytecode_that_was_there_stays(
     venv: Venv, tmp_path: Path, there: str | None
 ) -> None:
     cache = venv.site_dir / "__pycache__"
-    if there == "empty":
-        cache.mkdir()
+    if there == "others":
+        venv.put({"__pycache__/theirs.cpython-38.pyc": ""})
     elif there == "link":
         (tmp_path / "elsewhere").mkdir()
         cache.symlink_to(tmp_path / "elsewhere")
@@ -419,8 +402,8 @@ def test_shim_of_the_minor_version_that_an_environment_had_is_found_and_removed(
     former = venv.directory / "lib" / "python3.7" / "site-packages"
     shutil.move(venv.site_dir, former)
     venv.site_dir.mkdir()
-    current, left = status_each(venv.python)
-    assert (current.installed, left.installed, left.target.site_dir) == (False, True, former)
+    current, left = shims_of(inspect_interpreter(venv.python))
+    assert (current.installed, left.installed, left.site_dir) == (False, True, str(former))
     remove_shims([venv.python], dry_run=False)
     assert (list(former.iterdir()), venv.files()) == ([], before)
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.model.finding import Finding, Severity
-from ci_doctor.preload.inspection import inspect_interpreter
 from ci_doctor.preload.install import install_shims
-from ci_doctor.preload.inventory import HEAVY_US, Inventory, inventory
-from ci_doctor.preload.outcome.status import start_up_table
+from ci_doctor.preload.interpreter import inspect_interpreter
 from ci_doctor.preload.preload_rule import parse_rule
 from ci_doctor.preload.shim_files import PATH_FILE
+from ci_doctor.preload.start_files import HEAVY_US, Inventory, inventory
+from ci_doctor.preload.status import start_up_table
 from tests.integration.preload_venvs import Venv, interpreters, skip_without, without_sitecustomize
 
 pytestmark = pytest.mark.integration
@@ -33,7 +33,7 @@ def of_rule(found: Inventory, rule: str) -> list[Finding]:
 
 def lines(venv: Venv, found: Inventory) -> list[str]:
     """The rows of the start-up files, as words."""
-    table = start_up_table(venv.python, venv.site_dir, found)
+    table = start_up_table(inspect_interpreter(venv.python), found)
     return [" ".join([row.label, *(str(cell.value) for cell in row.cells)]) for row in table.rows]
 
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from ci_doctor.checks.check import DoctorCheck
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.settings import DoctorSettings
-from ci_doctor.environment.targets import TargetInterpreter
+from ci_doctor.machine.interpreters import TargetInterpreter
 from ci_doctor.services.spec import ServiceSpec
 
 

@@ -2,9 +2,13 @@
 
 from pathlib import Path
 
-from ci_doctor.checks.machine.directories import DirectoryRole, JobDirectory
-from ci_doctor.checks.machine.disks import Disks, PlacedDirectory
-from ci_doctor.checks.machine.mounts import Mount
+from ci_doctor.checks.machine.directories import (
+    DirectoryRole,
+    Disks,
+    JobDirectory,
+    Mount,
+    PlacedDirectory,
+)
 
 GIB = 2**30
 

@@ -1,5 +1,7 @@
 """The shape of the code, held by tests where no tool holds it."""
 
+import ast
+import functools
 import graphlib
 import os
 import re
@@ -71,25 +73,60 @@ def test_what_says_pure_reaches_no_effect_through_any_import() -> None:
     assert [path for name in pure if (path := path_to(name, EFFECTS))] == []
 
 
+# What stands in a text of the code, or is imported -> the modules that may read it. Others know a name alone.
+DOORS = {
+    r"pynvml": ("machine.gpus", "checks.entry_points"),
+    r"nvidia-smi|--query-gpu=.*": ("machine.gpus", "lint.", "checks.gpu.devices"),
+    r"driver/nvidia.*|gpus/\*/information": ("machine.gpus",),
+    r"RECORD|direct_url\.json|INSTALLER": ("machine.packages",),
+    r"importlib\.metadata": ("machine.packages", "version", "environment.metadata_build"),
+    r"CUDA_HOME|CUDA_PATH": ("machine.toolkit", "commands.manual."),
+    r"(memory|cpu)\.max": ("machine.cgroups", "system."),
+}
+
+
+@functools.cache
+def _texts(path: Path) -> set[str]:
+    """The texts of a module, docstrings too, and the modules that it imports."""
+    texts: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            texts.add(node.value)
+        elif isinstance(node, ast.Import):
+            texts.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            texts.add(node.module or "")
+    return texts
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_what_a_machine_is_has_one_reader(door: str) -> None:
+    pattern = re.compile(door)
+    readers = [
+        name.removeprefix("ci_doctor.")
+        for name, path in modules().items()
+        if any(pattern.fullmatch(text) for text in _texts(path))
+    ]
+
+    assert readers
+    assert [name for name in readers if not name.startswith(DOORS[door])] == []
+
+
 def test_no_file_imports_itself_in_a_circle() -> None:
     graph = {name: file_imports(name) for name in modules()}
 
     graphlib.TopologicalSorter(graph).prepare()  # raises CycleError, which names the circle
 
 
-def test_a_rules_id_stands_in_the_rules_of_its_room_alone() -> None:
+def test_a_rules_id_stands_in_one_module() -> None:
     families = "|".join(sorted({rule.partition("/")[0] for rule in all_rules()}))
-    literal = re.compile(rf"""["'](?:{families})/[a-z0-9{{-]""")
-    elsewhere = []
+    literal = re.compile(rf"""["']((?:{families})/[a-z0-9{{-][^"']*)["']""")
+    places: dict[str, set[str]] = {}
     for name, path in modules().items():
-        # A rule of lint is a module of its own.
-        if path.name == "rules.py" or (".lint." in name and path.parent.name == "rules"):
-            continue
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-            if literal.search(line):
-                elsewhere.append(f"{name}:{number} {line.strip()}")
+        for identifier in literal.findall(path.read_text(encoding="utf-8")):
+            places.setdefault(identifier, set()).add(name)
 
-    assert elsewhere == []
+    assert {id_: names for id_, names in places.items() if len(names) > 1} == {}
 
 
 @pytest.mark.slow

@@ -14,8 +14,10 @@ from ci_doctor.caches.families.fact_names import JOB
 from ci_doctor.caches.families.gpu_facts import GpuFacts
 from ci_doctor.caches.families.unknown_fact import UnknownFactError
 from ci_doctor.caches.families.vector_isa import UnknownIsaError, vector_isa
-from ci_doctor.identity.hardware import PROC, first_cpu, hardware
-from ci_doctor.identity.interpreter import Interpreter, read_venv_keys
+from ci_doctor.machine.gpus import PROC, gpu_view
+from ci_doctor.machine.host import first_cpu, libc_version
+from ci_doctor.machine.interpreters import Interpreter, read_venv_keys
+from ci_doctor.machine.packages import find_package
 
 
 class FactReader:
@@ -47,7 +49,7 @@ class FactReader:
     def place_of(self, distribution: str | None) -> str:
         """The directory that holds a distribution; without one, that of the Python environment."""
         directories = self.directories
-        package = packages.find_package(distribution, directories) if distribution else None
+        package = find_package(distribution, directories) if distribution else None
         if package is not None:
             return str(package.folder.parent)
         return str(Path(self.interpreter.python).absolute().parent.parent)
@@ -69,7 +71,7 @@ class FactReader:
         if kind == "package":
             return lambda: packages.package_build(rest, self.directories)
         if kind == "torch":
-            return lambda: self._torch(rest)
+            return lambda: packages.torch_fact(rest, self.directories)
         if name in JOB:
             return lambda: self._variable(JOB[name])
         readers: dict[str, Callable[[], str]] = {
@@ -91,13 +93,6 @@ class FactReader:
             "cuda.home": lambda: toolchain.cuda_home(self.environ),
         }
         return readers.get(name) or _unread
-
-    def _torch(self, name: str) -> str:
-        if name == "git":
-            return packages.torch_build("git_version", self.directories)
-        cuda = packages.torch_build("cuda", self.directories)
-        hip = packages.torch_build("hip", self.directories) if cuda == "none" else "none"
-        return cuda if hip == "none" else f"hip {hip}"
 
     def _variable(self, variable: str) -> str:
         value = self.environ.get(variable)
@@ -124,7 +119,7 @@ class FactReader:
 
     @cached_property
     def _cpu(self) -> Mapping[str, str]:
-        return first_cpu(self._proc / "cpuinfo")
+        return first_cpu(self._proc)
 
     def _cpu_isa(self) -> str:
         flags = (self._cpu.get("flags") or self._cpu.get("Features") or "").split()
@@ -157,14 +152,11 @@ class FactReader:
 
     @cached_property
     def _gpus(self) -> GpuFacts:
-        return GpuFacts(hardware(self.environ, self._proc), self.environ)
+        return GpuFacts(gpu_view(self.environ, self._proc))
 
 
 def _glibc() -> str:
-    try:
-        libc = os.confstr("CS_GNU_LIBC_VERSION")
-    except (OSError, ValueError):
-        libc = None
+    libc = libc_version()
     if not libc:
         raise UnknownFactError("this is not glibc, and another libc does not tell its version")
     return libc

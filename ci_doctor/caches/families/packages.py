@@ -4,18 +4,13 @@
 Nothing is imported.
 """
 
-import ast
 import hashlib
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from ci_doctor.caches.families.unknown_fact import UnknownFactError
-from ci_doctor.identity.libraries import Installed, installed, record_digest
-from ci_doctor.identity.library_names import normal
-from ci_doctor.identity.origin import is_editable, read_origin
+from ci_doctor.machine.packages import find_package, installed, record_digest, torch_build
 
-_ASSIGNMENT = re.compile(r"^(\w+)(?:\s*:[^=\n]+)?\s*=\s*(.+)$", re.MULTILINE)
 ABSENT = "not installed"
 
 
@@ -30,9 +25,9 @@ def package_build(name: str, directories: Sequence[Path]) -> str:
     package = find_package(name, directories)
     if package is None:
         return ABSENT
-    if is_editable(read_origin(package.folder)):
+    if package.origin.is_editable:
         raise UnknownFactError("it is installed as editable, so its files may change at any time")
-    digest = record_digest(package.folder / "RECORD")
+    digest = record_digest(package.folder)
     if not package.version or digest is None:
         raise UnknownFactError(f"{package.folder} has no version or no RECORD")
     return f"{package.version}, files {digest}"
@@ -44,18 +39,12 @@ def packages_build(directories: Sequence[Path]) -> str:
     One that is editable counts by its name: its files may change at any time.
     """
     lines = []
-    for package in installed(directories, lambda _: True):
-        record = record_digest(package.folder / "RECORD")
-        content = "editable" if is_editable(read_origin(package.folder)) else record
+    for package in installed(directories):
+        record = record_digest(package.folder)
+        content = "editable" if package.origin.is_editable else record
         lines.append(f"{package.name} {package.version} {content}")
     digest = hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
     return f"{len(lines)} distributions, {digest[:12]}"
-
-
-def find_package(name: str, directories: Sequence[Path]) -> Installed | None:
-    """The distribution that an import finds first; None without one."""
-    wanted = normal(name)
-    return next(installed(directories, lambda each: each == wanted), None)
 
 
 def package_time(name: str, directories: Sequence[Path]) -> str:
@@ -64,27 +53,25 @@ def package_time(name: str, directories: Sequence[Path]) -> str:
     if package is None:
         return ABSENT
     try:
-        return str((package.folder / "RECORD").stat().st_mtime_ns)
+        return str(package.record.stat().st_mtime_ns)
     except OSError as error:
-        raise UnknownFactError(f"{package.folder}/RECORD: {error.strerror}") from error
+        raise UnknownFactError(f"{package.record}: {error.strerror}") from error
 
 
-def torch_build(name: str, directories: Sequence[Path]) -> str:
-    """A value in torch/version.py (`git_version`, `cuda`, `hip`), `none` if it is None.
+def torch_fact(name: str, directories: Sequence[Path]) -> str:
+    """`git` (the commit) or `cuda` (with ROCm `hip …`) of the PyTorch; `none` if it has none.
 
     Raises UnknownFactError.
     """
-    for directory in directories:
-        file = directory / "torch" / "version.py"
-        if file.is_file():
-            return _value(name, file)
-    raise UnknownFactError("torch is not installed for the job's Python")
-
-
-def _value(name: str, file: Path) -> str:
     try:
-        values = dict(_ASSIGNMENT.findall(file.read_text(errors="replace")))
-        value = ast.literal_eval(values[name])
-    except (OSError, KeyError, ValueError, SyntaxError) as error:
-        raise UnknownFactError(f"{file} does not give {name}") from error
-    return "none" if value is None else str(value)
+        build = torch_build(directories)
+    except ValueError as error:
+        raise UnknownFactError(str(error)) from error
+    if build is None:
+        raise UnknownFactError("torch is not installed for the job's Python")
+    if name == "git" and build.git is None:
+        raise UnknownFactError("torch/version.py does not give git_version")
+    value = build.git if name == "git" else build.cuda
+    if value is None and build.hip is not None:
+        return f"hip {build.hip}"
+    return value or "none"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on processes: asks a compiler for its version, and finds CUDA's home directory."""
+"""Acts on processes: asks a compiler for its version."""
 
 import hashlib
 import os
@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ci_doctor.caches.families.unknown_fact import UnknownFactError
+from ci_doctor.machine.toolkit import read_toolkit
 from ci_doctor.system.processes.limited_run import LimitedRun, run_limited
 
 _TIMEOUT_S = 30  # on a busy machine, too
@@ -67,18 +68,16 @@ def _answer(words: list[str], environ: Mapping[str, str]) -> str:
 
 def nvcc_version(environ: Mapping[str, str]) -> str:
     """CUDA's compiler in `cuda_home`; `none` without one. Raises UnknownFactError."""
-    home = cuda_home(environ)
-    program = Path(home, "bin", "nvcc")
-    return _version([str(program)], environ) if program.is_file() else NONE
+    toolkit = read_toolkit(environ)
+    if toolkit is None or not toolkit.nvcc.is_file():
+        return NONE
+    return _version([str(toolkit.nvcc)], environ)
 
 
 def cuda_home(environ: Mapping[str, str]) -> str:
-    """As torch's cpp_extension finds it: $CUDA_HOME, $CUDA_PATH, nvcc on PATH, /usr/local/cuda."""
-    if home := environ.get("CUDA_HOME") or environ.get("CUDA_PATH"):
-        return home
-    if nvcc := shutil.which("nvcc", path=environ.get("PATH", "")):
-        return str(Path(nvcc).parent.parent)
-    return "/usr/local/cuda" if Path("/usr/local/cuda").exists() else NONE
+    """The directory of the CUDA toolkit; `none` without one."""
+    toolkit = read_toolkit(environ)
+    return NONE if toolkit is None else str(toolkit.home)
 
 
 def _run(words: list[str], environ: Mapping[str, str]) -> LimitedRun:

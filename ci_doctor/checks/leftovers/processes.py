@@ -1,22 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads /proc: servers and workers of earlier jobs that still run."""
+"""Reads /proc: servers and workers of earlier jobs that still run, whose they are, what they hold."""
 
+import contextlib
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import Enum
 from pathlib import Path
+from typing import Final
 
-from ci_doctor.checks.check import DoctorCheck
+from msgspec import Struct
+
+from ci_doctor.checks.check import CheckResult, Findings, check, problem
 from ci_doctor.checks.context import CheckContext
-from ci_doctor.checks.leftovers.held_things import held_things
-from ci_doctor.checks.leftovers.rules import OTHER_JOB, STALE_PROCESSES
-from ci_doctor.checks.leftovers.server_names import is_server
-from ci_doctor.checks.leftovers.standing import AGENT, ProcessStanding, Surroundings, standing_of
 from ci_doctor.checks.processes import JOB_ID, RunningProcess, job_of, read_processes
-from ci_doctor.checks.result import CheckResult, Problem, problem
-from ci_doctor.checks.workload import SERVING
-from ci_doctor.model.finding import Evidence, ShellCommand
+from ci_doctor.checks.settings import SERVING
+from ci_doctor.model.finding import Evidence, Severity, ShellCommand
+from ci_doctor.model.rule import Rule
+from ci_doctor.system.processes.listeners import listening_ports
 
+STALE_PROCESSES: Final = Rule(
+    id="doctor/stale-processes",
+    severity=Severity.WARNING,
+    meaning="Servers or workers of an earlier job still run: nothing waits for them any more. They "
+    "hold memory, ports, or a GPU.",
+    remedy="End them, once you are sure that nobody uses them: `kill PID`, after some seconds "
+    "`kill -9 PID`. ci-doctor ends no process that it did not start.",
+)
+OTHER_JOB: Final = Rule(
+    id="doctor/other-job",
+    severity=Severity.NOTE,
+    meaning="Another job runs servers on this machine now. It competes for GPUs, memory and ports.",
+    remedy="Give each job GPUs of its own (CUDA_VISIBLE_DEVICES), or the machine one job at a time.",
+)
 # A service of systemd and a container stand in groups of their own (systemd.unit(5), cgroups(7)).
 # The service of an agent is where jobs leave things.
 _MANAGED = re.compile(
@@ -24,34 +40,107 @@ _MANAGED = re.compile(
     re.MULTILINE,
 )
 _SHOWN = 10
+# Of what one process holds.
+_THINGS_SHOWN = 6
+# What adopts orphans and starts no server itself.
+_INITS: Final = frozenset(
+    {"systemd", "init", "tini", "docker-init", "dumb-init", "catatonit", "s6-svscan", "runsv"}
+)
+AGENT: Final = "buildkite-agent"
+_FIRST_PID: Final = 1
+# What setproctitle(3) leaves of a command line: vLLM, SGLang and Ray name their workers so.
+_TITLES: Final = ("VLLM::", "sglang::", "ray::", "EngineCore")
+_PROGRAMS: Final = frozenset(
+    {
+        "vllm",
+        "sglang",
+        "lmcache",
+        "lmcache_server",
+        "lmcache_controller",
+        "raylet",
+        "gcs_server",
+        "torchrun",
+        "trtllm-serve",
+    }
+)
+_PACKAGES: Final = ("vllm", "sglang", "lmcache", "torch.distributed", "ray")
+_GUARDIAN: Final = "ci_doctor.system.guardian"
+# Options of Python with a value of their own (python(1)).
+_WITH_VALUE: Final = frozenset({"-W", "-X", "--check-hash-based-pycs"})
 
 
-def _run(context: CheckContext) -> CheckResult:
+class ProcessStanding(Enum):
+    """Whose a process is."""
+
+    OURS = "ours"
+    OTHERS = "of another job that runs"
+    STALE = "left"
+    MANAGED = "of a service manager"
+    UNKNOWN = "unknown"
+
+
+class Surroundings(Struct, frozen=True, kw_only=True):
+    """Who asks, and what runs around it.
+
+    `pid` and `job` are ours (None: no Buildkite job). `running_jobs` are those that an agent on this
+    machine runs; `sees_agents`: there is an agent, so that these are all. `jobs` has the job of
+    each process (None: unknown, or of none). `is_managed` tells whether a service manager or a
+    container runtime has started a process apart from us. `table` has all processes in view.
+    """
+
+    pid: int
+    job: str | None
+    running_jobs: frozenset[str]
+    sees_agents: bool
+    jobs: Mapping[int, str | None]
+    is_managed: Callable[[int], bool]
+    table: Mapping[int, RunningProcess]
+
+    def ancestors(self, pid: int) -> Iterator[RunningProcess]:
+        """The parent, its parent, and so on, as far as the table shows them."""
+        met = {pid}
+        process = self.table.get(pid)
+        while process is not None and process.kin.parent not in met:
+            # A pid that is used anew while the table is read must not lead in a circle.
+            met.add(process.kin.parent)
+            process = self.table.get(process.kin.parent)
+            if process is not None:
+                yield process
+
+
+@check("leftovers/processes", title="servers of earlier jobs that still run", needed_for=SERVING)
+def processes(context: CheckContext) -> Findings:
     table = context.shared(read_processes)
     jobs = {pid: job_of(context, pid) for pid in table}
     around = _surroundings(context, table, jobs)
     by_standing: dict[ProcessStanding, list[RunningProcess]] = {}
     for pid, process in sorted(table.items()):
-        if not process.words:
-            continue
         # Of another job every process counts, otherwise those that look like a server.
         is_another = around.job is not None and jobs[pid] not in {None, around.job}
-        if is_another or is_server(process.words):
-            standing = standing_of(process, jobs[pid], around, table)
-            by_standing.setdefault(standing, []).append(process)
+        if process.words and (is_another or is_server(process.words)):
+            by_standing.setdefault(standing_of(process, around), []).append(process)
     stale = by_standing.get(ProcessStanding.STALE, [])
     others = by_standing.get(ProcessStanding.OTHERS, [])
-    problems: list[Problem] = []
-    if stale:
-        problems.append(_stale(context, stale, jobs))
-    if others:
-        summary = f"another job runs here: {others[0].describe()}"
-        problems.append(problem(OTHER_JOB, summary, evidence=_evidence(context, others, jobs)))
-    summary = f"{len(stale)} of earlier jobs among {len(table)} processes"
     unknown = by_standing.get(ProcessStanding.UNKNOWN, [])
+    if stale:
+        words = ["kill", *(str(process.pid) for process in stale)]
+        if any(process.uid != os.geteuid() for process in stale):
+            words.insert(0, "sudo")
+        first = stale[0].describe()
+        head = "left by an earlier job: "
+        if len(stale) > 1:
+            head = f"{len(stale)} processes are left by earlier jobs, the first is "
+        yield problem(
+            STALE_PROCESSES,
+            head + first,
+            evidence=_evidence(context, stale, jobs),
+            remedy=ShellCommand(" ".join(words)),
+        )
+    if others:
+        text = f"another job runs here: {others[0].describe()}"
+        yield problem(OTHER_JOB, text, evidence=_evidence(context, others, jobs))
     return CheckResult(
-        summary=summary,
-        problems=tuple(problems),
+        summary=f"{len(stale)} of earlier jobs among {len(table)} processes",
         unknown=_unknown(unknown) if unknown else None,
         evidence=_evidence(context, unknown, jobs) if unknown else (),
         figures={"stale": len(stale), "unknown": len(unknown)},
@@ -69,10 +158,18 @@ def _surroundings(
     context: CheckContext, table: Mapping[int, RunningProcess], jobs: Mapping[int, str | None]
 ) -> Surroundings:
     agents = [pid for pid, process in table.items() if process.kin.name == AGENT]
-    own_group = _group(context, os.getpid())
+
+    def group_of(pid: int) -> str:
+        """Its control groups as /proc shows them; empty if it does not."""
+        try:
+            return Path(f"{context.proc}/{pid}/cgroup").read_text()
+        except OSError:
+            return ""
+
+    own_group = group_of(os.getpid())
 
     def is_managed(pid: int) -> bool:
-        group = _group(context, pid)
+        group = group_of(pid)
         return group != own_group and _MANAGED.search(group) is not None
 
     return Surroundings(
@@ -82,32 +179,7 @@ def _surroundings(
         sees_agents=bool(agents),
         jobs=jobs,
         is_managed=is_managed,
-    )
-
-
-def _group(context: CheckContext, pid: int) -> str:
-    """Its control groups as /proc shows them; empty if it does not."""
-    try:
-        return Path(f"{context.proc}/{pid}/cgroup").read_text()
-    except OSError:
-        return ""
-
-
-def _stale(
-    context: CheckContext, stale: Sequence[RunningProcess], jobs: Mapping[int, str | None]
-) -> Problem:
-    words = ["kill", *(str(process.pid) for process in stale)]
-    if any(process.uid != os.geteuid() for process in stale):
-        words.insert(0, "sudo")
-    first = stale[0].describe()
-    summary = f"left by an earlier job: {first}"
-    if len(stale) > 1:
-        summary = f"{len(stale)} processes are left by earlier jobs, the first is {first}"
-    return problem(
-        STALE_PROCESSES,
-        summary,
-        evidence=_evidence(context, stale, jobs),
-        remedy=ShellCommand(" ".join(words)),
+        table=table,
     )
 
 
@@ -129,9 +201,120 @@ def _evidence(
     return (Evidence(excerpt="\n".join(lines)),)
 
 
-CHECK = DoctorCheck(
-    id="leftovers/processes",
-    title="servers of earlier jobs that still run",
-    needed_for=SERVING,
-    run=_run,
-)
+def read_listening_ports(_context: CheckContext) -> Mapping[int, int]:
+    """The listening ports by the inode of the socket; none if /proc does not tell.
+
+    For CheckContext.shared.
+    """
+    try:
+        return listening_ports()
+    except OSError:
+        return {}
+
+
+def held_things(context: CheckContext, pid: int) -> tuple[str, ...]:
+    """`port 8000`, `/dev/shm/x`, `/dev/nvidia0`; empty if we may not look into the process."""
+    ports = context.shared(read_listening_ports)
+    things = set()
+    folder = f"{context.proc}/{pid}/fd"
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder):  # noqa: PTH208 - thousands of Path objects
+            with contextlib.suppress(OSError, ValueError):
+                link = os.readlink(f"{folder}/{name}")  # noqa: PTH115
+                if link.startswith("socket:["):
+                    port = ports.get(int(link[8:-1]))
+                    things.add(None if port is None else f"port {port}")
+                elif link.startswith(("/dev/shm/", "/dev/nvidia")):
+                    things.add(link.removesuffix(" (deleted)"))
+    return tuple(sorted(thing for thing in things if thing is not None)[:_THINGS_SHOWN])
+
+
+def standing_of(process: RunningProcess, around: Surroundings) -> ProcessStanding:
+    """Whose `process` is."""
+    job = around.jobs.get(process.pid)
+    if job is not None and job == around.job:
+        return ProcessStanding.OURS
+    if job is None and _is_of_our_kin(process, around):
+        return ProcessStanding.OURS
+    above = list(around.ancestors(process.pid))
+    if job in around.running_jobs or any(each.kin.name == AGENT for each in above):
+        return ProcessStanding.OTHERS
+    if around.is_managed(process.pid):
+        return ProcessStanding.MANAGED
+    # No agent runs its job any more, whoever its parent is by now.
+    has_ended = job is not None and around.job is not None and around.sees_agents
+    if has_ended or _is_orphan(process, around.table) or _is_adopted(process, job, around):
+        return ProcessStanding.STALE
+    return ProcessStanding.UNKNOWN
+
+
+def _is_of_our_kin(process: RunningProcess, around: Surroundings) -> bool:
+    """Whether it shares our session, or descends from a process above us.
+
+    The first process, inits and agents do not count: an agent may run several jobs at once.
+    """
+    own = around.table.get(around.pid)
+    if own is None:
+        return False
+    above = {
+        each.pid
+        for each in (own, *around.ancestors(around.pid))
+        if each.pid != _FIRST_PID and each.kin.name not in {*_INITS, AGENT}
+    }
+    line = {process.pid, *(each.pid for each in around.ancestors(process.pid))}
+    return process.session == own.session or not above.isdisjoint(line)
+
+
+def _is_orphan(process: RunningProcess, table: Mapping[int, RunningProcess]) -> bool:
+    """Whether an init has adopted it; one of a user adopts as the first process does.
+
+    The first process of a container may be no init and start servers by itself. Below it, a process
+    is an orphan if the leader of its group is gone: the shell that started both.
+    """
+    parent = table.get(process.kin.parent)
+    if parent is None:
+        return process.pid != _FIRST_PID
+    if parent.kin.name in _INITS:
+        return True
+    if parent.pid != _FIRST_PID:
+        return False
+    return process.group not in table or process.session not in table
+
+
+def _is_adopted(process: RunningProcess, job: str | None, around: Surroundings) -> bool:
+    """Whether the first process has it as a child, and cannot have started it; or one above it.
+
+    The environment of a child begins as that of its parent. One of another job has come to the first
+    process because its own parent has ended, whatever program that first process is.
+    """
+    if job is None or job == around.jobs.get(_FIRST_PID):
+        return False
+    line = (process, *around.ancestors(process.pid))
+    return any(around.jobs.get(each.pid) == job and each.kin.parent == _FIRST_PID for each in line)
+
+
+def is_server(words: Sequence[str]) -> bool:
+    """Whether a command line is one of those that a killed job tends to leave."""
+    if not words:
+        return False
+    if words[0].startswith(_TITLES):
+        return True
+    program = words[0].rpartition("/")[2]
+    if program.startswith("python"):
+        return _is_server_in_python(words[1:])
+    return program in _PROGRAMS
+
+
+def _is_server_in_python(words: Sequence[str]) -> bool:
+    arguments = iter(words)
+    for word in arguments:
+        if word == "-m":
+            module = next(arguments, "")
+            return any(module == name or module.startswith(f"{name}.") for name in _PACKAGES)
+        if word == "-c":
+            return _GUARDIAN in next(arguments, "")
+        if word in _WITH_VALUE:
+            next(arguments, None)
+        elif not word.startswith("-"):
+            return word.rpartition("/")[2] in _PROGRAMS
+    return False

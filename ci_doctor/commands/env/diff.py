@@ -58,15 +58,16 @@ def diff(
     """
     session.claim()
 
-    from ci_doctor.drift.change import ChangeArea
     from ci_doctor.drift.compare import ALL_AREAS, compare
     from ci_doctor.drift.outcome import diff_outcome, verdict_on_request
     from ci_doctor.drift.snapshot_file import read_snapshot
+    from ci_doctor.model.facts.drift import ChangeArea
     from ci_doctor.session.exit_policy import ExitPolicy
 
     chosen = frozenset(ChangeArea(area) for area in areas) or ALL_AREAS
-    drift = compare(read_snapshot(before), read_snapshot(after), chosen)
+    sources = (str(before), str(after))
+    drift = compare(read_snapshot(before), read_snapshot(after), chosen, sources=sources)
     if decides:
         session.policy = ExitPolicy(unjudged_as=verdict_on_request(drift))
-    outcome = diff_outcome(drift, str(before), str(after), show_all=show_all)
+    outcome = diff_outcome(drift, show_all=show_all)
     return session.finish(outcome, on_stdout=True)

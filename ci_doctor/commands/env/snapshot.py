@@ -73,8 +73,7 @@ def snapshot(
     from ci_doctor.commands.environment_record import snapshot_request
     from ci_doctor.drift.outcome import snapshot_outcome
     from ci_doctor.drift.reading import take_snapshot
-    from ci_doctor.drift.snapshot_file import encoded, write_snapshot
-    from ci_doctor.drift.stamps import SNAPSHOT_FILE
+    from ci_doctor.drift.snapshot_file import SNAPSHOT_FILE, encoded, write_snapshot
     from ci_doctor.session.delivery import write_data
 
     if output is None and directory is not None:

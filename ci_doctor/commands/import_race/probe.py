@@ -37,8 +37,8 @@ def probe(session: Session, /, *, target: str, python: str | None) -> int:
     """Check whether an import of MODULE (or of ATTR from it) can be lost to another thread's."""
     session.claim()
 
-    from ci_doctor.environment.targets import choose_targets
     from ci_doctor.imports import probe as room
+    from ci_doctor.machine.interpreters import choose_targets
 
     module, attribute = room.parse_target(target)
     targets = choose_targets([python] if python else [], [], [Path.cwd()], os.environ)

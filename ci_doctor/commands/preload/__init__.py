@@ -8,7 +8,7 @@ from ci_doctor.commands.group import PackageGroup
 
 class _PreloadGroup(PackageGroup):
     package = __name__
-    names = ("plan", "install", "status", "verify", "remove", "audit")
+    names = ("plan", "install", "status", "verify", "remove")
 
 
 @click.group(

@@ -18,7 +18,7 @@ from ci_doctor.session.session import Session
 
 if TYPE_CHECKING:
     from ci_doctor.environment.settings import SetupEnvSettings
-    from ci_doctor.preload.interpreters import Interpreters
+    from ci_doctor.preload.interpreter import Interpreters
 _RULES = "Rules"
 
 
@@ -92,7 +92,7 @@ def settings_of(
 
 def interpreters_of(settings: "SetupEnvSettings") -> "Interpreters":
     """The interpreters that the settings name."""
-    from ci_doctor.preload.interpreters import Interpreters
+    from ci_doctor.preload.interpreter import Interpreters
 
     return Interpreters(pythons=settings.pythons, venvs=settings.venvs, projects=settings.projects)
 

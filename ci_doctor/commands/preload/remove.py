@@ -35,8 +35,8 @@ def remove(
     config_path: Path | None,
     dry_run: bool,
 ) -> int:
-    """Remove the shim and restore the site directory."""
-    from ci_doctor.preload.outcome import change
+    """Remove the shim, and nothing that ci-doctor did not write."""
+    from ci_doctor.preload import change
 
     session.claim()
     targets = interpreters_of(settings_of(session, config_path, pythons, venvs))

@@ -42,14 +42,14 @@ def verify(
     runs: int,
     config_path: Path | None,
 ) -> int:
-    """Prove that the shim is armed and cheap, and wins a race lost without it.
+    """Prove that the shim is armed, and wins a race lost without it.
 
     A stub stands in for the trigger, so neither a GPU nor the trigger's package is needed.
     """
     from ci_doctor.commands.telling.line import LineKind
     from ci_doctor.commands.telling.steps import StepSource
     from ci_doctor.commands.telling.teller import Teller
-    from ci_doctor.preload.outcome.verify import verify as verify_shims
+    from ci_doctor.preload.verify import verify as verify_shims
 
     session.claim()
     targets = interpreters_of(settings_of(session, config_path, pythons, venvs))

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads an installed package from its files: its interpreter is never started."""
 
-import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 from ci_doctor.compat.sources.code_tree import CodeTree
 from ci_doctor.compat.sources.directory import read_inside
 from ci_doctor.compat.sources.metadata import metadata_fields
 from ci_doctor.errors import UsageError
+from ci_doctor.machine.packages import Package, installed, normal, read_record
 
 
 def installed_tree(name: str, python: Path | None) -> CodeTree:
@@ -17,10 +16,10 @@ def installed_tree(name: str, python: Path | None) -> CodeTree:
 
     Raises UsageError if it is not installed there.
     """
-    for site in site_directories(python):
-        info = _information(site, name)
-        if info is not None:
-            return _tree(site, info)
+    wanted = normal(name)
+    for package in installed(site_directories(python), lambda each: each == wanted):
+        if package.is_wheel:
+            return _tree(package)
     where = "this Python" if python is None else str(python)
     raise UsageError(
         f"{name} is no file or directory, and no package of {where}",
@@ -42,22 +41,12 @@ def site_directories(python: Path | None) -> list[Path]:
     return [site for pattern in patterns for site in sorted(prefix.glob(pattern))]
 
 
-def _information(site: Path, name: str) -> Path | None:
-    wanted = _normalised(name)
-    for info in sorted(site.glob("*.dist-info")):
-        if _normalised(info.name.partition("-")[0]) == wanted:
-            return info
-    return None
-
-
-def _normalised(name: str) -> str:
-    """As PEP 503 compares names."""
-    return re.sub(r"[-_.]+", "-", name).lower()
-
-
-def _tree(site: Path, info: Path) -> CodeTree:
-    fields = metadata_fields((info / "METADATA").read_bytes())
-    names = frozenset(_recorded(site, info))
+def _tree(package: Package) -> CodeTree:
+    site = package.site
+    recorded = (file.path for file in read_record(package.folder) if file.is_in_site)
+    code = (path for path in recorded if path.endswith((".py", ".so")))
+    names = frozenset(path for path in code if (site / path).is_file())
+    fields = metadata_fields((package.folder / "METADATA").read_bytes())
 
     def read(name: str) -> bytes:
         return read_inside(site.resolve(), name)
@@ -74,16 +63,3 @@ def _tree(site: Path, info: Path) -> CodeTree:
         distribution=fields.name,
         version=fields.version,
     )
-
-
-def _recorded(site: Path, info: Path) -> Iterator[str]:
-    """The files in RECORD that lie below the site directory."""
-    try:
-        lines = (info / "RECORD").read_text(errors="replace").splitlines()
-    except OSError:
-        return
-    for line in lines:
-        name = line.rsplit(",", 2)[0].strip('"')
-        is_code = name.endswith((".py", ".so")) and not name.startswith(("/", ".."))
-        if is_code and (site / name).is_file():
-            yield name

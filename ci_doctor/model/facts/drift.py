@@ -1,9 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. The facts of `ci-doctor env snapshot` and `ci-doctor env diff`."""
 
+from enum import StrEnum
+
 from msgspec import Struct
 
 from ci_doctor.model.facts import Facts
+
+
+class Suspicion(StrEnum):
+    """What a change may have done, the worst first."""
+
+    COMPARABILITY = "comparability"
+    FAILURE = "failure"
+    INFORMATION = "information"
+
+
+class ChangeKind(StrEnum):
+    """`bytes`: the same version has other files."""
+
+    CHANGED = "changed"
+    ADDED = "added"
+    REMOVED = "removed"
+    BYTES = "bytes"
+
+
+class ChangeArea(StrEnum):
+    """Where a change is; what `env diff --only` names."""
+
+    PACKAGES = "packages"
+    MACHINE = "machine"
+    VARIABLES = "variables"
+    SYSTEM = "system"
 
 
 class SnapshotFacts(Facts, frozen=True, kw_only=True):
@@ -20,61 +48,64 @@ class SnapshotFacts(Facts, frozen=True, kw_only=True):
     unknown: dict[str, str]
 
 
-class FileChangeFact(Struct, frozen=True, kw_only=True):
-    """A file of a package: the beginning of its hash on each side, None without the file."""
+class FileChange(Struct, frozen=True, kw_only=True):
+    """A file of a package whose version stayed: the beginning of its hash, None without the file."""
 
     path: str
     before: str | None
     after: str | None
 
 
-class EnvironmentChangeFact(Struct, frozen=True, kw_only=True):
-    """One difference.
+class EnvironmentChange(Struct, frozen=True, kw_only=True):
+    """One difference between two environments.
 
-    `area` is `packages`, `machine`, `variables` or `system`; `kind` is `changed`, `added`, `removed`
-    or `bytes`; `suspicion` is `comparability`, `failure` or `information`. `address` leads to a list
-    of changes.
+    `subject` is a package, a fact or a variable. `before` and `after` are None on the side without
+    it. `address` leads to a list of changes. `interpreter` is given if there are several.
+    `went_back`: the version is lower than before.
     """
 
-    area: str
+    area: ChangeArea
     subject: str
-    kind: str
-    suspicion: str
-    before: str | None
-    after: str | None
-    address: str | None
-    interpreter: str | None
-    went_back: bool
-    files: tuple[FileChangeFact, ...]
+    kind: ChangeKind
+    suspicion: Suspicion
+    before: str | None = None
+    after: str | None = None
+    address: str | None = None
+    interpreter: str | None = None
+    went_back: bool = False
+    files: tuple[FileChange, ...] = ()
 
 
-class OneSidedFact(Struct, frozen=True, kw_only=True):
-    """A fact that one side does not know; `unknown_in` is `before` or `after`."""
+class OneSided(Struct, frozen=True, kw_only=True):
+    """A fact that only one side knows: whether it differs cannot be said.
 
-    area: str
+    `known` is its value there; `unknown_in` is `before` or `after`.
+    """
+
+    area: ChangeArea
     subject: str
-    suspicion: str
+    suspicion: Suspicion
     unknown_in: str
     reason: str
-    known: str | None
+    known: str | None = None
 
 
-class DriftFacts(Facts, frozen=True, kw_only=True):
+class Drift(Facts, frozen=True, kw_only=True):
     """Every difference of two snapshots, the most suspicious first.
 
-    `before` and `after` say where the snapshots are from. `contents_compared`: the contents of files
-    were compared, and not only RECORD.
+    `before` and `after` say where the snapshots are from. `contents_compared`: the contents of
+    installed files were compared, and not only their RECORD.
     """
 
     before: str
     after: str
     contents_compared: bool
-    changes: tuple[EnvironmentChangeFact, ...]
-    one_sided: tuple[OneSidedFact, ...]
+    changes: tuple[EnvironmentChange, ...] = ()
+    one_sided: tuple[OneSided, ...] = ()
 
 
 class SinceGreenFacts(Struct, frozen=True, kw_only=True):
     """The comparison with the last green run: `drift`, or why there is none (`unknown`)."""
 
     unknown: str | None
-    drift: DriftFacts | None
+    drift: Drift | None

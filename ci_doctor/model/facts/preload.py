@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. The facts of the commands below `ci-doctor preload`."""
+"""Pure. The facts of the commands below `ci-doctor preload`, as the room `preload` makes them."""
+
+from enum import StrEnum
+from pathlib import Path
 
 from msgspec import Struct
 
+from ci_doctor.model.action import FileState
 from ci_doctor.model.facts import Facts
 
 
-class RefusalFact(Struct, frozen=True, kw_only=True):
+class Refusal(Struct, frozen=True, kw_only=True):
     """Why nothing can be done to an interpreter; `exit_code` is that of the reason alone."""
 
     message: str
@@ -14,175 +18,170 @@ class RefusalFact(Struct, frozen=True, kw_only=True):
     exit_code: int
 
 
-class RefusedFact(Struct, frozen=True, kw_only=True):
+class RefusedInterpreter(Struct, frozen=True, kw_only=True):
     """An interpreter that was refused; `state` is always `refused`."""
 
     python: str
     site_dir: str | None
     state: str = "refused"
-    refused: RefusalFact
+    refused: Refusal
 
 
-class ActionFact(Struct, frozen=True, kw_only=True):
-    """A file that was or would be changed: `create`, `replace`, `unchanged`, `remove`."""
+class ShimAction(Struct, frozen=True, kw_only=True):
+    """A file or directory that was or would be changed; `why` is one clause for a reader."""
 
     path: str
-    state: str
+    state: FileState
     why: str
 
 
-class PresetFact(Struct, frozen=True, kw_only=True):
-    """A preset; `fit` is `holds`, `does not hold`, `package absent` or `unknown version`."""
+class PresetFit(StrEnum):
+    """Whether a preset is for an installed version."""
+
+    HOLDS = "holds"
+    DOES_NOT_HOLD = "does not hold"
+    ABSENT = "package absent"
+    UNKNOWN = "unknown version"
+
+
+class PresetState(Struct, frozen=True, kw_only=True):
+    """A preset and one interpreter; `version` is as installed, None if it is not."""
 
     name: str
-    fit: str
+    fit: PresetFit
     version: str | None
 
 
-class ChangeFact(Struct, frozen=True, kw_only=True):
-    """One interpreter; `state` is `planned`, `changed`, `unchanged`, `held back` or `refused`."""
+class ShimChange(Struct, frozen=True, kw_only=True):
+    """One interpreter; `state` is `planned`, `changed`, `unchanged`, `held back` or `refused`.
+
+    `rules` are those that are armed at the end.
+    """
 
     python: str
     site_dir: str | None
     state: str
     version: str | None = None
     rules: tuple[str, ...] = ()
-    presets: tuple[PresetFact, ...] = ()
-    actions: tuple[ActionFact, ...] = ()
-    refused: RefusalFact | None = None
+    presets: tuple[PresetState, ...] = ()
+    actions: tuple[ShimAction, ...] = ()
+    refused: Refusal | None = None
+
+    @property
+    def changing(self) -> tuple[ShimAction, ...]:
+        """The actions that change something."""
+        return tuple(each for each in self.actions if each.state is not FileState.UNCHANGED)
 
 
 class ChangeFacts(Facts, frozen=True, kw_only=True):
     """What `plan`, `install` and `remove` did or would do; `changed` are paths."""
 
-    targets: tuple[ChangeFact, ...]
+    targets: tuple[ShimChange, ...]
     changed: tuple[str, ...]
     dry_run: bool
 
 
-class StartFileFact(Struct, frozen=True, kw_only=True):
-    """A file that runs at every start; costs in microseconds."""
+class StartFile(Struct, frozen=True, kw_only=True):
+    """A file that runs at every start.
+
+    `lines` are the import lines of a `.pth` file. `imports` names what is heavy in it, in
+    microseconds. `everywhere`: it runs under `-I` too, as all files do outside the user's site
+    directory. `stderr` are the lines that it wrote there; `prints`: it wrote to stdout.
+    """
 
     path: str
     lines: tuple[str, ...]
     cost_us: int
     imports: dict[str, int]
     everywhere: bool
+    stderr: tuple[str, ...] = ()
+    prints: bool = False
+
+    @property
+    def is_customize(self) -> bool:
+        """Whether it is a sitecustomize or usercustomize."""
+        return not self.lines
 
 
-class NeverRunFact(Struct, frozen=True, kw_only=True):
-    """A file that never runs, and the file or reason that prevents it."""
+class NeverRun(Struct, frozen=True, kw_only=True):
+    """A sitecustomize or usercustomize that is never imported.
+
+    `by` is the file that comes first, or another reason.
+    """
 
     path: str
     by: str
 
+    @property
+    def reason(self) -> str:
+        """`by`, as a clause."""
+        return f"{self.by} comes first" if Path(self.by).is_absolute() else self.by
 
-class ShimFact(Struct, frozen=True, kw_only=True):
+
+class FileCondition(StrEnum):
+    """What occupies the place of a file of the shim."""
+
+    ABSENT = "absent"
+    OURS = "ours"
+    EDITED = "edited"  # it names us as its owner, and is not as we wrote it
+    FOREIGN = "foreign"
+    NOT_A_FILE = "not-a-file"  # a symbolic link, a directory
+
+
+class Shim(Struct, frozen=True, kw_only=True):
     """The shim of one interpreter; `state` is `asked`, `former` or `refused`.
 
-    `start_up` has the files that run at every start, and those that never do.
+    `installed`: all files are as ci-doctor wrote them; `outdated`: another version did. `cut_off`
+    are the remainders of killed processes. `start_up` has the files that run at every start, and
+    those that never do.
     """
 
     python: str
     site_dir: str | None
-    state: str
+    state: str = "asked"
     version: str | None = None
     installed: bool = False
     outdated: bool = False
     rules: tuple[str, ...] = ()
-    files: dict[str, str] = {}
+    files: dict[str, FileCondition] = {}
     cut_off: tuple[str, ...] = ()
-    start_up: tuple[tuple[StartFileFact, ...], tuple[NeverRunFact, ...]] | None = None
-    refused: RefusalFact | None = None
+    start_up: tuple[tuple[StartFile, ...], tuple[NeverRun, ...]] | None = None
+    refused: Refusal | None = None
 
 
 class StatusFacts(Facts, frozen=True, kw_only=True):
     """The shims, interpreter by interpreter."""
 
-    shims: tuple[ShimFact, ...]
+    shims: tuple[Shim, ...]
 
 
-class CheckFact(Struct, frozen=True, kw_only=True):
-    """One check of an interpreter; `outcome` is `passed`, `failed`, `not-needed` or `void`."""
+class CheckOutcome(StrEnum):
+    """`void`: nothing is proven either way. `not-needed`: the fault cannot happen here."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    NOT_NEEDED = "not-needed"
+    VOID = "void"
+
+
+class ShimCheck(Struct, frozen=True, kw_only=True):
+    """One check: `name` is short and the same from run to run, `sentence` has no full stop.
+
+    `rule` is the id of its finding, None for an outcome without one; `evidence` is text, such as a
+    traceback.
+    """
 
     python: str
     name: str
-    outcome: str
+    outcome: CheckOutcome
     sentence: str
-    evidence: str
+    evidence: str = ""
+    rule: str | None = None
+    remedy: str | None = None
 
 
 class VerifyFacts(Facts, frozen=True, kw_only=True):
     """All checks, and the interpreters that did not answer."""
 
-    checks: tuple[CheckFact, ...]
-    refused: tuple[RefusedFact, ...]
-
-
-class RaceFact(Struct, frozen=True, kw_only=True):
-    """A module that a thread and `rival` both import.
-
-    `hazard`: `replaces itself`, `import circle`, `package and submodule`, `not installed`, or
-    `safe`: the import lock suffices. `thread` and `other` are the places of the two imports.
-    """
-
-    module: str
-    hazard: str
-    rival: str
-    thread: str
-    other: str
-
-
-class ThreadStartFact(Struct, frozen=True, kw_only=True):
-    """A thread start, as `file:line`.
-
-    `when` is `at import`, `when run`, each with `, conditionally` if a condition leads there, or
-    `if called`: by code that was not followed. `imports` is the number of modules that the thread
-    imports. `preload_rule` cures the races, if a rule can; `rule_standing` is
-    `not tried` then.
-    """
-
-    file: str
-    line: int
-    module: str
-    kind: str
-    target: str
-    when: str
-    entry_points: tuple[str, ...]
-    imports: int
-    races: tuple[RaceFact, ...]
-    preload_rule: str | None = None
-    rule_standing: str | None = None
-
-
-class AuditLimitsFact(Struct, frozen=True, kw_only=True):
-    """What was not followed: places as `file:line`, modules by name."""
-
-    unknown_starts: tuple[str, ...] = ()
-    unknown_targets: tuple[str, ...] = ()
-    dynamic_imports: tuple[str, ...] = ()
-    unread: dict[str, str] = {}
-    unfollowed: tuple[str, ...] = ()
-    callbacks: int = 0
-    is_cut: bool = False
-
-
-class AuditedPackageFact(Struct, frozen=True, kw_only=True):
-    """A package in one interpreter. `modules` were read; `seconds` is wall time."""
-
-    python: str
-    distribution: str | None
-    version: str | None
-    entry_points: tuple[str, ...]
-    modules: int
-    seconds: float
-    starts: tuple[ThreadStartFact, ...]
-    limits: AuditLimitsFact
-
-
-class AuditFacts(Facts, frozen=True, kw_only=True):
-    """The thread starts of a package, interpreter by interpreter."""
-
-    package: str
-    audits: tuple[AuditedPackageFact, ...]
-    refused: tuple[RefusedFact, ...]
+    checks: tuple[ShimCheck, ...]
+    refused: tuple[RefusedInterpreter, ...]

@@ -7,10 +7,11 @@ from ci_doctor.model.facts import Facts
 
 
 class DeterminismFact(Struct, frozen=True, kw_only=True):
-    """One determinism variable: the value that was requested, and what is known of its effect."""
+    """One determinism variable: the value that was requested, by whom, and what is known of its effect."""
 
     name: str
     requested: str
+    set_by: str
     effective: str
 
 

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acts on this interpreter: plays a preload rule's race, with a stub as the trigger.
 
-`race_driver.py MODE RULE [FIRST SECOND]`, with RULE as
+`race_driver.py MODE RULE FIRST SECOND`, with RULE as
 `TRIGGER=MODULE[:ATTRIBUTE,...][;MODULE...]`:
 
 - `race`: the stub starts a thread that imports the module number FIRST, waits until that import has
   begun, and then needs the module number SECOND. The thread is held at the beginning of the import
   until the main thread waits for it, so the result does not depend on chance.
-- `spawn`: the same in a spawned child.
-- `immunity`: the race with a package of our own that replaces itself; RULE names it, and no shim
+- `immunity`: the same with a package of our own that replaces itself; RULE names it, and no shim
   has a rule for it.
 """
 
+import importlib.machinery
 import os
 import sys
 import threading
@@ -22,15 +22,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
-
-    from ci_doctor.preload.stub import _ci_doctor_stubs as stubs
-else:
-    # In the path for this import only: the folder is not in the job's path.
-    # os.path, because pathlib is a heavy import.
-    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
-    import _ci_doctor_stubs as stubs
-
-    del sys.path[0]
 
 LIMIT_S = 60.0
 HOLD_LIMIT_S = 10.0
@@ -49,6 +40,46 @@ sys.modules[__name__] = Lazy(__name__)
 """
 
 
+class StubLoader:
+    """Makes a module from `source`."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+
+    def create_module(self, spec: "Any") -> None:
+        """An ordinary module."""
+
+    def exec_module(self, module: "Any") -> None:
+        """Execute the source."""
+        code = compile(self.source, f"<{module.__name__}, a stub of ci-doctor>", "exec")
+        exec(code, vars(module))  # noqa: S102
+
+    def get_source(self, name: str) -> str:  # noqa: ARG002
+        """For tracebacks."""
+        return self.source
+
+
+class StubFinder:
+    """Finds the stubs in `sources`, and the packages above them with the paths of the real ones."""
+
+    def __init__(self, sources: "dict[str, str]", packages: "Sequence[str]") -> None:
+        self.sources = sources
+        self.packages = packages
+
+    def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "Any":  # noqa: ARG002
+        """The spec of a stub."""
+        if name not in self.sources and name not in self.packages:
+            return None
+        loader: Any = StubLoader(self.sources.get(name, ""))
+        spec = importlib.machinery.ModuleSpec(name, loader, origin="a stub of ci-doctor")
+        if name in self.packages:
+            real = find_behind(self, name, path)
+            # The real packages below it must still be importable.
+            locations = getattr(real, "submodule_search_locations", None) or []
+            spec.submodule_search_locations = list(locations)
+        return spec
+
+
 class HoldingFinder:
     """Holds the background import of `race.first` at its beginning, for the main thread."""
 
@@ -59,7 +90,7 @@ class HoldingFinder:
         """The real spec, whose loader then holds the module."""
         if name != self.race.first or threading.current_thread() is not self.race.thread:
             return None
-        spec: Any = stubs.find_behind(self, name, path, target)
+        spec: Any = find_behind(self, name, path, target)
         loader: Any = getattr(spec, "loader", None)
         # A class (built-in and frozen modules) is shared; such an import is not held, and ends
         # before another thread can wait.
@@ -111,7 +142,7 @@ class Race:
         try:
             __import__(self.first)
         except BaseException as error:  # noqa: BLE001 - whatever the module raises is the outcome
-            self.thread_error = stubs.described(error)
+            self.thread_error = described(error)
             self.thread_traceback = traceback.format_exc()
         finally:
             self.began.set()
@@ -141,7 +172,7 @@ class Race:
         try:
             __import__(trigger)
         except BaseException as caught:  # noqa: BLE001 - whatever the trigger raises is the outcome
-            errors.append(stubs.described(caught))
+            errors.append(described(caught))
             text = traceback.format_exc()
         self.done.set()
         if self.executed:
@@ -182,66 +213,105 @@ def waits_for(waiting: int, owner: "Any") -> bool:
     return any(lock.owner == owner for lock in list(locks))
 
 
-def race(rule: str, first: int, second: int) -> "dict[str, Any]":
+def race(trigger: str, modules: "Any", first: int, second: int) -> "dict[str, Any]":
     """One run of the race."""
-    trigger, modules = stubs.parse(rule)
     played = Race(modules[first][0], *modules[second])
     sys.modules["_ci_doctor_race"] = played  # type: ignore[assignment]
     # The packages of a module to preload must be real; those of the trigger need not be installed.
     real = []
     for module, _ in modules:
-        real += [*stubs.parents(module), module]
-    packages = [name for name in stubs.parents(trigger) if name not in real]
-    finder = stubs.StubFinder({trigger: TRIGGER.format(statement=played.statement())}, packages)
-    stubs.put_behind_the_shim(finder, HoldingFinder(played))
+        real += [*parents(module), module]
+    packages = [name for name in parents(trigger) if name not in real]
+    finder = StubFinder({trigger: TRIGGER.format(statement=played.statement())}, packages)
+    put_behind_the_shim(finder, HoldingFinder(played))
     if trigger in sys.modules:
-        return {
-            "executed": False,
-            "error": "",
-            "traceback": "",
-            "loaded_before": True,
-            "replaced": False,
-        }
+        return {"executed": False, "loaded_before": True}
     return played.run(trigger)
 
 
-def immunity(rule: str) -> "dict[str, Any]":
-    """The race with a package that is certain to replace itself."""
-    package = stubs.parse(rule)[1][0][0]
-    sys.meta_path.append(stubs.StubFinder({package: SELF_REPLACING}, [package]))
-    return race(rule, 0, 0)
+def find_behind(finder: "Any", name: str, path: "Any", target: "Any" = None) -> "Any":
+    """The first spec that a finder behind `finder` has for `name`."""
+    finders = list(sys.meta_path)
+    for other in finders[finders.index(finder) + 1 :]:
+        if hasattr(other, "find_spec"):
+            spec = other.find_spec(name, path, target)
+            if spec is not None:
+                return spec
+    return None
 
 
-def in_child(rule: str, first: int, second: int) -> None:
-    """The program of the spawned child."""
-    stubs.finish(race(rule, first, second))
+def parents(name: str) -> "list[str]":
+    """The packages above `name`, outermost first."""
+    parts = name.split(".")
+    return [".".join(parts[:end]) for end in range(1, len(parts))]
 
 
-def spawn(rule: str, first: int, second: int) -> None:
-    """The race in a child that is started as multiprocessing does it by default on most systems."""
-    import multiprocessing
+def parse(rule: str) -> "tuple[str, list[tuple[str, list[str]]]]":
+    """The trigger, and the modules with their attributes."""
+    trigger, _, modules = rule.partition("=")
+    preloads = []
+    for part in modules.split(";"):
+        module, _, names = part.partition(":")
+        preloads.append((module, [name for name in names.split(",") if name]))
+    return trigger, preloads
 
-    child = multiprocessing.get_context("spawn").Process(
-        target=in_child, args=(rule, first, second)
-    )
-    child.start()
-    child.join()
+
+def put_behind_the_shim(*finders: "Any") -> None:
+    """Put finders where the real ones are: the shim calls those after it."""
+    shim = sys.modules.get("_ci_doctor_preload")
+    index = sys.meta_path.index(shim) + 1 if shim in sys.meta_path else 0
+    sys.meta_path[index:index] = finders
 
 
-def main(mode: str, rule: str, *rest: str) -> None:
-    """Do `mode`."""
-    if mode == "spawn":
-        spawn(rule, int(rest[0]), int(rest[1]))
-    elif mode == "immunity":
-        stubs.finish(immunity(rule))
-    else:
-        stubs.finish(race(rule, int(rest[0]), int(rest[1])))
+def described(error: BaseException) -> str:
+    """`Type: message` on one line."""
+    try:
+        return f"{type(error).__name__}: {' '.join(str(error).split())}"
+    except Exception:  # noqa: BLE001 - a broken __str__
+        return type(error).__name__
+
+
+def finish(result: "dict[str, Any]") -> None:
+    """Print the result as JSON in the last line of stdout, and end the process: a thread may hang.
+
+    Without the json module, which may be a trigger or a stub.
+    """
+    pairs = []
+    for name, value in result.items():
+        text = quoted(value) if isinstance(value, str) else str(value).lower()
+        pairs.append(f"{quoted(name)}: {text}")
+    for stream in (sys.stdout, sys.stderr):
+        try:  # noqa: SIM105 - contextlib may be a trigger
+            stream.flush()
+        except Exception:  # noqa: BLE001, S110 - a module has closed it
+            pass
+    os.write(1, f"\n{{{', '.join(pairs)}}}\n".encode("ascii"))
+    os._exit(0)
+
+
+def quoted(text: str) -> str:
+    """`text` as a string in JSON."""
+    characters = []
+    # JSON escapes UTF-16 code units.
+    for unit in memoryview(text.encode("utf-16", "replace")[2:]).cast("H"):
+        is_plain = 35 <= unit < 92 or unit == 32
+        characters.append(chr(unit) if is_plain else f"\\u{unit:04x}")
+    return f'"{"".join(characters)}"'
+
+
+def main(mode: str, rule: str, first: int, second: int) -> None:
+    """Play the race, and print its result."""
+    trigger, modules = parse(rule)
+    if mode == "immunity":
+        package = modules[first][0]
+        sys.meta_path.append(StubFinder({package: SELF_REPLACING}, [package]))
+    finish(race(trigger, modules, first, second))
 
 
 if __name__ == "__main__":
     # Neither this program's folder nor the one where it was started is in the job's own path.
     del sys.path[0]
     sys.path[:] = [entry for entry in sys.path if entry]
-    arguments = sys.argv[1:]
+    _mode, _rule, _first, _second = sys.argv[1:]
     del sys.argv[1:]
-    main(*arguments)
+    main(_mode, _rule, int(_first), int(_second))

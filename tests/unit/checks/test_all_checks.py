@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.checks.all_checks import all_checks, chosen, missing_need, requested_by
-from ci_doctor.checks.check import DoctorCheck, Need
-from ci_doctor.checks.result import CheckResult
+from ci_doctor.checks.check import CheckResult, DoctorCheck, Need
 from ci_doctor.checks.settings import DoctorSettings, OwnCheck
 from ci_doctor.errors import UsageError
 from tests.support.checks import check_context
@@ -74,7 +73,9 @@ def test_a_hint_is_one_line_and_knows_the_areas(typed: str, hint: str) -> None:
     assert raised.value.hint == hint
 
 
-@pytest.mark.parametrize("name", ["imports", "imports/services", "gpu_proof/ecc", "gpu_proof/*"])
+@pytest.mark.parametrize(
+    "name", ["imports", "imports/services", "gpu_proof/workspace", "gpu_proof/*"]
+)
 def test_a_configuration_may_skip_what_this_job_has_not_requested(name: str) -> None:
     assert ids(chosen(CHECKS, (), (name,))) == ids(tuple(CHECKS))
 
@@ -99,7 +100,7 @@ def test_what_takes_time_is_a_check_only_if_it_is_requested() -> None:
 
 def test_a_check_that_is_named_needs_no_option() -> None:
     assert requested_by(("machine/disk", "imports/services")) == ("imports",)
-    assert requested_by(("gpu_proof", "gpu_proof/ecc")) == ("gpu",)
+    assert requested_by(("gpu_proof", "gpu_proof/workspace")) == ("gpu",)
     assert requested_by(("gpu/driver",)) == ()
     assert requested_by(("machine",)) == ()
 

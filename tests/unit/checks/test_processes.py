@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from ci_doctor.checks.check import UndeterminedError
 from ci_doctor.checks.processes import RunningProcess, job_of, read_processes, user_name
-from ci_doctor.checks.result import UndeterminedError
 from ci_doctor.system.processes.process_table import Kin
 from tests.support.checks import check_context
 

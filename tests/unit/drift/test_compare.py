@@ -2,9 +2,10 @@
 import pytest
 from msgspec.structs import replace
 
-from ci_doctor.drift.change import ChangeArea, ChangeKind, Suspicion, sentence, short_phrase
 from ci_doctor.drift.compare import compare
+from ci_doctor.drift.outcome import sentence, short_phrase
 from ci_doctor.drift.snapshot import InterpreterSnapshot, PackageSnapshot
+from ci_doctor.model.facts.drift import ChangeArea, ChangeKind, Suspicion
 from tests.support.snapshots import a_snapshot
 
 

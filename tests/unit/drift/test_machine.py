@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
+
 from pathlib import Path
 
 import pytest
 
 from ci_doctor.drift import machine
-from ci_doctor.drift.change import Suspicion
-from ci_doctor.drift.machine import read_machine
-from ci_doctor.drift.suspicion import of_fact
+from ci_doctor.drift.compare import of_fact
+from ci_doctor.drift.machine import gpu_facts, read_machine
 from ci_doctor.identity.identity import Identity
+from ci_doctor.model.facts.drift import Suspicion
+from tests.support.machine_trees import v2_tree
 
 _EVERYWHERE = {"cpu.architecture", "cpu.cores", "kernel", "locale", "ulimit.open-files"}
 
@@ -94,3 +96,78 @@ def test_without_proc_no_parameter_is_known(tmp_path: Path) -> None:
 
     assert "sysctl.vm.max_map_count" in facts.unknown
     assert not [name for name in facts.facts if name.startswith("sysctl.vm")]
+
+
+def test_gpus_of_one_kind_are_one_fact(tmp_path: Path) -> None:
+    facts = {
+        "gpu0.name": "NVIDIA H200",
+        "gpu1.name": "NVIDIA H200",
+        "gpu0.uuid": "GPU-a",
+        "gpu1.uuid": "GPU-b",
+        "driver": "580.1",
+    }
+    unknown = {"gpu0.mig": "not reported", "gpu1.mig": "not reported"}
+
+    machine = gpu_facts(Identity.of(facts, unknown), tmp_path)
+
+    assert machine.facts == {
+        "driver": "580.1",
+        "gpu.name": "2 x NVIDIA H200",
+        "gpu.uuid": "GPU-a, GPU-b",
+    }
+    assert machine.unknown == {"gpu.mig": "not reported"}
+
+
+def test_firmware_is_read_from_the_drivers_files(tmp_path: Path) -> None:
+    for number, version in enumerate(("96.00.A0", "96.00.A0", "??.??.??")):
+        folder = tmp_path / f"driver/nvidia/gpus/0000:0{number}:00.0"
+        folder.mkdir(parents=True)
+        (folder / "information").write_text(f"Model: \t X\nVideo BIOS: \t {version}\n")
+
+    assert gpu_facts(Identity(), tmp_path).facts == {"gpu.vbios": "2 x 96.00.A0"}
+
+
+def test_a_machine_without_gpus_says_so(tmp_path: Path) -> None:
+    assert gpu_facts(Identity.of({"gpu": "none"}), tmp_path).facts == {"gpu": "none"}
+
+
+def test_toolkit_image_and_limits_are_facts(tmp_path: Path) -> None:
+    version = tmp_path / "opt/cuda/version.json"
+    version.parent.mkdir(parents=True)
+    version.write_text('{"cuda": {"version": "13.0.2"}}')
+    root = v2_tree(
+        tmp_path,
+        {
+            "/ci": {
+                "memory.max": "8000000000\n",
+                "memory.current": "5\n",
+                "cpu.max": "150000 100000\n",
+            },
+            "/ci/job": {"memory.max": "max\n", "memory.current": "5\n", "cpu.max": "max 100000\n"},
+        },
+        own="/ci/job",
+    )
+
+    facts = read_machine({"CUDA_HOME": str(version.parent)}, root, gpu_limit_s=15.0).facts
+
+    assert facts["cuda.toolkit"] == "13.0.2"
+    assert facts["image"] == "none"
+    assert (facts["limit.memory"], facts["limit.cpu"]) == ("8.0 GB", "1.5 CPUs")
+
+
+def test_a_toolkit_and_an_image_without_a_name_are_unknown(tmp_path: Path) -> None:
+    (tmp_path / "usr/local/cuda").mkdir(parents=True)
+    (tmp_path / ".dockerenv").touch()
+
+    unknown = read_machine({}, tmp_path, gpu_limit_s=15.0).unknown
+
+    assert {"cuda.toolkit", "image"} <= {*unknown}
+
+
+def test_without_a_limit_there_is_none(tmp_path: Path) -> None:
+    root = v2_tree(tmp_path, {"/": {}}, own="/")
+
+    facts = read_machine({}, root, gpu_limit_s=15.0).facts
+
+    assert (facts["limit.memory"], facts["limit.cpu"]) == ("none", "none")
+    assert facts["cuda.toolkit"] == "none"

@@ -8,7 +8,7 @@ from tests.support.snapshots import a_snapshot
 
 
 def outcome(before: Snapshot, after: Snapshot, *, show_all: bool = False) -> Outcome:
-    return diff_outcome(compare(before, after), "a.json", "b.json", show_all=show_all)
+    return diff_outcome(compare(before, after), show_all=show_all)
 
 
 def test_differences_stand_by_what_they_may_have_done() -> None:

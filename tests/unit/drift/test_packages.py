@@ -1,10 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
+
+import base64
+import hashlib
 import json
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from ci_doctor.drift.packages import read_packages
+from ci_doctor.drift.packages import (
+    SystemPackages,
+    address_of,
+    content_hash,
+    databases,
+    read_packages,
+    read_system_packages,
+    recorded_files,
+)
+from ci_doctor.drift.snapshot import digest_of
+from ci_doctor.machine.packages import read_package
 from tests.support.wheels import add_package
 
 
@@ -132,3 +147,184 @@ def test_without_metadata_the_folder_names_the_version(tmp_path: Path) -> None:
 
 def test_a_directory_that_does_not_exist_has_no_packages(tmp_path: Path) -> None:
     assert read_packages([tmp_path / "none"], contents=False) == {}
+
+
+def line(path: str, content: bytes) -> str:
+    digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).decode().rstrip("=")
+    return f"{path},sha256={digest},{len(content)}"
+
+
+def recorded(folder: Path, text: str) -> dict[str, str]:
+    (folder / "RECORD").write_text(text)
+    return recorded_files(folder)
+
+
+def address(place: Path, headers: str) -> str | None:
+    """Where METADATA with these headers leads."""
+    folder = place / "x-1.dist-info"
+    folder.mkdir(exist_ok=True)
+    (folder / "METADATA").write_text(f"Name: x\nVersion: 1\n{headers}")
+    return address_of(read_package(folder))
+
+
+def test_a_recorded_hash_is_the_one_of_the_content(tmp_path: Path) -> None:
+    files = recorded(tmp_path, line("x/a.py", b"text"))
+
+    assert files == {"x/a.py": content_hash(hashlib.sha256(b"text").digest())}
+
+
+def test_what_differs_from_machine_to_machine_is_left_out(tmp_path: Path) -> None:
+    text = "\n".join(
+        [
+            line("x/a.py", b"1"),
+            line("../../../bin/x", b"2"),
+            line("/etc/x.conf", b"3"),
+            "x/__pycache__/a.cpython-312.pyc,,",
+            line("x-1.dist-info/INSTALLER", b"4"),
+            line("x-1.dist-info/METADATA", b"5"),
+            "x-1.dist-info/RECORD,,",
+        ]
+    )
+
+    assert list(recorded(tmp_path, text)) == ["x-1.dist-info/METADATA", "x/a.py"]
+
+
+def test_a_name_with_a_comma_is_quoted(tmp_path: Path) -> None:
+    assert list(recorded(tmp_path, line('"x/a,""b"".py"', b"1"))) == ['x/a,"b".py']
+
+
+def test_another_algorithm_stays_in_front_of_its_hash(tmp_path: Path) -> None:
+    files = recorded(tmp_path, "x/a.py,sha512=abcdefghijklmnopqrstuvwxyz,3")
+
+    assert files == {"x/a.py": "sha512=abcdefghijklmnop"}
+
+
+def test_a_damaged_record_has_no_files(tmp_path: Path) -> None:
+    assert recorded(tmp_path, "nonsense\n\n,,\n") == {}
+
+
+def test_the_digest_knows_no_order() -> None:
+    assert digest_of({"a": "1", "b": "2"}) == digest_of({"b": "2", "a": "1"})
+    assert digest_of({"a": "1"}) != digest_of({"a": "2"})
+
+
+HOME = "Home-page: https://example.org/home\n"
+
+
+@pytest.mark.parametrize(
+    "label", ["Changelog", "Changes", "Release notes", "What's New", "History", "change-log"]
+)
+def test_the_well_known_labels_name_the_list_of_changes(tmp_path: Path, label: str) -> None:
+    headers = f"{HOME}Project-URL: {label}, https://example.org/changes\n"
+
+    assert address(tmp_path, headers) == "https://example.org/changes"
+
+
+def test_without_a_list_of_changes_the_home_page_stands_for_it(tmp_path: Path) -> None:
+    assert address(tmp_path, HOME) == "https://example.org/home"
+    for label in ("Homepage", "Source Code"):
+        headers = f"Project-URL: {label}, https://example.org/url\n"
+        assert address(tmp_path, headers) == "https://example.org/url"
+
+
+@pytest.mark.parametrize("text", ["UNKNOWN", "", "javascript:alert(1)"])
+def test_what_is_no_address_is_left_out(tmp_path: Path, text: str) -> None:
+    assert address(tmp_path, f"Home-page: {text}\n") is None
+
+
+def listed(
+    tmp_path: Path, *programs: str, timeout_s: float = 5.0, **scripts: str
+) -> SystemPackages:
+    """The packages with these programs on PATH alone, each a script of sh."""
+    for name, text in scripts.items():
+        program = tmp_path / name.replace("_", "-")
+        program.write_text(f"#!/bin/sh\n{text}\n")
+        program.chmod(0o755)
+    for name in ("sh", "printf", "cat", "sleep", *programs):
+        real = shutil.which(name)
+        if real is not None:
+            (tmp_path / name).symlink_to(real)
+    return read_system_packages({"PATH": str(tmp_path)}, timeout_s)
+
+
+@pytest.mark.skipif(shutil.which("dpkg-query") is None, reason="no Debian")
+def test_the_packages_of_debian_are_those_that_its_own_program_calls_installed(
+    tmp_path: Path,
+) -> None:
+    version = subprocess.run(
+        ["dpkg-query", "-W", "-f=${Version}", "libc6"], capture_output=True, text=True, check=True
+    ).stdout
+
+    packages = listed(tmp_path, "dpkg-query")
+
+    assert packages.unknown is None
+    assert packages.versions["libc6"] == version
+
+
+def test_dpkg_names_what_is_installed_and_not_what_was_removed(tmp_path: Path) -> None:
+    lines = (
+        r"installed\tbash\t5.2-1\tamd64\nconfig-files\tgone\t1\tall\n"
+        r"installed\tlibc6\t2.36\tamd64\ninstalled\tlibc6\t2.35\ti386\n"
+    )
+
+    packages = listed(tmp_path, dpkg_query=f"printf '{lines}'")
+
+    assert packages.versions == {"bash": "5.2-1", "libc6": "2.36", "libc6:i386": "2.35"}
+
+
+def test_rpm_names_every_kernel_of_several(tmp_path: Path) -> None:
+    lines = r"kernel\t6.1-1\nbash\t5.2-3.el9\nkernel\t6.2-1\nkernel\t6.1-1\n"
+
+    packages = listed(tmp_path, rpm=f"printf '{lines}'")
+
+    assert packages.versions == {"bash": "5.2-3.el9", "kernel": "6.1-1 and 6.2-1"}
+
+
+def test_apk_names_what_is_installed_beside_its_warnings(tmp_path: Path) -> None:
+    text = "WARNING: opening /var/cache/apk: No such-file\nmusl-1.2.5-r0\npy3-x-tools-1.3-r2"
+
+    packages = listed(tmp_path, apk=f"cat <<'E'\n{text}\nE")
+
+    assert packages.versions == {"musl": "1.2.5-r0", "py3-x-tools": "1.3-r2"}
+
+
+def test_a_program_of_another_distribution_that_lists_nothing_is_passed_over(
+    tmp_path: Path,
+) -> None:
+    packages = listed(tmp_path, dpkg_query="exit 1", rpm=r"printf 'bash\t5.2-1\n'")
+
+    assert packages.versions == {"bash": "5.2-1"}
+
+
+def test_a_program_that_fails_in_the_middle_has_listed_nothing(tmp_path: Path) -> None:
+    packages = listed(tmp_path, rpm=r"printf 'bash\t5.2-1\n'; echo 'error: damaged'; exit 1")
+
+    assert packages == SystemPackages(unknown="rpm failed: error: damaged")
+
+
+def test_a_program_that_hangs_is_unknown(tmp_path: Path) -> None:
+    packages = listed(tmp_path, dpkg_query="sleep 600", timeout_s=0.2)
+
+    assert packages == SystemPackages(unknown="dpkg-query has not answered within 0.2 s")
+
+
+def test_a_program_that_lists_nothing_is_unknown(tmp_path: Path) -> None:
+    assert listed(tmp_path, apk=":") == SystemPackages(unknown="apk lists no package")
+
+
+def test_a_program_that_cannot_be_started_is_unknown(tmp_path: Path) -> None:
+    (tmp_path / "apk").write_text("#!/no/such/interpreter\n")
+    (tmp_path / "apk").chmod(0o755)
+
+    assert "cannot be started" in (listed(tmp_path).unknown or "")
+
+
+def test_without_a_program_it_is_unknown(tmp_path: Path) -> None:
+    packages = listed(tmp_path)
+
+    assert packages == SystemPackages(unknown="there is no program of dpkg, rpm or apk")
+
+
+def test_an_installation_changes_one_of_the_databases(tmp_path: Path) -> None:
+    assert tmp_path / "var/lib/dpkg/status" in databases(tmp_path)
+    assert tmp_path / "lib/apk/db/installed" in databases(tmp_path)

@@ -4,12 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.drift.green_runs import GreenRun, NoGreenRun
 from ci_doctor.drift.reading import TakenSnapshot
 from ci_doctor.drift.recording import RunRecord, addition, has_failed, recorded
 from ci_doctor.drift.snapshot import Snapshot
-from ci_doctor.drift.snapshot_file import encoded
-from ci_doctor.drift.stamps import SNAPSHOT_FILE, stamps_of
+from ci_doctor.drift.snapshot_file import SNAPSHOT_FILE, encoded, stamps_of, write_snapshot
 from ci_doctor.errors import UsageError
 from ci_doctor.model.about import About
 from ci_doctor.model.outcome import ErrorKind, Failure, Outcome
@@ -22,20 +20,20 @@ PASSED = Outcome(verdict=Verdict.PASS, summary="all went well")
 FAILED = Outcome(verdict=Verdict.FAILED, summary="vllm died")
 
 
-class Green:
-    """A source of one green run."""
+@pytest.fixture(autouse=True)
+def _green_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "GREEN", tmp_path / "green.json")
 
-    def __init__(self, snapshot: Snapshot) -> None:
-        self.snapshot = snapshot
 
-    def latest(self, step: str | None) -> GreenRun | NoGreenRun:
-        return GreenRun(snapshot=self.snapshot, source=f"the run of {step}")
+GREEN = Path()
 
 
 def record(green: Snapshot | None = None) -> RunRecord:
+    if green is not None:
+        write_snapshot(green, GREEN)
     return RunRecord(
         take=lambda: TakenSnapshot(snapshot=a_snapshot(facts={"driver": "580.2"}), about=About()),
-        green_runs=None if green is None else Green(green),
+        green_path=None if green is None else GREEN,
     )
 
 
@@ -153,7 +151,7 @@ def test_what_was_read_beside_the_run_is_taken_up() -> None:
 def test_what_was_installed_since_then_is_read_again(tmp_path: Path) -> None:
     stamps = stamps_of([tmp_path])
     taken = TakenSnapshot(snapshot=a_snapshot(), about=About(), stamps=stamps)
-    begun = Begun(recorded(RunRecord(take=lambda: taken, green_runs=None)))
+    begun = Begun(recorded(RunRecord(take=lambda: taken, green_path=None)))
     (tmp_path / "x-1.dist-info").mkdir()
 
     (file,) = addition(PASSED, record, begun=begun).files

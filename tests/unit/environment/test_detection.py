@@ -4,12 +4,19 @@
 from pathlib import Path
 
 import pytest
+from vcs_versioning import VcsEnvironment
 
-from ci_doctor.environment.backends.hatchling import HATCH_VCS
-from ci_doctor.environment.backends.setuptools_scm import SETUPTOOLS_SCM
-from ci_doctor.environment.detection import read_project
-from ci_doctor.environment.packaging_files import scm_table
-from ci_doctor.environment.project import Project
+from ci_doctor.environment.detection import BACKENDS, read_project
+from ci_doctor.environment.packaging_files import is_forced_below, packages, scm_table
+from ci_doctor.environment.project import (
+    GENERIC,
+    HATCH_VCS,
+    SETUPTOOLS_SCM,
+    Project,
+    VersionSource,
+    suffix,
+)
+from ci_doctor.environment.tags import Described
 from ci_doctor.errors import UsageError
 
 SETUPTOOLS = '[build-system]\nrequires = ["setuptools", "setuptools-scm"]\nbuild-backend = "setuptools.build_meta"\n'
@@ -106,9 +113,8 @@ def test_hatch_vcs_from_pyproject_and_from_its_own_file(tmp_path: Path) -> None:
 
 def test_pdm_backend(tmp_path: Path) -> None:
     toml = f'[build-system]\nbuild-backend = "pdm.backend"\nrequires = ["pdm-backend"]\n{DYNAMIC}[tool.pdm.version]\n'
-    assert project_of(
-        tmp_path, pyproject__toml=f'{toml}source = "scm"\ntag_filter = "v*"'
-    ).options == {"tag_filter": "v*"}
+    scm = project_of(tmp_path, pyproject__toml=f'{toml}source = "scm"\ntag_filter = "v*"')
+    assert (scm.exported_variables, scm.is_fixed) == (("PDM_BUILD_SCM_VERSION",), False)
     assert project_of(tmp_path, pyproject__toml=f'{toml}source = "file"\npath = "x.py"').is_fixed
     called = project_of(tmp_path, pyproject__toml=f'{toml}source = "call"\ngetter = "x:y"')
     assert (called.source, called.is_fixed) == (None, False)
@@ -207,7 +213,7 @@ def test_a_link_to_a_project_is_the_project(tmp_path: Path) -> None:
         ("pyproject.toml", b"\xff\xfe", "cannot read"),
         ("setup.py", b"x = 1\nprint 'x'\n", r"setup\.py:2: not valid Python"),
         ("setup.py", b"\x00", "not valid Python"),
-        ("setup.cfg", b"name = x\n", "not a valid setup.cfg"),
+        ("setup.cfg", b"name = x\n", r"setup\.cfg:1: not valid setup.cfg"),
     ],
 )
 def test_a_file_that_does_not_parse_is_named(
@@ -234,3 +240,154 @@ def test_a_directory_that_is_no_project(tmp_path: Path) -> None:
 )
 def test_tables_of_the_wrong_type_do_not_confuse(tmp_path: Path, content: str) -> None:
     assert isinstance(project_of(tmp_path, pyproject__toml=content), Project)
+
+
+PDM_BACKEND = VersionSource(name="pdm-backend", variable="PDM_BUILD_SCM_VERSION")
+
+SOURCES: tuple[VersionSource, ...] = (SETUPTOOLS_SCM, HATCH_VCS, PDM_BACKEND)
+
+
+@pytest.mark.parametrize("package", BACKENDS)
+def test_a_row_is_named_by_its_canonical_package(package: str) -> None:
+    assert packages([package]) == {package}
+
+
+@pytest.mark.parametrize("package", BACKENDS)
+def test_a_project_without_a_version_source_is_fixed(package: str, tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text(
+        f'[build-system]\nbuild-backend = "{package}"\n[project]\nname = "x"\ndynamic = ["version"]\n'
+    )
+    assert read_project(tmp_path).is_fixed
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.name)
+@pytest.mark.parametrize("generic", [True, False])
+def test_what_is_exported_decides(source: VersionSource, generic: bool) -> None:
+    project = Project(
+        directory=Path("/p"), name="x", tool="t", source=source, reads_generic=generic
+    )
+    environ = dict.fromkeys(project.exported_variables, "1.0")
+    assert project.deciding_variable({}) is None
+    assert project.deciding_variable(environ) in environ
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.name)
+def test_a_shared_variable_decides_for_every_project(source: VersionSource) -> None:
+    project = Project(directory=Path("/p"), name="x", tool="t", source=source)
+    for name in project.shared_variables:
+        assert project.deciding_variable({name: "1.0"}) == name
+
+
+def project(name: str) -> Project:
+    return Project(
+        directory=Path(f"/p/{name}"), name=name, tool="setuptools-scm", source=SETUPTOOLS_SCM
+    )
+
+
+@pytest.mark.parametrize("name", ["lmcache", "My--Pkg..x", "a_b", "A.B-C"])
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {},
+        {GENERIC: "1"},
+        {GENERIC: ""},
+        {"VCS_VERSIONING_PRETEND_VERSION": "2", GENERIC: "1"},
+        {"VCS_VERSIONING_PRETEND_VERSION_FOR_{}": "3", GENERIC: "1"},
+        {GENERIC + "_FOR_{}": "", GENERIC: "1"},
+        {GENERIC + "_FOR_{}": "4", "VCS_VERSIONING_PRETEND_VERSION_FOR_{}": "3"},
+    ],
+)
+def test_the_deciding_variable_is_the_librarys(name: str, environ: dict[str, str]) -> None:
+    environ = {key.format(suffix(name)): value for key, value in environ.items()}
+    read = (
+        VcsEnvironment.from_env("SETUPTOOLS_SCM", env=environ)
+        .make_reader(name)
+        .read("PRETEND_VERSION")
+    )
+    deciding = project(name).deciding_variable(environ)
+    assert (environ[deciding] if deciding else None) == (read or None)
+
+
+@pytest.mark.parametrize("spelling", ["My__Pkg.x", "my-pkg-x", "MY_PKG_X"])
+def test_misspelt_suffixes_count_as_the_library_counts_them(spelling: str) -> None:
+    environ = {f"{GENERIC}_FOR_{spelling}": "5"}
+    read = (
+        VcsEnvironment.from_env("SETUPTOOLS_SCM", env=environ)
+        .make_reader("My--Pkg..x")
+        .read("PRETEND_VERSION")
+    )
+    assert read == "5"
+    assert project("My--Pkg..x").deciding_variable(environ) == f"{GENERIC}_FOR_{spelling}"
+
+
+def test_a_suffix_of_another_name_does_not_count() -> None:
+    assert project("lmcache").deciding_variable({f"{GENERIC}_FOR_LM_CACHE": "5"}) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "requirement", "generic"),
+    [
+        ("my-pkg", "setuptools-scm<8", True),
+        ("my.pkg", "setuptools_scm==7.1.0", True),
+        ("my_pkg", "setuptools-scm<8", False),
+        ("pkg", "setuptools-scm<8", False),
+        ("my-pkg", "setuptools-scm>=7", False),
+        ("my-pkg", "setuptools-scm==8.2.0", False),
+    ],
+)
+def test_an_old_setuptools_scm_reads_no_variable_for_a_name_with_a_hyphen(
+    tmp_path: Path, name: str, requirement: str, generic: bool
+) -> None:
+    (tmp_path / "pyproject.toml").write_text(
+        f'[build-system]\nrequires = ["setuptools", "{requirement}"]\n'
+        f'[project]\nname = "{name}"\ndynamic = ["version"]\n[tool.setuptools_scm]\n'
+    )
+    names = read_project(tmp_path).exported_variables
+    assert (GENERIC in names) is generic
+
+
+def test_the_commit_is_kept_beside_each_pinned_variable() -> None:
+    unscoped = Project(
+        directory=Path(), name="my-pkg", tool="x", source=SETUPTOOLS_SCM, reads_generic=True
+    )
+    described = Described(version="1.0", node="gabc", distance=3, dirty=True)
+    value = '{node = "gabc", distance = 3, dirty = true}'
+    assert unscoped.commit_variables(described) == {
+        "SETUPTOOLS_SCM_PRETEND_METADATA": value,
+        "SETUPTOOLS_SCM_PRETEND_METADATA_FOR_MY_PKG": value,
+    }
+    assert unscoped.commit_variables(Described(version="1.0")) == {}
+
+
+@pytest.mark.parametrize(
+    "requirement",
+    [
+        "setuptools_scm<8",
+        "setuptools-scm>=6.2,<8",
+        "setuptools-scm==7.1.0",
+        "setuptools_scm[toml]~=7.0",
+        "Setuptools.SCM==7.*",
+        "setuptools-scm<=7.99",
+    ],
+)
+def test_old_versions_only(requirement: str) -> None:
+    assert is_forced_below(["wheel", requirement], "setuptools-scm", "8")
+
+
+@pytest.mark.parametrize(
+    "requirement",
+    [
+        "setuptools-scm",
+        "setuptools-scm>=7",
+        "setuptools-scm<9",
+        "setuptools-scm==8.2.0",
+        "setuptools-scm<=8",
+        "setuptools-scm!=7.0",
+        "setuptools-scm<8; python_version < '3.0'",
+        "hatch-vcs<8",
+        "setuptools-scm @ https://example.org/x.tar.gz",
+        "setuptools-scm <!> 8",
+    ],
+)
+def test_newer_ones_too(requirement: str) -> None:
+    assert not is_forced_below([requirement], "setuptools-scm", "8")

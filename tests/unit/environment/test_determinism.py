@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ci_doctor.environment.determinism import AS_REQUESTED, Determinism, Profile, decide, differing
-from ci_doctor.environment.determinism_row import VariableRow
-from ci_doctor.environment.determinism_table import BY_NAME, TABLE
+from ci_doctor.environment.determinism_table import BY_NAME, TABLE, VariableRow
 from ci_doctor.model.finding import Severity
 
 ENVIRONMENTS = st.dictionaries(
@@ -72,7 +71,7 @@ def test_every_variable_that_will_be_set_is_accounted_for_once(
     profile: Profile, environ: dict[str, str]
 ) -> None:
     decided = decide(profile, environ, {})
-    assert {row.name: row.value for row in decided.requested} == {**environ, **values(decided)}
+    assert {row.name: row.requested for row in decided.requested} == {**environ, **values(decided)}
     assert len({row.name for row in decided.requested}) == len(decided.requested)
 
 

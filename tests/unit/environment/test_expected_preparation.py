@@ -7,7 +7,11 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.config.loading import Config, load_config
-from ci_doctor.environment.expected_preparation import missing_preparation, prepared_value
+from ci_doctor.environment.expected_preparation import (
+    missing_preparation,
+    prepared_value,
+    set_on_agent,
+)
 from ci_doctor.environment.exports import MARKER, marker
 from ci_doctor.errors import ConfigError, PreparationError
 from ci_doctor.model.evaluation import EVALUATION, PREPARED
@@ -156,3 +160,8 @@ def test_what_to_do_if_it_is_missing_is_no_other_setting(folder: Path) -> None:
 def test_a_wrong_section_is_named(folder: Path) -> None:
     with pytest.raises(ConfigError, match="determinsm"):
         missing_preparation(config(folder, "[setup-env]\ndeterminsm = 1\n"), {})
+
+
+def test_outside_a_job_with_a_job_api_nothing_is_tried() -> None:
+    assert set_on_agent({"A": "1"}, {}) == ()
+    assert set_on_agent({"A": "1"}, {"BUILDKITE_AGENT_JOB_API_SOCKET": "/s"}) == ()

@@ -5,11 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.environment.backends.hatchling import HATCH_VCS
-from ci_doctor.environment.backends.pdm import PDM_BACKEND
-from ci_doctor.environment.backends.setuptools_scm import SETUPTOOLS_SCM
 from ci_doctor.environment.pins import Pins, decide_pins
-from ci_doctor.environment.project import Project, VersionSource
+from ci_doctor.environment.project import HATCH_VCS, SETUPTOOLS_SCM, Project, VersionSource
 from ci_doctor.environment.tags import Described
 from ci_doctor.environment.version_findings import ComputedVersion
 from ci_doctor.model.finding import Finding, Severity
@@ -17,6 +14,7 @@ from ci_doctor.model.finding import Finding, Severity
 GENERIC = "SETUPTOOLS_SCM_PRETEND_VERSION"
 SCOPED = f"{GENERIC}_FOR_LMCACHE"
 PDM = "PDM_BUILD_SCM_VERSION"
+PDM_BACKEND = VersionSource(name="pdm-backend", variable=PDM)
 
 
 def project(
@@ -71,7 +69,9 @@ def test_hatch_vcs_gets_only_the_generic_one() -> None:
 
 
 def test_pdm_backend_gets_its_own() -> None:
-    assert exported(decide_pins([computed(of=project("h", PDM_BACKEND))], {}, {})) == {PDM: "1.0"}
+    assert exported(
+        decide_pins([computed(of=project("h", PDM_BACKEND, generic=True))], {}, {})
+    ) == {PDM: "1.0"}
 
 
 def test_two_projects_that_need_one_variable_differently_pin_nothing() -> None:
@@ -84,7 +84,9 @@ def test_two_projects_that_need_one_variable_differently_pin_nothing() -> None:
 
 
 def test_two_projects_that_agree_share_one_variable() -> None:
-    pins = decide_pins([computed("1.0", project(name, PDM_BACKEND)) for name in ("a", "b")], {}, {})
+    pins = decide_pins(
+        [computed("1.0", project(name, PDM_BACKEND, generic=True)) for name in ("a", "b")], {}, {}
+    )
     assert exported(pins) == {PDM: "1.0"}
 
 

@@ -14,6 +14,7 @@ from ci_doctor.environment.tags import (
     Tags,
     exclusions,
     is_git_describe,
+    is_release,
     picked_tag,
     reads_oddly,
     sort_tags,
@@ -140,3 +141,21 @@ def test_a_date_behind_a_word_is_left_out_beside_releases_alone() -> None:
     beside = Tags(versions={**dated, "v1.0": Version("1.0")}, unparsable=())
     kept = without_foreign_text(beside, _split, "some-pkg")
     assert (list(kept.versions), kept.unparsable) == (["v1.0"], tuple(dated))
+
+
+@pytest.mark.parametrize(
+    "tag", ["1.0", "v1.2.3", "V2", "release-1.2", "pkg/v1.0rc1", "my-pkg-1.0.post1", "v1.0+cu13"]
+)
+def test_releases(tag: str) -> None:
+    assert is_release(tag)
+
+
+@pytest.mark.parametrize(
+    "tag",
+    [
+        *("nightly", "nightly-cu13", "v0.5.0-cu13", "release", "cu13", ""),
+        *("nightly-2026-04-22", "nightly-2026-04", "nightly-20260422", "nightly-13", "2026-04"),
+    ],
+)
+def test_others(tag: str) -> None:
+    assert not is_release(tag)

@@ -7,6 +7,7 @@ import pytest
 
 from ci_doctor.environment.detection import read_project
 from ci_doctor.environment.project import Project
+from ci_doctor.environment.version_code import git_command, git_reader, literal_name
 
 DYNAMIC = '[project]\nname = "x"\ndynamic = ["version"]\n'
 DESCRIBES = 'import subprocess\n__version__ = subprocess.getoutput("git describe --tags")\n'
@@ -163,8 +164,7 @@ def test_meson_that_runs_setuptools_scm_is_pinned_by_its_variable(tmp_path: Path
         pyproject__d__toml=MESON + "[tool.setuptools_scm]\n",
         meson__d__build="project('x', 'c',\n  version: run_command(py, '-m', 'setuptools_scm').stdout(),\n)\n",
     )
-    assert found.source is not None
-    assert found.source.exported_variables(found) == ("SETUPTOOLS_SCM_PRETEND_VERSION_FOR_X",)
+    assert found.exported_variables == ("SETUPTOOLS_SCM_PRETEND_VERSION",)
 
 
 def test_flit_scm_reads_the_variable_without_a_name(tmp_path: Path) -> None:
@@ -173,5 +173,59 @@ def test_flit_scm_reads_the_variable_without_a_name(tmp_path: Path) -> None:
         pyproject__d__toml=backend("flit_scm:buildapi", "flit_scm") + "[tool.setuptools_scm]\n",
     )
     assert found.tool == "flit_scm"
-    assert found.source is not None
-    assert "SETUPTOOLS_SCM_PRETEND_VERSION" in found.source.exported_variables(found)
+    assert found.exported_variables == ("SETUPTOOLS_SCM_PRETEND_VERSION",)
+
+
+@pytest.mark.parametrize(
+    ("source", "tool"),
+    [
+        ('import subprocess\nv = subprocess.run(["git", "describe", "--tags"])', "git describe"),
+        ('import os\nv = os.popen("git describe --tags").read()', "git describe"),
+        ('def run_git(*a): return call("git", *a)\nv = run_git("describe")', "git describe"),
+        ('v = run("git tag --list")', "git describe"),
+        ("from setuptools_scm import get_version", "setuptools-scm"),
+        ("def f():\n    import versioneer", "versioneer"),
+        ("import dunamai as d", "dunamai"),
+        ("import git\nv = git.Repo().tags", "GitPython"),
+    ],
+)
+def test_a_reader_of_tags_is_named(source: str, tool: str) -> None:
+    assert git_reader(source) == tool
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        '"""Run `git describe` to see the version."""\n__version__ = "1.0"',
+        'v = run(["git", "log", "-1", "--format=%H"])',
+        'print("please describe the bug")',
+        "from gitlab import x",
+        "",
+    ],
+)
+def test_what_only_mentions_git_is_not(source: str) -> None:
+    assert git_reader(source) is None
+
+
+def test_other_languages_are_searched_for_the_command() -> None:
+    assert git_command("project('x', version: run_command('git', 'describe', '--tags'))")
+    assert git_command("$(git -C . describe --tags)")
+    assert git_command("run_command('git', 'rev-parse')") is None
+    assert git_reader("x = = git describe") == "git describe"
+
+
+@pytest.mark.parametrize(
+    ("source", "literal"),
+    [
+        ('__version__ = "1.0"', True),
+        ('__version__: str = "1.0"', True),
+        ("__version__ = get()", False),
+        ('__version__ = "1.0"\n__version__ = get()', False),
+        ("from ._version import __version__", False),
+        ("x = = 1", False),
+    ],
+)
+def test_a_literal_is_what_setuptools_takes_without_running_code(
+    source: str, literal: bool
+) -> None:
+    assert literal_name(source, "__version__") is literal

@@ -1,17 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """What becomes of projects that git is not asked about."""
 
-import sys
+import tomllib
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from ci_doctor.environment.backends.pdm import PDM_BACKEND
-from ci_doctor.environment.backends.setuptools_scm import SETUPTOOLS_SCM
-from ci_doctor.environment.not_computable import BackendMissing
-from ci_doctor.environment.project import Project
+from ci_doctor.environment.project import (
+    HATCH_VCS,
+    SETUPTOOLS_SCM,
+    NotComputable,
+    Project,
+    VersionSource,
+)
+from ci_doctor.environment.tags import Described
+from ci_doctor.environment.version_findings import is_pep440, judge
 from ci_doctor.environment.versions import compute_version, describe_locally
-from ci_doctor.errors import UsageError
 from ci_doctor.model.finding import Severity
 
 
@@ -19,7 +24,7 @@ def test_a_fixed_version_needs_no_git(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("PATH", str(tmp_path))
     project = Project(directory=Path("/p"), name="x", tool="setup.cfg", version="1.2")
     computed = compute_version(project, allow_fallback=False)
-    assert (computed.version, computed.findings, computed.offending) == ("1.2", (), ())
+    assert (computed.version, computed.findings) == ("1.2", ())
 
 
 def test_another_backend_is_named_with_what_would_help() -> None:
@@ -49,19 +54,105 @@ def test_options_that_only_setup_py_knows_are_said() -> None:
     ]
 
 
-def test_a_backend_whose_extra_is_not_installed_is_an_error_of_usage(
-    monkeypatch: pytest.MonkeyPatch,
+def test_a_tool_that_only_a_build_can_ask_names_its_own_variable() -> None:
+    project = Project(
+        directory=Path("/p"),
+        name="x",
+        source=VersionSource(name="pdm-backend", variable="PDM_BUILD_SCM_VERSION"),
+        tool="pdm-backend",
+        advice="export PDM_BUILD_SCM_VERSION=VERSION",
+    )
+
+    computed = compute_version(project, allow_fallback=False)
+
+    assert computed.version is None
+    assert [(each.rule, each.remedy) for each in computed.findings] == [
+        ("version/unsupported-backend", "export PDM_BUILD_SCM_VERSION=VERSION")
+    ]
+    with pytest.raises(NotComputable):
+        describe_locally(project)
+
+
+PROJECT = Project(
+    directory=Path("/p"),
+    name="x",
+    source=SETUPTOOLS_SCM,
+    tool="setuptools-scm",
+    reads_pyproject=True,
+)
+CLEAN = Described(version="1.0", repository="/p", tag="v1.0", distance=0)
+
+
+def test_a_clean_checkout_says_nothing() -> None:
+    assert judge(PROJECT, CLEAN, allow_fallback=False) == ()
+
+
+def test_many_tags_are_counted_and_all_of_them_are_evidence() -> None:
+    names = tuple(f"nightly-cu{number}" for number in range(12))
+    (finding,) = judge(
+        PROJECT,
+        msgspec.structs.replace(CLEAN, unparsable=names, breaks_on=names[0]),
+        allow_fallback=False,
+    )
+    assert "'nightly-cu9' and 2 more" in finding.summary
+    assert len(finding.evidence) == 12
+
+
+@pytest.mark.parametrize(
+    ("tag", "glob"),
+    [
+        ("v1.0", "v[0-9]*.*"),
+        ("1.0", "[0-9]*.*"),
+        ("pkg-a-1.0", "pkg-a-[0-9]*.*"),
+        (None, "v[0-9]*.*"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("source", "reads_pyproject", "place"),
+    [
+        (SETUPTOOLS_SCM, True, ("tool", "setuptools_scm", "git_describe_command")),
+        (
+            HATCH_VCS,
+            False,
+            ("tool", "hatch", "version", "raw-options", "git_describe_command"),
+        ),
+    ],
+)
+def test_the_remedy_is_toml_for_the_projects_own_tags(
+    tag: str | None, glob: str, source: VersionSource, reads_pyproject: bool, place: tuple[str, ...]
 ) -> None:
-    # A warning would let the job build with the version that its nightly tags give.
-    monkeypatch.delitem(sys.modules, "ci_doctor.environment.backends.pdm_library", raising=False)
-    monkeypatch.setitem(sys.modules, "pdm.backend.hooks.version", None)
-    monkeypatch.delattr("ci_doctor.environment.backends.pdm_library", raising=False)
-    project = Project(directory=Path("/p"), name="x", source=PDM_BACKEND, tool="pdm-backend")
+    project = msgspec.structs.replace(PROJECT, source=source, reads_pyproject=reads_pyproject)
+    described = msgspec.structs.replace(
+        CLEAN, tag=tag, unparsable=("nightly-cu13",), breaks_on="nightly-cu13"
+    )
+    finding = next(
+        each
+        for each in judge(project, described, allow_fallback=False)
+        if each.rule == "version/unparsable-tag"
+    )
+    value: object = tomllib.loads(finding.remedy or "")
+    for key in place:
+        assert isinstance(value, dict)
+        value = value[key]
+    assert value == glob or (isinstance(value, list) and glob in value)
 
-    with pytest.raises(UsageError, match="is built by pdm-backend") as raised:
-        compute_version(project, allow_fallback=False)
 
-    assert raised.value.hint == "pip install 'ci-doctor-toolkit[pdm]'"
-    with pytest.raises(BackendMissing) as local:
-        describe_locally(project, PDM_BACKEND)
-    assert local.value.finding.rule == "version/backend-missing"
+def test_the_remedy_of_a_setup_script_is_an_argument() -> None:
+    project = msgspec.structs.replace(PROJECT, reads_pyproject=False)
+    described = msgspec.structs.replace(CLEAN, unparsable=("v1.1-cu13",), breaks_on="v1.1-cu13")
+    (finding,) = judge(project, described, allow_fallback=False)
+    assert "get_version(git_describe_command=[" in (finding.remedy or "")
+    assert "--exclude=v1.1-cu13" in (finding.remedy or "")
+
+
+def test_a_version_that_no_build_accepts_is_an_error() -> None:
+    (finding,) = judge(
+        PROJECT, msgspec.structs.replace(CLEAN, version="1.0.post1.post5"), allow_fallback=False
+    )
+    assert (finding.rule, finding.severity) == ("version/invalid-pin", Severity.ERROR)
+
+
+def test_what_is_pep_440() -> None:
+    assert is_pep440("0.4.4.dev3+gbad0f9c07")
+    assert not is_pep440("nightly-cu13")
+    assert not is_pep440("")

@@ -3,8 +3,11 @@ import os
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from ci_doctor.identity.hardware import hardware
+from ci_doctor.machine.gpus import GpuView
+from ci_doctor.machine.nvidia_smi import Gpu
 
 INFORMATION = "Model: \t\t NVIDIA H100 80GB HBM3\nIRQ:   \t\t 18\nGPU UUID: \t GPU-{0}-d72c\nDevice Minor: \t {0}\n"
 VERSIONS = {
@@ -44,7 +47,8 @@ def test_the_drivers_files_tell_what_they_can_and_the_rest_is_unknown(
     assert found.facts["driver"] == version
     assert found.facts["gpu1.name"] == "NVIDIA H100 80GB HBM3"
     assert found.facts["gpu1.uuid"] == "GPU-1-d72c"
-    assert set(found.unknown) == {"gpu0.capability", "gpu0.mig", "gpu1.capability", "gpu1.mig"}
+    unknown = {f"gpu{n}.{key}" for n in (0, 1) for key in ("capability", "cores", "mig")}
+    assert set(found.unknown) == unknown
     assert found.facts["cpu.flags"] == "avx2 avx512f"
 
 
@@ -64,7 +68,7 @@ def test_a_version_that_cannot_be_read_is_unknown(tmp_path: Path) -> None:
         ("0,0", []),
         ("9" * 5000, []),
         ("", []),
-        ("MIG-GPU-0/1/0", ["GPU-0-d72c", "GPU-1-d72c"]),
+        ("MIG-GPU-0/1/0", ["MIG-GPU-0/1/0"]),
     ],
 )
 def test_only_the_gpus_that_a_process_sees_count(
@@ -74,7 +78,38 @@ def test_only_the_gpus_that_a_process_sees_count(
 
     assert [found.facts[name] for name in sorted(found.facts) if name.endswith(".uuid")] == uuids
     assert (found.facts.get("gpu") == "none visible") == (not uuids)
-    assert ("gpu.part" in found.facts) == chosen.startswith("MIG")
+    assert ("gpu0.name" in found.unknown) == chosen.startswith("MIG")
+
+
+def test_a_slice_is_identified_as_that_slice_and_not_as_its_gpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpu = Gpu(index=0, bus_id="", name="NVIDIA H200", uuid="GPU-0", mig="Enabled", cores=16896)
+    parts = tuple(
+        replace(
+            gpu,
+            name=f"NVIDIA H200 MIG {profile}",
+            uuid=uuid,
+            cores=None,
+            mig=None,
+            former_uuid=uuid,
+        )
+        for uuid, profile in (("MIG-a", "1g.18gb"), ("MIG-b", "3g.71gb"))
+    )
+
+    def view(environ: dict[str, str], proc: Path) -> GpuView:
+        chosen = environ.get("CUDA_VISIBLE_DEVICES")
+        return GpuView(gpus=(gpu,), chosen=chosen, parts=parts, driver="580.1")
+
+    monkeypatch.setattr("ci_doctor.identity.hardware.gpu_view", view)
+    small, large, whole = (
+        hardware({"CUDA_VISIBLE_DEVICES": chosen}, tmp_path) for chosen in ("MIG-a", "MIG-b", "0")
+    )
+
+    assert small.facts["gpu0.name"] == "NVIDIA H200 MIG 1g.18gb"
+    assert (small.facts["gpu0.uuid"], small.facts["gpu0.mig"]) == ("MIG-a", "slice")
+    assert whole.facts["gpu0.mig"] == "on"
+    assert len({each.digest() for each in (small, large, whole)}) == 3
 
 
 def test_a_machine_without_gpus_has_none(tmp_path: Path) -> None:

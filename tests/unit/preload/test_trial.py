@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.model.finding import Severity
-from ci_doctor.preload.interpreter import Answer
+from ci_doctor.preload.interpreter import Target
 from ci_doctor.preload.preload_rule import Preload
-from ci_doctor.preload.target import Target
-from ci_doctor.preload.trial import judge
+from ci_doctor.preload.trial import judge_trial
+from ci_doctor.system.processes.limited_runs import SeparateRun
 
 TARGET = Target(
     python=Path("/venv/bin/python"),
@@ -40,8 +40,8 @@ TARGET = Target(
 def test_trial_is_judged(
     exit_code: int | None, stdout: str, rule: str, severity: Severity, said: str
 ) -> None:
-    answer = Answer(exit_code=exit_code, stdout=stdout, stderr="last words\n")
-    finding = judge(TARGET, [Preload(module="torch")], answer, 9.0)
+    answer = SeparateRun(exit_code=exit_code, stdout=stdout, stderr="last words\n", duration_s=0)
+    finding = judge_trial(TARGET, [Preload(module="torch")], answer, 9.0)
     assert finding is not None
     assert (finding.rule, finding.severity) == (rule, severity)
     assert said in finding.summary
@@ -50,7 +50,10 @@ def test_trial_is_judged(
 
 
 def test_trial_that_went_well_is_no_finding() -> None:
-    answer = Answer(
-        exit_code=0, stdout='chatter\n{"is_installed": true, "error": null}\n', stderr="a warning"
+    answer = SeparateRun(
+        exit_code=0,
+        stdout='chatter\n{"is_installed": true, "error": null}\n',
+        stderr="a warning",
+        duration_s=0,
     )
-    assert judge(TARGET, [Preload(module="torch")], answer, 9.0) is None
+    assert judge_trial(TARGET, [Preload(module="torch")], answer, 9.0) is None

@@ -1,19 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the checks of a shim say, given what was seen."""
+"""What the checks of a shim and the runs of a race say, given what was seen."""
 
+import venv
 from pathlib import Path
 
 import pytest
 
+from ci_doctor.model.facts.preload import CheckOutcome, ShimCheck, VerifyFacts
 from ci_doctor.model.finding import Severity
+from ci_doctor.model.outcome import CaseOutcome
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.preload import rules
-from ci_doctor.preload.armed import ArmedStart, judge_armed, judge_cost
-from ci_doctor.preload.checks import Check, CheckOutcome, findings, verdict
-from ci_doctor.preload.preload_rule import parse_rule
-from ci_doctor.preload.race_judgement import RaceRun
-from ci_doctor.preload.target import Target
-from ci_doctor.preload.verify import judge_child, judge_failing
+from ci_doctor.preload.interpreter import Interpreters, Target
+from ci_doctor.preload.preload_rule import Preload, PreloadRule
+from ci_doctor.preload.race import Played, RaceRun, read_run
+from ci_doctor.preload.trial import ObservedStart
+from ci_doctor.preload.verify import (
+    UNPROVEN,
+    findings_of,
+    judge_armed,
+    judge_race,
+    verdict_of,
+    verify,
+)
+from ci_doctor.system.processes.limited_runs import SeparateRun
 
 TARGET = Target(
     python=Path("/venv/bin/python"),
@@ -22,15 +31,18 @@ TARGET = Target(
     externally_managed=False,
     writable=True,
 )
-RULE = parse_rule("serve=lazy:Config")
-ARMED = ArmedStart(armed=1, runtime=False, rules={"serve": (("lazy", ("Config",)),)})
-BARE = ArmedStart(armed=0, runtime=False, rules=None)
-FIRST = RaceRun(executed=True, error="RuntimeError: first", trace="serve: failed to preload lazy")
+ARMED = ObservedStart(armed=1, runtime=False, rules={"serve": (("lazy", ("Config",)),)})
+BARE = ObservedStart(armed=0, runtime=False, rules=None)
 
 
-def check(outcome: CheckOutcome) -> Check:
-    return Check(
-        name="race", outcome=outcome, sentence="it is so", rule=rules.UNPROVEN, evidence="seen"
+def ran(exit_code: int | None, stdout: str = "", stderr: str = "") -> SeparateRun:
+    return SeparateRun(exit_code=exit_code, stdout=stdout, stderr=stderr, duration_s=0)
+
+
+def check(outcome: CheckOutcome) -> ShimCheck:
+    rule = None if outcome is CheckOutcome.PASSED else UNPROVEN.id
+    return ShimCheck(
+        python="/p", name="race", outcome=outcome, sentence="it is so", rule=rule, evidence="seen"
     )
 
 
@@ -44,11 +56,11 @@ def check(outcome: CheckOutcome) -> Check:
     ],
 )
 def test_verdict_is_the_worst_of_the_checks(outcomes: list[str], reached: Verdict) -> None:
-    assert verdict(check(CheckOutcome(outcome)) for outcome in outcomes) is reached
+    assert verdict_of([check(CheckOutcome(outcome)) for outcome in outcomes]) is reached
 
 
 def test_only_what_did_not_pass_is_a_finding() -> None:
-    found = findings(check(outcome) for outcome in CheckOutcome)
+    found = findings_of([check(outcome) for outcome in CheckOutcome])
 
     assert [finding.severity for finding in found] == [
         Severity.ERROR,
@@ -63,17 +75,17 @@ def test_only_what_did_not_pass_is_a_finding() -> None:
     [
         (BARE, ARMED, "an ordinary start of /venv/bin/python arms the shim 0 times"),
         (ARMED, BARE, "a start with -I of /venv/bin/python arms the shim 0 times"),
-        (ArmedStart(armed=2, runtime=False, rules={}), ARMED, "2 times, not once"),
-        (ArmedStart(armed=1, runtime=True, rules={}), ARMED, "already preloads"),
+        (ObservedStart(armed=2, runtime=False, rules={}), ARMED, "2 times, not once"),
+        (ObservedStart(armed=1, runtime=True, rules={}), ARMED, "already preloads"),
         (
-            ArmedStart(armed=1, runtime=False, rules={}, trace="preloading"),
+            ObservedStart(armed=1, runtime=False, rules={}, trace="preloading"),
             ARMED,
             "already preloads",
         ),
     ],
 )
 def test_start_that_does_not_arm_once_and_idle_fails(
-    ordinary: ArmedStart, isolated: ArmedStart, said: str
+    ordinary: ObservedStart, isolated: ObservedStart, said: str
 ) -> None:
     judged = judge_armed(TARGET, ordinary, isolated, BARE)
 
@@ -88,53 +100,143 @@ def test_start_that_is_as_it_should_be_says_what_is_not_covered() -> None:
     assert judged.sentence.endswith("-S is not covered")
 
 
-@pytest.mark.parametrize(
-    ("cost_us", "outcome"),
-    [
-        (242, CheckOutcome.PASSED),
-        (5_000, CheckOutcome.PASSED),
-        (5_001, CheckOutcome.FAILED),
-        (None, CheckOutcome.VOID),
-    ],
+PRELOAD = Preload(module="lazy", attributes=("Config",))
+RULE = PreloadRule(trigger="serve", preloads=(PRELOAD,))
+PYTHON = Path("/a venv/bin/python")
+LOST = RaceRun(
+    executed=True,
+    error="ImportError: cannot import name 'Config'",
+    traceback="Traceback",
+    replaced=True,
 )
-def test_start_cost_has_a_limit(cost_us: int | None, outcome: CheckOutcome) -> None:
-    judged = judge_cost(TARGET, cost_us)
+WON = RaceRun(executed=True, replaced=True)
+TRACE = "ci-doctor preload: [7] serve: preloaded lazy (Config) in 0.1 s\n"
+SHIM = RaceRun(executed=True, trace=TRACE, loaded_before=True)
 
-    assert judged.outcome is outcome
-    assert cost_us is None or f"{cost_us} us" in judged.sentence
+
+def judged(
+    control: tuple[RaceRun, ...], with_shim: tuple[RaceRun, ...], *, exposed: bool = True
+) -> tuple[str, str]:
+    played = Played(first="lazy", second="lazy", control=control, with_shim=with_shim)
+    check = judge_race(PYTHON, RULE, PRELOAD, [played], exposed=exposed)
+    return str(check.outcome), check.sentence
+
+
+def test_race_that_is_always_lost_without_and_never_with_the_shim_is_proven() -> None:
+    assert judged((LOST,) * 3, (SHIM,) * 3) == (
+        "passed",
+        "lazy: lost in 3 of 3 runs without the shim, in 0 of 3 with it",
+    )
+
+
+def test_mixed_control_says_how_often() -> None:
+    outcome, sentence = judged((LOST, WON, WON), (SHIM,) * 3)
+
+    assert outcome == "passed"
+    assert "lost in 1 of 3 runs without the shim" in sentence
+    assert "a matter of chance" in sentence
+
+
+@pytest.mark.parametrize("control", [(LOST, LOST), (WON, WON)], ids=["lost", "won"])
+def test_one_failure_with_the_shim_is_a_failure(control: tuple[RaceRun, ...]) -> None:
+    outcome, sentence = judged(control, (SHIM, LOST))
+
+    assert (outcome, "with the shim 1 of 2 runs fail: ImportError" in sentence) == ("failed", True)
+
+
+def test_run_that_goes_well_without_a_preload_is_a_failure() -> None:
+    outcome, sentence = judged((LOST, LOST), (SHIM, WON))
+
+    assert (outcome, sentence) == (
+        "failed",
+        "lazy: in 1 of 2 runs the shim did not preload it before serve",
+    )
 
 
 @pytest.mark.parametrize(
-    ("run", "said"),
+    ("control", "exposed", "why"),
     [
-        (RaceRun(executed=False, error="RuntimeError: first"), "stops it: RuntimeError: first"),
-        (RaceRun(executed=True, error="RuntimeError: first"), "the shim did not preload"),
-        (
-            RaceRun(executed=True, error="ImportError: second", trace=FIRST.trace),
-            "something else: ImportError: second",
-        ),
-        (RaceRun(executed=True, trace=FIRST.trace), "something else: nothing"),
+        ((WON, WON), False, "looks again after waiting"),
+        ((WON, WON), True, "found in what was there before"),
+        ((RaceRun(executed=True),) * 2, True, "does not replace itself"),
+        ((SHIM, SHIM), True, "is loaded already when serve runs"),
     ],
-    ids=["stops-the-trigger", "idle", "not-retold", "swallowed"],
+    ids=["fixed-interpreter", "not-missed", "plain", "loaded-before"],
 )
-def test_failing_preload_must_be_survived_and_retold(run: RaceRun, said: str) -> None:
-    assert judge_failing(RULE, {"RuntimeError": FIRST}).outcome is CheckOutcome.PASSED
-
-    judged = judge_failing(RULE, {"RuntimeError": run})
-
-    assert judged.outcome is CheckOutcome.FAILED
-    assert said in judged.sentence
-
-
-@pytest.mark.parametrize(
-    ("run", "preloaded", "outcome"),
-    [
-        (RaceRun(executed=True), True, CheckOutcome.PASSED),
-        (RaceRun(executed=True), False, CheckOutcome.FAILED),
-        (RaceRun(executed=True, error="ImportError: x"), True, CheckOutcome.FAILED),
-    ],
-)
-def test_spawned_child_must_preload_and_win(
-    run: RaceRun, preloaded: bool, outcome: CheckOutcome
+def test_control_that_never_fails_says_why_and_that_the_shim_can_go(
+    control: tuple[RaceRun, ...], exposed: bool, why: str
 ) -> None:
-    assert judge_child(RULE, run, preloaded=preloaded).outcome is outcome
+    outcome, sentence = judged(control, (SHIM, SHIM), exposed=exposed)
+
+    assert outcome == "not-needed"
+    assert "0 of 2 runs" in sentence
+    assert why in sentence
+
+
+def test_remedy_can_be_pasted() -> None:
+    played = Played(first="lazy", second="lazy", control=(WON,), with_shim=(SHIM,))
+
+    check = judge_race(PYTHON, RULE, PRELOAD, [played], exposed=False)
+
+    assert check.remedy == "remove the shim: ci-doctor preload remove --python '/a venv/bin/python'"
+
+
+def test_race_of_another_pair_of_the_rule_is_named() -> None:
+    rule = PreloadRule(trigger="serve", preloads=(PRELOAD, Preload(module="other")))
+    alone = Played(first="lazy", second="lazy", control=(WON,), with_shim=(SHIM,))
+    pair = Played(first="lazy", second="other", control=(LOST,), with_shim=(SHIM,))
+
+    check = judge_race(PYTHON, rule, PRELOAD, [alone, pair], exposed=True)
+
+    assert check.outcome is CheckOutcome.PASSED
+    assert check.sentence.startswith("other while a thread imports lazy: lost in 1 of 1")
+
+
+def test_trigger_that_was_loaded_before_or_cannot_be_proves_nothing() -> None:
+    there, broken = RaceRun(loaded_before=True), RaceRun(error="ImportError: no parent")
+    assert judged((there,), (there,))[0] == "void"
+    assert judged((broken,), (broken,))[0] == "void"
+
+
+def test_trigger_that_another_finder_serves_is_a_failure() -> None:
+    assert judged((RaceRun(),), (RaceRun(),))[0] == "failed"
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (ran(exit_code=None, stdout="", stderr=""), "did not end within 9 s"),
+        (ran(exit_code=-11, stdout="", stderr="Fatal\n"), "ended with exit code -11: Fatal"),
+        (
+            ran(exit_code=0, stdout="chatter", stderr=""),
+            "ended with exit code 0: chatter",
+        ),
+        (
+            ran(exit_code=0, stdout='chatter\n{"executed": true, "error": "E: x"}\n', stderr=""),
+            "E: x",
+        ),
+    ],
+    ids=["hangs", "signal", "says-nothing", "error"],
+)
+def test_run_that_says_nothing_is_an_error_of_its_own(answer: SeparateRun, error: str) -> None:
+    run = read_run(answer, "told", 9.0)
+
+    assert (run.executed, run.error, run.trace) == (True, error, "told")
+
+
+def test_without_a_shim_nothing_is_proven(tmp_path: Path) -> None:
+    venv.create(tmp_path / "v", symlinks=True)
+    outcome = verify(Interpreters(venvs=(str(tmp_path / "v"),)), environ={})
+    assert (outcome.verdict, outcome.error) == (Verdict.VOID, None)
+    assert [finding.rule for finding in outcome.findings] == ["preload/unproven"]
+    assert [case.outcome for case in outcome.cases] == [CaseOutcome.ERROR]
+    assert isinstance(outcome.facts, VerifyFacts)
+    assert [check.outcome for check in outcome.facts.checks] == ["void"]
+
+
+def test_no_interpreter_could_be_examined(tmp_path: Path) -> None:
+    outcome = verify(Interpreters(venvs=(str(tmp_path / "gone"),)), environ={})
+    assert outcome.verdict is None
+    assert outcome.summary == "no interpreter could be examined"
+    assert isinstance(outcome.facts, VerifyFacts)
+    assert [each.refused.exit_code for each in outcome.facts.refused] == [2]

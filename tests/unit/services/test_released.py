@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.errors import InfraError
+from ci_doctor.machine.gpus import GpuMemory
 from ci_doctor.services.released import (
     GpuMemoryBack,
     PortReleased,
@@ -20,7 +21,6 @@ from ci_doctor.services.released import (
     read_gpu_memory,
     wait_released,
 )
-from ci_doctor.system.gpu_memory import GpuMemory
 from ci_doctor.system.processes.listeners import is_listened_on
 
 MIB = 2**20

@@ -10,20 +10,15 @@ if TYPE_CHECKING:
 
 
 def measure(torch: "Any", request: "Any") -> "dict[str, Any]":  # noqa: ARG001
-    """Every device that CUDA_VISIBLE_DEVICES leaves: its name, UUID, memory, and whether it works."""
+    """Every device that CUDA_VISIBLE_DEVICES leaves: its name, and whether it works."""
     devices = [_device(torch, index) for index in range(torch.cuda.device_count())]
     return {"devices": devices}
 
 
 def _device(torch: "Any", index: int) -> "dict[str, Any]":
-    properties = torch.cuda.get_device_properties(index)
-    # Since torch 2.5. A stand-in for it would be a guess: CUDA and nvidia-smi count in two orders.
-    uuid = getattr(properties, "uuid", None)
     row = {
         "index": index,
-        "name": properties.name,
-        "uuid": None if uuid is None else str(uuid),
-        "memory": properties.total_memory,
+        "name": torch.cuda.get_device_properties(index).name,
         "failed": None,
     }
     try:

@@ -7,18 +7,16 @@ equal operands is equal. The programs themselves were run with torch 2.13 on a C
 
 The variable STAND_IN_TORCH says as JSON how it behaves:
 `cuda`: the version it is built with; `no_driver`: the error of `cuda.init`; `devices`: how many GPUs; `broken`: one on
-which nothing can be computed; `free`: bytes; `varying`: `without`, `with` or `always`: products then differ in each
+which nothing can be computed; `varying`: `without`, `with` or `always`: products then differ in each
 start; `dies_once`: a file to be made by the first product, whose process then dies; `hangs`: products never end;
-`wrong_copies`: copies arrive with other content; `no_peers`: no access between GPUs; `flips`: memory does not keep what is
-written; `no_products`: none; `unsupported_size`: bytes of an element of which there are no
-products; `no_room`: every allocation of some size fails.
+`no_products`: none; `unsupported_size`: bytes of an element of which there are no products; `no_room`: every
+allocation of some size fails.
 """
 
 import ctypes
 import os
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +26,7 @@ from .behaviour import BEHAVIOUR
 __version__ = "9.9.9+standin"
 __all__ = ["cuda", "version"]
 
-uint8, int16, int32, int64, float16, bfloat16, float32 = 1, 2, 4, 8, 2, 2, 4
+int16, int32, int64, float16, bfloat16, float32 = 2, 4, 8, 2, 2, 4
 # Elements that a product has: its bytes are really there.
 _MOST = 64
 
@@ -64,24 +62,11 @@ class Tensor:
 
     view = to
 
-    def copy_(self, source: "Tensor", non_blocking: bool = False) -> "Tensor":
-        self.value = source.value + bool(BEHAVIOUR.get("wrong_copies"))
-        return self
-
-    def fill_(self, value: int) -> "Tensor":
-        self.value = value + bool(BEHAVIOUR.get("flips"))
-        return self
-
     def sum(self, dtype: int = int64) -> "Tensor":
         return Tensor(1, dtype, self.value)
 
     def item(self) -> int:
         return self.value
-
-    def __ne__(self, other: object) -> "Tensor":  # type: ignore[override]
-        return Tensor(self.count, 1, int(self.value != other))
-
-    __hash__ = None  # type: ignore[assignment]
 
     def __matmul__(self, other: "Tensor") -> "Tensor":
         return Tensor(_MOST, self.size, _product(self.value, other.value, self.size))
@@ -95,9 +80,6 @@ class Generator:
 
     def manual_seed(self, seed: int) -> None:
         self.state = seed
-
-    def seed(self) -> None:
-        self.state = time.time_ns()
 
 
 def _product(left: int, right: int, size: int) -> int:
@@ -129,23 +111,6 @@ def addmm(bias: Tensor, left: Tensor, right: Tensor) -> Tensor:
     return left @ right
 
 
-def empty(count: int, *, dtype: int, device: Any = None, pin_memory: bool = False) -> Tensor:
-    _make_room()
-    return Tensor(count, dtype, 0, device)
-
-
-zeros = empty
-
-
-def ones(count: int, *, dtype: int, device: Any = None, pin_memory: bool = False) -> Tensor:
-    _make_room()
-    return Tensor(count, dtype, 1, device)
-
-
-def empty_like(other: Tensor) -> Tensor:
-    return Tensor(other.count, other.size, 0)
-
-
 def arange(end: int, *, device: Any = None) -> Tensor:
     return Tensor(end, int64, end * (end - 1) // 2, device)
 
@@ -154,17 +119,3 @@ def randn(shape: tuple[int, ...], *, generator: Generator, device: Any, dtype: i
     _make_room()
     generator.state += 1
     return Tensor(_MOST, dtype, generator.state, device)
-
-
-def randint(
-    low: int, high: int, shape: tuple[int], *, dtype: int, device: Any, generator: Generator
-) -> Tensor:
-    return Tensor(shape[0], dtype, generator.state, device)
-
-
-def equal(one: Tensor, other: Tensor) -> bool:
-    return one.value == other.value
-
-
-def split(tensor: Tensor, size: int) -> Iterator[Tensor]:
-    yield Tensor(size, tensor.size, tensor.value)

@@ -8,6 +8,5 @@ from typing import Any
 BEHAVIOUR: dict[str, Any] = {
     "cuda": "13.0",
     "devices": 1,
-    "free": 64 * 2**20,
     **json.loads(os.environ.get("STAND_IN_TORCH", "{}")),
 }

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch.cuda."""
 
-import time
 from types import TracebackType
 from typing import Any
 
@@ -17,8 +16,6 @@ class Properties:
 
     def __init__(self, index: int) -> None:
         self.name = "NVIDIA H200"
-        self.uuid = f"00000000-0000-0000-0000-00000000000{index}"
-        self.total_memory = 140 * 2**30
 
 
 class device:  # noqa: N801
@@ -49,22 +46,6 @@ class Stream:
         self.device = device
 
 
-class Event:
-    """torch.cuda.Event, by the clock of the host."""
-
-    def __init__(self, enable_timing: bool = False) -> None:
-        self.enable_timing = enable_timing
-        self.at = 0.0
-
-    def record(self) -> None:
-        """Take the time."""
-        self.at = time.perf_counter()
-
-    def elapsed_time(self, end: "Event") -> float:
-        """Milliseconds to `end`."""
-        return (end.at - self.at) * 1000
-
-
 def init() -> None:
     """Raise what a driver that is too old makes it raise."""
     if "no_driver" in BEHAVIOUR:
@@ -82,19 +63,5 @@ def get_device_properties(index: int) -> Properties:
     return Properties(index)
 
 
-def set_device(index: int) -> None:
-    """Nothing is current here."""
-
-
 def synchronize(device: Any = None) -> None:
     """Nothing is pending here."""
-
-
-def mem_get_info(device: Any = None) -> tuple[int, int]:
-    """Free and all bytes."""
-    return BEHAVIOUR["free"], 140 * 2**30
-
-
-def can_device_access_peer(device: int, peer: int) -> bool:
-    """Whether there is access."""
-    return not BEHAVIOUR.get("no_peers", False)

@@ -1,37 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
-from pathlib import Path
-
 import pytest
+from msgspec.structs import replace
 
 from ci_doctor.caches.families.gpu_facts import GpuFacts
 from ci_doctor.caches.families.unknown_fact import UnknownFactError
-from ci_doctor.identity.identity import Identity
+from ci_doctor.machine.gpus import GpuView
+from ci_doctor.machine.nvidia_smi import Gpu
 
-TWO = {"gpu0.name": "NVIDIA H100 PCIe", "gpu1.name": "NVIDIA A100", "driver": "580.65.06"}
+H100 = Gpu(index=0, bus_id="", name="NVIDIA H100 PCIe", uuid="GPU-1", capability="9.0")
+A100 = Gpu(index=1, bus_id="", name="NVIDIA A100", uuid="GPU-2", capability=None)
+SLICE = Gpu(
+    index=0, bus_id="", name="NVIDIA H100 PCIe, MIG 1g.10gb", uuid="MIG-1", capability="9.0"
+)
+BOTH = GpuView(gpus=(H100, A100), chosen=None, parts=(SLICE,), driver="580.65.06")
 
 
 def test_no_gpu_is_a_fact() -> None:
-    gpus = GpuFacts(Identity.of({"gpu": "none"}), {})
+    gpus = GpuFacts(None)
 
     assert (gpus.names(), gpus.capability(), gpus.driver()) == ("none", "none", "none")
 
 
 def test_different_models_are_all_named() -> None:
-    assert GpuFacts(Identity.of(TWO), {}).names() == "NVIDIA A100, NVIDIA H100 PCIe"
-    assert GpuFacts(Identity.of(TWO), {}).driver() == "580.65.06"
+    assert GpuFacts(BOTH).names() == "NVIDIA A100, NVIDIA H100 PCIe"
+    assert GpuFacts(BOTH).driver() == "580.65.06"
 
 
-def test_what_the_driver_does_not_report_is_asked_of_nvidia_smi_or_unknown(tmp_path: Path) -> None:
-    facts = Identity.of(TWO, {"gpu0.capability": "the driver does not report it"})
-    with pytest.raises(UnknownFactError, match="nvidia-smi"):
-        GpuFacts(facts, {"PATH": ""}).capability()
+def test_what_nothing_reports_is_unknown() -> None:
+    with pytest.raises(UnknownFactError, match="capability"):
+        GpuFacts(BOTH).capability()
+    with pytest.raises(UnknownFactError, match="driver"):
+        GpuFacts(replace(BOTH, driver=None)).driver()
 
-    smi = tmp_path / "nvidia-smi"
-    environ = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
-    smi.write_text("#!/bin/sh\necho 9.0\necho 9.0\n")
-    smi.chmod(0o755)
-    assert GpuFacts(facts, environ).capability() == "9.0"
 
-    smi.write_text("#!/bin/sh\necho 9.0\necho 8.0\n")
-    with pytest.raises(UnknownFactError, match="one compute_cap"):
-        GpuFacts(facts, environ).capability()
+def test_the_gpus_that_the_job_does_not_see_do_not_count() -> None:
+    assert GpuFacts(replace(BOTH, chosen="0")).capability() == "9.0"
+
+
+def test_a_slice_is_itself_and_not_the_gpu_that_it_is_of() -> None:
+    assert GpuFacts(replace(BOTH, chosen="MIG-1")).names() == "NVIDIA H100 PCIe, MIG 1g.10gb"
+    with pytest.raises(UnknownFactError, match="MIG-9"):
+        GpuFacts(replace(BOTH, chosen="MIG-9")).names()

@@ -15,7 +15,7 @@ from ci_doctor.caches.families.read_tiers import read_tiers
 from ci_doctor.caches.families.table import all_families
 from ci_doctor.caches.families.tiers import Tiers
 from ci_doctor.caches.families.torch_rows import INDUCTOR, INDUCTOR_CPU, TRITON
-from ci_doctor.identity.interpreter import Interpreter
+from ci_doctor.machine.interpreters import Interpreter
 
 CPU = "processor : 0\nsiblings : 4\ncpu cores : 2\nflags : fma avx2 avx512f avx512vl avx512bw avx512dq\n"
 VERSION = "__version__ = '2.13.0+cpu'\ncuda: Optional[str] = None\ngit_version = 'cf30'\nhip: Optional[str] = None\n"

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
+import sys
 from pathlib import Path
 
 import pytest
 
-from ci_doctor.checks.gpu.cuda import CHECK
-from ci_doctor.checks.result import CheckResult, CheckStatus
+from ci_doctor.checks.check import CheckResult, CheckStatus, UndeterminedError
+from ci_doctor.checks.gpu.cuda import cuda, libraries, torch_builds
 from ci_doctor.model.finding import Severity
 from tests.support.checks import check_context
-from tests.support.gpus import machine, program, smi_gpu, smi_log, torch_venv
+from tests.support.gpus import machine, program, smi_gpu, smi_log, torch_venv, venv
 
 
 def checked(
@@ -33,7 +34,7 @@ def checked(
     context = check_context(
         tmp_path, environ={"PATH": str(path), **environ}, root=root, pythons=[python]
     )
-    return CHECK.run(context)
+    return cuda.run(context)
 
 
 def test_one_cuda_everywhere_is_ok(tmp_path: Path) -> None:
@@ -104,7 +105,7 @@ def test_the_kernels_file_tells_the_version_without_asking_the_driver(tmp_path: 
     root = machine(tmp_path / "root", loaded="570.86.15")
     python = torch_venv(tmp_path / "venv", "2.9.0", "12.8")
 
-    result = CHECK.run(
+    result = cuda.run(
         check_context(tmp_path, environ={"PATH": str(path)}, root=root, pythons=[python])
     )
 
@@ -129,3 +130,167 @@ def test_a_toolkit_is_a_remedy_to_paste_only_if_it_is_there(tmp_path: Path) -> N
     (problem,) = checked(tmp_path, torch="12.8", nvcc="13.0.1").problems
 
     assert "export" not in str(problem.finding.remedy)
+
+
+NCCL = "nvidia/nccl/lib/libnccl.so.2"
+
+
+def checked_of_libraries(tmp_path: Path, *pythons: Path, **environ: str) -> CheckResult:
+    context = check_context(
+        tmp_path,
+        environ={"PATH": "", **environ},
+        pythons=pythons,
+        root=machine(tmp_path / "root"),
+    )
+    return libraries.run(context)
+
+
+def site(python: Path) -> Path:
+    return python.parent.parent / "lib" / "python3.12" / "site-packages"
+
+
+def records(python: Path, folder: str, place: str, size: int) -> None:
+    line = f"{place},sha256=abc,{size}\nother,,\n"
+    (site(python) / folder / "RECORD").write_text(line)
+
+
+def test_wheels_of_one_major_are_ok(tmp_path: Path) -> None:
+    """For CUDA 13 some wheels have no suffix, and those that count otherwise have one."""
+    python = torch_venv(
+        tmp_path / "venv",
+        "2.10.0+cu130",
+        "13.0",
+        nvidia_cublas="13.0.0.19",
+        nvidia_cufft="12.0.0.15",
+        nvidia_nccl_cu13="2.27.7",
+    )
+
+    result = checked_of_libraries(tmp_path, python)
+
+    assert (result.status, result.summary) == (CheckStatus.OK, "2 wheels with CUDA libraries")
+
+
+def test_two_majors_in_one_interpreter_are_a_warning_with_the_way_out(tmp_path: Path) -> None:
+    python = torch_venv(
+        tmp_path / "venv",
+        "2.9.0+cu128",
+        "12.8",
+        nvidia_cublas_cu12="12.8.4.1",
+        nvidia_cublas="13.0.0.19",
+    )
+
+    result = checked_of_libraries(tmp_path, python)
+
+    (problem,) = result.problems
+    assert result.status is CheckStatus.WARNING
+    assert problem.finding.summary == f"{python} has libraries for CUDA 12 and 13"
+    assert problem.finding.remedy == (
+        f"{python} -m pip uninstall -y nvidia-cublas\n"
+        f"{python} -m pip install --force-reinstall --no-deps nvidia-cublas-cu12==12.8.4.1"
+    )
+
+
+def test_the_wrong_majors_file_at_a_place_of_both_is_an_error(tmp_path: Path) -> None:
+    """Both wheels of NCCL install one file, and the last one installed is there."""
+    python = torch_venv(
+        tmp_path / "venv",
+        "2.9.0+cu128",
+        "12.8",
+        nvidia_nccl_cu12="2.27.3",
+        nvidia_nccl_cu13="2.27.7",
+    )
+    records(python, "nvidia_nccl_cu12-2.27.3.dist-info", NCCL, 1200)
+    records(python, "nvidia_nccl_cu13-2.27.7.dist-info", NCCL, 1300)
+    library = site(python) / NCCL
+    library.parent.mkdir(parents=True)
+    library.write_bytes(b"x" * 1300)
+
+    result = checked_of_libraries(tmp_path, python)
+
+    assert result.status is CheckStatus.ERROR
+    assert result.problems[0].finding.summary.endswith(
+        "PyTorch was built for 12, and would load that of nvidia-nccl-cu13"
+    )
+
+    library.write_bytes(b"x" * 1200)
+
+    assert checked_of_libraries(tmp_path, python).status is CheckStatus.WARNING
+
+
+def test_two_interpreters_with_one_major_each_are_ok(tmp_path: Path) -> None:
+    old = torch_venv(tmp_path / "a", "2.9.0", "12.8", nvidia_nccl_cu12="2.27.3")
+    new = torch_venv(tmp_path / "b", "2.10.0", "13.0", nvidia_nccl_cu13="2.27.7")
+
+    assert checked_of_libraries(tmp_path, old, new).status is CheckStatus.OK
+
+
+def test_another_version_on_the_library_path_is_a_warning(tmp_path: Path) -> None:
+    python = torch_venv(tmp_path / "venv", "2.9.0", "12.8", nvidia_cudnn_cu12="9.10.2.21")
+    directory = tmp_path / "lib"
+    directory.mkdir()
+    (directory / "libcudnn.so.9.1.0").touch()
+    (directory / "libcudnn.so.9").symlink_to("libcudnn.so.9.1.0")
+
+    result = checked_of_libraries(tmp_path, python, LD_LIBRARY_PATH=f"/nowhere:{directory}")
+
+    (problem,) = result.problems
+    assert result.status is CheckStatus.WARNING
+    assert problem.finding.summary == (
+        f"{directory}/libcudnn.so.9 on LD_LIBRARY_PATH is 9.1.0, and nvidia-cudnn-cu12 of {python} "
+        "is 9.10.2.21"
+    )
+
+
+@pytest.mark.parametrize("version", ["12.8.4.1", "13.0.0.19"])
+def test_the_same_version_and_another_name_on_the_library_path_are_ok(
+    tmp_path: Path, version: str
+) -> None:
+    python = torch_venv(tmp_path / "venv", "2.9.0", "12.8", nvidia_cublas_cu12="12.8.4.1")
+    directory = tmp_path / "lib"
+    directory.mkdir()
+    (directory / f"libcublas.so.{version}").touch()
+    (directory / f"libcublas.so.{version[:2]}").symlink_to(f"libcublas.so.{version}")
+
+    assert (
+        checked_of_libraries(tmp_path, python, LD_LIBRARY_PATH=str(directory)).status
+        is CheckStatus.OK
+    )
+
+
+def test_each_interpreter_of_the_job_is_looked_at_and_none_is_run(tmp_path: Path) -> None:
+    pythons = [
+        torch_venv(tmp_path / "a", "2.9.0+cu128", "12.8"),
+        torch_venv(tmp_path / "b", "2.10.0+cu130", "13.0"),
+        venv(tmp_path / "c", {"numpy": "2.0.0"}),
+    ]
+
+    builds = torch_builds(check_context(tmp_path, environ={}, pythons=pythons))
+
+    assert [(build.python, build.cuda) for build in builds] == [
+        (pythons[0], "12.8"),
+        (pythons[1], "13.0"),
+    ]
+
+
+def test_a_script_by_the_name_of_python_is_started_to_find_its_packages(tmp_path: Path) -> None:
+    """As pyenv's are."""
+    torch_venv(tmp_path / "venv", "2.9.0+cu128", "12.8")
+    site = tmp_path / "venv" / "lib" / "python3.12" / "site-packages"
+    python = tmp_path / "shims" / "python3"
+    python.parent.mkdir()
+    script = f'#!/bin/sh\nexport PYTHONPATH={site}\nreal={sys.executable}\nexec "$real" -S "$@"\n'
+    python.write_text(script)
+    python.chmod(0o755)
+
+    (build,) = torch_builds(check_context(tmp_path, pythons=[python]))
+
+    assert build.cuda == "12.8"
+
+
+def test_a_python_that_nobody_understands_is_unknown(tmp_path: Path) -> None:
+    python = tmp_path / "python3"
+    python.write_text("#!/bin/sh\nexit 1\n")
+    python.chmod(0o755)
+
+    with pytest.raises(UndeterminedError):
+        torch_builds(check_context(tmp_path, pythons=[python]))

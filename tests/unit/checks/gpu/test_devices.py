@@ -2,12 +2,15 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from ci_doctor.checks.gpu.devices import CHECK
-from ci_doctor.checks.result import CheckResult, CheckStatus
+import pytest
+
+from ci_doctor.checks.check import CheckResult, CheckStatus
+from ci_doctor.checks.gpu.devices import GpuEngine, demands_of, devices, mig
 from ci_doctor.checks.settings import DoctorSettings
+from ci_doctor.model.finding import Severity
 from ci_doctor.services.spec import ServiceSpec
 from tests.support.checks import check_context
-from tests.support.gpus import machine, program, smi_gpu, smi_log, torch_venv
+from tests.support.gpus import divided_machine, machine, program, smi_gpu, smi_log, torch_venv
 
 VLLM = DoctorSettings(workload="vllm")
 
@@ -28,7 +31,7 @@ def with_gpus(
         services=services,
         root=machine(tmp_path / "root"),
     )
-    return CHECK.run(context)
+    return devices.run(context)
 
 
 def without_gpu(
@@ -41,7 +44,7 @@ def without_gpu(
     context = check_context(
         tmp_path, environ={"PATH": ""}, settings=settings, root=root, pythons=pythons
     )
-    return CHECK.run(context)
+    return devices.run(context)
 
 
 def test_all_gpus_are_named_once(tmp_path: Path) -> None:
@@ -131,7 +134,7 @@ def test_a_driver_that_does_not_answer_makes_it_unknown(tmp_path: Path) -> None:
     files = {"proc/driver/nvidia/gpus/0/information": "Model: NVIDIA L4", "dev/nvidia0": ""}
     root = machine(tmp_path / "root", files)
 
-    result = CHECK.run(check_context(tmp_path, environ={"PATH": ""}, settings=VLLM, root=root))
+    result = devices.run(check_context(tmp_path, environ={"PATH": ""}, settings=VLLM, root=root))
 
     assert result.status is CheckStatus.UNKNOWN
     assert result.summary == "the driver's files list 1 GPU"
@@ -142,7 +145,7 @@ def test_nvidia_smi_without_a_gpu_does_not_make_one(tmp_path: Path) -> None:
     bus = {"sys/bus/pci/devices/0000:00:02.0/vendor": "0x8086\n"}
     root = machine(tmp_path / "root", bus, loaded=None)
 
-    result = CHECK.run(
+    result = devices.run(
         check_context(tmp_path, environ={"PATH": str(path)}, settings=VLLM, root=root)
     )
 
@@ -162,7 +165,7 @@ def test_a_container_that_was_given_no_gpu_of_the_machine_lacks_one(tmp_path: Pa
     """/proc/driver/nvidia is that of the machine, and so is there."""
     root = machine(tmp_path / "root")
 
-    result = CHECK.run(check_context(tmp_path, environ={"PATH": ""}, settings=VLLM, root=root))
+    result = devices.run(check_context(tmp_path, environ={"PATH": ""}, settings=VLLM, root=root))
 
     (problem,) = result.problems
     assert (problem.finding.rule, result.status) == ("doctor/gpu-missing", CheckStatus.ERROR)
@@ -173,3 +176,178 @@ def test_a_jetson_without_nvidia_smi_has_a_gpu(tmp_path: Path) -> None:
 
     assert result.summary == "no NVIDIA GPU; the GPU of a Jetson"
     assert result.status is CheckStatus.OK
+
+
+DIVIDED = smi_gpu(current_mig="Enabled", pending_mig="Enabled", parts=(9856, 20096))
+EMPTY = smi_gpu(current_mig="Enabled", pending_mig="Enabled")
+
+
+def checked(
+    tmp_path: Path, *gpus: str, settings: DoctorSettings | None = None, **environ: str
+) -> CheckResult:
+    found = divided_machine(tmp_path, *gpus)
+    root = machine(tmp_path / "root")
+    context = check_context(tmp_path, environ={**found, **environ}, settings=settings, root=root)
+    return mig.run(context)
+
+
+def test_gpus_that_are_whole_are_ok(tmp_path: Path) -> None:
+    result = checked(tmp_path, smi_gpu(0), smi_gpu(1))
+
+    assert (result.status, result.problems) == (CheckStatus.OK, ())
+
+
+def test_a_job_that_names_its_part_is_ok_and_sees_the_memory(tmp_path: Path) -> None:
+    result = checked(tmp_path, DIVIDED, CUDA_VISIBLE_DEVICES="MIG-bbbb2222")
+
+    assert (result.status, result.problems) == (CheckStatus.OK, ())
+    assert result.summary == "1 GPU divided into 2 parts"
+    assert "GPU 0 part 1 (GI 8): 21.1 GB free of 21.1 GB" in str(result.evidence[0].excerpt)
+
+
+def test_a_part_that_does_not_exist_any_more_is_an_error(tmp_path: Path) -> None:
+    result = checked(tmp_path, DIVIDED, CUDA_VISIBLE_DEVICES="MIG-cccc3333")
+
+    (problem,) = result.problems
+    assert result.status is CheckStatus.ERROR
+    assert problem.finding.summary == (
+        "CUDA_VISIBLE_DEVICES names MIG-cccc3333, which `nvidia-smi -L` does not list"
+    )
+
+
+def test_a_job_that_names_no_part_gets_the_first_one(tmp_path: Path) -> None:
+    result = checked(tmp_path, DIVIDED)
+
+    (problem,) = result.problems
+    assert problem.finding.severity is Severity.NOTE
+
+
+def test_a_gpu_without_parts_is_an_error_for_a_job_that_serves(tmp_path: Path) -> None:
+    assert checked(tmp_path, EMPTY).status is CheckStatus.WARNING
+
+    result = checked(tmp_path, EMPTY, settings=DoctorSettings(workload="vllm"))
+
+    assert result.status is CheckStatus.ERROR
+    assert result.problems[0].finding.remedy == "sudo nvidia-smi -i 0 -mig 0"
+
+
+def test_a_change_of_the_mode_that_waits_is_a_warning(tmp_path: Path) -> None:
+    result = checked(tmp_path, smi_gpu(pending_mig="Enabled"))
+
+    assert result.status is CheckStatus.WARNING
+    assert "becomes Enabled by a reset" in result.problems[0].finding.summary
+
+
+@pytest.mark.parametrize(
+    ("command", "engine", "share", "gpus"),
+    [
+        pytest.param("vllm serve m --port {port}", GpuEngine.VLLM, 0.9, 1, id="vllm-default"),
+        pytest.param(
+            "vllm serve m --gpu-memory-utilization 0.8 -tp 2",
+            GpuEngine.VLLM,
+            0.8,
+            2,
+            id="two-words",
+        ),
+        pytest.param(
+            "vllm serve m --gpu_memory_utilization=0.5 --tensor_parallel_size=2 -pp=2 -dp 2",
+            GpuEngine.VLLM,
+            0.5,
+            8,
+            id="one-word-with-underscores",
+        ),
+        pytest.param(
+            "/opt/venv/bin/python3 -m vllm.entrypoints.openai.api_server --model m",
+            GpuEngine.VLLM,
+            0.9,
+            1,
+            id="module",
+        ),
+        pytest.param(
+            "bash -c 'exec vllm serve m --gpu-memory-utilization 0.4'",
+            GpuEngine.VLLM,
+            0.4,
+            1,
+            id="in-a-shell",
+        ),
+        pytest.param(
+            "python -m sglang.launch_server --mem-fraction-static 0.7 --tp-size 4 --dp-size 2",
+            GpuEngine.SGLANG,
+            0.7,
+            4,
+            id="sglang",
+        ),
+        pytest.param(
+            "python -m sglang.launch_server --tp 2", GpuEngine.SGLANG, None, 2, id="sglang-default"
+        ),
+        pytest.param(
+            "bash -euo pipefail -lc 'exec vllm serve m -tp 2'",
+            GpuEngine.VLLM,
+            0.9,
+            2,
+            id="in-a-shell-with-options",
+        ),
+        pytest.param("vllm serve m --config c.yaml", GpuEngine.VLLM, None, 1, id="file-of-options"),
+        pytest.param(f"vllm serve m -tp {'9' * 5000}", GpuEngine.VLLM, 0.9, 1, id="huge"),
+        pytest.param(
+            "vllm serve m --gpu-memory-utilization much", GpuEngine.VLLM, 0.9, 1, id="no-number"
+        ),
+    ],
+)
+def test_a_service_asks_by_its_options(
+    command: str, engine: GpuEngine, share: float | None, gpus: int
+) -> None:
+    (demand,) = demands_of({"model": ServiceSpec(command=command)})
+
+    assert (demand.service, demand.engine, demand.share, demand.gpus) == (
+        "model",
+        engine,
+        share,
+        gpus,
+    )
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "python -m http.server",
+        "vllm bench serve-not",
+        "vllm bench serve --model m",
+        "python -m sglang.bench_serving",
+        "vllm serve m --device cpu",
+        "vllm 'serve",
+    ],
+)
+def test_what_is_not_known_to_use_a_gpu_asks_for_nothing(command: str) -> None:
+    assert demands_of({"other": ServiceSpec(command=command)}) == ()
+
+
+def test_a_services_own_devices_count_unless_the_launch_fills_them_in() -> None:
+    services = {
+        "own": ServiceSpec(command="vllm serve m", env={"CUDA_VISIBLE_DEVICES": "1"}),
+        "later": ServiceSpec(command="vllm serve m", env={"CUDA_VISIBLE_DEVICES": "{gpu}"}),
+    }
+
+    assert [demand.visible for demand in demands_of(services)] == ["1", None]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "env CUDA_VISIBLE_DEVICES=1 vllm serve m",
+        "bash -c 'CUDA_VISIBLE_DEVICES=1 exec vllm serve m'",
+        "bash -c 'export CUDA_VISIBLE_DEVICES=1; exec vllm serve m'",
+    ],
+)
+def test_devices_that_the_command_sets_are_the_services_own(command: str) -> None:
+    services = {"model": ServiceSpec(command=command, env={"CUDA_VISIBLE_DEVICES": "0"})}
+
+    assert [demand.visible for demand in demands_of(services)] == ["1"]
+
+
+def test_sglang_may_begin_at_a_later_gpu() -> None:
+    command = "python -m sglang.launch_server --base-gpu-id 4 --tp 2"
+
+    (demand,) = demands_of({"model": ServiceSpec(command=command)})
+
+    assert (demand.first, demand.gpus) == (4, 2)

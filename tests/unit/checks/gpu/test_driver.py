@@ -2,18 +2,22 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from ci_doctor.checks.gpu.driver import CHECK
-from ci_doctor.checks.result import CheckResult, CheckStatus
+from ci_doctor.checks.check import CheckResult, CheckStatus, UndeterminedError
+from ci_doctor.checks.context import CheckContext
+from ci_doctor.checks.gpu.driver import clocks, driver, driver_answer, gpus_of, memory_errors, modes
+from ci_doctor.checks.running import run_checks
 from ci_doctor.checks.settings import DoctorSettings
+from ci_doctor.machine.nvidia_smi import parse_mig_list
 from tests.support.checks import check_context
-from tests.support.gpus import machine, program, smi_gpu, smi_log
+from tests.support.gpus import machine, program, smi_gpu, smi_log, volta
 
 
 def checked(tmp_path: Path, text: str, code: int = 0) -> CheckResult:
     path = program(tmp_path / "bin", "nvidia-smi", text, code=code)
     root = machine(tmp_path / "root")
-    return CHECK.run(check_context(tmp_path, environ={"PATH": str(path)}, root=root))
+    return driver.run(check_context(tmp_path, environ={"PATH": str(path)}, root=root))
 
 
 def test_a_driver_that_answers_is_ok(tmp_path: Path) -> None:
@@ -55,7 +59,7 @@ def test_an_error_of_nvidia_smi_is_an_error_with_its_words(
 def test_a_container_without_nvidia_smi_makes_it_unknown(tmp_path: Path) -> None:
     root = machine(tmp_path / "root")
 
-    result = CHECK.run(check_context(tmp_path, environ={"PATH": ""}, root=root))
+    result = driver.run(check_context(tmp_path, environ={"PATH": ""}, root=root))
 
     assert result.status is CheckStatus.UNKNOWN
     assert "NVIDIA_DRIVER_CAPABILITIES=utility,compute" in str(result.unknown)
@@ -91,7 +95,7 @@ def test_nvidia_smi_on_a_machine_without_a_gpu_is_no_fault(tmp_path: Path) -> No
     bus = {"sys/bus/pci/devices/0000:00:02.0/vendor": "0x8086\n"}
     root = machine(tmp_path / "root", bus, loaded=None)
 
-    result = CHECK.run(check_context(tmp_path, environ={"PATH": str(path)}, root=root))
+    result = driver.run(check_context(tmp_path, environ={"PATH": str(path)}, root=root))
 
     assert result.status is CheckStatus.OK
 
@@ -104,7 +108,7 @@ def test_a_gpu_on_the_bus_without_a_driver_is_an_error(tmp_path: Path) -> None:
     }
     root = machine(tmp_path / "root", bus, loaded=None)
 
-    result = CHECK.run(check_context(tmp_path, environ={"PATH": str(path)}, root=root))
+    result = driver.run(check_context(tmp_path, environ={"PATH": str(path)}, root=root))
 
     assert result.status is CheckStatus.ERROR
 
@@ -117,8 +121,8 @@ def test_in_a_container_that_hides_the_bus_a_failure_is_unknown_unless_the_job_s
     environ = {"PATH": str(path)}
     serves = DoctorSettings(workload="vllm")
 
-    result = CHECK.run(check_context(tmp_path, environ=environ, root=root))
-    needed = CHECK.run(check_context(tmp_path, environ=environ, root=root, settings=serves))
+    result = driver.run(check_context(tmp_path, environ=environ, root=root))
+    needed = driver.run(check_context(tmp_path, environ=environ, root=root, settings=serves))
 
     assert result.status is CheckStatus.UNKNOWN
     assert needed.status is CheckStatus.ERROR
@@ -145,7 +149,7 @@ def test_an_nvidia_smi_that_was_killed_says_nothing_of_the_driver(tmp_path: Path
     path = program(tmp_path / "bin", "nvidia-smi", "", before="kill -9 $$")
     root = machine(tmp_path / "root")
 
-    result = CHECK.run(check_context(tmp_path, environ={"PATH": str(path)}, root=root))
+    result = driver.run(check_context(tmp_path, environ={"PATH": str(path)}, root=root))
 
     assert result.unknown == "nvidia-smi gives no whole answer: it was ended by signal 9"
 
@@ -167,3 +171,239 @@ def test_a_lost_gpu_that_silences_the_others_is_no_mismatch_of_versions(tmp_path
     (problem,) = checked(tmp_path, f"{line}\n", 255).problems
 
     assert problem.finding.rule == "doctor/gpu-lost"
+
+
+def checked_of_memory_errors(tmp_path: Path, *gpus: str) -> CheckResult:
+    path = program(tmp_path / "bin", "nvidia-smi", smi_log(*gpus))
+    root = machine(tmp_path / "root")
+    return memory_errors.run(check_context(tmp_path, environ={"PATH": str(path)}, root=root))
+
+
+def test_no_uncorrected_error_is_ok(tmp_path: Path) -> None:
+    result = checked_of_memory_errors(tmp_path, smi_gpu(0), smi_gpu(1))
+
+    assert (result.status, result.summary) == (
+        CheckStatus.OK,
+        "0 uncorrected errors on 2 GPUs with ECC",
+    )
+
+
+def test_a_gpu_without_ecc_is_ok_and_not_unknown(tmp_path: Path) -> None:
+    gpu = smi_gpu(
+        uncorrected="N/A", sram_uncorrectable_parity="N/A", sram_uncorrectable_secded="N/A"
+    )
+    result = checked_of_memory_errors(
+        tmp_path, gpu.replace("<current_ecc>Enabled", "<current_ecc>N/A")
+    )
+
+    assert (result.status, result.summary) == (CheckStatus.OK, "no GPU has ECC switched on")
+
+
+@pytest.mark.parametrize(
+    ("gpu", "words"),
+    [
+        (smi_gpu(uncorrected=1), "1 uncorrected error since the driver's start"),
+        (smi_gpu(remapped_row_pending="Yes"), "a repair that waits for a reset"),
+        (
+            volta(double_bit=2, pending="Yes"),
+            "2 uncorrected errors since the driver's start and a repair that waits for a reset",
+        ),
+    ],
+)
+def test_errors_and_pending_repairs_are_a_warning(tmp_path: Path, gpu: str, words: str) -> None:
+    result = checked_of_memory_errors(tmp_path, gpu)
+
+    (problem,) = result.problems
+    assert result.status is CheckStatus.WARNING
+    assert problem.finding.summary.endswith(f" has {words}")
+    assert problem.finding.remedy == "sudo nvidia-smi --gpu-reset -i 0"
+
+
+@pytest.mark.parametrize("element", ["remapped_row_failure", "sram_threshold_exceeded"])
+def test_memory_that_cannot_be_repaired_is_an_error(tmp_path: Path, element: str) -> None:
+    gpu = smi_gpu().replace(f"<{element}>No<", f"<{element}>Yes<")
+
+    assert checked_of_memory_errors(tmp_path, gpu).status is CheckStatus.ERROR
+
+
+def test_counts_that_the_driver_hides_are_unknown(tmp_path: Path) -> None:
+    gpu = smi_gpu(
+        uncorrected="Insufficient Permissions",
+        sram_uncorrectable_parity="N/A",
+        sram_uncorrectable_secded="N/A",
+    )
+
+    assert checked_of_memory_errors(tmp_path, gpu).status is CheckStatus.UNKNOWN
+
+
+def checked_of_modes(tmp_path: Path, *gpus: str) -> CheckResult:
+    path = program(tmp_path / "bin", "nvidia-smi", smi_log(*gpus))
+    root = machine(tmp_path / "root")
+    return modes.run(check_context(tmp_path, environ={"PATH": str(path)}, root=root))
+
+
+def test_a_prohibited_gpu_is_an_error(tmp_path: Path) -> None:
+    result = checked_of_modes(tmp_path, smi_gpu(compute_mode="Prohibited"))
+
+    assert result.status is CheckStatus.ERROR
+    assert result.problems[0].finding.remedy == "sudo nvidia-smi -i 0 -c DEFAULT"
+
+
+def test_an_exclusive_gpu_is_an_error_only_if_somebody_has_it(tmp_path: Path) -> None:
+    free = smi_gpu(compute_mode="Exclusive_Process")
+    taken = smi_gpu(compute_mode="Exclusive_Process", processes=[(4242, "python3", 500)])
+
+    assert checked_of_modes(tmp_path, free).status is CheckStatus.OK
+    assert (
+        checked_of_modes(tmp_path, taken)
+        .problems[0]
+        .finding.summary.endswith("is Exclusive_Process, and pid 4242 uses it already")
+    )
+
+
+def context_of(tmp_path: Path, path: Path) -> CheckContext:
+    return check_context(tmp_path, environ={"PATH": str(path)}, root=machine(tmp_path / "root"))
+
+
+def test_without_nvidia_smi_the_driver_cannot_be_asked(tmp_path: Path) -> None:
+    answer = driver_answer(context_of(tmp_path, tmp_path / "nowhere"))
+
+    assert answer.report is None
+    assert answer.exit_code is None
+    assert answer.lines == ("`nvidia-smi` is not on PATH",)
+
+
+def test_an_nvidia_smi_of_another_machine_cannot_be_started(tmp_path: Path) -> None:
+    (tmp_path / "nvidia-smi").write_bytes(b"\x7fELF of another machine")
+    (tmp_path / "nvidia-smi").chmod(0o755)
+
+    answer = driver_answer(context_of(tmp_path, tmp_path))
+
+    assert answer.exit_code is None
+    assert answer.lines == ("`nvidia-smi` cannot be started: Exec format error",)
+
+
+def test_an_error_is_its_first_line(tmp_path: Path) -> None:
+    text = (
+        "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 580.65\n"
+    )
+    context = context_of(tmp_path, program(tmp_path / "bin", "nvidia-smi", text, code=18))
+
+    with pytest.raises(UndeterminedError) as caught:
+        gpus_of(context)
+
+    assert str(caught.value) == (
+        "nvidia-smi has no answer: Failed to initialize NVML: Driver/library version mismatch"
+    )
+
+
+def test_a_document_that_is_cut_off_is_told_as_such(tmp_path: Path) -> None:
+    text = smi_log(smi_gpu())[:600] + "\n"
+    context = context_of(tmp_path, program(tmp_path / "bin", "nvidia-smi", text, code=255))
+
+    assert driver_answer(context).lines == ("its XML is cut off or damaged",)
+
+
+def test_nvidia_smi_runs_once_for_all_checks(tmp_path: Path) -> None:
+    path = program(
+        tmp_path / "bin", "nvidia-smi", smi_log(smi_gpu()), before=f"echo run >> '{tmp_path}/runs'"
+    )
+    context = context_of(tmp_path, path)
+
+    gpus_of(context)
+    gpus_of(context)
+
+    assert (tmp_path / "runs").read_text() == "run\n"
+
+
+def test_a_gpu_that_cannot_be_reached_is_left_out(tmp_path: Path) -> None:
+    text = smi_log(smi_gpu(0), smi_gpu(1, compute_mode="GPU is lost"))
+    context = context_of(tmp_path, program(tmp_path / "bin", "nvidia-smi", text))
+
+    assert [gpu.index for gpu in gpus_of(context)] == [0]
+
+
+def test_an_image_with_nvidia_smi_on_a_machine_without_a_gpu_has_no_gpus(tmp_path: Path) -> None:
+    text = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n"
+    path = program(tmp_path / "bin", "nvidia-smi", text, code=9)
+    bus = {"sys/bus/pci/devices/0000:00:02.0/vendor": "0x8086\n"}
+    root = machine(tmp_path / "root", bus, loaded=None)
+    context = check_context(tmp_path, environ={"PATH": str(path)}, root=root)
+
+    assert gpus_of(context) == ()
+    assert context.shared(driver_answer).is_idle
+
+
+def test_one_that_hangs_makes_the_check_unknown(tmp_path: Path) -> None:
+    path = program(tmp_path / "bin", "nvidia-smi", "", before="exec sleep 1000")
+    environ = {"PATH": f"{path}:/usr/bin:/bin"}
+    context = check_context(tmp_path, environ=environ, root=machine(tmp_path / "root"))
+    hurried = replace(driver, deadline_s=0.3)
+
+    (finished,) = run_checks([hurried], context)
+
+    assert finished.result.unknown is not None
+    assert finished.result.unknown.endswith("`nvidia-smi -q -x` was still running")
+
+
+def test_parts_have_their_names_in_the_list_only() -> None:
+    text = (
+        "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-0)\n"
+        "GPU 1: NVIDIA H100 80GB HBM3 (UUID: GPU-1)\n"
+        "  MIG 1g.10gb     Device  0: (UUID: MIG-aaaa)\n"
+        "  MIG 3g.40gb     Device  1: (UUID: MIG-bbbb)\n"
+    )
+
+    parts = parse_mig_list(text)
+
+    assert [(part.gpu, part.index, part.profile, part.uuid) for part in parts] == [
+        (1, 0, "1g.10gb", "MIG-aaaa"),
+        (1, 1, "3g.40gb", "MIG-bbbb"),
+    ]
+
+
+def checked_of_clocks(tmp_path: Path, *gpus: str) -> CheckResult:
+    path = program(tmp_path / "bin", "nvidia-smi", smi_log(*gpus))
+    root = machine(tmp_path / "root")
+    return clocks.run(check_context(tmp_path, environ={"PATH": str(path)}, root=root))
+
+
+def slowed(reason: str) -> str:
+    element = f"clocks_event_reason_{reason}"
+    return smi_gpu().replace(f"<{element}>Not Active<", f"<{element}>Active<")
+
+
+@pytest.mark.parametrize("reason", ["gpu_idle", "sw_power_cap"])
+def test_idle_clocks_and_a_power_cap_are_fine(tmp_path: Path, reason: str) -> None:
+    gpu = slowed(reason)
+
+    assert checked_of_clocks(tmp_path, gpu).status is CheckStatus.OK
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("hw_thermal_slowdown", "the hardware is too hot"),
+        ("hw_power_brake_slowdown", "the power supply demands it"),
+        ("sw_thermal_slowdown", "it is too hot, or its memory is"),
+        ("hw_slowdown", "the hardware demands it"),
+    ],
+)
+def test_heat_and_the_power_supply_are_a_warning(tmp_path: Path, reason: str, words: str) -> None:
+    result = checked_of_clocks(tmp_path, slowed(reason))
+
+    (problem,) = result.problems
+    assert result.status is CheckStatus.WARNING
+    assert problem.finding.summary.endswith(f"is slowed down: {words}")
+
+
+def test_an_old_drivers_reasons_are_read(tmp_path: Path) -> None:
+    assert checked_of_clocks(tmp_path, volta(hot="Active")).status is CheckStatus.WARNING
+    assert checked_of_clocks(tmp_path, volta()).status is CheckStatus.OK
+
+
+def test_a_driver_that_gives_no_reasons_makes_it_unknown(tmp_path: Path) -> None:
+    assert (
+        checked_of_clocks(tmp_path, smi_gpu(clocks_event_reasons="N/A")).status
+        is CheckStatus.UNKNOWN
+    )

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
+import os
 from pathlib import Path
 
 import pytest
 
-from ci_doctor.checks.gpu.xids import CHECK
-from ci_doctor.checks.result import CheckResult, CheckStatus
+from ci_doctor.checks.check import CheckResult, CheckStatus, UndeterminedError
+from ci_doctor.checks.gpu.xid_catalogue import XidMatter
+from ci_doctor.checks.gpu.xids import driver_lines, pci_address, read_kernel_log, xid_messages, xids
 from ci_doctor.checks.running import run_checks
 from ci_doctor.model.finding import Severity
 from tests.support.checks import check_context
@@ -21,7 +23,7 @@ def checked(tmp_path: Path, number: int, *, age_s: int, gpu: str | None) -> Chec
     line = f"NVRM: Xid (PCI:0000:3b:00): {number}, pid=4242, name=python3, words of the driver"
     record = f"3,1,{(UP_S - age_s) * 1_000_000},-;{line}\n"
     root = machine(tmp_path / "root", {"dev/kmsg": record})
-    return CHECK.run(check_context(tmp_path, environ={"PATH": str(path)}, root=root))
+    return xids.run(check_context(tmp_path, environ={"PATH": str(path)}, root=root))
 
 
 def severity(result: CheckResult) -> Severity:
@@ -32,7 +34,7 @@ def severity(result: CheckResult) -> Severity:
 def test_a_log_without_an_xid_is_ok(tmp_path: Path) -> None:
     root = machine(tmp_path / "root", {"dev/kmsg": "6,1,5,-;usb 1-1: new device\n"})
 
-    result = CHECK.run(check_context(tmp_path, environ={"PATH": ""}, root=root))
+    result = xids.run(check_context(tmp_path, environ={"PATH": ""}, root=root))
 
     assert (result.status, result.summary) == (CheckStatus.OK, "the kernel's log has no Xid")
 
@@ -90,7 +92,7 @@ def test_a_log_that_cannot_be_read_is_unknown_even_if_the_driver_answers(tmp_pat
     path = program(tmp_path / "bin", "nvidia-smi", smi_log(smi_gpu()))
     context = check_context(tmp_path, environ={"PATH": str(path)}, root=machine(tmp_path / "root"))
 
-    (finished,) = run_checks([CHECK], context)
+    (finished,) = run_checks([xids], context)
 
     assert finished.result.status is CheckStatus.UNKNOWN
 
@@ -116,7 +118,7 @@ def test_a_fatal_error_of_an_nvswitch_is_told(
     files = {"dev/kmsg": record, "proc/uptime": f"{up_s} 1\n"}
     root = machine(tmp_path / "root", files)
 
-    result = CHECK.run(check_context(tmp_path, environ={"PATH": ""}, root=root))
+    result = xids.run(check_context(tmp_path, environ={"PATH": ""}, root=root))
 
     assert result.status is expected
     assert ["SXid 24007" in each.finding.summary for each in result.problems] == [True] * (
@@ -130,6 +132,145 @@ def test_a_machine_that_the_driver_wants_restarted_is_not_to_be_reset(tmp_path: 
     record = f"3,1,{(UP_S - 60) * 1_000_000},-;NVRM: Xid (PCI:0000:3b:00): {words}\n"
     root = machine(tmp_path / "root", {"dev/kmsg": record})
 
-    (problem,) = CHECK.run(check_context(tmp_path, environ={"PATH": str(path)}, root=root)).problems
+    (problem,) = xids.run(check_context(tmp_path, environ={"PATH": str(path)}, root=root)).problems
 
     assert problem.finding.remedy == "Restart the machine."
+
+
+FELL_OFF = (
+    "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
+)
+PAGE_FAULT = "NVRM: Xid (PCI:0000:3c:00): 31, pid=4242, name=python3, Ch 00000008, intr 10000000."
+
+
+def test_records_of_kmsg_have_an_age() -> None:
+    text = f"6,1,5000000,-;usb 1-1: new device\n3,2,10000000,-;{FELL_OFF}\n SUBSYSTEM=pci\n"
+
+    (line,) = driver_lines(text, 70.0)
+
+    assert (line.text, line.age_s) == (FELL_OFF, 60.0)
+
+
+@pytest.mark.parametrize(
+    "head", ["[   10.000000] ", "kern  :err   : [   10.000000] ", "[   10.000000]"]
+)
+def test_lines_of_dmesg_have_an_age(head: str) -> None:
+    (line,) = driver_lines(f"{head}{FELL_OFF}\n", 70.0)
+
+    assert (line.text, line.age_s) == (FELL_OFF, 60.0)
+
+
+def test_lines_without_a_time_have_no_age() -> None:
+    (line,) = driver_lines(f"{FELL_OFF}\n", 70.0)
+
+    assert line.age_s is None
+
+
+def test_an_xid_is_counted_by_number_and_gpu_and_the_latest_is_kept() -> None:
+    text = f"[1.0] {PAGE_FAULT}\n[5.0] {FELL_OFF}\n[9.0] {PAGE_FAULT}\n"
+
+    fault, fell = xid_messages(driver_lines(text, 10.0))
+
+    assert (fault.xid.number, fault.address, fault.count, fault.age_s) == (31, "3c:00", 2, 1.0)
+    assert (fell.xid.number, fell.xid.matter) == (79, XidMatter.HARDWARE)
+
+
+def test_the_form_of_old_drivers_is_read_too() -> None:
+    (message,) = xid_messages(driver_lines("[1.0] NVRM: Xid (0000:01:00): 13, 0005 0000\n", 2.0))
+
+    assert (message.xid.number, message.address) == (13, "01:00")
+
+
+def test_a_number_that_nobody_knows_is_told_as_such() -> None:
+    (message,) = xid_messages(driver_lines("NVRM: Xid (PCI:0000:01:00): 999, x\n", None))
+
+    assert message.xid.matter is XidMatter.UNKNOWN
+
+
+def test_other_lines_of_the_driver_are_no_xids() -> None:
+    text = "[1.0] NVRM: loading NVIDIA UNIX x86_64 Kernel Module  580.65.06\n"
+
+    assert xid_messages(driver_lines(text, 2.0)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [("0000:3b:00", "3b:00"), ("00000000:3B:00.0", "3b:00"), ("00000001:3B:00.0", "1:3b:00")],
+)
+def test_an_address_is_the_same_in_the_log_and_in_nvidia_smi(text: str, address: str) -> None:
+    assert pci_address(text) == address
+
+
+def test_a_message_from_the_future_has_no_age() -> None:
+    """A container's own uptime is less than the host's, whose log it reads."""
+    (line,) = driver_lines(f"3,2,99000000000,-;{FELL_OFF}\n", 60.0)
+
+    assert line.age_s is None
+
+
+@pytest.mark.parametrize(
+    ("words", "matter"),
+    [
+        (
+            "154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)",
+            "HARDWARE",
+        ),
+        ("154, GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)", "NOTHING"),
+        ("145, RLW_REMAP Nonfatal XC0 i0 Link 05", "NOTHING"),
+        ("145, RLW_CTRL Fatal XC0 i0 Link 05", "HARDWARE"),
+        ("149, NETIR_LINK_EVT Fatal XC0 i0 Link 05", "HARDWARE"),
+        ("75, pid=1, name=python3, Ch 00000008", "APPLICATION"),
+    ],
+)
+def test_words_decide_where_a_number_does_not(words: str, matter: str) -> None:
+    (line,) = driver_lines(f"NVRM: Xid (PCI:0000:3b:00): {words}\n", None)
+
+    assert [each.xid.matter for each in xid_messages([line])] == [XidMatter[matter]]
+
+
+def test_a_number_of_a_thousand_digits_is_no_xid() -> None:
+    lines = driver_lines(f"NVRM: Xid (PCI:0000:3b:00): {'9' * 5000}, words\n", None)
+
+    assert xid_messages(lines) == []
+
+
+LINE = "NVRM: Xid (PCI:0000:3b:00): 48, pid=1, name=python3, DBE"
+
+
+def test_the_buffer_is_read_to_its_end(tmp_path: Path) -> None:
+    records = "".join(f"6,{number},{number},-;{LINE}\n" for number in range(5000))
+    root = machine(tmp_path / "root", {"dev/kmsg": records})
+
+    lines = read_kernel_log(check_context(tmp_path, environ={"PATH": ""}, root=root))
+
+    assert len(lines) == 5000
+    assert lines[-1].age_s == pytest.approx(999999.995)
+
+
+def test_a_container_without_kmsg_asks_dmesg(tmp_path: Path) -> None:
+    path = program(tmp_path / "bin", "dmesg", f"[999990.0] {LINE}\n")
+    root = machine(tmp_path / "root")
+
+    (line,) = read_kernel_log(check_context(tmp_path, environ={"PATH": str(path)}, root=root))
+
+    assert line.age_s == pytest.approx(10.0)
+
+
+def test_what_nobody_may_read_is_unknown_with_all_reasons(tmp_path: Path) -> None:
+    before = "echo 'dmesg: read kernel buffer failed: Operation not permitted' >&2"
+    path = program(tmp_path / "bin", "dmesg", "", code=1, before=before)
+    root = machine(tmp_path / "root")
+
+    with pytest.raises(UndeterminedError) as caught:
+        read_kernel_log(check_context(tmp_path, environ={"PATH": str(path)}, root=root))
+
+    assert str(caught.value) == (
+        f"the kernel's log cannot be read ({root}/dev/kmsg: No such file or directory; "
+        "dmesg: read kernel buffer failed: Operation not permitted)"
+    )
+
+
+@pytest.mark.skipif(not os.access("/dev/kmsg", os.R_OK), reason="this user may not read /dev/kmsg")
+def test_the_real_buffer_does_not_hold_the_reader(tmp_path: Path) -> None:
+    """A plain read would wait for the kernel's next message."""
+    read_kernel_log(check_context(tmp_path))

@@ -1,11 +1,218 @@
 # SPDX-License-Identifier: Apache-2.0
+"""The disks of a job: which they are, their room, inodes, permissions and kind, and /dev/shm."""
+
 import os
+import subprocess
+import sys
+import tempfile
+import threading
 from pathlib import Path
 
-from ci_doctor.checks.machine.disks import read_disks
+import pytest
+
+from ci_doctor.checks.check import CheckResult, CheckStatus, UndeterminedError, result_of
+from ci_doctor.checks.machine.directories import (
+    DirectoryRole,
+    Disks,
+    JobDirectory,
+    Mount,
+    UnansweredDirectory,
+    answers_within,
+    job_directories,
+    mount_holding,
+    read_disks,
+    read_mounts,
+)
+from ci_doctor.checks.machine.disks import (
+    disk_space,
+    inode_severity,
+    inodes,
+    inodes_on,
+    needed_on,
+    networks_below,
+    noexec,
+    shared_memory,
+    space_on,
+    writing,
+    writing_on,
+    writing_severity,
+)
+from ci_doctor.checks.settings import DoctorSettings, Workload
+from ci_doctor.model.finding import RemedyKind, Severity
 from ci_doctor.services.spec import ServiceSpec
 from tests.support.checks import check_context
-from tests.support.machine_trees import write_tree
+from tests.support.machine_trees import GIB, MIB, write_tree
+from tests.support.placed_directories import disks_of, placed
+
+
+def space_result(disks: Disks, least: int) -> CheckResult:
+    return result_of(space_on(disks, least))
+
+
+def inodes_result(disks: Disks) -> CheckResult:
+    return result_of(inodes_on(disks))
+
+
+def writing_result(disks: Disks, workload: Workload | None) -> CheckResult:
+    return result_of(writing_on(disks, workload))
+
+
+def network_result(disks: Disks) -> CheckResult:
+    return result_of(networks_below(disks))
+
+
+CWD = Path("/work/job")
+
+
+def by_name(environ: dict[str, str], *caches: str) -> dict[str, JobDirectory]:
+    return {each.name: each for each in job_directories(environ, CWD, caches)}
+
+
+def test_without_variables_the_usual_places_count() -> None:
+    directories = by_name({"HOME": "/home/ci"})
+
+    assert directories["/tmp"].role is DirectoryRole.TEMPORARY
+    assert directories["the working directory"].path == CWD
+    assert directories["~/.cache/vllm"].path == Path("/home/ci/.cache/vllm")
+    assert directories["~/.triton/cache"].role is DirectoryRole.JIT_CACHE
+
+
+def test_a_variable_takes_the_place_of_the_usual_directory() -> None:
+    environ = {"HOME": "/home/ci", "VLLM_CACHE_ROOT": "/fast/vllm", "XDG_CACHE_HOME": "/x"}
+    directories = by_name(environ)
+
+    assert directories["VLLM_CACHE_ROOT"].path == Path("/fast/vllm")
+    assert "~/.cache/vllm" not in directories
+    assert directories["/x/pip"].path == Path("/x/pip")
+
+
+def test_a_relative_path_counts_from_the_working_directory_and_a_tilde_from_home() -> None:
+    environ = {"HOME": "/home/ci", "TMPDIR": "tmp", "HF_HOME": "~/models"}
+    directories = by_name(environ, "own")
+
+    assert directories["TMPDIR"].path == CWD / "tmp"
+    assert directories["HF_HOME"].path == Path("/home/ci/models")
+    assert directories["own"] == JobDirectory(
+        path=CWD / "own", name="own", role=DirectoryRole.CONFIGURED
+    )
+
+
+def test_one_directory_of_two_names_is_looked_at_once() -> None:
+    directories = by_name({"TMPDIR": "/tmp"})
+
+    assert directories["TMPDIR"].path == Path("/tmp")
+    assert "/tmp" not in directories
+
+
+def test_without_a_home_there_are_no_usual_caches() -> None:
+    names = set(by_name({}))
+
+    assert names == {"/tmp", "/var/tmp", "the working directory", "/var/lib/docker"}
+
+
+def test_the_report_directory_counts() -> None:
+    assert (
+        by_name({"CI_DOCTOR_REPORT_DIR": "out"})["CI_DOCTOR_REPORT_DIR"].role
+        is DirectoryRole.REPORT
+    )
+
+
+def test_with_a_tmpdir_the_usual_ones_matter_less() -> None:
+    directories = by_name({"TMPDIR": "/scratch"})
+
+    assert directories["TMPDIR"].role is DirectoryRole.TEMPORARY
+    assert directories["/tmp"].role is DirectoryRole.OTHER_TEMPORARY
+    assert by_name({})["/tmp"].role is DirectoryRole.TEMPORARY
+
+
+LINES = (
+    "25 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw",
+    "30 25 0:27 / /tmp rw - tmpfs tmpfs rw,size=64k",
+    r"31 25 0:28 / /mnt/with\040space rw - nfs4 server:/export rw",
+    "32 25 0:29 / /tmp rw - tmpfs later rw",
+    "no mount at all",
+)
+
+
+@pytest.fixture
+def mounts(tmp_path: Path) -> tuple[Mount, ...]:
+    root = write_tree(tmp_path, {"proc/self/mountinfo": "\n".join(LINES)})
+    return read_mounts(check_context(tmp_path, root=root))
+
+
+def test_options_before_the_dash_do_not_matter(mounts: tuple[Mount, ...]) -> None:
+    first = mounts[0]
+
+    assert first == Mount(point=Path("/"), kind="ext4", source="/dev/vda")
+
+
+def test_a_space_in_a_directory_is_read_back(mounts: tuple[Mount, ...]) -> None:
+    assert mounts[2].point == Path("/mnt/with space")
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        ("/tmp/x", "later"),
+        ("/tmpx", "/dev/vda"),
+        ("/mnt/with space/deep/er", "server:/export"),
+        ("/", "/dev/vda"),
+    ],
+)
+def test_the_nearest_mount_holds_a_path_and_hides_earlier_ones(
+    path: str, source: str, mounts: tuple[Mount, ...]
+) -> None:
+    mount = mount_holding(mounts, Path(path))
+
+    assert mount is not None
+    assert mount.source == source
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_network"),
+    [("nfs4", True), ("lustre", True), ("fuse.gcsfuse", True), ("ext4", False), ("overlay", False)],
+)
+def test_files_on_other_machines_are_known_by_their_kind(kind: str, is_network: bool) -> None:
+    assert Mount(point=Path("/"), kind=kind, source="x").is_network is is_network
+
+
+def test_fuse_on_a_local_block_device_is_not_the_network() -> None:
+    assert not Mount(point=Path("/"), kind="fuseblk", source="/dev/sdb1").is_network
+
+
+def test_without_proc_no_mount_is_known(tmp_path: Path) -> None:
+    assert read_mounts(check_context(tmp_path, root=tmp_path)) == ()
+    assert mount_holding((), Path("/tmp")) is None
+
+
+def test_all_that_answer_are_kept() -> None:
+    values, missing = answers_within(60, {"a": lambda: 1, "b": lambda: 2})
+
+    assert values == {"a": 1, "b": 2}
+    assert missing == {}
+
+
+def test_one_that_does_not_answer_does_not_hold_up_the_others() -> None:
+    never = threading.Event()
+    try:
+        values, missing = answers_within(0.5, {"hangs": never.wait, "answers": lambda: True})
+    finally:
+        never.set()
+
+    assert values == {"answers": True}
+    assert missing == {"hangs": "no answer within 0.5 s"}
+
+
+def test_an_error_is_the_reason_why_there_is_no_answer() -> None:
+    def refused() -> None:
+        raise PermissionError(13, "Permission denied")
+
+    def odd() -> None:
+        raise ValueError("embedded null byte")
+
+    _, missing = answers_within(60, {"refused": refused, "odd": odd})
+
+    assert missing == {"refused": "Permission denied", "odd": "embedded null byte"}
 
 
 def test_a_directory_that_does_not_exist_yet_counts_by_the_nearest_above_it(
@@ -87,3 +294,388 @@ def test_docker_s_directory_counts_only_if_it_is_there(tmp_path: Path) -> None:
 
     names = {each.directory.name for each in disks.directories}
     assert ("/var/lib/docker" in names) is Path("/var/lib/docker").is_dir()
+
+
+def test_a_disk_at_99_percent_is_an_error_with_a_listing_to_look_at() -> None:
+    full = placed(total=100 * GIB, free=1 * GIB)
+
+    result = space_result(disks_of(full, placed(name="HF_HOME", free=1 * GIB)), 5 * GIB)
+
+    assert result.status is CheckStatus.ERROR
+    (finding,) = [each.finding for each in result.problems]
+    assert finding.summary == (
+        "/scratch disk (ext4) has 1.1 GB free of 107.4 GB; 5.4 GB are needed for TMPDIR, HF_HOME"
+    )
+    # It lists, and cures nothing by itself.
+    assert finding.remedy_kind is RemedyKind.ADVICE
+    assert "'/scratch disk'" in (finding.remedy or "")
+
+
+def test_a_large_disk_at_99_percent_still_has_room() -> None:
+    result = space_result(disks_of(placed(total=10_000 * GIB, free=100 * GIB)), 5 * GIB)
+
+    assert result.status is CheckStatus.OK
+
+
+def test_what_is_reserved_for_root_is_said() -> None:
+    result = space_result(disks_of(placed(free=0, reserved=5 * GIB)), 5 * GIB)
+
+    assert result.problems[0].finding.summary.endswith("(5.4 GB more are reserved for root)")
+
+
+@pytest.mark.parametrize(
+    ("kind", "total", "needed"),
+    [
+        ("ext4", 8 * GIB, 5 * GIB),
+        ("tmpfs", 8 * GIB, 8 * GIB // 20),
+        ("tmpfs", 64 * GIB, 5 * GIB),
+    ],
+)
+def test_a_small_tmpfs_is_small_by_intention(kind: str, total: int, needed: int) -> None:
+    assert needed_on(placed(kind=kind, total=total), 5 * GIB) == needed
+
+
+def test_the_disk_with_the_least_room_stands_in_the_summary() -> None:
+    result = space_result(disks_of(placed(), placed(device=2, free=6 * GIB)), 5 * GIB)
+
+    assert result.summary == (
+        "/scratch disk (ext4) has 6.4 GB free of 107.4 GB, the least of 2 disks"
+    )
+
+
+def test_a_read_only_disk_needs_no_room() -> None:
+    result = space_result(disks_of(placed(), placed(device=2, free=0, is_read_only=True)), GIB)
+
+    assert result.status is CheckStatus.OK
+
+
+def test_a_disk_that_reports_no_size_is_unknown() -> None:
+    result = space_result(disks_of(placed(), placed(device=2, total=0, free=0)), GIB)
+
+    assert result.status is CheckStatus.UNKNOWN
+    assert "does not say how much room" in (result.unknown or "")
+
+
+def test_one_that_does_not_answer_leaves_the_others_known() -> None:
+    mount = Mount(point=Path("/models"), kind="nfs4", source="server:/models")
+    dead = UnansweredDirectory(
+        directory=placed(name="HF_HOME").directory, reason="no answer within 1 s", mount=mount
+    )
+
+    result = space_result(Disks(directories=(placed(),), unanswered=(dead,)), GIB)
+
+    assert result.status is CheckStatus.UNKNOWN
+    assert result.unknown == "/scratch/HF_HOME: no answer within 1 s (nfs4 of server:/models)"
+    assert "64.4 GB free" in result.summary
+
+
+def test_if_no_disk_answers_all_is_unknown() -> None:
+    with pytest.raises(UndeterminedError):
+        space_result(Disks(directories=(), unanswered=()), GIB)
+
+
+def test_the_configured_room_counts(tmp_path: Path) -> None:
+    settings = DoctorSettings(min_free=f"{10**9}GiB")
+
+    result = disk_space.run(check_context(tmp_path, environ={}, settings=settings))
+
+    assert result.status is CheckStatus.ERROR
+
+
+def test_this_machine_has_a_mebibyte(tmp_path: Path) -> None:
+    result = disk_space.run(
+        check_context(tmp_path, environ={}, settings=DoctorSettings(min_free=MIB))
+    )
+
+    assert result.problems == ()
+
+
+@pytest.mark.parametrize(
+    ("free", "total", "severity"),
+    [
+        (0, 1000, Severity.ERROR),
+        (50, 1000, Severity.WARNING),
+        (200, 1000, None),
+        (9_000, 10_000_000, Severity.ERROR),
+        (40_000, 10_000_000, Severity.WARNING),
+        (60_000, 10_000_000, None),
+    ],
+)
+def test_few_inodes_warn_and_hardly_any_are_an_error(
+    free: int, total: int, severity: Severity | None
+) -> None:
+    assert inode_severity(free, total) is severity
+
+
+def test_a_disk_with_bytes_free_and_no_inodes_is_an_error() -> None:
+    result = inodes_result(disks_of(placed(inodes=1000, inodes_free=0)))
+
+    assert result.status is CheckStatus.ERROR
+    finding = result.problems[0].finding
+    assert finding.summary == "/scratch disk (ext4) has 0 inodes free of 1000: TMPDIR"
+    assert "`du -x --inodes -d3 '/scratch disk'" in (finding.remedy or "")
+
+
+def test_a_file_system_without_a_fixed_number_has_enough() -> None:
+    result = inodes_result(disks_of(placed(inodes=0, inodes_free=0, kind="btrfs")))
+
+    assert result.status is CheckStatus.OK
+    assert result.summary == "no disk has a fixed number of inodes"
+
+
+def test_without_any_answer_it_is_unknown() -> None:
+    with pytest.raises(UndeterminedError):
+        inodes_result(Disks(directories=(), unanswered=()))
+
+
+def test_the_disk_of_a_directory_that_refuses_us_is_not_judged_by_the_one_above_it() -> None:
+    refused = placed(inodes=1000, inodes_free=0, is_refused=True)
+
+    with pytest.raises(UndeterminedError):
+        inodes_result(disks_of(refused))
+
+
+def test_this_machine_has_inodes(tmp_path: Path) -> None:
+    assert inodes.run(check_context(tmp_path, environ={})).unknown is None
+
+
+@pytest.mark.parametrize(
+    ("role", "workload", "severity"),
+    [
+        (DirectoryRole.TEMPORARY, None, Severity.ERROR),
+        (DirectoryRole.REPORT, None, Severity.ERROR),
+        (DirectoryRole.CONFIGURED, None, Severity.ERROR),
+        (DirectoryRole.JIT_CACHE, None, Severity.WARNING),
+        (DirectoryRole.JIT_CACHE, Workload.VLLM, Severity.ERROR),
+        (DirectoryRole.DOWNLOAD_CACHE, Workload.VLLM, Severity.WARNING),
+        (DirectoryRole.WORKING, None, Severity.WARNING),
+        (DirectoryRole.OTHER_TEMPORARY, Workload.VLLM, Severity.NOTE),
+    ],
+)
+def test_what_no_job_can_do_without_is_an_error(
+    role: DirectoryRole, workload: Workload | None, severity: Severity
+) -> None:
+    assert writing_severity(role, workload) is severity
+
+
+def test_directories_that_one_place_refuses_are_one_problem() -> None:
+    first = placed(name="~/.cache/uv", role=DirectoryRole.DOWNLOAD_CACHE, is_writable=False)
+    second = placed(name="~/.cache/uv", role=DirectoryRole.DOWNLOAD_CACHE, is_writable=False)
+
+    result = writing_result(disks_of(first, second, placed()), None)
+
+    assert len(result.problems) == 1
+    assert result.summary == "1 of 3 directories can be written to"
+
+
+def test_a_read_only_mount_is_named() -> None:
+    models = placed(
+        name="HF_HOME", role=DirectoryRole.DOWNLOAD_CACHE, is_writable=False, is_read_only=True
+    )
+
+    result = writing_result(disks_of(models), None)
+
+    assert result.problems[0].finding.summary == (
+        "HF_HOME cannot be written to: /scratch disk (ext4) is mounted read-only"
+    )
+
+
+def test_a_disk_that_is_read_only_is_one_problem_for_all_that_lies_on_it() -> None:
+    download = placed(
+        name="HF_HOME", role=DirectoryRole.DOWNLOAD_CACHE, is_writable=False, is_read_only=True
+    )
+    compiled = placed(
+        name="VLLM_CACHE_ROOT", role=DirectoryRole.JIT_CACHE, is_writable=False, is_read_only=True
+    )
+
+    result = writing_result(disks_of(download, compiled), None)
+
+    (found,) = result.problems
+    assert found.finding.summary.startswith("HF_HOME, VLLM_CACHE_ROOT cannot be written to")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="becomes another user")
+def test_a_home_directory_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    try:
+        os.seteuid(65534)
+        result = writing.run(check_context(Path("/tmp"), environ={"HOME": "/no-such-home"}))
+    finally:
+        os.seteuid(0)
+
+    (found,) = result.problems
+    assert "/no-such-home does not exist" in found.finding.summary
+    assert "~/.cache/huggingface" in found.finding.summary
+    assert "~/.triton/cache" in found.finding.summary
+
+
+def test_docker_s_own_directory_is_not_ours_to_write_to() -> None:
+    docker = placed(name="/var/lib/docker", role=DirectoryRole.SYSTEM, is_writable=False)
+
+    assert writing_result(disks_of(placed(), docker), None).status is CheckStatus.OK
+
+
+def test_a_tmpdir_that_does_not_exist_warns_with_the_command_that_makes_it(
+    tmp_path: Path,
+) -> None:
+    environ = {"TMPDIR": str(tmp_path / "not yet")}
+
+    result = writing.run(check_context(tmp_path, environ=environ))
+
+    (finding,) = [each.finding for each in result.problems]
+    assert finding.rule == "doctor/tmpdir-missing"
+    assert finding.remedy == f"mkdir -p '{tmp_path}/not yet'"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="becomes another user")
+def test_a_directory_of_another_user_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    environ = {"TMPDIR": str(tmp_path)}
+    try:
+        os.seteuid(65534)
+        result = writing.run(check_context(Path("/tmp"), environ=environ))
+    finally:
+        os.seteuid(0)
+
+    assert result.status is CheckStatus.ERROR
+    assert "TMPDIR cannot be written to" in result.problems[0].finding.summary
+
+
+def test_without_any_answer_it_is_unknown_writing() -> None:
+    with pytest.raises(UndeterminedError):
+        writing_result(Disks(directories=(), unanswered=()), None)
+
+
+def test_compiled_kernels_on_a_network_disk_are_a_note() -> None:
+    kernels = placed(name="TRITON_CACHE_DIR", role=DirectoryRole.JIT_CACHE, kind="nfs4")
+    models = placed(name="HF_HOME", role=DirectoryRole.DOWNLOAD_CACHE, kind="nfs4")
+
+    result = network_result(disks_of(kernels, models))
+
+    assert result.status is CheckStatus.OK
+    (finding,) = [each.finding for each in result.problems]
+    assert finding.severity is Severity.NOTE
+    assert finding.summary == (
+        "TRITON_CACHE_DIR lies on a network file system: /scratch disk (nfs4)"
+    )
+
+
+def test_models_on_a_network_disk_are_usual_and_named_only() -> None:
+    result = network_result(
+        disks_of(placed(name="HF_HOME", role=DirectoryRole.DOWNLOAD_CACHE, kind="lustre"))
+    )
+
+    assert result.problems == ()
+    assert result.summary == "on a network: /scratch disk (lustre)"
+
+
+def test_a_server_that_does_not_answer_is_still_known_to_be_one() -> None:
+    mount = Mount(point=Path("/models"), kind="nfs", source="server:/models")
+    dead = UnansweredDirectory(directory=placed().directory, reason="no answer", mount=mount)
+
+    result = network_result(Disks(directories=(placed(),), unanswered=(dead,)))
+
+    assert result.summary == "on a network: /models (nfs)"
+
+
+def test_without_mountinfo_it_is_unknown() -> None:
+    with pytest.raises(UndeterminedError, match="mountinfo"):
+        network_result(Disks(directories=(), unanswered=()))
+
+
+def rules(root: Path, least: str = "1MiB") -> list[str]:
+    settings = DoctorSettings(shared_memory=least)
+    result = shared_memory.run(check_context(root, root=root, settings=settings))
+    return [each.finding.rule for each in result.problems]
+
+
+def test_a_missing_dev_shm_is_an_error(tmp_path: Path) -> None:
+    assert rules(tmp_path) == ["doctor/shared-memory-unusable"]
+
+
+def test_less_room_than_configured_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "dev/shm").mkdir(parents=True)
+
+    assert rules(tmp_path, least=f"{10**9}GiB") == ["doctor/shared-memory-small"]
+
+
+def test_a_directory_of_a_disk_warns(tmp_path: Path) -> None:
+    write_tree(
+        tmp_path,
+        {"proc/self/mountinfo": "1 1 8:1 / / rw - ext4 /dev/sda1 rw\n", "dev/shm/file": ""},
+    )
+
+    assert rules(tmp_path) == ["doctor/shared-memory-on-disk"]
+
+
+def test_a_tmpfs_is_what_it_should_be(tmp_path: Path) -> None:
+    mounts = "1 1 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 0:9 / /dev/shm rw - tmpfs shm rw\n"
+    write_tree(tmp_path, {"proc/self/mountinfo": mounts, "dev/shm/file": ""})
+
+    assert rules(tmp_path) == []
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="becomes another user")
+def test_one_that_this_user_may_not_write_to_is_an_error() -> None:
+    # The directory of a test is closed to other users.
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name)
+        root.chmod(0o755)
+        (root / "dev" / "shm").mkdir(parents=True)
+        try:
+            os.seteuid(65534)
+            refused = rules(root)
+        finally:
+            os.seteuid(0)
+
+    assert refused == ["doctor/shared-memory-unusable"]
+
+
+def test_this_machine_answers(tmp_path: Path) -> None:
+    result = shared_memory.run(check_context(tmp_path, settings=DoctorSettings(shared_memory=1)))
+
+    assert result.status is CheckStatus.OK
+    assert result.summary.startswith("/dev/shm has ")
+
+
+LOADABLE = """
+import pathlib, subprocess, sys
+from ci_doctor.checks.machine.disks import noexec
+from ci_doctor.checks.settings import DoctorSettings
+from tests.support.checks import check_context
+place = pathlib.Path(sys.argv[1])
+subprocess.run(["mount", "-t", "tmpfs", "-o", "noexec", "tmpfs", place], check=True)
+environ = {"TMPDIR": f"{place}/tmp", "TRITON_CACHE_DIR": f"{place}/t", "CUDA_CACHE_PATH": f"{place}/c"}
+for workload in (None, "vllm"):
+    settings = DoctorSettings(workload=workload)
+    for each in noexec.run(check_context(place, environ=environ, settings=settings)).problems:
+        print(each.finding.severity, each.finding.summary.replace(str(place), "PLACE"))
+"""
+
+
+def test_kernels_on_a_disk_without_exec_cannot_be_loaded(tmp_path: Path) -> None:
+    alone = ["unshare", "--user", "--map-root-user", "--mount"]
+    try:
+        subprocess.run([*alone, "true"], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("no file system can be mounted here")
+
+    ran = subprocess.run(
+        [*alone, sys.executable, "-c", LOADABLE, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    end = "PLACE (tmpfs) is mounted with noexec"
+    assert ran.stdout.splitlines() == [
+        f"warning no library can be loaded from TMPDIR: {end}",
+        f"warning no library can be loaded from TRITON_CACHE_DIR: {end}",
+        f"warning no library can be loaded from TMPDIR: {end}",
+        f"error no library can be loaded from TRITON_CACHE_DIR: {end}",
+    ], ran.stderr
+
+
+def test_an_ordinary_disk_has_kernels_that_can_be_loaded(tmp_path: Path) -> None:
+    environ = {"TMPDIR": str(tmp_path), "TRITON_CACHE_DIR": str(tmp_path / "t")}
+
+    assert noexec.run(check_context(tmp_path, environ=environ)).problems == ()

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.checks.check import DoctorCheck
-from ci_doctor.checks.result import CheckResult
+from ci_doctor.checks.check import CheckResult, DoctorCheck
 from tests.support.checks import check_context
 from tests.support.packages import copy_of, install, make_venv, site_of
 

@@ -1,25 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from ci_doctor.checks.conclude import verdict_of
-from ci_doctor.checks.python import rules
-from ci_doctor.checks.python.interpreters import CHECK
-from ci_doctor.checks.result import CheckStatus
-from ci_doctor.checks.run import DoctorRequest, run
-from ci_doctor.checks.settings import DoctorSettings
-from ci_doctor.checks.workload import Workload
+from ci_doctor.checks.check import CheckStatus
+from ci_doctor.checks.outcome import verdict_of
+from ci_doctor.checks.python.interpreters import (
+    INTERPRETER_BROKEN,
+    INTERPRETER_MISSING,
+    TOOLS_OF_TWO_INTERPRETERS,
+    VARIABLES_STOP_PYTHON,
+    VENV_BASE_MISSING,
+    VENV_MOVED,
+    VENV_OF_ANOTHER_VERSION,
+    VENV_WITHOUT_CONFIG,
+    VENV_WITHOUT_PACKAGES,
+    interpreters,
+    programs,
+    scripts,
+)
+from ci_doctor.checks.running import DoctorRequest, run
+from ci_doctor.checks.settings import DoctorSettings, Workload
+from ci_doctor.machine.interpreters import read_state
 from ci_doctor.model.rule import Rule
 from ci_doctor.model.verdict import Verdict
 from tests.support.checks import check_context
-from tests.support.packages import VERSION, site_of
+from tests.support.packages import VERSION, copy_of, site_of
 from tests.unit.checks.python.conftest import Examine
 
 
 def test_a_sound_environment_is_ok_with_its_version(python: Path, examine: Examine) -> None:
-    result = examine(CHECK, python)
+    result = examine(interpreters, python)
 
     assert result.status is CheckStatus.OK
     assert f"{python} is Python {VERSION}." in result.summary
@@ -78,15 +92,15 @@ def _be_made_for_another_version(python: Path) -> None:
 @pytest.mark.parametrize(
     ("breaking", "rule"),
     [
-        (_dangle, rules.INTERPRETER_MISSING),
-        (_remove, rules.INTERPRETER_MISSING),
-        (_forbid, rules.INTERPRETER_MISSING),
-        (_replace_by_a_failing_one, rules.INTERPRETER_BROKEN),
-        (_lose_the_config, rules.VENV_WITHOUT_CONFIG),
-        (_lose_the_base, rules.VENV_BASE_MISSING),
-        (_keep_packages_of_another_version, rules.VENV_OF_ANOTHER_VERSION),
-        (_lose_the_packages, rules.VENV_WITHOUT_PACKAGES),
-        (_be_made_for_another_version, rules.VENV_OF_ANOTHER_VERSION),
+        (_dangle, INTERPRETER_MISSING),
+        (_remove, INTERPRETER_MISSING),
+        (_forbid, INTERPRETER_MISSING),
+        (_replace_by_a_failing_one, INTERPRETER_BROKEN),
+        (_lose_the_config, VENV_WITHOUT_CONFIG),
+        (_lose_the_base, VENV_BASE_MISSING),
+        (_keep_packages_of_another_version, VENV_OF_ANOTHER_VERSION),
+        (_lose_the_packages, VENV_WITHOUT_PACKAGES),
+        (_be_made_for_another_version, VENV_OF_ANOTHER_VERSION),
     ],
 )
 def test_a_broken_environment_is_an_error_of_its_own_rule(
@@ -94,7 +108,7 @@ def test_a_broken_environment_is_an_error_of_its_own_rule(
 ) -> None:
     breaking(python)
 
-    result = examine(CHECK, python)
+    result = examine(interpreters, python)
 
     assert [each.finding.rule for each in result.problems] == [rule.id]
     assert result.status is CheckStatus.ERROR
@@ -106,7 +120,7 @@ def test_a_broken_environment_is_an_error_of_its_own_rule(
 def test_the_base_that_a_link_led_to_is_named(python: Path, examine: Examine) -> None:
     _dangle(python)
 
-    result = examine(CHECK, python)
+    result = examine(interpreters, python)
 
     assert "links to /opt/gone/bin/python3.11" in result.problems[0].finding.summary
 
@@ -114,29 +128,12 @@ def test_the_base_that_a_link_led_to_is_named(python: Path, examine: Examine) ->
 def test_the_variable_that_keeps_python_from_starting_is_named(
     python: Path, examine: Examine
 ) -> None:
-    result = examine(CHECK, python, PYTHONHOME="/opt/gone", PYTHONUNBUFFERED="1")
+    result = examine(interpreters, python, PYTHONHOME="/opt/gone", PYTHONUNBUFFERED="1")
 
     (found,) = result.problems
-    assert found.finding.rule == rules.VARIABLES_STOP_PYTHON.id
+    assert found.finding.rule == VARIABLES_STOP_PYTHON.id
     assert "starts only without PYTHONHOME:" in found.finding.summary
     assert found.finding.remedy == "unset PYTHONHOME"
-
-
-def test_an_interpreter_without_fixes_is_a_note(tmp_path: Path, examine: Examine) -> None:
-    from ci_doctor.checks.python.stub.interpreter_probe import describe
-
-    state = {**describe(), "version": "3.8.18", "full_version": "3.8.18", "path": []}
-    # Debian marks its own as externally managed.
-    state["stdlib"] = str(tmp_path)
-    python = tmp_path / "old" / "bin" / "python"
-    python.parent.mkdir(parents=True)
-    python.write_text(f"#!/bin/sh\ncat <<'END'\n{state!a}\nEND\n")
-    python.chmod(0o755)
-
-    result = examine(CHECK, python)
-
-    assert [each.finding.rule for each in result.problems] == [rules.PYTHON_END_OF_LIFE.id]
-    assert result.status is CheckStatus.OK
 
 
 def test_an_interpreter_that_cannot_read_python_3_is_unknown_and_not_broken(
@@ -147,7 +144,7 @@ def test_an_interpreter_that_cannot_read_python_3_is_unknown_and_not_broken(
     python.write_text('#!/bin/sh\necho "File $1\nSyntaxError: invalid syntax" >&2\nexit 1\n')
     python.chmod(0o755)
 
-    result = examine(CHECK, python)
+    result = examine(interpreters, python)
 
     assert result.status is CheckStatus.UNKNOWN
     assert "older than Python 3.6" in str(result.unknown)
@@ -158,7 +155,7 @@ def test_each_of_several_interpreters_is_named(
 ) -> None:
     missing = tmp_path / "other" / "bin" / "python"
 
-    result = examine(CHECK, python, missing)
+    result = examine(interpreters, python, missing)
 
     assert f"{python} is Python" in result.summary
     assert f"{missing} does not start" in result.summary
@@ -167,7 +164,7 @@ def test_each_of_several_interpreters_is_named(
 def test_without_any_interpreter_a_strict_job_is_not_let_through(tmp_path: Path) -> None:
     context = check_context(tmp_path, settings=DoctorSettings(workload="correctness", strict=True))
 
-    ran = run(DoctorRequest(checks=(CHECK,), strict=True), context)
+    ran = run(DoctorRequest(checks=(interpreters,), strict=True), context)
 
     assert verdict_of(ran.finished, Workload.CORRECTNESS, strict=True) is Verdict.VOID
 
@@ -175,9 +172,9 @@ def test_without_any_interpreter_a_strict_job_is_not_let_through(tmp_path: Path)
 def test_a_configuration_without_a_home_says_so(python: Path, examine: Examine) -> None:
     (python.parent.parent / "pyvenv.cfg").write_text("")
 
-    found = examine(CHECK, python).problems[0]
+    found = examine(interpreters, python).problems[0]
 
-    assert found.finding.rule == rules.VENV_BASE_MISSING.id
+    assert found.finding.rule == VENV_BASE_MISSING.id
     assert "names no home" in found.finding.summary
 
 
@@ -187,9 +184,9 @@ def test_a_start_file_that_ends_python_is_not_cured_by_another_link(
     # Debian has a sitecustomize of its own, which would come first.
     (site_of(python) / "end.pth").write_text("import sys; sys.exit(4)\n")
 
-    (found,) = examine(CHECK, python).problems
+    (found,) = examine(interpreters, python).problems
 
-    assert found.finding.rule == rules.INTERPRETER_BROKEN.id
+    assert found.finding.rule == INTERPRETER_BROKEN.id
     assert "a file that each start runs ends it" in found.finding.summary
     assert found.finding.remedy == f"ci-doctor doctor starts --python {python}"
 
@@ -198,6 +195,181 @@ def test_the_remedy_keeps_the_packages_of_the_system(python: Path, examine: Exam
     config = python.parent.parent / "pyvenv.cfg"
     config.write_text("home = /opt/gone/bin\ninclude-system-site-packages = true\n")
 
-    found = examine(CHECK, python).problems[0]
+    found = examine(interpreters, python).problems[0]
 
     assert "--system-site-packages" in str(found.finding.remedy)
+
+
+def _write_script(python: Path, name: str, head: str) -> None:
+    (python.parent / name).write_text(f"{head}\nprint('hello')\n")
+
+
+def test_programs_that_name_the_python_beside_them_are_ok(python: Path, examine: Examine) -> None:
+    _write_script(python, "engine", f"#!{python}")
+    _write_script(python, "other", f"#!{python.parent}/python3")
+
+    result = examine(scripts, python)
+
+    assert result.status is CheckStatus.OK
+    assert "2 programs" in result.summary
+
+
+def test_programs_of_a_moved_environment_are_an_error(python: Path, examine: Examine) -> None:
+    _write_script(python, "engine", "#!/build/venv/bin/python3.11")
+    _write_script(python, "other", "#!/build/venv/bin/python")
+
+    (found,) = examine(scripts, python).problems
+
+    assert found.finding.rule == VENV_MOVED.id
+    assert found.finding.severity == "error"
+    assert "2 programs" in found.finding.summary
+    assert "/build/venv/bin, which does not exist: engine, other" in found.finding.summary
+
+
+def test_a_long_first_line_is_understood(python: Path, examine: Examine) -> None:
+    head = "#!/bin/sh\n'''exec' /build/a/long/path/bin/python \"$0\" \"$@\"\n' '''"
+    _write_script(python, "engine", head)
+
+    (found,) = examine(scripts, python).problems
+
+    assert "/build/a/long/path/bin, which does not exist" in found.finding.summary
+
+
+def test_programs_that_run_in_another_environment_are_a_warning(
+    python: Path, tmp_path: Path, examine: Examine
+) -> None:
+    other = tmp_path / "other" / "bin" / "python"
+    other.parent.mkdir(parents=True)
+    other.symlink_to("/bin/true")
+    _write_script(python, "engine", f"#!{other}")
+
+    result = examine(scripts, python)
+
+    assert result.status is CheckStatus.WARNING
+
+
+def test_relocatable_programs_and_those_without_python_are_ok(
+    python: Path, examine: Examine
+) -> None:
+    _write_script(python, "engine", "#!/bin/sh\n'''exec' \"$(dirname -- \"$0\")\"/'python' \"$0\"")
+    _write_script(python, "wrapper", "#!/bin/bash")
+    _write_script(python, "tool", "#!/usr/bin/env python3")
+
+    assert examine(scripts, python).problems == ()
+
+
+def test_a_program_whose_author_named_the_python_of_the_system_is_ok(
+    python: Path, examine: Examine
+) -> None:
+    _write_script(python, "engine", f"#!{python}")
+    _write_script(python, "gdb-hook", "#!/usr/bin/python99")
+    _write_script(python, "legacy", "#!/usr/local/bin/python99 -u")
+
+    result = examine(scripts, python)
+
+    assert result.problems == ()
+    assert "3 programs" in result.summary
+
+
+def test_the_remedy_leads_programs_and_activate_to_the_present_place(
+    python: Path, examine: Examine
+) -> None:
+    _write_script(python, "engine", "#!/build/a.b/venv/bin/python")
+    (python.parent / "activate").write_text("VIRTUAL_ENV='/build/a.b/venv'\nX=/build/a.b/venv2\n")
+    (found,) = examine(scripts, python).problems
+
+    subprocess.run(["sh", "-c", str(found.finding.remedy)], check=True)
+
+    assert examine(scripts, python).status is CheckStatus.OK
+    activate = f"VIRTUAL_ENV='{python.parent.parent}'\nX=/build/a.b/venv2\n"
+    assert (python.parent / "activate").read_text() == activate
+    assert python.is_symlink()
+
+
+def _write_program(folder: Path, name: str, python: Path) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(f"#!{python}\n")
+    (folder / name).chmod(0o755)
+
+
+def test_programs_of_one_environment_are_ok(python: Path, examine: Examine) -> None:
+    _write_program(python.parent, "pytest", python)
+
+    result = examine(programs, python, PATH=str(python.parent))
+
+    assert result.status is CheckStatus.OK
+    assert f"pytest of {python.parent.parent}" in result.summary
+
+
+def test_a_program_of_another_environment_is_a_warning(
+    python: Path, sound_venv: Path, tmp_path: Path, examine: Examine
+) -> None:
+    other = copy_of(sound_venv, tmp_path / "other")
+    _write_program(tmp_path / "bin", "pytest", other)
+
+    result = examine(programs, python, PATH=f"{tmp_path}/bin:{python.parent}")
+
+    (found,) = result.problems
+    assert found.finding.rule == TOOLS_OF_TWO_INTERPRETERS.id
+    assert found.finding.severity == "warning"
+    assert f"but pytest of {tmp_path}/other" in found.finding.summary
+
+
+def test_an_active_environment_that_is_not_on_path_is_a_warning(
+    python: Path, sound_venv: Path, tmp_path: Path, examine: Examine
+) -> None:
+    other = copy_of(sound_venv, tmp_path / "other")
+
+    result = examine(
+        programs, python, PATH=str(python.parent), VIRTUAL_ENV=str(other.parent.parent)
+    )
+
+    assert f"VIRTUAL_ENV is {tmp_path}/other" in result.problems[0].finding.summary
+
+
+def test_shims_and_absent_programs_say_nothing(
+    python: Path, tmp_path: Path, examine: Examine
+) -> None:
+    _write_program(tmp_path / "bin", "python3", Path("/bin/bash"))
+
+    result = examine(programs, python, PATH=f"{tmp_path}/bin")
+
+    assert result.problems == ()
+    assert result.summary == "no program on PATH names its interpreter"
+
+
+def test_a_program_that_the_environment_lacks_is_a_note(
+    python: Path, sound_venv: Path, tmp_path: Path, examine: Examine
+) -> None:
+    other = copy_of(sound_venv, tmp_path / "other")
+    _write_program(tmp_path / "bin", "pytest", other)
+
+    (found,) = examine(programs, python, PATH=f"{python.parent}:{tmp_path}/bin/").problems
+
+    assert found.finding.severity == "note"
+    assert (
+        f"has no pytest of its own; on PATH comes that of {tmp_path}/other" in found.finding.summary
+    )
+
+
+def test_entries_that_cannot_be_looked_into_are_passed_over(python: Path, examine: Examine) -> None:
+    # Refused by the kernel for root, too.
+    refused = "/" + "x" * 300
+
+    result = examine(programs, python, PATH=f"{refused}:{python.parent}", PYTHONPATH=refused)
+
+    assert f"python3 of {python.parent.parent}" in result.summary
+
+
+@pytest.mark.parametrize("text", ["", "hello", "{[]: 1}", "{", "[1]", "{'version': 3}"])
+def test_what_is_no_state_is_none(text: str) -> None:
+    assert read_state(text) is None
+
+
+def test_a_start_file_that_prints_at_the_end_does_not_break_a_sound_python(
+    python: Path, examine: Examine
+) -> None:
+    line = "import atexit; atexit.register(print, 'bye')\n"
+    (site_of(python) / "talk.pth").write_text(line)
+
+    assert examine(interpreters, python).status is CheckStatus.OK

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ci_doctor.checks.gpu_proof.program import PROGRAMS
+from ci_doctor.checks.gpu_proof.torch_gpus import PROGRAMS
 from tests.support.gpu_proof import STAND_IN
 
 
@@ -71,9 +71,7 @@ def test_a_driver_that_is_too_old() -> None:
 
 
 def test_a_gpu_without_room() -> None:
-    request = {"device": 0, "size": 2**30, "host_size": 2**20, "link": []}
-
-    assert launch("copies", request, no_room=True)["stage"] == "memory"
+    assert launch("products", {"device": 0}, no_room=True)["stage"] == "memory"
 
 
 def test_a_gpu_that_cannot_compute_is_named_beside_one_that_can() -> None:

@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""What runs at each start of an interpreter."""

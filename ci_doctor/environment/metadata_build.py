@@ -1,0 +1,325 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on files and processes: builds a project's metadata with its own backend (PEP 517), in isolation.
+
+Build requirements that are installed already are linked, which takes a tenth of a second; others are
+installed with uv, or else with pip.
+"""
+
+import email.parser
+import importlib.machinery
+import importlib.metadata
+import os
+import shutil
+import sys
+import tomllib
+import venv
+import warnings
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec import Struct
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+from pyproject_hooks import BackendUnavailable, BuildBackendHookCaller, HookMissing
+
+from ci_doctor.environment.checkout import Unbuildable, copy_checkout
+from ci_doctor.environment.packaging_files import packages
+from ci_doctor.system import clock
+from ci_doctor.system.processes.limited_run import run_limited
+
+# Requirements of hundreds of megabytes: a proof by default does not download them.
+_HEAVY: Final = frozenset(
+    {"torch", "torchvision", "tensorflow", "jax", "jaxlib", "triton", "paddlepaddle", "cmake"}
+)
+# Without a network, pip would try for minutes.
+_SHORT_WAITS: Final = ("--retries", "1", "--timeout", "10")
+# setuptools builds wheels itself since 70.1, and many projects still name `wheel`.
+_OPTIONAL = "wheel"
+_BUILDS_WHEELS = SpecifierSet(">=70.1")
+# What a build has without a `[build-system]` table (PEP 517, "Source trees").
+_LEGACY: Mapping[str, Any] = {
+    "requires": ["setuptools >= 40.8.0"],
+    "build-backend": "setuptools.build_meta:__legacy__",
+}
+_PYTHON: Final = f"python{sys.version_info.major}.{sys.version_info.minor}"
+Found = importlib.metadata.Distribution
+
+
+class BuiltMetadata(Struct, frozen=True, kw_only=True):
+    """`version` as the metadata states it; None if the build failed, and `failure` says how."""
+
+    version: str | None = None
+    failure: str | None = None
+
+
+class _HookFailed(Exception):  # noqa: N818 - an answer of the backend
+    """A hook of the backend ended with an error; `line` is the last one that it printed."""
+
+    def __init__(self, line: str) -> None:
+        super().__init__(line)
+        self.line = line
+
+
+class InstalledPackages:
+    """The packages of this interpreter, and of other ones with the same Python version."""
+
+    def __init__(self, others: Sequence[Path] = ()) -> None:
+        self._paths = [str(path) for path in others] + sys.path
+
+    def satisfy(self, requires: Iterable[str]) -> tuple[tuple[Found, ...], str | None]:
+        """The packages that `requires` need, with all that these need; or what is missing first.
+
+        Of several versions it is the newest, as an installer would choose.
+        """
+        needed: dict[str, Found] = {}
+        bounds: dict[str, SpecifierSet] = {}
+        waiting = [(text, "") for text in requires]
+        visited: set[tuple[str, str]] = set()
+        missing_wheel: str | None = None
+        while waiting:
+            text, extra = waiting.pop()
+            requirement = Requirement(text)
+            holds = not requirement.marker or requirement.marker.evaluate({"extra": extra})
+            if not holds or (text, extra) in visited:
+                continue
+            visited.add((text, extra))
+            name = canonicalize_name(requirement.name)
+            bounds[name] = bounds.get(name, SpecifierSet()) & requirement.specifier
+            newest = None if requirement.url else self._newest(name, bounds[name])
+            if newest is None and name == _OPTIONAL:
+                missing_wheel = text
+                continue
+            if newest is None:
+                return (), text
+            needed[name] = newest
+            for dependency in newest.requires or ():
+                waiting += [(dependency, each) for each in ("", *requirement.extras)]
+        setuptools = needed.get("setuptools")
+        if missing_wheel is not None and not (setuptools and _is_right(setuptools, _BUILDS_WHEELS)):
+            return (), missing_wheel
+        return tuple(needed.values()), None
+
+    def _newest(self, name: str, bounds: SpecifierSet) -> Found | None:
+        right = [each for each in self._all.get(name, ()) if _is_right(each, bounds)]
+        return max(right, key=lambda each: Version(each.version), default=None)
+
+    @cached_property
+    def _all(self) -> dict[str, list[Found]]:
+        by_name: dict[str, list[Found]] = {}
+        for each in importlib.metadata.distributions(path=self._paths):
+            # A damaged one has no name.
+            name = each.metadata["Name"] if each.metadata else None
+            if name:
+                by_name.setdefault(canonicalize_name(name), []).append(each)
+        return by_name
+
+
+def _is_right(distribution: Found, bounds: SpecifierSet) -> bool:
+    try:
+        return bounds.contains(distribution.version, prereleases=True)
+    except InvalidVersion:
+        return False
+
+
+def site_directory(python: Path) -> Path | None:
+    """Where the interpreter of a virtual environment keeps packages.
+
+    None if its Python is not of our version: compiled packages would not load.
+    """
+    directory = python.parent.parent / "lib" / _PYTHON / "site-packages"
+    return directory if directory.is_dir() else None
+
+
+class Bench:
+    """One build environment for `project` under the empty directory `place`, and builds in fresh copies.
+
+    `deadline` is by `clock.now()`. `is_demanded`: a user asked for a proof, so that requirements may be
+    installed, which needs a network, and a whole wheel built, which may need a compiler and minutes.
+    `is_needed`: nothing else tells the version, so that small requirements may be installed.
+    """
+
+    def __init__(
+        self,
+        project: Path,
+        place: Path,
+        at_hand: InstalledPackages,
+        *,
+        deadline: float,
+        is_demanded: bool,
+        is_needed: bool,
+    ) -> None:
+        self._project = project
+        self._place = place
+        self._at_hand = at_hand
+        self._deadline = deadline
+        self._is_demanded = is_demanded
+        heavy = heavy_requirement(build_system(project).get("requires", []))
+        self._may_install = is_demanded or (is_needed and heavy is None)
+        self._required: list[str] = []
+        self._builds = 0
+        self._python = place / "environment" / "bin" / "python"
+        self._site = place / "environment" / "lib" / _PYTHON / "site-packages"
+        # Not pip, which alone would take seconds.
+        venv.EnvBuilder(symlinks=True, with_pip=False).create(place / "environment")
+
+    def build(
+        self, environ: Mapping[str, str], without_tags: Collection[str] = ()
+    ) -> BuiltMetadata:
+        """Build the metadata with `environ`, and all tags but `without_tags`.
+
+        A backend without a hook for metadata builds a whole wheel, if a proof is demanded. Raises
+        Unbuildable if the requirements cannot be had, or if the time is over.
+        """
+        self._builds += 1
+        place = self._place / str(self._builds)
+        place.mkdir()
+        project = copy_checkout(self._project, place / "checkout", without_tags=without_tags)
+        scratch = place / "metadata"
+        scratch.mkdir()
+        environ = _build_environ(environ, self._python)
+
+        def run(
+            cmd: Sequence[str],
+            cwd: str | None = None,
+            extra_environ: Mapping[str, str] | None = None,
+        ) -> None:
+            variables = {**environ, **(extra_environ or {})}
+            left = self._deadline - clock.now()
+            ran = run_limited(
+                cmd, timeout_s=left, cwd=Path(cwd) if cwd else project, environ=variables
+            )
+            if ran.exit_code is None:
+                raise Unbuildable("the build of the metadata was not over within the time limit")
+            if ran.exit_code:
+                raise _HookFailed(_telling_line(ran.output))
+
+        system = build_system(project)
+        caller = BuildBackendHookCaller(
+            str(project),
+            system["build-backend"],
+            backend_path=system.get("backend-path"),
+            runner=run,
+            python_executable=str(self._python),
+        )
+        try:
+            self._add(system.get("requires", []), environ)
+            # pyproject_hooks repeats the warnings of the backend, which are no business of a report.
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                self._add(caller.get_requires_for_build_wheel(), environ)
+                name = caller.prepare_metadata_for_build_wheel(
+                    str(scratch), _allow_fallback=self._is_demanded
+                )
+        except _HookFailed as error:
+            return BuiltMetadata(failure=error.line)
+        except HookMissing as error:
+            raise Unbuildable(
+                "the build backend gives metadata with a whole wheel alone"
+            ) from error
+        except (BackendUnavailable, OSError, ValueError) as error:
+            raise Unbuildable(f"the build backend cannot be called: {error}") from error
+        text = (scratch / name / "METADATA").read_text(encoding="utf-8", errors="replace")
+        return BuiltMetadata(version=email.parser.HeaderParser().parsestr(text)["Version"])
+
+    def _add(self, requires: Sequence[str], environ: Mapping[str, str]) -> None:
+        """Put `requires` into the environment; raises Unbuildable."""
+        new = [text for text in requires if text not in self._required]
+        if not new:
+            return
+        self._required += new
+        try:
+            linked, missing = self._at_hand.satisfy(self._required)
+        except InvalidRequirement as error:
+            listed = ", ".join(requires)
+            raise Unbuildable(f"a build requirement cannot be parsed: {listed}") from error
+        if missing is None:
+            for each in linked:
+                _link(each, self._site)
+            return
+        if not self._may_install:
+            raise Unbuildable(f"the build requirement {missing} is not installed here")
+        self._install(environ)
+
+    def _install(self, environ: Mapping[str, str]) -> None:
+        for path in self._site.iterdir():
+            if path.is_symlink():  # linked before it was known that something is missing
+                path.unlink()
+        command = [*_installer(self._python, environ), *self._required]
+        left = self._deadline - clock.now()
+        ran = run_limited(command, timeout_s=left, cwd=self._place, environ=environ)
+        if ran.exit_code is None:
+            raise Unbuildable("the build requirements were not installed within the time limit")
+        if ran.exit_code:
+            raise Unbuildable(f"the build requirements cannot be installed: {ran.last_line}")
+
+
+def build_system(project: Path) -> Mapping[str, Any]:
+    """The `[build-system]` table of the project, or what stands for it."""
+    try:
+        pyproject = tomllib.loads((project / "pyproject.toml").read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError):
+        return _LEGACY
+    table = pyproject.get("build-system")
+    if not isinstance(table, dict):
+        return _LEGACY
+    return {**table, "build-backend": table.get("build-backend", _LEGACY["build-backend"])}
+
+
+def heavy_requirement(requires: Sequence[str]) -> str | None:
+    """The first of `requires` that is a download of hundreds of megabytes; None if none is."""
+    for name in sorted(packages(requires)):
+        if name in _HEAVY or name.startswith("nvidia-"):
+            return name
+    return None
+
+
+def _installer(python: Path, environ: Mapping[str, str]) -> list[str]:
+    """A command that installs into `python`'s environment; raises Unbuildable."""
+    uv = shutil.which("uv", path=environ.get("PATH"))
+    if uv is not None:
+        return [uv, "pip", "install", "--quiet", "--python", str(python)]
+    # By the path alone: the finder of setuptools warns of a distutils that is loaded.
+    if importlib.machinery.PathFinder.find_spec("pip") is None:
+        raise Unbuildable("neither uv nor pip is at hand to install the build requirements")
+    quiet = ["--quiet", "--disable-pip-version-check", "--no-input", *_SHORT_WAITS]
+    return [sys.executable, "-m", "pip", "--python", str(python), "install", *quiet]
+
+
+def _link(distribution: Found, site: Path) -> None:
+    """Show one installed package in `site`: a link for each of its files at the top."""
+    # `../../bin/name` is a script, which no build requires by import.
+    tops = {file.parts[0] for file in distribution.files or ()} - {"..", "/", "__pycache__"}
+    for name in sorted(tops):
+        source = Path(os.path.abspath(str(distribution.locate_file(name))))  # noqa: PTH100
+        target = site / name
+        if source.exists() and not target.exists():
+            target.symlink_to(source)
+
+
+def _build_environ(environ: Mapping[str, str], python: Path) -> dict[str, str]:
+    """The variables of a build: none that changes how Python starts or where git looks."""
+    kept = {
+        name: value
+        for name, value in environ.items()
+        if not name.startswith(("PYTHON", "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX"))
+    }
+    kept.pop("VIRTUAL_ENV", None)
+    # Scripts of the requirements, such as ninja, are looked up there.
+    kept["PATH"] = f"{python.parent}:{environ.get('PATH', '')}"
+    return kept
+
+
+def _telling_line(output: str) -> str:
+    """The last line of a traceback, or of what was printed."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    if not lines:
+        return "the backend printed nothing"
+    for line in reversed(lines):
+        head = line.partition(":")[0]
+        if head.endswith(("Error", "Exception", "Version")) and " " not in head:
+            return line
+    return lines[-1]

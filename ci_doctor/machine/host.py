@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the host: small files of the kernel, CPUs, resource limits, locale, container, release."""
+
+import os
+import resource
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+ROOT = Path("/")
+
+# Made by Docker and by Podman; a container of Kubernetes may have neither.
+_DOCKER = ".dockerenv"
+_PODMAN = "run/.containerenv"
+_KUBERNETES = "KUBERNETES_SERVICE_HOST"
+
+_CATEGORIES = (
+    "LC_CTYPE",
+    "LC_NUMERIC",
+    "LC_TIME",
+    "LC_COLLATE",
+    "LC_MONETARY",
+    "LC_MESSAGES",
+)
+# langinfo.h and locale.h of glibc
+_CODESET = 14
+_ALL_MASK = 0x1FBF
+
+# By the names of limits.conf(5).
+_LIMITS: Mapping[str, int] = {
+    "nofile": resource.RLIMIT_NOFILE,
+    "nproc": resource.RLIMIT_NPROC,
+    "memlock": resource.RLIMIT_MEMLOCK,
+    "stack": resource.RLIMIT_STACK,
+    "core": resource.RLIMIT_CORE,
+    "as": resource.RLIMIT_AS,
+    "data": resource.RLIMIT_DATA,
+    "fsize": resource.RLIMIT_FSIZE,
+}
+
+
+class ResourceLimit(Struct, frozen=True, kw_only=True):
+    """A soft and a hard limit (getrlimit(2)); resource.RLIM_INFINITY is none."""
+
+    soft: int
+    hard: int
+
+    @property
+    def is_unlimited(self) -> bool:
+        """Whether the soft limit is none."""
+        return self.soft == resource.RLIM_INFINITY
+
+    def shown(self) -> str:
+        """`4096`, or `unlimited`."""
+        return "unlimited" if self.is_unlimited else str(self.soft)
+
+
+class ContainerImage(Struct, frozen=True, kw_only=True):
+    """What a container was made of: `name`, or why it is unknown. Both None outside of one."""
+
+    name: str | None = None
+    unknown: str | None = None
+
+
+def text_of(path: Path) -> str | None:
+    """The file's text without the space around it; None if it cannot be read."""
+    try:
+        return path.read_text(errors="replace").strip()
+    except OSError:
+        return None
+
+
+def number_of(path: Path) -> int | None:
+    """The whole number in a file; None if it cannot be read, or holds something else ("max")."""
+    return _number(text_of(path) or "")
+
+
+def numbers_of(path: Path) -> dict[str, int]:
+    """The numbers of a file with `name number` lines, such as meminfo; empty if it cannot be read.
+
+    A colon after the name and a unit after the number are left out.
+    """
+    numbers = {}
+    for line in (text_of(path) or "").splitlines():
+        words = line.replace(":", " ").split()
+        number = _number(words[1]) if len(words) > 1 else None
+        if number is not None:
+            numbers[words[0]] = number
+    return numbers
+
+
+def _number(text: str) -> int | None:
+    try:
+        return int(text)
+    except ValueError:
+        return None
+
+
+def fields_of(path: Path, separator: str, *, is_first_block: bool = False) -> dict[str, str]:
+    """The `key SEPARATOR value` lines of a file; of two with one key the first. Raises OSError.
+
+    Quotes around a value are left out (os-release(5)). `is_first_block`: up to the first empty line,
+    which of /proc/cpuinfo is one CPU: a large machine writes hundreds of kilobytes, all alike.
+    """
+    fields: dict[str, str] = {}
+    with path.open(errors="replace") as file:
+        for line in file:
+            if is_first_block and not line.strip():
+                break
+            key, found, value = line.partition(separator)
+            if found:
+                fields.setdefault(key.strip(), value.strip().strip("\"'"))
+    return fields
+
+
+def first_cpu(proc: Path = ROOT / "proc") -> dict[str, str]:
+    """The fields of the first CPU in /proc/cpuinfo; empty if it cannot be read."""
+    try:
+        return fields_of(proc / "cpuinfo", ":", is_first_block=True)
+    except OSError:
+        return {}
+
+
+def libc_version() -> str | None:
+    """Such as `glibc 2.36`; None for another C library."""
+    try:
+        return os.confstr("CS_GNU_LIBC_VERSION")
+    except (OSError, ValueError):  # another libc has no such name
+        return None
+
+
+def kernel_parameter_file(name: str, root: Path = ROOT) -> Path:
+    """The file of a sysctl such as `vm.max_map_count`."""
+    return root.joinpath("proc", "sys", *name.split("."))
+
+
+def chosen_word(text: str) -> str:
+    """The value of a kernel's file; of a list of words the one in brackets."""
+    words = text.split()
+    for word in words:
+        if word.startswith("[") and word.endswith("]"):
+            return word[1:-1]
+    return " ".join(words)
+
+
+def resource_limits() -> dict[str, ResourceLimit]:
+    """The limits of this process, which the job inherits, by the names of limits.conf(5)."""
+    limits = {}
+    for name, number in _LIMITS.items():
+        soft, hard = resource.getrlimit(number)
+        limits[name] = ResourceLimit(soft=soft, hard=hard)
+    return limits
+
+
+def named_locales(environ: Mapping[str, str]) -> dict[str, str]:
+    """The locales that count, by the first variable that names each (locale(7))."""
+    if environ.get("LC_ALL"):
+        return {"LC_ALL": environ["LC_ALL"]}
+    names: dict[str, str] = {}
+    for variable in (*_CATEGORIES, "LANG"):
+        name = environ.get(variable)
+        if name and name not in names.values():
+            names[variable] = name
+    return names
+
+
+def effective_locale(environ: Mapping[str, str]) -> str:
+    """The locale of characters: LC_ALL, else LC_CTYPE, else LANG; empty if none is set."""
+    return environ.get("LC_ALL") or environ.get("LC_CTYPE") or environ.get("LANG") or ""
+
+
+def python_encoding(environ: Mapping[str, str], codeset: str | None) -> str:
+    """The encoding of text files in Python 3.11 to 3.14, if a program names none.
+
+    `codeset` is that of the locale; None for C, POSIX, and for one that is not installed.
+    """
+    mode = environ.get("PYTHONUTF8")
+    if mode == "1":
+        return "UTF-8"
+    if codeset is not None:
+        return codeset
+    # PEP 540 turns the UTF-8 mode on in the C locale; PYTHONUTF8=0 forbids that.
+    if mode != "0":
+        return "UTF-8"
+    # PEP 538 puts C.UTF-8 in place of C, unless LC_ALL is set.
+    if environ.get("LC_ALL") or environ.get("PYTHONCOERCECLOCALE") == "0":
+        return "ASCII"
+    return "UTF-8"
+
+
+def codeset_of(name: str) -> str | None:
+    """The encoding of the locale `name`; None if it is not installed.
+
+    It is loaded beside the current one, which all threads share: newlocale(3).
+    """
+    import ctypes
+
+    libc = ctypes.CDLL(None)
+    libc.newlocale.restype = ctypes.c_void_p
+    libc.newlocale.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p]
+    libc.nl_langinfo_l.restype = ctypes.c_char_p
+    libc.nl_langinfo_l.argtypes = [ctypes.c_int, ctypes.c_void_p]
+    libc.freelocale.argtypes = [ctypes.c_void_p]
+    locale = libc.newlocale(_ALL_MASK, name.encode(errors="surrogateescape"), None)
+    if not locale:
+        return None
+    try:
+        codeset: bytes = libc.nl_langinfo_l(_CODESET, locale)
+        return codeset.decode("ascii", "replace")
+    finally:
+        libc.freelocale(locale)
+
+
+def container_image(environ: Mapping[str, str], root: Path = ROOT) -> ContainerImage:
+    """The image of this container. Only Podman tells a container its name."""
+    podman = root / _PODMAN
+    if not podman.exists():
+        if (root / _DOCKER).exists() or environ.get(_KUBERNETES):
+            return ContainerImage(unknown="the container does not name its image")
+        return ContainerImage()
+    try:
+        fields = fields_of(podman, "=")
+    except OSError as error:
+        return ContainerImage(unknown=f"/{_PODMAN} cannot be read: {error.strerror}")
+    name = fields.get("image")
+    if not name:
+        return ContainerImage(unknown=f"/{_PODMAN} does not name it")
+    image_id = fields.get("imageid", "")[:12]
+    return ContainerImage(name=f"{name} ({image_id})" if image_id else name)

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from msgspec import Struct
+
+from ci_doctor.checks.check import CheckResult, CheckStatus, Findings, UndeterminedError, check
+from ci_doctor.checks.context import CheckContext
+from ci_doctor.checks.gpu_proof.torch_gpus import (
+    TorchAnswer,
+    TorchDevice,
+    TorchReading,
+    ask_torch,
+    devices,
+    judge_devices,
+    read_torch,
+    values_of,
+    working_torch,
+)
+from tests.support.checks import check_context
+from tests.support.gpu_proof import proof_context, proof_environ, write_nvidia_smi
+
+PYTHON = Path("/venv/bin/python")
+
+
+def device(index: int, failed: str | None = None) -> TorchDevice:
+    return TorchDevice(index=index, name="NVIDIA L4", failed=failed)
+
+
+def reading(
+    *devices: TorchDevice, failed: str | None = None, stage: str | None = None
+) -> TorchReading:
+    return TorchReading(
+        python=PYTHON, torch="2.13.0", cuda="13.0", devices=devices, failed=failed, stage=stage
+    )
+
+
+def judged(torch: TorchReading, visible: str | None) -> CheckResult:
+    @check("gpu_proof/judged", title="what is said of a reading")
+    def look(_: CheckContext) -> Findings:
+        return (yield from judge_devices(torch, visible))
+
+    return look.run(check_context(Path("/"), environ={}))
+
+
+def test_all_gpus_work() -> None:
+    result = judged(reading(device(0), device(1)), None)
+
+    assert result.status is CheckStatus.OK
+    assert result.summary == "torch 2.13.0 of /venv/bin/python computes on 2 of 2 GPUs"
+
+
+def test_one_that_cannot_compute_is_an_error_with_its_words() -> None:
+    result = judged(reading(device(0), device(1, "CUDA error: ECC")), None)
+
+    assert result.status is CheckStatus.ERROR
+    assert result.problems[0].finding.evidence[0].excerpt == "CUDA error: ECC"
+
+
+@pytest.mark.parametrize("stage", ["torch", "build", "process"])
+def test_an_interpreter_that_cannot_show_it_is_unknown(stage: str) -> None:
+    result = judged(reading(failed="it is built without CUDA", stage=stage), None)
+
+    assert result.status is CheckStatus.UNKNOWN
+
+
+def test_a_torch_that_the_driver_refuses_is_an_error() -> None:
+    result = judged(reading(failed="the driver is too old", stage="driver"), None)
+
+    assert [each.finding.rule for each in result.problems] == ["doctor/gpu-unusable"]
+
+
+def test_a_variable_that_may_hide_the_gpus_is_unknown() -> None:
+    result = judged(reading(failed="No CUDA GPUs are available", stage="driver"), "")
+
+    assert result.status is CheckStatus.UNKNOWN
+
+
+def test_a_driver_that_is_too_old_is_an_error_with_such_a_variable_too() -> None:
+    result = judged(reading(failed="the driver is too old", stage="driver"), "0,1")
+
+    assert result.status is CheckStatus.ERROR
+
+
+def test_an_image_with_nvidia_smi_on_a_machine_without_gpu_is_unknown(tmp_path: Path) -> None:
+    program = write_nvidia_smi(tmp_path / "bin") / "nvidia-smi"
+    program.write_text("#!/bin/sh\necho 'NVIDIA-SMI has failed'; exit 9\n")
+    (tmp_path / "bin" / "sys" / "bus" / "pci" / "devices").mkdir(parents=True)
+
+    with pytest.raises(UndeterminedError, match="no NVIDIA GPU"):
+        devices.run(proof_context(tmp_path / "bin"))
+
+
+def test_a_machine_without_gpu_is_unknown_since_a_proof_was_requested(tmp_path: Path) -> None:
+    context = check_context(tmp_path, environ={"PATH": ""}, root=tmp_path)
+
+    with pytest.raises(UndeterminedError, match="no NVIDIA GPU"):
+        devices.run(context)
+
+
+def test_the_first_interpreter_whose_torch_answers_is_taken(tmp_path: Path) -> None:
+    without = tmp_path / "python"
+    without.write_text(f'#!/bin/sh\nunset PYTHONPATH\nexec {sys.executable} -S "$@"\n')
+    without.chmod(0o755)
+    context = check_context(
+        tmp_path,
+        environ=proof_environ(tmp_path),
+        pythons=[without, Path(sys.executable)],
+    )
+
+    assert read_torch(context).python == Path(sys.executable)
+
+
+def test_without_any_that_answers_the_one_with_a_torch_says_why(tmp_path: Path) -> None:
+    without = tmp_path / "python"
+    without.write_text(f'#!/bin/sh\nunset PYTHONPATH\nexec {sys.executable} -S "$@"\n')
+    without.chmod(0o755)
+    context = check_context(
+        tmp_path,
+        environ=proof_environ(tmp_path, cuda=None),
+        pythons=[without, Path(sys.executable)],
+    )
+
+    assert read_torch(context).failed == "it is built without CUDA"
+
+
+def test_no_interpreter_is_undetermined(tmp_path: Path) -> None:
+    with pytest.raises(UndeterminedError, match="no Python interpreter"):
+        read_torch(check_context(tmp_path, environ=os.environ))
+
+
+def test_a_gpu_that_cannot_compute_is_not_measured(tmp_path: Path) -> None:
+    torch = working_torch(proof_context(tmp_path / "bin", devices=2, broken=0))
+
+    assert [device.index for device in torch.working] == [1]
+
+
+PYTHON_OF_PROGRAM = Path(sys.executable)
+
+
+class _Value(Struct):
+    size: int
+
+
+def test_a_program_that_hangs_is_ended_and_says_after_how_long(tmp_path: Path) -> None:
+    context = proof_context(tmp_path, hangs=True)
+
+    answer = ask_torch(context, PYTHON_OF_PROGRAM, "products", {"device": 0}, limit_s=0.5)
+
+    assert (answer.stage, answer.failed) == ("process", "no answer within 0.5 s")
+    assert context.programs.pids() == ()
+
+
+def test_a_program_that_dies_says_how(tmp_path: Path) -> None:
+    context = proof_context(tmp_path, dies_once=str(tmp_path / "died"))
+
+    answer = ask_torch(context, PYTHON_OF_PROGRAM, "products", {"device": 0}, limit_s=30)
+
+    assert answer.stage == "process"
+    assert answer.failed is not None
+    assert answer.failed.startswith("it ended by exit code 3: CUDA error: an illegal memory")
+
+
+def test_no_bytecode_is_left_in_the_interpreter(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "torch.py").write_text("__version__ = '1'\n")
+    context = proof_context(tmp_path / "bin")
+    environ = {**context.environ, "PYTHONPATH": str(site)}
+
+    ask_torch(context, PYTHON_OF_PROGRAM, "devices", {}, limit_s=30, environ=environ)
+
+    assert [path.name for path in site.iterdir()] == ["torch.py"]
+
+
+def test_values_of_another_shape_are_undetermined() -> None:
+    with pytest.raises(UndeterminedError, match="GPU 0: the answer cannot be read"):
+        values_of(TorchAnswer(values={"size": "large"}), _Value, "GPU 0")
+
+
+def test_no_values_are_undetermined_with_the_reason() -> None:
+    with pytest.raises(UndeterminedError, match="GPU 0: out of memory"):
+        values_of(TorchAnswer(failed="out of memory", stage="memory"), _Value, "GPU 0")

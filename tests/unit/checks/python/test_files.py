@@ -1,0 +1,343 @@
+# SPDX-License-Identifier: Apache-2.0
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from ci_doctor.checks.check import CheckStatus
+from ci_doctor.checks.python.files import (
+    FILES_MISSING,
+    PACKAGE_MODIFIED,
+    SITE_NOT_EXECUTABLE,
+    TORCH_WITHOUT_CUDA,
+    WHEEL_OF_ANOTHER_PLATFORM,
+    defect,
+    files,
+    fitting_tags,
+    is_cut_off,
+    is_misfit,
+    misnamed,
+    permissions,
+    wheels,
+)
+from ci_doctor.machine.interpreters import PythonState
+from ci_doctor.machine.stub.interpreter_probe import describe
+from tests.support.packages import install, site_of
+from tests.unit.checks.python.conftest import Examine
+
+
+def test_files_as_recorded_are_ok(python: Path, examine: Examine) -> None:
+    result = examine(files, python)
+
+    assert result.status is CheckStatus.OK
+    assert result.summary == "2 installed files compared with RECORD"
+
+
+def test_a_missing_file_is_an_error(python: Path, examine: Examine) -> None:
+    (site_of(python) / "engine" / "__init__.py").unlink()
+
+    (found,) = examine(files, python).problems
+
+    assert found.finding.rule == FILES_MISSING.id
+    assert found.finding.severity == "error"
+    assert "engine 1.0 has installed engine/__init__.py" in found.finding.summary
+    assert str(found.finding.remedy).endswith("--no-deps engine==1.0")
+
+
+def test_a_file_that_was_edited_in_place_is_a_warning(python: Path, examine: Examine) -> None:
+    (site_of(python) / "engine" / "__init__.py").write_text("VALUE = 2  # patched\n")
+
+    result = examine(files, python)
+
+    assert result.status is CheckStatus.WARNING
+    assert result.problems[0].finding.rule == PACKAGE_MODIFIED.id
+
+
+def test_a_file_that_a_full_disk_has_emptied_is_an_error(python: Path, examine: Examine) -> None:
+    (site_of(python) / "engine" / "__init__.py").write_text("")
+
+    result = examine(files, python)
+
+    assert result.status is CheckStatus.ERROR
+    assert "without their end: engine/__init__.py" in result.problems[0].finding.summary
+
+
+def test_tests_and_data_that_an_image_has_removed_are_not_missed(
+    python: Path, examine: Examine
+) -> None:
+    site = site_of(python)
+    content = {"big/__init__.py": b"1", "big/tests/test_it.py": b"1", "big/data.txt": b"1"}
+    install(site, "big", "1", files=content)
+    (site / "big" / "tests" / "test_it.py").unlink()
+    (site / "big" / "data.txt").unlink()
+
+    assert examine(files, python).problems == ()
+
+
+def test_a_file_far_below_is_looked_at_too(python: Path, examine: Examine) -> None:
+    site = site_of(python)
+    content = {"large/a/b/c/core.abi3.so": b"1", "large/__init__.py": b""}
+    install(site, "large", "1", files=content)
+    (site / "large/a/b/c/core.abi3.so").unlink()
+
+    (found,) = examine(files, python).problems
+
+    assert "large/a/b/c/core.abi3.so, which no longer exists" in found.finding.summary
+
+
+def test_a_path_with_a_comma_is_read_as_csv_has_it(python: Path, examine: Examine) -> None:
+    folder = install(site_of(python), "odd", "1")
+    (folder / "RECORD").write_text('"odd/a,b.py",sha256=x,3\n')
+
+    (found,) = examine(files, python).problems
+
+    assert "odd/a,b.py" in found.finding.summary
+
+
+def test_a_file_that_another_distribution_has_overwritten_is_left_to_the_check_of_those(
+    python: Path, examine: Examine
+) -> None:
+    site = site_of(python)
+    install(site, "vision", "4.1", files={"cv/__init__.py": b"GUI = True\n"})
+    install(site, "vision-headless", "4.2", files={"cv/__init__.py": b"GUI = False\n"})
+
+    assert examine(files, python).problems == ()
+
+
+_ELF = b"\x7fELF\x02\x01" + bytes(12)
+
+
+def test_pure_wheels_are_ok(python: Path, examine: Examine) -> None:
+    assert examine(wheels, python).status is CheckStatus.OK
+
+
+def test_a_wheel_of_another_python_is_an_error(python: Path, examine: Examine) -> None:
+    tag = f"cp38-cp38-linux_{platform.machine()}"
+    install(site_of(python), "fast", "1", tags=[tag])
+
+    (found,) = examine(wheels, python).problems
+
+    assert found.finding.rule == WHEEL_OF_ANOTHER_PLATFORM.id
+    assert found.finding.severity == "error"
+    assert f"its wheel is for {tag}" in found.finding.summary
+
+
+def test_modules_of_another_python_are_an_error_without_any_tag(
+    python: Path, examine: Examine
+) -> None:
+    files = {"fast/_C.cpython-38-x86_64-linux-gnu.so": _ELF}
+    install(site_of(python), "fast", "1", files=files, tags=[])
+
+    (found,) = examine(wheels, python).problems
+
+    assert "it has 1 module for another Python" in found.finding.summary
+
+
+def test_a_module_of_another_processor_is_an_error(python: Path, examine: Examine) -> None:
+    files = {"fast/lib.so": _ELF + (21).to_bytes(2, "little")}
+    install(site_of(python), "fast", "1", files=files)
+
+    (found,) = examine(wheels, python).problems
+
+    assert "fast/lib.so: it was built for ppc64le" in found.finding.summary
+
+
+def test_an_editable_installation_that_was_built_for_another_python_is_an_error(
+    python: Path, tmp_path: Path, examine: Examine
+) -> None:
+    package = tmp_path / "source" / "fast"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "_C.cpython-38-x86_64-linux-gnu.so").write_bytes(_ELF)
+    folder = install(site_of(python), "fast", "1", files={"fast.pth": b"\n"})
+    url = {"url": (tmp_path / "source").as_uri(), "dir_info": {"editable": True}}
+    (folder / "direct_url.json").write_text(json.dumps(url))
+
+    (found,) = examine(wheels, python).problems
+
+    assert "has compiled modules for another Python" in found.finding.summary
+    assert str(found.finding.remedy).endswith(f"--no-deps -e {tmp_path}/source")
+
+
+def test_a_torch_for_the_cpu_beside_packages_of_cuda_is_a_warning(
+    python: Path, examine: Examine
+) -> None:
+    install(site_of(python), "torch", "2.9.0+cpu")
+    install(site_of(python), "flash-attn", "2.8")
+
+    result = examine(wheels, python)
+
+    assert result.status is CheckStatus.WARNING
+    assert result.problems[0].finding.rule == TORCH_WITHOUT_CUDA.id
+
+
+def test_readable_packages_are_ok(python: Path, examine: Examine) -> None:
+    assert examine(permissions, python).status is CheckStatus.OK
+
+
+# From within the directory: other directories above it may be private, too.
+_AS_ANOTHER_USER = """
+import os, sys
+from pathlib import Path
+from ci_doctor.checks.python.files import _unreadable
+from ci_doctor.checks.python.environments import SiteDirectory, SiteKind
+os.chdir(sys.argv[1])
+names = tuple(sorted(os.listdir()))
+directory = SiteDirectory(path=Path("."), kind=SiteKind.OWN, names=names)
+os.setuid(65534)
+for problem in _unreadable(directory):
+    print(problem.finding.rule, problem.finding.summary)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_what_another_user_may_not_read_is_an_error(tmp_path: Path) -> None:
+    site = tmp_path / "site-packages"
+    package = site / "engine"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (site / "open.py").write_text("")
+    package.chmod(0o700)
+    site.chmod(0o755)
+
+    run = subprocess.run(
+        [sys.executable, "-c", _AS_ANOTHER_USER, str(site)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert run.stdout == "doctor/site-unreadable 1 entry of . cannot be read: engine\n"
+
+
+def test_a_site_directory_from_which_nothing_is_loaded_is_an_error(
+    python: Path, examine: Examine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # To mount such a file system needs root.
+    flags = os.statvfs_result((4096, 4096, 0, 0, 0, 0, 0, 0, os.ST_NOEXEC, 255))
+    monkeypatch.setattr(os, "statvfs", lambda _: flags)
+
+    result = examine(permissions, python)
+
+    assert [each.finding.rule for each in result.problems] == [SITE_NOT_EXECUTABLE.id]
+    assert result.status is CheckStatus.ERROR
+
+
+def _head(machine: int) -> bytes:
+    return b"\x7fELF\x02\x01" + bytes(12) + machine.to_bytes(2, "little")
+
+
+def test_the_running_interpreter_was_built_for_this_machine() -> None:
+    assert defect(str(Path(sys.executable).resolve()), platform.machine()) is None
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "it is empty"),
+        (b"version https://git-lfs.github.com/spec/v1\n", "no shared library"),
+        (_head(183), "built for aarch64, and this machine is x86_64"),
+    ],
+)
+def test_what_does_not_load(content: bytes, reason: str, tmp_path: Path) -> None:
+    (tmp_path / "a.so").write_bytes(content)
+
+    assert reason in (defect(str(tmp_path / "a.so"), "x86_64") or "")
+
+
+@pytest.mark.parametrize("content", [_head(62), _head(9999), b"INPUT(libc.so.6)\n"])
+def test_what_may_load(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "a.so").write_bytes(content)
+
+    assert defect(str(tmp_path / "a.so"), "x86_64") is None
+
+
+def test_a_module_that_a_full_disk_has_cut_off_does_not_load(tmp_path: Path) -> None:
+    module = tmp_path / "a.so"
+    module.write_bytes(Path(sys.executable).resolve().read_bytes()[:5000])
+
+    assert is_cut_off(str(module))
+    assert not is_cut_off(str(Path(sys.executable).resolve()))
+
+
+def _state(**fields: object) -> PythonState:
+    known = {
+        "version": "3.12.4",
+        "implementation": "cpython",
+        "platform": "linux",
+        "machine": "x86_64",
+        "glibc": "glibc 2.36",
+        "suffixes": [".cpython-312-x86_64-linux-gnu.so", ".abi3.so", ".so"],
+    }
+    return msgspec.convert({**describe(), **known, **fields}, PythonState)
+
+
+def _is_misfit(tags: Sequence[str], state: PythonState) -> bool:
+    fitting = fitting_tags(state)
+    assert fitting is not None
+    return is_misfit(tags, fitting)
+
+
+@pytest.mark.parametrize(
+    "tags",
+    [
+        ["py3-none-any"],
+        ["py2-none-any", "py3-none-any"],
+        ["cp312-cp312-manylinux_2_17_x86_64", "cp312-cp312-manylinux2014_x86_64"],
+        ["cp312-cp312-linux_x86_64"],
+        ["cp38-abi3-manylinux_2_28_x86_64"],
+        ["cp38-abi3-manylinux1_x86_64"],
+        ["py3-none-manylinux_2_18_x86_64"],
+        ["cp311-none-any"],
+        ["no tag"],
+        [],
+    ],
+)
+def test_tags_that_fit(tags: Sequence[str]) -> None:
+    assert not _is_misfit(tags, _state())
+
+
+@pytest.mark.parametrize(
+    "tag",
+    [
+        "cp310-cp310-manylinux_2_17_x86_64",
+        "cp313-abi3-manylinux_2_17_x86_64",
+        "cp312-cp312-manylinux_2_17_s390x",
+        "cp312-cp312-musllinux_1_2_x86_64",
+        "cp312-cp312-macosx_11_0_arm64",
+        "cp312-cp312-manylinux_2_99_x86_64",
+        "cp312-cp312t-manylinux_2_17_x86_64",
+    ],
+)
+def test_tags_that_do_not_fit(tag: str) -> None:
+    assert _is_misfit([tag], _state())
+
+
+def test_the_tags_of_another_c_library_or_implementation_are_not_judged() -> None:
+    assert fitting_tags(_state(glibc="")) is None
+    assert fitting_tags(_state(implementation="pypy")) is None
+
+
+def test_an_interpreter_without_the_global_lock_needs_wheels_of_its_own() -> None:
+    state = _state(suffixes=[".cpython-312t-x86_64-linux-gnu.so", ".so"])
+
+    assert not _is_misfit(["cp312-cp312t-linux_x86_64"], state)
+    assert _is_misfit(["cp312-cp312-linux_x86_64"], state)
+
+
+def test_modules_for_another_python_are_misnamed_unless_there_is_one_for_this() -> None:
+    paths = [
+        "one.cpython-310-x86_64-linux-gnu.so",
+        "two.cpython-310-x86_64-linux-gnu.so",
+        "two.cpython-312-x86_64-linux-gnu.so",
+        "three.abi3.so",
+        "libplain.so",
+    ]
+
+    assert misnamed(paths, _state()) == ["one.cpython-310-x86_64-linux-gnu.so"]

@@ -1,0 +1,448 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What git says of a checkout, and what earlier jobs have left in it."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ci_doctor.checks.check import CheckStatus, Fault, UndeterminedError, result_of
+from ci_doctor.checks.checkout.repository import (
+    file_mode,
+    git_program,
+    history,
+    objects,
+    old_git,
+    owner,
+    partial_clone,
+    read_git_config,
+    read_place,
+    version_tags,
+)
+from ci_doctor.checks.checkout.work_tree import changes, lfs, locks, submodules
+from ci_doctor.model.evaluation import EVALUATION
+from tests.support.checks import check_context
+from tests.support.git_repository import commit, git, make_repository
+
+
+def test_the_place_is_that_of_the_working_directory_whatever_the_variables(tmp_path: Path) -> None:
+    top = make_repository(tmp_path / "top", {"a/b": "x\n"})
+    other = make_repository(tmp_path / "other")
+    context = check_context(top / "a")
+    environ = {**context.environ, "GIT_DIR": str(other / ".git")}
+
+    place = read_place(check_context(top / "a", environ=environ))
+
+    assert (place.top, place.git_dir, place.is_shallow) == (top, top / ".git", False)
+    assert place.common_dir.resolve() == top / ".git"
+
+
+def test_a_linked_work_tree_shares_its_repository(tmp_path: Path) -> None:
+    top = make_repository(tmp_path / "top")
+    git(top, "worktree", "add", "--quiet", "../linked")
+
+    place = read_place(check_context(tmp_path / "linked"))
+
+    assert place.git_dir == top / ".git" / "worktrees" / "linked"
+    assert place.common_dir == top / ".git"
+
+
+def test_the_configuration_has_names_in_lower_case(tmp_path: Path) -> None:
+    make_repository(tmp_path)
+    git(tmp_path, "config", "core.someThing", "a\nb")
+
+    assert read_git_config(check_context(tmp_path))["core.something"] == "a\nb"
+
+
+def test_a_version_of_today_is_ok() -> None:
+    assert result_of(old_git("git version 2.39.5 (Apple Git-154)")).status is CheckStatus.OK
+
+
+def test_an_old_one_is_a_warning() -> None:
+    assert result_of(old_git("git version 1.8.3.1")).status is CheckStatus.WARNING
+
+
+def test_no_number_is_unknown() -> None:
+    with pytest.raises(UndeterminedError):
+        result_of(old_git(""))
+
+
+def test_no_git_is_a_warning(tmp_path: Path) -> None:
+    result = git_program.run(check_context(tmp_path, environ={"PATH": str(tmp_path)}))
+
+    assert [each.finding.rule for each in result.problems] == ["doctor/git-missing"]
+
+
+def test_our_own_checkout_is_read(tmp_path: Path) -> None:
+    make_repository(tmp_path)
+
+    result = owner.run(check_context(tmp_path))
+
+    assert (result.status, result.summary) == (CheckStatus.OK, f"git reads {tmp_path}")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
+def test_another_owner_is_an_error_and_its_remedy_cures_it(tmp_path: Path) -> None:
+    top = make_repository(tmp_path / "a b")
+    subprocess.run(["chown", "-R", "65534", top], check=True)
+    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    context = check_context(top, environ=environ)
+
+    result = owner.run(context)
+
+    (found,) = result.problems
+    assert result.status is CheckStatus.ERROR
+    assert found.finding.rule == "doctor/other-owner"
+    assert "and we are root" in found.finding.summary
+    # The other checks do not know what git does not tell.
+    with pytest.raises(UndeterminedError, match="see checkout/owner"):
+        changes.run(context)
+    subprocess.run(["sh", "-c", found.finding.remedy or "false"], env=environ, check=True)
+    after = check_context(top, environ=environ)
+    assert owner.run(after).status is CheckStatus.OK
+    assert changes.run(after).status is CheckStatus.OK
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
+def test_without_a_home_the_remedy_is_a_variable(tmp_path: Path) -> None:
+    top = make_repository(tmp_path / "a b")
+    subprocess.run(["chown", "-R", "65534", top], check=True)
+    environ = {
+        "PATH": os.environ["PATH"],
+        "HOME": "/nonexistent",
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": "core.abbrev",
+        "GIT_CONFIG_VALUE_0": "12",
+    }
+
+    (found,) = owner.run(check_context(top, environ=environ)).problems
+
+    remedy = f"{found.finding.remedy}; git rev-parse HEAD"
+    subprocess.run(["sh", "-c", remedy], env=environ, cwd=top, check=True)
+
+
+def test_a_work_tree_without_its_repository_is_an_error(tmp_path: Path) -> None:
+    """As in a container that mounts a work tree alone."""
+    (tmp_path / ".git").write_text("gitdir: /nowhere/repository/.git/worktrees/a\n")
+
+    (found,) = owner.run(check_context(tmp_path)).problems
+
+    assert found.finding.rule == "doctor/checkout-broken"
+    assert "/nowhere/repository" in found.finding.summary
+
+
+def test_a_whole_commit_is_ok(tmp_path: Path) -> None:
+    make_repository(tmp_path)
+
+    assert objects.run(check_context(tmp_path)).summary.endswith(" is here")
+
+
+def test_without_git_nothing_is_known(tmp_path: Path) -> None:
+    make_repository(tmp_path)
+    environ = {"PATH": str(Path(sys.prefix) / "nowhere")}
+
+    with pytest.raises(UndeterminedError, match="no git on PATH"):
+        owner.run(check_context(tmp_path, environ=environ))
+
+
+def test_a_clone_whose_mirror_is_gone_is_an_error(tmp_path: Path) -> None:
+    mirror = make_repository(tmp_path / "mirror")
+    git(tmp_path, "clone", "--quiet", "--shared", str(mirror), "clone")
+    clone = tmp_path / "clone"
+    assert objects.run(check_context(clone)).status is CheckStatus.OK
+    shutil.rmtree(mirror)
+
+    result = objects.run(check_context(clone))
+
+    assert result.status is CheckStatus.ERROR
+    assert f"the mirror {mirror}/.git/objects is not here" in result.summary
+
+
+def test_a_commit_whose_objects_are_gone_is_an_error(tmp_path: Path) -> None:
+    top = make_repository(tmp_path)
+    for path in (top / ".git" / "objects").glob("??"):
+        shutil.rmtree(path)
+
+    assert objects.run(check_context(top)).status is CheckStatus.ERROR
+
+
+def test_a_repository_without_a_commit_is_ok(tmp_path: Path) -> None:
+    git(tmp_path, "init", "--quiet")
+
+    result = objects.run(check_context(tmp_path))
+
+    assert (result.status, result.summary) == (CheckStatus.OK, "the checkout has no commit yet")
+
+
+def test_a_branch_that_names_no_commit_is_damaged_and_not_unborn(tmp_path: Path) -> None:
+    top = make_repository(tmp_path)
+    branch = git(top, "symbolic-ref", "HEAD").strip()
+    (top / ".git" / branch).write_text("")
+
+    assert objects.run(check_context(top)).status is CheckStatus.ERROR
+
+
+PROJECT = """[build-system]
+requires = ["setuptools>=77", "setuptools-scm>=8"]
+build-backend = "setuptools.build_meta"
+[project]
+name = "serving"
+dynamic = ["version"]
+[tool.setuptools_scm]
+"""
+
+
+def shallow(tmp_path: Path, files: dict[str, str]) -> Path:
+    origin = make_repository(tmp_path / "origin", files)
+    git(origin, "tag", "v1.0.0")
+    commit(origin, {"more": "x\n"})
+    git(tmp_path, "clone", "--quiet", "--depth=1", f"file://{origin}", "clone")
+    return tmp_path / "clone"
+
+
+def test_a_whole_clone_is_ok(tmp_path: Path) -> None:
+    make_repository(tmp_path)
+
+    assert history.run(check_context(tmp_path)).problems == ()
+
+
+def test_a_shallow_clone_is_a_note(tmp_path: Path) -> None:
+    (found,) = history.run(check_context(shallow(tmp_path, {"a": "x\n"}))).problems
+
+    assert (found.finding.rule, found.finding.severity) == ("doctor/shallow-clone", "note")
+    assert found.finding.remedy == "git fetch --unshallow --tags"
+
+
+def test_a_shallow_clone_is_a_warning_if_a_version_comes_from_its_tags(tmp_path: Path) -> None:
+    top = shallow(tmp_path, {"pyproject.toml": PROJECT})
+
+    (found,) = history.run(check_context(top)).problems
+
+    assert found.finding.severity == "warning"
+    assert "setuptools-scm computes 0.1." in found.finding.summary
+
+
+def test_a_pinned_version_does_not_depend_on_the_history(tmp_path: Path) -> None:
+    top = shallow(tmp_path, {"pyproject.toml": PROJECT})
+    context = check_context(top)
+    environ = {**context.environ, "SETUPTOOLS_SCM_PRETEND_VERSION_FOR_SERVING": "1.0.1"}
+
+    (found,) = history.run(check_context(top, environ=environ)).problems
+
+    assert found.finding.severity == "note"
+
+
+def tagged(top: Path, tag: str) -> Path:
+    make_repository(top, {"pyproject.toml": PROJECT})
+    git(top, "tag", "v0.4.3")
+    commit(top, {"more": "x\n"})
+    git(top, "tag", tag)
+    return top
+
+
+def test_a_nightly_tag_is_a_warning_that_no_other_agent_cures(tmp_path: Path) -> None:
+    result = version_tags.run(check_context(tagged(tmp_path, "nightly-cu13")))
+
+    (found,) = result.problems
+    assert (result.status, found.fault) == (CheckStatus.WARNING, Fault.REPOSITORY)
+    assert "nightly-cu13" in found.finding.summary
+    assert found.finding.remedy == EVALUATION
+
+
+def test_a_date_that_is_read_as_a_version_is_a_warning(tmp_path: Path) -> None:
+    (found,) = version_tags.run(check_context(tagged(tmp_path, "nightly-2026-04-22"))).problems
+
+    assert "would read 'nightly-2026-04-22' as one" in found.finding.summary
+
+
+def test_a_release_is_ok(tmp_path: Path) -> None:
+    result = version_tags.run(check_context(tagged(tmp_path, "v0.4.4")))
+
+    assert (result.status, result.summary) == (
+        CheckStatus.OK,
+        "setuptools-scm computes 0.4.4 for serving",
+    )
+
+
+def test_a_pinned_version_is_ok(tmp_path: Path) -> None:
+    top = tagged(tmp_path, "nightly-cu13")
+    environ = {
+        **check_context(top).environ,
+        "SETUPTOOLS_SCM_PRETEND_VERSION_FOR_SERVING": "0.4.4",
+    }
+
+    assert version_tags.run(check_context(top, environ=environ)).problems == ()
+
+
+def test_a_project_in_a_folder_above_counts(tmp_path: Path) -> None:
+    top = tagged(tmp_path, "nightly-cu13")
+    (top / "tests").mkdir()
+
+    assert version_tags.run(check_context(top / "tests")).status is CheckStatus.WARNING
+
+
+def test_a_checkout_without_a_project_is_ok(tmp_path: Path) -> None:
+    make_repository(tmp_path)
+
+    assert version_tags.run(check_context(tmp_path)).summary == "no Python project here"
+
+
+def test_submodules_must_be_there_and_at_their_commit(tmp_path: Path) -> None:
+    part = make_repository(tmp_path / "part")
+    whole = make_repository(tmp_path / "whole")
+    local = ("-c", "protocol.file.allow=always")
+    git(whole, *local, "submodule", "--quiet", "add", str(part), "third party")
+    git(whole, "commit", "--quiet", "--message=x")
+    assert submodules.run(check_context(whole)).summary == "submodules at their commits: 1"
+
+    commit(whole / "third party", {"more": "x\n"})
+    (moved,) = submodules.run(check_context(whole)).problems
+    git(tmp_path, "clone", "--quiet", str(whole), "clone")
+    (missing,) = submodules.run(check_context(tmp_path / "clone")).problems
+
+    assert moved.finding.summary == "the submodule third party is at another commit"
+    assert missing.finding.summary == "the submodule third party is not checked out"
+    assert missing.finding.remedy == "git submodule update --init --recursive"
+
+
+def test_a_checkout_without_any_is_ok(tmp_path: Path) -> None:
+    make_repository(tmp_path)
+
+    assert submodules.run(check_context(tmp_path)).summary == "no submodules"
+
+
+def test_submodules_that_the_agent_was_told_to_leave_out_are_a_note(tmp_path: Path) -> None:
+    part = make_repository(tmp_path / "part")
+    whole = make_repository(tmp_path / "whole")
+    local = ("-c", "protocol.file.allow=always")
+    git(whole, *local, "submodule", "--quiet", "add", str(part), "part")
+    git(whole, "commit", "--quiet", "--message=x")
+    git(tmp_path, "clone", "--quiet", str(whole), "clone")
+    told = {**os.environ, "BUILDKITE_GIT_SUBMODULES": "false"}
+
+    (found,) = submodules.run(check_context(tmp_path / "clone", environ=told)).problems
+
+    assert found.finding.severity == "note"
+
+
+POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:00ff\nsize 5\n"
+
+
+def test_pointers_are_a_warning(tmp_path: Path) -> None:
+    files = {
+        ".gitattributes": "*.bin filter=lfs\n",
+        "weights/a.bin": POINTER,
+        "b.bin": "content\n",
+        "about-lfs.txt": POINTER,
+    }
+    make_repository(tmp_path, files)
+
+    (found,) = lfs.run(check_context(tmp_path / "weights")).problems
+
+    assert found.finding.summary == "1 of 2 files of Git LFS are pointers, such as weights/a.bin"
+
+
+def test_a_checkout_without_any_is_ok_lfs(tmp_path: Path) -> None:
+    make_repository(tmp_path)
+
+    assert lfs.run(check_context(tmp_path)).summary == "no file of Git LFS"
+
+
+def test_pointers_that_the_job_asked_for_are_a_note(tmp_path: Path) -> None:
+    make_repository(tmp_path, {".gitattributes": "*.bin filter=lfs\n", "a.bin": POINTER})
+    told = {**os.environ, "GIT_LFS_SKIP_SMUDGE": "1"}
+
+    (found,) = lfs.run(check_context(tmp_path, environ=told)).problems
+
+    assert found.finding.severity == "note"
+
+
+def test_a_changed_file_is_a_note_and_a_new_one_is_nothing(tmp_path: Path) -> None:
+    make_repository(tmp_path)
+    (tmp_path / "new").touch()
+    assert changes.run(check_context(tmp_path)).problems == ()
+    (tmp_path / "README").write_text("other\n")
+    index = (tmp_path / ".git" / "index").read_bytes()
+
+    (found,) = changes.run(check_context(tmp_path)).problems
+
+    assert found.finding.severity == "note"
+    assert found.finding.evidence[0].excerpt == " M README"
+    assert (tmp_path / ".git" / "index").read_bytes() == index
+
+
+def test_a_partial_clone_with_a_sparse_checkout_is_two_notes(tmp_path: Path) -> None:
+    origin = make_repository(tmp_path / "origin", {"a/x": "x\n", "b/x": "x\n"})
+    git(origin, "config", "uploadpack.allowFilter", "true")
+    git(tmp_path, "clone", "--quiet", "--filter=blob:none", "--sparse", f"file://{origin}", "clone")
+
+    result = partial_clone.run(check_context(tmp_path / "clone"))
+
+    assert [each.finding.severity for each in result.problems] == ["note", "note"]
+    assert result.summary.startswith("a sparse checkout: ")
+
+
+def test_a_usual_clone_is_ok(tmp_path: Path) -> None:
+    make_repository(tmp_path)
+
+    assert partial_clone.run(check_context(tmp_path)).problems == ()
+
+
+def test_a_git_that_does_not_look_at_modes_is_a_note(tmp_path: Path) -> None:
+    make_repository(tmp_path)
+    assert file_mode.run(check_context(tmp_path)).problems == ()
+    git(tmp_path, "config", "core.fileMode", "false")
+
+    (found,) = file_mode.run(check_context(tmp_path)).problems
+
+    assert (found.finding.rule, found.finding.severity) == ("doctor/file-mode", "note")
+
+
+@pytest.fixture
+def locked(tmp_path: Path) -> Path:
+    lock = make_repository(tmp_path) / ".git" / "index.lock"
+    lock.touch()
+    os.utime(lock, (0, 0))
+    return lock
+
+
+def test_an_old_lock_is_a_warning_with_a_line_to_paste(tmp_path: Path, locked: Path) -> None:
+    (found,) = locks.run(check_context(tmp_path)).problems
+
+    assert (found.finding.rule, found.finding.severity) == ("doctor/stale-git-lock", "warning")
+    assert found.finding.remedy == f"rm {locked}"
+    assert found.fix is None
+
+
+def test_a_lock_that_somebody_holds_is_not_stale(tmp_path: Path, locked: Path) -> None:
+    with locked.open():
+        assert locks.run(check_context(tmp_path)).problems == ()
+
+
+def test_while_a_git_works_in_the_checkout_no_lock_is_stale(tmp_path: Path, locked: Path) -> None:
+    git = shutil.which("git")
+    assert git is not None
+    # Below a shell: git's of our own are those of other checks.
+    with subprocess.Popen(
+        ["sh", "-c", f"{git} cat-file --batch; exit"],
+        cwd=tmp_path,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as worker:
+        assert worker.stdin is not None
+        assert worker.stdout is not None
+        worker.stdin.write(b"HEAD\n")
+        worker.stdin.flush()
+        worker.stdout.readline()  # it runs
+        result = locks.run(check_context(tmp_path))
+
+    assert result.problems == ()
+
+
+def test_a_fresh_lock_is_somebodys(tmp_path: Path, locked: Path) -> None:
+    os.utime(locked)
+
+    assert locks.run(check_context(tmp_path)).summary == "no lock of git"

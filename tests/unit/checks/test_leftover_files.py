@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of earlier jobs: /dev/shm, ci-doctor's own directories, downloads, locks of builds."""
+
+import mmap
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ci_doctor.checks.check import CheckResult, CheckStatus, UndeterminedError
+from ci_doctor.checks.leftovers.files import (
+    build_locks,
+    downloads,
+    expanded,
+    hub_cache,
+    shared_memory,
+    temporary_directories,
+    user_cache,
+)
+from ci_doctor.errors import UsageError
+from ci_doctor.system import clock
+from ci_doctor.system.files.own_directory import own_directory
+from tests.support.checks import check_context
+
+
+@pytest.fixture
+def an_hour_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time of a last change of a file's state (ctime) cannot be set back."""
+    now = clock.epoch
+    monkeypatch.setattr(clock, "epoch", lambda: now() + 3600)
+
+
+@pytest.fixture
+def segment(an_hour_later: None) -> Iterator[Path]:
+    path = Path(f"/dev/shm/ci-doctor-stale-{os.getpid()}")
+    path.write_bytes(bytes(8192))
+    yield path
+    path.unlink(missing_ok=True)
+
+
+def excerpt(result: CheckResult) -> str:
+    return "".join(
+        evidence.excerpt or ""
+        for problem in result.problems
+        for evidence in problem.finding.evidence
+    )
+
+
+def test_a_file_that_nobody_has_open_is_named_with_its_removal(
+    tmp_path: Path, segment: Path
+) -> None:
+    (tmp_path / "dev" / "shm").mkdir(parents=True)
+    lone = tmp_path / "dev" / "shm" / "psm_1"
+    lone.write_bytes(bytes(8192))
+
+    (found,) = shared_memory.run(check_context(tmp_path, root=tmp_path)).problems
+
+    assert found.finding.remedy == f"rm {lone}"
+    assert found.finding.severity == "note"
+    assert found.fix is None
+
+
+def test_a_file_that_is_mapped_is_not(tmp_path: Path, segment: Path) -> None:
+    with segment.open("r+b") as file:
+        mapped = mmap.mmap(file.fileno(), 8192)
+    with mapped:
+        result = shared_memory.run(check_context(tmp_path))
+
+    assert str(segment) not in excerpt(result)
+
+
+def test_a_container_that_shares_the_hosts_memory_does_not_know(
+    tmp_path: Path, segment: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ci_doctor.checks.leftovers import files
+
+    here = Path("/proc/self/ns/ipc").stat().st_ino
+    monkeypatch.setattr(files, "_HOST_IPC", here)
+    monkeypatch.setattr(files, "_HOST_PID", here)
+
+    with pytest.raises(UndeterminedError, match="shared with the host"):
+        shared_memory.run(check_context(tmp_path))
+
+
+@pytest.fixture
+def left(tmp_path: Path) -> Path:
+    path = tmp_path / "ci-doctor-tmp.verify.abcd_123"
+    path.mkdir()
+    (path / "log").write_bytes(bytes(5000))
+    os.utime(path, (0, 0))
+    return path
+
+
+def test_one_that_was_left_is_a_note_and_its_fix_removes_it(tmp_path: Path, left: Path) -> None:
+    context = check_context(tmp_path, environ={"TMPDIR": str(tmp_path)})
+
+    (found,) = temporary_directories.run(context).problems
+
+    assert found.finding.severity == "note"
+    assert found.fix is not None
+    assert found.fix.words.startswith(f"remove {left}, ")
+    found.fix.apply()
+    assert not left.exists()
+    assert temporary_directories.run(context).problems == ()
+
+
+def test_one_that_comes_into_use_meanwhile_stays(tmp_path: Path, left: Path) -> None:
+    context = check_context(tmp_path, environ={"TMPDIR": str(tmp_path)})
+    (found,) = temporary_directories.run(context).problems
+    assert found.fix is not None
+
+    with (left / "log").open(), pytest.raises(UsageError, match="in use"):
+        found.fix.apply()
+
+    assert (left / "log").exists()
+
+
+def test_one_in_which_a_process_works_is_not_left(tmp_path: Path, left: Path) -> None:
+    context = check_context(tmp_path, environ={"TMPDIR": str(tmp_path)})
+
+    with (left / "log").open():
+        assert temporary_directories.run(context).problems == ()
+
+
+def test_one_that_a_run_holds_is_not_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with own_directory() as name:
+        os.utime(name, (0, 0))
+
+        result = temporary_directories.run(
+            check_context(tmp_path, environ={"TMPDIR": str(tmp_path)})
+        )
+
+    assert result.problems == ()
+
+
+def test_a_temporary_directory_that_is_not_there_holds_nothing(tmp_path: Path) -> None:
+    result = temporary_directories.run(
+        check_context(tmp_path, environ={"TMPDIR": str(tmp_path / "gone")})
+    )
+
+    assert result.status is CheckStatus.OK
+
+
+def test_an_old_part_of_a_file_is_a_note_with_its_size(tmp_path: Path) -> None:
+    blobs = tmp_path / "hub" / "models--org--m" / "blobs"
+    blobs.mkdir(parents=True)
+    old = blobs / "abc.1f.incomplete"
+    for path in (old, blobs / "def.incomplete", blobs / "whole"):
+        path.write_bytes(bytes(20_000))
+    os.utime(old, (0, 0))
+    os.utime(blobs / "whole", (0, 0))
+
+    (found,) = downloads.run(check_context(tmp_path, environ={"HF_HOME": str(tmp_path)})).problems
+
+    assert found.finding.summary.startswith("1 unfinished download in ")
+    assert str(old) in (found.finding.evidence[0].excerpt or "")
+
+
+def test_no_cache_is_ok(tmp_path: Path) -> None:
+    result = downloads.run(check_context(tmp_path, environ={"HF_HOME": str(tmp_path)}))
+
+    assert result.summary == f"there is no {tmp_path}/hub"
+
+
+def test_the_place_of_the_cache_is_as_the_library_has_it() -> None:
+    assert hub_cache({"HF_HUB_CACHE": "/a", "HF_HOME": "/b"}) == Path("/a")
+    assert hub_cache({"HF_HOME": "/b"}) == Path("/b/hub")
+    assert hub_cache({"XDG_CACHE_HOME": "/c"}) == Path("/c/huggingface/hub")
+    assert hub_cache({"HOME": "/d"}) == Path("/d/.cache/huggingface/hub")
+
+
+def test_the_cache_is_where_its_variable_says_or_in_the_home_directory() -> None:
+    assert user_cache({"XDG_CACHE_HOME": "/fast", "HOME": "/home/ci"}) == Path("/fast")
+    assert user_cache({"HOME": "/home/ci"}) == Path("/home/ci/.cache")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_a_user_without_a_home_directory_has_a_path_that_leads_nowhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("HOME", raising=False)
+    # As in a container that runs as a number: /etc/passwd does not know it.
+    os.setresuid(4_000_000, 0, 0)
+    try:
+        assert expanded("~/.cache") == Path("~/.cache")
+    finally:
+        os.setresuid(0, 0, 0)
+
+
+def test_a_lock_that_nobody_holds_is_a_warning(tmp_path: Path) -> None:
+    lock = tmp_path / "py312_cu130" / "lmc_ops" / "lock"
+    lock.parent.mkdir(parents=True)
+    lock.touch()
+    context = check_context(tmp_path, environ={"TORCH_EXTENSIONS_DIR": str(tmp_path)})
+
+    (found,) = build_locks.run(context).problems
+    with lock.open():
+        assert build_locks.run(context).problems == ()
+
+    assert (found.finding.severity, found.finding.remedy) == ("warning", f"rm {lock}")
+
+
+def test_no_lock_is_ok(tmp_path: Path) -> None:
+    assert build_locks.run(check_context(tmp_path, environ={"HOME": str(tmp_path)})).problems == ()

@@ -1,0 +1,347 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Servers of earlier jobs: which they are, whose they are, what they hold."""
+
+import os
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from ci_doctor.checks.check import CheckResult, CheckStatus
+from ci_doctor.checks.leftovers.processes import (
+    ProcessStanding,
+    Surroundings,
+    held_things,
+    is_server,
+    processes,
+    standing_of,
+)
+from ci_doctor.checks.processes import RunningProcess
+from ci_doctor.system.processes.process_table import Kin
+from tests.support.checks import check_context
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "vllm serve Qwen/Qwen3-8B",
+        "/opt/venv/bin/python3.12 /opt/venv/bin/vllm serve x",
+        "python -m vllm.entrypoints.openai.api_server",
+        "python -W ignore -X dev -u -m sglang.launch_server",
+        "VLLM::EngineCore_DP0",
+        "ray::IDLE",
+        "/usr/lib/ray/raylet --port 1",
+        "python3 -m torch.distributed.run train.py",
+    ],
+)
+def test_servers_and_their_workers_are(line: str) -> None:
+    assert is_server(line.split())
+
+
+def test_a_guardian_of_ci_doctor_is() -> None:
+    program = "import sys; from ci_doctor.system.guardian.main import main; main()"
+
+    assert is_server(["python", "-I", "-S", "-c", program, "/x"])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "grep -r vllm .",
+        "python -m pip install vllm",
+        "python tests/vllm.py",
+        "vim vllm",
+        "python",
+        "python -c pass",
+        "less /var/log/vllm/serve",
+        "python -m vllms",
+        "",
+    ],
+)
+def test_what_only_names_them_is_not(line: str) -> None:
+    assert not is_server(line.split())
+
+
+ROWS = [
+    (1, 0, "systemd"),
+    (10, 1, "buildkite-agent"),
+    (11, 10, "buildkite-agent"),  # runs our job
+    (12, 11, "bash"),
+    (13, 12, "ci-doctor"),
+    (14, 12, "vllm"),  # of our job
+    (21, 10, "buildkite-agent"),  # runs another job
+    (22, 21, "bash"),
+    (23, 22, "vllm"),
+    (31, 1, "vllm"),  # an orphan
+    (40, 1, "tmux"),
+    (41, 40, "vllm"),  # somebody's
+    (51, 999, "vllm"),  # of a parent that /proc hides
+]
+
+
+def process(
+    pid: int, parent: int, name: str, *, group: int = 0, session: int = 0
+) -> RunningProcess:
+    kin = Kin(pid=pid, parent=parent, started=0, state="S", threads=1, name=name)
+    return RunningProcess(
+        kin=kin, group=group or pid, session=session or pid, uid=0, words=(name,), age_s=1.0
+    )
+
+
+TABLE = {pid: process(pid, parent, name) for pid, parent, name in ROWS}
+
+
+def standing(
+    pid: int,
+    job: str | None = None,
+    *,
+    own_job: str | None = "ours",
+    sees_agents: bool = True,
+    managed: frozenset[int] = frozenset(),
+) -> ProcessStanding:
+    around = Surroundings(
+        pid=13,
+        job=own_job,
+        running_jobs=frozenset({"ours", "running"}) if sees_agents else frozenset(),
+        sees_agents=sees_agents,
+        jobs={pid: job},
+        is_managed=lambda pid: pid in managed,
+        table=TABLE,
+    )
+    return standing_of(TABLE[pid], around)
+
+
+def alone(
+    table: Mapping[int, RunningProcess],
+    jobs: Mapping[int, str | None] | None = None,
+    job: str | None = None,
+) -> Surroundings:
+    """No agent is to be seen."""
+    return Surroundings(
+        pid=13,
+        job=job,
+        running_jobs=frozenset(),
+        sees_agents=False,
+        jobs=jobs or {},
+        is_managed=lambda _: False,
+        table=table,
+    )
+
+
+def test_a_process_of_our_job_is_ours() -> None:
+    assert standing(31, "ours") is ProcessStanding.OURS
+    assert standing(14, None) is ProcessStanding.OURS
+
+
+def test_what_descends_from_our_agent_alone_is_not_ours() -> None:
+    assert standing(23, None) is ProcessStanding.OTHERS
+    assert standing(23, "running") is ProcessStanding.OTHERS
+
+
+def test_an_orphan_is_left() -> None:
+    assert standing(31, None) is ProcessStanding.STALE
+    assert standing(31, "earlier") is ProcessStanding.STALE
+    assert standing(31, None, own_job=None) is ProcessStanding.STALE
+    assert standing(51, None) is ProcessStanding.STALE
+
+
+def test_an_orphan_of_a_job_that_an_agent_runs_is_its() -> None:
+    assert standing(31, "running") is ProcessStanding.OTHERS
+
+
+def test_a_job_that_no_agent_runs_has_left_all_its_processes() -> None:
+    assert standing(41, "earlier") is ProcessStanding.STALE
+
+
+def test_without_an_agent_to_be_seen_nobody_knows_whether_a_job_has_ended() -> None:
+    assert standing(41, "earlier", sees_agents=False) is ProcessStanding.UNKNOWN
+
+
+def test_a_service_of_the_machine_or_a_container_is_not_left() -> None:
+    managed = frozenset({31})
+
+    assert standing(31, None, managed=managed) is ProcessStanding.MANAGED
+    assert standing(31, "earlier", managed=managed) is ProcessStanding.MANAGED
+
+
+def test_somebodys_server_is_nobodys_business() -> None:
+    assert standing(41, None) is ProcessStanding.UNKNOWN
+
+
+def test_a_circle_of_parents_ends() -> None:
+    table = {5: process(5, 6, "a"), 6: process(6, 5, "vllm"), 13: process(13, 13, "b")}
+    around = alone(table)
+
+    assert standing_of(table[6], around) is ProcessStanding.UNKNOWN
+
+
+def in_container(group: int, session: int) -> ProcessStanding:
+    """The standing of a child of a first process that is no init."""
+    rows = [process(1, 0, "job.sh"), process(13, 1, "ci-doctor", session=13)]
+    server = process(31, 1, "vllm", group=group, session=session)
+    table = {each.pid: each for each in (*rows, server)}
+    around = alone(table)
+    return standing_of(server, around)
+
+
+def test_below_a_first_process_that_is_no_init_an_orphan_has_lost_the_leader_of_its_group() -> None:
+    assert in_container(group=29, session=29) is ProcessStanding.STALE
+    assert in_container(group=1, session=1) is ProcessStanding.UNKNOWN
+
+
+def test_an_orphan_of_our_own_session_is_ours() -> None:
+    assert in_container(group=29, session=13) is ProcessStanding.OURS
+
+
+def below_bash(jobs: dict[int, str | None]) -> tuple[ProcessStanding, ProcessStanding]:
+    """The standings of a leader of its own session below a first process `bash`, and of its worker."""
+    rows = [(1, 0, "bash"), (13, 1, "ci-doctor"), (31, 1, "vllm"), (32, 31, "vllm")]
+    table = {pid: process(pid, parent, name) for pid, parent, name in rows}
+    around = alone(table, jobs, "ours")
+    server, worker = (standing_of(table[pid], around) for pid in (31, 32))
+    return server, worker
+
+
+def test_a_server_of_another_job_that_the_first_process_cannot_have_started_is_left() -> None:
+    stale = ProcessStanding.STALE
+    assert below_bash({1: None, 31: "earlier", 32: "earlier"}) == (stale, stale)
+    assert below_bash({1: "ours", 31: "earlier", 32: "earlier"}) == (stale, stale)
+
+
+def test_what_the_first_process_may_have_started_is_unknown() -> None:
+    unknown = ProcessStanding.UNKNOWN
+    assert below_bash({1: "earlier", 31: "earlier", 32: "earlier"}) == (unknown, unknown)
+    assert below_bash({1: None, 31: None, 32: None}) == (unknown, unknown)
+
+
+def test_our_own_port_is_named(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        things = held_things(check_context(tmp_path), os.getpid())
+        port = server.getsockname()[1]
+
+    assert f"port {port}" in things
+
+
+def test_of_a_process_that_has_ended_nothing_is_known(tmp_path: Path) -> None:
+    assert held_things(check_context(tmp_path), 2**22 + 1) == ()
+
+
+def record(
+    root: Path, pid: int, parent: int, name: str, line: str, *, job: str = "", group: str = "0::/\n"
+) -> Path:
+    """A process of /proc below `root`."""
+    folder = root / "proc" / str(pid)
+    (folder / "fd").mkdir(parents=True)
+    fields = [str(parent), str(pid), str(pid), *["0"] * 13, "1", "0", "100"]
+    (folder / "stat").write_text(f"{pid} ({name}) S {' '.join(fields)} 0 0\n")
+    (folder / "cmdline").write_bytes(line.replace(" ", "\0").encode() + b"\0")
+    environ = "HF_TOKEN=hf_secret\0" + (f"BUILDKITE_JOB_ID={job}\0" if job else "")
+    (folder / "environ").write_text(environ)
+    (folder / "cgroup").write_text(group)
+    return folder
+
+
+def machine(root: Path) -> None:
+    (root / "proc").mkdir()
+    (root / "proc" / "uptime").write_text("10000.0 1.0\n")
+    record(root, 1, 0, "systemd", "/sbin/init")
+    record(root, 10, 1, "buildkite-agent", "buildkite-agent start")
+    record(root, 11, 10, "buildkite-agent", "buildkite-agent bootstrap", job="ours")
+    record(root, os.getpid(), 11, "python", "python -m ci_doctor doctor", job="ours")
+
+
+def look(root: Path, *, job: str | None = "ours") -> CheckResult:
+    environ = {} if job is None else {"BUILDKITE_JOB_ID": job}
+    return processes.run(check_context(root, root=root, environ=environ))
+
+
+def test_a_machine_without_leftovers_is_ok(tmp_path: Path) -> None:
+    machine(tmp_path)
+    record(tmp_path, 20, 11, "vllm", "vllm serve x", job="ours")
+    record(tmp_path, 21, 1, "cron", "cron -f")
+
+    result = look(tmp_path)
+
+    assert (result.status, result.summary) == (
+        CheckStatus.OK,
+        "0 of earlier jobs among 6 processes",
+    )
+
+
+def test_an_orphaned_server_is_a_warning_with_what_it_holds(tmp_path: Path) -> None:
+    machine(tmp_path)
+    folder = record(tmp_path, 4242, 1, "VLLM::EngineCor", "VLLM::EngineCore_0", job="earlier")
+    (folder / "fd" / "3").symlink_to("/dev/shm/psm_1a2b")
+    (folder / "fd" / "4").symlink_to("/dev/nvidia0")
+    (folder / "fd" / "5").symlink_to("/dev/null")
+    record(tmp_path, 4243, 4242, "sh", "sh worker.sh", job="earlier")
+
+    result = look(tmp_path)
+
+    (found,) = result.problems
+    assert result.status is CheckStatus.WARNING
+    assert found.finding.summary.startswith("2 processes are left by earlier jobs")
+    excerpt = found.finding.evidence[0].excerpt or ""
+    assert "job earlier, holds /dev/nvidia0, /dev/shm/psm_1a2b" in excerpt
+    assert (found.finding.remedy or "").endswith("kill 4242 4243")
+    assert "hf_secret" not in repr(result)
+
+
+def test_a_service_of_the_machine_is_left_in_peace(tmp_path: Path) -> None:
+    machine(tmp_path)
+    record(tmp_path, 30, 1, "vllm", "vllm serve x", group="0::/system.slice/llm.service\n")
+    record(tmp_path, 31, 1, "vllm", "vllm serve x", group="0::/system.slice/docker-ab.scope\n")
+
+    assert look(tmp_path).problems == ()
+
+
+def test_what_is_left_in_the_agents_own_service_is_found(tmp_path: Path) -> None:
+    machine(tmp_path)
+    group = "0::/system.slice/buildkite-agent.service\n"
+    record(tmp_path, 30, 1, "vllm", "vllm serve x", group=group)
+
+    assert [each.finding.rule for each in look(tmp_path).problems] == ["doctor/stale-processes"]
+
+
+def test_another_job_that_runs_now_is_a_note(tmp_path: Path) -> None:
+    machine(tmp_path)
+    record(tmp_path, 21, 10, "buildkite-agent", "buildkite-agent bootstrap", job="other")
+    record(tmp_path, 22, 21, "vllm", "vllm serve x", job="other")
+
+    result = look(tmp_path)
+
+    assert [each.finding.rule for each in result.problems] == ["doctor/other-job"]
+    assert result.status is CheckStatus.OK
+
+
+def test_the_processes_of_this_machine_can_be_read(tmp_path: Path) -> None:
+    result = processes.run(check_context(tmp_path))
+    # Servers of somebody else may run here, and only those are unknown.
+    assert (result.unknown is None) == (result.figures["unknown"] == 0)
+
+
+def test_a_server_of_another_job_below_an_images_bash_is_left(tmp_path: Path) -> None:
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc" / "uptime").write_text("10000.0 1.0\n")
+    record(tmp_path, 1, 0, "bash", "bash")
+    record(tmp_path, os.getpid(), 1, "python", "python -m ci_doctor doctor", job="ours")
+    record(tmp_path, 50, 1, "vllm", "vllm serve x", job="earlier")
+
+    result = look(tmp_path)
+
+    assert (result.status, result.unknown) == (CheckStatus.WARNING, None)
+    assert [each.finding.rule for each in result.problems] == ["doctor/stale-processes"]
+
+
+def test_a_server_that_nobody_can_be_named_for_is_unknown_and_shown(tmp_path: Path) -> None:
+    machine(tmp_path)
+    record(tmp_path, 40, 1, "tmux", "tmux")
+    record(tmp_path, 41, 40, "vllm", "vllm serve x")
+
+    result = look(tmp_path)
+
+    assert result.status is CheckStatus.UNKNOWN
+    assert "pid 41" in (result.unknown or "")
+    assert "vllm serve x" in (result.evidence[0].excerpt or "")
+    assert result.figures["unknown"] == 1

@@ -1,0 +1,369 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names, proxies and ports."""
+
+import os
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+
+import httpx
+import pytest
+
+from ci_doctor.checks.check import CheckStatus, DoctorCheck, result_of
+from ci_doctor.checks.network import (
+    Lookup,
+    checks,
+    fixed_ports,
+    httpx_refusal,
+    ipv6,
+    localhost,
+    look_up_name,
+    loopback,
+    loopback_proxy,
+    nameservers,
+    ports,
+    proxied_names,
+    wrong_host,
+    wrong_hostname,
+    wrong_localhost,
+)
+from ci_doctor.checks.settings import DoctorSettings
+from ci_doctor.services.probes.ready import ReadySpec
+from ci_doctor.services.spec import ServiceSpec
+from tests.support.checks import check_context
+
+PROGRAM = """
+import pathlib
+from ci_doctor.checks.network import loopback
+from tests.support.checks import check_context
+result = loopback.run(check_context(pathlib.Path("/")))
+print(result.status, result.problems[0].finding.remedy)
+"""
+
+
+def test_this_machine_can_connect_to_itself(tmp_path: Path) -> None:
+    assert loopback.run(check_context(tmp_path)).status is CheckStatus.OK
+
+
+def test_a_new_network_namespace_has_its_loopback_interface_down() -> None:
+    """As in a container that is started with `--network none` by some runtimes."""
+    alone = ["unshare", "--user", "--map-root-user", "--net"]
+    try:
+        subprocess.run([*alone, "true"], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("no network namespace can be made here")
+
+    ran = subprocess.run(
+        [*alone, sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False
+    )
+
+    assert ran.stdout == "error ip link set lo up\n", ran.stderr
+
+
+def test_an_address_is_its_own_address() -> None:
+    assert look_up_name("127.0.0.1").addresses == ("127.0.0.1",)
+
+
+def test_a_name_that_cannot_be_one_has_a_reason() -> None:
+    assert look_up_name(f"{'a' * 64}.example").error
+
+
+def test_both_loopback_addresses_are_ok() -> None:
+    assert (
+        result_of(wrong_localhost(Lookup(addresses=("::1", "127.0.0.1")))).status is CheckStatus.OK
+    )
+
+
+def test_ipv6_alone_is_a_warning() -> None:
+    assert result_of(wrong_localhost(Lookup(addresses=("::1",)))).status is CheckStatus.WARNING
+
+
+def test_no_address_is_an_error_with_a_line_to_paste() -> None:
+    result = result_of(wrong_localhost(Lookup(error="Name or service not known")))
+
+    assert result.status is CheckStatus.ERROR
+    assert result.problems[0].finding.remedy == "printf '\\n127.0.0.1 localhost\\n' >> /etc/hosts"
+
+
+def test_another_machine_is_an_error() -> None:
+    result = result_of(wrong_localhost(Lookup(addresses=("127.0.0.1", "192.0.2.7"))))
+
+    assert result.status is CheckStatus.ERROR
+
+
+def test_this_machine_has_a_localhost(tmp_path: Path) -> None:
+    assert "127.0.0.1" in localhost.run(check_context(tmp_path)).summary
+
+
+def test_any_address_is_ok() -> None:
+    assert (
+        result_of(wrong_hostname("agent-1", Lookup(addresses=("127.0.1.1",)))).status
+        is CheckStatus.OK
+    )
+
+
+def test_no_address_is_a_warning_with_our_name_in_the_remedy() -> None:
+    result = result_of(wrong_hostname("agent-1", Lookup(error="Name or service not known")))
+
+    assert result.status is CheckStatus.WARNING
+    assert result.problems[0].finding.remedy == "printf '\\n127.0.1.1 %s\\n' agent-1 >> /etc/hosts"
+
+
+def test_no_proxy_at_all_is_ok(tmp_path: Path) -> None:
+    result = loopback_proxy.run(check_context(tmp_path, environ={}))
+
+    assert (result.status, result.summary) == (CheckStatus.OK, "no proxy is set for http")
+
+
+@pytest.mark.parametrize(
+    ("listed", "asked"),
+    [
+        ("127.0.0.0/8", "127.0.0.1 and localhost"),
+        ("localhost", "127.0.0.1"),
+        ("127.0.0.1, LOCALHOST", None),
+        ("*", None),
+    ],
+)
+def test_the_names_for_which_a_proxy_is_asked_are_said(
+    listed: str, asked: str | None, tmp_path: Path
+) -> None:
+    environ = {"HTTP_PROXY": "http://user:hunter2@proxy.example:3128", "no_proxy": listed}
+
+    result = loopback_proxy.run(check_context(tmp_path, environ=environ))
+
+    expected = [] if asked is None else [f"the proxy of HTTP_PROXY is asked for {asked}"]
+    assert [each.finding.summary for each in result.problems] == expected
+    assert "hunter2" not in repr(result)
+
+
+def test_an_empty_variable_in_lower_case_hides_the_other(tmp_path: Path) -> None:
+    environ = {"HTTP_PROXY": "http://proxy.example:3128", "http_proxy": ""}
+
+    assert loopback_proxy.run(check_context(tmp_path, environ=environ)).problems == ()
+
+
+def test_the_remedy_cures_the_warning(tmp_path: Path) -> None:
+    environ = {"http_proxy": "p:1", "no_proxy": "internal.example"}
+    result = loopback_proxy.run(check_context(tmp_path, environ=environ))
+    (found,) = result.problems
+
+    printed = subprocess.run(
+        ["sh", "-c", f"{found.finding.remedy}; env"],
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    after = dict(line.partition("=")[::2] for line in printed.splitlines())
+
+    assert after["no_proxy"] == "internal.example,127.0.0.1,localhost,::1"
+    assert loopback_proxy.run(check_context(tmp_path, environ=after)).status is CheckStatus.OK
+
+
+def test_a_value_that_httpx_cannot_read_is_a_warning(tmp_path: Path) -> None:
+    environ = {"http_proxy": "p:1", "no_proxy": "127.0.0.1,localhost,[::1]"}
+
+    (found,) = loopback_proxy.run(check_context(tmp_path, environ=environ)).problems
+
+    assert found.finding.rule == "doctor/proxy-unusable"
+
+
+LISTS = [
+    "127.0.0.0/8",
+    "localhost",
+    "127.0.0.1",
+    "127.0.0.1,localhost",
+    "a.example, localhost",
+    "*",
+    "127.",
+    ".localhost",
+    "LOCALHOST",
+    "localhost:8000",
+    "*.example",
+    "",
+]
+HOSTS = ["127.0.0.1", "localhost"]
+
+
+@pytest.fixture(autouse=True)
+def _no_proxies_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http", "https", "all", "no"):
+        monkeypatch.delenv(f"{name}_proxy", raising=False)
+        monkeypatch.delenv(f"{name}_proxy".upper(), raising=False)
+
+
+def set_all(monkeypatch: pytest.MonkeyPatch, environ: Mapping[str, str]) -> None:
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.mark.parametrize("listed", LISTS)
+@pytest.mark.parametrize("host", HOSTS)
+def test_what_we_call_direct_httpx_and_urllib_do_not_ask_a_proxy_for(
+    monkeypatch: pytest.MonkeyPatch, listed: str, host: str
+) -> None:
+    environ = {"http_proxy": "http://proxy.example:3128", "no_proxy": listed}
+    set_all(monkeypatch, environ)
+
+    with httpx.Client() as client:
+        transport = client._transport_for_url(httpx.URL(f"http://{host}/"))
+        direct = transport is client._transport
+
+    is_direct = direct and bool(urllib.request.proxy_bypass(host))
+    assert (host not in proxied_names(environ)) is is_direct
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {"http_proxy": "http://p:1", "no_proxy": "localhost,[::1]"},
+        {"ALL_PROXY": "ftp://p:1"},
+        {"http_proxy": "p:1", "no_proxy": "::1"},
+        {"https_proxy": "http://p:1"},
+        {"all_proxy": "ftp://p:1", "no_proxy": "*"},
+    ],
+)
+def test_httpx_refuses_what_we_say_it_refuses(
+    monkeypatch: pytest.MonkeyPatch, environ: dict[str, str]
+) -> None:
+    set_all(monkeypatch, environ)
+
+    try:
+        httpx.Client().close()
+        refused = False
+    except (ValueError, httpx.InvalidURL):
+        refused = True
+
+    assert (httpx_refusal(environ) is not None) is refused
+
+
+def test_httpx_needs_a_package_for_socks() -> None:
+    assert "socksio" in (httpx_refusal({"all_proxy": "socks5://p:1080"}) or "")
+
+
+def test_the_nameservers_are_shown(tmp_path: Path) -> None:
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc" / "resolv.conf").write_text("# a\nsearch b\nnameserver 192.0.2.53\n")
+
+    result = nameservers.run(check_context(tmp_path, root=tmp_path))
+
+    assert (result.summary, result.problems) == ("/etc/resolv.conf names 192.0.2.53", ())
+
+
+def test_none_is_a_note(tmp_path: Path) -> None:
+    (found,) = nameservers.run(check_context(tmp_path, root=tmp_path)).problems
+
+    assert (found.finding.rule, found.finding.severity) == ("doctor/no-nameserver", "note")
+
+
+def hosts_of(names: list[str]) -> list[DoctorCheck]:
+    return [each for each in checks(DoctorSettings(hosts=names)) if "host-" in each.id]
+
+
+def test_no_host_is_looked_up_unless_one_is_named() -> None:
+    assert hosts_of([]) == []
+
+
+def test_each_host_is_a_check_of_its_own(tmp_path: Path) -> None:
+    made = hosts_of(["127.0.0.1", "127.0.0.2", "127.0.0.1"])
+
+    assert [check.id for check in made] == ["network/host-127.0.0.1", "network/host-127.0.0.2"]
+    result = made[1].run(check_context(tmp_path))
+    assert (result.status, result.summary) == (CheckStatus.OK, "127.0.0.2 is 127.0.0.2")
+
+
+def test_a_host_without_an_address_is_an_error_with_the_reason() -> None:
+    result = result_of(
+        wrong_host("hub.example", Lookup(error="Temporary failure in name resolution"))
+    )
+
+    assert result.status is CheckStatus.ERROR
+    assert result.summary == "hub.example does not resolve: Temporary failure in name resolution"
+
+
+@pytest.mark.parametrize(
+    ("ready", "port"),
+    [
+        ("http://127.0.0.1:8000/health", 8000),
+        ("tcp://localhost:6379", 6379),
+        (ReadySpec(tcp="127.0.0.1:6380"), 6380),
+        ("http://127.0.0.1:{port}/health", None),
+        ("http://127.0.0.1:{kv.port}/health", None),
+        ("http://192.0.2.1:8000/health", None),
+        ("/health", None),
+        ("log:ready", None),
+    ],
+)
+def test_a_port_counts_if_it_is_fixed_and_of_this_machine(
+    tmp_path: Path, ready: str | ReadySpec, port: int | None
+) -> None:
+    services = {"vllm": ServiceSpec(command="serve", ready=ready)}
+
+    named = fixed_ports(check_context(tmp_path, services=services))
+
+    assert [each for _, each in named] == ([] if port is None else [port])
+
+
+def service(port: int) -> dict[str, ServiceSpec]:
+    return {"vllm": ServiceSpec(command="serve", ready=f"http://127.0.0.1:{port}/health")}
+
+
+def test_who_holds_a_port_is_said_with_pid_user_command_and_a_line_to_paste(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        result = ports.run(check_context(tmp_path, services=service(port)))
+
+    (found,) = result.problems
+    assert result.status is CheckStatus.ERROR
+    head = f"port {port} of the service vllm is taken by pid {os.getpid()} of "
+    assert found.finding.summary.startswith(head)
+    assert "python" in found.finding.summary
+    assert f"kill {os.getpid()}" in (found.finding.remedy or "")
+
+
+def test_a_free_port_is_ok(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+
+    result = ports.run(check_context(tmp_path, services=service(port)))
+
+    assert (result.status, result.summary) == (CheckStatus.OK, f"free: {port}")
+
+
+def test_services_without_a_fixed_port_need_none(tmp_path: Path) -> None:
+    services = {"vllm": ServiceSpec(command="serve --port {port}")}
+
+    assert ports.run(check_context(tmp_path, services=services)).status is CheckStatus.OK
+
+
+@pytest.mark.parametrize(
+    "words", ["serve --host ::", "serve --host=::", "serve [::]:8000", "a ::1"]
+)
+def test_a_service_that_asks_for_ipv6_needs_it(tmp_path: Path, words: str) -> None:
+    context = check_context(
+        tmp_path, root=tmp_path, services={"vllm": ServiceSpec(command=words, ready="/health")}
+    )
+
+    (found,) = ipv6.run(context).problems
+
+    assert found.finding.rule == "doctor/ipv6-off"
+
+
+@pytest.mark.parametrize("words", ["serve --host 0.0.0.0", "std::vector", "serve --mac 02::1:2"])
+def test_other_services_do_not(tmp_path: Path, words: str) -> None:
+    context = check_context(
+        tmp_path, root=tmp_path, services={"vllm": ServiceSpec(command=words, ready="/health")}
+    )
+
+    assert ipv6.run(context).problems == ()
+
+
+def test_a_machine_with_ipv6_is_ok(tmp_path: Path) -> None:
+    (tmp_path / "proc" / "net").mkdir(parents=True)
+    (tmp_path / "proc" / "net" / "if_inet6").touch()
+    services = {"vllm": ServiceSpec(command="serve --host ::", ready="/health")}
+
+    assert ipv6.run(check_context(tmp_path, root=tmp_path, services=services)).problems == ()

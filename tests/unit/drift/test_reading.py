@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+
+import platform
+import sys
+from pathlib import Path
+
+import pytest
+
+from ci_doctor.drift.reading import read_interpreter, snapshot_targets
+from ci_doctor.drift.snapshot import InterpreterSnapshot
+from ci_doctor.errors import UsageError
+from tests.support.wheels import add_package, make_venv
+
+
+def read(python: Path, cwd: Path, environ: dict[str, str] | None = None) -> InterpreterSnapshot:
+    return read_interpreter(python, environ or {}, cwd, str, contents=False).snapshot
+
+
+def test_an_interpreter_has_its_version_and_its_packages(tmp_path: Path) -> None:
+    add_package(make_venv(tmp_path), "x", "1.0")
+
+    interpreter = read(tmp_path / "bin" / "python", tmp_path)
+
+    assert interpreter.version == f"cpython {platform.python_version()}"
+    assert {name: each.version for name, each in interpreter.packages.items()} == {"x": "1.0"}
+    assert interpreter.unknown == {}
+
+
+def test_a_venv_whose_python_is_gone_still_has_packages(tmp_path: Path) -> None:
+    add_package(make_venv(tmp_path), "x", "1.0")
+    (tmp_path / "bin" / "python").unlink()
+    (tmp_path / "bin" / "python").symlink_to(tmp_path / "gone")
+
+    interpreter = read(tmp_path / "bin" / "python", tmp_path)
+
+    assert interpreter.version is None
+    assert "cannot be started: No such file" in interpreter.unknown["version"]
+    assert list(interpreter.packages) == ["x"]
+
+
+def test_a_python_that_does_not_start_says_why(tmp_path: Path) -> None:
+    make_venv(tmp_path)
+    python = tmp_path / "bin" / "python"
+    python.unlink()
+    python.write_text("#!/bin/sh\necho no shared library >&2\nexit 127\n")
+    python.chmod(0o755)
+
+    interpreter = read(python, tmp_path)
+
+    assert interpreter.unknown["version"] == f"{python} cannot be started: no shared library"
+
+
+def test_a_script_under_the_name_of_a_python_stands_for_the_one_it_starts(tmp_path: Path) -> None:
+    add_package(make_venv(tmp_path / "venv"), "x", "1.0")
+    script = tmp_path / "python3"
+    script.write_text(f'#!/bin/sh\nexec {tmp_path / "venv" / "bin" / "python"} "$@"\n')
+    script.chmod(0o755)
+
+    assert list(read(script, tmp_path).packages) == ["x"]
+
+
+def test_what_is_no_interpreter_has_no_packages_and_a_reason(tmp_path: Path) -> None:
+    interpreter = read(tmp_path / "python", tmp_path)
+
+    assert {*interpreter.unknown} == {"packages", "version"}
+
+
+def test_a_link_to_itself_is_no_interpreter(tmp_path: Path) -> None:
+    (tmp_path / "python").symlink_to(tmp_path / "python")
+
+    assert {*read(tmp_path / "python", tmp_path).unknown} == {"packages", "version"}
+
+
+def test_what_each_start_runs_has_a_hash(tmp_path: Path) -> None:
+    site = make_venv(tmp_path)
+    (site / "a.pth").write_text("import sys\n")
+    (site / "__editable__.x.pth").write_text("/somewhere\n")
+    (site / "sitecustomize.py").write_text("import os\n")
+    python = tmp_path / "bin" / "python"
+    before = read(python, tmp_path).start_files
+    (site / "sitecustomize.py").write_text("import re\n")
+    after = read(python, tmp_path).start_files
+
+    assert list(before) == ["a.pth", "sitecustomize.py"]
+    assert before["a.pth"] == after["a.pth"]
+    assert before["sitecustomize.py"] != after["sitecustomize.py"]
+
+
+def test_a_path_of_packages_from_the_environment_counts(tmp_path: Path) -> None:
+    add_package(tmp_path, "x", "1.0")
+
+    interpreter = read(Path(sys.executable), tmp_path, {"PYTHONPATH": str(tmp_path)})
+
+    assert interpreter.packages["x"].version == "1.0"
+
+
+def broken_venv(directory: Path) -> Path:
+    make_venv(directory)
+    (directory / "bin" / "python").unlink()
+    return directory
+
+
+def test_named_environments_are_the_targets_broken_ones_too(tmp_path: Path) -> None:
+    make_venv(tmp_path / "whole")
+    broken_venv(tmp_path / "broken")
+    names = [str(tmp_path / "whole"), str(tmp_path / "broken")]
+
+    targets = snapshot_targets([], names, tmp_path, {})
+
+    assert {*targets} == {tmp_path / "whole/bin/python", tmp_path / "broken/bin/python"}
+
+
+def test_a_broken_environment_of_the_job_is_not_left_out(tmp_path: Path) -> None:
+    active = broken_venv(tmp_path / "active")
+    broken_venv(tmp_path / ".venv")
+
+    assert snapshot_targets([], [], tmp_path, {}) == (tmp_path / ".venv/bin/python",)
+    assert snapshot_targets([], [], tmp_path, {"VIRTUAL_ENV": str(active)}) == (
+        active / "bin/python",
+    )
+
+
+def test_what_never_was_an_environment_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError):
+        snapshot_targets([], [str(tmp_path / "none")], tmp_path, {})
+
+
+def test_without_any_interpreter_there_is_no_target(tmp_path: Path) -> None:
+    assert snapshot_targets([], [], tmp_path, {"PATH": str(tmp_path)}) == ()

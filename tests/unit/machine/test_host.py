@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+import os
+import resource
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ci_doctor.machine.host import (
+    ContainerImage,
+    chosen_word,
+    codeset_of,
+    container_image,
+    effective_locale,
+    fields_of,
+    named_locales,
+    number_of,
+    numbers_of,
+    python_encoding,
+    resource_limits,
+    text_of,
+)
+from ci_doctor.system.processes.memory_events import limit_of
+from tests.support.cli import BARE
+from tests.support.machine_trees import UNLIMITED_V1, write_tree
+
+MISSING = "tlh_QO.UTF-8"
+SHOWN = "import locale; print(locale.getpreferredencoding(False))"
+NAMES = {"ANSI_X3.4-1968": "ASCII", "ascii": "ASCII", "utf-8": "UTF-8"}
+
+
+def test_what_cannot_be_read_is_none(tmp_path: Path) -> None:
+    assert text_of(tmp_path / "missing") is None
+    assert number_of(tmp_path) is None
+    assert numbers_of(tmp_path / "missing") == {}
+
+
+def test_no_limit_has_two_forms(tmp_path: Path) -> None:
+    write_tree(tmp_path, {"v2": "max\n", "v1": f"{UNLIMITED_V1}\n", "some": "4096\n"})
+
+    assert [limit_of(tmp_path / name) for name in ("v2", "v1", "some")] == [None, None, 4096]
+
+
+def test_numbers_come_with_colons_and_units_or_without(tmp_path: Path) -> None:
+    text = "MemTotal:  16 kB\noom_kill 3\nHugePages:\n\nname word\n"
+    write_tree(tmp_path, {"file": text})
+
+    assert numbers_of(tmp_path / "file") == {"MemTotal": 16, "oom_kill": 3}
+
+
+def test_fields_of_the_first_cpu_end_at_an_empty_line(tmp_path: Path) -> None:
+    text = "model name : A: B\nflags\t: fpu vme\n\nprocessor : 1\n"
+    write_tree(tmp_path, {"cpuinfo": text, "os-release": '\nNAME=x\n\nPRETTY_NAME="Debian 12"\n'})
+
+    first = fields_of(tmp_path / "cpuinfo", ":", is_first_block=True)
+
+    assert first == {"model name": "A: B", "flags": "fpu vme"}
+    assert fields_of(tmp_path / "os-release", "=")["PRETTY_NAME"] == "Debian 12"
+
+
+def test_of_a_list_of_words_the_one_in_brackets_is_chosen() -> None:
+    assert chosen_word("always [madvise] never\n") == "madvise"
+    assert chosen_word("32768\t60999\n") == "32768 60999"
+
+
+def test_the_limits_of_this_process_are_read() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+    files = resource_limits()["nofile"]
+
+    assert (files.soft, files.hard) == (soft, hard)
+    assert files.shown() == ("unlimited" if soft == resource.RLIM_INFINITY else str(soft))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"LC_ALL": "C"},
+        {"LC_ALL": "C.UTF-8"},
+        {"LC_ALL": MISSING},
+        {"LANG": MISSING, "PYTHONUTF8": "0"},
+        {"LC_ALL": "C", "PYTHONUTF8": "0"},
+        {"LANG": "C", "PYTHONUTF8": "0"},
+        {"LANG": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+    ],
+)
+def test_a_real_interpreter_takes_the_encoding_that_is_said(changes: dict[str, str]) -> None:
+    codeset = codeset_of(effective_locale(changes) or "C")
+    if effective_locale(changes) in {"", "C"}:
+        codeset = None
+    kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
+
+    ended = subprocess.run(
+        [*BARE, "-c", SHOWN], env={**kept, **changes}, capture_output=True, text=True, check=True
+    )
+
+    encoding = ended.stdout.strip()
+    assert NAMES.get(encoding, encoding) == python_encoding(changes, codeset)
+
+
+def test_an_installed_locale_has_an_encoding_and_another_has_none() -> None:
+    assert codeset_of("C.UTF-8") == "UTF-8"
+    assert codeset_of(MISSING) is None
+
+
+def test_the_encoding_of_a_locale_is_pythons() -> None:
+    assert python_encoding({"LANG": "de_DE.ISO-8859-1"}, "ISO-8859-1") == "ISO-8859-1"
+    assert python_encoding({"LANG": "de_DE", "PYTHONUTF8": "1"}, "ISO-8859-1") == "UTF-8"
+
+
+def test_each_locale_counts_once_and_lc_all_alone() -> None:
+    assert named_locales({"LANG": "a", "LC_CTYPE": "b", "LC_TIME": "b"}) == {
+        "LC_CTYPE": "b",
+        "LANG": "a",
+    }
+    assert named_locales({"LANG": "a", "LC_ALL": "b"}) == {"LC_ALL": "b"}
+
+
+def test_podman_names_the_image(tmp_path: Path) -> None:
+    text = 'engine="podman-5"\nimage="registry.example/ci:7"\nimageid="0123456789abcdef"\n'
+    write_tree(tmp_path, {"run/.containerenv": text})
+
+    assert container_image({}, tmp_path).name == "registry.example/ci:7 (0123456789ab)"
+
+
+@pytest.mark.parametrize("name", [".dockerenv", "run/.containerenv"])
+def test_a_container_that_does_not_name_its_image_is_unknown(tmp_path: Path, name: str) -> None:
+    write_tree(tmp_path, {name: ""})
+
+    assert container_image({}, tmp_path).unknown is not None
+
+
+def test_a_pod_does_not_know_its_image(tmp_path: Path) -> None:
+    assert container_image({"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, tmp_path).unknown is not None
+
+
+def test_a_machine_is_made_of_no_image(tmp_path: Path) -> None:
+    assert container_image({}, tmp_path) == ContainerImage()

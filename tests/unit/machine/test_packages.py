@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+import os
+from pathlib import Path
+
+import pytest
+
+from ci_doctor.machine.packages import (
+    find_package,
+    installed,
+    read_record,
+    record_digest,
+    torch_build,
+)
+
+
+def dist(
+    site: Path, name: str, version: str, *, record: str | None = None, metadata: str | bytes = ""
+) -> Path:
+    folder = site / f"{name}-{version}.dist-info"
+    folder.mkdir(parents=True)
+    text = metadata or f"Metadata-Version: 2.4\nName: {name}\nVersion: {version}\n"
+    (folder / "METADATA").write_bytes(text if isinstance(text, bytes) else text.encode())
+    if record is not None:
+        (folder / "RECORD").write_text(record)
+    return folder
+
+
+def torch(site: Path, version: str, text: str | None) -> None:
+    dist(site, "torch", version)
+    if text is not None:
+        (site / "torch").mkdir()
+        (site / "torch" / "version.py").write_text(text)
+
+
+def test_the_first_directory_is_that_of_an_import(tmp_path: Path) -> None:
+    dist(tmp_path / "a", "Flash_Attn", "2.0")
+    dist(tmp_path / "b", "flash-attn", "1.0")
+
+    first = find_package("flash.attn", [tmp_path / "gone", tmp_path / "a", tmp_path / "b"])
+
+    assert first is not None
+    assert (first.name, first.version, first.site) == ("flash-attn", "2.0", tmp_path / "a")
+
+
+def test_what_pip_left_of_a_broken_installation_is_none(tmp_path: Path) -> None:
+    (tmp_path / "~orch-2.9.0.dist-info").mkdir()
+
+    assert list(installed([tmp_path])) == []
+
+
+def test_headers_end_before_the_description(tmp_path: Path) -> None:
+    text = "Name: engine\nVersion: 1.0\nRequires-Dist: frame>=2\n\nRequires-Dist: not a header\n"
+    dist(tmp_path, "engine", "1.0", metadata=text)
+
+    (package,) = installed([tmp_path])
+
+    assert package.requires == ("frame>=2",)
+
+
+def test_metadata_in_latin_1_is_read(tmp_path: Path) -> None:
+    text = "Name: engine\nVersion: 1.0\nAuthor: J\xf6rg\n".encode("latin-1")
+    dist(tmp_path, "engine", "1.0", metadata=text)
+
+    (package,) = installed([tmp_path])
+
+    assert (package.version, package.has_metadata) == ("1.0", True)
+
+
+def test_an_egg_info_of_distutils_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "old-3.1.egg-info").write_text("Metadata-Version: 1.0\nName: old\nVersion: 3.1\n")
+
+    (package,) = installed([tmp_path])
+
+    assert (package.words, package.is_wheel, package.has_metadata) == ("old 3.1", False, True)
+
+
+def test_a_folder_without_metadata_has_the_version_of_its_name(tmp_path: Path) -> None:
+    (tmp_path / "engine-1.5.dist-info").mkdir()
+
+    (package,) = installed([tmp_path])
+
+    assert (package.words, package.has_metadata) == ("engine 1.5", False)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read all")
+def test_a_directory_that_may_not_be_read_has_no_packages(tmp_path: Path) -> None:
+    dist(tmp_path / "site", "engine", "1.0")
+    (tmp_path / "site").chmod(0)
+
+    assert list(installed([tmp_path / "site"])) == []
+    (tmp_path / "site").chmod(0o755)
+
+
+def test_direct_url_says_where_it_came_from(tmp_path: Path) -> None:
+    folder = dist(tmp_path, "engine", "1.0")
+    (folder / "direct_url.json").write_text(
+        '{"url": "file:///srv/a%20b", "dir_info": {"editable": true}}'
+    )
+    (folder / "INSTALLER").write_text("uv\n")
+
+    (package,) = installed([tmp_path])
+
+    assert package.origin.is_editable
+    assert package.origin.source == Path("/srv/a b")
+    assert package.installer == "uv"
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"url": "file://[x"}'])
+def test_a_damaged_direct_url_names_no_source(tmp_path: Path, text: str) -> None:
+    (dist(tmp_path, "engine", "1.0") / "direct_url.json").write_text(text)
+
+    (package,) = installed([tmp_path])
+
+    assert package.origin.source is None
+    assert not package.origin.is_editable
+
+
+RECORD = """engine/__init__.py,sha256=abc,12
+"engine/a, b.py",sha256=def,7
+../../../bin/engine,sha256=ghi,200
+engine/__pycache__/__init__.cpython-311.pyc,,
+engine-1.0.dist-info/RECORD,,
+"""
+
+
+def test_record_is_csv(tmp_path: Path) -> None:
+    files = list(read_record(dist(tmp_path, "engine", "1.0", record=RECORD)))
+
+    assert [(file.path, file.size) for file in files[:2]] == [
+        ("engine/__init__.py", 12),
+        ("engine/a, b.py", 7),
+    ]
+    assert [file.is_in_site for file in files] == [True, True, False, True, True]
+
+
+def test_the_digest_of_a_record_does_not_depend_on_the_installation(tmp_path: Path) -> None:
+    one = dist(tmp_path / "a", "engine", "1.0", record=RECORD)
+    lines = [line.replace("ghi", "other") for line in reversed(RECORD.splitlines())]
+    other = dist(tmp_path / "b", "engine", "1.0", record="\n".join(lines))
+    changed = dist(tmp_path / "c", "engine", "1.0", record=RECORD.replace("def", "xyz"))
+
+    assert record_digest(one) == record_digest(other) != record_digest(changed)
+
+
+def test_without_a_record_there_is_no_digest(tmp_path: Path) -> None:
+    assert record_digest(dist(tmp_path, "engine", "1.0")) is None
+
+
+@pytest.mark.parametrize(
+    ("version", "text", "cuda", "is_for_cpu"),
+    [
+        pytest.param("2.9.0+cu128", "cuda: Optional[str] = '12.8'\n", "12.8", False, id="typed"),
+        pytest.param("2.1.0", "cuda = '11.8'\nhip = None\n", "11.8", False, id="plain"),
+        pytest.param("2.9.0+cpu", "cuda: Optional[str] = None\n", None, True, id="cpu"),
+        pytest.param("2.9.0", "cuda = None\nhip: Optional[str] = '6.4'\n", None, False, id="hip"),
+        pytest.param("2.9.0+cu128", None, "12.8", False, id="by-the-version"),
+        pytest.param("2.9.0+cu130", None, "13.0", False, id="by-the-version-13"),
+    ],
+)
+def test_a_torch_says_its_cuda_by_its_files(
+    tmp_path: Path, version: str, text: str | None, cuda: str | None, *, is_for_cpu: bool
+) -> None:
+    torch(tmp_path, version, text)
+
+    build = torch_build([tmp_path])
+
+    assert build is not None
+    assert (build.cuda, build.is_for_cpu) == (cuda, is_for_cpu)
+
+
+def test_a_torch_of_pypi_without_its_file_says_nothing(tmp_path: Path) -> None:
+    torch(tmp_path, "2.9.0", None)
+
+    with pytest.raises(ValueError, match=r"torch/version\.py of PyTorch 2\.9\.0 cannot be read"):
+        torch_build([tmp_path])
+
+
+def test_without_a_torch_there_is_no_build(tmp_path: Path) -> None:
+    assert torch_build([tmp_path]) is None

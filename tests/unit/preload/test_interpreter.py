@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which interpreters a request means, which directory of one is right, and which are refused."""
+
+from pathlib import Path
+
+import pytest
+
+from ci_doctor.errors import CiDoctorError, InfraError, PreparationError, UsageError
+from ci_doctor.model.outcome import ErrorKind
+from ci_doctor.model.verdict import Verdict
+from ci_doctor.preload.interpreter import (
+    Interpreters,
+    Refused,
+    Target,
+    choose_site_dir,
+    find_interpreters,
+    former_targets,
+    worst,
+)
+
+
+def test_purelib_is_first_even_where_another_site_directory_precedes_it() -> None:
+    assert (
+        choose_site_dir(["/v/lib", "/v/lib64"], ["/v/lib64", "/v/lib"], ["/v/lib64", "/v/lib"])
+        == "/v/lib"
+    )
+
+
+def test_directory_must_be_on_the_path_too() -> None:
+    assert (
+        choose_site_dir(["/v/lib", "/v/lib64"], ["/v/lib", "/v/lib64"], ["/v/lib64"]) == "/v/lib64"
+    )
+
+
+def test_directory_on_the_path_that_is_no_site_directory_does_not_do() -> None:
+    assert choose_site_dir(["/target", "/target"], ["/v/lib"], ["/target", "/v/lib"]) == "/v/lib"
+
+
+def test_no_directory_fits() -> None:
+    assert choose_site_dir(["/v/lib"], [], ["/v/lib"]) is None
+
+
+def test_link_to_a_site_directory_counts_as_it(tmp_path: Path) -> None:
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib64").symlink_to(tmp_path / "lib")
+    lib, lib64 = str(tmp_path / "lib"), str(tmp_path / "lib64")
+    assert choose_site_dir([lib], [lib64], [lib64]) == lib
+
+
+@pytest.mark.parametrize("is_venv", [True, False])
+def test_site_directories_of_earlier_minor_versions_are_looked_for_in_virtual_environments_only(
+    is_venv: bool, tmp_path: Path
+) -> None:
+    old, new = (tmp_path / "lib" / f"python3.{minor}" / "site-packages" for minor in (11, 12))
+    for directory in (old, new):
+        directory.mkdir(parents=True)
+    (tmp_path / "lib64").symlink_to("lib")
+    target = Target(
+        python=tmp_path / "bin" / "python", version=(3, 12, 0), site_dir=new, externally_managed=False, writable=True,
+        prefix=tmp_path if is_venv else None,
+    )  # fmt: skip
+    assert [former.site_dir for former in former_targets(target)] == ([old] if is_venv else [])
+
+
+def python_in(directory: Path) -> Path:
+    python = directory / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text("#!/bin/sh\n")
+    python.chmod(0o755)
+    return python
+
+
+def test_a_missing_one_does_not_hide_the_others(tmp_path: Path) -> None:
+    python = python_in(tmp_path / "v")
+    named = Interpreters(pythons=("no-such-python",), venvs=(str(tmp_path / "v"),))
+    missing, present = find_interpreters(named, {"PATH": str(tmp_path)})
+    assert isinstance(missing, Refused)
+    assert missing.python == Path("no-such-python")
+    assert present == python
+
+
+def test_without_names_the_jobs_own_environment_counts(tmp_path: Path) -> None:
+    python = python_in(tmp_path / "project" / ".venv")
+    named = Interpreters(projects=(str(tmp_path / "project"),))
+    assert find_interpreters(named, {"PATH": str(tmp_path)}) == [python]
+
+
+def test_no_interpreter_at_all_is_an_error(tmp_path: Path) -> None:
+    named = Interpreters(projects=(str(tmp_path),))
+    with pytest.raises(UsageError, match="no interpreter found"):
+        find_interpreters(named, {"PATH": str(tmp_path)})
+
+
+USAGE = UsageError("usage", hint="name another")
+FINDING = PreparationError("finding")
+INFRA = InfraError("infra")
+
+
+def refused(*errors: CiDoctorError) -> list[Refused]:
+    return [Refused(python=Path(error.message), error=error) for error in errors]
+
+
+@pytest.mark.parametrize(
+    ("errors", "verdict", "kind"),
+    [
+        ((INFRA, FINDING, USAGE), None, ErrorKind.USAGE),
+        ((INFRA, FINDING), Verdict.FAILED, ErrorKind.PREPARATION),
+        ((INFRA,), Verdict.INFRA, ErrorKind.INFRA),
+    ],
+)
+def test_what_the_user_can_correct_comes_first(
+    errors: tuple[CiDoctorError, ...], verdict: Verdict | None, kind: ErrorKind
+) -> None:
+    reached, failure = worst(refused(*errors))
+    assert failure is not None
+    assert (reached, failure.kind) == (verdict, kind)
+
+
+def test_of_one_kind_the_first_is_the_error() -> None:
+    _, failure = worst(refused(UsageError("first"), UsageError("second")))
+    assert failure is not None
+    assert failure.message == "first"
+
+
+def test_a_refusal_keeps_its_hint_and_its_own_exit_code() -> None:
+    (result,) = refused(USAGE)
+    assert (result.refusal.hint, result.refusal.exit_code) == ("name another", 2)
+    assert worst([]) == (None, None)

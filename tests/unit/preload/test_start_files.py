@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is heavy in a start file, and `status` as a library."""
+
+import venv
+from pathlib import Path
+
+from ci_doctor.machine.start_files import Imported
+from ci_doctor.model.facts.preload import StatusFacts
+from ci_doctor.model.outcome import ErrorKind
+from ci_doctor.preload.interpreter import Interpreters
+from ci_doctor.preload.start_files import heavy_imports
+from ci_doctor.preload.status import status
+
+
+def imported(name: str, own: int, cumulative: int, depth: int) -> Imported:
+    return Imported(name=name, self_us=own, cumulative_us=cumulative, depth=depth)
+
+
+def test_heavy_imports_are_the_direct_ones_with_all_that_they_bring() -> None:
+    below = [
+        imported("asyncio", 400, 9500, 1),
+        imported("json", 1200, 1200, 1),
+        imported("enum", 90, 90, 1),
+    ]
+
+    assert heavy_imports([*below, imported("sitecustomize", 300, 11000, 0)], "sitecustomize") == {
+        "asyncio": 9500,
+        "json": 1200,
+    }
+
+
+def test_package_behind_a_wrapper_is_named_too() -> None:
+    imports = [imported("torch._c", 300_000, 300_000, 2), imported("torch", 200_000, 500_000, 1)]
+
+    heavy = heavy_imports([*imports, imported("agent", 200, 500_200, 0)], "/venv/agent.pth")
+
+    assert heavy == {"agent": 500_200, "torch": 500_000}
+
+
+def test_an_environment_without_a_shim_is_not_judged(tmp_path: Path) -> None:
+    venv.create(tmp_path / "v", symlinks=True)
+    outcome = status(Interpreters(venvs=(str(tmp_path / "v"),)), environ={})
+    assert (outcome.verdict, outcome.error) == (None, None)
+    assert outcome.summary == "a shim is installed in 0 of 1 interpreters"
+    assert isinstance(outcome.facts, StatusFacts)
+    (shim,) = outcome.facts.shims
+    assert (shim.state, shim.installed, shim.rules) == ("asked", False, ())
+    assert set(shim.files.values()) == {"absent"}
+    assert shim.start_up is not None
+    assert any(row.label == "no rule" for row in outcome.tables[0].rows)
+
+
+def test_an_interpreter_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    outcome = status(Interpreters(venvs=(str(tmp_path / "gone"),)), environ={})
+    assert outcome.error is not None
+    assert outcome.error.kind is ErrorKind.USAGE
+    assert isinstance(outcome.facts, StatusFacts)
+    assert [shim.state for shim in outcome.facts.shims] == ["refused"]
