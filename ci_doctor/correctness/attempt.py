@@ -257,6 +257,7 @@ class StartAttempt:
         for number, each in enumerate(self._passes, start=1):
             if each.resets and self._arm.reset:
                 not_reset.extend(await reset(sender, self._arm.reset))
+            await asyncio.sleep(each.pause_s)
             sample = functools.partial(Sample, arm=arm, start=start, pass_=number)
             paced = replace(sender, concurrency=each.concurrency)
             await collect(paced, each.requests, sample, self._keep)

@@ -16,6 +16,10 @@ from ci_doctor.load.requests import Request
 # How many different words an answer has, and how many characters.
 Variety = tuple[int, int]
 _PREFIX = "control:"
+# A prompt of so many characters is within the context of any model.
+_IS_READ_WHOLE = 400
+# The middle third of so many characters has several letters.
+_HAS_MIDDLE = 40
 
 
 class ControlRequest(Struct, frozen=True, kw_only=True):
@@ -55,6 +59,27 @@ def control_requests(
     first = changeable[0]
     yield _control(first, PromptChange.REVERSED, variety)
     yield _control(_another(changeable), PromptChange.REPLACED, variety)
+
+
+def inside_requests(
+    requests: Sequence[Request], variety: Mapping[str, Variety]
+) -> Iterator[tuple[ControlRequest, ...]]:
+    """Controls with another middle of the prompt, in groups; what two of a group show is no chance.
+
+    Of the shortest prompts that have a middle the most is changed. Of longer ones more is left at the
+    ends. Those that a server may cut, or of which only the end may matter, are left out.
+    """
+    answered = [each for each in requests if each.id in variety and not _is_echo(each)]
+    telling = [
+        each for each in answered if _is_changeable(each) and _is_telling(each, variety[each.id])
+    ]
+    by_prompt = {prompt_of(each): each for each in telling}
+    by_prompt = {text: each for text, each in by_prompt.items() if len(text) <= _IS_READ_WHOLE}
+    ranked = sorted(by_prompt, key=lambda prompt: (len(prompt) < _HAS_MIDDLE, len(prompt)))
+    long = sorted(ranked, key=len, reverse=True)
+    for prompts in dict.fromkeys((tuple(ranked[:2]), tuple(long[:2]))):
+        if len(prompts) > 1:
+            yield tuple(_control(by_prompt[each], PromptChange.INSIDE, variety) for each in prompts)
 
 
 def _is_changeable(request: Request) -> bool:
@@ -98,7 +123,8 @@ def _control(
 ) -> ControlRequest:
     body = changed_body(original, change)
     assert body is not None  # noqa: S101 - both changes take the same prompts
-    request = replace(original, id=f"{_PREFIX}{original.id}", body=body)
+    inside = "inside:" if change is PromptChange.INSIDE else ""
+    request = replace(original, id=f"{_PREFIX}{inside}{original.id}", body=body)
     return ControlRequest(
         original=original.id,
         request=request,

@@ -10,12 +10,14 @@ from ci_doctor.load.requests import Request
 class PassPlan(Struct, frozen=True, kw_only=True):
     """One pass: `requests` in their order, `concurrency` at a time.
 
-    `resets`: an arm with a `reset` path is reset before it.
+    `resets`: an arm with a `reset` path is reset before it. `pause_s`: no request comes for so long
+    before it.
     """
 
     requests: tuple[Request, ...]
     concurrency: int
     resets: bool
+    pause_s: float = 0.0
 
 
 def passes_of(plan: ExperimentPlan) -> tuple[PassPlan, ...]:

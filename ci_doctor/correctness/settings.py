@@ -138,7 +138,7 @@ class CorrectnessSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     limit: str | None = None
     control: bool = True
     localise: bool = True
-    localise_starts: Annotated[int, Meta(ge=2)] = 12
+    localise_starts: Annotated[int, Meta(ge=2)] = 16
     evidence: EvidencePolicy = EvidencePolicy.STRICT
     request_timeout: str | float = "120s"
     start_timeout: str | float | None = None

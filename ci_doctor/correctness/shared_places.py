@@ -37,12 +37,12 @@ _MOST_ENTRIES = 60_000
 # The kernel's clock of files lags by a tick (10 ms at 100 Hz).
 _LAG_NS = 20_000_000
 # How often a thread is looked for that the kernel just puts to sleep.
-_LOOKS = 5
+_LOOKS = 40
 _PAUSE_S = 0.002
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/opt", "/proc", "/sys", "/dev", "/")
 _BELOW_SYSTEM = tuple(f"{each}/" for each in _SYSTEM[:-1])
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - read, not written
-_SKIPPED = frozenset({"__pycache__", ".git", "site-packages", "dist-packages", "node_modules"})
+_SKIPPED = frozenset({".git", "site-packages", "dist-packages", "node_modules"})
 # Compiled from a source of the same time, locks, and weights that a first start downloads.
 _SHARED_ENDINGS = (".pyc", ".lock", ".safetensors", ".gguf", ".incomplete", ".part")
 # Variables by which libraries find what they keep.

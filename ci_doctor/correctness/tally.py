@@ -5,6 +5,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
+from msgspec.structs import replace
+
 from ci_doctor.correctness.comparison import AnswerLevel
 from ci_doctor.correctness.evidence.samples import Sample
 from ci_doctor.correctness.pass_digests import PassDigests
@@ -12,7 +14,8 @@ from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.compare import Answer, ArmStart
 from ci_doctor.correctness.verdict.control import ControlOutcome
 from ci_doctor.load.canonical import digest
-from ci_doctor.load.looks import LooksOfAnswers
+from ci_doctor.load.looks import FEWEST_PROMPTS, LooksOfAnswers
+from ci_doctor.load.prompts import is_free, is_greedy
 from ci_doctor.load.requests import Request
 
 
@@ -87,6 +90,7 @@ class Tally:
         self._prompts: dict[str, dict[str, str]] = {}
         self._empty: set[str] = set()
         self._looks = LooksOfAnswers(requests)
+        self._greedy = [each.id for each in requests if is_free(each) and is_greedy(each)]
 
     @property
     def variety(self) -> Mapping[str, tuple[int, int]]:
@@ -144,10 +148,17 @@ class Tally:
             claimed=claimed,
             prompts=self._shared_prompts(),
             empty=len(self._empty),
-            looks=self._looks.value(),
+            looks=replace(self._looks.value(), restless=self._is_restless()),
             proof_missing=self.proof_missing,
             control=control,
             devices=devices,
+        )
+
+    def _is_restless(self) -> bool:
+        """Whether each greedy request got other words in each pass, and there are some."""
+        given = [list(self._words.get(each, {}).values()) for each in self._greedy]
+        return len(given) >= FEWEST_PROMPTS and all(
+            len(set(each)) == len(each) > 1 for each in given
         )
 
     def _shared_prompts(self) -> dict[str, Mapping[str, str]]:

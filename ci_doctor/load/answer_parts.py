@@ -51,7 +51,7 @@ def parts(output: Mapping[str, Any]) -> AnswerParts:
     return AnswerParts(
         words={**_without(output, _NUMBERS | _TOKENS), "choices": kept},
         tokens=[output.get("completion_tokens"), [_tokens(choice) for choice in choices]],
-        numbers=tuple(_own_numbers(choices)),
+        numbers=tuple(own_numbers(choices)),
         alternatives=tuple(_alternatives(output)),
     )
 
@@ -78,7 +78,8 @@ def _entries(logprobs: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         yield from logprobs.get(key) or ()
 
 
-def _own_numbers(choices: list[Any]) -> Iterator[float]:
+def own_numbers(choices: list[Any]) -> Iterator[float]:
+    """The log-probabilities of the tokens of all choices."""
     for choice in choices:
         logprobs = _logprobs(choice)
         for value in logprobs.get("token_logprobs") or ():

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A copy of a request with a changed prompt, for a control. Pure.
 
-Two ways lead to a changed prompt. The first keeps the words, in reverse order, and adds a sentence.
-The second keeps nothing, and is short: a prompt at the limit of the context stays within it.
+Three ways lead to a changed prompt. The first keeps the words, in reverse order, and adds a sentence.
+The second keeps nothing, and is short: a prompt at the limit of the context stays within it. A third
+one keeps the length, both ends and the number of words, and changes what is between.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,12 +18,18 @@ _SENTENCE = "Now name three rivers that flow into the Baltic Sea."
 # A model goes on with it, whatever it answered to the original.
 _OTHER_PROMPT = "Continue this list: copper, silver, zinc, tin,"
 
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+_NEXT_LETTER = str.maketrans(
+    _LETTERS + _LETTERS.upper(), _LETTERS[1:] + "a" + _LETTERS[1:].upper() + "A"
+)
+
 
 class PromptChange(StrEnum):
     """How a prompt is changed."""
 
     REVERSED = "reversed"
     REPLACED = "replaced"
+    INSIDE = "inside"
 
 
 def changed_body(request: Request, change: PromptChange) -> dict[str, Any] | None:
@@ -59,15 +66,35 @@ def _replaced(_text: str) -> str:
     return _OTHER_PROMPT
 
 
+def _inside(text: str) -> str:
+    """Other letters in the middle third; in all but the ends if it has no letters."""
+    for part in (len(text) // 3, 1, 0):
+        middle = text[part : len(text) - part]
+        changed = text[:part] + middle.translate(_NEXT_LETTER) + text[len(text) - part :]
+        if changed != text:
+            return changed
+    # Letters of another script.
+    return text[:1] + text[-2:0:-1] + text[-1:]
+
+
 _TEXT: Mapping[PromptChange, Callable[[str], str]] = {
     PromptChange.REVERSED: _reversed,
     PromptChange.REPLACED: _replaced,
+    PromptChange.INSIDE: _inside,
 }
 
 
 def _changed_tokens(tokens: list[int], change: PromptChange) -> list[int]:
     """Token ids of the same model: no other ids than those of the prompt are known to exist."""
     changed = tokens[::-1]
+    if change is PromptChange.INSIDE:
+        third = len(tokens) // 3
+        middle = tokens[third : len(tokens) - third]
+        changed = [*tokens[:third], *middle[::-1], *tokens[len(tokens) - third :]]
+        # What is the same in both directions gets a token of one end in its middle.
+        if changed == tokens and len(set(tokens)) > 1:
+            other = next(each for each in tokens if each != middle[0])
+            changed = [*tokens[:third], *[other] * len(middle), *tokens[len(tokens) - third :]]
     if change is PromptChange.REPLACED:
         changed = changed[: len(changed) // 2] or changed * 3
     # Reversed, the same token again and again is the same prompt.

@@ -4,21 +4,30 @@
 Answers may be whole and equal on both sides, and still show that nothing was tested.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from msgspec import Struct
 
 from ci_doctor.load.answer_items import items_of
+from ci_doctor.load.answer_parts import own_numbers
 from ci_doctor.load.answers import protocol_of
 from ci_doctor.load.canonical import is_blank, text_of
-from ci_doctor.load.prompts import is_free, prompt_of, token_limit
+from ci_doctor.load.prompts import is_free, prompt_of, token_limit, user_text
 from ci_doctor.load.requests import Request
 
 # With fewer different prompts, one and the same answer is no surprise.
 FEWEST_PROMPTS = 3
 # The protocols whose choices say why they ended.
 _ENDED = ("completions", "chat")
+
+
+# Followed by a sign or a number: a sentence on errors is an answer.
+_ERROR = re.compile(
+    r"\W*((internal|server|engine|runtime|fatal)\W+)*(error|exception|traceback)\s*([^\w\s]|\d|$)",
+    re.IGNORECASE,
+)
 
 
 class AnswerLooks(Struct, frozen=True, kw_only=True):
@@ -28,7 +37,9 @@ class AnswerLooks(Struct, frozen=True, kw_only=True):
     the answers to requests for more than one token, `cut` those of them that their length ended at
     the first. `free` counts different prompts that leave the model free, `free_texts` the different
     answers to them; `free_words` is the length of the longest in words. `unended` counts the answers
-    whose API promises a finish reason, and which have none.
+    whose API promises a finish reason, and which have none. `hollow` counts the free prompts whose
+    answers repeat the prompt, or are an error message. `restless`: at temperature 0, each request got other
+    words in each pass. `unscored` counts the answers without the log-probabilities that were asked for.
     """
 
     answered: int = 0
@@ -41,10 +52,18 @@ class AnswerLooks(Struct, frozen=True, kw_only=True):
     free_texts: int = 0
     free_words: int = 0
     unended: int = 0
+    hollow: int = 0
+    restless: bool = False
+    unscored: int = 0
 
     def is_one_answer(self, prompts: int) -> bool:
         """Whether all got one text, though there are so many different `prompts`."""
         return self.texts == 1 and min(self.answered, prompts) >= FEWEST_PROMPTS
+
+    @property
+    def is_hollow(self) -> bool:
+        """Whether each answer is its own prompt again, or an error message: no model said that."""
+        return self.free >= FEWEST_PROMPTS and self.hollow == self.free
 
     @property
     def ignores_prompts(self) -> bool:
@@ -75,6 +94,8 @@ class LooksOfAnswers:
         self._blank: set[str] = set()
         self._models: dict[str, str] = {}
         self._unended: set[str] = set()
+        self._hollow: set[int] = set()
+        self._unscored: set[str] = set()
 
     def add(self, request: str, output: dict[str, Any], prompt_facts: Mapping[str, Any]) -> None:
         """Take note of one canonical output."""
@@ -103,6 +124,8 @@ class LooksOfAnswers:
             free_texts=len(self._free_texts),
             free_words=self._free_words,
             unended=len(self._unended),
+            hollow=len(self._hollow),
+            unscored=len(self._unscored),
         )
 
     def _add_to(self, request: Request, words: str, output: dict[str, Any]) -> None:
@@ -111,19 +134,40 @@ class LooksOfAnswers:
         self.variety[request.id] = (len(set(each_word)), len(words))
         if protocol_of(request).name in _ENDED and not _is_ended(output):
             self._unended.add(request.id)
+        wanted = request.body.get("logprobs")
+        # Zero asks for those of the chosen tokens. An empty answer has none.
+        if (wanted is True or type(wanted) is int) and words and not _is_scored(output):
+            self._unscored.add(request.id)
         limit = token_limit(request)
         if limit is None or limit > 1:
             self._longer.add(request.id)
             if _is_cut_at_once(output):
                 self._cut.add(request.id)
         if is_free(request):
-            self._free.add(hash(prompt_of(request)))
+            prompt = hash(prompt_of(request))
+            self._free.add(prompt)
+            if not request.body.get("echo") and _is_hollow(user_text(request), words):
+                self._hollow.add(prompt)
             self._free_texts.add(hash(words))
             self._free_words = max(self._free_words, len(each_word))
 
 
+def _is_hollow(prompt: str, answer: str) -> bool:
+    """Whether an answer is an error message, holds the whole prompt, begins it, or is it backwards."""
+    if _ERROR.match(answer):
+        return True
+    asked, given = ("".join(filter(str.isalnum, text.casefold())) for text in (prompt, answer))
+    if not asked or not given:
+        return False
+    return asked in given or asked.startswith(given) or asked[::-1].startswith(given)
+
+
 def _is_ended(output: dict[str, Any]) -> bool:
     return all(choice.get("finish_reason") for choice in output.get("choices") or ())
+
+
+def _is_scored(output: dict[str, Any]) -> bool:
+    return any(True for _ in own_numbers(list(output.get("choices") or ())))
 
 
 def _is_cut_at_once(output: dict[str, Any]) -> bool:

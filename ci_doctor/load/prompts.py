@@ -52,6 +52,17 @@ def prompt_of(request: Request) -> str:
     return str(body)
 
 
+def user_text(request: Request) -> str:
+    """The text that the user wrote: a prompt, or the last message of a chat; empty if it is no text."""
+    for key in PROMPT_KEYS:
+        value = request.body.get(key)
+        if key == "messages" and isinstance(value, list) and value:
+            value = value[-1].get("content") if isinstance(value[-1], dict) else None
+        if isinstance(value, str):
+            return value
+    return ""
+
+
 def token_limit(request: Request) -> int | None:
     """The most tokens that the answer may have; None if the request names no limit."""
     parameters = parameters_of(request)
@@ -83,6 +94,12 @@ def is_free(request: Request) -> bool:
         return False
     restrictions = [body.get(key) for key in _RESTRICTIONS]
     return not any(map(_restricts, restrictions))
+
+
+def is_greedy(request: Request) -> bool:
+    """Whether the request asks for the most probable answer, and so for the same one each time."""
+    temperature = parameters_of(request).get("temperature")
+    return type(temperature) in {int, float} and temperature == 0
 
 
 def _restricts(value: Any) -> bool:

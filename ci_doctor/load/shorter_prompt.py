@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A copy of a request with the beginning of its prompt alone. Pure.
+"""A copy of a request with a part of its prompt, or with another one in its place. Pure.
 
 A text is measured in characters, a list of token ids in tokens. Of a chat, the last message is cut,
 and the others stay. Other prompts (several at once, parts with pictures) have no length here.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from msgspec import Struct
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from ci_doctor.load.prompts import PROMPT_KEYS
 from ci_doctor.load.requests import Request
 
-_Cut = str | list[int]
+Cut = str | list[int]
 
 
 class PromptLength(Struct, frozen=True, kw_only=True):
@@ -25,7 +25,7 @@ class PromptLength(Struct, frozen=True, kw_only=True):
 
 
 def prompt_length(request: Request) -> PromptLength | None:
-    """The length of what `with_prefix` cuts; None if the prompt cannot be cut."""
+    """The length of what `with_prompt` changes; None if the prompt cannot be cut."""
     prompt_cut = _cut_of(request.body)
     if prompt_cut is None:
         return None
@@ -34,8 +34,8 @@ def prompt_length(request: Request) -> PromptLength | None:
     return PromptLength(count=len(cut), unit=unit)
 
 
-def with_prefix(request: Request, count: int) -> Request:
-    """The request with the first `count` characters or tokens of its prompt.
+def with_prompt(request: Request, change: Callable[[Cut], Cut]) -> Request:
+    """The request with what `change` makes of its prompt.
 
     Raises ValueError if the prompt cannot be cut.
     """
@@ -43,11 +43,11 @@ def with_prefix(request: Request, count: int) -> Request:
     if prompt_cut is None:
         raise ValueError(f"the prompt of {request.id} cannot be cut")
     key, cut = prompt_cut
-    prefix: Any = cut[:count]
+    changed: Any = change(cut)
     if key == "messages":
         messages = request.body[key]
-        prefix = [*messages[:-1], {**messages[-1], "content": prefix}]
-    return replace(request, body={**request.body, key: prefix})
+        changed = [*messages[:-1], {**messages[-1], "content": changed}]
+    return replace(request, body={**request.body, key: changed})
 
 
 def halved(count: int, most: int) -> Iterator[int]:
@@ -59,7 +59,7 @@ def halved(count: int, most: int) -> Iterator[int]:
         yield count
 
 
-def _cut_of(body: dict[str, Any]) -> tuple[str, _Cut] | None:
+def _cut_of(body: dict[str, Any]) -> tuple[str, Cut] | None:
     """The key of the prompt, and what of it can be cut."""
     for key in PROMPT_KEYS:
         value = body.get(key)
@@ -71,7 +71,7 @@ def _cut_of(body: dict[str, Any]) -> tuple[str, _Cut] | None:
     return None
 
 
-def _cuttable(value: Any) -> _Cut | None:
+def _cuttable(value: Any) -> Cut | None:
     if isinstance(value, str):
         return value
     if isinstance(value, list) and value and all(type(each) is int for each in value):

@@ -521,9 +521,9 @@ def controls(bench: Bench) -> list[tuple[str, str]]:
 def test_a_healthy_server_answers_a_changed_prompt_differently(bench: Bench) -> None:
     check(bench, bench.compare(), "pass", 0)
     assert controls(bench) == [("A1", "changed"), ("B1", "changed")]
-    sent = [each["meta"]["body"]["prompt"] for each in bench.controls]
-    assert len(sent) == 2, "one control in the first start of each arm"
-    assert all(prompt.startswith("p") and len(prompt) > 2 for prompt in sent)
+    sent = sorted((each["arm"], each["id"]) for each in bench.controls)
+    ids = ["control:inside:r0", "control:r0"]
+    assert sent == [(arm, each) for arm in ("baseline", "candidate") for each in ids]
 
 
 @pytest.mark.parametrize("trait", ["ignores-prompts", "caches-all"])
@@ -534,6 +534,32 @@ def test_servers_that_do_not_read_their_prompts_prove_nothing(bench: Bench, trai
     check(bench, ran, "void", 86)
     assert "gives r0 and a changed prompt the same answer" in " ".join(ran.out.split())
     assert "correctness/control" in bench.rules()
+
+
+@pytest.mark.parametrize(
+    ("trait", "reason"),
+    [
+        ("by-length", "no more than the length or the ends of a prompt"),
+        ("by-ends", "no more than the length or the ends of a prompt"),
+        ("echoes", "is its prompt again, or an error message"),
+        ("tells-an-error", "is its prompt again, or an error message"),
+        ("by-order", "the answers follow the order of the requests, and not the prompts"),
+        ("no-logprobs", "lack the log-probabilities that were asked for"),
+    ],
+)
+@pytest.mark.gate(2)
+def test_answers_that_follow_something_else_than_the_prompts_prove_nothing(
+    bench: Bench, trait: str, reason: str
+) -> None:
+    lines = []
+    for number, word in enumerate(("rivers", "lakes", "mountains", "islands")):
+        prompt = f"Name some of the {word} of this country, if you know any of them."
+        body = {"prompt": prompt, "temperature": 0, "logprobs": 1}
+        lines.append(json.dumps({"id": f"r{number}", "body": body}))
+    (bench.directory / "requests.jsonl").write_text("\n".join(lines) + "\n")
+    ran = bench.compare(trait, trait, "--concurrency", "1", "--passes", "2")
+    check(bench, ran, "void", 86)
+    assert reason in bench.report["summary"]
 
 
 @pytest.mark.nightly

@@ -44,15 +44,16 @@ def again(bench: Bench, *more: str) -> Ran:
     return doctor(*words, *more, cwd=bench.directory, timeout=LIMIT_S)
 
 
-def test_a_fault_of_one_prompt_differs_alone_and_in_no_shorter_prompt(bench: Bench) -> None:
-    ran = compared(bench, "", "flip")
-    check(bench, ran, "regression", 1)
-    assert localised(bench)["smallest"] == "r1 alone, one pass"
-    assert results(bench)["r1 alone, first 1 of 2 characters, one pass"] == "equal"
-    # The request, then half of its prompt; no start of these counts for the verdict.
-    names = [each["start"] for each in localised(bench)["starts"]]
-    assert names == ["A5", "B6", "A6", "B7"]
-    assert bench.report["facts"]["starts"] == {"baseline": 4, "candidate": 5}
+def test_a_fault_of_one_prompt_is_named_with_starts_that_have_it_and_one_that_has_not(
+    bench: Bench,
+) -> None:
+    ran = compared(bench, "", "flip", *ONE_PAIR)
+    check(bench, ran, "inconclusive", 86)
+    assert localised(bench)["cause"] == "requests with the prompt of r1 differ"
+    assert localised(bench)["smallest"] == "r1 alone"
+    assert localised(bench)["without"]
+    # No start of these counts for the verdict.
+    assert bench.report["facts"]["starts"] == {"baseline": 1, "candidate": 1}
     assert "--only r1 --concurrency 1 --passes 1" in localised(bench)["command"]
     for text in (ran.out, (bench.reports / "report.md").read_text()):
         assert "Where it differs" in text
@@ -60,56 +61,26 @@ def test_a_fault_of_one_prompt_differs_alone_and_in_no_shorter_prompt(bench: Ben
     assert "Where it differs" in (bench.reports / "report.html").read_text()
 
 
+@pytest.mark.parametrize(
+    ("fault", "cause", "more"),
+    [
+        ("long=10", "prompts of 11 characters or more differ", ()),
+        ("remembers", "if the same prompt came before", ("--passes", "2")),
+        ("batched", "if 2 or more requests are under way at once", ()),
+        ("from=3", "from the 3rd request of a start on", ("--passes", "2")),
+        ("after-p0", "requests with the prompt of r1 differ after r0", ("--concurrency", "1")),
+    ],
+)
 @pytest.mark.nightly
-def test_a_fault_of_long_prompts_is_shown_by_the_shortest_half_that_has_it(bench: Bench) -> None:
-    check(bench, compared(bench, "", "long=10"), "regression", 1)
-    assert localised(bench)["smallest"] == "r0 alone, first 16 of 32 characters, one pass"
-    assert localised(bench)["confirmed"]
-    assert results(bench)["r0 alone, first 8 of 32 characters, one pass"] == "equal"
-    lines = (bench.reports / "localise" / "smallest-request.jsonl").read_text().splitlines()
-    assert [json.loads(line)["body"]["prompt"] for line in lines] == [FIRST[:16]]
+def test_the_cause_of_a_fault_is_named(
+    bench: Bench, fault: str, cause: str, more: tuple[str, ...]
+) -> None:
+    compared(bench, "", fault, *more, *ONE_PAIR, most="16")
+    assert cause in localised(bench)["cause"], localised(bench)
     ran = again(bench, *ONE_PAIR)
-    assert "1 of 1 answers" in ran.out, ran
+    assert "answers" in ran.out, ran
     # The evidence of the first run is still there.
-    assert bench.report["verdict"] == "regression"
-
-
-@pytest.mark.nightly
-def test_a_fault_of_what_a_server_remembers_takes_a_second_pass(bench: Bench) -> None:
-    check(bench, compared(bench, "", "remembers", "--passes", "2", most="6"), "regression", 1)
-    assert localised(bench)["smallest"] == "r0 alone, second pass"
-    shown = results(bench)
-    assert shown["r0 alone, one pass"] == "equal"
-    assert shown["r0 after r1, one pass"] == "equal"
-    assert shown["all 2 requests, 2 at once, one pass"] == "equal"
-
-
-@pytest.mark.nightly
-def test_a_fault_of_batches_differs_only_at_the_concurrency_of_the_run(bench: Bench) -> None:
-    check(bench, compared(bench, "", "batched"), "regression", 1)
-    assert localised(bench)["smallest"] == "all 2 requests, 2 at once, one pass"
-    shown = results(bench)
-    assert shown["r0 alone, one pass"] == "equal"
-    assert shown["all 2 requests, one at a time, one pass"] == "equal"
-    assert len(localised(bench)["starts"]) == 4
-
-
-def test_a_fault_that_begins_with_a_request_is_localised_to_their_number(bench: Bench) -> None:
-    check(bench, compared(bench, "", "from=3", "--passes", "2", most="6"), "regression", 1)
-    assert localised(bench)["smallest"] == "r0 alone, pass 3"
-    shown = results(bench)
-    assert shown["r0 alone, second pass"] == "equal"
-    assert shown["all 2 requests, 2 at once, one pass"] == "equal"
-
-
-@pytest.mark.nightly
-def test_a_fault_after_one_certain_request_names_both(bench: Bench) -> None:
-    check(bench, compared(bench, "", "after-p0", "--concurrency", "1", most="6"), "regression", 1)
-    assert localised(bench)["smallest"] == "r1 after r0, one pass"
-    lines = (bench.reports / "localise" / "smallest-request.jsonl").read_text().splitlines()
-    assert [json.loads(line)["id"] for line in lines] == ["r0", "r1"]
-    ran = again(bench, *ONE_PAIR)
-    assert "1 of 2 answers" in ran.out, ran
+    assert localised(bench)["cause"]
 
 
 def test_in_a_flaky_environment_an_equal_pair_is_not_taken_for_proof(bench: Bench) -> None:
@@ -122,7 +93,7 @@ def test_in_a_flaky_environment_an_equal_pair_is_not_taken_for_proof(bench: Benc
     assert localised(bench)["differing_pairs"] < localised(bench)["pairs"]
     assert len(localised(bench)["starts"]) == 2
     assert localised(bench)["stopped"].startswith("the limit of 2 starts is reached")
-    assert results(bench)["all 2 requests, one at a time, one pass"] == "not tried"
+    assert list(results(bench).values())[-1] == "not tried"
 
 
 def test_a_start_that_dies_while_it_is_localised_changes_nothing_but_the_report(
@@ -131,7 +102,7 @@ def test_a_start_that_dies_while_it_is_localised_changes_nothing_but_the_report(
     check(bench, compared(bench, "flip@1", "flip@2 dies@3"), "flaky", 0)
     assert "B3 failed" in localised(bench)["stopped"]
     assert localised(bench)["command"] is None
-    assert set(results(bench).values()) == {"not tried", "differs"}
+    assert set(results(bench).values()) == {"not tried"}
 
 
 def test_a_signal_ends_the_search_and_not_the_verdict(bench: Bench) -> None:

@@ -3,38 +3,35 @@
 
 from msgspec import Struct
 
-from ci_doctor.correctness.localise.conditions import (
-    LocalisedDifference,
-    ReducedResult,
-    ReducedStanding,
-    smallest,
-)
+from ci_doctor.correctness.localise.search import LocalisedCause
+from ci_doctor.correctness.localise.trials import LocalisedDifference, Trial, TrialResult
 from ci_doctor.correctness.results import StartResult
+from ci_doctor.load.requests import Request
 
 
 class Localisation(Struct, frozen=True, kw_only=True):
-    """The conditions that were tried for `subject`, those of the experiment first.
+    """The trials that were made for `subject`, and the `conclusion` of them all.
 
-    `starts` were made for it. `stopped` is the reason why no more were made, empty if nothing
-    smaller was left to try. `notes` are sentences. `requests_file` holds the request with a
-    shortened prompt, if that is the smallest condition.
+    `starts` were made for it. `stopped` is the reason why no more were made, empty if nothing was
+    left to try. `notes` are sentences. `requests` are those that trials name; `requests_file` holds
+    those of the smallest trial that differs, if a command needs them.
     """
 
     subject: LocalisedDifference
-    results: tuple[ReducedResult, ...]
+    conclusion: LocalisedCause = LocalisedCause()
+    results: tuple[TrialResult, ...] = ()
+    requests: dict[str, Request] = {}
     starts: tuple[StartResult, ...] = ()
     stopped: str = ""
     notes: tuple[str, ...] = ()
     requests_file: str | None = None
 
     @property
-    def smallest(self) -> ReducedResult | None:
-        """The smallest condition under which the difference is still there."""
-        return smallest(self.results)
+    def smallest(self) -> Trial | None:
+        """The smallest trial in which the difference came again; None if it never did."""
+        return next(iter(self.conclusion.shown), None)
 
     @property
     def has_tried(self) -> bool:
-        """Whether any condition but those of the experiment was tried."""
-        return any(
-            each.pairs and each.standing is not ReducedStanding.NOT_TRIED for each in self.results
-        )
+        """Whether any start has shown something."""
+        return any(each.compared for each in self.results)

@@ -10,19 +10,21 @@ from ci_doctor.correctness import rules
 from ci_doctor.correctness.evidence.files import LOCALISE, SAMPLES
 from ci_doctor.correctness.evidence.start_record import relative
 from ci_doctor.correctness.localise.commands import smallest_command
-from ci_doctor.correctness.localise.conditions import (
-    LocalisedDifference,
-    ReducedCondition,
-    ReducedResult,
-    ReducedStanding,
-)
 from ci_doctor.correctness.localise.localisation import Localisation
+from ci_doctor.correctness.localise.trials import (
+    Trial,
+    TrialResult,
+    TrialStanding,
+    one_by_one,
+    standing_of,
+    words,
+)
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.model.facts.correctness import CorrectnessFacts
 from ci_doctor.model.facts.localisation import (
     LocalisationFacts,
     LocalisationStart,
-    ReducedConditionFacts,
+    LocalisationTrial,
 )
 from ci_doctor.model.finding import Evidence, Finding, ShellCommand
 from ci_doctor.model.outcome import Attachment, Outcome
@@ -30,6 +32,7 @@ from ci_doctor.model.table import Row, Table, row
 
 TITLE = "Where it differs"
 _COLUMNS = ("result", "differing", "pairs")
+_SPANS = 4
 
 
 def with_localisation(
@@ -65,54 +68,59 @@ def _attachments(localisation: Localisation) -> Iterator[Attachment]:
 
 
 def localisation_table(localisation: Localisation) -> Table:
-    """A row for each condition, then what qualifies them."""
-    rows = [_row(each, localisation.subject) for each in _shown(localisation)]
+    """What the cause rests on, then what each pair of starts was sent, then what qualifies it."""
+    conclusion = localisation.conclusion
+    rows = [row(words(each), "differs", "the last", 1) for each in _single(conclusion.shown)]
+    rows += [row(words(each), "equal", "the last", 1) for each in _single(conclusion.vanished)]
+    rows += [_row(each) for each in localisation.results]
+    subject = localisation.subject
+    count = f"{len(subject.differing)} of {len(subject.requests)}"
+    passes = "" if subject.passes == 1 else f", {subject.passes} passes"
+    run = f"the run: {len(subject.requests)} requests, {subject.concurrency} at once{passes}"
+    rows.append(row(run, "differs", count, subject.pairs))
     rows += [Row(label=note) for note in _remarks(localisation)]
     return Table(title=TITLE, columns=_COLUMNS, rows=tuple(rows))
 
 
-def _shown(localisation: Localisation) -> list[ReducedResult]:
-    """The results of fresh starts, and those of the experiment: nothing else is certain.
-
-    Of the passes of one condition, those at the border. A start that got other requests before has
-    only told what to try.
-    """
-    passes: dict[ReducedCondition, list[ReducedResult]] = {}
-    for each in sorted(localisation.results, key=lambda each: each.condition.size):
-        if each.fresh:
-            passes.setdefault(replace(each.condition, passes=1), []).append(each)
-    shown = [result for group in passes.values() for result in _border(group)]
-    return sorted(shown, key=lambda each: each.condition.size)
+def _single(trials: Sequence[Trial]) -> list[Trial]:
+    return [each for each in trials if each.at_once == 1]
 
 
-def _border(results: Sequence[ReducedResult]) -> Iterator[ReducedResult]:
-    """The first pass, the first that differs with the one before it, and what the experiment did."""
-    differing = [place for place, each in enumerate(results) if each.differs]
-    border = differing[0] if differing else len(results) - 1
-    # After a pass that differs, one that does not tells that it takes a fresh start.
-    ends = next(
-        (place for place in range(border, len(results)) if not results[place].differs), None
-    )
-    for place, each in enumerate(results):
-        if place in {0, border - 1, border, ends} or each.pairs == 0:
-            yield each
-
-
-def _row(result: ReducedResult, subject: LocalisedDifference) -> Row:
-    label = subject.words(result.condition)
-    standing = str(result.standing)
-    if result.standing is ReducedStanding.NOT_TRIED:
-        return row(label, standing, None, None)
-    if result.why:
-        standing = f"{standing}: {result.why}"
+def _row(result: TrialResult) -> Row:
+    label, standing = words(result.trial), standing_of(result)
+    if standing is TrialStanding.NOT_TRIED:
+        return row(label, str(standing), None, None)
     count = f"{len(result.differing)} of {result.compared}"
-    return row(label, standing, count, result.pairs or subject.pairs)
+    places = [place for place, each in enumerate(result.sends, start=1) if each.wrong]
+    if result.trial.at_once == 1 and 0 < len(places) < result.compared:
+        count += f" ({_spans(places)})"
+    return row(label, str(standing), count, result.pairs)
+
+
+def _spans(places: Sequence[int]) -> str:
+    """`1, 4 to 7, 9`; after so many, the rest is a sign."""
+    spans: list[list[int]] = []
+    for each in places:
+        if spans and spans[-1][-1] == each - 1:
+            spans[-1][1:] = [each]
+        else:
+            spans.append([each])
+    texts = [" to ".join(map(str, each)) for each in spans]
+    more = ", …" if len(texts) > _SPANS else ""
+    return ", ".join(texts[:_SPANS]) + more
 
 
 def _remarks(localisation: Localisation) -> Iterator[str]:
-    """What a reader must know beside the results."""
-    subject = localisation.subject
-    yield from _conclusions(localisation)
+    """The conclusion, and what a reader must know beside the results."""
+    subject, conclusion = localisation.subject, localisation.conclusion
+    if conclusion.cause:
+        yield f"what fits all of this: {conclusion.cause}"
+        for each in conclusion.rivals:
+            yield f"what fits as well: {each}"
+        if not conclusion.vanished:
+            yield "no start without this condition has shown that the difference goes with it"
+    elif localisation.smallest is not None:
+        yield "no condition that ci-doctor knows fits all of this: it may be chance, time or noise"
     if not subject.always_differs:
         yield (
             f"in the experiment {subject.request.id} differs in {subject.differing_pairs} of "
@@ -123,32 +131,15 @@ def _remarks(localisation: Localisation) -> Iterator[str]:
     yield from localisation.notes
 
 
-def _conclusions(localisation: Localisation) -> Iterator[str]:
-    """What two conditions together tell."""
-    subject = localisation.subject
-    name = subject.request.id
-    alone = {each.condition: each for each in localisation.results if each.fresh and each.pairs}
-    for condition, result in alone.items():
-        before = condition.before
-        if condition.request != name or not before:
-            continue
-        again = alone.get(replace(subject.alone, passes=len(before) + 1))
-        rival = alone.get(ReducedCondition(request=before[0]))
-        if again and again.differs and result.differs:
-            yield f"it takes {len(before)} requests before {name}: the same or others"
-        elif again and again.differs:
-            yield f"it takes {name} itself before {name}: other requests are not enough"
-        elif rival and rival.differs and not result.differs:
-            yield f"the first answer of a start differs, to {name} as to {before[0]}"
-
-
 def localisation_finding(localisation: Localisation, argv: Sequence[str], run: str) -> Finding:
-    """The smallest condition that still differs, with the command that makes it again."""
-    lines = [*_equal(localisation), *_remarks(localisation)]
+    """The condition of the difference, with the command that makes it again."""
+    lines = [f"differs: {words(each)}" for each in localisation.conclusion.shown]
+    lines += [f"equal: {words(each)}" for each in localisation.conclusion.vanished]
+    lines += _remarks(localisation)
     evidence = (Evidence(excerpt="\n".join(lines)),) if lines else ()
-    # If nothing was tried, a person can try the smallest condition of all.
+    # If nothing differed again, a person can try the smallest condition of all.
     command = _command(localisation, argv, run) or smallest_command(
-        localisation, localisation.subject.alone, argv, run
+        localisation, one_by_one([localisation.subject.request.id]), argv, run
     )
     return rules.LOCALISED.finding(
         _summary(localisation), evidence=evidence, remedy=ShellCommand(command)
@@ -156,46 +147,39 @@ def localisation_finding(localisation: Localisation, argv: Sequence[str], run: s
 
 
 def _command(localisation: Localisation, argv: Sequence[str], run: str) -> str | None:
-    """The command for the smallest condition; None if nothing was tried."""
-    if localisation.smallest is None or not localisation.has_tried:
-        return None
-    return smallest_command(localisation, localisation.smallest.condition, argv, run)
+    """The command for the smallest trial that differs; None if there is none."""
+    smallest = localisation.smallest
+    return smallest_command(localisation, smallest, argv, run) if smallest else None
 
 
 def _summary(localisation: Localisation) -> str:
-    subject, smallest = localisation.subject, localisation.smallest
-    if smallest is None or not localisation.has_tried:
+    subject, conclusion = localisation.subject, localisation.conclusion
+    smallest = localisation.smallest
+    if not localisation.has_tried:
         return f"where {subject.request.id} differs is not known: {localisation.stopped}"
-    if smallest.pairs == 0 and not subject.always_differs:
+    if smallest is None:
         return "no smaller condition differs in one pair of starts, which may be chance"
-    # What was not tried may be smaller.
-    words = subject.words(smallest.condition)
-    return f"of what was tried, the smallest condition that still differs: {words}"
-
-
-def _equal(localisation: Localisation) -> Iterator[str]:
-    """The conditions that make the difference vanish."""
-    for result in _shown(localisation):
-        if result.standing is ReducedStanding.EQUAL:
-            yield f"{result.standing}: {localisation.subject.words(result.condition)}"
+    if conclusion.cause is None:
+        return f"of what was tried, the smallest condition that differs: {words(smallest)}"
+    others = f"; or: {'; or: '.join(conclusion.rivals)}" if conclusion.rivals else ""
+    return f"where it differs: {conclusion.cause}{others}"
 
 
 def localisation_facts(
     localisation: Localisation, argv: Sequence[str], run: str, directory: Path
 ) -> LocalisationFacts:
-    """The same for programs, every length of the prompt included; logs are below `directory`."""
+    """The same for programs; logs are below `directory`."""
+    subject, conclusion = localisation.subject, localisation.conclusion
     smallest = localisation.smallest
-    subject = localisation.subject
     return LocalisationFacts(
         request=subject.request.id,
         pairs=subject.pairs,
         differing_pairs=subject.differing_pairs,
-        conditions=tuple(
-            _condition(each, subject)
-            for each in sorted(localisation.results, key=lambda each: each.condition.size)
-        ),
-        smallest=subject.words(smallest.condition) if smallest else None,
-        confirmed=smallest is not None and smallest.pairs > 0,
+        cause=conclusion.cause,
+        rivals=conclusion.rivals,
+        conditions=tuple(map(_condition, localisation.results)),
+        smallest=words(smallest) if smallest else None,
+        without=tuple(map(words, conclusion.vanished)),
         command=_command(localisation, argv, run),
         starts=tuple(_start(each, directory) for each in localisation.starts),
         stopped=localisation.stopped or None,
@@ -203,22 +187,15 @@ def localisation_facts(
     )
 
 
-def _condition(result: ReducedResult, subject: LocalisedDifference) -> ReducedConditionFacts:
-    condition = result.condition
-    return ReducedConditionFacts(
-        condition=subject.words(condition),
-        result=str(result.standing),
-        request=condition.request,
-        before=condition.before,
-        beside=condition.beside,
-        prefix=condition.prefix,
-        without=condition.without,
-        concurrency=condition.concurrency,
-        passes=condition.passes,
-        fresh=result.fresh,
-        differing=result.differing,
+def _condition(result: TrialResult) -> LocalisationTrial:
+    return LocalisationTrial(
+        condition=words(result.trial),
+        result=str(standing_of(result)),
+        sent=tuple(block.names for block in result.trial.blocks),
+        at_once=result.trial.at_once,
+        pause_s=round(result.trial.pause_s, 1),
+        differing=tuple(place for place, each in enumerate(result.sends, 1) if each.wrong),
         compared=result.compared,
-        pairs=result.pairs,
         why=result.why or None,
     )
 

@@ -5,7 +5,7 @@ Nothing here changes a verdict, and what goes wrong here is said and nothing els
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from msgspec.structs import replace
 
@@ -14,19 +14,18 @@ from ci_doctor.correctness.evidence.files import LOCALISE, SAMPLES, redact_logs
 from ci_doctor.correctness.evidence.outputs import Outputs
 from ci_doctor.correctness.evidence.resume import free_number
 from ci_doctor.correctness.evidence.samples import SampleWriter
-from ci_doctor.correctness.localise.compare_steps import compare_steps, varies_within
-from ci_doctor.correctness.localise.conditions import (
-    LocalisedDifference,
-    ReducedResult,
-    ReducedStanding,
-    merged,
-)
 from ci_doctor.correctness.localise.gate_answers import GateAnswers
 from ci_doctor.correctness.localise.local_start import LocalEvidence, LocalStart, make_start
 from ci_doctor.correctness.localise.localisation import Localisation
 from ci_doctor.correctness.localise.request_file import with_request_file
-from ci_doctor.correctness.localise.steps import LocalisationStep, next_steps
-from ci_doctor.correctness.localise.subject import results_of, subject_of
+from ci_doctor.correctness.localise.search import LocalisationSearch
+from ci_doctor.correctness.localise.subject import subject_of
+from ci_doctor.correctness.localise.trials import (
+    LocalisedDifference,
+    Trial,
+    TrialResult,
+    observed,
+)
 from ci_doctor.correctness.preparation import PreparedExperiment
 from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.settings import Arm, Caches, ExperimentPlan
@@ -75,7 +74,7 @@ def _localise(
         return None
     directory = prepared.plan.directory / LOCALISE
     plan = replace(prepared.plan, directory=directory)
-    search = _LocalisationSearch(plan, subject, experiment, on_progress)
+    search = _RunningSearch(plan, subject, experiment, on_progress)
     most = settings.localise_starts
     on_progress(
         ExperimentProgress(
@@ -84,7 +83,6 @@ def _localise(
         )
     )
     try:
-        search.results = results_of(subject, experiment, decision)
         search.make(most, prepared.redactor, interruption)
     except (CiDoctorError, OSError) as error:
         search.stopped = str(error)
@@ -94,7 +92,7 @@ def _localise(
     return with_request_file(search.value(), directory, prepared.redactor)
 
 
-class _LocalisationSearch:
+class _RunningSearch:
     """A search under way."""
 
     def __init__(
@@ -106,7 +104,7 @@ class _LocalisationSearch:
     ) -> None:
         self.plan = plan
         self.subject = subject
-        self.results: tuple[ReducedResult, ...] = ()
+        self.search = LocalisationSearch(subject)
         self.experiment = experiment
         self.on_progress = on_progress
         self.starts: list[StartResult] = []
@@ -135,12 +133,13 @@ class _LocalisationSearch:
     async def _pairs(self, most: int, samples: SampleWriter) -> None:
         if self.plan.caches is Caches.WARM_UP:
             self.notes.append("each of these starts had empty compile caches, not warm ones")
-        while not self.stopped and (steps := next_steps(self.subject, self.results)):
+        while not self.stopped and (trial := self.search.next_trial()):
             self.stopped = self._reason_to_stop(most)
             if not self.stopped:
-                await self._pair(steps, samples)
+                await self._pair(trial, samples)
             if self.stopped:
-                self._leave_out(steps)
+                missing = TrialResult(trial=trial, why=self.stopped)
+                self.search.results.append(missing)
 
     def _reason_to_stop(self, most: int) -> str:
         if len(self.starts) + _PAIR > most:
@@ -157,40 +156,41 @@ class _LocalisationSearch:
                 durations.append(result.duration_s)  # noqa: PERF401 - one thought a line
         return min(durations, default=0.0)
 
-    async def _pair(self, steps: Sequence[LocalisationStep], samples: SampleWriter) -> None:
+    async def _pair(self, trial: Trial, samples: SampleWriter) -> None:
         """One start of each arm; the candidate gets what the baseline has answered."""
         outputs = Outputs(self.plan.directory)
+        requests = self.search.requests
         evidence = LocalEvidence(
             samples=samples,
             outputs=outputs,
             gate=GateAnswers(self.plan.comparison, outputs),
-            words=lambda step: self.subject.words(step.condition),
+            requests=requests,
+            changed=requests.keys() - set(self.subject.ids),
             tell=self.on_progress,
         )
         # The candidate takes about as long.
         half = clock.now() + (self.plan.deadline - clock.now()) / _PAIR
         baseline = await self._start(
-            replace(self.plan, deadline=half), Arm.BASELINE, steps, evidence
+            replace(self.plan, deadline=half), Arm.BASELINE, trial, evidence
         )
-        ended = steps[: len(baseline.answers)]
-        if not ended:
+        if not baseline.answers:
             return
+        ended = replace(trial, blocks=trial.blocks[: len(baseline.answers)])
         candidate = await self._start(self.plan, Arm.CANDIDATE, ended, evidence)
-        new = compare_steps(ended, baseline.answers, candidate.answers, self.subject.differing)
-        self.results = merged(self.results, new)
+        self.search.results.append(observed(ended, baseline.answers, candidate.answers))
         name = self.subject.request.id
-        if varies_within(ended, baseline.answers, name):
+        if len({each[name].answer for each in baseline.answers if name in each}) > 1:
             self.notes.append(f"the baseline gives {name} two answers within one start")
 
     async def _start(
         self,
         plan: ExperimentPlan,
         arm: Arm,
-        steps: Sequence[LocalisationStep],
+        trial: Trial,
         evidence: LocalEvidence,
     ) -> LocalStart:
         made = [result.start for result in (*self.experiment.results, *self.starts)]
-        start = await make_start(plan, arm, free_number(arm, made), steps, evidence)
+        start = await make_start(plan, arm, free_number(arm, made), trial, evidence)
         result = start.result
         self.starts.append(result)
         if result.cut_short:
@@ -201,24 +201,13 @@ class _LocalisationSearch:
             self.notes.append(f"{result.start.name}: {'; '.join(result.start.proof_missing)}")
         return start
 
-    def _leave_out(self, steps: Sequence[LocalisationStep]) -> None:
-        """Say of each step that was not made why."""
-        missing = []
-        for step in steps:
-            result = ReducedResult(
-                condition=step.condition,
-                standing=ReducedStanding.NOT_TRIED,
-                fresh=step.fresh,
-                why=self.stopped,
-            )
-            missing.append(result)
-        self.results = merged(self.results, missing)
-
     def value(self) -> Localisation:
         """What it came to."""
         return Localisation(
             subject=self.subject,
-            results=self.results,
+            conclusion=self.search.conclusion(),
+            results=tuple(self.search.results),
+            requests=self.search.requests,
             starts=tuple(self.starts),
             stopped=self.stopped,
             notes=tuple(dict.fromkeys(self.notes)),

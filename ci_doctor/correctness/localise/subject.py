@@ -1,18 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the answers of an experiment: which difference is localised, and what is known of it."""
+"""Which difference of an experiment is localised. Pure."""
 
 from collections.abc import Sequence
 from itertools import product
 
-from ci_doctor.correctness.localise.conditions import (
-    LocalisedDifference,
-    ReducedCondition,
-    ReducedResult,
-    ReducedStanding,
-)
-from ci_doctor.correctness.localise.gate_answers import GateAnswers
+from ci_doctor.correctness.localise.trials import LocalisedDifference
 from ci_doctor.correctness.report.differences import TELLING
-from ci_doctor.correctness.results import Experiment, StartResult
+from ci_doctor.correctness.results import Experiment
 from ci_doctor.correctness.settings import Arm, ExperimentPlan
 from ci_doctor.correctness.verdict.compare import (
     ArmStart,
@@ -22,12 +16,13 @@ from ci_doctor.correctness.verdict.compare import (
     outcomes,
 )
 from ci_doctor.correctness.verdict.decision import Decision
-from ci_doctor.load.shorter_prompt import prompt_length
 from ci_doctor.model.verdict import Verdict
 
-LOCALISED = (Verdict.REGRESSION, Verdict.FLAKY)
-# Of so many differing requests the answers of the first pass are compared.
-_MOST_COMPARED = 50
+LOCALISED = (Verdict.REGRESSION, Verdict.FLAKY, Verdict.INCONCLUSIVE)
+# What is undecided is worth more starts where the baseline is steady: then no noise hides the cause.
+_STEADY = (DifferenceKind.CHANGED, DifferenceKind.SOMETIMES)
+# A start is left idle for as long as one took, within these bounds.
+_PAUSE_S = (1.0, 10.0)
 
 
 def subject_of(
@@ -38,6 +33,8 @@ def subject_of(
         return None
     starts = _comparable(experiment)
     names = differing_requests(plan.ids, starts, decision)
+    if decision.verdict is Verdict.INCONCLUSIVE:
+        names = [name for name in names if decision.kinds[name] in _STEADY]
     if not names:
         return None
     first = names[0]
@@ -51,10 +48,11 @@ def subject_of(
         differing=_alike(first, names, decision),
         concurrency=min(plan.concurrency, len(plan.requests)),
         passes=plan.passes,
-        resets=plan.arms[Arm.CANDIDATE].reset is not None,
-        length=prompt_length(request),
         pairs=len(pairs),
         differing_pairs=len(differing),
+        pause_s=min(
+            max(_PAUSE_S[0], *(each.duration_s for each in experiment.results)), _PAUSE_S[1]
+        ),
     )
 
 
@@ -87,54 +85,3 @@ def differing_requests(
     # The sort is stable: of equal ones the first of the file comes first.
     names.sort(key=lambda each: each[:2])
     return [request for _, _, request in names]
-
-
-def results_of(
-    subject: LocalisedDifference, experiment: Experiment, decision: Decision
-) -> tuple[ReducedResult, ...]:
-    """What the experiment itself shows: its own condition, and its first pass alone.
-
-    Raises InfraError if an answer can no longer be read.
-    """
-    own = ReducedResult(
-        condition=subject.original,
-        standing=ReducedStanding.DIFFERS,
-        differing=subject.differing,
-        compared=len(subject.differing),
-        pairs=0,
-    )
-    if subject.passes == 1:
-        return (own,)
-    return own, _first_pass(subject, experiment, decision)
-
-
-def _first_pass(
-    subject: LocalisedDifference, experiment: Experiment, decision: Decision
-) -> ReducedResult:
-    gate = GateAnswers(experiment.comparison, experiment.outputs)
-    names = subject.differing[:_MOST_COMPARED]
-    comparable = {start.name for start in _comparable(experiment)}
-    results = [each for each in experiment.compared if each.start.name in comparable]
-    differing = tuple(name for name in names if _first_differs(name, results, gate, decision))
-    return ReducedResult(
-        condition=ReducedCondition(concurrency=subject.concurrency),
-        standing=ReducedStanding.DIFFERS if differing else ReducedStanding.EQUAL,
-        differing=differing,
-        compared=len(names),
-        pairs=0,
-    )
-
-
-def _first_differs(
-    request: str, results: Sequence[StartResult], gate: GateAnswers, decision: Decision
-) -> bool:
-    answers: dict[Arm, set[str]] = {arm: set() for arm in Arm}
-    for result in results:
-        digest = result.digests.get(request, {}).get(1)
-        if digest is not None:
-            answers[result.start.arm].add(gate.key(request, digest))
-    baseline, candidate = (answers[arm] for arm in Arm)
-    if decision.kinds[request] is DifferenceKind.FLAKY:
-        # The candidate gives nothing of its own: what is localised is a difference of two starts.
-        return len(baseline | candidate) > 1
-    return bool(candidate - baseline)

@@ -49,13 +49,18 @@ def shared_flaw(results: Sequence[StartResult]) -> str | None:
 
 
 def unended_flaw(results: Sequence[StartResult]) -> str | None:
-    """Why equal answers may both be cut: they do not say why they ended; None if all do."""
+    """Why equal answers may be cut, or were not compared in all that was asked for; None if they were."""
     for result in results:
         looks = result.start.looks
         if looks.unended:
             return (
                 f"{looks.unended} of {looks.answered} answers of {result.start.name} have no "
                 "`finish_reason`: one that was cut looks the same"
+            )
+        if looks.unscored:
+            return (
+                f"{looks.unscored} of {looks.answered} answers of {result.start.name} lack the "
+                "log-probabilities that were asked for: none was compared"
             )
     return None
 

@@ -18,6 +18,8 @@ class ControlResult(StrEnum):
     CHANGED = "changed"
     # No changed prompt changed the answer.
     SAME = "same"
+    # A changed prompt changed the answer, and one with the same length and the same ends did not.
+    PARTLY = "partly"
     # The answer is the same, and so short or so restricted that it may be so by chance.
     UNDECIDED = "undecided"
     # No control was answered.
@@ -48,7 +50,7 @@ class ControlOutcome(Struct, frozen=True, kw_only=True):
     @property
     def is_decisive(self) -> bool:
         """Whether another start of the arm needs no control."""
-        return self.result in {ControlResult.CHANGED, ControlResult.SAME}
+        return self.result in {ControlResult.CHANGED, ControlResult.SAME, ControlResult.PARTLY}
 
     def in_words(self) -> str:
         """What the control showed, as a part of a sentence."""
@@ -59,6 +61,11 @@ class ControlOutcome(Struct, frozen=True, kw_only=True):
                 return (
                     f"the server gives {self.request} and a changed prompt the same answer: "
                     "it does not read the prompt, or a cache answers for it"
+                )
+            case ControlResult.PARTLY:
+                return (
+                    f"{self.request} with other words inside its prompt gets an answer that was given "
+                    "before: the server reads no more than the length or the ends of a prompt"
                 )
             case ControlResult.UNDECIDED:
                 return (
@@ -86,3 +93,11 @@ def control_outcome(tries: Sequence[ControlTry]) -> ControlOutcome:
         return ControlOutcome(result=ControlResult.UNDECIDED, request=answered[0].request)
     first = tries[0]
     return ControlOutcome(result=ControlResult.UNANSWERED, request=first.request, error=first.error)
+
+
+def with_inside(outcome: ControlOutcome, tries: Sequence[ControlTry]) -> ControlOutcome:
+    """`outcome`, whose control changed the answer, beside what other words inside a prompt changed."""
+    answered = [each for each in tries if each.same is not None]
+    if answered and all(each.same for each in answered):
+        return ControlOutcome(result=ControlResult.PARTLY, request=answered[0].request)
+    return outcome

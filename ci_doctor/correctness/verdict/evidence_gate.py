@@ -47,6 +47,13 @@ def without_flaws(decision: Decision, starts: Sequence[ArmStart], rules: Rules) 
         return decision
     for flaw in evidence_flaws(counted(starts)):
         return Decision(verdict=Verdict.VOID, reason=flaw.reason, kinds=decision.kinds)
+    restless = [start.name for start in counted(starts) if start.looks.restless]
+    if restless:
+        reason = (
+            f"at temperature 0, {restless[0]} gave every request other words in each pass, as other "
+            "starts did: the answers follow the order of the requests, and not the prompts"
+        )
+        return Decision(verdict=Verdict.VOID, reason=reason, kinds=decision.kinds)
     return decision
 
 
@@ -57,6 +64,7 @@ def evidence_flaws(starts: Sequence[ArmStart]) -> Iterator[EvidenceFlaw]:
         reasons = (
             _control_fails(fresh),
             _one_answer(fresh),
+            _hollow(fresh),
             _cut_answers(fresh),
             models_within(fresh),
         )
@@ -85,7 +93,7 @@ def _control_fails(starts: Sequence[ArmStart]) -> str | None:
             return None
         is_whole = not start.failed and start.answered == len(start.answers)
         is_unanswered = control.result is ControlResult.UNANSWERED and is_whole
-        if control.result is ControlResult.SAME or is_unanswered:
+        if control.result in {ControlResult.SAME, ControlResult.PARTLY} or is_unanswered:
             controls.append(f"{start.arm} {start.name}: {control.in_words()}")
     return controls[0] if controls else None
 
@@ -98,6 +106,16 @@ def _one_answer(starts: Sequence[ArmStart]) -> str | None:
         if start.looks.ignores_prompts:
             return (
                 f"{start.name} gave one and the same answer to {start.looks.free} different prompts"
+            )
+    return None
+
+
+def _hollow(starts: Sequence[ArmStart]) -> str | None:
+    for start in starts:
+        if start.looks.is_hollow:
+            return (
+                f"every answer of {start.name} is its prompt again, or an error message: "
+                "no model has answered"
             )
     return None
 

@@ -4,30 +4,22 @@
 from msgspec import Struct
 
 
-class ReducedConditionFacts(Struct, frozen=True, kw_only=True):
-    """One condition under which the arms were compared, and its `result`.
+class LocalisationTrial(Struct, frozen=True, kw_only=True):
+    """What one pair of fresh starts was sent, and its `result`.
 
-    That is `differs`, `equal` or `not tried` (`why` has the reason). `request` is the id of the only
-    request that is compared, None for all of them; `before` are those that came before it, `beside`
-    those at once with it. `prefix` is the length to which its prompt was cut, `without` a key that
-    its body lacks. The answers of the last of the `passes` are compared. `fresh`: the start got nothing else before; other results are
-    no more than a hint. `pairs`
-    counts the starts of each arm; 0 are those of the experiment.
+    That is `differs`, `equal` or `not tried` (`why` has the reason). `sent` holds the names of the
+    requests, group after group, `at_once` of a group under way together; `pause_s` is the time
+    without a request before the last group. `differing` are the places, from 1, of those to which the
+    candidate answered otherwise, of the `compared` ones.
     """
 
     condition: str
     result: str
-    request: str | None = None
-    before: tuple[str, ...] = ()
-    beside: tuple[str, ...] = ()
-    prefix: int | None = None
-    without: str | None = None
-    concurrency: int = 1
-    passes: int = 1
-    fresh: bool = True
-    differing: tuple[str, ...] = ()
+    sent: tuple[tuple[str, ...], ...] = ()
+    at_once: int = 1
+    pause_s: float = 0.0
+    differing: tuple[int, ...] = ()
     compared: int = 0
-    pairs: int = 0
     why: str | None = None
 
 
@@ -42,19 +34,21 @@ class LocalisationStart(Struct, frozen=True, kw_only=True):
 
 
 class LocalisationFacts(Struct, frozen=True, kw_only=True):
-    """Where the arms differ: the `smallest` condition in words, and the `command` that makes it.
+    """Where the arms differ: the `cause` that fits all `conditions`, and the `rivals` that fit as well.
 
     In the experiment `differing_pairs` of the `pairs` of starts, one of each arm, differ on
-    `request`. `confirmed`: it was met by a start of the search. `stopped` says why the
-    search ended early.
+    `request`. `smallest` is the smallest condition that differed again, `command` makes it, and in
+    those of `without` the difference was gone. `stopped` says why the search ended early.
     """
 
     request: str
     pairs: int
     differing_pairs: int
-    conditions: tuple[ReducedConditionFacts, ...] = ()
+    cause: str | None = None
+    rivals: tuple[str, ...] = ()
+    conditions: tuple[LocalisationTrial, ...] = ()
     smallest: str | None = None
-    confirmed: bool = False
+    without: tuple[str, ...] = ()
     command: str | None = None
     starts: tuple[LocalisationStart, ...] = ()
     stopped: str | None = None

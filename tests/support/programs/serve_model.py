@@ -140,9 +140,34 @@ def meets_another() -> bool:
     return True
 
 
+def logprobs() -> dict[str, list[float]] | None:
+    if "no-logprobs" in TRAITS:
+        return None
+    return {"token_logprobs": [-0.5, -0.25000003 if "logprobs" in TRAITS else -0.25]}
+
+
+def read_of(body: dict[str, Any]) -> Any:
+    """What the server reads of a request."""
+    if "ignores-prompts" in TRAITS:
+        return ""
+    if "by-length" in TRAITS:
+        return len(body["prompt"])
+    if "by-ends" in TRAITS:
+        return body["prompt"][:6] + body["prompt"][-6:]
+    return len(asked_so_far) if "by-order" in TRAITS else body.get("prompt")
+
+
+def hollow(prompt: str) -> str:
+    """What no model has said."""
+    if "echoes" in TRAITS:
+        return f"You said: {prompt.upper()}"
+    return f"Internal error, request {hashlib.sha256(prompt.encode()).hexdigest()}"
+
+
 def choice(body: dict[str, Any], index: int) -> dict[str, Any]:
-    prompt = "" if "ignores-prompts" in TRAITS else body.get("prompt")
-    text = "said " + hashlib.sha256(f"{prompt}{index}".encode()).hexdigest()
+    text = "said " + hashlib.sha256(f"{read_of(body)}{index}".encode()).hexdigest()
+    if TRAITS & {"echoes", "tells-an-error"}:
+        text = hollow(body["prompt"])
     if ("flip" in TRAITS and body.get("prompt") == "p1") or "flip-all" in TRAITS:
         text = text[:9] + ("?" if text[9] != "?" else "!") + text[10:]
     if "flip-other" in TRAITS:
@@ -160,7 +185,7 @@ def choice(body: dict[str, Any], index: int) -> dict[str, Any]:
         "index": index,
         "text": "" if "empty" in TRAITS else text,
         "finish_reason": "length" if "finish" in TRAITS else "stop",
-        "logprobs": {"token_logprobs": [-0.5, -0.25000003 if "logprobs" in TRAITS else -0.25]},
+        "logprobs": logprobs(),
     }
 
 

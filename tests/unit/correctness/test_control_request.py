@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from typing import Any
 
-from ci_doctor.correctness.control_request import control_requests, is_due
+from ci_doctor.correctness.control_request import control_requests, inside_requests, is_due
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.compare import ArmStart
 from ci_doctor.correctness.verdict.control import ControlOutcome, ControlResult
@@ -74,3 +74,23 @@ def test_an_arm_gets_controls_until_one_decides() -> None:
     starts.append(ArmStart(arm=Arm.BASELINE, number=2, control=changed))
     assert not is_due(Arm.BASELINE, starts)
     assert is_due(Arm.CANDIDATE, starts)
+
+
+def test_another_middle_is_tried_in_two_short_prompts_and_in_two_long_ones() -> None:
+    prompts = ["Hello there", *("Name a river and " + "a lake and " * count for count in (3, 5, 7))]
+    asked_for = [asked(f"r{number}", prompt=each) for number, each in enumerate(prompts)]
+    asked_for.append(asked("r9", prompt="a prompt that a server may cut " * 20))
+    groups = list(inside_requests(asked_for, {each.id: (9, 40) for each in asked_for}))
+    assert [[each.original for each in group] for group in groups] == [["r1", "r2"], ["r3", "r2"]]
+    for control in (control for group in groups for control in group):
+        original = next(each for each in asked_for if each.id == control.original)
+        before, after = original.body["prompt"], control.request.body["prompt"]
+        third = len(before) // 3
+        assert len(after) == len(before)
+        assert after != before
+        assert (after[:third], after[-third:]) == (before[:third], before[-third:])
+
+
+def test_a_label_has_no_control_inside() -> None:
+    labels = [asked(f"r{number}", prompt=f"prompt {number}", max_tokens=1) for number in range(4)]
+    assert not list(inside_requests(labels, {each.id: (1, 4) for each in labels}))

@@ -4,11 +4,15 @@ from typing import Any
 import pytest
 
 from ci_doctor.load.requests import Request
-from ci_doctor.load.shorter_prompt import halved, prompt_length, with_prefix
+from ci_doctor.load.shorter_prompt import Cut, halved, prompt_length, with_prompt
 
 
 def request(**body: Any) -> Request:
     return Request(id="r0", path="/v1/completions", body=body, line=1)
+
+
+def beginning(prompt: Cut) -> Cut:
+    return prompt[:2]
 
 
 CHAT = [{"role": "system", "content": "be brief"}, {"role": "user", "content": "why so"}]
@@ -35,7 +39,7 @@ def test_the_beginning_of_a_prompt_is_sent_with_the_same_parameters(
     length = prompt_length(asked)
     assert length is not None
     assert (length.count, length.unit) == (count, unit)
-    assert with_prefix(asked, 2).body == cut
+    assert with_prompt(asked, beginning).body == cut
     assert asked.body == body
 
 
@@ -53,7 +57,7 @@ def test_the_beginning_of_a_prompt_is_sent_with_the_same_parameters(
 def test_a_prompt_of_another_form_has_no_length_and_cannot_be_cut(body: dict[str, Any]) -> None:
     assert prompt_length(request(**body)) is None
     with pytest.raises(ValueError, match="cannot be cut"):
-        with_prefix(request(**body), 1)
+        with_prompt(request(**body), beginning)
 
 
 def test_lengths_are_halved_until_one_is_left_or_there_are_enough() -> None:

@@ -1,87 +1,98 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Differences to localise, and servers that are a function of the condition, for tests."""
+"""Differences to localise, and starts that are a function of what they got, for tests."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ci_doctor.correctness.localise.compare_steps import StepAnswers, compare_steps
-from ci_doctor.correctness.localise.conditions import (
+from ci_doctor.correctness.localise.localisation import Localisation
+from ci_doctor.correctness.localise.search import LocalisationSearch
+from ci_doctor.correctness.localise.trials import (
     LocalisedDifference,
-    ReducedCondition,
-    ReducedResult,
-    ReducedStanding,
-    merged,
+    SentAnswer,
+    Trial,
+    observed,
 )
-from ci_doctor.correctness.localise.steps import LocalisationStep, next_steps
 from ci_doctor.load.requests import Request
-from ci_doctor.load.shorter_prompt import prompt_length
 
-# Whether the candidate answers otherwise: by the prompt, how many are at once, and the prompts
-# that this start got before.
-Fault = Callable[[str, int, Sequence[str]], bool]
+Body = Mapping[str, Any]
+# Whether the candidate answers otherwise: by the bodies that this start got before, the body, and
+# those that are under way with it.
+Fault = Callable[[Sequence[Body], Body, Sequence[Body]], bool]
 
-PROMPTS = ("a" * 64, "b" * 64, "c" * 64, "d" * 64, "e" * 64)
+# They share no beginning but the last two, and have lengths and limits of their own.
+BODIES: tuple[dict[str, Any], ...] = (
+    {"prompt": "Say something kind about the sea.", "max_tokens": 9},
+    {"prompt": "List the planets" + ", each with a remark" * 6, "max_tokens": 20},
+    {"prompt": "Count to twenty.", "max_tokens": 40, "seed": 7},
+    {"prompt": "A ship enters the harbour; what does the pilot do?", "max_tokens": 12},
+    {"prompt": "Describe a café in Zürich with its guests.", "max_tokens": 30},
+    {"prompt": "Explain gravity to a child of nine, as a poet.", "max_tokens": 11, "stop": ["#"]},
+    {"prompt": "Explain gravity to a child of nine, as a judge.", "max_tokens": 15},
+)
 
 
-def subject(**changes: Any) -> LocalisedDifference:
-    """A difference on r0 of five requests, in each of 24 pairs, at four at once, in two passes."""
+def subject(differing: Sequence[str] = ("r0",), **changes: Any) -> LocalisedDifference:
+    """A difference on some of seven requests, in each of 20 pairs, at four at once, in two passes."""
     requests = tuple(
-        Request(id=f"r{number}", path="/v1/completions", body={"prompt": prompt}, line=number + 1)
-        for number, prompt in enumerate(PROMPTS)
+        Request(id=f"r{number}", path="/v1/completions", body=body, line=number + 1)
+        for number, body in enumerate(BODIES)
     )
     fields: dict[str, Any] = {
-        "request": requests[0],
+        "request": next(each for each in requests if each.id == differing[0]),
         "requests": requests,
-        "differing": tuple(request.id for request in requests),
+        "differing": tuple(differing),
         "concurrency": 4,
         "passes": 2,
-        "resets": False,
-        "length": prompt_length(requests[0]),
-        "pairs": 24,
-        "differing_pairs": 24,
+        "pairs": 20,
+        "differing_pairs": 20,
         **changes,
     }
     return LocalisedDifference(**fields)
 
 
-def of_experiment(of: LocalisedDifference, *, first_pass: bool) -> tuple[ReducedResult, ...]:
-    """What the experiment shows: a difference, and whether the first pass has it too."""
-    own = ReducedResult(
-        condition=of.original, standing=ReducedStanding.DIFFERS, pairs=0, compared=5
-    )
-    first = ReducedResult(
-        condition=ReducedCondition(concurrency=of.concurrency),
-        standing=ReducedStanding.DIFFERS if first_pass else ReducedStanding.EQUAL,
-        pairs=0,
-        compared=5,
-    )
-    return own, first
+def answered(
+    trial: Trial, requests: Mapping[str, Request], fault: Fault | None
+) -> list[dict[str, SentAnswer]]:
+    """What a start answers to a trial; the baseline has no fault. An answer has as many tokens as it may."""
+    before: list[Body] = []
+    blocks = []
+    for block in trial.blocks:
+        given = {}
+        bodies = [requests[name].body for name in block.names]
+        for name, body in zip(block.names, bodies, strict=True):
+            beside = [each for each in bodies if each is not body] if block.at_once > 1 else []
+            is_wrong = fault is not None and fault(before, body, beside)
+            given[name] = SentAnswer(
+                answer="wrong" if is_wrong else "right",
+                prompt_tokens=len(body["prompt"]) // 4,
+                answer_tokens=body.get("max_tokens", 16),
+                at_s=0.01 * len(before),
+            )
+            before.append(body)
+        blocks.append(given)
+    return blocks
 
 
-def answered(steps: Sequence[LocalisationStep], fault: Fault | None) -> list[StepAnswers]:
-    """What a start answers to the steps; the baseline has no fault."""
-    before: list[str] = []
-    answers: list[StepAnswers] = []
-    for step in steps:
-        given: dict[str, str | None] = {}
-        asked = [str(request.body["prompt"]) for request in step.sent.requests]
-        for request, prompt in zip(step.sent.requests, asked, strict=True):
-            is_wrong = fault is not None and fault(prompt, step.sent.concurrency, before)
-            given[request.id] = "wrong" if is_wrong else "right"
-            before.append(prompt)
-        answers.append(given)
-    return answers
-
-
-def searched(
-    of: LocalisedDifference, fault: Fault, *, first_pass: bool, pairs: int = 2
-) -> tuple[ReducedResult, ...]:
-    """The results once nothing smaller is left to try, or so many pairs of starts are made."""
-    results = of_experiment(of, first_pass=first_pass)
+def searched(of: LocalisedDifference, fault: Fault, pairs: int = 8) -> LocalisationSearch:
+    """The search once nothing is left to try, or so many pairs of starts are made."""
+    search = LocalisationSearch(of)
     for _ in range(pairs):
-        steps = next_steps(of, results)
-        if not steps:
+        trial = search.next_trial()
+        if trial is None:
             break
-        new = compare_steps(steps, answered(steps, None), answered(steps, fault), of.differing)
-        results = merged(results, new)
-    return results
+        right = answered(trial, search.requests, None)
+        search.results.append(observed(trial, right, answered(trial, search.requests, fault)))
+    return search
+
+
+def localised(of: LocalisedDifference, fault: Fault, **changes: Any) -> Localisation:
+    """What such a search came to."""
+    search = searched(of, fault)
+    fields: dict[str, Any] = {
+        "subject": of,
+        "conclusion": search.conclusion(),
+        "results": tuple(search.results),
+        "requests": search.requests,
+        **changes,
+    }
+    return Localisation(**fields)

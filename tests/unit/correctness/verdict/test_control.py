@@ -1,7 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from ci_doctor.correctness.verdict.control import ControlResult, ControlTry, control_outcome
+from ci_doctor.correctness.verdict.control import (
+    ControlOutcome,
+    ControlResult,
+    ControlTry,
+    control_outcome,
+    with_inside,
+)
 
 CHANGED = ControlTry(request="r0", telling=True, same=False)
 SAME = ControlTry(request="r1", telling=True, same=True)
@@ -34,3 +40,22 @@ def test_only_a_changed_answer_shows_that_a_prompt_was_read(
 
 def test_the_error_of_a_control_is_told() -> None:
     assert "HTTP 500" in control_outcome([FAILED]).in_words()
+
+
+@pytest.mark.parametrize(
+    ("same", "result"),
+    [
+        ((True, True), ControlResult.PARTLY),
+        ((True, False), ControlResult.CHANGED),
+        ((None, None), ControlResult.CHANGED),
+    ],
+)
+def test_a_prompt_with_another_middle_must_change_the_answer_too(
+    same: tuple[bool | None, ...], result: ControlResult
+) -> None:
+    changed = ControlOutcome(result=ControlResult.CHANGED, request="r0")
+    tries = []
+    for each in same:
+        error = "no answer" if each is None else None
+        tries.append(ControlTry(request="r1", telling=True, same=each, error=error))
+    assert with_inside(changed, tries).result is result

@@ -16,6 +16,7 @@ from ci_doctor.model.verdict import Verdict
 
 IDS = ["r0", "r1", "r2"]
 CHANGED = ControlOutcome(result=ControlResult.CHANGED, request="r0")
+PARTLY = ControlOutcome(result=ControlResult.PARTLY, request="r0")
 SAME = ControlOutcome(result=ControlResult.SAME, request="r0")
 UNANSWERED = ControlOutcome(result=ControlResult.UNANSWERED, request="r0", error="HTTP 500")
 UNDECIDED = ControlOutcome(result=ControlResult.UNDECIDED, request="r0")
@@ -63,6 +64,7 @@ def looks(*texts: str, ended: str = "stop", **body: Any) -> AnswerLooks:
         (None, Verdict.PASS),
         (CHANGED, Verdict.PASS),
         (SAME, Verdict.VOID),
+        (PARTLY, Verdict.VOID),
         (UNANSWERED, Verdict.VOID),
         # Labels and prompts of unknown form: a warning.
         (UNDECIDED, Verdict.PASS),
@@ -188,3 +190,43 @@ def test_archived_starts_were_judged_by_their_own_build() -> None:
     old = baseline(archived=True, looks=AnswerLooks(models={"r0": "m"}))
     new = baseline(looks=AnswerLooks(models={"r0": "n"}))
     assert verdict(old, new, candidate()) is Verdict.PASS
+
+
+def hollow(*answers: str, prompt: str = "Name the rivers of country {}, please.") -> AnswerLooks:
+    """How a server looks that gives these answers to as many prompts; `{}` is the prompt."""
+    requests = [
+        Request(id=f"r{n}", path="/v1/completions", body={"prompt": prompt.format(n)}, line=n + 1)
+        for n in range(len(answers))
+    ]
+    looks = LooksOfAnswers(requests)
+    for request, answer in zip(requests, answers, strict=True):
+        text = answer.format(request.body["prompt"])
+        looks.add(request.id, {"choices": [{"text": text, "finish_reason": "stop"}]}, {})
+    return looks.value()
+
+
+@pytest.mark.parametrize(
+    ("answers", "expected"),
+    [
+        (["You said: {}"] * 3, Verdict.VOID),
+        (["Error: the engine is dead"] * 3, Verdict.VOID),
+        (["Internal error 17, {}", "{}", "Error!"], Verdict.VOID),
+        (["You said: {}"] * 2 + ["the Rhine and the Elbe"], Verdict.PASS),
+        (["Error handling is an art", "Exceptions are rare", "Error bars show"], Verdict.PASS),
+        (["You said: {}"] * 2, Verdict.PASS),
+    ],
+)
+def test_prompts_and_errors_given_back_are_no_answers(
+    answers: list[str], expected: Verdict
+) -> None:
+    seen = hollow(*answers)
+    starts = baseline(control=CHANGED, looks=seen), candidate(control=CHANGED, looks=seen)
+    assert verdict(*starts) is expected
+
+
+def test_answers_that_change_with_each_pass_and_agree_between_starts_are_void() -> None:
+    restless = AnswerLooks(restless=True)
+    starts = [baseline(control=CHANGED, looks=restless), candidate(control=CHANGED)]
+    decision = without_flaws(decide(starts, IDS, Rules(), complete=True), starts, Rules())
+    assert decision.verdict is Verdict.VOID
+    assert "follow the order of the requests" in decision.reason

@@ -1,0 +1,480 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The causes that a difference may have, and which of them fit everything that was seen. Pure.
+
+A cause is a target (which requests differ) and a context (after what, with what beside). Each is a
+set of sends, as the bits of a number, so thousands of pairs are compared with what was seen in a
+moment. This is a version space (Mitchell, "Generalization as search", 1982): what does not fit one
+observation is out, whatever else speaks for it.
+"""
+
+import itertools
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ci_doctor.correctness.localise.trials import TrialSend
+from ci_doctor.load.prompts import PROMPT_KEYS, parameters_of, prompt_of
+from ci_doctor.load.requests import Request
+from ci_doctor.load.shorter_prompt import halved, prompt_length
+
+# Predicates of numbers, of so many requests and words at most: a start tells no more of more.
+_MOST_NAMES = 48
+_MOST_WORDS = 60
+_MOST_PAIRED = 24
+_LONGEST_PERIOD = 9
+# Beginnings of prompts that are shorter are nothing to a cache.
+_SHORTEST_PREFIX = 4
+# Two starts become ready after different times, and so do two answers come.
+_CLOCK_S, _CLOCK_SHARE = 0.5, 0.2
+_SURE = 0.75
+_WORD = re.compile(r"\w{3,}")
+_CHARACTERS = (
+    (re.compile(r"[^\x00-\x7f]"), "a character that is not ASCII", 2.5),
+    (re.compile(r"\d"), "a digit", 4.5),
+    (re.compile(r"\n"), "a new line", 4.5),
+    (re.compile(r"[^\w\s]"), "a sign", 4.5),
+    (re.compile(r"[A-Z]"), "a capital", 4.5),
+)
+
+Lane = Sequence[TrialSend]
+
+
+class CausePart(Struct, frozen=True):
+    """A target or a context: in words, how much it claims (`cost`), and its sends as bits.
+
+    Parts of one `family` differ in a number alone. `trait`: it claims something of what the requests
+    hold, and does not just name them. `unsure`: bits of which it says nothing, as a start has no
+    exact time.
+    """
+
+    family: str
+    words: str
+    cost: float
+    mask: int
+    trait: bool = False
+    unsure: int = 0
+
+
+class Cause(Struct, frozen=True, kw_only=True):
+    """Which sends differ: those of both parts."""
+
+    target: CausePart
+    context: CausePart
+
+    @property
+    def mask(self) -> int:
+        """The sends that differ by this cause."""
+        return self.target.mask & self.context.mask
+
+    @property
+    def cost(self) -> float:
+        """The more it claims, the more it costs: of two that fit, the cheaper one comes first."""
+        return self.target.cost + self.context.cost
+
+    @property
+    def traits(self) -> int:
+        """How many traits of requests it claims."""
+        return self.target.trait + self.context.trait
+
+    @property
+    def family(self) -> tuple[str, str]:
+        """What it says but for numbers."""
+        return self.target.family, self.context.family
+
+    def in_words(self) -> str:
+        """`each request differs from the 10th of a start on`."""
+        verb = "differs" if self.target.words.startswith("each ") else "differ"
+        context = f" {self.context.words}" if self.context.words else ""
+        return f"{self.target.words} {verb}{context}"
+
+
+class SendTable:
+    """All sends of some starts, one start after the other, each with a bit of its own.
+
+    `plain` are the names of requests that are sent as they are, and not as changed copies.
+    """
+
+    def __init__(
+        self, lanes: Sequence[Lane], requests: Mapping[str, Request], plain: Collection[str]
+    ) -> None:
+        self.lanes = lanes
+        self.plain = plain
+        self.requests = requests
+        self.prompts = {name: prompt_of(each) for name, each in requests.items()}
+        self.sends = [send for lane in lanes for send in lane]
+        self.places = [place for lane in lanes for place in range(len(lane))]
+        # The name of each send that differs, the first one first.
+        self.wrong_names = list(dict.fromkeys(each.name for each in self.sends if each.wrong))
+
+    def mask(self, holds: Iterable[bool]) -> int:
+        """The bits of the sends for which it holds."""
+        return sum(1 << place for place, each in enumerate(holds) if each)
+
+    def named(self, names: Iterable[str]) -> int:
+        """The bits of the sends of these requests."""
+        wanted = set(names)
+        return self.mask(each.name in wanted for each in self.sends)
+
+
+def thresholds(
+    table: SendTable, values: Sequence[float], family: str, text: str, cost: float
+) -> Iterator[CausePart]:
+    """A part for each value that some send reaches and another does not; `{}` of the text is the value."""
+    for least in sorted(set(values))[1:]:
+        mask = table.mask(value >= least for value in values)
+        yield CausePart(family, text.format(f"{abs(least):g}"), cost, mask)
+
+
+def targets(table: SendTable, names: Sequence[str]) -> list[CausePart]:
+    """Which requests may be meant: all, those of one kind, or some of the `names`."""
+    traits = [*_of_bodies(table), *_of_prompts(table, names[:_MOST_NAMES])]
+    answers = [each.answer_tokens for each in table.sends]
+    traits += thresholds(table, answers, "answer", "requests with {} tokens of answer or more", 4.5)
+    every = CausePart("any", "each request", 0, table.mask(True for _ in table.sends))
+    named = _named_ones(table, names[:_MOST_NAMES])
+    return [every, *named, *(replace(each, trait=True) for each in traits)]
+
+
+def _named_ones(table: SendTable, names: Sequence[str]) -> Iterator[CausePart]:
+    prompts = table.prompts
+    for name in names:
+        same = table.named(each for each, text in prompts.items() if text == prompts[name])
+        yield CausePart(f"prompt of {name}", f"requests with the prompt of {name}", 4, same)
+        body = table.requests[name].body
+        same = table.named(each for each, other in table.requests.items() if other.body == body)
+        text = f"requests with the prompt and the parameters of {name}"
+        yield CausePart(f"all of {name}", text, 5, same)
+    plain = [name for name in names if name in table.plain]
+    if len(plain) > 1:
+        texts = {prompts[name] for name in plain}
+        mask = table.named(each for each, text in prompts.items() if text in texts)
+        yield CausePart("some", f"the prompts of {', '.join(plain)}", 6 + len(plain), mask)
+
+
+def _of_prompts(table: SendTable, names: Sequence[str]) -> Iterator[CausePart]:
+    prompts = table.prompts
+    lengths = [_length(table.requests[each.name]) for each in table.sends]
+    yield from thresholds(table, lengths, "long", "prompts of {} characters or more", 3)
+    shorter = [-each for each in lengths]
+    yield from thresholds(table, shorter, "short", "prompts of {} characters or fewer", 3.5)
+    for pattern, kind, cost in _CHARACTERS:
+        mask = table.named(each for each, text in prompts.items() if pattern.search(text))
+        yield CausePart(kind, f"prompts with {kind}", cost, mask)
+    for name in names:
+        for size in sorted({*halved(len(prompts[name]), 8), 8, 16, 32}):
+            begin = prompts[name][:size]
+            if len(begin) < len(prompts[name]):
+                mask = table.named(each for each, text in prompts.items() if text.startswith(begin))
+                text = f"prompts with the first {size} characters of {name}"
+                yield CausePart(f"begins as {name}", text, 5.5, mask)
+    # A fault of a word, or of a sign, shows in all that differ.
+    signs = set.intersection(*(set(prompts[name]) for name in names)) if names else set()
+    for sign in sorted(each for each in signs if not each.isalpha() and not each.isspace()):
+        mask = table.named(each for each, text in prompts.items() if sign in text)
+        yield CausePart(f"sign {sign}", f"prompts with `{sign}`", 4.4, mask)
+    words = {each: set(_WORD.findall(text)) for each, text in prompts.items()}
+    common = set.intersection(*(words[name] for name in names)) if names else set()
+    for word in sorted(common)[:_MOST_WORDS]:
+        mask = table.named(each for each in prompts if word in words[each])
+        yield CausePart(f"word {word}", f"prompts with `{word}`", 4.5, mask)
+
+
+def _length(request: Request) -> int:
+    length = prompt_length(request)
+    return length.count if length else len(prompt_of(request))
+
+
+def parameters(request: Request) -> dict[str, Any]:
+    """What a body says beside the prompt, as texts and numbers."""
+    given = {}
+    for key, value in parameters_of(request).items():
+        if key not in PROMPT_KEYS:
+            is_plain = isinstance(value, (int, float, str))
+            given[key] = value if is_plain else repr(value)
+    return given
+
+
+def _of_bodies(table: SendTable) -> Iterator[CausePart]:
+    given = {name: parameters(each) for name, each in table.requests.items()}
+    used = {each.name for each in table.sends}
+    for key in sorted({key for name in used for key in given[name]}):
+        mask = table.named(name for name, values in given.items() if key in values)
+        yield CausePart(f"has {key}", f"requests with `{key}`", 3, mask)
+        mask = table.named(name for name, values in given.items() if key not in values)
+        yield CausePart(f"lacks {key}", f"requests without `{key}`", 4, mask)
+        values = list(dict.fromkeys(given[name][key] for name in used if key in given[name]))
+        for value in values[:_MOST_NAMES]:
+            mask = table.named(name for name in given if given[name].get(key) == value)
+            yield CausePart(f"{key}={value}", f"requests with `{key}` {str(value)[:60]}", 3.5, mask)
+        numbers = sorted(each for each in values if type(each) in {int, float})
+        for lower, upper in itertools.pairwise(numbers):
+            has = {name: given[name].get(key) for name in given}
+            mask = table.named(name for name, value in has.items() if _at_least(value, upper))
+            yield CausePart(f"{key} or more", f"requests with `{key}` {upper:g} or more", 3.2, mask)
+            mask = table.named(name for name, value in has.items() if _at_least(lower, value))
+            yield CausePart(f"{key} or less", f"requests with `{key}` {lower:g} or less", 3.2, mask)
+
+
+def _at_least(value: Any, least: Any) -> bool:
+    numbers = {int, float}
+    return type(value) in numbers and type(least) in numbers and bool(value >= least)
+
+
+def contexts(table: SendTable, kinds: Sequence[CausePart]) -> Iterator[CausePart]:
+    """After what, or with what beside, a request may differ; `kinds` are targets, of what came before."""
+    yield CausePart("any", "", 0, table.mask(True for _ in table.sends))
+    at_once = [each.at_once for each in table.sends]
+    text = "if {} or more requests are under way at once"
+    yield from thresholds(table, at_once, "at once", text, 1)
+    yield from _of_order(table)
+    yield from _of_sums(table)
+    yield from _of_memory(table)
+    yield from _of_earlier(table, kinds)
+
+
+def _of_order(table: SendTable) -> Iterator[CausePart]:
+    places = [place + 1 for place in table.places]
+    yield CausePart("first", "as the first of a start", 1, table.mask(each == 1 for each in places))
+    for least in range(2, max(places, default=0) + 1):
+        text = f"{ordinal(least)} request of a start"
+        mask = table.mask(each >= least for each in places)
+        yield CausePart("from", f"from the {text} on", 1.5, mask)
+        mask = table.mask(each == least for each in places)
+        yield CausePart("only", f"as the {text}", 2.5, mask)
+        mask = table.mask(each <= least for each in places)
+        yield CausePart("until", f"up to the {text}", 5, mask)
+    for period in range(2, _LONGEST_PERIOD + 1):
+        for first in range(1, period + 1):
+            listed = ", ".join(str(first + turn * period) for turn in range(3))
+            mask = table.mask(each % period == first % period for each in places)
+            text = f"as every {ordinal(period)} request of a start ({listed}, …)"
+            yield CausePart("every", text, 2.5, mask)
+
+
+def ordinal(number: int) -> str:
+    """`1st`, `22nd`, `13th`."""
+    ends = {1: "st", 2: "nd", 3: "rd"}
+    teen = 10 < number % 100 < 14
+    return f"{number}{'th' if teen else ends.get(number % 10, 'th')}"
+
+
+def _of_sums(table: SendTable) -> Iterator[CausePart]:
+    length = {name: len(text) for name, text in table.prompts.items()}
+    sums: tuple[tuple[str, str, float, Callable[[TrialSend], float]], ...] = (
+        ("answer tokens", "once a start has answered {} tokens", 2.4, lambda each: each.answer_tokens),
+        ("tokens", "once a start has served {} tokens, prompts and answers", 2.5, lambda each: each.prompt_tokens + each.answer_tokens),
+        ("prompt tokens", "once a start has got {} tokens of prompts", 2.6, lambda each: each.prompt_tokens),
+        ("characters", "once a start has got {} characters of prompts", 2.7, lambda each: length[each.name]),
+    )  # fmt: skip
+    for family, text, cost, of in sums:
+        values: list[float] = []
+        for lane in table.lanes:
+            values += itertools.accumulate(map(of, lane[:-1]), initial=0)
+        yield from thresholds(table, values, family, text, cost)
+    ages, idle = [], []
+    for lane in table.lanes:
+        times = [each.at_s for each in lane]
+        ages += [round(each, 1) for each in times]
+        idle += [round(times[0], 1), *(round(b - a, 1) for a, b in itertools.pairwise(times))]
+    text = "once a start is about {} s past its first request"
+    yield from _of_time(table, ages, "age", text)
+    yield from _of_time(table, idle, "idle", "after about {} s without a request")
+
+
+def _of_time(
+    table: SendTable, values: Sequence[float], family: str, text: str
+) -> Iterator[CausePart]:
+    """As `thresholds`; what lies near one may lie on either side."""
+    for part, least in zip(
+        thresholds(table, values, family, text, 6), sorted(set(values))[1:], strict=True
+    ):
+        margin = max(_CLOCK_S, _CLOCK_SHARE * least)
+        near = table.mask(abs(value - least) <= margin for value in values)
+        yield replace(part, unsure=near)
+
+
+def _of_memory(table: SendTable) -> Iterator[CausePart]:
+    """What a server that remembers prompts may know of one."""
+    again, distinct, shared, others, since = [], [], [], [], []
+    in_a_row = []
+    for lane in table.lanes:
+        texts = [table.prompts[each.name] for each in lane]
+        for place, text in enumerate(texts):
+            before = texts[:place]
+            again.append(before.count(text))
+            in_a_row.append(before[-1:] == [text])
+            distinct.append(len(set(before)))
+            common = {each: _common(text, each) for each in set(before)}
+            shared.append(max(common.values(), default=0))
+            others.append(max((common[each] for each in common if each != text), default=0))
+            # How many others came since the same prompt; at once is as never.
+            since.append(before[::-1].index(text) or -1 if text in before else -1)
+    text = "if the same prompt came before"
+    yield CausePart("again", text, 1.5, table.mask(each > 0 for each in again))
+    often = [max(each, 1) for each in again]
+    yield from thresholds(table, often, "again", f"{text} {{}} times or more", 1.5)
+    yield CausePart("in a row", "right after the same prompt", 1.8, table.mask(in_a_row))
+    yield CausePart(
+        "once",
+        "when its prompt comes for the first time",
+        2.5,
+        table.mask(not each for each in again),
+    )
+    yield from thresholds(
+        table, distinct, "distinct", "once a start has got {} different prompts", 3
+    )
+    yield from thresholds(
+        table, since, "since", "if {} or more others came since the same prompt", 3.5
+    )
+    for values, family, text, cost in (
+        (shared, "prefix", "after a prompt that shares its first {} characters", 2),
+        (others, "other prefix", "after another prompt that shares its first {} characters", 2.2),
+    ):
+        least = [each if each >= _SHORTEST_PREFIX else 0 for each in values]
+        yield from thresholds(table, least, family, text, cost)
+
+
+def _common(one: str, other: str) -> int:
+    most = min(len(one), len(other))
+    return next((place for place in range(most) if one[place] != other[place]), most)
+
+
+def _of_earlier(table: SendTable, kinds: Sequence[CausePart]) -> Iterator[CausePart]:
+    """After, right after, or at once with a request of some kind, or with certain ones."""
+    unanswered = table.mask(each.wrong is None for each in table.sends)
+    text = "after a request without an answer"
+    yield CausePart("after none", text, 2.5, _before(table, unanswered))
+    names = list(dict.fromkeys(each.name for each in table.sends))[:_MOST_NAMES]
+    sent = {}
+    for name in names:
+        text = table.prompts[name]
+        sent[name] = table.named(each for each, other in table.prompts.items() if other == text)
+    wanted = [(each.family, each.words, each.cost, each.mask, each.trait) for each in kinds]
+    wanted = [each for each in wanted if each[0] not in {"any", "answer"}]
+    wanted += [(name, name, 2, sent[name], False) for name in names]
+    for kind, text, cost, mask, trait in wanted:
+        yield CausePart(f"after {kind}", f"after {text}", cost + 1.5, _before(table, mask), trait)
+        mask_before = _right_before(table, mask)
+        yield CausePart(f"right after {kind}", f"right after {text}", cost + 2, mask_before, trait)
+        yield CausePart(
+            f"beside {kind}", f"at once with {text}", cost + 1.5, _beside(table, mask), trait
+        )
+    after = {name: _before(table, sent[name]) for name in names[:_MOST_PAIRED]}
+    for one, other in itertools.combinations(after, 2):
+        text = f"after {one} and {other}"
+        yield CausePart(text, text, 5.5, after[one] & after[other])
+    for one, other, third in itertools.combinations(names[: _MOST_PAIRED // 2], 3):
+        text = f"after {one}, {other} and {third}"
+        yield CausePart(text, text, 7.5, after[one] & after[other] & after[third])
+
+
+def _before(table: SendTable, mask: int) -> int:
+    """The sends before which the same start got one of these."""
+    holds, place = [], 0
+    for lane in table.lanes:
+        is_past = False
+        for _ in lane:
+            holds.append(is_past)
+            is_past = is_past or bool(mask >> place & 1)
+            place += 1
+    return table.mask(holds)
+
+
+def _right_before(table: SendTable, mask: int) -> int:
+    """The sends right before which the same start got one of these."""
+    return (mask << 1) & table.mask(place > 0 for place in table.places)
+
+
+def _beside(table: SendTable, mask: int) -> int:
+    """The sends with which one of these was under way, itself left out."""
+    holds, place = [], 0
+    for lane in table.lanes:
+        for _, group in itertools.groupby(lane, key=lambda each: each.block):
+            block = list(group)
+            bits = [bool(mask >> place + at & 1) for at in range(len(block))]
+            count = sum(bits)
+            holds += [block[0].at_once > 1 and count - bit > 0 for bit in bits]
+            place += len(block)
+    return table.mask(holds)
+
+
+def fitting(table: SendTable, observed: int, *, plain_alone: bool = False) -> list[Cause]:
+    """The causes that fit each of the first `observed` sends, the cheapest first.
+
+    `plain_alone`: whatever changed copies of requests show.
+
+    Where requests are under way together, nobody knows which came first. There a cause fits if no
+    other request differs, and at least half of its own do, each group for itself. All must, if it
+    takes one certain request beside them and the whole group is under way.
+    """
+    sends = table.sends[:observed]
+    told = [
+        each.wrong is not None and (each.name in table.plain or not plain_alone) for each in sends
+    ]
+    wrong = table.mask(bool(each.wrong) and yes for each, yes in zip(sends, told, strict=True))
+    exact = table.mask(yes and each.at_once == 1 for each, yes in zip(sends, told, strict=True))
+    loose = table.mask(yes and each.at_once > 1 for each, yes in zip(sends, told, strict=True))
+    groups = _groups(table, observed) if loose else []
+    names = [each for each in table.wrong_names if each in table.plain or not plain_alone]
+    of_target = [each for each in targets(table, names) if each.mask & wrong == wrong]
+    # What came before may be of any kind, whether it differs or not.
+    causes = []
+    for context in contexts(table, targets(table, _neighbours(table))):
+        if (context.mask | context.unsure) & wrong != wrong:
+            continue
+        sure = exact & ~context.unsure
+        # What says nothing of most sends, or of all that differ, fits everything.
+        if _SURE * exact.bit_count() > sure.bit_count() or not (wrong & ~context.unsure):
+            continue
+        for target in of_target:
+            mask = target.mask & context.mask
+            if mask & sure == wrong & sure and (
+                not groups or _fits(mask, wrong, groups, strict=context.family.startswith("beside"))
+            ):
+                causes.append(Cause(target=target, context=context))
+    causes.sort(key=lambda each: each.cost)
+    return causes
+
+
+def _neighbours(table: SendTable) -> list[str]:
+    """The names of what came right before a request that differs, or was under way with it."""
+    counts: Counter[str] = Counter()
+    for lane in table.lanes:
+        for before, each in itertools.pairwise(lane):
+            if each.wrong:
+                counts[before.name] += 1
+    return [name for name, _ in counts.most_common(6)]
+
+
+def _groups(table: SendTable, observed: int) -> list[tuple[bool, tuple[int, ...]]]:
+    """The sends of one composition, name by name: each is sent several times in another order."""
+    sends: dict[tuple[int, frozenset[str], int], dict[str, int]] = {}
+    place = 0
+    for number, lane in enumerate(table.lanes):
+        for _, group in itertools.groupby(lane, key=lambda each: each.block):
+            block = list(group)
+            if block[0].at_once > 1 and place < observed:
+                key = (number, frozenset(each.name for each in block), block[0].at_once)
+                bits = sends.setdefault(key, {})
+                for at, each in enumerate(block):
+                    if each.wrong is not None:
+                        bits[each.name] = bits.get(each.name, 0) | 1 << place + at
+            place += len(block)
+    return [(key[2] == len(key[1]), tuple(bits.values())) for key, bits in sends.items()]
+
+
+def _fits(
+    mask: int, wrong: int, groups: Sequence[tuple[bool, tuple[int, ...]]], *, strict: bool
+) -> bool:
+    for is_whole, names in groups:
+        expected = [bits for bits in names if bits & mask]
+        seen = [bits for bits in expected if bits & wrong]
+        if any(bits & wrong and not bits & mask for bits in names) or 2 * len(seen) < len(expected):
+            return False
+        if strict and is_whole and len(seen) < len(expected):
+            return False
+    return True

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A fault is planted in simulated starts; the search must name it, and nothing that is untrue."""
+
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from ci_doctor.correctness.localise.trials import one_by_one, words
+from tests.unit.correctness.localise.subjects import BODIES, Body, Fault, searched, subject
+
+
+def prompts(bodies: Sequence[Body]) -> list[str]:
+    return [each["prompt"] for each in bodies]
+
+
+def served(bodies: Sequence[Body]) -> int:
+    return sum(each.get("max_tokens", 16) for each in bodies)
+
+
+PLANTED: list[tuple[Sequence[str], Fault, str]] = [
+    # What the request holds.
+    (["r3"], lambda _b, x, _w: "harbour" in x["prompt"], "prompts with `harbour` differ"),
+    (["r1"], lambda _b, x, _w: len(x["prompt"]) > 90, "prompts of 136 characters or more differ"),
+    (["r4"], lambda _b, x, _w: not x["prompt"].isascii(), "prompts with a character that is not ASCII differ"),
+    (["r2", "r4"], lambda _b, x, _w: x.get("max_tokens", 16) >= 30, "requests with `max_tokens` 30 or more differ"),
+    (["r2"], lambda _b, x, _w: x.get("seed") == 7, "requests with `seed` 7 differ"),
+    (["r5"], lambda _b, x, _w: "stop" in x, "requests with `stop` differ"),
+    # Which request of the start it is.
+    (["r0"], lambda b, _x, _w: not b, "each request differs as the first of a start"),
+    (["r2"], lambda b, _x, _w: len(b) == 2, "each request differs as the 3rd request of a start"),
+    (["r5", "r6"], lambda b, _x, _w: len(b) >= 5, "each request differs from the 6th request of a start on"),
+    (["r0", "r2"], lambda b, _x, _w: len(b) % 2 == 0, "each request differs as every 2nd request of a start (1, 3, 5, …)"),
+    (["r4"], lambda b, _x, _w: served(b) >= 81, "each request differs once a start has answered"),
+    # What the start got before, or gets beside it.
+    (["r0"], lambda b, x, _w: x["prompt"] in prompts(b), "each request differs if the same prompt came before"),
+    (["r6"], lambda b, x, _w: any(each != x["prompt"] and each[:36] == x["prompt"][:36] for each in prompts(b)), "after another prompt that shares its first"),
+    (["r3"], lambda b, x, _w: "harbour" in x["prompt"] and BODIES[1]["prompt"] in prompts(b), "prompts with `harbour` differ after r1"),
+    (["r3"], lambda b, x, _w: "harbour" in x["prompt"] and {BODIES[0]["prompt"], BODIES[2]["prompt"]} <= set(prompts(b)), "prompts with `harbour` differ after r0 and r2"),
+    (["r0"], lambda _b, _x, w: len(w) >= 2, "each request differs if 3 or more requests are under way at once"),
+    (["r5"], lambda _b, x, w: x["prompt"] == BODIES[5]["prompt"] and BODIES[2] in w, "requests with the prompt of r5 differ at once with r2"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("differing", "fault", "cause"), PLANTED, ids=[each[2] for each in PLANTED]
+)
+def test_the_cause_of_a_planted_fault_is_named(
+    differing: Sequence[str], fault: Fault, cause: str
+) -> None:
+    conclusion = searched(subject(differing), fault).conclusion()
+    assert conclusion.cause is not None
+    assert cause in conclusion.cause, conclusion
+    assert conclusion.shown, conclusion
+
+
+def test_a_cause_is_tried_in_fresh_starts_with_and_without_each_part_of_it() -> None:
+    def after_two(before: Sequence[Body], body: Body, _with: Sequence[Body]) -> bool:
+        got = set(prompts(before))
+        return "harbour" in body["prompt"] and {BODIES[0]["prompt"], BODIES[2]["prompt"]} <= got
+
+    search = searched(subject(["r3"]), after_two, pairs=12)
+    conclusion = search.conclusion()
+    assert [words(each) for each in conclusion.shown] == ["r3 after r0 and r2"]
+    assert sorted(words(each) for each in conclusion.vanished) == ["r3 after r0", "r3 after r2"]
+    made = [each.trial for each in search.results]
+    assert one_by_one(["r0", "r2", "r3"]) in made
+
+
+def test_answers_that_differ_by_chance_have_no_cause() -> None:
+    for seed in range(6):
+        chance = random.Random(seed)
+
+        def fault(_b: Sequence[Body], _x: Body, _w: Sequence[Body]) -> bool:
+            return chance.random() < 0.3  # noqa: B023 - called before the next one is made
+
+        conclusion = searched(subject(), fault).conclusion()
+        assert conclusion.cause is None, (seed, conclusion)
+
+
+def test_what_never_differs_again_has_no_cause_and_needs_three_pairs() -> None:
+    search = searched(subject(), lambda _b, _x, _w: False)
+    assert search.conclusion().cause is None
+    # Alone, all one at a time, and as the run had them.
+    assert [each.trial.at_once for each in search.results] == [1, 1, 4]
+
+
+def test_one_start_that_differs_once_proves_no_place() -> None:
+    starts: list[int] = []
+
+    def only_then(before: Sequence[Body], _body: Body, _with: Sequence[Body]) -> bool:
+        starts.extend([1] if not before else [])
+        return len(starts) == 1 and len(before) == 4
+
+    assert searched(subject(), only_then).conclusion().cause is None
