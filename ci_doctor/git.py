@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import threading
+import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -187,6 +188,7 @@ class GitObjects:
     def __init__(self, repository: Path) -> None:
         self._repository = repository
         self._command: Git | None = None
+        self._close: weakref.finalize[..., GitObjects] | None = None
         self._lock = threading.Lock()
 
     def blob(self, name: str, largest: int) -> bytes:
@@ -207,8 +209,7 @@ class GitObjects:
                 is_read = kind == "blob" and size <= largest
                 content: bytes = command.get_object_data(name)[3] if is_read else b""
             except (ValueError, OSError) as error:
-                _kill_readers(command)
-                self._command = None
+                self._end()
                 raise OSError(f"git cannot read {name}: {error}") from error
             finally:
                 watch.cancel()
@@ -235,7 +236,14 @@ class GitObjects:
                 raise OSError(f"git does not read {self._repository}")
             # A variable can be replaced for this process, and not taken away.
             command.update_environment(GIT_DIR=lines[0], GIT_OBJECT_DIRECTORY=lines[1])
+        # With this object, and in this order: a collector would close the pipes before git is ended.
+        self._close = weakref.finalize(self, _end_readers, command)
         return command
+
+    def _end(self) -> None:
+        if self._close is not None:
+            self._close()
+        self._command = None
 
 
 def _may_be_in_a_checkout(directory: Path) -> bool:
@@ -264,6 +272,12 @@ def _without_elsewhere() -> list[str]:
 def _end_group(group: int) -> None:
     """End git, which leads a group of its own, and what it started; it has not been waited for."""
     os.killpg(group, signal.SIGKILL)
+
+
+def _end_readers(command: "Git") -> None:
+    _kill_readers(command)
+    # It closes the pipes, and waits for the processes.
+    command.clear_cache()
 
 
 def _kill_readers(command: "Git") -> None:

@@ -1,8 +1,10 @@
 """Which commit a report is about, read from real repositories."""
 
+import gc
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import psutil
@@ -216,3 +218,21 @@ def test_without_a_checkout_gitpython_is_not_loaded(tmp_path: Path) -> None:
     )
 
     assert (ran.returncode, ran.stdout[:1]) == (0, "{"), ran.stderr
+
+
+def test_readers_of_objects_end_with_their_owner_even_in_a_cycle(tmp_path: Path) -> None:
+    repository(tmp_path)
+    objects = GitObjects(tmp_path)
+    objects.blob(git(tmp_path, "rev-parse", "HEAD:file"), 10)
+    readers = psutil.Process().children()
+    cycle: list[object] = [objects]
+    cycle.append(cycle)
+
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        del objects, cycle
+        gc.collect()
+
+    assert len(readers) == 2
+    assert psutil.wait_procs(readers, timeout=60)[1] == []
+    assert [str(each.message) for each in warned] == []
