@@ -117,9 +117,7 @@ def _require_match(name: str, checks: Sequence[DoctorCheck]) -> None:
     for check in checks:
         known |= {check.id, check.area}
     near = nearest(name, known)
-    hint = "`ci-doctor doctor --list` names all"
-    if near is not None:
-        hint = f"did you mean `{near}`?"
+    hint = f"did you mean `{near}`?" if near is not None else "`ci-doctor doctor --list` names all"
     raise UsageError(f"no check is named `{name}`", hint=hint)
 
 
@@ -129,9 +127,7 @@ def _matches(check: DoctorCheck, name: str) -> bool:
 
 def missing_need(check: DoctorCheck, context: CheckContext) -> str | None:
     """Why `check` makes no sense here, as a clause; None if it does."""
-    if _is_met(check.need, context):
-        return None
-    return check.need.value
+    return None if _is_met(check.need, context) else check.need.value
 
 
 def _is_met(need: Need, context: CheckContext) -> bool:

@@ -101,9 +101,13 @@ def importing(
 
     With `attribute` it is the import of a console script.
     """
-    words = (str(python), "-c", _IMPORT, module, attribute, "script" if attribute else "")
     return EntryCommand(
-        name=name, words=words, python=python, module=module, env=env or {}, cwd=cwd
+        name=name,
+        words=(str(python), "-c", _IMPORT, module, attribute, "script" if attribute else ""),
+        python=python,
+        module=module,
+        env=env or {},
+        cwd=cwd,
     )
 
 
@@ -157,8 +161,13 @@ def of_workload(context: CheckContext) -> Findings:
     workload = context.workload
     if workload is None or workload not in PACKAGES:
         return "--for names no package that has an entry point"
-    entries = [entry_point_of(PACKAGES[workload], target.python) for target in context.targets]
-    return (yield from judged_starts(entries, context, none="no interpreter"))
+    return (
+        yield from judged_starts(
+            [entry_point_of(PACKAGES[workload], target.python) for target in context.targets],
+            context,
+            none="no interpreter",
+        )
+    )
 
 
 def entry_point_of(package: PackageEntry, python: Path) -> EntryCommand:
@@ -203,9 +212,8 @@ def of_services(context: CheckContext) -> Findings:
             entries.append(entry)
     none = "" if missing or passed_over else "no service is started by a console script of Python"
     result = yield from judged_starts(entries, context, none=none)
-    clauses = (*missing, result.summary, *passed_over)
     return CheckResult(
-        summary="; ".join(filter(None, clauses)),
+        summary="; ".join(filter(None, (*missing, result.summary, *passed_over))),
         unknown="; ".join(filter(None, (result.unknown, *unreadable))) or None,
         evidence=result.evidence,
         figures=result.figures,
@@ -227,8 +235,9 @@ def entry_point_of_service(
     label = f"service {name}"
     program = place / words[0]
     if "/" not in words[0]:
-        path = {**environ, **spec.env}.get("PATH", "")
-        program = Path(shutil.which(words[0], path=path) or "/nowhere")
+        program = Path(
+            shutil.which(words[0], path={**environ, **spec.env}.get("PATH", "")) or "/nowhere"
+        )
     if not os.access(program, os.X_OK):
         raise FileNotFoundError(words[0])
     script = read_console_script(program)
@@ -288,8 +297,9 @@ def of_commands(context: CheckContext) -> Findings:
         except ValueError as error:
             raise UndeterminedError(f"entry_points: `{command}`: {error}") from error
         entries.append(EntryCommand(name=f"`{command}`", words=words))
-    none = "`[doctor] entry_points` names no command"
-    return (yield from judged_starts(entries, context, none=none))
+    return (
+        yield from judged_starts(entries, context, none="`[doctor] entry_points` names no command")
+    )
 
 
 # More at once would read the same disk, and each may take gigabytes of memory.
@@ -378,8 +388,11 @@ def judge_entry(entry: EntryCommand, run: SeparateRun | str, context: CheckConte
         stack = hanging_stack(run)
         place = f", it was in {stack[0]}" if stack else ""
         reason = f"{entry.name} had not ended after {duration(run.duration_s)}{place}"
-        evidence = (Evidence(excerpt="\n".join(stack)),) if stack else ()
-        return CheckResult(summary=reason, unknown=reason, evidence=evidence)
+        return CheckResult(
+            summary=reason,
+            unknown=reason,
+            evidence=(Evidence(excerpt="\n".join(stack)),) if stack else (),
+        )
     if run.exit_code == 0:
         memory = f", {size(run.peak_rss)} of memory" if run.peak_rss else ""
         return CheckResult(summary=f"{entry.name} starts in {duration(run.duration_s)}{memory}")
@@ -391,8 +404,7 @@ def _failed(entry: EntryCommand, run: SeparateRun, context: CheckContext) -> Che
     cause = end.cause
     line = run.last_words if cause is None else cause.place.text
     # Before it is cut: a half of a secret would not be known as one.
-    redactor = Redactor.from_environment(context.environ, entry.env)
-    line = redactor.text(line.strip())[:_LONGEST_LINE]
+    line = Redactor.from_environment(context.environ, entry.env).text(line.strip())[:_LONGEST_LINE]
     if (
         cause is not None
         and cause.rule in _WITHOUT_GPU
@@ -406,17 +418,22 @@ def _failed(entry: EntryCommand, run: SeparateRun, context: CheckContext) -> Che
     lacking = rf"ModuleNotFoundError: No module named '{re.escape(package)}'\)?"
     if package and re.search(lacking, run.last_words):
         summary = f"{entry.python} has no package `{package}`"
-        missing = problem(ENTRY_POINT_MISSING, summary, evidence=evidence)
-        return CheckResult(summary=summary, problems=(missing,))
+        return CheckResult(
+            summary=summary, problems=(problem(ENTRY_POINT_MISSING, summary, evidence=evidence),)
+        )
     summary = f"{entry.name} ends with {describe_exit(run.exit_code or 0)}: {line}"
-    failure = problem(
-        ENTRY_POINT_FAILS,
-        summary,
-        evidence=evidence,
-        remedy=None if cause is None else remedy_of(entry, cause, context),
-        fault=_fault(run, cause, context.cwd),
+    return CheckResult(
+        summary=summary,
+        problems=(
+            problem(
+                ENTRY_POINT_FAILS,
+                summary,
+                evidence=evidence,
+                remedy=None if cause is None else remedy_of(entry, cause, context),
+                fault=_fault(run, cause, context.cwd),
+            ),
+        ),
     )
-    return CheckResult(summary=summary, problems=(failure,))
 
 
 def _read_end(run: SeparateRun) -> LogEnd:
@@ -493,8 +510,9 @@ def remedy_of(entry: EntryCommand, cause: Cause, context: CheckContext) -> NextS
     python = str(entry.python)
     if cause.rule == "import/name-missing" and _works_alone(entry, module, name, context):
         rule = f"{entry.module}={module}:{name}"
-        words = ["ci-doctor", "preload", "install", "--python", python, "--rule", rule]
-        return ShellCommand(shlex.join(words))
+        return ShellCommand(
+            f"ci-doctor preload install --python {shlex.quote(python)} --rule {shlex.quote(rule)}"
+        )
     if cause.rule == "import/module-missing":
         known = _DISTRIBUTIONS.get(module) or _DISTRIBUTIONS.get(module.partition(".")[0])
         if known is None or entry.python is None:

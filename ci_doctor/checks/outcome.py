@@ -210,6 +210,5 @@ def summary_of(
 
 def listing_outcome(checks: Sequence[DoctorCheck]) -> Outcome:
     """The id and the title of each check; nothing is judged."""
-    rows = [row(check.id, check.title) for check in checks]
-    table = Table(title="Checks", rows=tuple(rows))
+    table = Table(title="Checks", rows=tuple(row(check.id, check.title) for check in checks))
     return Outcome(verdict=None, summary=f"{len(checks)} checks", tables=(table,))

@@ -131,9 +131,7 @@ def words_of(own: OwnCheck) -> list[str]:
 
 
 def _split(command: str | list[str]) -> list[str]:
-    if isinstance(command, str):
-        return shlex.split(command)
-    return list(command)
+    return shlex.split(command) if isinstance(command, str) else list(command)
 
 
 def timeout_s(own: OwnCheck) -> float:

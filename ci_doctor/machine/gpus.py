@@ -120,8 +120,7 @@ class GpuView(Struct, frozen=True, kw_only=True):
 
     def visible(self, own: str | None = None) -> VisibleGpus:
         """What a program sees that has `own` in CUDA_VISIBLE_DEVICES; None for the job's value."""
-        value = self.chosen if own is None else own
-        return visible_gpus(self.gpus, value, self.parts)
+        return visible_gpus(self.gpus, self.chosen if own is None else own, self.parts)
 
 
 class AmdGpu(Struct, frozen=True, kw_only=True):
@@ -286,15 +285,14 @@ def _library_view(environ: Mapping[str, str]) -> GpuView | None:
                 nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())
             ]
             gpus = [_library_gpu(nvml, handle, index) for index, handle in enumerate(handles)]
-            parts = [
-                part
-                for handle, gpu in zip(handles, gpus, strict=True)
-                for part in _library_parts(nvml, handle, gpu)
-            ]
             return GpuView(
                 gpus=tuple(gpus),
                 chosen=environ.get(VISIBLE),
-                parts=tuple(parts),
+                parts=tuple(
+                    part
+                    for handle, gpu in zip(handles, gpus, strict=True)
+                    for part in _library_parts(nvml, handle, gpu)
+                ),
                 driver=str(nvml.nvmlSystemGetDriverVersion()),
             )
     except nvml.NVMLError:
@@ -404,8 +402,13 @@ def amd_gpus(sys: Path) -> tuple[AmdGpu, ...]:
     for total in sorted(sys.glob("class/drm/card*/device/mem_info_vram_total")):
         size, used = _text(total).strip(), _text(total.with_name("mem_info_vram_used")).strip()
         if size.isdigit():
-            card = total.parent.parent.name
-            gpus.append(AmdGpu(card=card, total=int(size), used=int(used) if used.isdigit() else 0))
+            gpus.append(
+                AmdGpu(
+                    card=total.parent.parent.name,
+                    total=int(size),
+                    used=int(used) if used.isdigit() else 0,
+                )
+            )
     return tuple(gpus)
 
 
@@ -491,8 +494,7 @@ def _read(pynvml: Any, index: int) -> GpuMemory:
     # Some drivers do not list processes, as under WSL; the memory in use is what counts.
     with contextlib.suppress(pynvml.NVMLError):
         processes = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
-    pids = tuple(process.pid for process in processes)
-    return GpuMemory(index=index, used=used, holders=pids)
+    return GpuMemory(index=index, used=used, holders=tuple(process.pid for process in processes))
 
 
 def _text(path: Path) -> str:

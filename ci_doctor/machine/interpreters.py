@@ -221,9 +221,11 @@ def interpreter_of(words: Sequence[str], environ: Mapping[str, str], cwd: Path) 
     candidates += _user_site(python, version, environ)
     candidates += sites
     # A folder that this user may not reach is none for Python; pathlib would raise.
-    folders = filter(os.path.isdir, dict.fromkeys(candidates))
-    directories = tuple(folders)
-    return Interpreter(python=python, version=version, directories=directories)
+    return Interpreter(
+        python=python,
+        version=version,
+        directories=tuple(filter(os.path.isdir, dict.fromkeys(candidates))),
+    )
 
 
 def _pythonpath(environ: Mapping[str, str], cwd: Path) -> Iterator[Path]:
@@ -383,12 +385,11 @@ def read_venv_files(python: Path) -> VenvFiles:
     """The files around `python`, by its path and not by what it links to."""
     prefix = python.parent.parent
     sites = sorted(prefix.glob("lib/python3.*/site-packages"))
-    libraries = [site.parent.name.removeprefix("python") for site in sites]
     return VenvFiles(
         prefix=prefix,
         keys=read_venv_keys(prefix),
         has_activate=is_file(python.parent / "activate"),
-        libraries=tuple(libraries),
+        libraries=tuple(site.parent.name.removeprefix("python") for site in sites),
     )
 
 

@@ -273,8 +273,9 @@ def read_record(folder: Path) -> Iterator[RecordedFile]:
             row = next(csv.reader([line]), []) if line.startswith('"') else line.rsplit(",", 2)
             if len(row) == 3:
                 path, digest, size = row
-                number = int(size) if size.isdecimal() else None
-                yield RecordedFile(path=path, digest=digest, size=number)
+                yield RecordedFile(
+                    path=path, digest=digest, size=int(size) if size.isdecimal() else None
+                )
     except csv.Error:  # a field of more than 128 KiB: it is damaged
         return
 

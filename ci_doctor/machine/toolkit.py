@@ -40,9 +40,7 @@ def read_toolkit(
     (torch.utils.cpp_extension, `_find_cuda_home`).
     """
     home = _home(environ, cwd, root)
-    if home is None:
-        return None
-    return CudaToolkit(home=home, version=_version(home))
+    return None if home is None else CudaToolkit(home=home, version=_version(home))
 
 
 def nvcc_release(output: str) -> str | None:

@@ -362,8 +362,11 @@ def _library_files(directories: Iterable[Path]) -> Iterator[LibraryFile]:
                 continue
             if paths:
                 done.add(name)
-                version = paths[0].resolve().name.removeprefix(f"{name}.")
-                yield LibraryFile(name=name, path=paths[0], version=version)
+                yield LibraryFile(
+                    name=name,
+                    path=paths[0],
+                    version=paths[0].resolve().name.removeprefix(f"{name}."),
+                )
 
 
 def _beside(
@@ -376,11 +379,11 @@ def _beside(
             if wheel.library != _LIBRARIES[file.name] or wheel.cuda != cuda:
                 continue
             if _differs(file.version, package.version):
-                words = (
+                yield problem(
+                    CUDA_LIBRARY_TWICE,
                     f"{file.path} on LD_LIBRARY_PATH is {file.version}, and "
-                    f"{package.name} of {python} is {package.version}"
+                    f"{package.name} of {python} is {package.version}",
                 )
-                yield problem(CUDA_LIBRARY_TWICE, words)
 
 
 def _differs(one: str, other: str) -> bool:

@@ -112,8 +112,10 @@ def devices(context: CheckContext) -> Findings:
         own = view.visible(demand.visible)
         if demand.first + demand.gpus > own.count:
             wanted = amount(demand.gpus, "GPU")
-            words = f"service `{demand.service}` is started on {wanted}, and sees {own.count}"
-            yield problem(GPUS_TOO_FEW, words)
+            yield problem(
+                GPUS_TOO_FEW,
+                f"service `{demand.service}` is started on {wanted}, and sees {own.count}",
+            )
     summary = _summary(gpus, visible)
     return CheckResult(summary=summary, figures={"gpus": len(gpus), "visible": visible.count})
 
@@ -208,9 +210,11 @@ def mig(context: CheckContext) -> Findings:
     gpus = gpus_of(context)
     for gpu in gpus:
         if gpu.mig is not None and gpu.mig_pending not in {None, gpu.mig}:
-            words = f"MIG of {gpu.label} is {gpu.mig}, and becomes {gpu.mig_pending} by a reset"
-            reset = ShellCommand(f"sudo nvidia-smi --gpu-reset -i {gpu.index}")
-            yield problem(MIG_PENDING, words, remedy=reset)
+            yield problem(
+                MIG_PENDING,
+                f"MIG of {gpu.label} is {gpu.mig}, and becomes {gpu.mig_pending} by a reset",
+                remedy=ShellCommand(f"sudo nvidia-smi --gpu-reset -i {gpu.index}"),
+            )
     divided = [gpu for gpu in gpus if gpu.is_partitioned]
     visible = visible_gpus(gpus, context.environ.get(VISIBLE))
     if visible.parts:
@@ -231,9 +235,12 @@ def _whole(gpus: Sequence[Gpu], visible: VisibleGpus, context: CheckContext) -> 
         if not gpu.parts:
             is_all = visible.count == 1 and context.workload in SERVING
             words = f"MIG is on for {gpu.label}, and it has no parts"
-            off = ShellCommand(f"sudo nvidia-smi -i {gpu.index} -mig 0")
-            severity = Severity.ERROR if is_all else Severity.WARNING
-            yield problem(MIG_EMPTY, words, severity=severity, remedy=off)
+            yield problem(
+                MIG_EMPTY,
+                words,
+                severity=Severity.ERROR if is_all else Severity.WARNING,
+                remedy=ShellCommand(f"sudo nvidia-smi -i {gpu.index} -mig 0"),
+            )
     if any(gpu.parts for gpu in gpus):
         words = f"MIG is on, and {VISIBLE} names no part: CUDA takes the first one"
         yield problem(MIG_ONE_PART, words)
@@ -247,8 +254,11 @@ def _unknown_parts(gpus: Sequence[Gpu], context: CheckContext) -> Iterator[Probl
         raise UndeterminedError(error.message) from error
     listed = "\n".join(f"GPU {part.index}: {part.name} {part.uuid}" for part in parts)
     for entry in visible_gpus(gpus, context.environ.get(VISIBLE), parts).parts:
-        words = f"{VISIBLE} names {entry}, which `nvidia-smi -L` does not list"
-        yield problem(MIG_PART_UNKNOWN, words, evidence=(Evidence(excerpt=listed or "no parts"),))
+        yield problem(
+            MIG_PART_UNKNOWN,
+            f"{VISIBLE} names {entry}, which `nvidia-smi -L` does not list",
+            evidence=(Evidence(excerpt=listed or "no parts"),),
+        )
 
 
 def _rooms(divided: Sequence[Gpu]) -> tuple[Evidence, ...]:

@@ -188,10 +188,10 @@ def workspace(context: CheckContext) -> Findings:
         yield from result.problems
         front = f"{place}_" if len(results) > 1 else ""
         figures.update({f"{front}{name}": value for name, value in result.figures.items()})
-    unknown = [result.unknown for result in results if result.unknown is not None]
     return CheckResult(
         summary="; ".join(result.summary for result in results),
-        unknown="; ".join(unknown) or None,
+        unknown="; ".join(result.unknown for result in results if result.unknown is not None)
+        or None,
         figures=figures,
     )
 
@@ -220,15 +220,18 @@ def _start(context: CheckContext, device: TorchDevice, *, is_set: bool) -> Produ
     environ = {name: value for name, value in context.environ.items() if name != VARIABLE}
     if is_set:
         environ[VARIABLE] = VALUE
-    answer = ask_torch(
-        context,
-        working_torch(context).python,
-        "products",
-        {"device": device.index},
-        limit_s=_START_LIMIT_S,
-        environ=environ,
+    return values_of(
+        ask_torch(
+            context,
+            working_torch(context).python,
+            "products",
+            {"device": device.index},
+            limit_s=_START_LIMIT_S,
+            environ=environ,
+        ),
+        ProductStart,
+        "a start",
     )
-    return values_of(answer, ProductStart, "a start")
 
 
 def compare(arms: Arms) -> WorkspaceComparison:
@@ -238,10 +241,9 @@ def compare(arms: Arms) -> WorkspaceComparison:
     together = kinds_without + kinds_with
     # Of equally frequent ones any: the names of digests say nothing of the arms.
     usual = min(together, key=lambda digest: (-together[digest], digest))
-    p = fisher_p(kinds_without[usual], len(arms.without), kinds_with[usual], len(arms.with_it))
     return WorkspaceComparison(
         effect=_effect(arms),
-        p=p,
+        p=fisher_p(kinds_without[usual], len(arms.without), kinds_with[usual], len(arms.with_it)),
         digests_without=len(kinds_without),
         digests_with=len(kinds_with),
         varying=_varying(arms),
@@ -404,8 +406,7 @@ def fisher_p(first: int, first_of: int, second: int, second_of: int) -> float:
     counts = range(max(0, total - second_of), min(total, first_of) + 1)
     weights = [comb(first_of, count) * comb(second_of, total - count) for count in counts]
     real = comb(first_of, first) * comb(second_of, second)
-    extreme = [weight for weight in weights if weight <= real]
-    return sum(extreme) / sum(weights)
+    return sum(weight for weight in weights if weight <= real) / sum(weights)
 
 
 def equal_starts_probability(starts: int, rate: float) -> float:

@@ -199,12 +199,13 @@ def downloads(context: CheckContext) -> Findings:
     total = sum(sizes.values())
     summary = f"{amount(len(sizes), 'unfinished download')} in {cache}, {size(total)}"
     largest = sorted(sizes, key=lambda path: -sizes[path])[:_SHOWN]
-    words = ["find", str(cache), "-name", "*.incomplete", "-mmin", "+60", "-delete"]
     yield problem(
         UNFINISHED_DOWNLOADS,
         summary,
         evidence=(Evidence(excerpt="\n".join(f"{each}, {size(sizes[each])}" for each in largest)),),
-        remedy=ShellCommand(shlex.join(words)),
+        remedy=ShellCommand(
+            shlex.join(["find", str(cache), "-name", "*.incomplete", "-mmin", "+60", "-delete"])
+        ),
     )
     return CheckResult(summary=summary, figures={"bytes": total})
 
@@ -251,7 +252,9 @@ def build_locks(context: CheckContext) -> Findings:
     # Its holder has the file open (torch/utils/file_baton.py).
     stale = sorted(locks - in_use(locks))
     if stale:
-        words = f"no process in view holds {', '.join(stale)}, and each build there waits for its removal"
-        remedy = ShellCommand(shlex.join(["rm", *stale]))
-        yield problem(STALE_BUILD_LOCK, words, remedy=remedy)
+        yield problem(
+            STALE_BUILD_LOCK,
+            f"no process in view holds {', '.join(stale)}, and each build there waits for its removal",
+            remedy=ShellCommand(shlex.join(["rm", *stale])),
+        )
     return f"{len(stale)} locks of killed builds in {folder}"

@@ -61,8 +61,10 @@ def memory(context: CheckContext) -> Findings:
     severity = memory_severity(available, context.workload)
     if severity is not None:
         yield problem(MEMORY_LOW, summary, severity=severity, remedy=LARGEST_PROCESSES)
-    figures = {"available": available, "total": total, "swap": swap, "swap_free": swap_free}
-    return CheckResult(summary=summary, figures=figures)
+    return CheckResult(
+        summary=summary,
+        figures={"available": available, "total": total, "swap": swap, "swap_free": swap_free},
+    )
 
 
 def memory_severity(available: int, workload: Workload | None) -> Severity | None:
@@ -110,8 +112,9 @@ def cgroup_memory(context: CheckContext) -> Findings:
     for level in levels:
         if level.high is not None and level.used >= level.high * _AT_HIGH:
             words = f"{size(level.used)} are in use, and memory.high is {size(level.high)}"
-            file = level.directory / "memory.high"
-            evidence = (Evidence(file=str(file), excerpt=str(level.high)),)
+            evidence = (
+                Evidence(file=str(level.directory / "memory.high"), excerpt=str(level.high)),
+            )
             yield problem(CGROUP_MEMORY_THROTTLED, words, evidence=evidence)
     # Of our own cgroup alone: the counters above it count for other jobs, too.
     kills = levels[0].kills if levels else 0
@@ -174,9 +177,12 @@ def cpus(context: CheckContext) -> Findings:
             if quota.throttled and quota.periods:
                 share = percent(quota.throttled / quota.periods)
                 words += f"; it has been stopped in {share} of its periods"
-            remedy = ShellCommand(f"export OMP_NUM_THREADS={max(1, int(quota.cpus))}")
-            evidence = (Evidence(file=str(quota.file), excerpt=f"{number(quota.cpus)} CPUs"),)
-            yield problem(CPU_QUOTA_BELOW_COUNT, words, remedy=remedy, evidence=evidence)
+            yield problem(
+                CPU_QUOTA_BELOW_COUNT,
+                words,
+                remedy=ShellCommand(f"export OMP_NUM_THREADS={max(1, int(quota.cpus))}"),
+                evidence=(Evidence(file=str(quota.file), excerpt=f"{number(quota.cpus)} CPUs"),),
+            )
     nodes = text_of(context.sys / "devices" / "system" / "node" / "online")
     if nodes and nodes != "0":
         summary += f", NUMA nodes {nodes}"
@@ -221,10 +227,14 @@ def processes(context: CheckContext) -> Findings:
     summary = f"{nearest.left} more processes and threads can be started"
     severity = process_severity(nearest.left)
     if severity is not None:
-        text = f"{summary}: {nearest.used} of {nearest.limit} exist ({nearest.name})"
-        yield problem(PROCESSES_LOW, text, severity=severity)
-    figures = {each.name: each.left for each in limits}
-    return CheckResult(summary=summary, unknown=unknown, figures=figures)
+        yield problem(
+            PROCESSES_LOW,
+            f"{summary}: {nearest.used} of {nearest.limit} exist ({nearest.name})",
+            severity=severity,
+        )
+    return CheckResult(
+        summary=summary, unknown=unknown, figures={each.name: each.left for each in limits}
+    )
 
 
 def _process_limits(context: CheckContext) -> tuple[list[ProcessLimit], list[str]]:
@@ -313,8 +323,9 @@ def low_limits(limits: Mapping[str, ResourceLimit], context: CheckContext) -> It
         words = f"{files.soft} files may be open (ulimit -n), a server under load needs {_FILES}"
         if can_be_raised:
             hard = _FILES_FOR_SERVING if files.hard == resource.RLIM_INFINITY else files.hard
-            raised = ShellCommand(f"ulimit -n {min(hard, _FILES_FOR_SERVING)}")
-            yield problem(ULIMIT_LOW, words, remedy=raised)
+            yield problem(
+                ULIMIT_LOW, words, remedy=ShellCommand(f"ulimit -n {min(hard, _FILES_FOR_SERVING)}")
+            )
         else:
             words += f"; the hard limit is {files.hard}"
             yield problem(ULIMIT_LOW, words, remedy=_BY_THE_CONTAINER.format("nofile=65535"))

@@ -211,8 +211,10 @@ def _start(context: CheckContext, target: TargetInterpreter) -> InterpreterAttem
         return attempt
     clean = _attempt(context, target, clean_environment(context.environ))
     if clean.state is None:
-        bare = _attempt(context, target, context.environ, "-S")
-        return replace(attempt, starts_without_site=bare.state is not None)
+        return replace(
+            attempt,
+            starts_without_site=_attempt(context, target, context.environ, "-S").state is not None,
+        )
     return InterpreterAttempt(
         target=target,
         state=None,
@@ -256,9 +258,7 @@ def _no_program(python: Path) -> str:
     if reason is None:
         return "it is not executable"
     real = os.path.realpath(python)
-    if real != str(python):
-        return f"it links to {real}, which {reason}"
-    return f"it {reason}"
+    return f"it links to {real}, which {reason}" if real != str(python) else f"it {reason}"
 
 
 def site_directories(state: PythonState, context: CheckContext) -> Iterator[SiteDirectory]:

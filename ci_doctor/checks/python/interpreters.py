@@ -162,8 +162,7 @@ def interpreters(context: CheckContext) -> Findings:
             if files.is_venv:
                 yield from _of_venv(python, start.state, files)
             elif is_file(Path(start.state.stdlib) / "EXTERNALLY-MANAGED"):
-                summary = f"{python} is managed by the operating system"
-                yield problem(EXTERNALLY_MANAGED, summary)
+                yield problem(EXTERNALLY_MANAGED, f"{python} is managed by the operating system")
     return CheckResult(summary=", ".join((*texts, *old)), unknown=", ".join(old) or None)
 
 
@@ -184,8 +183,12 @@ def _failure(start: InterpreterAttempt, files: VenvFiles) -> Problem:
     if start.needed_without:
         names = ", ".join(start.needed_without)
         summary = f"{python} starts only without {names}: {start.failure}"
-        unset = ShellCommand(f"unset {' '.join(start.needed_without)}")
-        return problem(VARIABLES_STOP_PYTHON, summary, evidence=evidence, remedy=unset)
+        return problem(
+            VARIABLES_STOP_PYTHON,
+            summary,
+            evidence=evidence,
+            remedy=ShellCommand(f"unset {' '.join(start.needed_without)}"),
+        )
     summary = f"{python} does not start: {start.failure}"
     return problem(INTERPRETER_BROKEN, summary, evidence=evidence, remedy=_again(files))
 
@@ -220,9 +223,16 @@ def _of_venv(python: Path, state: PythonState, files: VenvFiles) -> Iterator[Pro
         summary = f"{prefix}/pyvenv.cfg names {home} as its home, which {reason}"
         if not home:
             summary = f"{prefix}/pyvenv.cfg names no home, so {python} does not use its packages"
-        excerpt = f"home = {home}" if home else None
-        evidence = (Evidence(file=str(prefix / "pyvenv.cfg"), excerpt=excerpt),)
-        yield problem(VENV_BASE_MISSING, summary, evidence=evidence, remedy=_again(files))
+        yield problem(
+            VENV_BASE_MISSING,
+            summary,
+            evidence=(
+                Evidence(
+                    file=str(prefix / "pyvenv.cfg"), excerpt=f"home = {home}" if home else None
+                ),
+            ),
+            remedy=_again(files),
+        )
     own = state.minor_version
     if not files.libraries:
         summary = f"{prefix} has no directory of packages"
@@ -376,10 +386,12 @@ def _prefix(python: Path) -> str:
 def _of_two(python: ProgramOwner, others: Sequence[ProgramOwner]) -> Problem:
     names = " and ".join(other.name for other in others)
     prefixes = " and ".join(dict.fromkeys(other.prefix for other in others))
-    summary = f"{python.name} on PATH is that of {python.prefix}, but {names} of {prefixes}"
-    evidence = tuple(Evidence(file=owner.path) for owner in (python, *others))
-    remedy = ShellCommand(f'export PATH="{python.prefix}/bin:$PATH"')
-    return problem(TOOLS_OF_TWO_INTERPRETERS, summary, evidence=evidence, remedy=remedy)
+    return problem(
+        TOOLS_OF_TWO_INTERPRETERS,
+        f"{python.name} on PATH is that of {python.prefix}, but {names} of {prefixes}",
+        evidence=tuple(Evidence(file=owner.path) for owner in (python, *others)),
+        remedy=ShellCommand(f'export PATH="{python.prefix}/bin:$PATH"'),
+    )
 
 
 def _of_others(python: ProgramOwner, others: Sequence[ProgramOwner]) -> Problem:
@@ -389,13 +401,10 @@ def _of_others(python: ProgramOwner, others: Sequence[ProgramOwner]) -> Problem:
     """
     names = " and ".join(other.name for other in others)
     prefixes = " and ".join(dict.fromkeys(other.prefix for other in others))
-    summary = f"{python.prefix} has no {names} of its own; on PATH comes that of {prefixes}"
-    evidence = tuple(Evidence(file=owner.path) for owner in others)
-    remedy = f"call `{python.name} -m NAME` (`uv pip`), so that no other interpreter answers"
     return problem(
         TOOLS_OF_TWO_INTERPRETERS,
-        summary,
-        evidence=evidence,
-        remedy=remedy,
+        f"{python.prefix} has no {names} of its own; on PATH comes that of {prefixes}",
+        evidence=tuple(Evidence(file=owner.path) for owner in others),
+        remedy=f"call `{python.name} -m NAME` (`uv pip`), so that no other interpreter answers",
         severity=Severity.NOTE,
     )

@@ -137,13 +137,12 @@ def _hidden(
     if site.kind is SiteKind.PYTHONPATH:
         remedy = f"leave {site.path} out of PYTHONPATH, if the job needs {other.words}"
     # An environment above another is made for that.
-    severity = Severity.NOTE if site.kind is SiteKind.OWN else Severity.WARNING
     return problem(
         DISTRIBUTION_TWICE,
         f"{first.words} in {site.path} hides {other.words} in {other_site.path} "
         f"({other_site.kind.value})",
         evidence=(Evidence(file=str(first.folder)), Evidence(file=str(other.folder))),
-        severity=severity,
+        severity=Severity.NOTE if site.kind is SiteKind.OWN else Severity.WARNING,
         remedy=remedy,
     )
 
@@ -282,9 +281,12 @@ def _dead_links(site: SiteDirectory, missing: list[Path]) -> Iterator[Problem]:
             if reason is None or absence(f"{target}.py") is None:
                 continue
             if not any(target.is_relative_to(source) for source in missing):
-                summary = f"{path} leads to {target}, which {reason}"
-                evidence = (Evidence(file=str(path)),)
-                yield problem(EDITABLE_BROKEN, summary, evidence=evidence, severity=severity)
+                yield problem(
+                    EDITABLE_BROKEN,
+                    f"{path} leads to {target}, which {reason}",
+                    evidence=(Evidence(file=str(path)),),
+                    severity=severity,
+                )
 
 
 def _targets(path: Path) -> Iterator[tuple[Path, Severity]]:
@@ -298,8 +300,7 @@ def _targets(path: Path) -> Iterator[tuple[Path, Severity]]:
     elif name.endswith(".pth"):
         # Of a file that no installer has named, one cannot tell whether anything needs it.
         is_editable = name.startswith("__editable__") or name == "easy-install.pth"
-        severity = Severity.ERROR if is_editable else Severity.WARNING
-        yield from _path_lines(path, severity)
+        yield from _path_lines(path, Severity.ERROR if is_editable else Severity.WARNING)
 
 
 def _first_line(path: Path, severity: Severity) -> Iterator[tuple[Path, Severity]]:

@@ -188,8 +188,7 @@ def _is_own(path: Path, environment: InstalledEnvironment) -> bool:
 
 def _without(value: str, entries: Sequence[str]) -> str:
     """What is to be assigned, as a shell reads it."""
-    left = [each for each in value.split(":") if each and each not in entries]
-    return shlex.quote(":".join(left))
+    return shlex.quote(":".join(each for each in value.split(":") if each and each not in entries))
 
 
 def _redirected(
@@ -270,9 +269,12 @@ def _hides(
     if module.name in environment.state.hideable:
         if module.name in _SELDOM:
             return None
-        summary = f"{module.path} hides the module `{module.name}` of the standard library"
-        severity = Severity.WARNING if module.name in _OF_DEBUGGERS else Severity.ERROR
-        return _problem(module, summary, context, severity)
+        return _problem(
+            module,
+            f"{module.path} hides the module `{module.name}` of the standard library",
+            context,
+            Severity.WARNING if module.name in _OF_DEBUGGERS else Severity.ERROR,
+        )
     if module.name in _EVERYWHERE:
         return None
     for site in environment.sites:
@@ -321,10 +323,12 @@ def _hidden_package(module: LocalModule, installed: Path, context: CheckContext)
                 summary = (
                     f"{module.path} hides the installed {installed}, and lacks its compiled {name}"
                 )
-                severity = Severity.WARNING
-                if _is_imported(module, context):
-                    severity = Severity.ERROR
-                return _problem(module, summary, context, severity)
+                return _problem(
+                    module,
+                    summary,
+                    context,
+                    Severity.ERROR if _is_imported(module, context) else Severity.WARNING,
+                )
     if _is_same_code(module, installed):
         return None
     summary = f"{module.path} hides the installed {installed}, which is another one"
@@ -351,14 +355,10 @@ def _is_in_pythonpath(module: LocalModule, context: CheckContext) -> bool:
 def _problem(
     module: LocalModule, summary: str, context: CheckContext, severity: Severity
 ) -> Problem:
-    fault = Fault.ENVIRONMENT
-    if _is_in_checkout(module.path, context.cwd):
-        fault = Fault.REPOSITORY
+    fault = Fault.REPOSITORY if _is_in_checkout(module.path, context.cwd) else Fault.ENVIRONMENT
     remedy = ShellCommand("export PYTHONSAFEPATH=1  # Python 3.11 and later")
     if module.path.parent != context.cwd or _is_in_pythonpath(module, context):
-        safe = ""
-        if module.path.parent == context.cwd:
-            safe = "export PYTHONSAFEPATH=1; "
+        safe = "export PYTHONSAFEPATH=1; " if module.path.parent == context.cwd else ""
         remedy = ShellCommand(
             f"{safe}unset PYTHONPATH  # or leave {shlex.quote(str(module.path.parent))} out of it"
         )
