@@ -4,7 +4,6 @@
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from importlib import import_module
-from typing import TypeGuard
 
 from ci_doctor.checks.check import DoctorCheck, Need
 from ci_doctor.checks.context import CheckContext
@@ -57,14 +56,12 @@ def all_checks(settings: DoctorSettings, requested: Sequence[str] = ()) -> tuple
         if hasattr(module, "checks"):
             checks.extend(module.checks(settings))
             continue
-        own = module.__name__
-        values = vars(module).values()
-        checks.extend(each for each in values if _is_of(each, own))
+        checks.extend(
+            each
+            for each in vars(module).values()
+            if isinstance(each, DoctorCheck) and each.run.__module__ == module.__name__
+        )
     return tuple(checks)
-
-
-def _is_of(value: object, module: str) -> TypeGuard[DoctorCheck]:
-    return isinstance(value, DoctorCheck) and value.run.__module__ == module
 
 
 def all_rules() -> tuple[Rule, ...]:

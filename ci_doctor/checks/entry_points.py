@@ -471,11 +471,11 @@ def _fault(run: SeparateRun, cause: Cause | None, checkout: Path) -> Fault:
 
 def _is_own(file: Path, checkout: Path) -> bool:
     # A virtual environment often lies in the checkout.
-    if {"site-packages", "dist-packages"} & set(file.parts):
-        return False
-    if any((folder / "pyvenv.cfg").is_file() for folder in file.parents):
-        return False
-    return file.is_relative_to(checkout)
+    return (
+        file.is_relative_to(checkout)
+        and {"site-packages", "dist-packages"}.isdisjoint(file.parts)
+        and not any((folder / "pyvenv.cfg").is_file() for folder in file.parents)
+    )
 
 
 _RECHECK_S: Final = 20.0
@@ -509,9 +509,9 @@ def remedy_of(entry: EntryCommand, cause: Cause, context: CheckContext) -> NextS
     module, name = cause.fields.get("module", ""), cause.fields.get("name", "")
     python = str(entry.python)
     if cause.rule == "import/name-missing" and _works_alone(entry, module, name, context):
-        rule = f"{entry.module}={module}:{name}"
+        rule = shlex.quote(f"{entry.module}={module}:{name}")
         return ShellCommand(
-            f"ci-doctor preload install --python {shlex.quote(python)} --rule {shlex.quote(rule)}"
+            f"ci-doctor preload install --python {shlex.quote(python)} --rule {rule}"
         )
     if cause.rule == "import/module-missing":
         known = _DISTRIBUTIONS.get(module) or _DISTRIBUTIONS.get(module.partition(".")[0])

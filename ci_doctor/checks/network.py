@@ -5,11 +5,9 @@ import ipaddress
 import re
 import shlex
 from collections.abc import Iterator, Mapping
-from functools import partial
 from typing import Final, NamedTuple
 
 from ci_doctor.checks.check import (
-    CheckResult,
     DoctorCheck,
     Findings,
     Need,
@@ -287,12 +285,8 @@ def host_check(host: str) -> DoctorCheck:
         needed_for=ALL,
         # As long as glibc waits for one nameserver (resolv.conf(5), options timeout).
         deadline_s=5.0,
-        run=partial(_look_up_host, host),
+        run=lambda _context: result_of(wrong_host(host, look_up_name(host))),
     )
-
-
-def _look_up_host(host: str, _context: CheckContext) -> CheckResult:
-    return result_of(wrong_host(host, look_up_name(host)))
 
 
 def wrong_host(host: str, lookup: Lookup) -> Findings:

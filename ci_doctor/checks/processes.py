@@ -65,9 +65,7 @@ def read_processes(context: CheckContext) -> Mapping[int, RunningProcess]:
     ticks = os.sysconf("SC_CLK_TCK")
     processes = {}
     for name in os.listdir(context.proc):  # noqa: PTH208 - thousands of Path objects
-        if not name.isdigit():
-            continue
-        process = _read(f"{context.proc}/{name}", uptime_s, ticks)
+        process = _read(f"{context.proc}/{name}", uptime_s, ticks) if name.isdigit() else None
         if process is not None:
             processes[process.pid] = process
     if not processes:

@@ -180,10 +180,8 @@ def failing(context: CheckContext) -> Findings:
     starts = context.shared(read_starts)
     problems = [each for start in starts for each in _failures(start)]
     yield from problems
-    summary = "no file fails at a start of Python"
-    if problems:
-        summary = f"{amount(len(problems), 'file')} failed at a start of Python"
-    return CheckResult(summary=summary, unknown=_unknown(starts))
+    failed = f"{amount(len(problems), 'file')} failed" if problems else "no file fails"
+    return CheckResult(summary=f"{failed} at a start of Python", unknown=_unknown(starts))
 
 
 def _failures(start: ObservedStarts) -> Iterator[Problem]:
@@ -254,10 +252,8 @@ def printing(context: CheckContext) -> Findings:
             f"{file.path} writes to stdout at every start of {start.python}",
             evidence=(Evidence(file=file.path),),
         )
-    summary = "nothing is written to stdout at a start of Python"
-    if printers:
-        summary = f"{amount(len(printers), 'file')} wrote to stdout at a start of Python"
-    return CheckResult(summary=summary, unknown=_unknown(starts))
+    wrote = f"{amount(len(printers), 'file')} wrote" if printers else "nothing is written"
+    return CheckResult(summary=f"{wrote} to stdout at a start of Python", unknown=_unknown(starts))
 
 
 PATH_FILE_HEAVY: Final = Rule(

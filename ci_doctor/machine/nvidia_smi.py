@@ -171,11 +171,10 @@ def parse_smi_xml(text: str) -> DriverReport | None:
         root = ET.fromstring(document)  # noqa: S314 - the driver's own tool wrote it
     except ET.ParseError:
         return None
-    gpus = [_gpu(index, element) for index, element in enumerate(root.findall("gpu"))]
     return DriverReport(
         driver=_first(root, "driver_version", "kmd_version"),
         cuda=_first(root, "cuda_version", "cuda_umd_version"),
-        gpus=tuple(gpus),
+        gpus=tuple(_gpu(index, element) for index, element in enumerate(root.findall("gpu"))),
     )
 
 
@@ -254,11 +253,8 @@ def _gpu(index: int, element: "Element") -> Gpu:
 
 
 def _lost(element: "Element") -> str | None:
-    for text in element.itertext():
-        match = _LOST.search(text)
-        if match is not None:
-            return match[0]
-    return None
+    matches = (_LOST.search(text) for text in element.itertext())
+    return next((match[0] for match in matches if match is not None), None)
 
 
 def _recovery(element: "Element") -> str | None:
@@ -340,28 +336,22 @@ def _processes(element: "Element") -> tuple[GpuProcess, ...] | None:
     text = (place.text or "").strip()
     if text and _value_of(text) is None:  # "N/A" instead of a list, as under WSL
         return None
-    processes = []
-    for info in place.findall("process_info"):
-        pid = _count(info, "pid")
-        if pid is None:
-            continue
-        process = GpuProcess(
+    return tuple(
+        GpuProcess(
             pid=pid,
             kind=_first(info, "type") or "C",
             name=_first(info, "process_name") or "",
             used=_size(_first(info, "used_memory")),
         )
-        processes.append(process)
-    return tuple(processes)
+        for info in place.findall("process_info")
+        if (pid := _count(info, "pid")) is not None
+    )
 
 
 def _first(element: "Element", *paths: str) -> str | None:
     """The value of the first of `paths` that has one."""
-    for path in paths:
-        value = _value_of(element.findtext(path))
-        if value is not None:
-            return value
-    return None
+    values = (_value_of(element.findtext(path)) for path in paths)
+    return next((value for value in values if value is not None), None)
 
 
 def _value_of(text: str | None) -> str | None:

@@ -167,8 +167,7 @@ def _no_report(answer: DriverAnswer, context: CheckContext) -> Findings:
         return CheckResult(summary=words, unknown=words)
     if answer.exit_code is None:
         hint = "a container has it with NVIDIA_DRIVER_CAPABILITIES=utility,compute"
-        words = "the driver cannot be asked"
-        return CheckResult(summary=words, unknown=f"{answer.words}; {hint}")
+        return CheckResult(summary="the driver cannot be asked", unknown=f"{answer.words}; {hint}")
     summary = f"nvidia-smi says: {answer.words}"
     # An image may bring nvidia-smi to a machine without a GPU, and a container may hide the bus.
     is_there = is_driver_loaded(context.root) or has_pci_gpu(context.sys)
@@ -182,8 +181,7 @@ def _no_report(answer: DriverAnswer, context: CheckContext) -> Findings:
 
 def _of_gpu(gpu: Gpu) -> Iterator[Problem]:
     if gpu.lost is not None:
-        words = f"GPU {gpu.index} ({gpu.bus_id}) cannot be reached: {gpu.lost}"
-        yield problem(GPU_LOST, words)
+        yield problem(GPU_LOST, f"GPU {gpu.index} ({gpu.bus_id}) cannot be reached: {gpu.lost}")
     elif gpu.recovery is not None and gpu.recovery not in _HARMLESS:
         words = f"the driver wants {gpu.label} recovered: {gpu.recovery}"
         is_reboot = "reboot" in gpu.recovery.lower()

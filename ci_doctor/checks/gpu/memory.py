@@ -201,21 +201,15 @@ def holders(context: CheckContext) -> Findings:
 
 def _is_holder(process: GpuProcess, gpu: Gpu) -> bool:
     """Whether it computes, and holds more than little, or an unknown amount."""
-    if "C" not in process.kind:
-        return False
-    return process.used is None or _is_relevant(process.used, gpu)
+    return "C" in process.kind and (process.used is None or _is_relevant(process.used, gpu))
 
 
 def _unnamed(gpu: Gpu) -> int | None:
     """The bytes in use that no listed process has; None if the driver does not say enough."""
     if gpu.processes is None or gpu.memory.used is None:
         return None
-    listed = 0
-    for process in gpu.processes:
-        if process.used is None:
-            return None
-        listed += process.used
-    return gpu.memory.used - listed
+    listed = [process.used for process in gpu.processes if process.used is not None]
+    return gpu.memory.used - sum(listed) if len(listed) == len(gpu.processes) else None
 
 
 def _is_relevant(used: int, gpu: Gpu) -> bool:

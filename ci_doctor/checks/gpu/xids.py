@@ -222,7 +222,7 @@ def _age(at_s: float, uptime_s: float | None) -> float | None:
 
 
 def _problem(message: XidMessage, gpus: Sequence[Gpu]) -> Problem:
-    gpu = _gpu_at(message.address, gpus)
+    gpu = next((each for each in gpus if pci_address(each.bus_id) == message.address), None)
     severity = severity_of(message, gpu, is_told=bool(gpus))
     times = "" if message.count == 1 else f", {message.count} times"
     where = gpu.label if gpu is not None else f"the GPU at {message.address}"
@@ -255,13 +255,6 @@ def severity_of(message: XidMessage, gpu: Gpu | None, *, is_told: bool) -> Sever
     return Severity.ERROR
 
 
-def _gpu_at(address: str, gpus: Sequence[Gpu]) -> Gpu | None:
-    for gpu in gpus:
-        if pci_address(gpu.bus_id) == address:
-            return gpu
-    return None
-
-
 def _ago(age_s: float | None) -> str:
     if age_s is None:
         return "at an unknown time"
@@ -270,9 +263,7 @@ def _ago(age_s: float | None) -> str:
 
 
 def _remedy(message: XidMessage, gpu: Gpu | None, severity: Severity) -> NextStep | None:
-    if severity is Severity.NOTE:
-        return None
-    if message.xid.matter is XidMatter.UNKNOWN:
+    if severity is Severity.NOTE or message.xid.matter is XidMatter.UNKNOWN:
         return None
     if message.xid.number == _CONTAINED:
         return "The program that lost data was ended. `gpu/memory-errors` says what is pending."

@@ -138,9 +138,9 @@ def judge_devices(reading: TorchReading, visible: str | None) -> Findings:
 
 def _sees_none(reading: TorchReading) -> bool:
     """Whether there is a driver, and no GPU for torch. The words are torch's."""
-    if reading.devices:
-        return False
-    return reading.failed is None or "No CUDA GPUs are available" in reading.failed
+    return not reading.devices and (
+        reading.failed is None or "No CUDA GPUs are available" in reading.failed
+    )
 
 
 def read_torch(context: CheckContext) -> TorchReading:

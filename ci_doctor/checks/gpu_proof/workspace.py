@@ -270,13 +270,13 @@ def _varies(starts: Sequence[ProductStart]) -> bool:
 
 
 def _varying(arms: Arms) -> tuple[str, ...]:
-    names: list[str] = []
-    for starts in (arms.without, arms.with_it):
-        for name in starts[0].cases:
-            alone = [replace(start, cases={name: start.cases[name]}) for start in starts]
-            if _varies(alone) and name not in names:
-                names.append(name)
-    return tuple(names)
+    varying = (
+        name
+        for starts in (arms.without, arms.with_it)
+        for name in starts[0].cases
+        if _varies([replace(start, cases={name: start.cases[name]}) for start in starts])
+    )
+    return tuple(dict.fromkeys(varying))
 
 
 def is_decided(arms: Arms, looks: int) -> bool:

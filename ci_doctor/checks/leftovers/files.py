@@ -141,12 +141,11 @@ def temporary_directories(context: CheckContext) -> Findings:
     left = [path for path in left if str(path) not in used]
     for path in left:
         words = f"{path}, {_size(path)}"
-        found = problem(
+        yield problem(
             OWN_DIRECTORIES,
             f"a killed ci-doctor has left {words}",
             remedy=ShellCommand("ci-doctor doctor --fix leftovers/temporary-directories"),
-        )
-        yield found.with_fix(Fix(words=f"remove {words}", apply=partial(_remove, path)))
+        ).with_fix(Fix(words=f"remove {words}", apply=partial(_remove, path)))
     if not left:
         return f"nothing of an earlier ci-doctor in {folder}"
     return f"killed runs of ci-doctor have left {amount(len(left), 'folder')} in {folder}"

@@ -209,9 +209,8 @@ def job_directories(
 
 def read_disks(context: CheckContext) -> Disks:
     """Look at each directory of the job and of its services. For CheckContext.shared."""
-    by_path = {}
-    for each in job_directories(context.environ, context.cwd, context.settings.caches):
-        by_path[each.path] = each
+    own_places = job_directories(context.environ, context.cwd, context.settings.caches)
+    by_path = {each.path: each for each in own_places}
     for spec in context.services.values():
         # A service may name others. A placeholder is filled at its start.
         own = {name: value for name, value in spec.env.items() if "{" not in value}

@@ -222,17 +222,21 @@ def writing_on(disks: Disks, workload: Workload | None) -> Findings:
     for each in refused:
         is_disk = each.is_read_only and not each.is_refused
         place = each.disk_name if is_disk else f"{each.existing} {each.is_refused}"
-        severity = writing_severity(each.directory.role, workload)
-        groups.setdefault((place, severity), []).append(each)
+        groups.setdefault((place, writing_severity(each.directory.role, workload)), []).append(each)
     for (_, severity), group in groups.items():
-        words = f"{names_of(group)} cannot be written to: {_refusal(group)}"
-        yield problem(NOT_WRITABLE, words, severity=severity)
+        yield problem(
+            NOT_WRITABLE,
+            f"{names_of(group)} cannot be written to: {_refusal(group)}",
+            severity=severity,
+        )
     for each in disks.directories:
         if each.directory.name == "TMPDIR" and not each.exists:
             path = each.directory.path
-            making = ShellCommand(f"mkdir -p {shlex.quote(str(path))}")
-            words = f"TMPDIR names {path}, which does not exist"
-            yield problem(TMPDIR_MISSING, words, remedy=making)
+            yield problem(
+                TMPDIR_MISSING,
+                f"TMPDIR names {path}, which does not exist",
+                remedy=ShellCommand(f"mkdir -p {shlex.quote(str(path))}"),
+            )
     return CheckResult(
         summary=f"{len(ours) - len(refused)} of {len(ours)} directories can be written to",
         unknown=disks.unknown(),

@@ -379,5 +379,7 @@ def _bad_settings(settings: dict[str, int], context: CheckContext) -> Iterator[P
         )
     scope = settings.get("kernel.yama.ptrace_scope", 0)
     if scope >= 2:
-        words = f"kernel.yama.ptrace_scope is {scope}: py-spy and gdb cannot look into a process"
-        yield problem(PTRACE_FORBIDDEN, words)
+        yield problem(
+            PTRACE_FORBIDDEN,
+            f"kernel.yama.ptrace_scope is {scope}: py-spy and gdb cannot look into a process",
+        )

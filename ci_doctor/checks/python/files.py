@@ -23,6 +23,7 @@ from ci_doctor.checks.python.environments import (
     read_records,
 )
 from ci_doctor.checks.python.paths import compiled_modules, modules_in
+from ci_doctor.machine.host import content_of
 from ci_doctor.machine.packages import Package, RecordedFile
 from ci_doctor.model.finding import Evidence, Severity, ShellCommand
 from ci_doctor.model.rule import Rule
@@ -151,12 +152,10 @@ def _actual_size(path: str) -> int | _Absence:
 
 def _looked_at(files: Sequence[RecordedFile]) -> Iterator[RecordedFile]:
     for file in files:
-        path = file.path
-        if not path.endswith(_CODE) or any(part in f"/{path}" for part in _DISPENSABLE):
-            continue
-        if path.startswith("__editable__"):  # its target is the sources, wherever they are
-            continue
-        yield file
+        # The target of an `__editable__…` is the sources, wherever they are.
+        is_code = file.path.endswith(_CODE) and not file.path.startswith("__editable__")
+        if is_code and not any(part in f"/{file.path}" for part in _DISPENSABLE):
+            yield file
 
 
 def _of_it_alone(
@@ -166,10 +165,12 @@ def _of_it_alone(
     records: Records,
 ) -> list[RecordedFile]:
     """Without those that another distribution has overwritten: `python/shared-files` names both."""
-    paths: set[str] = set()
-    for other in environment.installed:
-        if other.folder != package.folder and other.site == package.site:
-            paths.update(file.path for file in records.get(other.folder, ()))
+    paths = {
+        file.path
+        for other in environment.installed
+        if other.folder != package.folder and other.site == package.site
+        for file in records.get(other.folder, ())
+    }
     return [file for file in changed if file.path not in paths]
 
 
@@ -316,12 +317,8 @@ def _misfits(
 
 def _tags(package: Package) -> list[str]:
     """The tags in WHEEL; none for what no wheel was installed from."""
-    try:
-        text = (package.folder / "WHEEL").read_text(errors="replace")
-    except OSError:
-        return []
-    lines = [line for line in text.splitlines() if line.startswith("Tag:")]
-    return [line.removeprefix("Tag:").strip() for line in lines]
+    lines = content_of(package.folder / "WHEEL").splitlines()
+    return [line.removeprefix("Tag:").strip() for line in lines if line.startswith("Tag:")]
 
 
 def misnamed(paths: Sequence[str], state: "PythonState") -> list[str]:

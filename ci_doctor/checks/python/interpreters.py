@@ -177,20 +177,26 @@ def _failure(start: InterpreterAttempt, files: VenvFiles) -> Problem:
     evidence = (Evidence(excerpt=start.output),) if start.output else ()
     if start.starts_without_site:
         # Another link to the same interpreter would run the same files.
-        summary = f"{python} does not start: a file that each start runs ends it: {start.failure}"
-        remedy = ShellCommand(f"{_OF_START_FILES} --python {shlex.quote(str(python))}")
-        return problem(INTERPRETER_BROKEN, summary, evidence=evidence, remedy=remedy)
+        return problem(
+            INTERPRETER_BROKEN,
+            f"{python} does not start: a file that each start runs ends it: {start.failure}",
+            evidence=evidence,
+            remedy=ShellCommand(f"{_OF_START_FILES} --python {shlex.quote(str(python))}"),
+        )
     if start.needed_without:
         names = ", ".join(start.needed_without)
-        summary = f"{python} starts only without {names}: {start.failure}"
         return problem(
             VARIABLES_STOP_PYTHON,
-            summary,
+            f"{python} starts only without {names}: {start.failure}",
             evidence=evidence,
             remedy=ShellCommand(f"unset {' '.join(start.needed_without)}"),
         )
-    summary = f"{python} does not start: {start.failure}"
-    return problem(INTERPRETER_BROKEN, summary, evidence=evidence, remedy=_again(files))
+    return problem(
+        INTERPRETER_BROKEN,
+        f"{python} does not start: {start.failure}",
+        evidence=evidence,
+        remedy=_again(files),
+    )
 
 
 def _again(files: VenvFiles) -> ShellCommand | None:
@@ -214,8 +220,11 @@ def _of_venv(python: Path, state: PythonState, files: VenvFiles) -> Iterator[Pro
         is_own = os.path.realpath(state.prefix) == os.path.realpath(prefix)
         if files.libraries and not is_own:  # else an installation with an `activate` (conda)
             packages = f"{python} runs with the packages of {state.prefix}"
-            summary = f"{prefix} has no pyvenv.cfg, so {packages}"
-            yield problem(VENV_WITHOUT_CONFIG, summary, remedy=_again(files))
+            yield problem(
+                VENV_WITHOUT_CONFIG,
+                f"{prefix} has no pyvenv.cfg, so {packages}",
+                remedy=_again(files),
+            )
         return
     home = files.keys.get("home", "")
     reason = absence(home)
@@ -235,14 +244,18 @@ def _of_venv(python: Path, state: PythonState, files: VenvFiles) -> Iterator[Pro
         )
     own = state.minor_version
     if not files.libraries:
-        summary = f"{prefix} has no directory of packages"
-        yield problem(VENV_WITHOUT_PACKAGES, summary, remedy=_again(files))
+        yield problem(
+            VENV_WITHOUT_PACKAGES, f"{prefix} has no directory of packages", remedy=_again(files)
+        )
     elif own not in files.libraries or files.version not in {None, own}:
         words = f"was made for {files.version}"
         if own not in files.libraries:
             words = f"has packages of Python {' and '.join(files.libraries)}"
-        summary = f"{python} is Python {state.version}, and {prefix} {words}"
-        yield problem(VENV_OF_ANOTHER_VERSION, summary, remedy=_again(files))
+        yield problem(
+            VENV_OF_ANOTHER_VERSION,
+            f"{python} is Python {state.version}, and {prefix} {words}",
+            remedy=_again(files),
+        )
 
 
 @environment_check("python/scripts", title="the programs of an environment run in it")
@@ -254,9 +267,10 @@ def scripts(environment: InstalledEnvironment, _context: CheckContext) -> Findin
         Path(environment.state.prefix) / "conda-meta"
     ):
         return f"{folder} is shared by several interpreters"
-    named = _interpreters(folder)
+    with os.scandir(folder) as entries:
+        named = {entry.name: python for entry in entries if (python := _named(entry)) is not None}
     strays: dict[str, list[str]] = {}
-    for name, python in named.items():
+    for name, python in sorted(named.items()):
         other = os.path.dirname(python)  # noqa: PTH120
         if other not in _OF_THE_SYSTEM and os.path.realpath(other) != os.path.realpath(folder):
             strays.setdefault(other, []).append(name)
@@ -265,18 +279,8 @@ def scripts(environment: InstalledEnvironment, _context: CheckContext) -> Findin
     return f"{amount(len(named), 'program')} in {folder} name their interpreter"
 
 
-def _interpreters(folder: Path) -> dict[str, str]:
-    """The Python that each program in `folder` names."""
-    interpreters = {}
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            python = _named(entry)
-            if python is not None:
-                interpreters[entry.name] = python
-    return dict(sorted(interpreters.items()))
-
-
 def _named(entry: "os.DirEntry[str]") -> str | None:
+    """The Python that a program in `bin` names."""
     if entry.is_symlink() or not entry.is_file():
         return None
     try:
@@ -295,12 +299,19 @@ def _stray(folder: Path, other: str, names: list[str]) -> Problem:
     count = amount(len(names), "program")
     reason = absence(f"{other}/python")
     if reason is None:
-        summary = f"{count} in {folder} run in another environment, that of {other}: {shown}"
         return problem(
-            VENV_MOVED, summary, evidence=evidence, remedy=remedy, severity=Severity.WARNING
+            VENV_MOVED,
+            f"{count} in {folder} run in another environment, that of {other}: {shown}",
+            evidence=evidence,
+            remedy=remedy,
+            severity=Severity.WARNING,
         )
-    summary = f"{count} in {folder} name an interpreter in {other}, which {reason}: {shown}"
-    return problem(VENV_MOVED, summary, evidence=evidence, remedy=remedy)
+    return problem(
+        VENV_MOVED,
+        f"{count} in {folder} name an interpreter in {other}, which {reason}: {shown}",
+        evidence=evidence,
+        remedy=remedy,
+    )
 
 
 def _renamed(folder: Path, other: str) -> ShellCommand:
@@ -335,8 +346,7 @@ class ProgramOwner(Struct, frozen=True, kw_only=True):
 )
 def programs(context: CheckContext) -> Findings:
     """Programs on PATH of another environment than `python`'s, and an active one that is not first."""
-    candidates = (_owner(name, context) for name in _PROGRAMS)
-    owners = [owner for owner in candidates if owner is not None]
+    owners = [owner for name in _PROGRAMS if (owner := _owner(name, context)) is not None]
     if not owners:
         return "no program on PATH names its interpreter"
     first = owners[0]
