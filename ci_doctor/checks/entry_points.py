@@ -161,13 +161,8 @@ def of_workload(context: CheckContext) -> Findings:
     workload = context.workload
     if workload is None or workload not in PACKAGES:
         return "--for names no package that has an entry point"
-    return (
-        yield from judged_starts(
-            [entry_point_of(PACKAGES[workload], target.python) for target in context.targets],
-            context,
-            none="no interpreter",
-        )
-    )
+    entries = [entry_point_of(PACKAGES[workload], target.python) for target in context.targets]
+    return (yield from judged_starts(entries, context, none="no interpreter"))
 
 
 def entry_point_of(package: PackageEntry, python: Path) -> EntryCommand:
@@ -235,9 +230,8 @@ def entry_point_of_service(
     label = f"service {name}"
     program = place / words[0]
     if "/" not in words[0]:
-        program = Path(
-            shutil.which(words[0], path={**environ, **spec.env}.get("PATH", "")) or "/nowhere"
-        )
+        path = {**environ, **spec.env}.get("PATH", "")
+        program = Path(shutil.which(words[0], path=path) or "/nowhere")
     if not os.access(program, os.X_OK):
         raise FileNotFoundError(words[0])
     script = read_console_script(program)
@@ -422,18 +416,14 @@ def _failed(entry: EntryCommand, run: SeparateRun, context: CheckContext) -> Che
             summary=summary, problems=(problem(ENTRY_POINT_MISSING, summary, evidence=evidence),)
         )
     summary = f"{entry.name} ends with {describe_exit(run.exit_code or 0)}: {line}"
-    return CheckResult(
-        summary=summary,
-        problems=(
-            problem(
-                ENTRY_POINT_FAILS,
-                summary,
-                evidence=evidence,
-                remedy=None if cause is None else remedy_of(entry, cause, context),
-                fault=_fault(run, cause, context.cwd),
-            ),
-        ),
+    failure = problem(
+        ENTRY_POINT_FAILS,
+        summary,
+        evidence=evidence,
+        remedy=None if cause is None else remedy_of(entry, cause, context),
+        fault=_fault(run, cause, context.cwd),
     )
+    return CheckResult(summary=summary, problems=(failure,))
 
 
 def _read_end(run: SeparateRun) -> LogEnd:

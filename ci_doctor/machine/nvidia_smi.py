@@ -294,16 +294,15 @@ def _errors(element: "Element") -> GpuMemoryErrors:
         _answer(element, "ecc_errors/channel_repair_pending"),
         _answer(element, "ecc_errors/tpc_repair_pending"),
     )
+    failed = (
+        _answer(element, f"{rows}/remapped_row_failure"),
+        _answer(element, "ecc_errors/unrepairable_memory"),
+    )
     return GpuMemoryErrors(
         mode=_first(element, "ecc_mode/current_ecc"),
         uncorrected=_uncorrected(element),
         pending=_any_known(pending),
-        failed=_any_known(
-            (
-                _answer(element, f"{rows}/remapped_row_failure"),
-                _answer(element, "ecc_errors/unrepairable_memory"),
-            )
-        ),
+        failed=_any_known(failed),
         over_threshold=_answer(element, "ecc_errors/aggregate/sram_threshold_exceeded"),
     )
 

@@ -220,18 +220,15 @@ def _start(context: CheckContext, device: TorchDevice, *, is_set: bool) -> Produ
     environ = {name: value for name, value in context.environ.items() if name != VARIABLE}
     if is_set:
         environ[VARIABLE] = VALUE
-    return values_of(
-        ask_torch(
-            context,
-            working_torch(context).python,
-            "products",
-            {"device": device.index},
-            limit_s=_START_LIMIT_S,
-            environ=environ,
-        ),
-        ProductStart,
-        "a start",
+    answer = ask_torch(
+        context,
+        working_torch(context).python,
+        "products",
+        {"device": device.index},
+        limit_s=_START_LIMIT_S,
+        environ=environ,
     )
+    return values_of(answer, ProductStart, "a start")
 
 
 def compare(arms: Arms) -> WorkspaceComparison:

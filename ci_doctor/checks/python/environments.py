@@ -211,10 +211,8 @@ def _start(context: CheckContext, target: TargetInterpreter) -> InterpreterAttem
         return attempt
     clean = _attempt(context, target, clean_environment(context.environ))
     if clean.state is None:
-        return replace(
-            attempt,
-            starts_without_site=_attempt(context, target, context.environ, "-S").state is not None,
-        )
+        bare = _attempt(context, target, context.environ, "-S")
+        return replace(attempt, starts_without_site=bare.state is not None)
     return InterpreterAttempt(
         target=target,
         state=None,
