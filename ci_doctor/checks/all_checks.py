@@ -4,7 +4,6 @@
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from importlib import import_module
-from typing import TypeGuard
 
 from ci_doctor.checks.check import DoctorCheck, Need
 from ci_doctor.checks.context import CheckContext
@@ -57,14 +56,12 @@ def all_checks(settings: DoctorSettings, requested: Sequence[str] = ()) -> tuple
         if hasattr(module, "checks"):
             checks.extend(module.checks(settings))
             continue
-        own = module.__name__
-        values = vars(module).values()
-        checks.extend(each for each in values if _is_of(each, own))
+        checks.extend(
+            each
+            for each in vars(module).values()
+            if isinstance(each, DoctorCheck) and each.run.__module__ == module.__name__
+        )
     return tuple(checks)
-
-
-def _is_of(value: object, module: str) -> TypeGuard[DoctorCheck]:
-    return isinstance(value, DoctorCheck) and value.run.__module__ == module
 
 
 def all_rules() -> tuple[Rule, ...]:
@@ -117,9 +114,7 @@ def _require_match(name: str, checks: Sequence[DoctorCheck]) -> None:
     for check in checks:
         known |= {check.id, check.area}
     near = nearest(name, known)
-    hint = "`ci-doctor doctor --list` names all"
-    if near is not None:
-        hint = f"did you mean `{near}`?"
+    hint = f"did you mean `{near}`?" if near is not None else "`ci-doctor doctor --list` names all"
     raise UsageError(f"no check is named `{name}`", hint=hint)
 
 
@@ -129,9 +124,7 @@ def _matches(check: DoctorCheck, name: str) -> bool:
 
 def missing_need(check: DoctorCheck, context: CheckContext) -> str | None:
     """Why `check` makes no sense here, as a clause; None if it does."""
-    if _is_met(check.need, context):
-        return None
-    return check.need.value
+    return None if _is_met(check.need, context) else check.need.value
 
 
 def _is_met(need: Need, context: CheckContext) -> bool:

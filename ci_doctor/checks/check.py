@@ -67,10 +67,12 @@ def problem(
     fault: Fault = Fault.ENVIRONMENT,
 ) -> Problem:
     """A problem by `rule`; the words are those of Rule.finding. Without `remedy`, the rule's own."""
-    finding = rule.finding(
-        summary, evidence=evidence, remedy=remedy or rule.remedy, severity=severity
+    return Problem(
+        finding=rule.finding(
+            summary, evidence=evidence, remedy=remedy or rule.remedy, severity=severity
+        ),
+        fault=fault,
     )
-    return Problem(finding=finding, fault=fault)
 
 
 class CheckResult(Struct, frozen=True, kw_only=True):
@@ -158,9 +160,7 @@ class DoctorCheck(Struct, frozen=True, kw_only=True):
     @property
     def limit_s(self) -> float:
         """Seconds that the check may take."""
-        if self.deadline_s is not None:
-            return self.deadline_s
-        return self.cost.value
+        return self.deadline_s if self.deadline_s is not None else self.cost.value
 
     @property
     def area(self) -> str:
@@ -191,8 +191,10 @@ def result_of(steps: Findings) -> CheckResult:
             problems.append(next(steps))
         except StopIteration as end:
             said: CheckResult | str = end.value
-            result = CheckResult(summary=said) if isinstance(said, str) else said
-            return replace(result, problems=tuple(problems))
+            return replace(
+                CheckResult(summary=said) if isinstance(said, str) else said,
+                problems=tuple(problems),
+            )
         except (UndeterminedError, OSError) as error:
             if not problems:
                 raise

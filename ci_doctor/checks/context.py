@@ -48,9 +48,7 @@ class CheckContext:
     @property
     def workload(self) -> Workload | None:
         """What the job is going to run, if that was named."""
-        if self.settings.workload is None:
-            return None
-        return Workload(self.settings.workload)
+        return None if self.settings.workload is None else Workload(self.settings.workload)
 
     @property
     def proc(self) -> Path:
@@ -110,8 +108,7 @@ class CheckContext:
 
     def program_awaited_by(self, thread: int) -> str | None:
         """The program that a check in this thread waits for, or that its shared reading does."""
-        reader = self._waiting.get(thread, thread)
-        return self.programs.running_in(reader)
+        return self.programs.running_in(self._waiting.get(thread, thread))
 
 
 def _complete(reading: "Future[Any]", read: Callable[[], Any]) -> None:

@@ -101,9 +101,13 @@ def importing(
 
     With `attribute` it is the import of a console script.
     """
-    words = (str(python), "-c", _IMPORT, module, attribute, "script" if attribute else "")
     return EntryCommand(
-        name=name, words=words, python=python, module=module, env=env or {}, cwd=cwd
+        name=name,
+        words=(str(python), "-c", _IMPORT, module, attribute, "script" if attribute else ""),
+        python=python,
+        module=module,
+        env=env or {},
+        cwd=cwd,
     )
 
 
@@ -203,9 +207,8 @@ def of_services(context: CheckContext) -> Findings:
             entries.append(entry)
     none = "" if missing or passed_over else "no service is started by a console script of Python"
     result = yield from judged_starts(entries, context, none=none)
-    clauses = (*missing, result.summary, *passed_over)
     return CheckResult(
-        summary="; ".join(filter(None, clauses)),
+        summary="; ".join(filter(None, (*missing, result.summary, *passed_over))),
         unknown="; ".join(filter(None, (result.unknown, *unreadable))) or None,
         evidence=result.evidence,
         figures=result.figures,
@@ -288,8 +291,9 @@ def of_commands(context: CheckContext) -> Findings:
         except ValueError as error:
             raise UndeterminedError(f"entry_points: `{command}`: {error}") from error
         entries.append(EntryCommand(name=f"`{command}`", words=words))
-    none = "`[doctor] entry_points` names no command"
-    return (yield from judged_starts(entries, context, none=none))
+    return (
+        yield from judged_starts(entries, context, none="`[doctor] entry_points` names no command")
+    )
 
 
 # More at once would read the same disk, and each may take gigabytes of memory.
@@ -378,8 +382,11 @@ def judge_entry(entry: EntryCommand, run: SeparateRun | str, context: CheckConte
         stack = hanging_stack(run)
         place = f", it was in {stack[0]}" if stack else ""
         reason = f"{entry.name} had not ended after {duration(run.duration_s)}{place}"
-        evidence = (Evidence(excerpt="\n".join(stack)),) if stack else ()
-        return CheckResult(summary=reason, unknown=reason, evidence=evidence)
+        return CheckResult(
+            summary=reason,
+            unknown=reason,
+            evidence=(Evidence(excerpt="\n".join(stack)),) if stack else (),
+        )
     if run.exit_code == 0:
         memory = f", {size(run.peak_rss)} of memory" if run.peak_rss else ""
         return CheckResult(summary=f"{entry.name} starts in {duration(run.duration_s)}{memory}")
@@ -391,8 +398,7 @@ def _failed(entry: EntryCommand, run: SeparateRun, context: CheckContext) -> Che
     cause = end.cause
     line = run.last_words if cause is None else cause.place.text
     # Before it is cut: a half of a secret would not be known as one.
-    redactor = Redactor.from_environment(context.environ, entry.env)
-    line = redactor.text(line.strip())[:_LONGEST_LINE]
+    line = Redactor.from_environment(context.environ, entry.env).text(line.strip())[:_LONGEST_LINE]
     if (
         cause is not None
         and cause.rule in _WITHOUT_GPU
@@ -406,8 +412,9 @@ def _failed(entry: EntryCommand, run: SeparateRun, context: CheckContext) -> Che
     lacking = rf"ModuleNotFoundError: No module named '{re.escape(package)}'\)?"
     if package and re.search(lacking, run.last_words):
         summary = f"{entry.python} has no package `{package}`"
-        missing = problem(ENTRY_POINT_MISSING, summary, evidence=evidence)
-        return CheckResult(summary=summary, problems=(missing,))
+        return CheckResult(
+            summary=summary, problems=(problem(ENTRY_POINT_MISSING, summary, evidence=evidence),)
+        )
     summary = f"{entry.name} ends with {describe_exit(run.exit_code or 0)}: {line}"
     failure = problem(
         ENTRY_POINT_FAILS,
@@ -454,11 +461,11 @@ def _fault(run: SeparateRun, cause: Cause | None, checkout: Path) -> Fault:
 
 def _is_own(file: Path, checkout: Path) -> bool:
     # A virtual environment often lies in the checkout.
-    if {"site-packages", "dist-packages"} & set(file.parts):
-        return False
-    if any((folder / "pyvenv.cfg").is_file() for folder in file.parents):
-        return False
-    return file.is_relative_to(checkout)
+    return (
+        file.is_relative_to(checkout)
+        and {"site-packages", "dist-packages"}.isdisjoint(file.parts)
+        and not any((folder / "pyvenv.cfg").is_file() for folder in file.parents)
+    )
 
 
 _RECHECK_S: Final = 20.0
@@ -492,9 +499,10 @@ def remedy_of(entry: EntryCommand, cause: Cause, context: CheckContext) -> NextS
     module, name = cause.fields.get("module", ""), cause.fields.get("name", "")
     python = str(entry.python)
     if cause.rule == "import/name-missing" and _works_alone(entry, module, name, context):
-        rule = f"{entry.module}={module}:{name}"
-        words = ["ci-doctor", "preload", "install", "--python", python, "--rule", rule]
-        return ShellCommand(shlex.join(words))
+        rule = shlex.quote(f"{entry.module}={module}:{name}")
+        return ShellCommand(
+            f"ci-doctor preload install --python {shlex.quote(python)} --rule {rule}"
+        )
     if cause.rule == "import/module-missing":
         known = _DISTRIBUTIONS.get(module) or _DISTRIBUTIONS.get(module.partition(".")[0])
         if known is None or entry.python is None:

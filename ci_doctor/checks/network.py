@@ -5,11 +5,9 @@ import ipaddress
 import re
 import shlex
 from collections.abc import Iterator, Mapping
-from functools import partial
 from typing import Final, NamedTuple
 
 from ci_doctor.checks.check import (
-    CheckResult,
     DoctorCheck,
     Findings,
     Need,
@@ -120,8 +118,11 @@ def wrong_localhost(lookup: Lookup) -> Findings:
     summary = f"localhost is {', '.join(lookup.addresses)}"
     parsed = [ipaddress.ip_address(text.partition("%")[0]) for text in lookup.addresses]
     if not all(address.is_loopback for address in parsed):
-        words = f"{summary}, which is not this machine's loopback"
-        yield problem(LOCALHOST_UNRESOLVED, words, remedy=_REPLACE)
+        yield problem(
+            LOCALHOST_UNRESOLVED,
+            f"{summary}, which is not this machine's loopback",
+            remedy=_REPLACE,
+        )
     elif not any(address.version == 4 for address in parsed):
         yield problem(LOCALHOST_SIX_ONLY, f"{summary}, and not 127.0.0.1", remedy=_ADD)
     return summary
@@ -149,8 +150,11 @@ def wrong_hostname(name: str, lookup: Lookup) -> Findings:
     if lookup.error is None:
         return f"{name} is {', '.join(lookup.addresses)}"
     summary = f"this machine's name {name} does not resolve: {lookup.error}"
-    remedy = ShellCommand(f"printf '\\n127.0.1.1 %s\\n' {shlex.quote(name)} >> /etc/hosts")
-    yield problem(HOSTNAME_UNRESOLVED, summary, remedy=remedy)
+    yield problem(
+        HOSTNAME_UNRESOLVED,
+        summary,
+        remedy=ShellCommand(f"printf '\\n127.0.1.1 %s\\n' {shlex.quote(name)} >> /etc/hosts"),
+    )
     return summary
 
 
@@ -191,11 +195,12 @@ def loopback_proxy(context: CheckContext) -> Findings:
     if not asked:
         return f"{head}: no client asks the proxy for this machine's own servers"
     added = ",".join((*_LOOPBACK_NAMES, "::1"))
-    export = f'export no_proxy="${{no_proxy:+$no_proxy,}}{added}" && export NO_PROXY="$no_proxy"'
     yield problem(
         LOOPBACK_PROXIED,
         f"the proxy of {head} is asked for {' and '.join(asked)}",
-        remedy=ShellCommand(export),
+        remedy=ShellCommand(
+            f'export no_proxy="${{no_proxy:+$no_proxy,}}{added}" && export NO_PROXY="$no_proxy"'
+        ),
     )
     return f"{head}: some clients ask the proxy for this machine's own servers"
 
@@ -280,12 +285,8 @@ def host_check(host: str) -> DoctorCheck:
         needed_for=ALL,
         # As long as glibc waits for one nameserver (resolv.conf(5), options timeout).
         deadline_s=5.0,
-        run=partial(_look_up_host, host),
+        run=lambda _context: result_of(wrong_host(host, look_up_name(host))),
     )
-
-
-def _look_up_host(host: str, _context: CheckContext) -> CheckResult:
-    return result_of(wrong_host(host, look_up_name(host)))
 
 
 def wrong_host(host: str, lookup: Lookup) -> Findings:
@@ -293,8 +294,11 @@ def wrong_host(host: str, lookup: Lookup) -> Findings:
     if lookup.error is None:
         return f"{host} is {', '.join(lookup.addresses)}"
     summary = f"{host} does not resolve: {lookup.error}"
-    remedy = f"compare the nameservers with those of another agent: `cat /etc/resolv.conf; getent ahosts {host}`"
-    yield problem(HOST_UNRESOLVED, summary, remedy=remedy)
+    yield problem(
+        HOST_UNRESOLVED,
+        summary,
+        remedy=f"compare the nameservers with those of another agent: `cat /etc/resolv.conf; getent ahosts {host}`",
+    )
     return summary
 
 
@@ -325,12 +329,18 @@ def ports(context: CheckContext) -> Findings:
         processes = context.shared(read_processes)
         pid = next(holders(processes, inodes), None)
         if pid is None:
-            ask = f"ask the user who owns it: `sudo ss -ltnp 'sport = :{port}'`"
-            yield problem(PORT_TAKEN, f"{head} by a process of another user", remedy=ask)
+            yield problem(
+                PORT_TAKEN,
+                f"{head} by a process of another user",
+                remedy=f"ask the user who owns it: `sudo ss -ltnp 'sport = :{port}'`",
+            )
             continue
         look = f"ps -o pid,user,lstart,args -p {pid}"
-        remedy = ShellCommand(f"kill {pid}  # if it is of no use: {look}")
-        yield problem(PORT_TAKEN, f"{head} by {processes[pid].describe()}", remedy=remedy)
+        yield problem(
+            PORT_TAKEN,
+            f"{head} by {processes[pid].describe()}",
+            remedy=ShellCommand(f"kill {pid}  # if it is of no use: {look}"),
+        )
     if not named:
         return "no service has a port of its own choice"
     listed = ", ".join(map(str, named.values()))

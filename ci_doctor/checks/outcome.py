@@ -43,7 +43,22 @@ def outcome_of(run: DoctorRun, *, show_all: bool = False) -> Outcome:
         facts=DoctorFacts(
             workload=run.workload,
             strict=run.strict,
-            checks=tuple(_fact(each, run.workload) for each in run.finished),
+            checks=tuple(
+                DoctorCheckFact(
+                    id=each.check.id,
+                    title=each.check.title,
+                    status=each.result.status,
+                    summary=each.result.summary,
+                    unknown=each.result.unknown,
+                    problems=tuple(found.finding.rule for found in each.result.problems),
+                    is_needed=is_needed(each.check, run.workload),
+                    milliseconds=None
+                    if each.duration_s is None
+                    else round(each.duration_s * 1000, 1),
+                    figures=dict(each.result.figures),
+                )
+                for each in run.finished
+            ),
             not_run={check.id: reason for check, reason in run.not_run.items()},
             fixed=run.fixed,
             would_fix=run.would_fix,
@@ -76,8 +91,10 @@ def _tables(run: DoctorRun, *, show_all: bool) -> Iterator[Table]:
             is_aside=True,
         )
     elif measured:
-        rows = [row(each.check.id, each.result.summary) for each in measured]
-        yield Table(title="Measured", rows=tuple(rows))
+        yield Table(
+            title="Measured",
+            rows=tuple(row(each.check.id, each.result.summary) for each in measured),
+        )
     if reasons and not show_all:
         yield _by_reason("Unknown", reasons, _ids)
     if run.fixed:
@@ -85,8 +102,10 @@ def _tables(run: DoctorRun, *, show_all: bool) -> Iterator[Table]:
     if run.would_fix:
         yield text_table("Would fix", run.would_fix)
     if run.not_fixed:
-        rows = [row(words, reason) for words, reason in run.not_fixed.items()]
-        yield Table(title="Not fixed", rows=tuple(rows))
+        yield Table(
+            title="Not fixed",
+            rows=tuple(row(words, reason) for words, reason in run.not_fixed.items()),
+        )
     if run.not_run:
         # With `show_all` the ids; otherwise how many checks of which areas.
         yield _by_reason("Not run", run.not_run, _ids if show_all else _areas)
@@ -113,21 +132,6 @@ def _areas(checks: Sequence[DoctorCheck]) -> str:
     """`gpu (10 checks), network (2 checks)`."""
     counts = Counter(check.area for check in checks)
     return ", ".join(f"{area} ({amount(count, 'check')})" for area, count in counts.items())
-
-
-def _fact(finished: FinishedCheck, workload: Workload | None) -> DoctorCheckFact:
-    check, result, duration_s = finished.check, finished.result, finished.duration_s
-    return DoctorCheckFact(
-        id=check.id,
-        title=check.title,
-        status=result.status,
-        summary=result.summary,
-        unknown=result.unknown,
-        problems=tuple(each.finding.rule for each in result.problems),
-        is_needed=is_needed(check, workload),
-        milliseconds=None if duration_s is None else round(duration_s * 1000, 1),
-        figures=dict(result.figures),
-    )
 
 
 def _case(finished: FinishedCheck) -> Case:
@@ -210,6 +214,5 @@ def summary_of(
 
 def listing_outcome(checks: Sequence[DoctorCheck]) -> Outcome:
     """The id and the title of each check; nothing is judged."""
-    rows = [row(check.id, check.title) for check in checks]
-    table = Table(title="Checks", rows=tuple(rows))
+    table = Table(title="Checks", rows=tuple(row(check.id, check.title) for check in checks))
     return Outcome(verdict=None, summary=f"{len(checks)} checks", tables=(table,))

@@ -69,8 +69,7 @@ def _run(name: str, own: OwnCheck, context: CheckContext) -> CheckResult:
     except OSError as error:
         reason = error.strerror or str(error)
         raise UndeterminedError(f"`{words[0]}` cannot be run: {reason}") from error
-    redactor = Redactor.from_environment(context.environ)
-    return result_of(judged(name, own, ran, redactor))
+    return result_of(judged(name, own, ran, Redactor.from_environment(context.environ)))
 
 
 def judged(name: str, own: OwnCheck, ran: SeparateRun, redactor: Redactor) -> Findings:

@@ -65,9 +65,7 @@ def read_processes(context: CheckContext) -> Mapping[int, RunningProcess]:
     ticks = os.sysconf("SC_CLK_TCK")
     processes = {}
     for name in os.listdir(context.proc):  # noqa: PTH208 - thousands of Path objects
-        if not name.isdigit():
-            continue
-        process = _read(f"{context.proc}/{name}", uptime_s, ticks)
+        process = _read(f"{context.proc}/{name}", uptime_s, ticks) if name.isdigit() else None
         if process is not None:
             processes[process.pid] = process
     if not processes:
@@ -111,12 +109,11 @@ def _read(folder: str, uptime_s: float, ticks: int) -> RunningProcess | None:
     kin = parse_stat(stat)
     # After the name: the state, the parent, the group, the session (proc_pid_stat(5)).
     group, session = stat.rpartition(")")[2].split()[2:4]
-    words = line.rstrip("\0").split("\0") if line else []
     return RunningProcess(
         kin=kin,
         group=int(group),
         session=int(session),
         uid=uid,
-        words=tuple(words),
+        words=tuple(line.rstrip("\0").split("\0") if line else []),
         age_s=max(0.0, uptime_s - kin.started / ticks),
     )

@@ -66,8 +66,9 @@ def run(
             runnable.append(check)
         # It was asked for: what cannot be had is unknown, and not out of place.
         elif check.is_measurement:
-            result = unknown_result(reason)
-            unmeasured.append(FinishedCheck(check=check, result=result, duration_s=None))
+            unmeasured.append(
+                FinishedCheck(check=check, result=unknown_result(reason), duration_s=None)
+            )
         else:
             not_run[check] = reason
 
@@ -92,8 +93,7 @@ def run(
 
 def planned(ran: DoctorRun) -> DoctorRun:
     """`ran` with the changes that `fix` would make, in words. Nothing is changed."""
-    words = [fix.words for each in ran.finished for fix in _fixes(each)]
-    return replace(ran, would_fix=tuple(words))
+    return replace(ran, would_fix=tuple(fix.words for each in ran.finished for fix in _fixes(each)))
 
 
 def fix(ran: DoctorRun, context: CheckContext, show: Callable[[str], None]) -> DoctorRun:
@@ -123,8 +123,12 @@ def fix(ran: DoctorRun, context: CheckContext, show: Callable[[str], None]) -> D
     if again:  # in a context in which nothing has been read yet
         with closing(run_checks(again, context.renewed())) as ending:
             second = {each.check.id: each for each in ending}
-    finished = tuple(second.get(each.check.id, each) for each in ran.finished)
-    return replace(ran, finished=finished, fixed=tuple(fixed), not_fixed=not_fixed)
+    return replace(
+        ran,
+        finished=tuple(second.get(each.check.id, each) for each in ran.finished),
+        fixed=tuple(fixed),
+        not_fixed=not_fixed,
+    )
 
 
 def _fixes(finished: FinishedCheck) -> list[Fix]:
@@ -235,6 +239,9 @@ def _result(check: DoctorCheck, context: CheckContext) -> CheckResult:
     # One broken check must not take the others away.
     except Exception as error:  # noqa: BLE001
         summary = f"the check {check.id} ended by {type(error).__name__}: {error}"
-        trace = "".join(traceback.format_exception(error))
-        crash = problem(CHECK_CRASHED, summary, evidence=(Evidence(excerpt=trace),))
+        crash = problem(
+            CHECK_CRASHED,
+            summary,
+            evidence=(Evidence(excerpt="".join(traceback.format_exception(error))),),
+        )
         return CheckResult(summary=summary, problems=(crash,), unknown="a bug in ci-doctor")

@@ -121,19 +121,14 @@ def _require_commands(commands: list[str]) -> None:
 
 def words_of(own: OwnCheck) -> list[str]:
     """The words of its command. Raises ValueError if there is none, or if none can be made of it."""
-    words = _split(own.command)
+    command = own.command
+    words = shlex.split(command) if isinstance(command, str) else list(command)
     if not words or not words[0]:
         raise ValueError("the command is empty")
     # execve(2) takes words that end at the first such byte.
     if any("\0" in word for word in words):
         raise ValueError("a word of the command has a null byte")
     return words
-
-
-def _split(command: str | list[str]) -> list[str]:
-    if isinstance(command, str):
-        return shlex.split(command)
-    return list(command)
 
 
 def timeout_s(own: OwnCheck) -> float:

@@ -73,9 +73,7 @@ class ObservedStarts(Struct, frozen=True, kw_only=True):
     @property
     def files(self) -> tuple[StartFile, ...]:
         """What runs at each start in the job, its PYTHONPATH counted in."""
-        if self.inventory is None:
-            return ()
-        return (*self.inventory.files, *self.inventory.job_files)
+        return () if self.inventory is None else (*self.inventory.files, *self.inventory.job_files)
 
 
 def read_starts(context: CheckContext) -> tuple[ObservedStarts, ...]:
@@ -91,9 +89,11 @@ def _observed(python: Path, context: CheckContext) -> ObservedStarts:
         if isinstance(watched, ObservedStarts):
             return watched
         starts.append(watched)
-    job = starts[1] if len(starts) > 1 else None
-    inventory = inventory_of(python, starts[0], job)
-    return ObservedStarts(python=python, inventory=inventory, sys_path=starts[0].path)
+    return ObservedStarts(
+        python=python,
+        inventory=inventory_of(python, starts[0], starts[1] if len(starts) > 1 else None),
+        sys_path=starts[0].path,
+    )
 
 
 def _watched(
@@ -119,8 +119,9 @@ def _watched(
     file = running_file(ran.stderr)
     if ran.exit_code is None:
         during = f", {file} was running" if file else ""
-        reason = f"{python} did not start within {_START_S:g} s{during}"
-        return ObservedStarts(python=python, unknown=reason)
+        return ObservedStarts(
+            python=python, unknown=f"{python} did not start within {_START_S:g} s{during}"
+        )
     return ObservedStarts(
         python=python,
         unknown=f"{python} did not say what it starts: {describe_exit(ran.exit_code)}",
@@ -179,10 +180,8 @@ def failing(context: CheckContext) -> Findings:
     starts = context.shared(read_starts)
     problems = [each for start in starts for each in _failures(start)]
     yield from problems
-    summary = "no file fails at a start of Python"
-    if problems:
-        summary = f"{amount(len(problems), 'file')} failed at a start of Python"
-    return CheckResult(summary=summary, unknown=_unknown(starts))
+    failed = f"{amount(len(problems), 'file')} failed" if problems else "no file fails"
+    return CheckResult(summary=f"{failed} at a start of Python", unknown=_unknown(starts))
 
 
 def _failures(start: ObservedStarts) -> Iterator[Problem]:
@@ -248,12 +247,13 @@ def printing(context: CheckContext) -> Findings:
     starts = _known_starts(context)
     printers = [(file, start) for start in starts for file in start.files if file.prints]
     for file, start in printers:
-        words = f"{file.path} writes to stdout at every start of {start.python}"
-        yield problem(START_FILE_PRINTS, words, evidence=(Evidence(file=file.path),))
-    summary = "nothing is written to stdout at a start of Python"
-    if printers:
-        summary = f"{amount(len(printers), 'file')} wrote to stdout at a start of Python"
-    return CheckResult(summary=summary, unknown=_unknown(starts))
+        yield problem(
+            START_FILE_PRINTS,
+            f"{file.path} writes to stdout at every start of {start.python}",
+            evidence=(Evidence(file=file.path),),
+        )
+    wrote = f"{amount(len(printers), 'file')} wrote" if printers else "nothing is written"
+    return CheckResult(summary=f"{wrote} to stdout at a start of Python", unknown=_unknown(starts))
 
 
 PATH_FILE_HEAVY: Final = Rule(

@@ -42,9 +42,7 @@ class MemoryLevel(Struct, frozen=True, kw_only=True):
     @property
     def left(self) -> int | None:
         """Bytes until the limit; None without one."""
-        if self.limit is None:
-            return None
-        return max(0, self.limit - self.used)
+        return None if self.limit is None else max(0, self.limit - self.used)
 
 
 class CpuQuota(Struct, frozen=True, kw_only=True):

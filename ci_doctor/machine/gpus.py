@@ -20,6 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.errors import CiDoctorError, InfraError, UsageError
+from ci_doctor.machine.host import content_of
 from ci_doctor.machine.nvidia_smi import (
     DriverReport,
     Gpu,
@@ -120,8 +121,7 @@ class GpuView(Struct, frozen=True, kw_only=True):
 
     def visible(self, own: str | None = None) -> VisibleGpus:
         """What a program sees that has `own` in CUDA_VISIBLE_DEVICES; None for the job's value."""
-        value = self.chosen if own is None else own
-        return visible_gpus(self.gpus, value, self.parts)
+        return visible_gpus(self.gpus, self.chosen if own is None else own, self.parts)
 
 
 class AmdGpu(Struct, frozen=True, kw_only=True):
@@ -286,15 +286,14 @@ def _library_view(environ: Mapping[str, str]) -> GpuView | None:
                 nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())
             ]
             gpus = [_library_gpu(nvml, handle, index) for index, handle in enumerate(handles)]
-            parts = [
-                part
-                for handle, gpu in zip(handles, gpus, strict=True)
-                for part in _library_parts(nvml, handle, gpu)
-            ]
             return GpuView(
                 gpus=tuple(gpus),
                 chosen=environ.get(VISIBLE),
-                parts=tuple(parts),
+                parts=tuple(
+                    part
+                    for handle, gpu in zip(handles, gpus, strict=True)
+                    for part in _library_parts(nvml, handle, gpu)
+                ),
                 driver=str(nvml.nvmlSystemGetDriverVersion()),
             )
     except nvml.NVMLError:
@@ -342,47 +341,53 @@ def _library_parts(nvml: Any, handle: Any, gpu: Gpu) -> Iterator[Gpu]:
 
 def loaded_driver(proc: Path = PROC) -> str | None:
     """The version of the kernel's driver; None if none is loaded, or its file names none."""
-    match = _VERSION.search(_text(proc / "driver" / "nvidia" / "version"))
+    match = _VERSION.search(content_of(proc / "driver" / "nvidia" / "version"))
     return None if match is None else match[1]
 
 
 def proc_gpus(proc: Path = PROC) -> tuple[Gpu, ...]:
     """Names and UUIDs by the driver's files, in the order of PCI addresses; empty without a driver."""
-    gpus = []
-    for index, (place, lines) in enumerate(_information(proc)):
-        name, uuid = lines.get("Model") or "unnamed", lines.get("GPU UUID")
-        gpus.append(Gpu(index=index, bus_id=place, name=name, uuid=uuid))
-    return tuple(gpus)
+    return tuple(
+        Gpu(
+            index=index,
+            bus_id=place,
+            name=lines.get("Model") or "unnamed",
+            uuid=lines.get("GPU UUID"),
+        )
+        for index, (place, lines) in enumerate(_information(proc))
+    )
 
 
 def video_bios_versions(proc: Path = PROC) -> tuple[str, ...]:
     """Those that the driver's files name, in the same order."""
-    versions = (lines.get("Video BIOS") for _, lines in _information(proc))
-    return tuple(version for version in versions if version is not None)
+    return tuple(lines["Video BIOS"] for _, lines in _information(proc) if "Video BIOS" in lines)
 
 
 def _information(proc: Path) -> Iterator[tuple[str, dict[str, str]]]:
     """The PCI address of each GPU and its lines. What the driver does not know is question marks."""
     for path in sorted((proc / "driver" / "nvidia").glob("gpus/*/information")):
-        pairs = (line.partition(":")[::2] for line in _text(path).splitlines())
+        pairs = (line.partition(":")[::2] for line in content_of(path).splitlines())
         known = {key.strip(): value.strip() for key, value in pairs if "?" not in value}
         yield path.parent.name, {key: value for key, value in known.items() if value}
 
 
 def shows_gpu(root: Path, environ: Mapping[str, str]) -> bool:
     """Whether anything shows an NVIDIA GPU or its driver, nvidia-smi on PATH too."""
-    if (root / "proc" / "driver" / "nvidia").exists() or (root / "dev" / "nvidiactl").exists():
-        return True
-    if any((root / "dev").glob("nvidia[0-9]*")):
-        return True
-    return shutil.which(QUERY[0], path=environ.get("PATH", "")) is not None
+    return (
+        (root / "proc" / "driver" / "nvidia").exists()
+        or (root / "dev" / "nvidiactl").exists()
+        or any((root / "dev").glob("nvidia[0-9]*"))
+        or shutil.which(QUERY[0], path=environ.get("PATH", "")) is not None
+    )
 
 
 def is_driver_loaded(root: Path) -> bool:
     """Whether the kernel has NVIDIA's driver, or under WSL that of Windows."""
-    if (root / "proc" / "driver" / "nvidia").exists() or (root / "dev" / "dxg").exists():
-        return True
-    return any((root / "dev").glob("nvidia[0-9]*"))
+    return (
+        (root / "proc" / "driver" / "nvidia").exists()
+        or (root / "dev" / "dxg").exists()
+        or any((root / "dev").glob("nvidia[0-9]*"))
+    )
 
 
 def has_pci_gpu(sys: Path) -> bool | None:
@@ -391,21 +396,29 @@ def has_pci_gpu(sys: Path) -> bool | None:
         places = list((sys / "bus" / "pci" / "devices").iterdir())
     except OSError:
         return None
-    for place in places:
-        is_display = _text(place / "class").startswith(_DISPLAY)
-        if is_display and _text(place / "vendor").strip() == _NVIDIA:
-            return True
-    return False
+    return any(
+        content_of(place / "class").startswith(_DISPLAY)
+        and content_of(place / "vendor").strip() == _NVIDIA
+        for place in places
+    )
 
 
 def amd_gpus(sys: Path) -> tuple[AmdGpu, ...]:
     """The GPUs of the driver amdgpu, by their cards (kernel documentation, `mem_info_vram_total`)."""
     gpus = []
     for total in sorted(sys.glob("class/drm/card*/device/mem_info_vram_total")):
-        size, used = _text(total).strip(), _text(total.with_name("mem_info_vram_used")).strip()
+        size, used = (
+            content_of(total).strip(),
+            content_of(total.with_name("mem_info_vram_used")).strip(),
+        )
         if size.isdigit():
-            card = total.parent.parent.name
-            gpus.append(AmdGpu(card=card, total=int(size), used=int(used) if used.isdigit() else 0))
+            gpus.append(
+                AmdGpu(
+                    card=total.parent.parent.name,
+                    total=int(size),
+                    used=int(used) if used.isdigit() else 0,
+                )
+            )
     return tuple(gpus)
 
 
@@ -491,12 +504,4 @@ def _read(pynvml: Any, index: int) -> GpuMemory:
     # Some drivers do not list processes, as under WSL; the memory in use is what counts.
     with contextlib.suppress(pynvml.NVMLError):
         processes = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
-    pids = tuple(process.pid for process in processes)
-    return GpuMemory(index=index, used=used, holders=pids)
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace")
-    except OSError:
-        return ""
+    return GpuMemory(index=index, used=used, holders=tuple(process.pid for process in processes))

@@ -63,6 +63,14 @@ class ContainerImage(Struct, frozen=True, kw_only=True):
     unknown: str | None = None
 
 
+def content_of(path: Path) -> str:
+    """The file's text; empty if it cannot be read."""
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
+
+
 def text_of(path: Path) -> str | None:
     """The file's text without the space around it; None if it cannot be read."""
     try:

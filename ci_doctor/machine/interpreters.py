@@ -5,11 +5,12 @@ Most is read from files: an interpreter is started only by `start_python` and `a
 """
 
 import ast
+import contextlib
 import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -186,8 +187,9 @@ def _default(
     for project in projects:
         venv = project / ".venv"
         if absence(venv / "bin" / "python") is None or (broken and _was_environment(venv)):
-            python = _absolute(venv / "bin" / "python")
-            local.append((python, f"{os.path.relpath(venv)} of the project"))
+            local.append(
+                (_absolute(venv / "bin" / "python"), f"{os.path.relpath(venv)} of the project")
+            )
     if local:
         return local
     executable = shutil.which("python3", path=environ.get("PATH"))
@@ -217,19 +219,16 @@ def interpreter_of(words: Sequence[str], environ: Mapping[str, str], cwd: Path) 
     """
     python = _python_of(words, environ, cwd)
     version, sites = _layout(python)
-    candidates = list(_pythonpath(environ, cwd))
+    entries = environ.get("PYTHONPATH", "").split(":")
+    candidates = [cwd / entry for entry in entries if entry]
     candidates += _user_site(python, version, environ)
     candidates += sites
     # A folder that this user may not reach is none for Python; pathlib would raise.
-    folders = filter(os.path.isdir, dict.fromkeys(candidates))
-    directories = tuple(folders)
-    return Interpreter(python=python, version=version, directories=directories)
-
-
-def _pythonpath(environ: Mapping[str, str], cwd: Path) -> Iterator[Path]:
-    for entry in environ.get("PYTHONPATH", "").split(":"):
-        if entry:
-            yield cwd / entry
+    return Interpreter(
+        python=python,
+        version=version,
+        directories=tuple(filter(os.path.isdir, dict.fromkeys(candidates))),
+    )
 
 
 def _python_of(words: Sequence[str], environ: Mapping[str, str], cwd: Path) -> Path:
@@ -323,10 +322,8 @@ def _layout(python: Path) -> tuple[str, list[Path]]:
 
 
 def _venv_of(python: Path) -> Path | None:
-    for prefix in (python.parent, python.parent.parent):
-        if (prefix / "pyvenv.cfg").is_file():
-            return prefix
-    return None
+    prefixes = (python.parent, python.parent.parent)
+    return next((prefix for prefix in prefixes if (prefix / "pyvenv.cfg").is_file()), None)
 
 
 def read_venv_keys(venv: Path) -> dict[str, str] | None:
@@ -383,12 +380,11 @@ def read_venv_files(python: Path) -> VenvFiles:
     """The files around `python`, by its path and not by what it links to."""
     prefix = python.parent.parent
     sites = sorted(prefix.glob("lib/python3.*/site-packages"))
-    libraries = [site.parent.name.removeprefix("python") for site in sites]
     return VenvFiles(
         prefix=prefix,
         keys=read_venv_keys(prefix),
         has_activate=is_file(python.parent / "activate"),
-        libraries=tuple(libraries),
+        libraries=tuple(site.parent.name.removeprefix("python") for site in sites),
     )
 
 
@@ -489,16 +485,7 @@ def clean_environment(
 def read_state(stdout: str) -> PythonState | None:
     """The state in the probe's output, among what start files print; None if it printed none."""
     for line in reversed(stdout.splitlines()):
-        state = _state(line)
-        if state is not None:
-            return state
+        if line.startswith("{"):
+            with contextlib.suppress(ValueError, TypeError, SyntaxError, msgspec.ValidationError):
+                return msgspec.convert(ast.literal_eval(line), PythonState)
     return None
-
-
-def _state(line: str) -> PythonState | None:
-    if not line.startswith("{"):
-        return None
-    try:
-        return msgspec.convert(ast.literal_eval(line), PythonState)
-    except (ValueError, TypeError, SyntaxError, msgspec.ValidationError):
-        return None

@@ -57,9 +57,7 @@ class FrameBuffer(Struct, frozen=True, kw_only=True):
     @property
     def usable(self) -> int | None:
         """What programs can have altogether: the total that CUDA reports."""
-        if self.total is None:
-            return None
-        return self.total - (self.reserved or 0)
+        return None if self.total is None else self.total - (self.reserved or 0)
 
 
 class GpuProcess(Struct, frozen=True, kw_only=True):
@@ -173,11 +171,10 @@ def parse_smi_xml(text: str) -> DriverReport | None:
         root = ET.fromstring(document)  # noqa: S314 - the driver's own tool wrote it
     except ET.ParseError:
         return None
-    gpus = [_gpu(index, element) for index, element in enumerate(root.findall("gpu"))]
     return DriverReport(
         driver=_first(root, "driver_version", "kmd_version"),
         cuda=_first(root, "cuda_version", "cuda_umd_version"),
-        gpus=tuple(gpus),
+        gpus=tuple(_gpu(index, element) for index, element in enumerate(root.findall("gpu"))),
     )
 
 
@@ -198,8 +195,9 @@ def parse_mig_list(text: str) -> tuple[ListedMigDevice, ...]:
             gpu = int(head[1])
         match = _PART_LINE.match(line)
         if match is not None:
-            part = ListedMigDevice(gpu=gpu, index=int(match[2]), profile=match[1], uuid=match[3])
-            parts.append(part)
+            parts.append(
+                ListedMigDevice(gpu=gpu, index=int(match[2]), profile=match[1], uuid=match[3])
+            )
     return tuple(parts)
 
 
@@ -208,23 +206,22 @@ def mig_gpus(gpus: Sequence[Gpu], listed: Sequence[ListedMigDevice]) -> tuple[Gp
 
     Those that only one of them knows are left out.
     """
-    devices = []
     by_index = {gpu.index: gpu for gpu in gpus}
-    for name in listed:
-        gpu = by_index.get(name.gpu)
-        for part in gpu.parts if gpu is not None else ():
-            if gpu is not None and part.index == name.index:
-                device = Gpu(
-                    index=gpu.index,
-                    bus_id=gpu.bus_id,
-                    name=f"{gpu.name}, MIG {name.profile}",
-                    uuid=name.uuid,
-                    memory=part.memory,
-                    capability=gpu.capability,
-                    former_uuid=f"MIG-{gpu.uuid}/{part.gpu_instance}/{part.compute_instance}",
-                )
-                devices.append(device)
-    return tuple(devices)
+    return tuple(
+        Gpu(
+            index=gpu.index,
+            bus_id=gpu.bus_id,
+            name=f"{gpu.name}, MIG {name.profile}",
+            uuid=name.uuid,
+            memory=part.memory,
+            capability=gpu.capability,
+            former_uuid=f"MIG-{gpu.uuid}/{part.gpu_instance}/{part.compute_instance}",
+        )
+        for name in listed
+        if (gpu := by_index.get(name.gpu)) is not None
+        for part in gpu.parts
+        if part.index == name.index
+    )
 
 
 def _split(text: str) -> tuple[str, str]:
@@ -256,11 +253,8 @@ def _gpu(index: int, element: "Element") -> Gpu:
 
 
 def _lost(element: "Element") -> str | None:
-    for text in element.itertext():
-        match = _LOST.search(text)
-        if match is not None:
-            return match[0]
-    return None
+    matches = (_LOST.search(text) for text in element.itertext())
+    return next((match[0] for match in matches if match is not None), None)
 
 
 def _recovery(element: "Element") -> str | None:
@@ -321,9 +315,7 @@ def _uncorrected(element: "Element") -> int | None:
     counts = [_number(child.text) for child in volatile if "uncorrectable" in child.tag]
     counts.append(_count(volatile, "double_bit/total"))
     known = [each for each in counts if each is not None]
-    if not known:
-        return None
-    return sum(known)
+    return None if not known else sum(known)
 
 
 def _slowdowns(element: "Element") -> tuple[str, ...] | None:
@@ -343,28 +335,22 @@ def _processes(element: "Element") -> tuple[GpuProcess, ...] | None:
     text = (place.text or "").strip()
     if text and _value_of(text) is None:  # "N/A" instead of a list, as under WSL
         return None
-    processes = []
-    for info in place.findall("process_info"):
-        pid = _count(info, "pid")
-        if pid is None:
-            continue
-        process = GpuProcess(
+    return tuple(
+        GpuProcess(
             pid=pid,
             kind=_first(info, "type") or "C",
             name=_first(info, "process_name") or "",
             used=_size(_first(info, "used_memory")),
         )
-        processes.append(process)
-    return tuple(processes)
+        for info in place.findall("process_info")
+        if (pid := _count(info, "pid")) is not None
+    )
 
 
 def _first(element: "Element", *paths: str) -> str | None:
     """The value of the first of `paths` that has one."""
-    for path in paths:
-        value = _value_of(element.findtext(path))
-        if value is not None:
-            return value
-    return None
+    values = (_value_of(element.findtext(path)) for path in paths)
+    return next((value for value in values if value is not None), None)
 
 
 def _value_of(text: str | None) -> str | None:
@@ -378,17 +364,13 @@ def _value_of(text: str | None) -> str | None:
 def _answer(element: "Element", *paths: str) -> bool | None:
     """`Yes` or `No` of the first of `paths` that has a value; None for anything else."""
     value = _first(element, *paths)
-    if value not in {"Yes", "No"}:
-        return None
-    return value == "Yes"
+    return None if value not in {"Yes", "No"} else value == "Yes"
 
 
 def _any_known(answers: Iterable[bool | None]) -> bool | None:
     """Whether one of the known answers is true; None if none is known."""
     known = [each for each in answers if each is not None]
-    if not known:
-        return None
-    return any(known)
+    return None if not known else any(known)
 
 
 def _count(element: "Element", path: str) -> int | None:
@@ -399,9 +381,7 @@ def _count(element: "Element", path: str) -> int | None:
 def _number(text: str | None) -> int | None:
     """A whole number without a unit."""
     word = (text or "").strip()
-    if _NUMBER.fullmatch(word) is None:
-        return None
-    return int(word)
+    return None if _NUMBER.fullmatch(word) is None else int(word)
 
 
 def _size(text: str | None) -> int | None:

@@ -22,6 +22,8 @@ from urllib.parse import unquote, urlsplit
 from msgspec import Struct
 from packaging.utils import canonicalize_name
 
+from ci_doctor.machine.host import content_of
+
 # Installers write these into a dist-info, and not the wheel: they differ from machine to machine.
 INSTALLERS_OWN: Final = frozenset(
     {"INSTALLER", "REQUESTED", "RECORD", "direct_url.json", "provenance_url.json", "uv_cache.json"}
@@ -233,15 +235,8 @@ def _read(folder: Path, name: str) -> str | None:
     try:
         return Distribution.at(folder).read_text(name)
     except ValueError:  # no UTF-8: an old distribution
-        return _text(folder / name)
+        return content_of(folder / name)
     except OSError:  # another user's
-        return None
-
-
-def _text(path: Path) -> str | None:
-    try:
-        return path.read_text(errors="replace")
-    except OSError:
         return None
 
 
@@ -273,8 +268,9 @@ def read_record(folder: Path) -> Iterator[RecordedFile]:
             row = next(csv.reader([line]), []) if line.startswith('"') else line.rsplit(",", 2)
             if len(row) == 3:
                 path, digest, size = row
-                number = int(size) if size.isdecimal() else None
-                yield RecordedFile(path=path, digest=digest, size=number)
+                yield RecordedFile(
+                    path=path, digest=digest, size=int(size) if size.isdecimal() else None
+                )
     except csv.Error:  # a field of more than 128 KiB: it is damaged
         return
 

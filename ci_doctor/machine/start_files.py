@@ -182,8 +182,9 @@ def _module_file(name: str, directory: Path) -> Path | None:
 
 
 def _watch_once(python: Path, environment: Mapping[str, str]) -> InterpreterStart:
-    words = start_words(python)[1:]
-    answer = ask(python, *words, timeout_s=START_TIMEOUT_S, environment=environment)
+    answer = ask(
+        python, *start_words(python)[1:], timeout_s=START_TIMEOUT_S, environment=environment
+    )
     if answer.exit_code is None:
         raise InfraError(
             f"{python} did not start within {START_TIMEOUT_S:.0f} s",

@@ -10,6 +10,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from ci_doctor.machine.host import content_of
+
 _DEFAULT: Final = Path("usr/local/cuda")
 _HEADER = re.compile(r"#define\s+CUDA_VERSION\s+(\d+)")
 _TEXT = re.compile(r"CUDA Version (\d+(?:\.\d+)+)")
@@ -40,9 +42,7 @@ def read_toolkit(
     (torch.utils.cpp_extension, `_find_cuda_home`).
     """
     home = _home(environ, cwd, root)
-    if home is None:
-        return None
-    return CudaToolkit(home=home, version=_version(home))
+    return None if home is None else CudaToolkit(home=home, version=_version(home))
 
 
 def nvcc_release(output: str) -> str | None:
@@ -75,10 +75,10 @@ def _version(home: Path) -> str | None:
         return str(part["version"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         pass
-    match = _TEXT.search(_content(home / "version.txt"))
+    match = _TEXT.search(content_of(home / "version.txt"))
     if match is not None:
         return match[1]
-    match = _HEADER.search(_content(home / "include" / "cuda.h"))
+    match = _HEADER.search(content_of(home / "include" / "cuda.h"))
     if match is None:
         return None
     number = int(match[1])  # 12040 is 12.4 (cuda.h)
@@ -90,12 +90,5 @@ def _head(path: Path) -> str:
     try:
         with path.open("rb") as file:
             return file.read(4096).decode(errors="replace")
-    except OSError:
-        return ""
-
-
-def _content(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace")
     except OSError:
         return ""

@@ -190,8 +190,12 @@ def owner(context: CheckContext) -> Findings:
     evidence = (Evidence(excerpt=ran.stderr.strip()),)
     if "dubious ownership" in ran.stderr or "unsafe repository" in ran.stderr:
         summary = f"git refuses the checkout: {reason}, and we are {user_name(os.geteuid())}"
-        remedy = ShellCommand(_trusting(context, ran.stderr))
-        yield problem(OTHER_OWNER, summary, evidence=evidence, remedy=remedy)
+        yield problem(
+            OTHER_OWNER,
+            summary,
+            evidence=evidence,
+            remedy=ShellCommand(_trusting(context, ran.stderr)),
+        )
     else:
         summary = f"git cannot read the checkout: {reason}"
         yield problem(CHECKOUT_BROKEN, summary, evidence=evidence)
@@ -332,8 +336,9 @@ def history(context: CheckContext) -> Findings:
     if version is not None and version.described is not None and version.described.shallow:
         severity = Severity.WARNING
         words += f" whose history does not reach a version tag: {version.reason}"
-    remedy = ShellCommand("git fetch --unshallow --tags")
-    yield problem(SHALLOW_CLONE, words, severity=severity, remedy=remedy)
+    yield problem(
+        SHALLOW_CLONE, words, severity=severity, remedy=ShellCommand("git fetch --unshallow --tags")
+    )
     return words
 
 
@@ -394,18 +399,20 @@ def partial_clone(context: CheckContext) -> Findings:
     said = []
     if config.get("core.sparsecheckout", "").lower() in TRUE:
         said.append("a sparse checkout: some files of the commit are left out")
-        remedy = ShellCommand("git sparse-checkout disable")
-        yield problem(PARTIAL_CHECKOUT, said[-1], remedy=remedy)
+        yield problem(
+            PARTIAL_CHECKOUT, said[-1], remedy=ShellCommand("git sparse-checkout disable")
+        )
     if any(
         name.startswith("remote.") and name.endswith(".promisor") and value.lower() in TRUE
         for name, value in config.items()
     ):
         said.append("a partial clone: objects that are missing are fetched when they are needed")
-        advice = (
-            "clone it without `--filter`. `git fetch --refetch --no-filter` fetches what is missing now, "
-            "and the clone stays a partial one"
+        yield problem(
+            PARTIAL_CHECKOUT,
+            said[-1],
+            remedy="clone it without `--filter`. `git fetch --refetch --no-filter` fetches what is missing now, "
+            "and the clone stays a partial one",
         )
-        yield problem(PARTIAL_CHECKOUT, said[-1], remedy=advice)
     return "; ".join(said) or "neither sparse nor partial"
 
 
@@ -422,8 +429,7 @@ def file_mode(context: CheckContext) -> Findings:
     value = context.shared(read_git_config).get("core.filemode", "true")
     summary = f"core.fileMode is {value}"
     if value.lower() in _FALSE:
-        remedy = ShellCommand("git config core.fileMode true")
-        yield problem(FILE_MODE, summary, remedy=remedy)
+        yield problem(FILE_MODE, summary, remedy=ShellCommand("git config core.fileMode true"))
     return summary
 
 
@@ -452,8 +458,10 @@ def variables(context: CheckContext) -> Findings:
     if not named:
         return "no variable leads git elsewhere"
     place = context.shared(read_place)
-    words = ["git", "rev-parse", "--show-toplevel", "--absolute-git-dir"]
-    ran = context.run(words, environ={**environ, "LC_ALL": "C"})
+    ran = context.run(
+        ["git", "rev-parse", "--show-toplevel", "--absolute-git-dir"],
+        environ={**environ, "LC_ALL": "C"},
+    )
     lines = ran.stdout.splitlines()
     is_known = ran.exit_code == 0 and len(lines) == 2
     if is_known and _is_same(lines[0], place.top) and _is_same(lines[1], place.git_dir):
@@ -466,9 +474,12 @@ def variables(context: CheckContext) -> Findings:
     else:
         where = f"git fails with them ({ran.last_words})"
     summary = f"{' and '.join(named)} is set: {where}"
-    excerpt = "\n".join(f"{name}={environ[name]}" for name in named)
-    remedy = ShellCommand(f"unset {' '.join(named)}")
-    yield problem(GIT_ELSEWHERE, summary, evidence=(Evidence(excerpt=excerpt),), remedy=remedy)
+    yield problem(
+        GIT_ELSEWHERE,
+        summary,
+        evidence=(Evidence(excerpt="\n".join(f"{name}={environ[name]}" for name in named)),),
+        remedy=ShellCommand(f"unset {' '.join(named)}"),
+    )
     return summary
 
 

@@ -123,9 +123,14 @@ def changes(context: CheckContext) -> Findings:
     if not lines:
         return "no file differs from the commit"
     summary = f"{amount(len(lines), 'file')} under version control differ from the commit"
-    stash = "git stash  # what is changed: git diff --stat HEAD; back again: git stash pop"
-    evidence = (Evidence(excerpt="\n".join(lines[:_SHOWN])),)
-    yield problem(DIRTY_CHECKOUT, summary, evidence=evidence, remedy=ShellCommand(stash))
+    yield problem(
+        DIRTY_CHECKOUT,
+        summary,
+        evidence=(Evidence(excerpt="\n".join(lines[:_SHOWN])),),
+        remedy=ShellCommand(
+            "git stash  # what is changed: git diff --stat HEAD; back again: git stash pop"
+        ),
+    )
     return CheckResult(summary=summary, figures={"files": len(lines)})
 
 

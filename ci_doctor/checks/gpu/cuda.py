@@ -7,6 +7,7 @@ and their version begins with 13; those that count otherwise keep one (`nvidia-n
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
@@ -362,8 +363,11 @@ def _library_files(directories: Iterable[Path]) -> Iterator[LibraryFile]:
                 continue
             if paths:
                 done.add(name)
-                version = paths[0].resolve().name.removeprefix(f"{name}.")
-                yield LibraryFile(name=name, path=paths[0], version=version)
+                yield LibraryFile(
+                    name=name,
+                    path=paths[0],
+                    version=paths[0].resolve().name.removeprefix(f"{name}."),
+                )
 
 
 def _beside(
@@ -376,11 +380,11 @@ def _beside(
             if wheel.library != _LIBRARIES[file.name] or wheel.cuda != cuda:
                 continue
             if _differs(file.version, package.version):
-                words = (
+                yield problem(
+                    CUDA_LIBRARY_TWICE,
                     f"{file.path} on LD_LIBRARY_PATH is {file.version}, and "
-                    f"{package.name} of {python} is {package.version}"
+                    f"{package.name} of {python} is {package.version}",
                 )
-                yield problem(CUDA_LIBRARY_TWICE, words)
 
 
 def _differs(one: str, other: str) -> bool:
@@ -389,20 +393,14 @@ def _differs(one: str, other: str) -> bool:
     Another first number is another name (libcudnn.so.8, libcudnn.so.9), and disturbs nothing.
     """
     first, second = _numbers(one), _numbers(other)
-    if first[:1] != second[:1]:
-        return False
-    shared = min(len(first), len(second))
-    return first[:shared] != second[:shared]
+    pairs = zip(first, second, strict=False)
+    return first[:1] == second[:1] and any(mine != its for mine, its in pairs)
 
 
 def _numbers(text: str | None) -> tuple[int, ...]:
     """`12.8` as (12, 8), to compare; empty for what is no version."""
-    numbers = []
-    for word in (text or "").split("."):
-        if not (word.isascii() and word.isdigit()):
-            break
-        numbers.append(int(word))
-    return tuple(numbers)
+    words = (text or "").split(".")
+    return tuple(map(int, takewhile(lambda word: word.isascii() and word.isdigit(), words)))
 
 
 def _major(text: str | None) -> int | None:

@@ -2,6 +2,7 @@
 """Reads which GPUs and MIG devices a program sees here, against what the job needs."""
 
 import shutil
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -99,8 +100,9 @@ def devices(context: CheckContext) -> Findings:
     except UndeterminedError as error:
         yield from _not_given(context)
         count = len(proc_gpus(context.proc))
-        summary = f"the driver's files list {amount(count, 'GPU')}"
-        return CheckResult(summary=summary, unknown=str(error))
+        return CheckResult(
+            summary=f"the driver's files list {amount(count, 'GPU')}", unknown=str(error)
+        )
     view = GpuView(gpus=gpus, chosen=context.environ.get(VISIBLE))
     visible = view.visible()
     needs_gpu = context.workload in SERVING
@@ -112,16 +114,17 @@ def devices(context: CheckContext) -> Findings:
         own = view.visible(demand.visible)
         if demand.first + demand.gpus > own.count:
             wanted = amount(demand.gpus, "GPU")
-            words = f"service `{demand.service}` is started on {wanted}, and sees {own.count}"
-            yield problem(GPUS_TOO_FEW, words)
-    summary = _summary(gpus, visible)
-    return CheckResult(summary=summary, figures={"gpus": len(gpus), "visible": visible.count})
+            yield problem(
+                GPUS_TOO_FEW,
+                f"service `{demand.service}` is started on {wanted}, and sees {own.count}",
+            )
+    return CheckResult(
+        summary=_summary(gpus, visible), figures={"gpus": len(gpus), "visible": visible.count}
+    )
 
 
 def _summary(gpus: Sequence[Gpu], visible: VisibleGpus) -> str:
-    counts: dict[str, int] = {}
-    for gpu in gpus:
-        counts[gpu.name] = counts.get(gpu.name, 0) + 1
+    counts = Counter(gpu.name for gpu in gpus)
     names = ", ".join(f"{count} × {name}" for name, count in counts.items())
     if visible.parts:
         return f"{names or 'no GPU'}; a program sees {amount(len(visible.parts), 'part')} (MIG)"
@@ -184,16 +187,18 @@ def _hidden(view: GpuView, *, needs_gpu: bool) -> Iterator[Problem]:
             words += f": it names {visible.repeated!r} twice"
         yield problem(GPU_MISSING, words, remedy=unset)
     elif visible.repeated is not None:
-        words = (
-            f"{chosen} names {visible.repeated!r} twice, and then CUDA leaves none of {all_gpus}"
+        yield problem(
+            GPU_HIDDEN,
+            f"{chosen} names {visible.repeated!r} twice, and then CUDA leaves none of {all_gpus}",
+            remedy=unset,
         )
-        yield problem(GPU_HIDDEN, words, remedy=unset)
     elif visible.missing not in {"", "-1"}:
-        words = (
+        yield problem(
+            GPU_HIDDEN,
             f"{chosen} names {visible.missing!r}, which does not exist: "
-            f"a program sees {visible.count} of {all_gpus}"
+            f"a program sees {visible.count} of {all_gpus}",
+            remedy=unset,
         )
-        yield problem(GPU_HIDDEN, words, remedy=unset)
 
 
 @check(
@@ -208,9 +213,11 @@ def mig(context: CheckContext) -> Findings:
     gpus = gpus_of(context)
     for gpu in gpus:
         if gpu.mig is not None and gpu.mig_pending not in {None, gpu.mig}:
-            words = f"MIG of {gpu.label} is {gpu.mig}, and becomes {gpu.mig_pending} by a reset"
-            reset = ShellCommand(f"sudo nvidia-smi --gpu-reset -i {gpu.index}")
-            yield problem(MIG_PENDING, words, remedy=reset)
+            yield problem(
+                MIG_PENDING,
+                f"MIG of {gpu.label} is {gpu.mig}, and becomes {gpu.mig_pending} by a reset",
+                remedy=ShellCommand(f"sudo nvidia-smi --gpu-reset -i {gpu.index}"),
+            )
     divided = [gpu for gpu in gpus if gpu.is_partitioned]
     visible = visible_gpus(gpus, context.environ.get(VISIBLE))
     if visible.parts:
@@ -230,13 +237,16 @@ def _whole(gpus: Sequence[Gpu], visible: VisibleGpus, context: CheckContext) -> 
     for gpu in gpus:
         if not gpu.parts:
             is_all = visible.count == 1 and context.workload in SERVING
-            words = f"MIG is on for {gpu.label}, and it has no parts"
-            off = ShellCommand(f"sudo nvidia-smi -i {gpu.index} -mig 0")
-            severity = Severity.ERROR if is_all else Severity.WARNING
-            yield problem(MIG_EMPTY, words, severity=severity, remedy=off)
+            yield problem(
+                MIG_EMPTY,
+                f"MIG is on for {gpu.label}, and it has no parts",
+                severity=Severity.ERROR if is_all else Severity.WARNING,
+                remedy=ShellCommand(f"sudo nvidia-smi -i {gpu.index} -mig 0"),
+            )
     if any(gpu.parts for gpu in gpus):
-        words = f"MIG is on, and {VISIBLE} names no part: CUDA takes the first one"
-        yield problem(MIG_ONE_PART, words)
+        yield problem(
+            MIG_ONE_PART, f"MIG is on, and {VISIBLE} names no part: CUDA takes the first one"
+        )
 
 
 def _unknown_parts(gpus: Sequence[Gpu], context: CheckContext) -> Iterator[Problem]:
@@ -247,8 +257,11 @@ def _unknown_parts(gpus: Sequence[Gpu], context: CheckContext) -> Iterator[Probl
         raise UndeterminedError(error.message) from error
     listed = "\n".join(f"GPU {part.index}: {part.name} {part.uuid}" for part in parts)
     for entry in visible_gpus(gpus, context.environ.get(VISIBLE), parts).parts:
-        words = f"{VISIBLE} names {entry}, which `nvidia-smi -L` does not list"
-        yield problem(MIG_PART_UNKNOWN, words, evidence=(Evidence(excerpt=listed or "no parts"),))
+        yield problem(
+            MIG_PART_UNKNOWN,
+            f"{VISIBLE} names {entry}, which `nvidia-smi -L` does not list",
+            evidence=(Evidence(excerpt=listed or "no parts"),),
+        )
 
 
 def _rooms(divided: Sequence[Gpu]) -> tuple[Evidence, ...]:

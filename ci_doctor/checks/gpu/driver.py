@@ -122,8 +122,9 @@ def gpu_view(context: CheckContext) -> GpuView:
     Raises UndeterminedError if nvidia-smi has no answer, InfraError if it lists no MIG devices.
     """
     gpus = gpus_of(context)
-    parts = ask_mig_devices(context.run, gpus)
-    return GpuView(gpus=gpus, chosen=context.environ.get(VISIBLE), parts=parts)
+    return GpuView(
+        gpus=gpus, chosen=context.environ.get(VISIBLE), parts=ask_mig_devices(context.run, gpus)
+    )
 
 
 @check(
@@ -145,8 +146,13 @@ def driver(context: CheckContext) -> Findings:
     lost = [line.rstrip(".") for line in answer.lines if _UNREACHABLE.search(line)]
     problems.extend(problem(GPU_LOST, f"nvidia-smi says: {line}") for line in lost)
     if answer.exit_code != 0 and not problems:
-        words = f"nvidia-smi ended with exit code {answer.exit_code}: {answer.words}"
-        problems.append(problem(DRIVER_WARNS, words, evidence=_printed(answer)))
+        problems.append(
+            problem(
+                DRIVER_WARNS,
+                f"nvidia-smi ended with exit code {answer.exit_code}: {answer.words}",
+                evidence=_printed(answer),
+            )
+        )
     yield from problems
     version = report.driver or "of unknown version"
     return CheckResult(
@@ -161,8 +167,7 @@ def _no_report(answer: DriverAnswer, context: CheckContext) -> Findings:
         return CheckResult(summary=words, unknown=words)
     if answer.exit_code is None:
         hint = "a container has it with NVIDIA_DRIVER_CAPABILITIES=utility,compute"
-        words = "the driver cannot be asked"
-        return CheckResult(summary=words, unknown=f"{answer.words}; {hint}")
+        return CheckResult(summary="the driver cannot be asked", unknown=f"{answer.words}; {hint}")
     summary = f"nvidia-smi says: {answer.words}"
     # An image may bring nvidia-smi to a machine without a GPU, and a container may hide the bus.
     is_there = is_driver_loaded(context.root) or has_pci_gpu(context.sys)
@@ -170,20 +175,19 @@ def _no_report(answer: DriverAnswer, context: CheckContext) -> Findings:
         bus = f"{context.sys} does not show whether a GPU is here"
         return CheckResult(summary=summary, unknown=f"{summary}; no driver is loaded, and {bus}")
     is_unreachable = any(_UNREACHABLE.search(line) for line in answer.lines)
-    rule = GPU_LOST if is_unreachable else DRIVER_FAILS
-    yield problem(rule, summary, evidence=_printed(answer))
+    yield problem(GPU_LOST if is_unreachable else DRIVER_FAILS, summary, evidence=_printed(answer))
     return summary
 
 
 def _of_gpu(gpu: Gpu) -> Iterator[Problem]:
     if gpu.lost is not None:
-        words = f"GPU {gpu.index} ({gpu.bus_id}) cannot be reached: {gpu.lost}"
-        yield problem(GPU_LOST, words)
+        yield problem(GPU_LOST, f"GPU {gpu.index} ({gpu.bus_id}) cannot be reached: {gpu.lost}")
     elif gpu.recovery is not None and gpu.recovery not in _HARMLESS:
         words = f"the driver wants {gpu.label} recovered: {gpu.recovery}"
         is_reboot = "reboot" in gpu.recovery.lower()
-        remedy = "Restart the machine." if is_reboot else _reset(gpu)
-        yield problem(GPU_RESET_NEEDED, words, remedy=remedy)
+        yield problem(
+            GPU_RESET_NEEDED, words, remedy="Restart the machine." if is_reboot else _reset(gpu)
+        )
 
 
 def _printed(answer: DriverAnswer) -> tuple[Evidence, ...]:
@@ -227,8 +231,11 @@ def memory_errors(context: CheckContext) -> Findings:
         if errors.pending:
             texts.append("a repair that waits for a reset")
         if texts:
-            words = f"the memory of {gpu.label} has {' and '.join(texts)}"
-            yield problem(GPU_MEMORY_ERRORS, words, remedy=_reset(gpu))
+            yield problem(
+                GPU_MEMORY_ERRORS,
+                f"the memory of {gpu.label} has {' and '.join(texts)}",
+                remedy=_reset(gpu),
+            )
     checked = [gpu for gpu in gpus if gpu.errors.mode == "Enabled"]
     total = sum(gpu.errors.uncorrected or 0 for gpu in checked)
     summary = f"{amount(total, 'uncorrected error')} on {amount(len(checked), 'GPU')} with ECC"
@@ -282,8 +289,12 @@ def modes(context: CheckContext) -> Findings:
             words += f", and pid {computing[0]} uses it already"
         elif gpu.compute_mode != "Prohibited":
             severity = Severity.NOTE
-        shared = ShellCommand(f"sudo nvidia-smi -i {gpu.index} -c DEFAULT")
-        yield problem(GPU_EXCLUSIVE, words, severity=severity, remedy=shared)
+        yield problem(
+            GPU_EXCLUSIVE,
+            words,
+            severity=severity,
+            remedy=ShellCommand(f"sudo nvidia-smi -i {gpu.index} -c DEFAULT"),
+        )
     names = sorted({gpu.compute_mode or "unknown" for gpu in gpus})
     return CheckResult(
         summary=f"compute mode {', '.join(names) or 'of no GPU'}",

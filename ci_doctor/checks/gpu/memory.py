@@ -137,11 +137,13 @@ def _below(gpus: Sequence[Gpu], share: float, source: str, severity: Severity) -
         free, usable = gpu.memory.free, gpu.memory.usable
         if free is None or usable is None or free >= share * usable:
             continue
-        words = (
+        yield problem(
+            GPU_MEMORY_SHORT,
             f"{gpu.label} has {size(free)} free of {size(usable)}, "
-            f"and {source} asks for {percent(share)}"
+            f"and {source} asks for {percent(share)}",
+            severity=severity,
+            evidence=_holders(gpu),
         )
-        yield problem(GPU_MEMORY_SHORT, words, severity=severity, evidence=_holders(gpu))
 
 
 def _summary(gpus: Sequence[Gpu]) -> str:
@@ -166,9 +168,7 @@ def _holders(gpu: Gpu) -> tuple[Evidence, ...]:
     for process in (gpu.processes or ())[:_MOST]:
         held = "memory unknown" if process.used is None else size(process.used)
         lines.append(f"pid {process.pid} {process.name[:100]}: {held}")
-    if not lines:
-        return ()
-    return (Evidence(excerpt="\n".join(lines)),)
+    return () if not lines else (Evidence(excerpt="\n".join(lines)),)
 
 
 @check("gpu/holders", title="who holds memory of the GPUs", need=Need.GPU, cost=Cost.GPU_DRIVER)
@@ -186,8 +186,11 @@ def holders(context: CheckContext) -> Findings:
             yield _held(gpu, process, context)
         rest = _unnamed(gpu)
         if not computing and rest is not None and _is_relevant(rest, gpu):
-            words = f"{size(rest)} of {gpu.label} are held by no process that the driver names here"
-            yield problem(GPU_MEMORY_HELD, words, remedy=_OUTSIDE)
+            yield problem(
+                GPU_MEMORY_HELD,
+                f"{size(rest)} of {gpu.label} are held by no process that the driver names here",
+                remedy=_OUTSIDE,
+            )
     unknown = f"the driver does not list the processes on {', '.join(unlisted)}"
     return CheckResult(
         summary=f"{count} {'process' if count == 1 else 'processes'} on the GPUs",
@@ -198,28 +201,20 @@ def holders(context: CheckContext) -> Findings:
 
 def _is_holder(process: GpuProcess, gpu: Gpu) -> bool:
     """Whether it computes, and holds more than little, or an unknown amount."""
-    if "C" not in process.kind:
-        return False
-    return process.used is None or _is_relevant(process.used, gpu)
+    return "C" in process.kind and (process.used is None or _is_relevant(process.used, gpu))
 
 
 def _unnamed(gpu: Gpu) -> int | None:
     """The bytes in use that no listed process has; None if the driver does not say enough."""
     if gpu.processes is None or gpu.memory.used is None:
         return None
-    listed = 0
-    for process in gpu.processes:
-        if process.used is None:
-            return None
-        listed += process.used
-    return gpu.memory.used - listed
+    listed = [process.used for process in gpu.processes if process.used is not None]
+    return gpu.memory.used - sum(listed) if len(listed) == len(gpu.processes) else None
 
 
 def _is_relevant(used: int, gpu: Gpu) -> bool:
     total = gpu.memory.total
-    if total is None:
-        return used >= _RELEVANT_BYTES
-    return used >= _RELEVANT * total
+    return used >= _RELEVANT_BYTES if total is None else used >= _RELEVANT * total
 
 
 def _held(gpu: Gpu, process: GpuProcess, context: CheckContext) -> Problem:

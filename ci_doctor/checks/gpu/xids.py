@@ -118,8 +118,9 @@ def xids(context: CheckContext) -> Findings:
     if not messages:
         return "the kernel's log has no Xid"
     total = sum(message.count for message in messages)
-    summary = f"the kernel's log has {amount(total, 'Xid')}"
-    return CheckResult(summary=summary, figures={"xids": total})
+    return CheckResult(
+        summary=f"the kernel's log has {amount(total, 'Xid')}", figures={"xids": total}
+    )
 
 
 def read_kernel_log(context: CheckContext) -> tuple[DriverLine, ...]:
@@ -173,13 +174,12 @@ def xid_messages(lines: Iterable[DriverLine]) -> list[XidMessage]:
         address = pci_address(match[1])
         key = (int(match[2]), address)
         before = messages.get(key)
-        count = 1 if before is None else before.count + 1
         messages[key] = XidMessage(
             xid=judged(look_up(key[0]), line.text),
             address=address,
             text=line.text[match.start() :],
             age_s=line.age_s,
-            count=count,
+            count=1 if before is None else before.count + 1,
         )
     return list(messages.values())
 
@@ -211,9 +211,7 @@ def pci_address(text: str) -> str:
     words = text.lower().partition(".")[0].split(":")
     domain = words[0].lstrip("0") if len(words) > 2 else ""
     place = ":".join(words[-2:])
-    if domain:
-        return f"{domain}:{place}"
-    return place
+    return f"{domain}:{place}" if domain else place
 
 
 def _age(at_s: float, uptime_s: float | None) -> float | None:
@@ -224,16 +222,17 @@ def _age(at_s: float, uptime_s: float | None) -> float | None:
 
 
 def _problem(message: XidMessage, gpus: Sequence[Gpu]) -> Problem:
-    gpu = _gpu_at(message.address, gpus)
+    gpu = next((each for each in gpus if pci_address(each.bus_id) == message.address), None)
     severity = severity_of(message, gpu, is_told=bool(gpus))
     times = "" if message.count == 1 else f", {message.count} times"
     where = gpu.label if gpu is not None else f"the GPU at {message.address}"
-    words = (
-        f"Xid {message.xid.number} of {where}{times}, {_ago(message.age_s)}: {message.xid.meaning}"
+    return problem(
+        GPU_XID,
+        f"Xid {message.xid.number} of {where}{times}, {_ago(message.age_s)}: {message.xid.meaning}",
+        severity=severity,
+        evidence=(Evidence(file="the kernel's log", excerpt=message.text),),
+        remedy=_remedy(message, gpu, severity),
     )
-    evidence = (Evidence(file="the kernel's log", excerpt=message.text),)
-    remedy = _remedy(message, gpu, severity)
-    return problem(GPU_XID, words, severity=severity, evidence=evidence, remedy=remedy)
 
 
 def severity_of(message: XidMessage, gpu: Gpu | None, *, is_told: bool) -> Severity:
@@ -256,26 +255,15 @@ def severity_of(message: XidMessage, gpu: Gpu | None, *, is_told: bool) -> Sever
     return Severity.ERROR
 
 
-def _gpu_at(address: str, gpus: Sequence[Gpu]) -> Gpu | None:
-    for gpu in gpus:
-        if pci_address(gpu.bus_id) == address:
-            return gpu
-    return None
-
-
 def _ago(age_s: float | None) -> str:
     if age_s is None:
         return "at an unknown time"
     days = age_s / _DAY_S
-    if days >= 2:
-        return f"{days:.0f} days ago"
-    return f"{duration(age_s)} ago"
+    return f"{days:.0f} days ago" if days >= 2 else f"{duration(age_s)} ago"
 
 
 def _remedy(message: XidMessage, gpu: Gpu | None, severity: Severity) -> NextStep | None:
-    if severity is Severity.NOTE:
-        return None
-    if message.xid.matter is XidMatter.UNKNOWN:
+    if severity is Severity.NOTE or message.xid.matter is XidMatter.UNKNOWN:
         return None
     if message.xid.number == _CONTAINED:
         return "The program that lost data was ended. `gpu/memory-errors` says what is pending."

@@ -108,8 +108,7 @@ def devices(context: CheckContext) -> Findings:
         raise UndeterminedError(
             "this machine has no NVIDIA GPU, so nothing that --gpu asks for could be measured"
         )
-    reading = context.shared(read_torch)
-    return (yield from judge_devices(reading, context.environ.get(VISIBLE)))
+    return (yield from judge_devices(context.shared(read_torch), context.environ.get(VISIBLE)))
 
 
 def judge_devices(reading: TorchReading, visible: str | None) -> Findings:
@@ -125,8 +124,11 @@ def judge_devices(reading: TorchReading, visible: str | None) -> Findings:
         return summary
     for device in reading.devices:
         if device.failed is not None:
-            words = f"{version} cannot compute on {device.label}"
-            yield problem(GPU_UNUSABLE, words, evidence=(Evidence(excerpt=device.failed),))
+            yield problem(
+                GPU_UNUSABLE,
+                f"{version} cannot compute on {device.label}",
+                evidence=(Evidence(excerpt=device.failed),),
+            )
     count = amount(len(reading.devices), "GPU")
     return CheckResult(
         summary=f"{version} computes on {len(reading.working)} of {count}",
@@ -136,9 +138,9 @@ def judge_devices(reading: TorchReading, visible: str | None) -> Findings:
 
 def _sees_none(reading: TorchReading) -> bool:
     """Whether there is a driver, and no GPU for torch. The words are torch's."""
-    if reading.devices:
-        return False
-    return reading.failed is None or "No CUDA GPUs are available" in reading.failed
+    return not reading.devices and (
+        reading.failed is None or "No CUDA GPUs are available" in reading.failed
+    )
 
 
 def read_torch(context: CheckContext) -> TorchReading:
@@ -148,8 +150,9 @@ def read_torch(context: CheckContext) -> TorchReading:
     """
     readings = []
     for target in context.targets:
-        answer = ask_torch(context, target.python, "devices", {}, limit_s=TORCH_LIMIT_S)
-        reading = _reading(target.python, answer)
+        reading = _reading(
+            target.python, ask_torch(context, target.python, "devices", {}, limit_s=TORCH_LIMIT_S)
+        )
         if reading.failed is None:
             return reading
         readings.append(reading)
@@ -169,8 +172,9 @@ def _reading(python: Path, answer: TorchAnswer) -> TorchReading:
     )
     if answer.values is None:
         return reading
-    counted = values_of(answer, _Devices, "the devices").devices
-    return replace(reading, devices=counted, failed=None, stage=None)
+    return replace(
+        reading, devices=values_of(answer, _Devices, "the devices").devices, failed=None, stage=None
+    )
 
 
 def working_torch(context: CheckContext) -> TorchReading:
@@ -197,16 +201,18 @@ def ask_torch(
     It runs in the job's environment, or in `environ`. Raises OSError if `python` cannot be started.
     """
     words = [str(python), str(PROGRAMS / "launch.py"), name, msgspec.json.encode(request).decode()]
-    variables = {**(context.environ if environ is None else environ), **_VARIABLES}
-    ran = context.programs.run(words, cwd=context.cwd, environ=variables, timeout_s=limit_s)
+    ran = context.programs.run(
+        words,
+        cwd=context.cwd,
+        environ={**(context.environ if environ is None else environ), **_VARIABLES},
+        timeout_s=limit_s,
+    )
     answer = _last_answer(ran.stdout)
     if answer is not None:
         return answer
     if ran.exit_code is None:
         return TorchAnswer(failed=f"no answer within {limit_s:g} s", stage="process")
-    ending = f"exit code {ran.exit_code}"
-    if ran.exit_code < 0:
-        ending = f"signal {-ran.exit_code}"
+    ending = f"signal {-ran.exit_code}" if ran.exit_code < 0 else f"exit code {ran.exit_code}"
     return TorchAnswer(failed=f"it ended by {ending}: {ran.last_words[:200]}", stage="process")
 
 

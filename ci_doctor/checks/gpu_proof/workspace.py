@@ -188,10 +188,10 @@ def workspace(context: CheckContext) -> Findings:
         yield from result.problems
         front = f"{place}_" if len(results) > 1 else ""
         figures.update({f"{front}{name}": value for name, value in result.figures.items()})
-    unknown = [result.unknown for result in results if result.unknown is not None]
     return CheckResult(
         summary="; ".join(result.summary for result in results),
-        unknown="; ".join(unknown) or None,
+        unknown="; ".join(result.unknown for result in results if result.unknown is not None)
+        or None,
         figures=figures,
     )
 
@@ -238,10 +238,9 @@ def compare(arms: Arms) -> WorkspaceComparison:
     together = kinds_without + kinds_with
     # Of equally frequent ones any: the names of digests say nothing of the arms.
     usual = min(together, key=lambda digest: (-together[digest], digest))
-    p = fisher_p(kinds_without[usual], len(arms.without), kinds_with[usual], len(arms.with_it))
     return WorkspaceComparison(
         effect=_effect(arms),
-        p=p,
+        p=fisher_p(kinds_without[usual], len(arms.without), kinds_with[usual], len(arms.with_it)),
         digests_without=len(kinds_without),
         digests_with=len(kinds_with),
         varying=_varying(arms),
@@ -268,13 +267,13 @@ def _varies(starts: Sequence[ProductStart]) -> bool:
 
 
 def _varying(arms: Arms) -> tuple[str, ...]:
-    names: list[str] = []
-    for starts in (arms.without, arms.with_it):
-        for name in starts[0].cases:
-            alone = [replace(start, cases={name: start.cases[name]}) for start in starts]
-            if _varies(alone) and name not in names:
-                names.append(name)
-    return tuple(names)
+    varying = (
+        name
+        for starts in (arms.without, arms.with_it)
+        for name in starts[0].cases
+        if _varies([replace(start, cases={name: start.cases[name]}) for start in starts])
+    )
+    return tuple(dict.fromkeys(varying))
 
 
 def is_decided(arms: Arms, looks: int) -> bool:
@@ -404,8 +403,7 @@ def fisher_p(first: int, first_of: int, second: int, second_of: int) -> float:
     counts = range(max(0, total - second_of), min(total, first_of) + 1)
     weights = [comb(first_of, count) * comb(second_of, total - count) for count in counts]
     real = comb(first_of, first) * comb(second_of, second)
-    extreme = [weight for weight in weights if weight <= real]
-    return sum(extreme) / sum(weights)
+    return sum(weight for weight in weights if weight <= real) / sum(weights)
 
 
 def equal_starts_probability(starts: int, rate: float) -> float:

@@ -141,12 +141,11 @@ def temporary_directories(context: CheckContext) -> Findings:
     left = [path for path in left if str(path) not in used]
     for path in left:
         words = f"{path}, {_size(path)}"
-        found = problem(
+        yield problem(
             OWN_DIRECTORIES,
             f"a killed ci-doctor has left {words}",
             remedy=ShellCommand("ci-doctor doctor --fix leftovers/temporary-directories"),
-        )
-        yield found.with_fix(Fix(words=f"remove {words}", apply=partial(_remove, path)))
+        ).with_fix(Fix(words=f"remove {words}", apply=partial(_remove, path)))
     if not left:
         return f"nothing of an earlier ci-doctor in {folder}"
     return f"killed runs of ci-doctor have left {amount(len(left), 'folder')} in {folder}"
@@ -199,12 +198,13 @@ def downloads(context: CheckContext) -> Findings:
     total = sum(sizes.values())
     summary = f"{amount(len(sizes), 'unfinished download')} in {cache}, {size(total)}"
     largest = sorted(sizes, key=lambda path: -sizes[path])[:_SHOWN]
-    words = ["find", str(cache), "-name", "*.incomplete", "-mmin", "+60", "-delete"]
     yield problem(
         UNFINISHED_DOWNLOADS,
         summary,
         evidence=(Evidence(excerpt="\n".join(f"{each}, {size(sizes[each])}" for each in largest)),),
-        remedy=ShellCommand(shlex.join(words)),
+        remedy=ShellCommand(
+            shlex.join(["find", str(cache), "-name", "*.incomplete", "-mmin", "+60", "-delete"])
+        ),
     )
     return CheckResult(summary=summary, figures={"bytes": total})
 
@@ -251,7 +251,9 @@ def build_locks(context: CheckContext) -> Findings:
     # Its holder has the file open (torch/utils/file_baton.py).
     stale = sorted(locks - in_use(locks))
     if stale:
-        words = f"no process in view holds {', '.join(stale)}, and each build there waits for its removal"
-        remedy = ShellCommand(shlex.join(["rm", *stale]))
-        yield problem(STALE_BUILD_LOCK, words, remedy=remedy)
+        yield problem(
+            STALE_BUILD_LOCK,
+            f"no process in view holds {', '.join(stale)}, and each build there waits for its removal",
+            remedy=ShellCommand(shlex.join(["rm", *stale])),
+        )
     return f"{len(stale)} locks of killed builds in {folder}"

@@ -137,8 +137,11 @@ def processes(context: CheckContext) -> Findings:
             remedy=ShellCommand(" ".join(words)),
         )
     if others:
-        text = f"another job runs here: {others[0].describe()}"
-        yield problem(OTHER_JOB, text, evidence=_evidence(context, others, jobs))
+        yield problem(
+            OTHER_JOB,
+            f"another job runs here: {others[0].describe()}",
+            evidence=_evidence(context, others, jobs),
+        )
     return CheckResult(
         summary=f"{len(stale)} of earlier jobs among {len(table)} processes",
         unknown=_unknown(unknown) if unknown else None,
@@ -300,9 +303,7 @@ def is_server(words: Sequence[str]) -> bool:
     if words[0].startswith(_TITLES):
         return True
     program = words[0].rpartition("/")[2]
-    if program.startswith("python"):
-        return _is_server_in_python(words[1:])
-    return program in _PROGRAMS
+    return _is_server_in_python(words[1:]) if program.startswith("python") else program in _PROGRAMS
 
 
 def _is_server_in_python(words: Sequence[str]) -> bool:

@@ -179,10 +179,9 @@ def job_directories(
     home = environ.get("HOME")
     bases = {"home": home, "cache": environ.get("XDG_CACHE_HOME") or (home and f"{home}/.cache")}
     tmpdir = environ.get("TMPDIR")
-    usual_role = DirectoryRole.OTHER_TEMPORARY if tmpdir else DirectoryRole.TEMPORARY
     rows: list[tuple[str, str | None, DirectoryRole]] = [
         ("TMPDIR", tmpdir, DirectoryRole.TEMPORARY),
-        ("/tmp", "/tmp", usual_role),
+        ("/tmp", "/tmp", DirectoryRole.OTHER_TEMPORARY if tmpdir else DirectoryRole.TEMPORARY),
         ("/var/tmp", "/var/tmp", DirectoryRole.OTHER_TEMPORARY),
         ("the working directory", str(cwd), DirectoryRole.WORKING),
         ("CI_DOCTOR_REPORT_DIR", environ.get("CI_DOCTOR_REPORT_DIR"), DirectoryRole.REPORT),
@@ -210,9 +209,8 @@ def job_directories(
 
 def read_disks(context: CheckContext) -> Disks:
     """Look at each directory of the job and of its services. For CheckContext.shared."""
-    by_path = {}
-    for each in job_directories(context.environ, context.cwd, context.settings.caches):
-        by_path[each.path] = each
+    own_places = job_directories(context.environ, context.cwd, context.settings.caches)
+    by_path = {each.path: each for each in own_places}
     for spec in context.services.values():
         # A service may name others. A placeholder is filled at its start.
         own = {name: value for name, value in spec.env.items() if "{" not in value}
@@ -284,8 +282,9 @@ def read_mounts(context: CheckContext) -> tuple[Mount, ...]:
         before, separator, after = line.partition(" - ")
         fields, words = before.split(" "), after.split(" ")
         if separator and len(fields) >= 5 and len(words) >= 2:
-            point = Path(unescaped(fields[4]))
-            mounts.append(Mount(point=point, kind=words[0], source=unescaped(words[1])))
+            mounts.append(
+                Mount(point=Path(unescaped(fields[4])), kind=words[0], source=unescaped(words[1]))
+            )
     return tuple(mounts)
 
 

@@ -61,8 +61,10 @@ def shared_memory(context: CheckContext) -> Findings:
     least = parse_size(context.settings.shared_memory)
     mount = mount_holding(read_mounts(context), Path("/dev/shm"))
     if mount is not None and not mount.is_in_memory:
-        words = f"/dev/shm lies on {mount.point} ({mount.kind}), and not in memory"
-        yield problem(SHARED_MEMORY_ON_DISK, words)
+        yield problem(
+            SHARED_MEMORY_ON_DISK,
+            f"/dev/shm lies on {mount.point} ({mount.kind}), and not in memory",
+        )
     if not os.access(place, os.W_OK | os.X_OK, effective_ids=True):
         yield problem(SHARED_MEMORY_UNUSABLE, "this user may not write to /dev/shm")
     if free < least:
@@ -84,8 +86,7 @@ _NEARLY_FULL = 0.05
 
 @check("machine/disks", title="free space of caches and temporary directories", needed_for=ALL)
 def disk_space(context: CheckContext) -> Findings:
-    least = parse_size(context.settings.min_free)
-    return (yield from space_on(context.shared(read_disks), least))
+    return (yield from space_on(context.shared(read_disks), parse_size(context.settings.min_free)))
 
 
 def space_on(disks: Disks, least: int) -> Findings:
@@ -221,17 +222,21 @@ def writing_on(disks: Disks, workload: Workload | None) -> Findings:
     for each in refused:
         is_disk = each.is_read_only and not each.is_refused
         place = each.disk_name if is_disk else f"{each.existing} {each.is_refused}"
-        severity = writing_severity(each.directory.role, workload)
-        groups.setdefault((place, severity), []).append(each)
+        groups.setdefault((place, writing_severity(each.directory.role, workload)), []).append(each)
     for (_, severity), group in groups.items():
-        words = f"{names_of(group)} cannot be written to: {_refusal(group)}"
-        yield problem(NOT_WRITABLE, words, severity=severity)
+        yield problem(
+            NOT_WRITABLE,
+            f"{names_of(group)} cannot be written to: {_refusal(group)}",
+            severity=severity,
+        )
     for each in disks.directories:
         if each.directory.name == "TMPDIR" and not each.exists:
             path = each.directory.path
-            making = ShellCommand(f"mkdir -p {shlex.quote(str(path))}")
-            words = f"TMPDIR names {path}, which does not exist"
-            yield problem(TMPDIR_MISSING, words, remedy=making)
+            yield problem(
+                TMPDIR_MISSING,
+                f"TMPDIR names {path}, which does not exist",
+                remedy=ShellCommand(f"mkdir -p {shlex.quote(str(path))}"),
+            )
     return CheckResult(
         summary=f"{len(ours) - len(refused)} of {len(ours)} directories can be written to",
         unknown=disks.unknown(),
@@ -327,13 +332,16 @@ def networks_below(disks: Disks) -> Findings:
         delicate = [each for each in group if each.directory.role in _DELICATE]
         if mount.is_network and delicate:
             verb = "lies" if len(delicate) == 1 else "lie"
-            words = f"{names_of(delicate)} {verb} on a network file system: {group[0].disk_name}"
-            yield problem(CACHE_ON_NETWORK, words)
+            yield problem(
+                CACHE_ON_NETWORK,
+                f"{names_of(delicate)} {verb} on a network file system: {group[0].disk_name}",
+            )
     if not mounts:
         raise UndeterminedError("/proc/self/mountinfo does not say what is mounted")
     places = [f"{each.point} ({each.kind})" for each in mounts.values() if each.is_network]
-    summary = "no directory of the job lies on a network file system"
     return CheckResult(
-        summary=f"on a network: {', '.join(places)}" if places else summary,
+        summary=f"on a network: {', '.join(places)}"
+        if places
+        else "no directory of the job lies on a network file system",
         figures={str(point): mount.kind for point, mount in mounts.items()},
     )

@@ -78,8 +78,11 @@ def load(context: CheckContext) -> Findings:
             figures[f"{name}_pressure"] = float(match[1])
     memory = figures.get("memory_pressure", 0.0)
     if memory > _PRESSURE:
-        text = f"processes waited for memory in {percent(memory / 100)} of the last ten seconds"
-        yield problem(PRESSURE, text, remedy=LARGEST_PROCESSES)
+        yield problem(
+            PRESSURE,
+            f"processes waited for memory in {percent(memory / 100)} of the last ten seconds",
+            remedy=LARGEST_PROCESSES,
+        )
     return CheckResult(summary=summary, figures=figures)
 
 
@@ -188,8 +191,7 @@ def wrong_clock(error_s: float | None, dated: Sequence[Dated], now: float) -> It
     if error_s is not None:
         summary += ", and a program keeps the clock right"
     is_wrong = behind_s > _WRONG_S and latest.is_sure and error_s is None
-    severity = Severity.ERROR if is_wrong else Severity.WARNING
-    yield problem(CLOCK_BEHIND, summary, severity=severity)
+    yield problem(CLOCK_BEHIND, summary, severity=Severity.ERROR if is_wrong else Severity.WARNING)
 
 
 def file_dates(directory: Path) -> Iterator[Dated]:
@@ -220,8 +222,7 @@ def commit_dates(context: CheckContext) -> list[Dated]:
     # Reading one object starts no hook and no program, so another owner's checkout is safe to read.
     git = ("git", "-c", "safe.directory=*")
     try:
-        ended = context.run([*git, "cat-file", "commit", "HEAD"])
-        match = _COMMITTER.search(ended.stdout)
+        match = _COMMITTER.search(context.run([*git, "cat-file", "commit", "HEAD"]).stdout)
         if match is not None:
             return [Dated(name="the commit that is checked out", at=float(match[1]))]
         # `git init`: the branch is there, and no reference by its name.
@@ -285,8 +286,11 @@ def locale(context: CheckContext) -> Findings:
     remedy = ShellCommand(f"export LC_ALL={'C.UTF-8' if has_plain else 'C PYTHONUTF8=1'}")
     for variable, name in named_locales(context.environ).items():
         if name not in _PLAIN and codeset_of(name) is None:
-            words = f"{variable} names the locale {name}, which is not installed"
-            yield problem(LOCALE_MISSING, words, remedy=remedy)
+            yield problem(
+                LOCALE_MISSING,
+                f"{variable} names the locale {name}, which is not installed",
+                remedy=remedy,
+            )
     name = effective_locale(context.environ)
     encoding = python_encoding(context.environ, None if name in _PLAIN else codeset_of(name))
     summary = f"the locale is {name or 'C (none is set)'}, and Python takes {encoding}"
@@ -354,12 +358,15 @@ def _bad_settings(settings: dict[str, int], context: CheckContext) -> Iterator[P
     for name, default, reason in _DEFAULTS:
         value = settings.get(name, default)
         if value < default:
-            file = str(kernel_parameter_file(name, context.root))
             yield problem(
                 KERNEL_SETTING_LOW,
                 f"{name} is {value}, below its default of {default}: {reason}",
                 remedy=ShellCommand(f"sysctl {name}={default}"),
-                evidence=(Evidence(file=file, excerpt=str(value)),),
+                evidence=(
+                    Evidence(
+                        file=str(kernel_parameter_file(name, context.root)), excerpt=str(value)
+                    ),
+                ),
             )
     if settings.get("vm.overcommit_memory") == 2:
         memory = numbers_of(context.proc / "meminfo")
@@ -372,5 +379,7 @@ def _bad_settings(settings: dict[str, int], context: CheckContext) -> Iterator[P
         )
     scope = settings.get("kernel.yama.ptrace_scope", 0)
     if scope >= 2:
-        words = f"kernel.yama.ptrace_scope is {scope}: py-spy and gdb cannot look into a process"
-        yield problem(PTRACE_FORBIDDEN, words)
+        yield problem(
+            PTRACE_FORBIDDEN,
+            f"kernel.yama.ptrace_scope is {scope}: py-spy and gdb cannot look into a process",
+        )

@@ -61,8 +61,10 @@ def memory(context: CheckContext) -> Findings:
     severity = memory_severity(available, context.workload)
     if severity is not None:
         yield problem(MEMORY_LOW, summary, severity=severity, remedy=LARGEST_PROCESSES)
-    figures = {"available": available, "total": total, "swap": swap, "swap_free": swap_free}
-    return CheckResult(summary=summary, figures=figures)
+    return CheckResult(
+        summary=summary,
+        figures={"available": available, "total": total, "swap": swap, "swap_free": swap_free},
+    )
 
 
 def memory_severity(available: int, workload: Workload | None) -> Severity | None:
@@ -109,21 +111,27 @@ def cgroup_memory(context: CheckContext) -> Findings:
         raise UndeterminedError(str(error)) from error
     for level in levels:
         if level.high is not None and level.used >= level.high * _AT_HIGH:
-            words = f"{size(level.used)} are in use, and memory.high is {size(level.high)}"
-            file = level.directory / "memory.high"
-            evidence = (Evidence(file=str(file), excerpt=str(level.high)),)
-            yield problem(CGROUP_MEMORY_THROTTLED, words, evidence=evidence)
+            yield problem(
+                CGROUP_MEMORY_THROTTLED,
+                f"{size(level.used)} are in use, and memory.high is {size(level.high)}",
+                evidence=(
+                    Evidence(file=str(level.directory / "memory.high"), excerpt=str(level.high)),
+                ),
+            )
     # Of our own cgroup alone: the counters above it count for other jobs, too.
     kills = levels[0].kills if levels else 0
     if kills:
         count = "1 process" if kills == 1 else f"{kills} processes"
-        words = f"the kernel has killed {count} of this cgroup for lack of memory"
-        evidence = (Evidence(file=str(levels[0].directory), excerpt=f"oom_kill {kills}"),)
-        yield problem(EARLIER_OOM_KILLS, words, evidence=evidence)
+        yield problem(
+            EARLIER_OOM_KILLS,
+            f"the kernel has killed {count} of this cgroup for lack of memory",
+            evidence=(Evidence(file=str(levels[0].directory), excerpt=f"oom_kill {kills}"),),
+        )
     limited = [(level.left, level) for level in levels if level.left is not None]
     if not limited:
-        summary = "no cgroup limits the memory of this job"
-        return CheckResult(summary=summary, figures={"kills": kills})
+        return CheckResult(
+            summary="no cgroup limits the memory of this job", figures={"kills": kills}
+        )
     left, nearest = min(limited, key=lambda pair: pair[0])
     limit = nearest.limit or 0
     summary = f"{size(left)} are left of the {size(limit)} of its cgroup"
@@ -132,8 +140,12 @@ def cgroup_memory(context: CheckContext) -> Findings:
         figures["swap_limit"] = nearest.swap
     severity = memory_severity(left, context.workload)
     if severity is not None:
-        evidence = (Evidence(file=str(nearest.limit_file), excerpt=str(limit)),)
-        yield problem(CGROUP_MEMORY_LOW, summary, severity=severity, evidence=evidence)
+        yield problem(
+            CGROUP_MEMORY_LOW,
+            summary,
+            severity=severity,
+            evidence=(Evidence(file=str(nearest.limit_file), excerpt=str(limit)),),
+        )
     return CheckResult(summary=summary, figures=figures)
 
 
@@ -174,9 +186,12 @@ def cpus(context: CheckContext) -> Findings:
             if quota.throttled and quota.periods:
                 share = percent(quota.throttled / quota.periods)
                 words += f"; it has been stopped in {share} of its periods"
-            remedy = ShellCommand(f"export OMP_NUM_THREADS={max(1, int(quota.cpus))}")
-            evidence = (Evidence(file=str(quota.file), excerpt=f"{number(quota.cpus)} CPUs"),)
-            yield problem(CPU_QUOTA_BELOW_COUNT, words, remedy=remedy, evidence=evidence)
+            yield problem(
+                CPU_QUOTA_BELOW_COUNT,
+                words,
+                remedy=ShellCommand(f"export OMP_NUM_THREADS={max(1, int(quota.cpus))}"),
+                evidence=(Evidence(file=str(quota.file), excerpt=f"{number(quota.cpus)} CPUs"),),
+            )
     nodes = text_of(context.sys / "devices" / "system" / "node" / "online")
     if nodes and nodes != "0":
         summary += f", NUMA nodes {nodes}"
@@ -221,10 +236,14 @@ def processes(context: CheckContext) -> Findings:
     summary = f"{nearest.left} more processes and threads can be started"
     severity = process_severity(nearest.left)
     if severity is not None:
-        text = f"{summary}: {nearest.used} of {nearest.limit} exist ({nearest.name})"
-        yield problem(PROCESSES_LOW, text, severity=severity)
-    figures = {each.name: each.left for each in limits}
-    return CheckResult(summary=summary, unknown=unknown, figures=figures)
+        yield problem(
+            PROCESSES_LOW,
+            f"{summary}: {nearest.used} of {nearest.limit} exist ({nearest.name})",
+            severity=severity,
+        )
+    return CheckResult(
+        summary=summary, unknown=unknown, figures={each.name: each.left for each in limits}
+    )
 
 
 def _process_limits(context: CheckContext) -> tuple[list[ProcessLimit], list[str]]:
@@ -247,8 +266,11 @@ def _process_limits(context: CheckContext) -> tuple[list[ProcessLimit], list[str
         reasons.append(f"{context.proc}/loadavg does not count the threads")
     try:
         for directory in read_cgroups("pids", context.root).directories:
-            used = number_of(directory / "pids.current")
-            add(f"{directory}/pids.max", limit_of(directory / "pids.max"), used)
+            add(
+                f"{directory}/pids.max",
+                limit_of(directory / "pids.max"),
+                number_of(directory / "pids.current"),
+            )
     except UnknownCgroupError as error:
         reasons.append(str(error))
     # RLIMIT_NPROC counts the threads of this user, and does not hold root (setrlimit(2)).
@@ -313,36 +335,46 @@ def low_limits(limits: Mapping[str, ResourceLimit], context: CheckContext) -> It
         words = f"{files.soft} files may be open (ulimit -n), a server under load needs {_FILES}"
         if can_be_raised:
             hard = _FILES_FOR_SERVING if files.hard == resource.RLIM_INFINITY else files.hard
-            raised = ShellCommand(f"ulimit -n {min(hard, _FILES_FOR_SERVING)}")
-            yield problem(ULIMIT_LOW, words, remedy=raised)
+            yield problem(
+                ULIMIT_LOW, words, remedy=ShellCommand(f"ulimit -n {min(hard, _FILES_FOR_SERVING)}")
+            )
         else:
             words += f"; the hard limit is {files.hard}"
             yield problem(ULIMIT_LOW, words, remedy=_BY_THE_CONTAINER.format("nofile=65535"))
     stack = limits["stack"]
     if not stack.is_unlimited and stack.soft < _STACK:
-        words = (
-            f"the stack of each thread is {size(stack.soft)} (ulimit -s): native code overflows it"
+        yield problem(
+            ULIMIT_LOW,
+            f"the stack of each thread is {size(stack.soft)} (ulimit -s): native code overflows it",
+            remedy=ShellCommand("ulimit -s 8192"),
         )
-        yield problem(ULIMIT_LOW, words, remedy=ShellCommand("ulimit -s 8192"))
     # CUDA maps the memory of all GPUs and of the host into one address space.
     space = limits["as"]
     total = numbers_of(context.proc / "meminfo").get("MemTotal", 0) * 1024
     if not space.is_unlimited and not space.soft >= 2 * total > 0:
-        words = f"the address space is limited to {size(space.soft)} (ulimit -v): CUDA reserves far more"
-        yield problem(ULIMIT_LOW, words, remedy=ShellCommand("ulimit -v unlimited"))
-    data, largest, locked = limits["data"], limits["fsize"], limits["memlock"]
-    if not data.is_unlimited:
-        words = f"each process may have {size(data.soft)} of data (ulimit -d), whatever is free"
-        yield problem(ULIMIT_LOW, words, remedy=ShellCommand("ulimit -d unlimited"))
-    if not largest.is_unlimited:
-        words = f"a file may have {size(largest.soft)} (ulimit -f): a larger write ends the program"
-        yield problem(ULIMIT_LOW, words, remedy=ShellCommand("ulimit -f unlimited"))
-    # RDMA registers memory, which locks it. CUDA's pinned memory does not count here.
-    if not locked.is_unlimited and (context.dev / "infiniband").exists():
-        words = f"{size(locked.soft)} of memory may be locked (ulimit -l): RDMA needs all that it registers"
         yield problem(
             ULIMIT_LOW,
-            words,
+            f"the address space is limited to {size(space.soft)} (ulimit -v): CUDA reserves far more",
+            remedy=ShellCommand("ulimit -v unlimited"),
+        )
+    data, largest, locked = limits["data"], limits["fsize"], limits["memlock"]
+    if not data.is_unlimited:
+        yield problem(
+            ULIMIT_LOW,
+            f"each process may have {size(data.soft)} of data (ulimit -d), whatever is free",
+            remedy=ShellCommand("ulimit -d unlimited"),
+        )
+    if not largest.is_unlimited:
+        yield problem(
+            ULIMIT_LOW,
+            f"a file may have {size(largest.soft)} (ulimit -f): a larger write ends the program",
+            remedy=ShellCommand("ulimit -f unlimited"),
+        )
+    # RDMA registers memory, which locks it. CUDA's pinned memory does not count here.
+    if not locked.is_unlimited and (context.dev / "infiniband").exists():
+        yield problem(
+            ULIMIT_LOW,
+            f"{size(locked.soft)} of memory may be locked (ulimit -l): RDMA needs all that it registers",
             remedy=_BY_THE_CONTAINER.format("memlock=-1"),
             severity=Severity.WARNING if context.workload in SERVING else Severity.NOTE,
         )

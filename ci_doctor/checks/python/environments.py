@@ -256,9 +256,7 @@ def _no_program(python: Path) -> str:
     if reason is None:
         return "it is not executable"
     real = os.path.realpath(python)
-    if real != str(python):
-        return f"it links to {real}, which {reason}"
-    return f"it {reason}"
+    return f"it links to {real}, which {reason}" if real != str(python) else f"it {reason}"
 
 
 def site_directories(state: PythonState, context: CheckContext) -> Iterator[SiteDirectory]:
@@ -270,7 +268,8 @@ def site_directories(state: PythonState, context: CheckContext) -> Iterator[Site
     pythonpath = {str(entry) for entry in pythonpath_entries(context)}
     for entry in state.path:
         real = os.path.realpath(entry)
-        if real in real_paths or _is_stdlib(entry, state) or not os.path.isdir(entry):  # noqa: PTH112
+        is_stdlib = entry == state.stdlib or entry.endswith("/lib-dynload")
+        if real in real_paths or is_stdlib or not os.path.isdir(entry):  # noqa: PTH112
             continue
         real_paths.add(real)
         names = _names(entry)
@@ -288,10 +287,6 @@ def pythonpath_entries(context: CheckContext) -> list[Path]:
     entries = [entry for entry in value.split(os.pathsep) if entry]
     # Not resolve(): a link stays on sys.path as it is.
     return [Path(os.path.abspath(context.cwd / entry)) for entry in entries]  # noqa: PTH100
-
-
-def _is_stdlib(entry: str, state: PythonState) -> bool:
-    return entry in {state.stdlib, f"{state.stdlib}/lib-dynload"} or entry.endswith("/lib-dynload")
 
 
 def _kind(entry: str, state: PythonState, pythonpath: set[str]) -> SiteKind:

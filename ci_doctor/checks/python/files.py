@@ -23,6 +23,7 @@ from ci_doctor.checks.python.environments import (
     read_records,
 )
 from ci_doctor.checks.python.paths import compiled_modules, modules_in
+from ci_doctor.machine.host import content_of
 from ci_doctor.machine.packages import Package, RecordedFile
 from ci_doctor.model.finding import Evidence, Severity, ShellCommand
 from ci_doctor.model.rule import Rule
@@ -151,12 +152,10 @@ def _actual_size(path: str) -> int | _Absence:
 
 def _looked_at(files: Sequence[RecordedFile]) -> Iterator[RecordedFile]:
     for file in files:
-        path = file.path
-        if not path.endswith(_CODE) or any(part in f"/{path}" for part in _DISPENSABLE):
-            continue
-        if path.startswith("__editable__"):  # its target is the sources, wherever they are
-            continue
-        yield file
+        # The target of an `__editable__…` is the sources, wherever they are.
+        is_code = file.path.endswith(_CODE) and not file.path.startswith("__editable__")
+        if is_code and not any(part in f"/{file.path}" for part in _DISPENSABLE):
+            yield file
 
 
 def _of_it_alone(
@@ -166,10 +165,12 @@ def _of_it_alone(
     records: Records,
 ) -> list[RecordedFile]:
     """Without those that another distribution has overwritten: `python/shared-files` names both."""
-    paths: set[str] = set()
-    for other in environment.installed:
-        if other.folder != package.folder and other.site == package.site:
-            paths.update(file.path for file in records.get(other.folder, ()))
+    paths = {
+        file.path
+        for other in environment.installed
+        if other.folder != package.folder and other.site == package.site
+        for file in records.get(other.folder, ())
+    }
     return [file for file in changed if file.path not in paths]
 
 
@@ -220,11 +221,13 @@ def _names(files: Sequence[RecordedFile]) -> str:
 
 
 def _evidence(package: Package, files: Sequence[RecordedFile]) -> tuple[Evidence, ...]:
-    evidence = []
-    for file in files[:_SHOWN]:
-        excerpt = None if file.size is None else f"RECORD: {size(file.size)}"
-        evidence.append(Evidence(file=str(package.site / file.path), excerpt=excerpt))
-    return tuple(evidence)
+    return tuple(
+        Evidence(
+            file=str(package.site / file.path),
+            excerpt=None if file.size is None else f"RECORD: {size(file.size)}",
+        )
+        for file in files[:_SHOWN]
+    )
 
 
 @environment_check("python/wheels", title="compiled packages were built for the interpreter")
@@ -266,11 +269,12 @@ def fitting_tags(state: "PythonState") -> "frozenset[Tag] | None":
     name = f"cp{major}{minor}"
     # An interpreter without the global lock has an interface of its own (PEP 703).
     is_free = any(f"cpython-{major}{minor}t" in suffix for suffix in state.suffixes)
-    known = (
-        *tags.cpython_tags((major, minor), [f"{name}t" if is_free else name], platforms),
-        *tags.compatible_tags((major, minor), name, platforms),
+    return frozenset(
+        (
+            *tags.cpython_tags((major, minor), [f"{name}t" if is_free else name], platforms),
+            *tags.compatible_tags((major, minor), name, platforms),
+        )
     )
-    return frozenset(known)
 
 
 def is_misfit(words: Sequence[str], fitting: "frozenset[Tag]") -> bool:
@@ -291,12 +295,16 @@ def _misfits(
     """Why it does not fit, with the evidence: by its tags, its files' names, their heads."""
     tags = _tags(package)
     if fitting is not None and is_misfit(tags, fitting):
-        reason = f"its wheel is for {tags[0]}, and this is {state.machine} with {state.glibc}"
-        yield reason, (Evidence(file=str(package.folder / "WHEEL")),)
+        yield (
+            f"its wheel is for {tags[0]}, and this is {state.machine} with {state.glibc}",
+            (Evidence(file=str(package.folder / "WHEEL")),),
+        )
     strange = misnamed(libraries, state)
     if strange:
-        evidence = [Evidence(file=str(package.site / path)) for path in strange[:_SHOWN]]
-        yield f"it has {amount(len(strange), 'module')} for another Python", tuple(evidence)
+        yield (
+            f"it has {amount(len(strange), 'module')} for another Python",
+            tuple(Evidence(file=str(package.site / path)) for path in strange[:_SHOWN]),
+        )
     for path in libraries[:_HEADS]:
         full = f"{package.site}/{path}"
         try:
@@ -309,12 +317,8 @@ def _misfits(
 
 def _tags(package: Package) -> list[str]:
     """The tags in WHEEL; none for what no wheel was installed from."""
-    try:
-        text = (package.folder / "WHEEL").read_text(errors="replace")
-    except OSError:
-        return []
-    lines = [line for line in text.splitlines() if line.startswith("Tag:")]
-    return [line.removeprefix("Tag:").strip() for line in lines]
+    lines = content_of(package.folder / "WHEEL").splitlines()
+    return [line.removeprefix("Tag:").strip() for line in lines if line.startswith("Tag:")]
 
 
 def misnamed(paths: Sequence[str], state: "PythonState") -> list[str]:
@@ -345,13 +349,12 @@ def _built_for_another(environment: InstalledEnvironment, package: Package) -> I
             built += [str(module.path / name) for name in compiled_modules(module.path)]
     strange = misnamed(built, environment.state)
     if strange:
-        install = environment.pip_line("install", ["--no-deps", "-e", str(source)])
         yield problem(
             WHEEL_OF_ANOTHER_PLATFORM,
             f"{package.words}, an editable installation of {source}, has compiled modules for "
             f"another Python than {environment.state.version} of {environment.python}",
             evidence=tuple(Evidence(file=path) for path in strange[:_SHOWN]),
-            remedy=ShellCommand(install),
+            remedy=ShellCommand(environment.pip_line("install", ["--no-deps", "-e", str(source)])),
         )
 
 
@@ -361,8 +364,11 @@ def _without_cuda(packages: Sequence[Package]) -> Iterator[Problem]:
     needing = sorted(each.words for each in packages if each.name in _CUDA_ONLY)
     if torch and needing and torch[0].version.endswith("+cpu"):
         names = " and ".join(needing)
-        summary = f"{torch[0].words} is built without CUDA, and {names} needs it"
-        yield problem(TORCH_WITHOUT_CUDA, summary, evidence=(Evidence(file=str(torch[0].folder)),))
+        yield problem(
+            TORCH_WITHOUT_CUDA,
+            f"{torch[0].words} is built without CUDA, and {names} needs it",
+            evidence=(Evidence(file=str(torch[0].folder)),),
+        )
 
 
 def defect(path: str, machine: str) -> str | None:
@@ -404,9 +410,7 @@ def _end_of_sections(head: bytes) -> int:
     offset = int.from_bytes(head[40:48], order)  # e_shoff
     size = int.from_bytes(head[58:60], order)  # e_shentsize
     count = int.from_bytes(head[60:62], order)  # e_shnum
-    if offset == 0:
-        return 0
-    return offset + size * count
+    return 0 if offset == 0 else offset + size * count
 
 
 @environment_check("python/permissions", title="the user may read the installed packages")
@@ -433,9 +437,12 @@ def _unreadable(site: SiteDirectory) -> Iterator[Problem]:
         summary = f"{len(paths)} entries of {site.path} cannot be read: {shown}"
     if paths == [str(site.path)]:
         summary = f"{site.path} cannot be read"
-    remedy = ShellCommand(f"sudo chmod -R a+rX {shlex.quote(str(site.path))}")
-    evidence = tuple(Evidence(file=path) for path in paths[:_SHOWN])
-    yield problem(SITE_UNREADABLE, summary, evidence=evidence, remedy=remedy)
+    yield problem(
+        SITE_UNREADABLE,
+        summary,
+        evidence=tuple(Evidence(file=path) for path in paths[:_SHOWN]),
+        remedy=ShellCommand(f"sudo chmod -R a+rX {shlex.quote(str(site.path))}"),
+    )
 
 
 def _unloadable(site: SiteDirectory) -> Iterator[Problem]:
@@ -446,20 +453,18 @@ def _unloadable(site: SiteDirectory) -> Iterator[Problem]:
         return
     if not flags & os.ST_NOEXEC:
         return
-    summary = f"{site.path} lies on a file system that is mounted with noexec"
-    remedy = (
-        "make the environment on another file system, or let its administrator mount it with exec"
+    yield problem(
+        SITE_NOT_EXECUTABLE,
+        f"{site.path} lies on a file system that is mounted with noexec",
+        remedy="make the environment on another file system, or let its administrator mount it with exec",
     )
-    yield problem(SITE_NOT_EXECUTABLE, summary, remedy=remedy)
 
 
 def _private_entries(site: SiteDirectory) -> Iterator[str]:
     """The entries that cannot be read, or the first file of a package or of its metadata."""
     for name in site.names:
         path = f"{site.path}/{name}"
-        first = f"{path}/__init__.py"
-        if name.endswith(".dist-info"):
-            first = f"{path}/METADATA"
+        first = f"{path}/METADATA" if name.endswith(".dist-info") else f"{path}/__init__.py"
         if not _is_readable(path):
             yield path
         elif not _is_readable(first):
@@ -472,5 +477,4 @@ def _is_readable(path: str) -> bool:
         mode = os.stat(path).st_mode  # noqa: PTH116 - hundreds of entries are looked at
     except OSError as error:
         return not isinstance(error, PermissionError)
-    wanted = os.R_OK | os.X_OK if stat.S_ISDIR(mode) else os.R_OK
-    return os.access(path, wanted)
+    return os.access(path, os.R_OK | os.X_OK if stat.S_ISDIR(mode) else os.R_OK)

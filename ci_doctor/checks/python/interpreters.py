@@ -162,8 +162,7 @@ def interpreters(context: CheckContext) -> Findings:
             if files.is_venv:
                 yield from _of_venv(python, start.state, files)
             elif is_file(Path(start.state.stdlib) / "EXTERNALLY-MANAGED"):
-                summary = f"{python} is managed by the operating system"
-                yield problem(EXTERNALLY_MANAGED, summary)
+                yield problem(EXTERNALLY_MANAGED, f"{python} is managed by the operating system")
     return CheckResult(summary=", ".join((*texts, *old)), unknown=", ".join(old) or None)
 
 
@@ -178,16 +177,26 @@ def _failure(start: InterpreterAttempt, files: VenvFiles) -> Problem:
     evidence = (Evidence(excerpt=start.output),) if start.output else ()
     if start.starts_without_site:
         # Another link to the same interpreter would run the same files.
-        summary = f"{python} does not start: a file that each start runs ends it: {start.failure}"
-        remedy = ShellCommand(f"{_OF_START_FILES} --python {shlex.quote(str(python))}")
-        return problem(INTERPRETER_BROKEN, summary, evidence=evidence, remedy=remedy)
+        return problem(
+            INTERPRETER_BROKEN,
+            f"{python} does not start: a file that each start runs ends it: {start.failure}",
+            evidence=evidence,
+            remedy=ShellCommand(f"{_OF_START_FILES} --python {shlex.quote(str(python))}"),
+        )
     if start.needed_without:
         names = ", ".join(start.needed_without)
-        summary = f"{python} starts only without {names}: {start.failure}"
-        unset = ShellCommand(f"unset {' '.join(start.needed_without)}")
-        return problem(VARIABLES_STOP_PYTHON, summary, evidence=evidence, remedy=unset)
-    summary = f"{python} does not start: {start.failure}"
-    return problem(INTERPRETER_BROKEN, summary, evidence=evidence, remedy=_again(files))
+        return problem(
+            VARIABLES_STOP_PYTHON,
+            f"{python} starts only without {names}: {start.failure}",
+            evidence=evidence,
+            remedy=ShellCommand(f"unset {' '.join(start.needed_without)}"),
+        )
+    return problem(
+        INTERPRETER_BROKEN,
+        f"{python} does not start: {start.failure}",
+        evidence=evidence,
+        remedy=_again(files),
+    )
 
 
 def _again(files: VenvFiles) -> ShellCommand | None:
@@ -211,8 +220,11 @@ def _of_venv(python: Path, state: PythonState, files: VenvFiles) -> Iterator[Pro
         is_own = os.path.realpath(state.prefix) == os.path.realpath(prefix)
         if files.libraries and not is_own:  # else an installation with an `activate` (conda)
             packages = f"{python} runs with the packages of {state.prefix}"
-            summary = f"{prefix} has no pyvenv.cfg, so {packages}"
-            yield problem(VENV_WITHOUT_CONFIG, summary, remedy=_again(files))
+            yield problem(
+                VENV_WITHOUT_CONFIG,
+                f"{prefix} has no pyvenv.cfg, so {packages}",
+                remedy=_again(files),
+            )
         return
     home = files.keys.get("home", "")
     reason = absence(home)
@@ -220,19 +232,30 @@ def _of_venv(python: Path, state: PythonState, files: VenvFiles) -> Iterator[Pro
         summary = f"{prefix}/pyvenv.cfg names {home} as its home, which {reason}"
         if not home:
             summary = f"{prefix}/pyvenv.cfg names no home, so {python} does not use its packages"
-        excerpt = f"home = {home}" if home else None
-        evidence = (Evidence(file=str(prefix / "pyvenv.cfg"), excerpt=excerpt),)
-        yield problem(VENV_BASE_MISSING, summary, evidence=evidence, remedy=_again(files))
+        yield problem(
+            VENV_BASE_MISSING,
+            summary,
+            evidence=(
+                Evidence(
+                    file=str(prefix / "pyvenv.cfg"), excerpt=f"home = {home}" if home else None
+                ),
+            ),
+            remedy=_again(files),
+        )
     own = state.minor_version
     if not files.libraries:
-        summary = f"{prefix} has no directory of packages"
-        yield problem(VENV_WITHOUT_PACKAGES, summary, remedy=_again(files))
+        yield problem(
+            VENV_WITHOUT_PACKAGES, f"{prefix} has no directory of packages", remedy=_again(files)
+        )
     elif own not in files.libraries or files.version not in {None, own}:
         words = f"was made for {files.version}"
         if own not in files.libraries:
             words = f"has packages of Python {' and '.join(files.libraries)}"
-        summary = f"{python} is Python {state.version}, and {prefix} {words}"
-        yield problem(VENV_OF_ANOTHER_VERSION, summary, remedy=_again(files))
+        yield problem(
+            VENV_OF_ANOTHER_VERSION,
+            f"{python} is Python {state.version}, and {prefix} {words}",
+            remedy=_again(files),
+        )
 
 
 @environment_check("python/scripts", title="the programs of an environment run in it")
@@ -244,9 +267,10 @@ def scripts(environment: InstalledEnvironment, _context: CheckContext) -> Findin
         Path(environment.state.prefix) / "conda-meta"
     ):
         return f"{folder} is shared by several interpreters"
-    named = _interpreters(folder)
+    with os.scandir(folder) as entries:
+        named = {entry.name: python for entry in entries if (python := _named(entry)) is not None}
     strays: dict[str, list[str]] = {}
-    for name, python in named.items():
+    for name, python in sorted(named.items()):
         other = os.path.dirname(python)  # noqa: PTH120
         if other not in _OF_THE_SYSTEM and os.path.realpath(other) != os.path.realpath(folder):
             strays.setdefault(other, []).append(name)
@@ -255,18 +279,8 @@ def scripts(environment: InstalledEnvironment, _context: CheckContext) -> Findin
     return f"{amount(len(named), 'program')} in {folder} name their interpreter"
 
 
-def _interpreters(folder: Path) -> dict[str, str]:
-    """The Python that each program in `folder` names."""
-    interpreters = {}
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            python = _named(entry)
-            if python is not None:
-                interpreters[entry.name] = python
-    return dict(sorted(interpreters.items()))
-
-
 def _named(entry: "os.DirEntry[str]") -> str | None:
+    """The Python that a program in `bin` names."""
     if entry.is_symlink() or not entry.is_file():
         return None
     try:
@@ -285,12 +299,19 @@ def _stray(folder: Path, other: str, names: list[str]) -> Problem:
     count = amount(len(names), "program")
     reason = absence(f"{other}/python")
     if reason is None:
-        summary = f"{count} in {folder} run in another environment, that of {other}: {shown}"
         return problem(
-            VENV_MOVED, summary, evidence=evidence, remedy=remedy, severity=Severity.WARNING
+            VENV_MOVED,
+            f"{count} in {folder} run in another environment, that of {other}: {shown}",
+            evidence=evidence,
+            remedy=remedy,
+            severity=Severity.WARNING,
         )
-    summary = f"{count} in {folder} name an interpreter in {other}, which {reason}: {shown}"
-    return problem(VENV_MOVED, summary, evidence=evidence, remedy=remedy)
+    return problem(
+        VENV_MOVED,
+        f"{count} in {folder} name an interpreter in {other}, which {reason}: {shown}",
+        evidence=evidence,
+        remedy=remedy,
+    )
 
 
 def _renamed(folder: Path, other: str) -> ShellCommand:
@@ -325,8 +346,7 @@ class ProgramOwner(Struct, frozen=True, kw_only=True):
 )
 def programs(context: CheckContext) -> Findings:
     """Programs on PATH of another environment than `python`'s, and an active one that is not first."""
-    candidates = (_owner(name, context) for name in _PROGRAMS)
-    owners = [owner for owner in candidates if owner is not None]
+    owners = [owner for name in _PROGRAMS if (owner := _owner(name, context)) is not None]
     if not owners:
         return "no program on PATH names its interpreter"
     first = owners[0]
@@ -376,10 +396,12 @@ def _prefix(python: Path) -> str:
 def _of_two(python: ProgramOwner, others: Sequence[ProgramOwner]) -> Problem:
     names = " and ".join(other.name for other in others)
     prefixes = " and ".join(dict.fromkeys(other.prefix for other in others))
-    summary = f"{python.name} on PATH is that of {python.prefix}, but {names} of {prefixes}"
-    evidence = tuple(Evidence(file=owner.path) for owner in (python, *others))
-    remedy = ShellCommand(f'export PATH="{python.prefix}/bin:$PATH"')
-    return problem(TOOLS_OF_TWO_INTERPRETERS, summary, evidence=evidence, remedy=remedy)
+    return problem(
+        TOOLS_OF_TWO_INTERPRETERS,
+        f"{python.name} on PATH is that of {python.prefix}, but {names} of {prefixes}",
+        evidence=tuple(Evidence(file=owner.path) for owner in (python, *others)),
+        remedy=ShellCommand(f'export PATH="{python.prefix}/bin:$PATH"'),
+    )
 
 
 def _of_others(python: ProgramOwner, others: Sequence[ProgramOwner]) -> Problem:
@@ -389,13 +411,10 @@ def _of_others(python: ProgramOwner, others: Sequence[ProgramOwner]) -> Problem:
     """
     names = " and ".join(other.name for other in others)
     prefixes = " and ".join(dict.fromkeys(other.prefix for other in others))
-    summary = f"{python.prefix} has no {names} of its own; on PATH comes that of {prefixes}"
-    evidence = tuple(Evidence(file=owner.path) for owner in others)
-    remedy = f"call `{python.name} -m NAME` (`uv pip`), so that no other interpreter answers"
     return problem(
         TOOLS_OF_TWO_INTERPRETERS,
-        summary,
-        evidence=evidence,
-        remedy=remedy,
+        f"{python.prefix} has no {names} of its own; on PATH comes that of {prefixes}",
+        evidence=tuple(Evidence(file=owner.path) for owner in others),
+        remedy=f"call `{python.name} -m NAME` (`uv pip`), so that no other interpreter answers",
         severity=Severity.NOTE,
     )

@@ -23,6 +23,7 @@ from ci_doctor.checks.python.environments import (
     environment_check,
     read_records,
 )
+from ci_doctor.machine.host import content_of
 from ci_doctor.machine.interpreters import PythonState, absence, is_file
 from ci_doctor.machine.packages import Package, normal
 from ci_doctor.model.finding import Evidence, Severity, ShellCommand
@@ -137,13 +138,12 @@ def _hidden(
     if site.kind is SiteKind.PYTHONPATH:
         remedy = f"leave {site.path} out of PYTHONPATH, if the job needs {other.words}"
     # An environment above another is made for that.
-    severity = Severity.NOTE if site.kind is SiteKind.OWN else Severity.WARNING
     return problem(
         DISTRIBUTION_TWICE,
         f"{first.words} in {site.path} hides {other.words} in {other_site.path} "
         f"({other_site.kind.value})",
         evidence=(Evidence(file=str(first.folder)), Evidence(file=str(other.folder))),
-        severity=severity,
+        severity=Severity.NOTE if site.kind is SiteKind.OWN else Severity.WARNING,
         remedy=remedy,
     )
 
@@ -162,7 +162,16 @@ def shared_files(environment: InstalledEnvironment, context: CheckContext) -> Fi
         count += len(pairs)
         by_name = {each.name: each for each in site.packages}
         for (first, second), paths in pairs.items():
-            yield _of_pair(environment, by_name[first], by_name[second], paths)
+            one, other = by_name[first], by_name[second]
+            uninstall = environment.pip_line("uninstall", [first, second])
+            install = environment.pip_line("install", [f"{second}=={other.version}"])
+            yield problem(
+                FILES_OF_TWO_DISTRIBUTIONS,
+                f"{one.words} and {other.words} have both installed {amount(len(paths), 'file')}, "
+                "with other contents",
+                evidence=tuple(Evidence(file=path) for path in paths[:_SHOWN]),
+                remedy=ShellCommand(f"{uninstall}\n{install}  # or {first}: one of them"),
+            )
     return f"{amount(count, 'pair')} of distributions with the same files"
 
 
@@ -177,20 +186,6 @@ def _conflicts(
             is_conflict = name != package.name and digest != file.digest
             if is_conflict and not file.path.startswith(_SHARED):
                 yield (name, package.name), file.path
-
-
-def _of_pair(
-    environment: InstalledEnvironment, first: Package, second: Package, paths: Sequence[str]
-) -> Problem:
-    count = amount(len(paths), "file")
-    uninstall = environment.pip_line("uninstall", [first.name, second.name])
-    install = environment.pip_line("install", [f"{second.name}=={second.version}"])
-    return problem(
-        FILES_OF_TWO_DISTRIBUTIONS,
-        f"{first.words} and {second.words} have both installed {count}, with other contents",
-        evidence=tuple(Evidence(file=path) for path in paths[:_SHOWN]),
-        remedy=ShellCommand(f"{uninstall}\n{install}  # or {first.name}: one of them"),
-    )
 
 
 @environment_check("python/installations", title="no installation was interrupted")
@@ -282,16 +277,21 @@ def _dead_links(site: SiteDirectory, missing: list[Path]) -> Iterator[Problem]:
             if reason is None or absence(f"{target}.py") is None:
                 continue
             if not any(target.is_relative_to(source) for source in missing):
-                summary = f"{path} leads to {target}, which {reason}"
-                evidence = (Evidence(file=str(path)),)
-                yield problem(EDITABLE_BROKEN, summary, evidence=evidence, severity=severity)
+                yield problem(
+                    EDITABLE_BROKEN,
+                    f"{path} leads to {target}, which {reason}",
+                    evidence=(Evidence(file=str(path)),),
+                    severity=severity,
+                )
 
 
 def _targets(path: Path) -> Iterator[tuple[Path, Severity]]:
     """The paths that a file in a site directory leads to."""
     name = path.name
     if name.endswith(".egg-link"):
-        yield from _first_line(path, Severity.ERROR)
+        line = content_of(path).partition("\n")[0].strip()
+        if line:
+            yield Path(line), Severity.ERROR
     elif name.startswith("__editable__") and name.endswith("_finder.py"):
         for target in _mapped(path):
             yield target, Severity.ERROR
@@ -299,49 +299,28 @@ def _targets(path: Path) -> Iterator[tuple[Path, Severity]]:
         # Of a file that no installer has named, one cannot tell whether anything needs it.
         is_editable = name.startswith("__editable__") or name == "easy-install.pth"
         severity = Severity.ERROR if is_editable else Severity.WARNING
-        yield from _path_lines(path, severity)
-
-
-def _first_line(path: Path, severity: Severity) -> Iterator[tuple[Path, Severity]]:
-    line = _text(path).partition("\n")[0].strip()
-    if line:
-        yield Path(line), severity
-
-
-def _path_lines(path: Path, severity: Severity) -> Iterator[tuple[Path, Severity]]:
-    """The lines of a `.pth` file that name a directory (site.py)."""
-    for line in _text(path).splitlines():
-        text = line.rstrip()
-        if text and not text.startswith(("#", "import ", "import\t")):
-            yield path.parent / text, severity
+        # The lines that name a directory (site.py).
+        for text in map(str.rstrip, content_of(path).splitlines()):
+            if text and not text.startswith(("#", "import ", "import\t")):
+                yield path.parent / text, severity
 
 
 def _mapped(finder: Path) -> Iterator[Path]:
-    match = _MAPPING.search(_text(finder))
+    match = _MAPPING.search(content_of(finder))
     if match is None:
         return
     try:
         mapping = ast.literal_eval(match[1])
     except (ValueError, SyntaxError):
         return
-    for target in mapping.values():
-        yield Path(str(target))
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace")
-    except OSError:
-        return ""
+    yield from (Path(str(target)) for target in mapping.values())
 
 
 @environment_check("python/requirements", title="installed distributions have what they require")
 def requirements(environment: InstalledEnvironment, _context: CheckContext) -> Findings:
     """Requirements of installed distributions that are missing or have another version."""
     # The first on sys.path is what an import finds.
-    first: dict[str, Package] = {}
-    for each in environment.packages:
-        first.setdefault(each.name, each)
+    first = {each.name: each for each in reversed(environment.packages)}
     markers = marker_values(environment.state)
     count = 0
     for package in environment.installed:

@@ -102,21 +102,33 @@ def variables(environment: InstalledEnvironment, context: CheckContext) -> Findi
     environ = context.environ
     home = environ.get("PYTHONHOME")
     if home:
-        summary = f"PYTHONHOME gives each Python of the job the standard library of {home}"
-        yield problem(PYTHONPATH_LEAK, summary, remedy=ShellCommand("unset PYTHONHOME"))
+        yield problem(
+            PYTHONPATH_LEAK,
+            f"PYTHONHOME gives each Python of the job the standard library of {home}",
+            remedy=ShellCommand("unset PYTHONHOME"),
+        )
     yield from _of_pythonpath(environment, context)
     mine = [site for site in environment.sites if site.kind is SiteKind.USER and site.packages]
     for site in mine:
         shown = ", ".join(each.words for each in site.packages[:5])
         count = amount(len(site.packages), "distribution")
-        summary = f"{environment.python} imports {count} of {site.path}: {shown}"
-        yield problem(USER_SITE_LEAK, summary, remedy=ShellCommand("export PYTHONNOUSERSITE=1"))
+        yield problem(
+            USER_SITE_LEAK,
+            f"{environment.python} imports {count} of {site.path}: {shown}",
+            remedy=ShellCommand("export PYTHONNOUSERSITE=1"),
+        )
     for name, way in _redirected(environment, context):
-        summary = f"{way} makes installations go past {environment.state.prefix}"
-        yield problem(INSTALLER_REDIRECTED, summary, remedy=ShellCommand(f"unset {name}"))
+        yield problem(
+            INSTALLER_REDIRECTED,
+            f"{way} makes installations go past {environment.state.prefix}",
+            remedy=ShellCommand(f"unset {name}"),
+        )
     if environment.state.optimize and environ.get("PYTHONOPTIMIZE"):
-        summary = f"PYTHONOPTIMIZE={environ['PYTHONOPTIMIZE']} removes the assert statements"
-        yield problem(ASSERTS_REMOVED, summary, remedy=ShellCommand("unset PYTHONOPTIMIZE"))
+        yield problem(
+            ASSERTS_REMOVED,
+            f"PYTHONOPTIMIZE={environ['PYTHONOPTIMIZE']} removes the assert statements",
+            remedy=ShellCommand("unset PYTHONOPTIMIZE"),
+        )
     names = sorted(name for name in environ if name.startswith("PYTHON"))
     return f"set: {', '.join(names)}" if names else "no variable of Python is set"
 
@@ -129,7 +141,16 @@ def _of_pythonpath(environment: InstalledEnvironment, context: CheckContext) -> 
     # Together: a list of directories that a build is going to make would bury the rest.
     missing = [entry for entry in entries if entry and absence(context.cwd / entry) is not None]
     if missing:
-        yield _missing(value, missing, context.cwd)
+        summary = f"PYTHONPATH names {missing[0]}, which {absence(context.cwd / missing[0])}"
+        if len(missing) > 1:
+            summary += f", and {len(missing) - 1} more that lead nowhere"
+        yield problem(
+            PYTHONPATH_LEAK,
+            summary,
+            evidence=(Evidence(excerpt="\n".join(missing[:_SHOWN])),),
+            remedy=ShellCommand(f"export PYTHONPATH={_without(value, missing)}"),
+            severity=Severity.NOTE,
+        )
     for entry in entries:
         if entry in missing:
             continue
@@ -146,20 +167,6 @@ def _of_pythonpath(environment: InstalledEnvironment, context: CheckContext) -> 
         )
 
 
-def _missing(value: str, entries: Sequence[str], cwd: Path) -> Problem:
-    """A note of the `entries` that lead nowhere."""
-    summary = f"PYTHONPATH names {entries[0]}, which {absence(cwd / entries[0])}"
-    if len(entries) > 1:
-        summary += f", and {len(entries) - 1} more that lead nowhere"
-    return problem(
-        PYTHONPATH_LEAK,
-        summary,
-        evidence=(Evidence(excerpt="\n".join(entries[:_SHOWN])),),
-        remedy=ShellCommand(f"export PYTHONPATH={_without(value, entries)}"),
-        severity=Severity.NOTE,
-    )
-
-
 def _leak(entry: str, environment: InstalledEnvironment, cwd: Path) -> tuple[str, Severity] | None:
     """What is wrong with an entry of PYTHONPATH, and how much."""
     if not entry:
@@ -168,28 +175,25 @@ def _leak(entry: str, environment: InstalledEnvironment, cwd: Path) -> tuple[str
     version = _VERSION.search(f"{path}/")
     own = environment.state.minor_version
     if version is not None and version[1] != own:
-        text = (
-            f"PYTHONPATH leads {environment.python} (Python {own}) to packages of Python "
-            f"{version[1]}: {entry}"
+        return (
+            f"PYTHONPATH leads {environment.python} (Python {own}) to packages of Python {version[1]}: {entry}",
+            Severity.WARNING,
         )
-        return text, Severity.WARNING
-    if path.name in {"site-packages", "dist-packages"} and not _is_own(path, environment):
+    prefixes = (environment.state.prefix, environment.state.base_prefix)
+    is_own = any(path.is_relative_to(prefix) for prefix in prefixes)
+    if path.name in {"site-packages", "dist-packages"} and not is_own:
         return f"PYTHONPATH leads {environment.python} to packages of {entry}", Severity.WARNING
     if not entry.startswith("/"):
-        text = f"PYTHONPATH names {entry}, which is another directory wherever a program starts"
-        return text, Severity.NOTE
+        return (
+            f"PYTHONPATH names {entry}, which is another directory wherever a program starts",
+            Severity.NOTE,
+        )
     return None
-
-
-def _is_own(path: Path, environment: InstalledEnvironment) -> bool:
-    prefixes = (environment.state.prefix, environment.state.base_prefix)
-    return any(path.is_relative_to(prefix) for prefix in prefixes)
 
 
 def _without(value: str, entries: Sequence[str]) -> str:
     """What is to be assigned, as a shell reads it."""
-    left = [each for each in value.split(":") if each and each not in entries]
-    return shlex.quote(":".join(left))
+    return shlex.quote(":".join(each for each in value.split(":") if each and each not in entries))
 
 
 def _redirected(
@@ -270,9 +274,12 @@ def _hides(
     if module.name in environment.state.hideable:
         if module.name in _SELDOM:
             return None
-        summary = f"{module.path} hides the module `{module.name}` of the standard library"
-        severity = Severity.WARNING if module.name in _OF_DEBUGGERS else Severity.ERROR
-        return _problem(module, summary, context, severity)
+        return _problem(
+            module,
+            f"{module.path} hides the module `{module.name}` of the standard library",
+            context,
+            Severity.WARNING if module.name in _OF_DEBUGGERS else Severity.ERROR,
+        )
     if module.name in _EVERYWHERE:
         return None
     for site in environment.sites:
@@ -286,11 +293,11 @@ def _is_same_code(module: LocalModule, installed: Path) -> bool:
     """Whether the sources at the top are the same, by their sizes: `pip install .` has copied them."""
     if is_file(installed):
         return installed.stat().st_size == module.path.stat().st_size
-    for source in installed.glob("*.py"):
-        original = module.path / source.name
-        if not is_file(original) or original.stat().st_size != source.stat().st_size:
-            return False
-    return True
+    pairs = ((source, module.path / source.name) for source in installed.glob("*.py"))
+    return all(
+        is_file(original) and original.stat().st_size == source.stat().st_size
+        for source, original in pairs
+    )
 
 
 def _installed(
@@ -318,17 +325,20 @@ def _hidden_package(module: LocalModule, installed: Path, context: CheckContext)
     if is_folder(installed):
         for name in compiled_modules(installed):
             if absence(module.path / name) is not None:
-                summary = (
-                    f"{module.path} hides the installed {installed}, and lacks its compiled {name}"
+                return _problem(
+                    module,
+                    f"{module.path} hides the installed {installed}, and lacks its compiled {name}",
+                    context,
+                    Severity.ERROR if _is_imported(module, context) else Severity.WARNING,
                 )
-                severity = Severity.WARNING
-                if _is_imported(module, context):
-                    severity = Severity.ERROR
-                return _problem(module, summary, context, severity)
     if _is_same_code(module, installed):
         return None
-    summary = f"{module.path} hides the installed {installed}, which is another one"
-    return _problem(module, summary, context, Severity.WARNING)
+    return _problem(
+        module,
+        f"{module.path} hides the installed {installed}, which is another one",
+        context,
+        Severity.WARNING,
+    )
 
 
 def _is_imported(module: LocalModule, context: CheckContext) -> bool:
@@ -336,11 +346,11 @@ def _is_imported(module: LocalModule, context: CheckContext) -> bool:
 
     The job's directory is searched by `python -m` and `-c` alone: not by `vllm serve` or `pytest`.
     """
-    if os.path.realpath(module.path.parent) != os.path.realpath(context.cwd):
-        return True
-    if _is_in_pythonpath(module, context):
-        return True
-    return any("-m" in _words(service) for service in context.services.values())
+    return (
+        os.path.realpath(module.path.parent) != os.path.realpath(context.cwd)
+        or _is_in_pythonpath(module, context)
+        or any("-m" in _words(service) for service in context.services.values())
+    )
 
 
 def _is_in_pythonpath(module: LocalModule, context: CheckContext) -> bool:
@@ -351,14 +361,10 @@ def _is_in_pythonpath(module: LocalModule, context: CheckContext) -> bool:
 def _problem(
     module: LocalModule, summary: str, context: CheckContext, severity: Severity
 ) -> Problem:
-    fault = Fault.ENVIRONMENT
-    if _is_in_checkout(module.path, context.cwd):
-        fault = Fault.REPOSITORY
+    fault = Fault.REPOSITORY if _is_in_checkout(module.path, context.cwd) else Fault.ENVIRONMENT
     remedy = ShellCommand("export PYTHONSAFEPATH=1  # Python 3.11 and later")
     if module.path.parent != context.cwd or _is_in_pythonpath(module, context):
-        safe = ""
-        if module.path.parent == context.cwd:
-            safe = "export PYTHONSAFEPATH=1; "
+        safe = "export PYTHONSAFEPATH=1; " if module.path.parent == context.cwd else ""
         remedy = ShellCommand(
             f"{safe}unset PYTHONPATH  # or leave {shlex.quote(str(module.path.parent))} out of it"
         )
@@ -390,18 +396,12 @@ def modules_in(directory: Path, suffixes: Sequence[str]) -> Iterator[LocalModule
     except OSError:
         return
     for entry in entries:
-        name = _module_name(entry, suffixes)
+        endings = (each for each in (_SOURCE, *suffixes) if entry.endswith(each))
+        name = next((entry.removesuffix(each) for each in endings), None)
         if name is not None and name.isidentifier():
             yield LocalModule(name=name, path=directory / entry)
         elif entry.isidentifier() and os.path.isfile(directory / entry / "__init__.py"):  # noqa: PTH113
             yield LocalModule(name=entry, path=directory / entry)
-
-
-def _module_name(entry: str, suffixes: Sequence[str]) -> str | None:
-    for suffix in (_SOURCE, *suffixes):
-        if entry.endswith(suffix):
-            return entry.removesuffix(suffix)
-    return None
 
 
 def compiled_modules(package: Path) -> Iterator[str]:

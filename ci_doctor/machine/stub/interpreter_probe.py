@@ -45,9 +45,7 @@ def describe() -> "dict[str, Any]":
 def _path() -> "list[str]":
     """sys.path; without its first entry, which is the directory of this file."""
     entries = [str(entry) for entry in sys.path]
-    if getattr(sys.flags, "safe_path", False):
-        return entries
-    return entries[1:]
+    return entries if getattr(sys.flags, "safe_path", False) else entries[1:]
 
 
 def _full_version() -> str:

@@ -66,8 +66,7 @@ def answer_of(module: "Any", request: "Any") -> "dict[str, Any]":
         return {"failed": words(error), "stage": "torch"}
     answer = {"torch": str(torch.__version__), "cuda": torch.version.cuda}
     if torch.version.cuda is None:
-        reason = "it is built without CUDA"
-        return dict(answer, failed=reason, stage="build")
+        return dict(answer, failed="it is built without CUDA", stage="build")
     try:
         torch.cuda.init()
     except Exception as error:  # noqa: BLE001
