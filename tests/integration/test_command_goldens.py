@@ -34,6 +34,7 @@ EXAMPLES = ROOT / "examples"
 
 _TEXT = (
     (r"(127\.0\.0\.1|localhost):\d+", r"\1:<port>"),
+    (r"(\.py\\?\"?,\s+│?\s*line\s+│?\s*)\d+", r"\1<line>"),
     (r"\b127\.0\.0\.1\b", "<local>"),
     (r"\bin \d+\.\d+s\b", "in <duration>"),
     (r"(?m)^plugins: .*$", "plugins: <plugins>"),
@@ -86,7 +87,7 @@ def _stable(text: str, folder: Path) -> str:
 
 def _unwrapped(text: str) -> str:
     """A line for each paragraph: where a line breaks depends on how long a time or a path is."""
-    paragraphs = re.split(r"\n\s*\n", text.strip())
+    paragraphs = re.split(r"\n\s*\n", text.replace("│", " ").strip())
     return "\n\n".join(re.sub(r"\s+", " ", each).strip() for each in paragraphs)
 
 
@@ -99,6 +100,8 @@ def _stable_value(value: Any, key: str, folder: Path) -> Any:
             for name, each in value.items()
             if name != "/tmp"
         }
+    if key == "shared":  # other programs write files, too
+        return "<list>"
     if isinstance(value, float) or (value not in (None, [], {}) and _VOLATILE.search(key)):
         return f"<{type(value).__name__}>"
     if isinstance(value, list):
@@ -401,7 +404,7 @@ def wait(site: Site) -> None:
         pid = str(process.pid)
         for file in ("there", "absent"):
             words = ("wait", "--pid", pid, "--ready", f"file:{file}", "--timeout", "0")
-            site.run(*words, chance={rf"\b({pid}|<number>)\b": "<pid>"})
+            site.run(*words, chance={rf"\b{pid}\b|<number>": "<pid>"})
         process.kill()
     site.run("wait", "--ready", "file:there", "--timeout", "0")
 
