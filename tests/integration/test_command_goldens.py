@@ -76,10 +76,16 @@ _MOST_LETTERS = 600
 
 
 def _stable(text: str, folder: Path) -> str:
-    for known, name in ((folder, "<folder>"), (ROOT, "<root>")):
+    # An environment may lie in the checkout, or elsewhere.
+    known_places = (
+        (sys.executable, "<python>"),
+        (sys.prefix, "<prefix>"),
+        (folder, "<folder>"),
+        (ROOT, "<root>"),
+    )
+    for known, name in known_places:
         text = text.replace(str(known), name)
     text = text.replace(str(os.getpid()), "<pid>")
-    text = text.replace(sys.executable, "<python>").replace(sys.prefix, "<prefix>")
     for pattern, name in _TEXT:
         text = re.sub(pattern, name, text)
     return text
