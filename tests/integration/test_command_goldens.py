@@ -67,7 +67,7 @@ _TEXT = (
 )
 # By the key of report.json: the type stays.
 _VOLATILE = re.compile(
-    r"(_s|_us|_ms|_ns|^seconds|^at$|^shared$|^unknown$|_at|_kb|_mb|_bytes|_per_s|_ratio|^pid|^pids|^port|^ports|^seed|^started|^ended|duration|^machine"
+    r"(_s|_us|_ms|_ns|^seconds|^at$|^shared$|^unknown$|_at|_kb|_mb|_bytes|_per_s|_ratio|pid$|^pids|^port|^ports|^seed|^started|^ended|duration|^machine"
     r"|^identity|^host|^cpu|^kernel|^peak|throughput|^p\d\d|^median|elapsed|^interpreter|fingerprint|^digest)",
 )
 
@@ -106,9 +106,9 @@ def _stable_value(value: Any, key: str, folder: Path) -> Any:
             for name, each in value.items()
             if name != "/tmp"
         }
-    if key == "shared":  # other programs write files, too
-        return "<list>"
-    if isinstance(value, float) or (value not in (None, [], {}) and _VOLATILE.search(key)):
+    is_volatile = value not in (None, [], {}) and _VOLATILE.search(key)
+    # Other programs write files, too.
+    if isinstance(value, float) or is_volatile or key == "shared":
         return f"<{type(value).__name__}>"
     if isinstance(value, list):
         return [
@@ -117,7 +117,7 @@ def _stable_value(value: Any, key: str, folder: Path) -> Any:
             if not (isinstance(each, dict) and each.get("title") in _BY_CHANCE)
         ]
     if isinstance(value, str):
-        text = _stable(value, folder)
+        text = "<number>" if value.isdigit() else _stable(value, folder)
         return text if len(text) <= _MOST_LETTERS else f"{text[:_MOST_LETTERS]}…"
     return value
 
