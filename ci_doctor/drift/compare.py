@@ -207,11 +207,11 @@ def _interpreter_changes(
         )
     if before.python != after.python:
         # It may explain why all packages changed; of two environments compared, it is no surprise.
-        sides = (before.python, after.python)
-        yield _change(area, "interpreter", OTHER_PATH, sides)
+        yield _change(area, "interpreter", OTHER_PATH, (before.python, after.python))
     if before.version and after.version and before.version != after.version:
-        versions = (before.version, after.version)
-        yield _change(area, "python", of_fact("python"), versions, interpreter)
+        yield _change(
+            area, "python", of_fact("python"), (before.version, after.version), interpreter
+        )
 
 
 def _package_change(
@@ -309,8 +309,7 @@ def _one_sided(before: Snapshot, after: Snapshot, pairs: _Pairs) -> Iterator[One
         if difference.knowledge:
             reasons = (before.machine.unknown.get(name), after.machine.unknown.get(name))
             known = before.machine.facts.get(name) or after.machine.facts.get(name)
-            standing = of_fact(name).suspicion
-            yield _unknown(ChangeArea.MACHINE, name, standing, reasons, known)
+            yield _unknown(ChangeArea.MACHINE, name, of_fact(name).suspicion, reasons, known)
     for old, new in pairs:
         yield from _one_sided_packages(old.packages, new.packages)
         # What neither side knows of an interpreter may differ as well: nobody compared it.

@@ -145,8 +145,7 @@ def _candidate(path: Path, step: str | None) -> _GreenCandidate | str:
 def _paths(directory: Path) -> Iterator[Path]:
     """Report directories, and the JSON files beside them that may be snapshots."""
     for place, names, files in os.walk(directory):
-        depth = len(Path(place).relative_to(directory).parts)
-        if depth >= _DEPTH:
+        if len(Path(place).relative_to(directory).parts) >= _DEPTH:
             names.clear()
         names.sort()
         if _REPORT in files:

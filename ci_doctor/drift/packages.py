@@ -41,8 +41,9 @@ def read_packages(directories: Iterable[Path], *, contents: bool) -> dict[str, P
     for package in installed(directories):
         former = packages.get(package.name)
         if former is not None:
-            further = (*former.further_versions, package.version or "unknown")
-            packages[package.name] = replace(former, further_versions=further)
+            packages[package.name] = replace(
+                former, further_versions=(*former.further_versions, package.version or "unknown")
+            )
         else:
             packages[package.name] = _snapshot(package, contents=contents)
     return dict(sorted(packages.items()))
@@ -131,8 +132,9 @@ def _content_hashes(site: Path, files: Mapping[str, str]) -> dict[str, str]:
     paths = [path for path, recorded in files.items() if "=" not in recorded]
     # Hashing a file releases the interpreter's lock.
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        hashes = pool.map(lambda path: _content_hash(site / path), paths)
-        return dict(zip(paths, hashes, strict=True))
+        return dict(
+            zip(paths, pool.map(lambda path: _content_hash(site / path), paths), strict=True)
+        )
 
 
 def _content_hash(path: Path) -> str:

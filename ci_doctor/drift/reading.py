@@ -113,13 +113,13 @@ def _places(environ: Mapping[str, str], cwd: Path) -> dict[str, str]:
 
 def _redacted(interpreter: InterpreterSnapshot, redactor: Redactor) -> InterpreterSnapshot:
     """Without secrets where one may stand: an address of an origin, a path."""
-    packages = {
-        name: _redacted_package(package, redactor) for name, package in interpreter.packages.items()
-    }
     return replace(
         interpreter,
         python=redactor.text(interpreter.python),
-        packages=packages,
+        packages={
+            name: _redacted_package(package, redactor)
+            for name, package in interpreter.packages.items()
+        },
         unknown={name: redactor.text(text) for name, text in interpreter.unknown.items()},
     )
 
@@ -129,8 +129,9 @@ def _redacted_package(package: PackageSnapshot, redactor: Redactor) -> PackageSn
     if package.url is None and package.address is None:
         return package
     url = redactor.text(plain_address(package.url or "")) or None
-    address = redactor.text(plain_address(package.address or "")) or None
-    return replace(package, url=url, address=address)
+    return replace(
+        package, url=url, address=redactor.text(plain_address(package.address or "")) or None
+    )
 
 
 def _without_secrets(machine: Identity, redactor: Redactor) -> Identity:
@@ -171,8 +172,9 @@ def snapshot_targets(
     A virtual environment whose Python is gone is one of them: what is left of it is what people want
     to know. Raises UsageError for a named one that never was one.
     """
-    targets = choose_targets(pythons, venvs, [cwd], environ, broken=True)
-    return tuple(target.python for target in targets)
+    return tuple(
+        target.python for target in choose_targets(pythons, venvs, [cwd], environ, broken=True)
+    )
 
 
 def read_interpreter(

@@ -153,8 +153,7 @@ def may_be_secret(name: str, value: str) -> bool:
         return True
     if _HASH_NAME.search(name.upper()):
         return False
-    rest = _PATH.sub(" ", _HASH.sub(" ", value))
-    return any(_is_random(run) for run in _RUN.findall(rest))
+    return any(_is_random(run) for run in _RUN.findall(_PATH.sub(" ", _HASH.sub(" ", value))))
 
 
 def plain_address(address: str) -> str:

@@ -52,8 +52,9 @@ def nearest_tag(project: Path) -> str | None:
 
 def disturbing_tags(project: Path) -> tuple[str, ...]:
     """The tags reachable from HEAD that are no releases, newest first."""
-    reachable = list_tags(partial(ask_git, project), reachable=True)
-    return tuple(tag for tag in reachable if not is_release(tag))
+    return tuple(
+        tag for tag in list_tags(partial(ask_git, project), reachable=True) if not is_release(tag)
+    )
 
 
 def describe(project: Path, version: str) -> Described:
@@ -128,8 +129,7 @@ def _copy_repository(root: Path, to: Path, without_tags: Collection[str]) -> Non
 
 
 def _path_in_repository(root: Path, name: str) -> Path:
-    answer = ask_git(root, "rev-parse", "--git-path", name)
-    return (root / (answer or name)).resolve()
+    return (root / (ask_git(root, "rev-parse", "--git-path", name) or name)).resolve()
 
 
 def _demand(directory: Path, *arguments: str, text: str = "") -> None:

@@ -223,8 +223,7 @@ def _requests_setuptools_scm(files: PackagingFiles) -> bool:
     if any(name in files.tools for name in SCM_TABLES):
         return True
     extra = re.compile(r"setuptools[-_.]+scm\s*\[[^\]]*\bsimple\b[^\]]*\]", re.IGNORECASE)
-    has_extra = any(extra.match(text) for text in files.requires)
-    return files.is_version_dynamic and has_extra
+    return files.is_version_dynamic and any(extra.match(text) for text in files.requires)
 
 
 def _with_setuptools_scm(
@@ -296,8 +295,7 @@ def _pdm(files: PackagingFiles) -> Project:
         return _fixed(files, PDM.tool)
     if source == "scm":
         return _unsupported(files, PDM.tool, PDM.advice, PDM.variable)
-    tool = f"pdm-backend source {source}"
-    return _named_tool(files) or _unsupported(files, tool, _SOURCE_ADVICE)
+    return _named_tool(files) or _unsupported(files, f"pdm-backend source {source}", _SOURCE_ADVICE)
 
 
 def _scikit_build(files: PackagingFiles) -> Project:

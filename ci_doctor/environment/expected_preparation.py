@@ -26,8 +26,7 @@ _SEVERITIES = {IfMissing.WARNING: Severity.WARNING, IfMissing.ERROR: Severity.ER
 
 def prepared_value(config: Config, environ: Mapping[str, str]) -> str:
     """The value of PREPARED: the job, and a digest of the section that was read for it."""
-    job = environ.get(_JOB) or _NO_JOB
-    return f"{job}:{_digest(config)}"
+    return f"{environ.get(_JOB) or _NO_JOB}:{_digest(config)}"
 
 
 def missing_preparation(config: Config, environ: Mapping[str, str]) -> tuple[Finding, ...]:

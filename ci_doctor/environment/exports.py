@@ -118,8 +118,7 @@ _LINES: Final = {
 def marker(variables: Mapping[str, str], earlier: Mapping[str, str]) -> str:
     """The value of MARKER after exporting `variables`; `earlier` are those of earlier runs."""
     exported = {**earlier, **variables}
-    entries = [f"{name}:{digest(exported[name])}" for name in sorted(exported)]
-    return ",".join(entries)
+    return ",".join(f"{name}:{digest(exported[name])}" for name in sorted(exported))
 
 
 def ours(environ: Mapping[str, str]) -> dict[str, str]:
@@ -158,5 +157,4 @@ def _is_unchanged(name: str, entries: Mapping[str, str], environ: Mapping[str, s
 def digest(value: str) -> str:
     """Twelve hexadecimal digits that stand for `value`."""
     # A value of the environment may hold bytes that are not UTF-8.
-    encoded = value.encode("utf-8", "surrogateescape")
-    return hashlib.sha256(encoded).hexdigest()[:12]
+    return hashlib.sha256(value.encode("utf-8", "surrogateescape")).hexdigest()[:12]

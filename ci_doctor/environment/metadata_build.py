@@ -157,8 +157,9 @@ class Bench:
         self._at_hand = at_hand
         self._deadline = deadline
         self._is_demanded = is_demanded
-        heavy = heavy_requirement(build_system(project).get("requires", []))
-        self._may_install = is_demanded or (is_needed and heavy is None)
+        self._may_install = is_demanded or (
+            is_needed and heavy_requirement(build_system(project).get("requires", [])) is None
+        )
         self._required: list[str] = []
         self._builds = 0
         self._python = place / "environment" / "bin" / "python"
@@ -249,8 +250,9 @@ class Bench:
             if path.is_symlink():  # linked before it was known that something is missing
                 path.unlink()
         command = [*_installer(self._python, environ), *self._required]
-        left = self._deadline - clock.now()
-        ran = run_limited(command, timeout_s=left, cwd=self._place, environ=environ)
+        ran = run_limited(
+            command, timeout_s=self._deadline - clock.now(), cwd=self._place, environ=environ
+        )
         if ran.exit_code is None:
             raise Unbuildable("the build requirements were not installed within the time limit")
         if ran.exit_code:

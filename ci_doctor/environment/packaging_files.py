@@ -36,8 +36,9 @@ class PackagingFiles(Struct, frozen=True, kw_only=True):
     @property
     def backend(self) -> str:
         """The object that builds the project (PEP 517; setuptools if none is named)."""
-        build = table(self.pyproject, "build-system")
-        return str(build.get("build-backend", "setuptools.build_meta"))
+        return str(
+            table(self.pyproject, "build-system").get("build-backend", "setuptools.build_meta")
+        )
 
     @property
     def tools(self) -> dict[str, Any]:
@@ -80,13 +81,12 @@ class PackagingFiles(Struct, frozen=True, kw_only=True):
         setuptools-scm's order: setup.cfg before what setuptools knows from pyproject.toml or
         setup().
         """
-        candidates = (
+        for text in (
             self.cfg_metadata.get("name"),
             self.metadata.get("name"),
             self.script.name,
             table(self.tools, "poetry").get("name"),
-        )
-        for text in candidates:
+        ):
             if isinstance(text, str) and text:
                 return text
         return None

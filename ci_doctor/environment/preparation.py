@@ -74,8 +74,9 @@ class Preparation(Struct, frozen=True, kw_only=True):
         """
         if differs:
             return replace(self, changed=(*self.changed, str(output)))
-        changed = tuple(name for name in self.changed if name not in self.exports)
-        return replace(self, changed=changed)
+        return replace(
+            self, changed=tuple(name for name in self.changed if name not in self.exports)
+        )
 
 
 def prepare(settings: SetupEnvSettings, environ: Mapping[str, str] = os.environ) -> Preparation:
@@ -104,9 +105,8 @@ def prepare(settings: SetupEnvSettings, environ: Mapping[str, str] = os.environ)
     exports.require_names(variable.name for variable in pins.variables)
     variables = (*pins.variables, *profile.variables)
     ours = {variable.name: variable.value for variable in variables}
-    marked = {**ours, exports.MARKER: exports.marker(ours, earlier)} if ours else {}
     return Preparation(
-        exports=marked,
+        exports={**ours, exports.MARKER: exports.marker(ours, earlier)} if ours else {},
         changed=tuple(name for name, value in ours.items() if environ.get(name) != value),
         requested=profile.requested,
         targets=targets,

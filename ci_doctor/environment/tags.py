@@ -199,8 +199,7 @@ def _without_option(words: Sequence[str], option: str) -> list[str]:
 def picked_tag(git: Git, command: Sequence[str]) -> str | None:
     """The tag that a `git describe` command picks; None if it picks none."""
     # --dirty is about the working tree, and makes git compare every file.
-    arguments = [word for word in command[1:] if not word.startswith("--dirty")]
-    described = git(*arguments)
+    described = git(*[word for word in command[1:] if not word.startswith("--dirty")])
     if not described:
         return None
     match = _DESCRIBED.match(described)

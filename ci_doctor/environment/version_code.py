@@ -192,8 +192,7 @@ def git_reader(source: str) -> str | None:
 def git_command(text: str) -> str | None:
     """GIT_DESCRIBE if `text`, of any language, holds a git command that answers with tags."""
     # 'git', 'describe' in a list is one command too.
-    joined = re.sub(r"[\"',\[\]()]", " ", text)
-    return GIT_DESCRIBE if _COMMAND.search(joined) else None
+    return GIT_DESCRIBE if _COMMAND.search(re.sub(r"[\"',\[\]()]", " ", text)) else None
 
 
 def _strings(tree: ast.Module) -> Iterator[str]:

@@ -113,8 +113,9 @@ def _tag_remedy(project: Project, described: Described) -> str:
     trusted = described.tag if described.suspicious is None else None
     family = tag_family(trusted) if trusted else "v"
     glob = f"{family}[0-9]*.*"
-    excluded = [name for name in described.unparsable if fnmatch.fnmatchcase(name, glob)]
-    return project.tag_setting(glob, excluded[:_NAMED])
+    return project.tag_setting(
+        glob, [name for name in described.unparsable if fnmatch.fnmatchcase(name, glob)][:_NAMED]
+    )
 
 
 def _suspicious(project: Project, described: Described) -> Finding | None:
@@ -179,8 +180,9 @@ def _difference(gap: TagGap, place: str) -> tuple[str, NextStep]:
             )
         case TagGapKind.UNREADABLE:
             words = f"git refuses to read {place}, so the tags of its remote are not known"
-            command = f"git config --global --add safe.directory {shlex.quote(place)}"
-            return words, ShellCommand(command)
+            return words, ShellCommand(
+                f"git config --global --add safe.directory {shlex.quote(place)}"
+            )
 
 
 def _no_usable_tag(project: Project, described: Described) -> Finding | None:

@@ -67,8 +67,9 @@ class Identity(Struct, frozen=True, kw_only=True):
 
     def digest(self) -> str:
         """SHA-256 in hex over the facts and the names of the unknown ones."""
-        facts = dict(sorted(self.facts.items()))
-        content = json.dumps([facts, sorted(self.unknown)], sort_keys=True)
+        content = json.dumps(
+            [dict(sorted(self.facts.items())), sorted(self.unknown)], sort_keys=True
+        )
         return hashlib.sha256(content.encode("ascii")).hexdigest()
 
 
@@ -86,7 +87,6 @@ def differences(left: Identity, right: Identity) -> tuple[Difference, ...]:
 
     A fact unknown to both is no difference; a fact that one of them knows is one of knowledge.
     """
-    names = sorted({*left.facts, *left.unknown, *right.facts, *right.unknown})
     return tuple(
         Difference(
             fact=name,
@@ -94,7 +94,7 @@ def differences(left: Identity, right: Identity) -> tuple[Difference, ...]:
             right=_text_of(name, right),
             knowledge=name in left.unknown or name in right.unknown,
         )
-        for name in names
+        for name in sorted({*left.facts, *left.unknown, *right.facts, *right.unknown})
         if _differ(name, left, right)
     )
 

@@ -136,10 +136,12 @@ def libraries(directories: Iterable[Path]) -> Identity:
         origin = package.origin
         versions.setdefault(name, []).append(_version(package, origin))
         if origin.is_editable:
-            reason = "an editable installation is not searched for them"
-            unknown[f"{name} (uncommitted changes)"] = reason
-    facts = {name: " and ".join(dict.fromkeys(texts)) for name, texts in versions.items()}
-    return Identity.of(facts, unknown)
+            unknown[f"{name} (uncommitted changes)"] = (
+                "an editable installation is not searched for them"
+            )
+    return Identity.of(
+        {name: " and ".join(dict.fromkeys(texts)) for name, texts in versions.items()}, unknown
+    )
 
 
 def _version(package: Package, origin: Origin) -> str:
@@ -180,8 +182,9 @@ def _head(git: Path) -> str | None:
         commit = _text(place / name).strip()
         if commit:
             return commit
-    line = re.compile(rf"^([0-9a-f]{{40,64}}) {re.escape(name)}$", re.MULTILINE)
-    packed = line.search(_text(shared / "packed-refs", _LIMIT))
+    packed = re.compile(rf"^([0-9a-f]{{40,64}}) {re.escape(name)}$", re.MULTILINE).search(
+        _text(shared / "packed-refs", _LIMIT)
+    )
     return packed[1] if packed else None
 
 

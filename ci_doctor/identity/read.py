@@ -54,8 +54,7 @@ def read_identity(
     models_in_requests = set(requested_models)
     for each in served:
         front = f"{each.name}: " if len(served) > 1 else ""
-        own = _one(each, models_in_requests, redactor)
-        identity = identity.also(_changed(own, front, str))
+        identity = identity.also(_changed(_one(each, models_in_requests, redactor), front, str))
     identity = _changed(identity, "", redactor.without_values)
     return _without(identity, ignore)
 
@@ -66,9 +65,9 @@ def _one(served: Served, requested_models: Collection[str], redactor: Redactor) 
     # below.
     if words:
         words[0] = Path(words[0]).name
-    line = Identity.of({"argv": " ".join(words)})
     return (
-        line.also(_files(served))
+        Identity.of({"argv": " ".join(words)})
+        .also(_files(served))
         .also(_software(served))
         .also(models(served.words, served.environ, served.cwd, requested_models))
         .also(variables(served.environ))
@@ -81,8 +80,9 @@ def _software(served: Served) -> Identity:
     # RuntimeError: a link that leads to itself.
     except (UnknownInterpreterError, OSError, RuntimeError) as error:
         return Identity.of({}, {"libraries": str(error)})
-    own = Identity.of({"python": python.version}, {}, {"interpreter": str(python.python)})
-    return own.also(libraries(python.directories))
+    return Identity.of({"python": python.version}, {}, {"interpreter": str(python.python)}).also(
+        libraries(python.directories)
+    )
 
 
 def _files(served: Served) -> Identity:

@@ -42,8 +42,9 @@ def models(
 ) -> Identity:
     """`model`, its revision, and the names that the requests use (`requests`, their `model`)."""
     names = sorted(set(requests))
-    requested = Identity.of({"model.requests": ", ".join(names)} if names else {})
-    return requested.also(_served(words, environ, cwd))
+    return Identity.of({"model.requests": ", ".join(names)} if names else {}).also(
+        _served(words, environ, cwd)
+    )
 
 
 def _served(words: Sequence[str], environ: Mapping[str, str], cwd: Path) -> Identity:
@@ -104,15 +105,18 @@ def _local(name: str, directory: Path) -> Identity:
     """A directory: small files by content, weights by name and size; one of the cache by commit."""
     # The cache's own layout: models--ORG--NAME/snapshots/COMMIT.
     if directory.parent.name == "snapshots" and _HASH.fullmatch(directory.name):
-        repository = directory.parent.parent.name
-        return Identity.of({"model": repository, "model.revision": directory.name})
+        return Identity.of(
+            {"model": directory.parent.parent.name, "model.revision": directory.name}
+        )
     try:
         digest = _digest(directory)
     except OSError as error:
-        reason = f"{directory} cannot be read: {error.strerror}"
-        return Identity.of({"model": name}, {"model.revision": reason})
-    revision = f"files {digest[:12]}, weights by name and size"
-    return Identity.of({"model": name, "model.revision": revision})
+        return Identity.of(
+            {"model": name}, {"model.revision": f"{directory} cannot be read: {error.strerror}"}
+        )
+    return Identity.of(
+        {"model": name, "model.revision": f"files {digest[:12]}, weights by name and size"}
+    )
 
 
 def _digest(directory: Path) -> str:
@@ -121,8 +125,7 @@ def _digest(directory: Path) -> str:
         if not path.is_file():
             continue
         size = path.stat().st_size
-        head = f"{path.name}\0{size}\0"
-        content.update(head.encode(errors="surrogateescape"))
+        content.update(f"{path.name}\0{size}\0".encode(errors="surrogateescape"))
         if size <= _SMALL:
             content.update(path.read_bytes())
     return content.hexdigest()

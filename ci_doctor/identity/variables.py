@@ -45,5 +45,4 @@ def variables(environ: Mapping[str, str]) -> Identity:
 
 def is_fact(name: str) -> bool:
     """Whether a variable with this name may decide bits."""
-    is_candidate = name in BY_NAME or name.startswith(PREFIXES)
-    return is_candidate and not _LEFT_OUT.search(name)
+    return (name in BY_NAME or name.startswith(PREFIXES)) and not _LEFT_OUT.search(name)

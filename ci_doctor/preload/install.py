@@ -137,10 +137,12 @@ def install_each(
         trials = try_preloads(target, wanted) if planned.change.changing else ()
         for finding in trials:
             if finding.severity is Severity.ERROR:
-                summary = f"{finding.summary}; no shim was changed"
-                raise PreparationError(summary, hint=finding.remedy, findings=trials)
-        change = replace(planned.change, presets=states)
-        return replace(planned, change=change, findings=(*findings, *trials))
+                raise PreparationError(
+                    f"{finding.summary}; no shim was changed", hint=finding.remedy, findings=trials
+                )
+        return replace(
+            planned, change=replace(planned.change, presets=states), findings=(*findings, *trials)
+        )
 
     return _each(pythons, plan, dry_run=dry_run)
 
@@ -274,8 +276,9 @@ def _compile(target: Target, sources: Sequence[ShimAction]) -> Iterator[ShimActi
         change = FileState.REPLACE if path.exists() else FileState.CREATE
         if path.exists() and source.state is FileState.UNCHANGED:
             change = FileState.UNCHANGED
-        why = "saves every start the time to compile it"
-        yield ShimAction(path=str(path), state=change, why=why)
+        yield ShimAction(
+            path=str(path), state=change, why="saves every start the time to compile it"
+        )
 
 
 def _refuse_what_is_not_ours(target: Target, state: SiteState) -> None:
@@ -284,9 +287,10 @@ def _refuse_what_is_not_ours(target: Target, state: SiteState) -> None:
         if condition in _REFUSED:
             rule, text = _REFUSED[condition]
             path = target.site_dir / name
-            evidence = (Evidence(file=str(path)),)
             findings.append(
-                rule.finding(f"{path} {text}", evidence=evidence, remedy=move_away(path))
+                rule.finding(
+                    f"{path} {text}", evidence=(Evidence(file=str(path)),), remedy=move_away(path)
+                )
             )
     if findings:
         raise PreparationError(
@@ -361,8 +365,7 @@ def _targets(pythons: Sequence[Path | Refused], *, with_former: bool) -> list[Ta
         except CiDoctorError as error:
             candidates.setdefault(str(python), Refused(python=python, error=error))
             continue
-        former = former_shims(target) if with_former else ()
-        for each in (target, *former):
+        for each in (target, *(former_shims(target) if with_former else ())):
             candidates.setdefault(os.path.realpath(each.site_dir), each)
     return list(candidates.values())
 
@@ -429,8 +432,9 @@ def _carry_out(action: ShimAction, content: bytes, target: Target) -> None:
 def _bytecode(target: Target, name: str) -> bytes | None:
     """What `target` makes of its module file `name`; None if it fails: that is slower, not wrong."""
     words = ("-I", "-B", "-c", _COMPILE, str(target.site_dir / name))
-    environment = clean_environment(os.environ)
-    answer = ask(target.python, *words, timeout_s=PROBE_TIMEOUT_S, environment=environment)
+    answer = ask(
+        target.python, *words, timeout_s=PROBE_TIMEOUT_S, environment=clean_environment(os.environ)
+    )
     if answer.exit_code != 0:
         return None
     try:

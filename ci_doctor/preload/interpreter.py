@@ -109,8 +109,9 @@ def inspect_interpreter(python: Path, *, timeout_s: float = PROBE_TIMEOUT_S) -> 
     executable = Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would leave the venv
     # -B: what its `.pth` files import must not leave bytecode behind.
     options = ("-I", "-B", "-c", _PROBE)
-    environment = clean_environment(os.environ)
-    answer = ask(executable, *options, timeout_s=timeout_s, environment=environment)
+    answer = ask(
+        executable, *options, timeout_s=timeout_s, environment=clean_environment(os.environ)
+    )
     if answer.exit_code is None:
         raise InfraError(
             f"{executable} did not answer within {timeout_s:.0f} s",
@@ -188,8 +189,7 @@ def _is_writable(site_dir: str) -> bool:
 
     Root may write anywhere. A directory with mode 0555 is meant to stay as it is.
     """
-    is_marked_writable = bool(Path(site_dir).stat().st_mode & 0o222)
-    return os.access(site_dir, os.W_OK | os.X_OK) and is_marked_writable
+    return os.access(site_dir, os.W_OK | os.X_OK) and bool(Path(site_dir).stat().st_mode & 0o222)
 
 
 class Interpreters(Struct, frozen=True, kw_only=True):
@@ -239,8 +239,9 @@ def find_interpreters(
         except UsageError as error:
             found.append(Refused(python=Path(word), error=error))
     if not found:
-        projects = list(map(Path, named.projects))
-        found += [each.python for each in choose_targets((), (), projects, environ)]
+        found += [
+            each.python for each in choose_targets((), (), list(map(Path, named.projects)), environ)
+        ]
     if not found:
         raise UsageError("no interpreter found", hint="name one: --venv DIR or --python PY")
     return found

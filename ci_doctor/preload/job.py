@@ -68,12 +68,11 @@ def prepare_job(
             where = f"{target.python} ({target.why}), where ci-doctor itself is installed"
             own = environment_rules.OWN_INTERPRETER
             findings.append(own.finding(f"the shim is for {where}", remedy=own.remedy))
-    table = Table(title="Preload", rows=tuple(rows))
     return replace(
         preparation,
         changed=tuple(changed),
         findings=tuple(findings),
-        tables=(*preparation.tables, table),
+        tables=(*preparation.tables, Table(title="Preload", rows=tuple(rows))),
     )
 
 

@@ -108,5 +108,6 @@ def _identifier(text: str, role: str, name: str, *, whole: str | None = None) ->
 
 
 def _bad(text: str, reason: str) -> UsageError:
-    hint = f"write {FORM}, for example {EXAMPLE}"
-    return UsageError(f"preload rule {text!r}: {reason}", hint=hint)
+    return UsageError(
+        f"preload rule {text!r}: {reason}", hint=f"write {FORM}, for example {EXAMPLE}"
+    )

@@ -75,8 +75,7 @@ class SiteState(Struct, frozen=True, kw_only=True):
 def shim_files(rules: Iterable[PreloadRule]) -> dict[str, bytes]:
     """The files that arm `rules`, by name, in the order of FILES."""
     runtime = (_TEMPLATES / RUNTIME).read_text(encoding="utf-8")
-    finder = (_TEMPLATES / FINDER).read_text(encoding="utf-8")
-    before, _, rest = finder.partition(_RULES_BEGIN)
+    before, _, rest = (_TEMPLATES / FINDER).read_text(encoding="utf-8").partition(_RULES_BEGIN)
     lines = []
     for rule in rules:
         # As a literal: a start of the interpreter has nothing to parse.
@@ -93,8 +92,9 @@ def shim_files(rules: Iterable[PreloadRule]) -> dict[str, bytes]:
 
 def _signed(body: str) -> bytes:
     content = body.encode()
-    digest = hashlib.sha256(content).hexdigest()
-    return f"{_LICENCE}{OWNER_LINE}, sha256 {digest}\n".encode() + content
+    return (
+        f"{_LICENCE}{OWNER_LINE}, sha256 {hashlib.sha256(content).hexdigest()}\n".encode() + content
+    )
 
 
 def read_site(site_dir: Path) -> SiteState:

@@ -115,12 +115,13 @@ def inventory_of(python: Path, start: InterpreterStart, job: InterpreterStart | 
         if path and path != hidden:
             of_the_job[name] = path
             effect = f", so that {hidden} does not run" if hidden else ""
-            finding = SITECUSTOMIZE_OF_THE_JOB.finding(
-                f"the job's PYTHONPATH brings a {name} that comes first: {path}{effect}; "
-                "not under -I or -E",
-                evidence=(Evidence(file=path),),
+            findings.append(
+                SITECUSTOMIZE_OF_THE_JOB.finding(
+                    f"the job's PYTHONPATH brings a {name} that comes first: {path}{effect}; "
+                    "not under -I or -E",
+                    evidence=(Evidence(file=path),),
+                )
             )
-            findings.append(finding)
     return Inventory(
         files=files,
         never=tuple(never),
@@ -162,8 +163,7 @@ def heavy_imports(imports: Sequence[Imported], name: str) -> dict[str, int]:
 
 def in_words(imports: Mapping[str, int]) -> str:
     """The three costliest of `imports`, as `torch (1.2 s), json (3 ms)`."""
-    texts = [f"{name} ({duration(cost / 1e6)})" for name, cost in imports.items()]
-    return ", ".join(texts[:3])
+    return ", ".join([f"{name} ({duration(cost / 1e6)})" for name, cost in imports.items()][:3])
 
 
 def _start_files(start: InterpreterStart) -> Iterator[StartFile]:

@@ -65,8 +65,7 @@ def status(interpreters: Interpreters, *, environ: Mapping[str, str] = os.enviro
 
 def shims_of(target: Target) -> tuple[Shim, ...]:
     """The shim of `target`, then those left under former minor versions of the environment."""
-    former = [replace(_shim(each), state="former") for each in former_shims(target)]
-    return (_shim(target), *former)
+    return (_shim(target), *[replace(_shim(each), state="former") for each in former_shims(target)])
 
 
 def _shim(target: Target) -> Shim:
@@ -123,7 +122,6 @@ def _file_rows(file: StartFile, site_dir: Path) -> Iterator[Row]:
     yield row(name, seconds(file.cost_us / 1e6), ", ".join(notes))
     for line in file.lines:
         # A `.pth` line may hold a whole program.
-        cut = line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…"
-        yield row("", "runs", cut)
+        yield row("", "runs", line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…")
     if file.imports:
         yield row("", "imports", in_words(file.imports))

@@ -117,22 +117,21 @@ def verify(
     # A shim that failed is the worse news.
     if refused and verdict is not Verdict.FAILED:
         verdict = refused_verdict
-    facts = VerifyFacts(
-        checks=tuple(checks),
-        refused=tuple(
-            RefusedInterpreter(
-                python=str(each.python), site_dir=each.site_dir, refused=each.refusal
-            )
-            for each in refused
-        ),
-    )
     return Outcome(
         verdict=verdict,
         error=error,
         summary=_summary(checks),
         findings=findings_of(checks),
         tables=(*tables, *(each.table for each in refused)),
-        facts=facts,
+        facts=VerifyFacts(
+            checks=tuple(checks),
+            refused=tuple(
+                RefusedInterpreter(
+                    python=str(each.python), site_dir=each.site_dir, refused=each.refusal
+                )
+                for each in refused
+            ),
+        ),
         cases=tuple(map(_case, checks)),
     )
 
@@ -147,15 +146,16 @@ def verify_shim(
     state = read_site(target.site_dir)
     python = str(target.python)
     if not {FileCondition.OURS, FileCondition.EDITED} & {*state.conditions.values()}:
-        missing = ShimCheck(
-            python=python,
-            name="files",
-            outcome=CheckOutcome.VOID,
-            sentence=f"no shim is installed in {target.site_dir}, so there is nothing to verify",
-            rule=UNPROVEN.id,
-            remedy="install one: ci-doctor preload install --rule TRIGGER=MODULE",
+        return (
+            ShimCheck(
+                python=python,
+                name="files",
+                outcome=CheckOutcome.VOID,
+                sentence=f"no shim is installed in {target.site_dir}, so there is nothing to verify",
+                rule=UNPROVEN.id,
+                remedy="install one: ci-doctor preload install --rule TRIGGER=MODULE",
+            ),
         )
-        return (missing,)
     tell("starts of the interpreter")
     ordinary = observe_start(target)
     isolated = observe_start(target, "-I")
@@ -186,14 +186,14 @@ def findings_of(checks: Sequence[ShimCheck]) -> tuple[Finding, ...]:
     for check in checks:
         if check.rule is None:
             continue
-        evidence = (Evidence(excerpt=check.evidence),) if check.evidence else ()
-        finding = _BY_ID[check.rule].finding(
-            check.sentence,
-            evidence=evidence,
-            remedy=check.remedy,
-            severity=_SEVERITY[check.outcome],
+        findings.append(
+            _BY_ID[check.rule].finding(
+                check.sentence,
+                evidence=(Evidence(excerpt=check.evidence),) if check.evidence else (),
+                remedy=check.remedy,
+                severity=_SEVERITY[check.outcome],
+            )
         )
-        findings.append(finding)
     return tuple(findings)
 
 
@@ -267,15 +267,15 @@ def race_check(
     """
     preload = rule.preloads[index]
     tell(f"{preload.module}: a trial import")
-    alone = PreloadRule(trigger=rule.trigger, preloads=(preload,))
-    for finding in try_preloads(target, [alone]):
+    for finding in try_preloads(target, [PreloadRule(trigger=rule.trigger, preloads=(preload,))]):
         # An error is a crash or a hang. The armed shim brings it to every program that imports the
         # trigger.
-        is_fatal = finding.severity is Severity.ERROR
         return ShimCheck(
             python=str(target.python),
             name=_name(rule, preload),
-            outcome=CheckOutcome.FAILED if is_fatal else CheckOutcome.VOID,
+            outcome=CheckOutcome.FAILED
+            if (finding.severity is Severity.ERROR)
+            else CheckOutcome.VOID,
             sentence=finding.summary,
             rule=finding.rule,
             evidence="\n".join(each.excerpt for each in finding.evidence if each.excerpt),
@@ -329,8 +329,7 @@ def judge_race(
         sentence = f"{module}: in {count} the shim did not preload it before {trigger}"
         if bad[0].error:
             sentence = f"{module}: with the shim {count} fail: {bad[0].error}"
-        texts = (bad[0].traceback.strip(), bad[0].trace.strip())
-        evidence = "\n".join(filter(None, texts))
+        evidence = "\n".join(filter(None, (bad[0].traceback.strip(), bad[0].trace.strip())))
     elif not played[-1].lost:
         outcome, reason = CheckOutcome.NOT_NEEDED, NOT_NEEDED
         why = _why_not_lost(rule, preload, played[0].control, exposed=exposed)
