@@ -11,11 +11,12 @@ from ci_doctor.machine.host import first_cpu, libc_version
 from ci_doctor.machine.nvidia_smi import Gpu
 
 # The CPU features for which libraries keep kernels of their own, under the names of x86 and of ARM.
-_AVX = ("fma", "f16c", "avx", "avx2", "avx_vnni")
-_AVX512 = ("f", "bw", "dq", "vl", "_vnni", "_bf16", "_fp16")
-_AMX = ("amx_tile", "amx_int8", "amx_bf16")
-_ARM = ("asimd", "asimddp", "bf16", "i8mm", "sve", "sve2")
-FLAGS = (*_AVX, *(f"avx512{name}" for name in _AVX512), *_AMX, *_ARM)
+FLAGS = (
+    *("fma", "f16c", "avx", "avx2", "avx_vnni"),
+    *(f"avx512{name}" for name in ("f", "bw", "dq", "vl", "_vnni", "_bf16", "_fp16")),
+    *("amx_tile", "amx_int8", "amx_bf16"),
+    *("asimd", "asimddp", "bf16", "i8mm", "sve", "sve2"),
+)
 
 
 def hardware(environ: Mapping[str, str], proc: Path = PROC) -> Identity:

@@ -3,7 +3,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Self
 
 from msgspec import Struct, field
@@ -49,11 +49,8 @@ class Identity(Struct, frozen=True, kw_only=True):
     ) -> Self:
         """An identity with its names sorted. A name that is also unknown is unknown."""
         reasons = unknown or {}
-        certain = {}
-        for name, value in facts.items():
-            # Half a fact decides nothing.
-            if name not in reasons:
-                certain[name] = value or "''"
+        # Half a fact decides nothing.
+        certain = {name: value or "''" for name, value in facts.items() if name not in reasons}
         notes = {name: value for name, value in (noted or {}).items() if value}
         return cls(facts=_sorted(certain), unknown=_sorted(reasons), noted=_sorted(notes))
 
@@ -64,6 +61,14 @@ class Identity(Struct, frozen=True, kw_only=True):
             {**self.unknown, **other.unknown},
             {**self.noted, **other.noted},
         )
+
+    def rewritten(self, rewrite: Callable[[str], str], front: str = "") -> "Identity":
+        """The same with `front` before every name, and every value and reason rewritten."""
+
+        def changed(part: Mapping[str, str]) -> dict[str, str]:
+            return {f"{front}{name}": rewrite(value) for name, value in part.items()}
+
+        return type(self).of(changed(self.facts), changed(self.unknown), changed(self.noted))
 
     def digest(self) -> str:
         """SHA-256 in hex over the facts and the names of the unknown ones."""

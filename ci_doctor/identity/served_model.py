@@ -54,9 +54,7 @@ def _served(words: Sequence[str], environ: Mapping[str, str], cwd: Path) -> Iden
     if (cwd / name).is_dir():
         return _local(name, cwd / name)
     revision = _option(words, _REVISIONS) or "main"
-    commit: str | None = revision
-    if not _HASH.fullmatch(revision):
-        commit = _cached(name, revision, environ)
+    commit = revision if _HASH.fullmatch(revision) else _cached(name, revision, environ)
     if commit:
         return Identity.of({"model": name, "model.revision": commit})
     reason = f"the local Hugging Face cache holds no {revision} of it"
