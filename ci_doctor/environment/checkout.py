@@ -118,11 +118,12 @@ def _copy_repository(root: Path, to: Path, without_tags: Collection[str]) -> Non
     _demand(to, "update-ref", *([] if branch else ["--no-deref"]), "HEAD", head)
     tags = ask_git(root, "for-each-ref", "--format=%(objectname) %(refname)", "refs/tags") or ""
     dropped = {f"refs/tags/{name}" for name in without_tags}
-    created = []
-    for line in tags.splitlines():
-        object_name, _, reference = line.partition(" ")
-        if reference not in dropped:
-            created.append(f"create {reference} {object_name}\n")
+    parts = (line.partition(" ") for line in tags.splitlines())
+    created = [
+        f"create {reference} {object_name}\n"
+        for object_name, _, reference in parts
+        if reference not in dropped
+    ]
     _demand(to, "update-ref", "--stdin", text="".join(created))
     # The copied index has the stat data of the original files.
     ask_git(to, "update-index", "-q", "--refresh")

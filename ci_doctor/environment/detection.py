@@ -189,14 +189,12 @@ def _setuptools(files: PackagingFiles) -> Project:
         attribute = attribute_of(dynamic["version"])
         computed = _computed_by_code(files, attribute) if attribute else None
         return computed or _fixed(files, "[tool.setuptools.dynamic]")
-    script = files.script
-    calls = script.get_version_calls
-    if calls:
+    if calls := files.script.get_version_calls:
         # One variable must serve every call: one without a distribution's name decides for all.
         unnamed = [call for call in calls if "dist_name" not in call.values]
         return _with_setuptools_scm(files, (*unnamed, calls[0])[0], reads_pyproject=False)
-    if script.use_scm_version is not None:
-        return _with_setuptools_scm(files, script.use_scm_version)
+    if files.script.use_scm_version is not None:
+        return _with_setuptools_scm(files, files.script.use_scm_version)
     return _stated(files)
 
 

@@ -147,8 +147,12 @@ def _already_set(computed: ComputedVersion, name: str, value: str, stale: set[st
             ),
             remedy=ShellCommand(f"unset {name}"),
         )
-    line = f"{project.label} {value} (set by {name})"
-    return _Decision(project=project, variables=hiding, findings=(finding,), line=line)
+    return _Decision(
+        project=project,
+        variables=hiding,
+        findings=(finding,),
+        line=f"{project.label} {value} (set by {name})",
+    )
 
 
 def _conflict(decisions: Sequence[_Decision], variables: Sequence[SetVariable]) -> Finding | None:

@@ -138,14 +138,13 @@ class _Evaluator:
 
     def setup_keywords(self, tree: ast.Module) -> dict[str, ast.expr]:
         """The keywords of the first `setup(...)` call, also those of a dict spread into it."""
-        calls = calls_of(
-            tree, {"setuptools", "distutils.core"}, "setup", *("setup", "setuptools.setup")
-        )
-        keywords: dict[str, ast.expr] = {}
-        for keyword in calls[0].keywords if calls else ():
-            for name, value in self._spread(keyword):
-                keywords[name or _UNREADABLE] = value
-        return keywords
+        modules = {"setuptools", "distutils.core"}
+        calls = calls_of(tree, modules, "setup", "setup", "setuptools.setup")
+        return {
+            name or _UNREADABLE: value
+            for keyword in (calls[0].keywords if calls else ())
+            for name, value in self._spread(keyword)
+        }
 
     def call_options(self, call: ast.Call) -> ScmOptions:
         """Options of a `get_version(...)` call; `root` is its first positional parameter."""

@@ -162,33 +162,38 @@ def _difference(gap: TagGap, place: str) -> tuple[str, NextStep]:
     quoted = shlex.quote(remote)
     match gap.kind:
         case TagGapKind.ABSENT:
-            words = f"{place} lacks the tag {tag!r}, which its remote {remote} has on this history"
-            return words, ShellCommand(f"git fetch --tags {quoted}")
-        case TagGapKind.MOVED:
-            words = (
-                f"the tag {tag!r} of {place} is on another commit than that of its remote {remote}"
+            return (
+                f"{place} lacks the tag {tag!r}, which its remote {remote} has on this history",
+                ShellCommand(f"git fetch --tags {quoted}"),
             )
-            return words, ShellCommand(f"git fetch --tags --force {quoted}")
+        case TagGapKind.MOVED:
+            return (
+                f"the tag {tag!r} of {place} is on another commit than that of its remote {remote}",
+                ShellCommand(f"git fetch --tags --force {quoted}"),
+            )
         case TagGapKind.LOCAL:
-            words = f"{place} has the tag {tag!r}, and its remote {remote} has no such tag"
-            return words, ShellCommand(f"git tag --delete {shlex.quote(tag)}")
+            return (
+                f"{place} has the tag {tag!r}, and its remote {remote} has no such tag",
+                ShellCommand(f"git tag --delete {shlex.quote(tag)}"),
+            )
         case TagGapKind.SILENT:
-            words = f"the remote {remote} of {place} does not answer, and may have other tags"
-            return words, (
-                f"see what `git ls-remote --tags {quoted}` says, and give this job access to the "
-                "remote; or accept the version with `--allow-fallback`"
+            return (
+                f"the remote {remote} of {place} does not answer, and may have other tags",
+                (
+                    f"see what `git ls-remote --tags {quoted}` says, and give this job access to the "
+                    "remote; or accept the version with `--allow-fallback`"
+                ),
             )
         case TagGapKind.UNREADABLE:
-            words = f"git refuses to read {place}, so the tags of its remote are not known"
-            return words, ShellCommand(
-                f"git config --global --add safe.directory {shlex.quote(place)}"
+            return (
+                f"git refuses to read {place}, so the tags of its remote are not known",
+                ShellCommand(f"git config --global --add safe.directory {shlex.quote(place)}"),
             )
 
 
 def _no_usable_tag(project: Project, described: Described) -> Finding | None:
-    if described.tag is not None or described.repository is None:
-        return None
-    if described.shallow or described.gap is not None:
+    is_known = described.tag is not None or described.repository is None
+    if is_known or described.shallow or described.gap is not None:
         return None
     if described.unreleased is not None:
         return rules.NO_USABLE_TAG.finding(
