@@ -22,8 +22,6 @@ from ci_doctor.identity.libraries import commit_of
 from ci_doctor.machine.packages import INSTALLERS_OWN, Origin, Package, installed, read_record
 from ci_doctor.system.processes.limited_run import LimitedRun, run_limited
 
-_MISSING: Final = "missing"
-_SHA256: Final = "sha256="
 _PROGRAM: Final = re.compile(r"[\w.+-]{1,40}")
 # https://packaging.python.org/specifications/well-known-project-urls/, in the order of use here.
 _CHANGES: Final = ("changelog", "changes", "releasenotes", "whatsnew", "history")
@@ -93,14 +91,13 @@ def address_of(package: Package) -> str | None:
     for line in package.project_urls:
         label, _, address = line.partition(",")
         addresses.setdefault(_NOT_IN_A_LABEL.sub("", label.lower()), address.strip())
-    candidates = [addresses.get(label) for label in (*_CHANGES, "homepage")]
-    candidates.append(package.home_page)
-    candidates += [addresses.get(label) for label in _HOMES]
-    for candidate in candidates:
-        # `UNKNOWN` was setuptools' word for a field without a value.
-        if candidate is not None and candidate.startswith(("https://", "http://")):
-            return candidate
-    return None
+    candidates = (
+        *(addresses.get(label, "") for label in (*_CHANGES, "homepage")),
+        package.home_page or "",
+        *(addresses.get(label, "") for label in _HOMES),
+    )
+    # `UNKNOWN` was setuptools' word for a field without a value.
+    return next((each for each in candidates if each.startswith(("https://", "http://"))), None)
 
 
 def recorded_files(folder: Path) -> dict[str, str]:
@@ -115,7 +112,7 @@ def recorded_files(folder: Path) -> dict[str, str]:
         if not each.digest or not each.is_in_site or is_installers:
             continue
         algorithm, _, digest = each.digest.partition("=")
-        front = "" if each.digest.startswith(_SHA256) else f"{algorithm}="
+        front = "" if each.digest.startswith("sha256=") else f"{algorithm}="
         files[each.path] = f"{front}{digest[:HASH_KEPT]}"
     return dict(sorted(files.items()))
 
@@ -142,7 +139,7 @@ def _content_hash(path: Path) -> str:
         with path.open("rb") as file:
             return content_hash(hashlib.file_digest(file, "sha256").digest())
     except FileNotFoundError:
-        return _MISSING
+        return "missing"
     except OSError as error:
         return f"unreadable: {error.strerror}"
 
@@ -191,9 +188,10 @@ def read_system_packages(environ: Mapping[str, str], timeout_s: float = _LIMIT_S
     for command in (_DPKG, _RPM, _APK):
         if shutil.which(command[0], path=environ.get("PATH", "")) is None:
             continue
-        environment = {**environ, "LC_ALL": "C"}
         try:
-            ran = run_limited(command, timeout_s=timeout_s, cwd=Path("/"), environ=environment)
+            ran = run_limited(
+                command, timeout_s=timeout_s, cwd=Path("/"), environ={**environ, "LC_ALL": "C"}
+            )
         except OSError as error:
             unknown = f"{command[0]} cannot be started: {error.strerror}"
             continue

@@ -30,7 +30,6 @@ from ci_doctor.environment.version_code import attribute_of, code_of_attribute, 
 from ci_doctor.errors import UsageError
 
 _PACKAGING_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
-_SCM_PROVIDER: Final = "scikit_build_core.metadata.setuptools_scm"
 
 
 class OtherTool(Struct, frozen=True, kw_only=True):
@@ -299,7 +298,8 @@ def _pdm(files: PackagingFiles) -> Project:
 def _scikit_build(files: PackagingFiles) -> Project:
     """Its setuptools_scm provider reads `[tool.setuptools_scm]` and the name."""
     metadata = table(table(files.tools, "scikit-build"), "metadata")
-    if table(metadata, "version").get("provider") == _SCM_PROVIDER:
+    provider = table(metadata, "version").get("provider")
+    if provider == "scikit_build_core.metadata.setuptools_scm":
         return _with_setuptools_scm(files)
     return _other(files, "scikit-build-core")
 

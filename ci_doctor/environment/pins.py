@@ -195,8 +195,7 @@ def _generic_note(decisions: Sequence[_Decision]) -> list[Finding]:
     """A note if a variable is exported that the builds of other projects read as well."""
     for decision in decisions:
         project = decision.project
-        names = [variable.name for variable in decision.variables]
-        shared = [name for name in names if name in project.shared_variables]
+        shared = [each.name for each in decision.variables if each.name in project.shared_variables]
         if project.source is None or not project.reads_generic or not shared:
             continue
         # hatch-vcs and others call setuptools-scm, which reads the variable.

@@ -18,7 +18,6 @@ _OPTIONS = (
     "--model_name_or_path",
     "--model-name-or-path",
 )
-_REVISIONS = ("--revision", "--model-revision")
 _HASH = re.compile(r"[0-9a-f]{40}")
 # Files up to this size count by content: the settings of a model. Its weights count by name and
 # size.
@@ -53,7 +52,7 @@ def _served(words: Sequence[str], environ: Mapping[str, str], cwd: Path) -> Iden
         return Identity.of({}, {"model": "the command names none"})
     if (cwd / name).is_dir():
         return _local(name, cwd / name)
-    revision = _option(words, _REVISIONS) or "main"
+    revision = _option(words, ("--revision", "--model-revision")) or "main"
     commit = revision if _HASH.fullmatch(revision) else _cached(name, revision, environ)
     if commit:
         return Identity.of({"model": name, "model.revision": commit})

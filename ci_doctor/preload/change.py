@@ -132,7 +132,11 @@ def _table(result: Result, *, dry_run: bool) -> Table:
 def _case(result: Result) -> Case:
     if isinstance(result, Refused):
         message = result.error.message
-        outcome = CaseOutcome.ERROR
-        return Case(group="preload", name=str(result.python), outcome=outcome, message=message)
+        return Case(
+            group="preload",
+            name=str(result.python),
+            outcome=CaseOutcome.ERROR,
+            message=message,
+        )
     outcome = CaseOutcome.SKIPPED if (result.change.state == "held back") else CaseOutcome.PASSED
     return Case(group="preload", name=result.change.python, outcome=outcome)

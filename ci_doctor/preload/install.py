@@ -282,21 +282,20 @@ def _compile(target: Target, sources: Sequence[ShimAction]) -> Iterator[ShimActi
 
 
 def _refuse_what_is_not_ours(target: Target, state: SiteState) -> None:
-    findings = []
-    for name, condition in state.conditions.items():
-        if condition in _REFUSED:
-            rule, text = _REFUSED[condition]
-            path = target.site_dir / name
-            findings.append(
-                rule.finding(
-                    f"{path} {text}", evidence=(Evidence(file=str(path)),), remedy=move_away(path)
-                )
-            )
+    refused = [
+        (target.site_dir / name, *_REFUSED[condition])
+        for name, condition in state.conditions.items()
+        if condition in _REFUSED
+    ]
+    findings = tuple(
+        rule.finding(f"{path} {text}", evidence=(Evidence(file=str(path)),), remedy=move_away(path))
+        for path, rule, text in refused
+    )
     if findings:
         raise PreparationError(
             f"{findings[0].summary}; nothing in that directory was changed",
             hint=findings[0].remedy,
-            findings=tuple(findings),
+            findings=findings,
         )
 
 
@@ -333,11 +332,16 @@ def _each(
     with_former: bool = False,
 ) -> tuple[Result, ...]:
     candidates = _targets(pythons, with_former=with_former)
+    sites = [os.path.realpath(each.site_dir) for each in candidates if isinstance(each, Target)]
     with contextlib.ExitStack() as locks:
-        if not dry_run:
-            locks.enter_context(
-                _alone_in([each for each in candidates if isinstance(each, Target)])
-            )
+        # One ci-doctor must not overwrite another's rules. The lock is on the directory itself, so
+        # it leaves no file, and it ends with this process. The directories are locked in one order,
+        # so that two processes never wait for each other.
+        for site_dir in () if dry_run else sorted(sites):
+            with contextlib.suppress(OSError):  # a file system without locks
+                descriptor = os.open(site_dir, os.O_RDONLY | os.O_DIRECTORY)
+                locks.callback(os.close, descriptor)
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
         results = [_refused_or(plan, each) for each in candidates]
         is_refused = any(isinstance(result, Refused) for result in results)
         state = "held back" if is_refused else "planned"
@@ -368,22 +372,6 @@ def _targets(pythons: Sequence[Path | Refused], *, with_former: bool) -> list[Ta
         for each in (target, *(former_shims(target) if with_former else ())):
             candidates.setdefault(os.path.realpath(each.site_dir), each)
     return list(candidates.values())
-
-
-@contextlib.contextmanager
-def _alone_in(targets: Sequence[Target]) -> Iterator[None]:
-    """Wait until no other ci-doctor changes these targets: one must not overwrite another's rules.
-
-    The lock is on the directory itself, so it leaves no file, and it ends with this process. The
-    directories are locked in one order, so that two processes never wait for each other.
-    """
-    with contextlib.ExitStack() as locks:
-        for site_dir in sorted(os.path.realpath(target.site_dir) for target in targets):
-            with contextlib.suppress(OSError):  # a file system without locks
-                descriptor = os.open(site_dir, os.O_RDONLY | os.O_DIRECTORY)
-                locks.callback(os.close, descriptor)
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
 
 
 def _apply(planned: Installation) -> Installation:

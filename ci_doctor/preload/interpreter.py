@@ -160,12 +160,9 @@ def choose_site_dir(
     The first site directory is not always right: it is lib64 on some systems and sys.prefix on
     Windows.
     """
-    sites = {os.path.realpath(entry) for entry in site_dirs}
-    importable = {os.path.realpath(entry) for entry in sys_path}
-    for entry in (*preferred, *site_dirs):
-        if os.path.realpath(entry) in sites & importable:
-            return entry
-    return None
+    usable = set(map(os.path.realpath, site_dirs)) & set(map(os.path.realpath, sys_path))
+    entries = (*preferred, *site_dirs)
+    return next((entry for entry in entries if os.path.realpath(entry) in usable), None)
 
 
 def former_targets(target: Target) -> tuple[Target, ...]:

@@ -279,8 +279,9 @@ def judge_trial(
     else:
         remedy = f"{remedy}; then leave {module} out of the preload rules"
         rule = HANGS
-        limit = f"{timeout_s:.0f} s"
-        summary = f"importing {module} with {python} took longer than {limit} and was stopped"
+        summary = (
+            f"importing {module} with {python} took longer than {timeout_s:.0f} s and was stopped"
+        )
         if answer.exit_code is not None:
             rule = CRASHES
             summary = f"importing {module} ends {python}: {describe_exit(answer.exit_code)}"

@@ -111,7 +111,6 @@ def verify(
 
     results, refused = each_interpreter(interpreters, environ, look)
     checks = [check for result in results for check in result]
-    tables = [_table(result) for result in results]
     verdict: Verdict | None = verdict_of(checks)
     refused_verdict, error = worst(refused)
     # A shim that failed is the worse news.
@@ -122,7 +121,7 @@ def verify(
         error=error,
         summary=_summary(checks),
         findings=findings_of(checks),
-        tables=(*tables, *(each.table for each in refused)),
+        tables=(*map(_table, results), *(each.table for each in refused)),
         facts=VerifyFacts(
             checks=tuple(checks),
             refused=tuple(
@@ -144,11 +143,10 @@ def verify_shim(
     Raises UsageError and InfraError if `target` does not answer.
     """
     state = read_site(target.site_dir)
-    python = str(target.python)
     if not {FileCondition.OURS, FileCondition.EDITED} & {*state.conditions.values()}:
         return (
             ShimCheck(
-                python=python,
+                python=str(target.python),
                 name="files",
                 outcome=CheckOutcome.VOID,
                 sentence=f"no shim is installed in {target.site_dir}, so there is nothing to verify",
@@ -165,8 +163,10 @@ def verify_shim(
         judge_armed(target, ordinary, isolated, without_site),
     ]
     for rule in state.rules:
-        indices = range(len(rule.preloads))
-        checks += [race_check(target, rule, index, runs=runs, tell=tell) for index in indices]
+        checks += [
+            race_check(target, rule, index, runs=runs, tell=tell)
+            for index in range(len(rule.preloads))
+        ]
     return tuple(checks)
 
 
@@ -182,19 +182,16 @@ def verdict_of(checks: Sequence[ShimCheck]) -> Verdict:
 
 def findings_of(checks: Sequence[ShimCheck]) -> tuple[Finding, ...]:
     """One finding for each check that did not pass."""
-    findings = []
-    for check in checks:
-        if check.rule is None:
-            continue
-        findings.append(
-            _BY_ID[check.rule].finding(
-                check.sentence,
-                evidence=(Evidence(excerpt=check.evidence),) if check.evidence else (),
-                remedy=check.remedy,
-                severity=_SEVERITY[check.outcome],
-            )
+    return tuple(
+        _BY_ID[check.rule].finding(
+            check.sentence,
+            evidence=(Evidence(excerpt=check.evidence),) if check.evidence else (),
+            remedy=check.remedy,
+            severity=_SEVERITY[check.outcome],
         )
-    return tuple(findings)
+        for check in checks
+        if check.rule is not None
+    )
 
 
 def judge_files(target: Target, state: SiteState, ordinary: ObservedStart) -> ShimCheck:
@@ -268,14 +265,13 @@ def race_check(
     preload = rule.preloads[index]
     tell(f"{preload.module}: a trial import")
     for finding in try_preloads(target, [PreloadRule(trigger=rule.trigger, preloads=(preload,))]):
+        is_fatal = finding.severity is Severity.ERROR
         # An error is a crash or a hang. The armed shim brings it to every program that imports the
         # trigger.
         return ShimCheck(
             python=str(target.python),
             name=_name(rule, preload),
-            outcome=CheckOutcome.FAILED
-            if (finding.severity is Severity.ERROR)
-            else CheckOutcome.VOID,
+            outcome=CheckOutcome.FAILED if is_fatal else CheckOutcome.VOID,
             sentence=finding.summary,
             rule=finding.rule,
             evidence="\n".join(each.excerpt for each in finding.evidence if each.excerpt),
