@@ -133,9 +133,8 @@ def _already_set(computed: ComputedVersion, name: str, value: str, stale: set[st
         if variable in stale and variable != name
     )
     if is_pep440(value):
-        without = (
-            f"; without it: {computed.version}" if (computed.version not in {None, value}) else ""
-        )
+        computes_another = computed.version not in {None, value}
+        without = f"; without it: {computed.version}" if computes_another else ""
         finding = rules.ALREADY_SET.finding(
             f"{name}={value} is set and stays: it decides the version of {project.label}{without}"
         )

@@ -42,7 +42,7 @@ _HASH = re.compile(r"-[0-9a-f]{8}(?=[.-])")
 _INTERFACE = re.compile(r"(.+?\.so(?:\.\d+)?)(?:\.\d+)*")
 _LIMIT = 4 << 20
 # What the names of facts about compiled kernels end with.
-_KERNELS = " kernels"
+_OF_KERNELS = " kernels"
 _MAGIC = b"\x7fELF\x02\x01"  # 64 bits, little endian: every machine that serves models
 _NOTE = 4
 _BUILD_ID = 3
@@ -63,7 +63,7 @@ def loaded(pids: Iterable[int], proc: Path = PROC) -> Mapping[str, str]:
         for name, value in _facts_of(proc / str(pid), libraries):
             values.setdefault(name, set()).add(value)
     facts = {
-        name: _summed(each) if name.endswith(_KERNELS) else " and ".join(sorted(each))
+        name: _summed(each) if name.endswith(_OF_KERNELS) else " and ".join(sorted(each))
         for name, each in values.items()
     }
     return dict(sorted(facts.items()))
@@ -153,7 +153,7 @@ def _kernels(maps: bytes) -> Iterator[tuple[str, str]]:
             continue
         # FlashInfer names its files after what they do; Triton names the directories, by a hash.
         kernel = name if family == b"flashinfer" else folder
-        yield f"{family.decode()}{_KERNELS}", kernel.decode(errors="replace")
+        yield f"{family.decode()}{_OF_KERNELS}", kernel.decode(errors="replace")
 
 
 def _summed(values: set[str]) -> str:

@@ -138,5 +138,5 @@ def _case(result: Result) -> Case:
             outcome=CaseOutcome.ERROR,
             message=message,
         )
-    outcome = CaseOutcome.SKIPPED if (result.change.state == "held back") else CaseOutcome.PASSED
+    outcome = CaseOutcome.SKIPPED if result.change.state == "held back" else CaseOutcome.PASSED
     return Case(group="preload", name=result.change.python, outcome=outcome)

@@ -94,8 +94,7 @@ def inventory_of(python: Path, start: InterpreterStart, job: InterpreterStart | 
     job = start if job is None else job
     files = tuple(_start_files(start))
     never = [each for name in CUSTOMIZE for each in _never_run(name, start)]
-    findings: list[Finding] = []
-    findings += [
+    findings = [
         SHADOWED.finding(
             f"{each.path} never runs: {each.reason}",
             evidence=(Evidence(file=each.path),),
