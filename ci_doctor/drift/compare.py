@@ -152,12 +152,11 @@ def _changes(before: Snapshot, after: Snapshot, pairs: _Pairs) -> Iterator[_Rank
         )
     for old, other in pairs:
         yield from _interpreter_changes(old, other, other.python if len(pairs) > 1 else None)
-    standing = of_fact("interpreter")
     paired = [id(each) for pair in pairs for each in pair]
     gone = [(each.python, None) for each in before.interpreters if id(each) not in paired]
     new = [(None, each.python) for each in after.interpreters if id(each) not in paired]
     for sides in (*gone, *new):
-        yield _change(ChangeArea.PACKAGES, "interpreter", standing, sides)
+        yield _change(ChangeArea.PACKAGES, "interpreter", of_fact("interpreter"), sides)
 
 
 def _variable_changes(
@@ -207,11 +206,11 @@ def _interpreter_changes(
         )
     if before.python != after.python:
         # It may explain why all packages changed; of two environments compared, it is no surprise.
-        sides = (before.python, after.python)
-        yield _change(area, "interpreter", OTHER_PATH, sides)
+        yield _change(area, "interpreter", OTHER_PATH, (before.python, after.python))
     if before.version and after.version and before.version != after.version:
-        versions = (before.version, after.version)
-        yield _change(area, "python", of_fact("python"), versions, interpreter)
+        yield _change(
+            area, "python", of_fact("python"), (before.version, after.version), interpreter
+        )
 
 
 def _package_change(
@@ -309,8 +308,7 @@ def _one_sided(before: Snapshot, after: Snapshot, pairs: _Pairs) -> Iterator[One
         if difference.knowledge:
             reasons = (before.machine.unknown.get(name), after.machine.unknown.get(name))
             known = before.machine.facts.get(name) or after.machine.facts.get(name)
-            standing = of_fact(name).suspicion
-            yield _unknown(ChangeArea.MACHINE, name, standing, reasons, known)
+            yield _unknown(ChangeArea.MACHINE, name, of_fact(name).suspicion, reasons, known)
     for old, new in pairs:
         yield from _one_sided_packages(old.packages, new.packages)
         # What neither side knows of an interpreter may differ as well: nobody compared it.
@@ -328,9 +326,9 @@ def _one_sided_packages(before: _Packages, after: _Packages) -> Iterator[OneSide
     for name in sorted({*before} & {*after}):
         old, new = before[name], after[name]
         differing = {*old.unknown} ^ {*new.unknown} if old.words == new.words else set()
-        standing = of_package(name).suspicion
         for what in sorted(differing):
             reasons = (old.unknown.get(what), new.unknown.get(what))
+            standing = of_package(name).suspicion
             yield _unknown(ChangeArea.PACKAGES, f"{what} of {name}", standing, reasons)
 
 
@@ -380,9 +378,8 @@ def of_variable(name: str) -> SuspicionRow:
     if is_fact(name):
         return SuspicionRow(suspicion=Suspicion.COMPARABILITY, row=_OTHER_SETTING)
     row = _first(_FAILURES, name)
-    if row is None:
-        row = len(_FAILURES)
-    return SuspicionRow(suspicion=Suspicion.FAILURE, row=_behind_packages(row))
+    behind = _behind_packages(len(_FAILURES) if row is None else row)
+    return SuspicionRow(suspicion=Suspicion.FAILURE, row=behind)
 
 
 def of_system_package(name: str) -> SuspicionRow:
@@ -397,7 +394,4 @@ def _behind_packages(row: int) -> int:
 
 
 def _first(patterns: tuple[str, ...], name: str) -> int | None:
-    for row, pattern in enumerate(patterns):
-        if re.fullmatch(pattern, name):
-            return row
-    return None
+    return next((row for row, pattern in enumerate(patterns) if re.fullmatch(pattern, name)), None)

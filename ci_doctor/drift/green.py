@@ -69,8 +69,9 @@ def _of_directory(directory: Path, step: str | None) -> GreenRun | NoGreenRun:
             return NoGreenRun(reason=f"the run in {directory} {reason}")
         return GreenRun(snapshot=read_snapshot(directory), source=str(directory))
     if (directory / SNAPSHOT_FILE).exists():
-        reason = f"{directory} holds no {_REPORT}, so its run may not have been green"
-        return NoGreenRun(reason=reason)
+        return NoGreenRun(
+            reason=f"{directory} holds no {_REPORT}, so its run may not have been green"
+        )
     return _newest(directory, step)
 
 
@@ -145,8 +146,7 @@ def _candidate(path: Path, step: str | None) -> _GreenCandidate | str:
 def _paths(directory: Path) -> Iterator[Path]:
     """Report directories, and the JSON files beside them that may be snapshots."""
     for place, names, files in os.walk(directory):
-        depth = len(Path(place).relative_to(directory).parts)
-        if depth >= _DEPTH:
+        if len(Path(place).relative_to(directory).parts) >= _DEPTH:
             names.clear()
         names.sort()
         if _REPORT in files:
@@ -171,9 +171,7 @@ def label(run: GreenRun) -> str:
     """When it was, and which build: `2026-11-20, build 41`."""
     day = run.snapshot.taken_at[:10]
     build = run.snapshot.about.build
-    if build is None:
-        return day
-    return f"{day}, build {build}"
+    return day if build is None else f"{day}, build {build}"
 
 
 class SinceGreen(Struct, frozen=True, kw_only=True):
@@ -190,11 +188,13 @@ def since_green(green: GreenRun | NoGreenRun, now: Snapshot) -> SinceGreen:
         return unknown_since_green(green.reason)
     drift = compare(green.snapshot, now, sources=(green.source, "this run"))
     line = f"since the last green run: {_phrase(drift)}"
-    rows = [Row(label=line)]
-    rows += change_rows(drift.changes)
     # What one side does not know, and what would matter.
     one_sided = [each for each in drift.one_sided if each.suspicion is not Suspicion.INFORMATION]
-    rows += [one_sided_row(each) for each in one_sided[:SHOWN]]
+    rows = [
+        Row(label=line),
+        *change_rows(drift.changes),
+        *map(one_sided_row, one_sided[:SHOWN]),
+    ]
     return SinceGreen(
         table=Table(title=f"{_TITLE} ({label(green)})", rows=tuple(rows)),
         line=line,

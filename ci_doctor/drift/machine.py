@@ -116,8 +116,7 @@ def _hardware(environ: Mapping[str, str], proc: Path, limit_s: float) -> Identit
         return Identity.of({}, {"gpu": reason, "driver": reason})
     libc = {} if _LIBC in facts.noted else {_LIBC: "it is not the GNU C library"}
     # Kernel and libc decide no bits, but they may explain a failure.
-    compared = {**facts.facts, **facts.noted}
-    return gpu_facts(Identity.of(compared, {**facts.unknown, **libc}), proc)
+    return gpu_facts(Identity.of({**facts.facts, **facts.noted}, {**facts.unknown, **libc}), proc)
 
 
 def gpu_facts(machine: Identity, proc: Path) -> Identity:
@@ -142,8 +141,9 @@ def gpu_facts(machine: Identity, proc: Path) -> Identity:
     if firmware:
         values["gpu.vbios"] = list(firmware)
     for name, texts in values.items():
-        parts = [t if count == 1 else f"{count} x {t}" for t, count in Counter(texts).items()]
-        facts[name] = ", ".join(parts)
+        facts[name] = ", ".join(
+            t if count == 1 else f"{count} x {t}" for t, count in Counter(texts).items()
+        )
     return Identity.of(facts, unknown, machine.noted)
 
 
@@ -221,8 +221,9 @@ def _kernel(root: Path) -> Identity:
     unknown: dict[str, str] = {}
     files = {f"sysctl.{name}": kernel_parameter_file(name, root) for name in KERNEL_PARAMETERS}
     for name in _HUGE_PAGES:
-        place = root / "sys" / "kernel" / "mm" / "transparent_hugepage" / name
-        files[f"sysctl.transparent-hugepage.{name}"] = place
+        files[f"sysctl.transparent-hugepage.{name}"] = (
+            root / "sys" / "kernel" / "mm" / "transparent_hugepage" / name
+        )
     is_there = (root / "proc" / "sys").is_dir()
     for name, path in files.items():
         try:

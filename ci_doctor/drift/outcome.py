@@ -20,7 +20,6 @@ from ci_doctor.model.verdict import Verdict
 # A hundred packages change at once, and nobody reads a hundred lines.
 SHOWN: Final = 15
 _NAMES_SHOWN: Final = 10
-_ABSENT: Final = "absent"
 # A list of system packages or of paths is longer than a line.
 _LONGEST_VALUE: Final = 100
 _FILES_IN_A_SENTENCE: Final = 5
@@ -75,13 +74,10 @@ def _unknown_rows(unknown: Mapping[str, str]) -> list[Row]:
     names: dict[str, list[str]] = {}
     for name, reason in unknown.items():
         names.setdefault(reason, []).append(name)
-    rows = []
-    for reason, of_one in names.items():
-        label = of_one[0]
-        if len(of_one) > 1:
-            label += f" and {len(of_one) - 1} more"
-        rows.append(row(label, reason))
-    return rows
+    return [
+        row(of_one[0] if len(of_one) == 1 else f"{of_one[0]} and {len(of_one) - 1} more", reason)
+        for reason, of_one in names.items()
+    ]
 
 
 def diff_outcome(drift: Drift, *, show_all: bool = False) -> Outcome:
@@ -139,9 +135,8 @@ def _tables(drift: Drift, *, show_all: bool) -> list[Table]:
             tables.append(Table(title=title, rows=tuple(change_rows(changes, shown))))
     if drift.one_sided:
         rows = [one_sided_row(each) for each in drift.one_sided]
-        if not show_all:
-            rows = _folded(rows)
-        tables.append(Table(title="Known to one side only", rows=tuple(rows)))
+        shown_rows = rows if show_all else _folded(rows)
+        tables.append(Table(title="Known to one side only", rows=tuple(shown_rows)))
     if not drift.contents_compared:
         text = "contents of files: only RECORD was compared (`env snapshot --hash-files` on both)"
         tables.append(Table(title="Not compared", rows=(Row(label=text),)))
@@ -225,17 +220,13 @@ def _bytes_sentence(change: EnvironmentChange) -> str:
 
 def _short(value: str | None) -> str:
     """A version without the zeros at its end: `5.4` for `5.4.0`."""
-    text = _cut(value)
-    parts = text.split(".")
+    parts = _cut(value).split(".")
     if all(part.isdigit() for part in parts):
         while len(parts) > 2 and parts[-1] == "0":
             parts.pop()
-        return ".".join(parts)
-    return text
+    return ".".join(parts)
 
 
 def _cut(value: str | None) -> str:
-    text = _ABSENT if value is None else value
-    if len(text) <= _LONGEST_VALUE:
-        return text
-    return f"{text[: _LONGEST_VALUE - 1]}…"
+    text = "absent" if value is None else value
+    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 1]}…"

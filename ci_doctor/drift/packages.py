@@ -22,8 +22,6 @@ from ci_doctor.identity.libraries import commit_of
 from ci_doctor.machine.packages import INSTALLERS_OWN, Origin, Package, installed, read_record
 from ci_doctor.system.processes.limited_run import LimitedRun, run_limited
 
-_MISSING: Final = "missing"
-_SHA256: Final = "sha256="
 _PROGRAM: Final = re.compile(r"[\w.+-]{1,40}")
 # https://packaging.python.org/specifications/well-known-project-urls/, in the order of use here.
 _CHANGES: Final = ("changelog", "changes", "releasenotes", "whatsnew", "history")
@@ -41,8 +39,9 @@ def read_packages(directories: Iterable[Path], *, contents: bool) -> dict[str, P
     for package in installed(directories):
         former = packages.get(package.name)
         if former is not None:
-            further = (*former.further_versions, package.version or "unknown")
-            packages[package.name] = replace(former, further_versions=further)
+            packages[package.name] = replace(
+                former, further_versions=(*former.further_versions, package.version or "unknown")
+            )
         else:
             packages[package.name] = _snapshot(package, contents=contents)
     return dict(sorted(packages.items()))
@@ -92,14 +91,13 @@ def address_of(package: Package) -> str | None:
     for line in package.project_urls:
         label, _, address = line.partition(",")
         addresses.setdefault(_NOT_IN_A_LABEL.sub("", label.lower()), address.strip())
-    candidates = [addresses.get(label) for label in (*_CHANGES, "homepage")]
-    candidates.append(package.home_page)
-    candidates += [addresses.get(label) for label in _HOMES]
-    for candidate in candidates:
-        # `UNKNOWN` was setuptools' word for a field without a value.
-        if candidate is not None and candidate.startswith(("https://", "http://")):
-            return candidate
-    return None
+    candidates = (
+        *(addresses.get(label, "") for label in (*_CHANGES, "homepage")),
+        package.home_page or "",
+        *(addresses.get(label, "") for label in _HOMES),
+    )
+    # `UNKNOWN` was setuptools' word for a field without a value.
+    return next((each for each in candidates if each.startswith(("https://", "http://"))), None)
 
 
 def recorded_files(folder: Path) -> dict[str, str]:
@@ -114,7 +112,7 @@ def recorded_files(folder: Path) -> dict[str, str]:
         if not each.digest or not each.is_in_site or is_installers:
             continue
         algorithm, _, digest = each.digest.partition("=")
-        front = "" if each.digest.startswith(_SHA256) else f"{algorithm}="
+        front = "" if each.digest.startswith("sha256=") else f"{algorithm}="
         files[each.path] = f"{front}{digest[:HASH_KEPT]}"
     return dict(sorted(files.items()))
 
@@ -131,8 +129,9 @@ def _content_hashes(site: Path, files: Mapping[str, str]) -> dict[str, str]:
     paths = [path for path, recorded in files.items() if "=" not in recorded]
     # Hashing a file releases the interpreter's lock.
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        hashes = pool.map(lambda path: _content_hash(site / path), paths)
-        return dict(zip(paths, hashes, strict=True))
+        return dict(
+            zip(paths, pool.map(lambda path: _content_hash(site / path), paths), strict=True)
+        )
 
 
 def _content_hash(path: Path) -> str:
@@ -140,7 +139,7 @@ def _content_hash(path: Path) -> str:
         with path.open("rb") as file:
             return content_hash(hashlib.file_digest(file, "sha256").digest())
     except FileNotFoundError:
-        return _MISSING
+        return "missing"
     except OSError as error:
         return f"unreadable: {error.strerror}"
 
@@ -189,9 +188,10 @@ def read_system_packages(environ: Mapping[str, str], timeout_s: float = _LIMIT_S
     for command in (_DPKG, _RPM, _APK):
         if shutil.which(command[0], path=environ.get("PATH", "")) is None:
             continue
-        environment = {**environ, "LC_ALL": "C"}
         try:
-            ran = run_limited(command, timeout_s=timeout_s, cwd=Path("/"), environ=environment)
+            ran = run_limited(
+                command, timeout_s=timeout_s, cwd=Path("/"), environ={**environ, "LC_ALL": "C"}
+            )
         except OSError as error:
             unknown = f"{command[0]} cannot be started: {error.strerror}"
             continue

@@ -15,15 +15,12 @@ from ci_doctor.drift.packages import content_hash, databases, read_packages, rea
 from ci_doctor.drift.snapshot import InterpreterSnapshot, PackageSnapshot, Snapshot, by_folder
 from ci_doctor.drift.snapshot_file import stamps_of
 from ci_doctor.drift.variables import kept_variables, placed, plain_address
-from ci_doctor.identity.identity import Identity
 from ci_doctor.machine.interpreters import UnknownInterpreterError, choose_targets, interpreter_of
 from ci_doctor.model.about import About
 from ci_doctor.system import clock
 from ci_doctor.system.begun_call import BegunCall
 from ci_doctor.system.secrets.redaction import Redactor
 from ci_doctor.version import tool_version
-
-_GPU_LIMIT_S: Final = 15.0
 
 
 class SnapshotRequest(Struct, frozen=True, kw_only=True):
@@ -39,7 +36,7 @@ class SnapshotRequest(Struct, frozen=True, kw_only=True):
     about: About
     redactor: Redactor
     has_contents: bool = False
-    gpu_limit_s: float = _GPU_LIMIT_S
+    gpu_limit_s: float = 15.0
     root: Path = Path("/")
 
 
@@ -77,7 +74,7 @@ def take_snapshot(request: SnapshotRequest) -> TakenSnapshot:
         taken_at=clock.timestamp(),
         about=request.redactor.value(request.about),
         has_contents=request.has_contents,
-        machine=_without_secrets(machine, request.redactor),
+        machine=machine.rewritten(request.redactor.without_values),
         variables=kept_variables(request.environ, request.redactor, places),
         interpreters=tuple(interpreters),
         # Names and versions of a public archive.
@@ -92,14 +89,15 @@ def for_a_report(snapshot: Snapshot) -> Snapshot:
 
     The hashes of files take megabytes, and a report is kept with every run.
     """
-    interpreters = []
-    for each in snapshot.interpreters:
-        folded = {
+
+    def folded(interpreter: InterpreterSnapshot) -> InterpreterSnapshot:
+        packages = {
             name: replace(package, files={}, folders=by_folder(package.files))
-            for name, package in each.packages.items()
+            for name, package in interpreter.packages.items()
         }
-        interpreters.append(replace(each, packages=folded))
-    return replace(snapshot, interpreters=tuple(interpreters))
+        return replace(interpreter, packages=packages)
+
+    return replace(snapshot, interpreters=tuple(map(folded, snapshot.interpreters)))
 
 
 def _places(environ: Mapping[str, str], cwd: Path) -> dict[str, str]:
@@ -113,13 +111,13 @@ def _places(environ: Mapping[str, str], cwd: Path) -> dict[str, str]:
 
 def _redacted(interpreter: InterpreterSnapshot, redactor: Redactor) -> InterpreterSnapshot:
     """Without secrets where one may stand: an address of an origin, a path."""
-    packages = {
-        name: _redacted_package(package, redactor) for name, package in interpreter.packages.items()
-    }
     return replace(
         interpreter,
         python=redactor.text(interpreter.python),
-        packages=packages,
+        packages={
+            name: _redacted_package(package, redactor)
+            for name, package in interpreter.packages.items()
+        },
         unknown={name: redactor.text(text) for name, text in interpreter.unknown.items()},
     )
 
@@ -129,15 +127,9 @@ def _redacted_package(package: PackageSnapshot, redactor: Redactor) -> PackageSn
     if package.url is None and package.address is None:
         return package
     url = redactor.text(plain_address(package.url or "")) or None
-    address = redactor.text(plain_address(package.address or "")) or None
-    return replace(package, url=url, address=address)
-
-
-def _without_secrets(machine: Identity, redactor: Redactor) -> Identity:
-    def changed(part: Mapping[str, str]) -> dict[str, str]:
-        return {name: redactor.without_values(text) for name, text in part.items()}
-
-    return Identity.of(changed(machine.facts), changed(machine.unknown), changed(machine.noted))
+    return replace(
+        package, url=url, address=redactor.text(plain_address(package.address or "")) or None
+    )
 
 
 # A Python without its site packages starts in some ten milliseconds.
@@ -145,7 +137,6 @@ _START_LIMIT_S: Final = 5.0
 _PROGRAM: Final = (
     "import sys; print(sys.implementation.name, sys.version.split()[0]); print(sys.executable)"
 )
-_CUSTOM: Final = ("sitecustomize.py", "usercustomize.py")
 
 
 class _StartedPython(Struct, frozen=True, kw_only=True):
@@ -171,8 +162,9 @@ def snapshot_targets(
     A virtual environment whose Python is gone is one of them: what is left of it is what people want
     to know. Raises UsageError for a named one that never was one.
     """
-    targets = choose_targets(pythons, venvs, [cwd], environ, broken=True)
-    return tuple(target.python for target in targets)
+    return tuple(
+        target.python for target in choose_targets(pythons, venvs, [cwd], environ, broken=True)
+    )
 
 
 def read_interpreter(
@@ -253,9 +245,8 @@ def _start_files(directories: Sequence[Path]) -> dict[str, str]:
     """What every start runs (site.py): `.pth` files of all directories, and a sitecustomize."""
     files: dict[str, str] = {}
     for directory in directories:
-        candidates = sorted(directory.glob("*.pth"))
-        candidates += [directory / name for name in _CUSTOM]
-        for path in candidates:
+        custom = [directory / name for name in ("sitecustomize.py", "usercustomize.py")]
+        for path in (*sorted(directory.glob("*.pth")), *custom):
             # It holds a path of this machine; its package is recorded by its commit.
             if path.name.startswith("__editable__"):
                 continue

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 # A report must not wait longer for its section about changes.
 LIMIT_S: Final = 2.0
-_TITLE: Final = "the environment of this run"
 
 
 class RunRecord(Struct, frozen=True, kw_only=True):
@@ -77,7 +76,9 @@ def addition(
         _drop(begun)
         return Addition()  # nothing was run
     try:
-        if in_haste and _is_early(begun, prepare):
+        # Nobody waits for a reading that is unfinished, unless a green run has something to say.
+        is_early = in_haste and begun is not None and not begun.has_ended()
+        if is_early and prepare().green_path is None:
             _drop(begun)
             return not_added(f"{SNAPSHOT_FILE}: the run ended before the environment was read")
         environment = _begun(begun, limit_s)
@@ -85,7 +86,9 @@ def addition(
             environment = bounded(lambda: _record(prepare()), limit_s)
     except Exception as error:  # noqa: BLE001 - the report of the run comes first
         return _unread(error, limit_s, failed=failed)
-    file = AddedFile(name=SNAPSHOT_FILE, title=_TITLE, content=environment.content)
+    file = AddedFile(
+        name=SNAPSHOT_FILE, title="the environment of this run", content=environment.content
+    )
     addition = Addition(files=(file,), about=environment.about)
     if environment.changes is None or not failed:
         return addition
@@ -97,13 +100,6 @@ def has_failed(outcome: Outcome) -> bool:
     if outcome.command_status or outcome.error is not None:
         return True
     return outcome.verdict is not None and not is_green(outcome.verdict)
-
-
-def _is_early(begun: ForkedCall | None, prepare: Callable[[], RunRecord]) -> bool:
-    """Whether the reading is unfinished, and nobody has asked for what a green run has to say."""
-    if begun is None or begun.has_ended():
-        return False
-    return prepare().green_path is None
 
 
 def _drop(begun: ForkedCall | None) -> None:
@@ -131,8 +127,9 @@ def _record(record: RunRecord) -> RecordedEnvironment:
     taken = record.take()
     changes, line = None, ""
     if record.green_path is not None:
-        green = latest_green(record.green_path, taken.snapshot.about.step)
-        section = since_green(green, taken.snapshot)
+        section = since_green(
+            latest_green(record.green_path, taken.snapshot.about.step), taken.snapshot
+        )
         changes, line = section.table, section.line
     content = encoded(for_a_report(taken.snapshot))
     return RecordedEnvironment(

@@ -55,7 +55,6 @@ _NAMES: Final = frozenset(
         "VIRTUAL_ENV",
     }
 )
-_NO_PROXY: Final = "NO_PROXY"
 _PROXIES: Final = frozenset({"ALL_PROXY", "FTP_PROXY", "HTTPS_PROXY", "HTTP_PROXY"})
 # Words of a name that may stand for a secret, more of them than a log's redaction knows: here a
 # value that is lost costs little.
@@ -115,7 +114,7 @@ def _kept(name: str, value: str, redactor: Redactor) -> str | None:
     upper = name.upper()
     if upper in _PROXIES:
         return _proxy(value)
-    if upper == _NO_PROXY:
+    if upper == "NO_PROXY":
         return None if "@" in value else redactor.text(value)
     may_decide = name in _NAMES or name in BY_NAME or name.startswith(_PREFIXES)
     is_count = value.isdigit() and _COUNT.search(name) is not None
@@ -153,8 +152,7 @@ def may_be_secret(name: str, value: str) -> bool:
         return True
     if _HASH_NAME.search(name.upper()):
         return False
-    rest = _PATH.sub(" ", _HASH.sub(" ", value))
-    return any(_is_random(run) for run in _RUN.findall(rest))
+    return any(_is_random(run) for run in _RUN.findall(_PATH.sub(" ", _HASH.sub(" ", value))))
 
 
 def plain_address(address: str) -> str:

@@ -219,12 +219,12 @@ def shared_downloads(environ: Mapping[str, str]) -> dict[str, str]:
     Those that `environ` sets, and those whose default is unknown without a home directory, are
     left out.
     """
-    variables = {}
-    for variable, default, _ in _TABLE:
-        directory = default_directory(default, environ)
-        if directory is not None and not environ.get(variable):
-            variables[variable] = str(directory)
-    return variables
+    return {
+        variable: str(directory)
+        for variable, default, _ in _TABLE
+        if (directory := default_directory(default, environ)) is not None
+        and not environ.get(variable)
+    }
 
 
 def download_places(environ: Mapping[str, str]) -> tuple[Path, ...]:

@@ -52,8 +52,9 @@ def nearest_tag(project: Path) -> str | None:
 
 def disturbing_tags(project: Path) -> tuple[str, ...]:
     """The tags reachable from HEAD that are no releases, newest first."""
-    reachable = list_tags(partial(ask_git, project), reachable=True)
-    return tuple(tag for tag in reachable if not is_release(tag))
+    return tuple(
+        tag for tag in list_tags(partial(ask_git, project), reachable=True) if not is_release(tag)
+    )
 
 
 def describe(project: Path, version: str) -> Described:
@@ -117,19 +118,19 @@ def _copy_repository(root: Path, to: Path, without_tags: Collection[str]) -> Non
     _demand(to, "update-ref", *([] if branch else ["--no-deref"]), "HEAD", head)
     tags = ask_git(root, "for-each-ref", "--format=%(objectname) %(refname)", "refs/tags") or ""
     dropped = {f"refs/tags/{name}" for name in without_tags}
-    created = []
-    for line in tags.splitlines():
-        object_name, _, reference = line.partition(" ")
-        if reference not in dropped:
-            created.append(f"create {reference} {object_name}\n")
+    parts = (line.partition(" ") for line in tags.splitlines())
+    created = [
+        f"create {reference} {object_name}\n"
+        for object_name, _, reference in parts
+        if reference not in dropped
+    ]
     _demand(to, "update-ref", "--stdin", text="".join(created))
     # The copied index has the stat data of the original files.
     ask_git(to, "update-index", "-q", "--refresh")
 
 
 def _path_in_repository(root: Path, name: str) -> Path:
-    answer = ask_git(root, "rev-parse", "--git-path", name)
-    return (root / (answer or name)).resolve()
+    return (root / (ask_git(root, "rev-parse", "--git-path", name) or name)).resolve()
 
 
 def _demand(directory: Path, *arguments: str, text: str = "") -> None:

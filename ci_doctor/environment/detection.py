@@ -30,7 +30,6 @@ from ci_doctor.environment.version_code import attribute_of, code_of_attribute, 
 from ci_doctor.errors import UsageError
 
 _PACKAGING_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
-_SCM_PROVIDER: Final = "scikit_build_core.metadata.setuptools_scm"
 
 
 class OtherTool(Struct, frozen=True, kw_only=True):
@@ -189,14 +188,12 @@ def _setuptools(files: PackagingFiles) -> Project:
         attribute = attribute_of(dynamic["version"])
         computed = _computed_by_code(files, attribute) if attribute else None
         return computed or _fixed(files, "[tool.setuptools.dynamic]")
-    script = files.script
-    calls = script.get_version_calls
-    if calls:
+    if calls := files.script.get_version_calls:
         # One variable must serve every call: one without a distribution's name decides for all.
         unnamed = [call for call in calls if "dist_name" not in call.values]
         return _with_setuptools_scm(files, (*unnamed, calls[0])[0], reads_pyproject=False)
-    if script.use_scm_version is not None:
-        return _with_setuptools_scm(files, script.use_scm_version)
+    if files.script.use_scm_version is not None:
+        return _with_setuptools_scm(files, files.script.use_scm_version)
     return _stated(files)
 
 
@@ -223,8 +220,7 @@ def _requests_setuptools_scm(files: PackagingFiles) -> bool:
     if any(name in files.tools for name in SCM_TABLES):
         return True
     extra = re.compile(r"setuptools[-_.]+scm\s*\[[^\]]*\bsimple\b[^\]]*\]", re.IGNORECASE)
-    has_extra = any(extra.match(text) for text in files.requires)
-    return files.is_version_dynamic and has_extra
+    return files.is_version_dynamic and any(extra.match(text) for text in files.requires)
 
 
 def _with_setuptools_scm(
@@ -296,14 +292,14 @@ def _pdm(files: PackagingFiles) -> Project:
         return _fixed(files, PDM.tool)
     if source == "scm":
         return _unsupported(files, PDM.tool, PDM.advice, PDM.variable)
-    tool = f"pdm-backend source {source}"
-    return _named_tool(files) or _unsupported(files, tool, _SOURCE_ADVICE)
+    return _named_tool(files) or _unsupported(files, f"pdm-backend source {source}", _SOURCE_ADVICE)
 
 
 def _scikit_build(files: PackagingFiles) -> Project:
     """Its setuptools_scm provider reads `[tool.setuptools_scm]` and the name."""
     metadata = table(table(files.tools, "scikit-build"), "metadata")
-    if table(metadata, "version").get("provider") == _SCM_PROVIDER:
+    provider = table(metadata, "version").get("provider")
+    if provider == "scikit_build_core.metadata.setuptools_scm":
         return _with_setuptools_scm(files)
     return _other(files, "scikit-build-core")
 

@@ -65,8 +65,9 @@ def decide(profile: Profile, environ: Mapping[str, str], ours: Mapping[str, str]
                 f"{row.name} stays as an earlier run with another profile has set it; "
                 f"{profile} would not set it"
             )
-            unset = f"unset {row.name}"
-            findings.append(_finding(rules.LEFT_OVER, row, ours[row.name], summary, unset))
+            findings.append(
+                _finding(rules.LEFT_OVER, row, ours[row.name], summary, f"unset {row.name}")
+            )
     if profile is Profile.STRICT:
         summary = (
             "the strict profile changes the product under test: "

@@ -20,14 +20,12 @@ from ci_doctor.model.finding import Finding, Severity, ShellCommand
 SECTION = "setup-env"
 _JOB = "BUILDKITE_JOB_ID"
 _NO_JOB = "-"
-_IF_MISSING = "if_missing"
 _SEVERITIES = {IfMissing.WARNING: Severity.WARNING, IfMissing.ERROR: Severity.ERROR}
 
 
 def prepared_value(config: Config, environ: Mapping[str, str]) -> str:
     """The value of PREPARED: the job, and a digest of the section that was read for it."""
-    job = environ.get(_JOB) or _NO_JOB
-    return f"{job}:{_digest(config)}"
+    return f"{environ.get(_JOB) or _NO_JOB}:{_digest(config)}"
 
 
 def missing_preparation(config: Config, environ: Mapping[str, str]) -> tuple[Finding, ...]:
@@ -84,8 +82,8 @@ def _reason(config: Config, environ: Mapping[str, str]) -> str | None:
 
 def _digest(config: Config) -> str:
     # Not the key that says what to do now: it decides nothing that was exported.
-    table = {**config.tables.get(SECTION, {})}
-    table.pop(_IF_MISSING, None)
+    section = config.tables.get(SECTION, {})
+    table = {name: value for name, value in section.items() if name != "if_missing"}
     return exports.digest(json.dumps(table, sort_keys=True, default=str))
 
 
@@ -94,13 +92,11 @@ def _lost(environ: Mapping[str, str], severity: Severity) -> tuple[Finding, ...]
     gone, changed = exports.lost(environ)
     findings = []
     if gone:
-        names = ", ".join(gone)
-        summary = f"setup-env exported {names}, and this command does not see it"
+        summary = f"setup-env exported {', '.join(gone)}, and this command does not see it"
         remedy = "do not unset it after setup-env, and pass it on into containers"
         findings.append(rules.LOST_EXPORTS.finding(summary, severity=severity, remedy=remedy))
     if changed:
-        names = ", ".join(changed)
-        summary = f"another value than that of setup-env is set: {names}"
+        summary = f"another value than that of setup-env is set: {', '.join(changed)}"
         findings.append(rules.LOST_EXPORTS.finding(summary, severity=Severity.NOTE))
     return tuple(findings)
 

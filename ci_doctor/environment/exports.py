@@ -118,8 +118,7 @@ _LINES: Final = {
 def marker(variables: Mapping[str, str], earlier: Mapping[str, str]) -> str:
     """The value of MARKER after exporting `variables`; `earlier` are those of earlier runs."""
     exported = {**earlier, **variables}
-    entries = [f"{name}:{digest(exported[name])}" for name in sorted(exported)]
-    return ",".join(entries)
+    return ",".join(f"{name}:{digest(exported[name])}" for name in sorted(exported))
 
 
 def ours(environ: Mapping[str, str]) -> dict[str, str]:
@@ -132,8 +131,9 @@ def lost(environ: Mapping[str, str]) -> tuple[list[str], list[str]]:
     """The variables that an earlier run exported and `environ` lacks, and those changed since."""
     entries = _entries(environ)
     gone = [name for name in entries if name not in environ]
-    changed = [name for name in entries if name not in gone]
-    return gone, [name for name in changed if not _is_unchanged(name, entries, environ)]
+    return gone, [
+        name for name in entries if name in environ and not _is_unchanged(name, entries, environ)
+    ]
 
 
 def holds_all(environ: Mapping[str, str]) -> bool:
@@ -143,12 +143,8 @@ def holds_all(environ: Mapping[str, str]) -> bool:
 
 def _entries(environ: Mapping[str, str]) -> dict[str, str]:
     """The digest of each exported value by the name of its variable; nothing that is no entry."""
-    entries = {}
-    for entry in environ.get(MARKER, "").split(","):
-        name, separator, value = entry.partition(":")
-        if name and separator:
-            entries[name] = value
-    return entries
+    parts = (entry.partition(":") for entry in environ.get(MARKER, "").split(","))
+    return {name: value for name, separator, value in parts if name and separator}
 
 
 def _is_unchanged(name: str, entries: Mapping[str, str], environ: Mapping[str, str]) -> bool:
@@ -158,5 +154,4 @@ def _is_unchanged(name: str, entries: Mapping[str, str], environ: Mapping[str, s
 def digest(value: str) -> str:
     """Twelve hexadecimal digits that stand for `value`."""
     # A value of the environment may hold bytes that are not UTF-8.
-    encoded = value.encode("utf-8", "surrogateescape")
-    return hashlib.sha256(encoded).hexdigest()[:12]
+    return hashlib.sha256(value.encode("utf-8", "surrogateescape")).hexdigest()[:12]

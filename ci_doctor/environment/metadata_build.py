@@ -57,11 +57,7 @@ class BuiltMetadata(Struct, frozen=True, kw_only=True):
 
 
 class _HookFailed(Exception):  # noqa: N818 - an answer of the backend
-    """A hook of the backend ended with an error; `line` is the last one that it printed."""
-
-    def __init__(self, line: str) -> None:
-        super().__init__(line)
-        self.line = line
+    """A hook of the backend ended with an error; its text is the last line that it printed."""
 
 
 class InstalledPackages:
@@ -157,8 +153,9 @@ class Bench:
         self._at_hand = at_hand
         self._deadline = deadline
         self._is_demanded = is_demanded
-        heavy = heavy_requirement(build_system(project).get("requires", []))
-        self._may_install = is_demanded or (is_needed and heavy is None)
+        required = packages(build_system(project).get("requires", []))
+        is_heavy = any(name in _HEAVY or name.startswith("nvidia-") for name in required)
+        self._may_install = is_demanded or (is_needed and not is_heavy)
         self._required: list[str] = []
         self._builds = 0
         self._python = place / "environment" / "bin" / "python"
@@ -215,7 +212,7 @@ class Bench:
                     str(scratch), _allow_fallback=self._is_demanded
                 )
         except _HookFailed as error:
-            return BuiltMetadata(failure=error.line)
+            return BuiltMetadata(failure=str(error))
         except HookMissing as error:
             raise Unbuildable(
                 "the build backend gives metadata with a whole wheel alone"
@@ -249,8 +246,9 @@ class Bench:
             if path.is_symlink():  # linked before it was known that something is missing
                 path.unlink()
         command = [*_installer(self._python, environ), *self._required]
-        left = self._deadline - clock.now()
-        ran = run_limited(command, timeout_s=left, cwd=self._place, environ=environ)
+        ran = run_limited(
+            command, timeout_s=self._deadline - clock.now(), cwd=self._place, environ=environ
+        )
         if ran.exit_code is None:
             raise Unbuildable("the build requirements were not installed within the time limit")
         if ran.exit_code:
@@ -267,14 +265,6 @@ def build_system(project: Path) -> Mapping[str, Any]:
     if not isinstance(table, dict):
         return _LEGACY
     return {**table, "build-backend": table.get("build-backend", _LEGACY["build-backend"])}
-
-
-def heavy_requirement(requires: Sequence[str]) -> str | None:
-    """The first of `requires` that is a download of hundreds of megabytes; None if none is."""
-    for name in sorted(packages(requires)):
-        if name in _HEAVY or name.startswith("nvidia-"):
-            return name
-    return None
 
 
 def _installer(python: Path, environ: Mapping[str, str]) -> list[str]:
@@ -302,15 +292,16 @@ def _link(distribution: Found, site: Path) -> None:
 
 def _build_environ(environ: Mapping[str, str], python: Path) -> dict[str, str]:
     """The variables of a build: none that changes how Python starts or where git looks."""
-    kept = {
-        name: value
-        for name, value in environ.items()
-        if not name.startswith(("PYTHON", "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX"))
+    changing = ("PYTHON", "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX")
+    return {
+        **{
+            name: value
+            for name, value in environ.items()
+            if not name.startswith(changing) and name != "VIRTUAL_ENV"
+        },
+        # Scripts of the requirements, such as ninja, are looked up there.
+        "PATH": f"{python.parent}:{environ.get('PATH', '')}",
     }
-    kept.pop("VIRTUAL_ENV", None)
-    # Scripts of the requirements, such as ninja, are looked up there.
-    kept["PATH"] = f"{python.parent}:{environ.get('PATH', '')}"
-    return kept
 
 
 def _telling_line(output: str) -> str:

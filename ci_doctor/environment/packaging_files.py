@@ -36,8 +36,9 @@ class PackagingFiles(Struct, frozen=True, kw_only=True):
     @property
     def backend(self) -> str:
         """The object that builds the project (PEP 517; setuptools if none is named)."""
-        build = table(self.pyproject, "build-system")
-        return str(build.get("build-backend", "setuptools.build_meta"))
+        return str(
+            table(self.pyproject, "build-system").get("build-backend", "setuptools.build_meta")
+        )
 
     @property
     def tools(self) -> dict[str, Any]:
@@ -80,16 +81,13 @@ class PackagingFiles(Struct, frozen=True, kw_only=True):
         setuptools-scm's order: setup.cfg before what setuptools knows from pyproject.toml or
         setup().
         """
-        candidates = (
+        names = (
             self.cfg_metadata.get("name"),
             self.metadata.get("name"),
             self.script.name,
             table(self.tools, "poetry").get("name"),
         )
-        for text in candidates:
-            if isinstance(text, str) and text:
-                return text
-        return None
+        return next((name for name in names if isinstance(name, str) and name), None)
 
 
 def read_packaging_files(directory: Path) -> PackagingFiles:
@@ -109,12 +107,8 @@ def read_packaging_files(directory: Path) -> PackagingFiles:
 
 def packages(requires: Iterable[str]) -> frozenset[str]:
     """Canonical names (PEP 503) of requirement strings; a string without a name is left out."""
-    names = set()
-    for text in requires:
-        match = re.match(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)", text)
-        if match:
-            names.add(re.sub(r"[-_.]+", "-", match[1]).lower())
-    return frozenset(names)
+    matches = (re.match(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)", text) for text in requires)
+    return frozenset(re.sub(r"[-_.]+", "-", match[1]).lower() for match in matches if match)
 
 
 def table(mapping: Mapping[str, Any], key: str) -> dict[str, Any]:
@@ -126,10 +120,7 @@ def table(mapping: Mapping[str, Any], key: str) -> dict[str, Any]:
 def scm_table(pyproject: Mapping[str, Any]) -> dict[str, Any]:
     """The table that setuptools-scm would read from `pyproject`; empty if there is none."""
     tools = table(pyproject, "tool")
-    for name in SCM_TABLES:
-        if isinstance(tools.get(name), dict):
-            return table(tools, name)
-    return {}
+    return next((tools[name] for name in SCM_TABLES if isinstance(tools.get(name), dict)), {})
 
 
 def _parsed(path: Path, kind: str, parse: Callable[[str], _T]) -> _T:

@@ -54,8 +54,9 @@ def decide_pins(
     stale = environ.keys() - foreign.keys()
     decisions = [_decide(each, foreign, stale=stale) for each in computed]
     # Each variable and value once: projects that agree share one.
-    distinct = {(each.name, each.value): each for one in decisions for each in one.variables}
-    variables = tuple(distinct.values())
+    variables = tuple(
+        {(each.name, each.value): each for one in decisions for each in one.variables}.values()
+    )
     findings = [finding for decision in decisions for finding in decision.findings]
     conflict = _conflict(decisions, variables)
     if conflict is not None:
@@ -132,8 +133,8 @@ def _already_set(computed: ComputedVersion, name: str, value: str, stale: set[st
         if variable in stale and variable != name
     )
     if is_pep440(value):
-        differs = computed.version not in {None, value}
-        without = f"; without it: {computed.version}" if differs else ""
+        computes_another = computed.version not in {None, value}
+        without = f"; without it: {computed.version}" if computes_another else ""
         finding = rules.ALREADY_SET.finding(
             f"{name}={value} is set and stays: it decides the version of {project.label}{without}"
         )
@@ -145,8 +146,12 @@ def _already_set(computed: ComputedVersion, name: str, value: str, stale: set[st
             ),
             remedy=ShellCommand(f"unset {name}"),
         )
-    line = f"{project.label} {value} (set by {name})"
-    return _Decision(project=project, variables=hiding, findings=(finding,), line=line)
+    return _Decision(
+        project=project,
+        variables=hiding,
+        findings=(finding,),
+        line=f"{project.label} {value} (set by {name})",
+    )
 
 
 def _conflict(decisions: Sequence[_Decision], variables: Sequence[SetVariable]) -> Finding | None:
@@ -178,35 +183,33 @@ def _conflict(decisions: Sequence[_Decision], variables: Sequence[SetVariable]) 
 
 def _owners(decisions: Sequence[_Decision], name: str) -> list[str]:
     """The projects that a variable is exported for."""
-    labels = [
+    return sorted(
         decision.project.label
         for decision in decisions
         if any(variable.name == name for variable in decision.variables)
-    ]
-    return sorted(labels)
+    )
 
 
 def _generic_note(decisions: Sequence[_Decision]) -> list[Finding]:
     """A note if a variable is exported that the builds of other projects read as well."""
     for decision in decisions:
         project = decision.project
-        names = [variable.name for variable in decision.variables]
-        shared = [name for name in names if name in project.shared_variables]
+        shared = [each.name for each in decision.variables if each.name in project.shared_variables]
         if project.source is None or not project.reads_generic or not shared:
             continue
         # hatch-vcs and others call setuptools-scm, which reads the variable.
-        is_scm = shared[0].startswith("SETUPTOOLS_SCM")
-        tool = "setuptools-scm" if is_scm else project.source.name
+        tool = "setuptools-scm" if shared[0].startswith("SETUPTOOLS_SCM") else project.source.name
         readers = _owners(decisions, shared[0])
-        note = rules.UNSCOPED.finding(
-            (
-                f"{shared[0]} is set because the build of {', '.join(readers)} reads no variable with its "
-                f"name in it: every other {tool} project that is built from source in this "
-                "environment takes this version too"
-            ),
-            remedy=rules.UNSCOPED.remedy,
-        )
-        return [note]
+        return [
+            rules.UNSCOPED.finding(
+                (
+                    f"{shared[0]} is set because the build of {', '.join(readers)} reads no variable with its "
+                    f"name in it: every other {tool} project that is built from source in this "
+                    "environment takes this version too"
+                ),
+                remedy=rules.UNSCOPED.remedy,
+            )
+        ]
     return []
 
 

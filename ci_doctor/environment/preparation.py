@@ -24,8 +24,6 @@ from ci_doctor.model.table import Table, row, text_table
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.formatting import amount
 
-_DETERMINISM_TITLE = "Determinism, as requested (effective where the library reads it)"
-
 
 class Pinning(Struct, frozen=True, kw_only=True):
     """`pins` of the projects `labels`, all `findings`, and how each pin was proven: lines, facts."""
@@ -74,8 +72,9 @@ class Preparation(Struct, frozen=True, kw_only=True):
         """
         if differs:
             return replace(self, changed=(*self.changed, str(output)))
-        changed = tuple(name for name in self.changed if name not in self.exports)
-        return replace(self, changed=changed)
+        return replace(
+            self, changed=tuple(name for name in self.changed if name not in self.exports)
+        )
 
 
 def prepare(settings: SetupEnvSettings, environ: Mapping[str, str] = os.environ) -> Preparation:
@@ -96,21 +95,20 @@ def prepare(settings: SetupEnvSettings, environ: Mapping[str, str] = os.environ)
             hint=errors[0].remedy,
             findings=pinning.findings,
         )
-    no_project: tuple[Finding, ...] = ()
+    profile = determinism.decide(settings.determinism, environ, earlier)
+    findings = (*pinning.findings, *profile.findings)
     if not projects:
         summary = f"{Path.cwd()} holds no Python project, so no version is pinned"
-        no_project = (rules.NO_PROJECT.finding(summary, remedy=rules.NO_PROJECT.remedy),)
-    profile = determinism.decide(settings.determinism, environ, earlier)
+        findings = (rules.NO_PROJECT.finding(summary, remedy=rules.NO_PROJECT.remedy), *findings)
     exports.require_names(variable.name for variable in pins.variables)
     variables = (*pins.variables, *profile.variables)
     ours = {variable.name: variable.value for variable in variables}
-    marked = {**ours, exports.MARKER: exports.marker(ours, earlier)} if ours else {}
     return Preparation(
-        exports=marked,
+        exports={**ours, exports.MARKER: exports.marker(ours, earlier)} if ours else {},
         changed=tuple(name for name, value in ours.items() if environ.get(name) != value),
         requested=profile.requested,
         targets=targets,
-        findings=(*no_project, *pinning.findings, *profile.findings),
+        findings=findings,
         tables=_tables(pinning, profile.requested, targets),
         proofs=pinning.proofs,
         cases=tuple(
@@ -233,14 +231,18 @@ def _tables(
     for each in requested:
         known = "" if each.effective == determinism.AS_REQUESTED else f"; {each.effective}"
         variables.append(row(f"{each.name}={each.requested}", f"({each.set_by}{known})"))
-    interpreters = []
-    for target in targets:
-        own = " (ci-doctor itself is installed here)" if target.own else ""
-        interpreters.append(row(str(target.python), f"from {target.why}{own}"))
+    own = " (ci-doctor itself is installed here)"
+    interpreters = [
+        row(str(target.python), f"from {target.why}{own if target.own else ''}")
+        for target in targets
+    ]
     tables = (
         text_table("Versions", tuple(versions)),
         text_table("Pins, tried in a build of the metadata", pinning.proof_lines),
-        Table(title=_DETERMINISM_TITLE, rows=tuple(variables)),
+        Table(
+            title="Determinism, as requested (effective where the library reads it)",
+            rows=tuple(variables),
+        ),
         Table(title="Interpreters", rows=tuple(interpreters)),
     )
     return tuple(table for table in tables if table.rows)

@@ -183,7 +183,6 @@ def _misspelt(environ: Mapping[str, str], name: str) -> Iterator[str]:
     for prefix in PREFIXES:
         start = f"{prefix}_FOR_"
         for variable in environ:
-            if variable.startswith(start):
-                spelt = variable.removeprefix(start)
-                if _canonical(spelt) == _canonical(name):
-                    yield variable
+            spelt = variable.removeprefix(start)
+            if spelt != variable and _canonical(spelt) == _canonical(name):
+                yield variable

@@ -56,8 +56,9 @@ class Trial(Struct, frozen=True, kw_only=True):
     @property
     def fails_anyway(self) -> bool:
         """Whether the build fails with and without the disturbing tags."""
-        both = (self.actual, self.reference)
-        return all(each is not None and each.failure is not None for each in both)
+        return all(
+            each is not None and each.failure is not None for each in (self.actual, self.reference)
+        )
 
     @property
     def state(self) -> str:
@@ -123,12 +124,12 @@ class Prover:
         """
         project = computed.project
         described = computed.described
-        is_refused = any(each.severity is Severity.ERROR for each in computed.findings)
-        if project.source is None or is_refused:
+        if project.source is None or any(
+            each.severity is Severity.ERROR for each in computed.findings
+        ):
             return computed
         is_from_git = described is not None and described.repository is not None
-        is_demanded = self._verify is Verify.ALWAYS and is_from_git
-        if computed.version is not None and not is_demanded:
+        if computed.version is not None and not (self._verify is Verify.ALWAYS and is_from_git):
             return computed
         reference = self._reference(project, _disturbing(computed))
         if isinstance(reference, Unbuildable) or reference.version is None:

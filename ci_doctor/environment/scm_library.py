@@ -190,8 +190,8 @@ def _sorted(
 ) -> Tags:
     """The tags that the library could pick, by the project's own regex, prefix or `strict` if any."""
     tags = sort_tags(names, command, lambda name: _parse(name, config))
-    is_told = config.tag.strict is False or config.tag.regex.pattern != DEFAULT_TAG_REGEX.pattern
-    if is_told or config.tag.prefix:
+    regex = config.tag.regex.pattern
+    if config.tag.strict is False or regex != DEFAULT_TAG_REGEX.pattern or config.tag.prefix:
         return tags
     return without_foreign_text(tags, lambda name: _parts(name, config), project.name)
 

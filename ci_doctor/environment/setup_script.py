@@ -138,13 +138,13 @@ class _Evaluator:
 
     def setup_keywords(self, tree: ast.Module) -> dict[str, ast.expr]:
         """The keywords of the first `setup(...)` call, also those of a dict spread into it."""
-        spellings = ("setup", "setuptools.setup")
-        calls = calls_of(tree, {"setuptools", "distutils.core"}, "setup", *spellings)
-        keywords: dict[str, ast.expr] = {}
-        for keyword in calls[0].keywords if calls else ():
-            for name, value in self._spread(keyword):
-                keywords[name or _UNREADABLE] = value
-        return keywords
+        modules = {"setuptools", "distutils.core"}
+        calls = calls_of(tree, modules, "setup", "setup", "setuptools.setup")
+        return {
+            name or _UNREADABLE: value
+            for keyword in (calls[0].keywords if calls else ())
+            for name, value in self._spread(keyword)
+        }
 
     def call_options(self, call: ast.Call) -> ScmOptions:
         """Options of a `get_version(...)` call; `root` is its first positional parameter."""
@@ -167,8 +167,7 @@ class _Evaluator:
         """
         node = self._resolve(node)
         if isinstance(node, ast.Dict):
-            names = [self.text(key) for key in node.keys]
-            return list(zip(names, node.values, strict=True))
+            return list(zip([self.text(key) for key in node.keys], node.values, strict=True))
         if not isinstance(node, ast.Call) or node.args:
             return None
         if isinstance(node.func, ast.Name) and node.func.id == "dict":

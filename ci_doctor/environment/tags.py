@@ -127,21 +127,17 @@ def sort_tags(
     names: Iterable[str], command: Sequence[str], parse: Callable[[str], "Version | None"]
 ) -> Tags:
     """Sort the tags that the describe `command` could pick by whether `parse` returns a version."""
-    versions: dict[str, Version] = {}
-    unparsable: list[str] = []
     included = list(_globs(command, "--match"))
     excluded = list(_globs(command, "--exclude"))
-    for name in names:
-        if included and not _matches(name, included):
-            continue
-        if _matches(name, excluded):
-            continue
-        version = parse(name)
-        if version is None:
-            unparsable.append(name)
-        else:
-            versions[name] = version
-    return Tags(versions=versions, unparsable=tuple(unparsable))
+    parsed = {
+        name: parse(name)
+        for name in names
+        if (not included or _matches(name, included)) and not _matches(name, excluded)
+    }
+    return Tags(
+        versions={name: version for name, version in parsed.items() if version is not None},
+        unparsable=tuple(name for name, version in parsed.items() if version is None),
+    )
 
 
 def exclusions(unparsable: Iterable[str], versions: Iterable[str]) -> tuple[str, ...]:
@@ -199,8 +195,7 @@ def _without_option(words: Sequence[str], option: str) -> list[str]:
 def picked_tag(git: Git, command: Sequence[str]) -> str | None:
     """The tag that a `git describe` command picks; None if it picks none."""
     # --dirty is about the working tree, and makes git compare every file.
-    arguments = [word for word in command[1:] if not word.startswith("--dirty")]
-    described = git(*arguments)
+    described = git(*[word for word in command[1:] if not word.startswith("--dirty")])
     if not described:
         return None
     match = _DESCRIBED.match(described)
@@ -216,28 +211,18 @@ def without_foreign_text(
     the distribution's. `nightly-2026-04-22` is read as 22. `nightly-2026.04.22` is a date, and is
     left out beside releases that are none.
     """
-    kept: dict[str, Version] = {}
-    dated: list[str] = []
-    foreign: list[str] = []
-    for tag, version in tags.versions.items():
-        parts = read(tag)
-        if parts is not None and not is_own_text(*parts, name):
-            foreign.append(tag)
-            continue
-        kept[tag] = version
-        if parts is not None and is_dated(*parts, name):
-            dated.append(tag)
-    if len(dated) < len(kept):
-        foreign += dated
-        kept = {tag: version for tag, version in kept.items() if tag not in dated}
-    return Tags(versions=kept, unparsable=(*tags.unparsable, *foreign))
+    split = {tag: parts for tag in tags.versions if (parts := read(tag)) is not None}
+    left_out = {tag: None for tag, parts in split.items() if not is_own_text(*parts, name)}
+    dated = [tag for tag in split if tag not in left_out and is_dated(*split[tag], name)]
+    if len(dated) < len(tags.versions) - len(left_out):
+        left_out |= dict.fromkeys(dated)
+    kept = {tag: version for tag, version in tags.versions.items() if tag not in left_out}
+    return Tags(versions=kept, unparsable=(*tags.unparsable, *left_out))
 
 
 def reads_oddly(text: str, versions: Mapping[str, "Version"]) -> bool:
     """Whether `text`, a number without a dot, stands alone among versions that have one."""
-    if "." in text:
-        return False
-    return any(len(version.release) > 1 for version in versions.values())
+    return "." not in text and any(len(version.release) > 1 for version in versions.values())
 
 
 def tag_family(name: str) -> str:
@@ -299,6 +284,6 @@ def is_dated(prefix: str, text: str, name: str | None) -> bool:
 def _is_of_project(prefix: str, name: str | None) -> bool:
     words = re.sub(r"[-_./@=]+", "-", prefix.lower()).strip("-")
     words = words.removesuffix("v").strip("-") if words == "v" or words.endswith("-v") else words
-    if words in _RELEASE_WORDS:
-        return True
-    return name is not None and words == re.sub(r"[-_.]+", "-", name.lower())
+    return words in _RELEASE_WORDS or (
+        name is not None and words == re.sub(r"[-_.]+", "-", name.lower())
+    )

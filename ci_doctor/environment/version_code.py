@@ -51,10 +51,7 @@ class VersionCode(Struct, frozen=True, kw_only=True):
 
 def version_code(files: PackagingFiles) -> VersionCode | None:
     """The first file that computes the version and reads tags; None if there is none."""
-    meson = _meson_code(files)
-    if meson is not None:
-        return meson
-    return _first_reader(_candidates(files))
+    return _meson_code(files) or _first_reader(_candidates(files))
 
 
 def code_of_attribute(files: PackagingFiles, attribute: str) -> VersionCode | None:
@@ -70,7 +67,10 @@ def code_of_attribute(files: PackagingFiles, attribute: str) -> VersionCode | No
     text = _read(path)
     if literal_name(text, name):
         return None
-    return _first_reader((path, *_imported_from(path, text)))
+    # The siblings that it takes names from: `from ._version import version`.
+    siblings = re.findall(r"^\s*from \.(\w+) import", text, re.MULTILINE)
+    files_beside = (path.parent / f"{sibling}.py" for sibling in siblings)
+    return _first_reader((path, *filter(Path.is_file, files_beside)))
 
 
 def _first_reader(paths: Iterable[Path]) -> VersionCode | None:
@@ -143,14 +143,6 @@ def _module_file(directory: Path, module: str) -> Path | None:
     return None
 
 
-def _imported_from(path: Path, text: str) -> Iterator[Path]:
-    """The siblings that a module takes names from: `from ._version import version`."""
-    for name in re.findall(r"^\s*from \.(\w+) import", text, re.MULTILINE):
-        file = path.parent / f"{name}.py"
-        if file.is_file():
-            yield file
-
-
 def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8", errors="replace")
@@ -180,28 +172,21 @@ def git_reader(source: str) -> str | None:
     for module in imported_modules(tree):
         if module in TOOL_MODULES:
             return TOOL_MODULES[module]
-    words = list(_strings(tree))
-    if any(_COMMAND.search(word) for word in words):
-        return GIT_DESCRIBE
+    # The docstrings of a program may describe anything.
+    prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    strings = (node for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    words = [
+        node.value for node in strings if isinstance(node.value, str) and id(node) not in prose
+    ]
     # ["git", "describe"], or run_git("describe") with the program's name elsewhere.
-    if "git" in words and any(_READS_TAGS.fullmatch(word) for word in words):
-        return GIT_DESCRIBE
-    return None
+    is_split = "git" in words and any(_READS_TAGS.fullmatch(word) for word in words)
+    return GIT_DESCRIBE if is_split or any(map(_COMMAND.search, words)) else None
 
 
 def git_command(text: str) -> str | None:
     """GIT_DESCRIBE if `text`, of any language, holds a git command that answers with tags."""
     # 'git', 'describe' in a list is one command too.
-    joined = re.sub(r"[\"',\[\]()]", " ", text)
-    return GIT_DESCRIBE if _COMMAND.search(joined) else None
-
-
-def _strings(tree: ast.Module) -> Iterator[str]:
-    """The strings of a program without its docstrings, which may describe anything."""
-    prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose:
-            yield node.value
+    return GIT_DESCRIBE if _COMMAND.search(re.sub(r"[\"',\[\]()]", " ", text)) else None
 
 
 def literal_name(source: str, name: str) -> bool:

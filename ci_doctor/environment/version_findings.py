@@ -113,8 +113,9 @@ def _tag_remedy(project: Project, described: Described) -> str:
     trusted = described.tag if described.suspicious is None else None
     family = tag_family(trusted) if trusted else "v"
     glob = f"{family}[0-9]*.*"
-    excluded = [name for name in described.unparsable if fnmatch.fnmatchcase(name, glob)]
-    return project.tag_setting(glob, excluded[:_NAMED])
+    return project.tag_setting(
+        glob, [name for name in described.unparsable if fnmatch.fnmatchcase(name, glob)][:_NAMED]
+    )
 
 
 def _suspicious(project: Project, described: Described) -> Finding | None:
@@ -161,32 +162,38 @@ def _difference(gap: TagGap, place: str) -> tuple[str, NextStep]:
     quoted = shlex.quote(remote)
     match gap.kind:
         case TagGapKind.ABSENT:
-            words = f"{place} lacks the tag {tag!r}, which its remote {remote} has on this history"
-            return words, ShellCommand(f"git fetch --tags {quoted}")
-        case TagGapKind.MOVED:
-            words = (
-                f"the tag {tag!r} of {place} is on another commit than that of its remote {remote}"
+            return (
+                f"{place} lacks the tag {tag!r}, which its remote {remote} has on this history",
+                ShellCommand(f"git fetch --tags {quoted}"),
             )
-            return words, ShellCommand(f"git fetch --tags --force {quoted}")
+        case TagGapKind.MOVED:
+            return (
+                f"the tag {tag!r} of {place} is on another commit than that of its remote {remote}",
+                ShellCommand(f"git fetch --tags --force {quoted}"),
+            )
         case TagGapKind.LOCAL:
-            words = f"{place} has the tag {tag!r}, and its remote {remote} has no such tag"
-            return words, ShellCommand(f"git tag --delete {shlex.quote(tag)}")
+            return (
+                f"{place} has the tag {tag!r}, and its remote {remote} has no such tag",
+                ShellCommand(f"git tag --delete {shlex.quote(tag)}"),
+            )
         case TagGapKind.SILENT:
-            words = f"the remote {remote} of {place} does not answer, and may have other tags"
-            return words, (
-                f"see what `git ls-remote --tags {quoted}` says, and give this job access to the "
-                "remote; or accept the version with `--allow-fallback`"
+            return (
+                f"the remote {remote} of {place} does not answer, and may have other tags",
+                (
+                    f"see what `git ls-remote --tags {quoted}` says, and give this job access to the "
+                    "remote; or accept the version with `--allow-fallback`"
+                ),
             )
         case TagGapKind.UNREADABLE:
-            words = f"git refuses to read {place}, so the tags of its remote are not known"
-            command = f"git config --global --add safe.directory {shlex.quote(place)}"
-            return words, ShellCommand(command)
+            return (
+                f"git refuses to read {place}, so the tags of its remote are not known",
+                ShellCommand(f"git config --global --add safe.directory {shlex.quote(place)}"),
+            )
 
 
 def _no_usable_tag(project: Project, described: Described) -> Finding | None:
-    if described.tag is not None or described.repository is None:
-        return None
-    if described.shallow or described.gap is not None:
+    is_known = described.tag is not None or described.repository is None
+    if is_known or described.shallow or described.gap is not None:
         return None
     if described.unreleased is not None:
         return rules.NO_USABLE_TAG.finding(

@@ -37,11 +37,17 @@ def compute_version(project: Project, *, allow_fallback: bool) -> ComputedVersio
     if project.is_fixed:
         return ComputedVersion(project=project, version=project.version)
     if project.source is None:
-        unsupported = rules.UNSUPPORTED_BACKEND.finding(
-            f"{project.label} takes its version from {project.tool}, which is not pinned here",
-            remedy=project.advice,
+        return ComputedVersion(
+            project=project,
+            version=None,
+            findings=(
+                rules.UNSUPPORTED_BACKEND.finding(
+                    f"{project.label} takes its version from {project.tool}, "
+                    "which is not pinned here",
+                    remedy=project.advice,
+                ),
+            ),
         )
-        return ComputedVersion(project=project, version=None, findings=(unsupported,))
     if shutil.which("git") is None:
         raise UsageError(
             f"no git on PATH, and {project.label} takes its version from git ({project.tool})",

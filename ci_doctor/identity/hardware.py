@@ -11,11 +11,12 @@ from ci_doctor.machine.host import first_cpu, libc_version
 from ci_doctor.machine.nvidia_smi import Gpu
 
 # The CPU features for which libraries keep kernels of their own, under the names of x86 and of ARM.
-_AVX = ("fma", "f16c", "avx", "avx2", "avx_vnni")
-_AVX512 = ("f", "bw", "dq", "vl", "_vnni", "_bf16", "_fp16")
-_AMX = ("amx_tile", "amx_int8", "amx_bf16")
-_ARM = ("asimd", "asimddp", "bf16", "i8mm", "sve", "sve2")
-FLAGS = (*_AVX, *(f"avx512{name}" for name in _AVX512), *_AMX, *_ARM)
+FLAGS = (
+    *("fma", "f16c", "avx", "avx2", "avx_vnni"),
+    *(f"avx512{name}" for name in ("f", "bw", "dq", "vl", "_vnni", "_bf16", "_fp16")),
+    *("amx_tile", "amx_int8", "amx_bf16"),
+    *("asimd", "asimddp", "bf16", "i8mm", "sve", "sve2"),
+)
 
 
 def hardware(environ: Mapping[str, str], proc: Path = PROC) -> Identity:
@@ -35,20 +36,21 @@ def _cpu(proc: Path) -> Identity:
     unknown = {}
     block = first_cpu(proc)
     # ARM has no `model name`: two numbers stand for it.
-    numbers = " ".join(block[key] for key in ("CPU implementer", "CPU part") if key in block)
-    model = block.get("model name") or numbers
+    model = block.get("model name") or " ".join(
+        block[key] for key in ("CPU implementer", "CPU part") if key in block
+    )
     if model:
         facts["cpu.model"] = model
     else:
         unknown["cpu.model"] = f"{proc}/cpuinfo does not name it"
     flags = (block.get("flags") or block.get("Features") or "").split()
     if flags:
-        relevant = [flag for flag in FLAGS if flag in flags]
-        facts["cpu.flags"] = " ".join(relevant) or "none of those that matter"
+        facts["cpu.flags"] = (
+            " ".join(flag for flag in FLAGS if flag in flags) or "none of those that matter"
+        )
     else:
         unknown["cpu.flags"] = f"{proc}/cpuinfo does not name any"
-    noted = {"kernel": os.uname().release, "libc": libc_version() or ""}
-    return Identity.of(facts, unknown, noted)
+    return Identity.of(facts, unknown, {"kernel": os.uname().release, "libc": libc_version() or ""})
 
 
 def _gpus(environ: Mapping[str, str], proc: Path) -> Identity:

@@ -3,7 +3,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Self
 
 from msgspec import Struct, field
@@ -49,11 +49,8 @@ class Identity(Struct, frozen=True, kw_only=True):
     ) -> Self:
         """An identity with its names sorted. A name that is also unknown is unknown."""
         reasons = unknown or {}
-        certain = {}
-        for name, value in facts.items():
-            # Half a fact decides nothing.
-            if name not in reasons:
-                certain[name] = value or "''"
+        # Half a fact decides nothing.
+        certain = {name: value or "''" for name, value in facts.items() if name not in reasons}
         notes = {name: value for name, value in (noted or {}).items() if value}
         return cls(facts=_sorted(certain), unknown=_sorted(reasons), noted=_sorted(notes))
 
@@ -65,10 +62,19 @@ class Identity(Struct, frozen=True, kw_only=True):
             {**self.noted, **other.noted},
         )
 
+    def rewritten(self, rewrite: Callable[[str], str], front: str = "") -> "Identity":
+        """The same with `front` before every name, and every value and reason rewritten."""
+
+        def changed(part: Mapping[str, str]) -> dict[str, str]:
+            return {f"{front}{name}": rewrite(value) for name, value in part.items()}
+
+        return type(self).of(changed(self.facts), changed(self.unknown), changed(self.noted))
+
     def digest(self) -> str:
         """SHA-256 in hex over the facts and the names of the unknown ones."""
-        facts = dict(sorted(self.facts.items()))
-        content = json.dumps([facts, sorted(self.unknown)], sort_keys=True)
+        content = json.dumps(
+            [dict(sorted(self.facts.items())), sorted(self.unknown)], sort_keys=True
+        )
         return hashlib.sha256(content.encode("ascii")).hexdigest()
 
 
@@ -86,7 +92,6 @@ def differences(left: Identity, right: Identity) -> tuple[Difference, ...]:
 
     A fact unknown to both is no difference; a fact that one of them knows is one of knowledge.
     """
-    names = sorted({*left.facts, *left.unknown, *right.facts, *right.unknown})
     return tuple(
         Difference(
             fact=name,
@@ -94,7 +99,7 @@ def differences(left: Identity, right: Identity) -> tuple[Difference, ...]:
             right=_text_of(name, right),
             knowledge=name in left.unknown or name in right.unknown,
         )
-        for name in names
+        for name in sorted({*left.facts, *left.unknown, *right.facts, *right.unknown})
         if _differ(name, left, right)
     )
 

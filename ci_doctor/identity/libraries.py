@@ -12,98 +12,80 @@ from ci_doctor.identity.identity import Identity
 from ci_doctor.machine.packages import Origin, Package, installed, record_digest
 
 # The distributions whose code computes, schedules or tokenizes.
-_TORCH = (
-    "torch",
-    "triton",
-    "triton-kernels",
-    "pytorch-triton",
-    "torchao",
-    "torchvision",
-)
-_ARRAYS = (
-    "numpy",
-    "scipy",
-    "numba",
-    "intel-openmp",
-    "mkl",
-    "jax",
-    "jaxlib",
-    "tensorflow",
-    "cupy-cuda12x",
-    "cupy-cuda13x",
-)
-_ENGINES = (
-    "vllm",
-    "sglang",
-    "lmcache",
-    "tensorrt-llm",
-    "llama-cpp-python",
-    "ray",
-)
-_KERNELS = (
-    "sgl-kernel",
-    "sglang-kernel",
-    "deep-gemm",
-    "deep-ep",
-    "xformers",
-    "quack-kernels",
-    "tilelang",
-    "mamba-ssm",
-    "apache-tvm-ffi",
-    "causal-conv1d",
-    "transformer-engine",
-    "aiter",
-    "amd-aiter",
-)
-_FLASH = (
-    "flashinfer-python",
-    "flashinfer-cubin",
-    "flashinfer-jit-cache",
-    "flash-attn",
-    "flash-attn-3",
-    "flash-attn-4",
-    "vllm-flash-attn",
-    "flash-mla",
-)
-_MODELS = (
-    "transformers",
-    "tokenizers",
-    "safetensors",
-    "sentencepiece",
-    "tiktoken",
-    "mistral-common",
-    "accelerate",
-)
-_QUANTIZATION = (
-    "compressed-tensors",
-    "bitsandbytes",
-    "auto-gptq",
-    "autoawq",
-)
-_GRAMMARS = (
-    "llguidance",
-    "xgrammar",
-    "outlines",
-    "outlines-core",
-)
-_RUNTIMES = (
-    "onnxruntime",
-    "onnxruntime-gpu",
-    "openvino",
-    "intel-extension-for-pytorch",
-)
 _EXACT = frozenset(
-    (
-        *_TORCH,
-        *_ARRAYS,
-        *_ENGINES,
-        *_KERNELS,
-        *_FLASH,
-        *_MODELS,
-        *_QUANTIZATION,
-        *_GRAMMARS,
-        *_RUNTIMES,
-    )
+    {
+        # torch and what comes with it
+        "torch",
+        "triton",
+        "triton-kernels",
+        "pytorch-triton",
+        "torchao",
+        "torchvision",
+        # arrays and numbers
+        "numpy",
+        "scipy",
+        "numba",
+        "intel-openmp",
+        "mkl",
+        "jax",
+        "jaxlib",
+        "tensorflow",
+        "cupy-cuda12x",
+        "cupy-cuda13x",
+        # engines
+        "vllm",
+        "sglang",
+        "lmcache",
+        "tensorrt-llm",
+        "llama-cpp-python",
+        "ray",
+        # kernels
+        "sgl-kernel",
+        "sglang-kernel",
+        "deep-gemm",
+        "deep-ep",
+        "xformers",
+        "quack-kernels",
+        "tilelang",
+        "mamba-ssm",
+        "apache-tvm-ffi",
+        "causal-conv1d",
+        "transformer-engine",
+        "aiter",
+        "amd-aiter",
+        # attention
+        "flashinfer-python",
+        "flashinfer-cubin",
+        "flashinfer-jit-cache",
+        "flash-attn",
+        "flash-attn-3",
+        "flash-attn-4",
+        "vllm-flash-attn",
+        "flash-mla",
+        # models and tokenizers
+        "transformers",
+        "tokenizers",
+        "safetensors",
+        "sentencepiece",
+        "tiktoken",
+        "mistral-common",
+        "accelerate",
+        # quantization
+        "compressed-tensors",
+        "bitsandbytes",
+        "auto-gptq",
+        "autoawq",
+        # grammars
+        "llguidance",
+        "xgrammar",
+        "outlines",
+        "outlines-core",
+        # other runtimes
+        "onnxruntime",
+        "onnxruntime-gpu",
+        "openvino",
+        "intel-extension-for-pytorch",
+    }
 )
 # All distributions with these beginnings.
 _FAMILIES = (
@@ -136,10 +118,12 @@ def libraries(directories: Iterable[Path]) -> Identity:
         origin = package.origin
         versions.setdefault(name, []).append(_version(package, origin))
         if origin.is_editable:
-            reason = "an editable installation is not searched for them"
-            unknown[f"{name} (uncommitted changes)"] = reason
-    facts = {name: " and ".join(dict.fromkeys(texts)) for name, texts in versions.items()}
-    return Identity.of(facts, unknown)
+            unknown[f"{name} (uncommitted changes)"] = (
+                "an editable installation is not searched for them"
+            )
+    return Identity.of(
+        {name: " and ".join(dict.fromkeys(texts)) for name, texts in versions.items()}, unknown
+    )
 
 
 def _version(package: Package, origin: Origin) -> str:
@@ -180,8 +164,9 @@ def _head(git: Path) -> str | None:
         commit = _text(place / name).strip()
         if commit:
             return commit
-    line = re.compile(rf"^([0-9a-f]{{40,64}}) {re.escape(name)}$", re.MULTILINE)
-    packed = line.search(_text(shared / "packed-refs", _LIMIT))
+    packed = re.compile(rf"^([0-9a-f]{{40,64}}) {re.escape(name)}$", re.MULTILINE).search(
+        _text(shared / "packed-refs", _LIMIT)
+    )
     return packed[1] if packed else None
 
 

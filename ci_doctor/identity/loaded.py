@@ -23,9 +23,12 @@ _OTHERS = (
     rb"|libblis[a-z0-9-]*|libmkl_[a-z0-9_]+|libgomp|libiomp5|libomp|libdnnl|libtriton|libamdhip64"
     rb"|librocblas|libhipblas|libhipblaslt|libMIOpen|librccl"
 )
-_NAMES = rb"(?:" + _VERSIONED + rb"|" + _OTHERS + rb")"
 _LIBRARY = re.compile(
-    rb" (/[^\n]*/(" + _NAMES + rb"(?:[-.][^/\n]*)?\.so[0-9.]*))(?: \(deleted\))?$",
+    rb" (/[^\n]*/((?:"
+    + _VERSIONED
+    + rb"|"
+    + _OTHERS
+    + rb")(?:[-.][^/\n]*)?\.so[0-9.]*))(?: \(deleted\))?$",
     re.MULTILINE,
 )
 # Compiled on this machine: the directory or the file is named after what was compiled.
@@ -38,6 +41,8 @@ _IS_VERSIONED = re.compile(rf"({_VERSIONED.decode()})\.so\.(\d+(?:\.\d+)+)")
 _HASH = re.compile(r"-[0-9a-f]{8}(?=[.-])")
 _INTERFACE = re.compile(r"(.+?\.so(?:\.\d+)?)(?:\.\d+)*")
 _LIMIT = 4 << 20
+# What the names of facts about compiled kernels end with.
+_OF_KERNELS = " kernels"
 _MAGIC = b"\x7fELF\x02\x01"  # 64 bits, little endian: every machine that serves models
 _NOTE = 4
 _BUILD_ID = 3
@@ -51,58 +56,39 @@ def loaded(pids: Iterable[int], proc: Path = PROC) -> Mapping[str, str]:
     once. What cannot be read is `unknown: ` and the reason; a process that has ended is left out.
     A variable that a process sets itself later does not show (proc_pid_environ(5)).
     """
-    observed = _Observed(proc)
+    # Most processes of a server map the same files, and reading one takes milliseconds.
+    libraries: dict[bytes, tuple[str, str]] = {}
+    values: dict[str, set[str]] = {}
     for pid in pids:
-        observed.add(pid)
-    return observed.facts()
+        for name, value in _facts_of(proc / str(pid), libraries):
+            values.setdefault(name, set()).add(value)
+    facts = {
+        name: _summed(each) if name.endswith(_OF_KERNELS) else " and ".join(sorted(each))
+        for name, each in values.items()
+    }
+    return dict(sorted(facts.items()))
 
 
-class _Observed:
-    """What is known of a server's processes so far."""
-
-    def __init__(self, proc: Path) -> None:
-        self._proc = proc
-        self._values: dict[str, set[str]] = {}
-        self._kernels: dict[str, set[str]] = {}
-        # Most processes of a server map the same files, and reading one takes milliseconds.
-        self._libraries: dict[bytes, tuple[str, str]] = {}
-
-    def add(self, pid: int) -> None:
-        """Read one process."""
-        directory = self._proc / str(pid)
-        try:
-            maps = (directory / "maps").read_bytes()
-            environ = (directory / "environ").read_bytes()
-        except (FileNotFoundError, ProcessLookupError):
-            return
-        except OSError as error:
-            self._add("loaded", f"unknown: a process cannot be read: {error.strerror}")
-            return
-        self._add_libraries(maps, directory / "root")
-        for family, kernel in _kernels(maps):
-            self._kernels.setdefault(family, set()).add(kernel)
-        for name, value in _variables(environ):
-            self._add(f"env.{name}", value)
-
-    def _add_libraries(self, maps: bytes, root: Path) -> None:
-        # A library is mapped in several parts.
-        for path, name in set(_LIBRARY.findall(maps)):
-            if path not in self._libraries:
-                self._libraries[path] = _library(path, name, root)
-            short, version = self._libraries[path]
-            self._add(short, version)
-
-    def _add(self, name: str, value: str) -> None:
-        self._values.setdefault(name, set()).add(value)
-
-    def facts(self) -> dict[str, str]:
-        """The values of each fact, joined by "and"; the kernels of a family as one value."""
-        facts = {}
-        for name, values in self._values.items():
-            facts[name] = " and ".join(sorted(values))
-        for family, kernels in self._kernels.items():
-            facts[family] = _summed(kernels)
-        return dict(sorted(facts.items()))
+def _facts_of(process: Path, libraries: dict[bytes, tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """The facts of one process; `libraries` keeps what was read of each for the next process."""
+    try:
+        maps = (process / "maps").read_bytes()
+        environ = (process / "environ").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return
+    except OSError as error:
+        yield "loaded", f"unknown: a process cannot be read: {error.strerror}"
+        return
+    # A library is mapped in several parts.
+    for path, name in set(_LIBRARY.findall(maps)):
+        if path not in libraries:
+            libraries[path] = _library(path, name, process / "root")
+        yield libraries[path]
+    yield from _kernels(maps)
+    for entry in environ.split(b"\0"):
+        variable, _, value = entry.decode(errors="replace").partition("=")
+        if variable in BY_NAME and not variable.endswith("_DIR"):
+            yield f"env.{variable}", value or "''"
 
 
 def _library(raw: bytes, raw_name: bytes, root: Path) -> tuple[str, str]:
@@ -110,10 +96,7 @@ def _library(raw: bytes, raw_name: bytes, root: Path) -> tuple[str, str]:
     path = raw.decode(errors="surrogateescape")
     name = raw_name.decode(errors="replace")
     short = _INTERFACE.fullmatch(_HASH.sub("", name))
-    version = _version(Path(path), name, root)
-    if short is None:
-        return name, version
-    return short[1], version
+    return short[1] if short else name, _version(Path(path), name, root)
 
 
 def _version(path: Path, name: str, root: Path) -> str:
@@ -170,19 +153,12 @@ def _kernels(maps: bytes) -> Iterator[tuple[str, str]]:
             continue
         # FlashInfer names its files after what they do; Triton names the directories, by a hash.
         kernel = name if family == b"flashinfer" else folder
-        yield f"{family.decode()} kernels", kernel.decode(errors="replace")
+        yield f"{family.decode()}{_OF_KERNELS}", kernel.decode(errors="replace")
 
 
 def _summed(values: set[str]) -> str:
     digest = hashlib.sha256("\n".join(sorted(values)).encode()).hexdigest()[:12]
     return f"{len(values)} compiled here, names {digest}"
-
-
-def _variables(environ: bytes) -> Iterator[tuple[str, str]]:
-    for entry in environ.split(b"\0"):
-        name, _, value = entry.decode(errors="replace").partition("=")
-        if name in BY_NAME and not name.endswith("_DIR"):
-            yield name, value or "''"
 
 
 def build_id(path: Path) -> str | None:
@@ -191,31 +167,25 @@ def build_id(path: Path) -> str | None:
     Raises OSError.
     """
     try:
-        return _build_id(path)
+        with path.open("rb") as file:
+            head = file.read(64)
+            if not head.startswith(_MAGIC) or len(head) < 64:
+                return None
+            # Of the ELF header: e_phoff, then e_phentsize and e_phnum.
+            (offset,) = struct.unpack_from("<Q", head, 32)
+            size, count = struct.unpack_from("<HH", head, 54)
+            file.seek(offset)
+            headers = file.read(size * count)
+            if size < 56 or len(headers) < size * count:
+                return None
+            for start in range(0, len(headers), size):
+                header = headers[start : start + size]
+                (kind,) = struct.unpack_from("<I", header)
+                build = _note(file, header) if kind == _NOTE else None
+                if build is not None:
+                    return build
     except (ValueError, OverflowError, struct.error):  # offsets that no file has
-        return None
-
-
-def _build_id(path: Path) -> str | None:
-    with path.open("rb") as file:
-        head = file.read(64)
-        if not head.startswith(_MAGIC) or len(head) < 64:
-            return None
-        # Of the ELF header: e_phoff, then e_phentsize and e_phnum.
-        (offset,) = struct.unpack_from("<Q", head, 32)
-        size, count = struct.unpack_from("<HH", head, 54)
-        file.seek(offset)
-        headers = file.read(size * count)
-        if size < 56 or len(headers) < size * count:
-            return None
-        for start in range(0, len(headers), size):
-            header = headers[start : start + size]
-            (kind,) = struct.unpack_from("<I", header)
-            if kind != _NOTE:
-                continue
-            build = _note(file, header)
-            if build is not None:
-                return build
+        pass
     return None
 
 

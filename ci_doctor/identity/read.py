@@ -7,7 +7,7 @@ Nothing is started, imported or downloaded.
 import errno
 import hashlib
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path
@@ -54,10 +54,8 @@ def read_identity(
     models_in_requests = set(requested_models)
     for each in served:
         front = f"{each.name}: " if len(served) > 1 else ""
-        own = _one(each, models_in_requests, redactor)
-        identity = identity.also(_changed(own, front, str))
-    identity = _changed(identity, "", redactor.without_values)
-    return _without(identity, ignore)
+        identity = identity.also(_one(each, models_in_requests, redactor).rewritten(str, front))
+    return _without(identity.rewritten(redactor.without_values), ignore)
 
 
 def _one(served: Served, requested_models: Collection[str], redactor: Redactor) -> Identity:
@@ -66,9 +64,9 @@ def _one(served: Served, requested_models: Collection[str], redactor: Redactor) 
     # below.
     if words:
         words[0] = Path(words[0]).name
-    line = Identity.of({"argv": " ".join(words)})
     return (
-        line.also(_files(served))
+        Identity.of({"argv": " ".join(words)})
+        .also(_files(served))
         .also(_software(served))
         .also(models(served.words, served.environ, served.cwd, requested_models))
         .also(variables(served.environ))
@@ -81,15 +79,19 @@ def _software(served: Served) -> Identity:
     # RuntimeError: a link that leads to itself.
     except (UnknownInterpreterError, OSError, RuntimeError) as error:
         return Identity.of({}, {"libraries": str(error)})
-    own = Identity.of({"python": python.version}, {}, {"interpreter": str(python.python)})
-    return own.also(libraries(python.directories))
+    return Identity.of({"python": python.version}, {}, {"interpreter": str(python.python)}).also(
+        libraries(python.directories)
+    )
 
 
 def _files(served: Served) -> Identity:
     """The files that a command line names, by content: a server's script, a configuration."""
     facts: dict[str, str] = {}
     unknown: dict[str, str] = {}
-    for word in _possible_files(served):
+    for word in _words(served):
+        # Longer than any path, or a text that no path can be.
+        if not word or len(word) >= 4096 or "\0" in word:
+            continue
         path = served.cwd / word
         name = f"file {word.removeprefix(f'{served.cwd}/')}"
         try:
@@ -132,15 +134,8 @@ def _module(served: Served) -> dict[str, str]:
     return {f"module {name}": content.hexdigest()[:12]} if files else {}
 
 
-def _possible_files(served: Served) -> Iterator[str]:
-    """Words that may name files; of options such as `--config=FILE` the value."""
-    for word in _words(served):
-        # Longer than any path, or a text that no path can be.
-        if word and len(word) < 4096 and "\0" not in word:
-            yield word
-
-
 def _words(served: Served) -> Iterator[str]:
+    """Words that may name files; of options such as `--config=FILE` the value."""
     for word in served.words[:1]:
         # A console script beside its Python says only how pip has made it.
         beside_python = (served.cwd / word).parent.glob("python*")
@@ -153,31 +148,18 @@ def _words(served: Served) -> Iterator[str]:
             yield value
 
 
-def _changed(identity: Identity, front: str, rewrite: Callable[[str], str]) -> Identity:
-    """`identity` with `front` before every name, and every value rewritten."""
-
-    def changed(part: Mapping[str, str]) -> dict[str, str]:
-        return {f"{front}{name}": rewrite(value) for name, value in part.items()}
-
-    return Identity.of(changed(identity.facts), changed(identity.unknown), changed(identity.noted))
-
-
 def _without(identity: Identity, ignore: Collection[str]) -> Identity:
     """`identity` with the facts that match one of `ignore` as notes."""
-    facts: dict[str, str] = {}
-    unknown: dict[str, str] = {}
-    noted = dict(identity.noted)
-    for name, value in identity.facts.items():
-        if _matches(name, ignore):
-            noted[name] = value
-        else:
-            facts[name] = value
-    for name, reason in identity.unknown.items():
-        if _matches(name, ignore):
-            noted[name] = f"unknown: {reason}"
-        else:
-            unknown[name] = reason
-    return Identity.of(facts, unknown, noted)
+    readings = {
+        **identity.facts,
+        **{name: f"unknown: {reason}" for name, reason in identity.unknown.items()},
+    }
+    ignored = {name: text for name, text in readings.items() if _matches(name, ignore)}
+    return Identity.of(
+        {name: value for name, value in identity.facts.items() if name not in ignored},
+        {name: reason for name, reason in identity.unknown.items() if name not in ignored},
+        {**identity.noted, **ignored},
+    )
 
 
 def _matches(name: str, globs: Collection[str]) -> bool:

@@ -18,7 +18,6 @@ _OPTIONS = (
     "--model_name_or_path",
     "--model-name-or-path",
 )
-_REVISIONS = ("--revision", "--model-revision")
 _HASH = re.compile(r"[0-9a-f]{40}")
 # Files up to this size count by content: the settings of a model. Its weights count by name and
 # size.
@@ -42,8 +41,9 @@ def models(
 ) -> Identity:
     """`model`, its revision, and the names that the requests use (`requests`, their `model`)."""
     names = sorted(set(requests))
-    requested = Identity.of({"model.requests": ", ".join(names)} if names else {})
-    return requested.also(_served(words, environ, cwd))
+    return Identity.of({"model.requests": ", ".join(names)} if names else {}).also(
+        _served(words, environ, cwd)
+    )
 
 
 def _served(words: Sequence[str], environ: Mapping[str, str], cwd: Path) -> Identity:
@@ -52,10 +52,8 @@ def _served(words: Sequence[str], environ: Mapping[str, str], cwd: Path) -> Iden
         return Identity.of({}, {"model": "the command names none"})
     if (cwd / name).is_dir():
         return _local(name, cwd / name)
-    revision = _option(words, _REVISIONS) or "main"
-    commit: str | None = revision
-    if not _HASH.fullmatch(revision):
-        commit = _cached(name, revision, environ)
+    revision = _option(words, ("--revision", "--model-revision")) or "main"
+    commit = revision if _HASH.fullmatch(revision) else _cached(name, revision, environ)
     if commit:
         return Identity.of({"model": name, "model.revision": commit})
     reason = f"the local Hugging Face cache holds no {revision} of it"
@@ -104,15 +102,18 @@ def _local(name: str, directory: Path) -> Identity:
     """A directory: small files by content, weights by name and size; one of the cache by commit."""
     # The cache's own layout: models--ORG--NAME/snapshots/COMMIT.
     if directory.parent.name == "snapshots" and _HASH.fullmatch(directory.name):
-        repository = directory.parent.parent.name
-        return Identity.of({"model": repository, "model.revision": directory.name})
+        return Identity.of(
+            {"model": directory.parent.parent.name, "model.revision": directory.name}
+        )
     try:
         digest = _digest(directory)
     except OSError as error:
-        reason = f"{directory} cannot be read: {error.strerror}"
-        return Identity.of({"model": name}, {"model.revision": reason})
-    revision = f"files {digest[:12]}, weights by name and size"
-    return Identity.of({"model": name, "model.revision": revision})
+        return Identity.of(
+            {"model": name}, {"model.revision": f"{directory} cannot be read: {error.strerror}"}
+        )
+    return Identity.of(
+        {"model": name, "model.revision": f"files {digest[:12]}, weights by name and size"}
+    )
 
 
 def _digest(directory: Path) -> str:
@@ -121,8 +122,7 @@ def _digest(directory: Path) -> str:
         if not path.is_file():
             continue
         size = path.stat().st_size
-        head = f"{path.name}\0{size}\0"
-        content.update(head.encode(errors="surrogateescape"))
+        content.update(f"{path.name}\0{size}\0".encode(errors="surrogateescape"))
         if size <= _SMALL:
             content.update(path.read_bytes())
     return content.hexdigest()

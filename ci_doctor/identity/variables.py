@@ -8,12 +8,14 @@ from ci_doctor.environment.determinism import AS_REQUESTED, effective
 from ci_doctor.environment.determinism_table import BY_NAME
 from ci_doctor.identity.identity import Identity
 
-_ENGINES = ("VLLM_", "SGLANG_", "SGL_", "LMCACHE_", "FLASHINFER_", "DG_", "TF_", "JAX_", "XLA_")
-_TORCH = ("TRITON_", "TORCH", "PYTORCH_", "ATEN_", "NVTE_")
-_CPU = ("OMP_", "KMP_", "GOMP_", "MKL_", "OPENBLAS_", "DNNL_", "ONEDNN_", "PYTHONHASHSEED")
-_GPU = ("CUBLAS", "CUDNN_", "NCCL_", "NVIDIA_TF32", "CUDA_LAUNCH_BLOCKING", "HCCL_")
-_ROCM = ("HIPBLAS", "ROCBLAS_", "RCCL_", "MIOPEN_")
-PREFIXES = (*_ENGINES, *_TORCH, *_CPU, *_GPU, *_ROCM)
+# Of engines, of torch and Triton, of the CPU, of the GPU and of ROCm.
+PREFIXES = (
+    *("VLLM_", "SGLANG_", "SGL_", "LMCACHE_", "FLASHINFER_", "DG_", "TF_", "JAX_", "XLA_"),
+    *("TRITON_", "TORCH", "PYTORCH_", "ATEN_", "NVTE_"),
+    *("OMP_", "KMP_", "GOMP_", "MKL_", "OPENBLAS_", "DNNL_", "ONEDNN_", "PYTHONHASHSEED"),
+    *("CUBLAS", "CUDNN_", "NCCL_", "NVIDIA_TF32", "CUDA_LAUNCH_BLOCKING", "HCCL_"),
+    *("HIPBLAS", "ROCBLAS_", "RCCL_", "MIOPEN_"),
+)
 # Places, addresses, logging and secrets: none of these decides a bit of an answer.
 _LEFT_OUT = re.compile(
     r"(?:^|_)(?:DIR|DIRECTORY|ROOT|PATH|BASE|HOME|CACHE|HOST|PORT|IP|URL|ADDR|KEY|TOKEN|SECRET"
@@ -45,5 +47,4 @@ def variables(environ: Mapping[str, str]) -> Identity:
 
 def is_fact(name: str) -> bool:
     """Whether a variable with this name may decide bits."""
-    is_candidate = name in BY_NAME or name.startswith(PREFIXES)
-    return is_candidate and not _LEFT_OUT.search(name)
+    return (name in BY_NAME or name.startswith(PREFIXES)) and not _LEFT_OUT.search(name)

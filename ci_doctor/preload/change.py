@@ -63,8 +63,9 @@ def remove(
 
     Raises UsageError if there is no interpreter.
     """
-    pythons = find_interpreters(interpreters, environ)
-    results = remove_each(pythons, dry_run=dry_run, trigger=trigger)
+    results = remove_each(
+        find_interpreters(interpreters, environ), dry_run=dry_run, trigger=trigger
+    )
     verb = "would remove" if dry_run else "removed"
     # The shim stays if it has rules for other triggers.
     if trigger is not None:
@@ -85,16 +86,15 @@ def _outcome(results: Sequence[Result], *, verb: str, dry_run: bool) -> Outcome:
     elif changed:
         summary = f"{verb} {amount(len(changed), 'file')} in {interpreters}"
         summary += f", {len(refused)} refused" if refused else ""
-    findings = [
-        finding
-        for result in results
-        for finding in (result.error if isinstance(result, Refused) else result).findings
-    ]
     return Outcome(
         verdict=verdict,
         error=error,
         summary=summary,
-        findings=tuple(findings),
+        findings=tuple(
+            finding
+            for result in results
+            for finding in (result.error if isinstance(result, Refused) else result).findings
+        ),
         tables=tuple(_table(result, dry_run=dry_run) for result in results),
         cases=tuple(map(_case, results)),
         facts=ChangeFacts(targets=targets, changed=changed, dry_run=dry_run),
@@ -132,8 +132,11 @@ def _table(result: Result, *, dry_run: bool) -> Table:
 def _case(result: Result) -> Case:
     if isinstance(result, Refused):
         message = result.error.message
-        outcome = CaseOutcome.ERROR
-        return Case(group="preload", name=str(result.python), outcome=outcome, message=message)
-    is_held_back = result.change.state == "held back"
-    outcome = CaseOutcome.SKIPPED if is_held_back else CaseOutcome.PASSED
+        return Case(
+            group="preload",
+            name=str(result.python),
+            outcome=CaseOutcome.ERROR,
+            message=message,
+        )
+    outcome = CaseOutcome.SKIPPED if result.change.state == "held back" else CaseOutcome.PASSED
     return Case(group="preload", name=result.change.python, outcome=outcome)

@@ -32,10 +32,6 @@ ISOLATING: Final = {
     "-S": "does not run `site`",
     "env -i": "a clean environment",
 }
-# Those with a value.
-_WITH_VALUE: Final = ("W", "X")
-_LONG_WITH_VALUE: Final = "--check-hash-based-pycs"
-_LAST: Final = ("c", "m")
 _SHELLS: Final = ("sh", "bash", "dash", "zsh", "ksh")
 _CLEAN_ENVIRONMENT: Final = frozenset({"-", "-i", "--ignore-environment"})
 
@@ -68,7 +64,9 @@ def isolation(words: Sequence[str], environ: Mapping[str, str]) -> str | None:
     A key of ISOLATING, None if nothing shows it. Looks behind `env`, `timeout 5` and the like, into the script of `sh
     -c`, and at the first line of a script on disk.
     """
-    line = _inner_command(words)
+    line = list(words)
+    if len(line) > 2 and Path(line[0]).name in _SHELLS and re.fullmatch("-[a-z]*c", line[1]):
+        line = line[2].split()
     if not line:
         return None
     start = _first_python(line)
@@ -95,7 +93,7 @@ def isolating_option(words: Sequence[str]) -> str | None:
     is_value = False
     for word in words[1:]:
         if is_value or word.startswith("--"):
-            is_value = word == _LONG_WITH_VALUE
+            is_value = word == "--check-hash-based-pycs"
             continue
         if not re.fullmatch("-.+", word):
             return None
@@ -104,24 +102,14 @@ def isolating_option(words: Sequence[str]) -> str | None:
         for flag in flags:
             if f"-{flag}" in ISOLATING:
                 return f"-{flag}"
-        if last in _LAST:
+        if last in ("c", "m"):
             return None
-        is_value = last in _WITH_VALUE and not value
+        is_value = last in ("W", "X") and not value
     return None
-
-
-def _inner_command(words: Sequence[str]) -> list[str]:
-    """The words that a shell with `-c` would run, else `words` themselves."""
-    if len(words) > 2 and Path(words[0]).name in _SHELLS and re.fullmatch("-[a-z]*c", words[1]):
-        return words[2].split()
-    return list(words)
 
 
 def _first_python(words: Sequence[str]) -> int | None:
-    for index, word in enumerate(words):
-        if _is_python(word):
-            return index
-    return None
+    return next((index for index, word in enumerate(words) if _is_python(word)), None)
 
 
 def _is_python(word: str) -> bool:
@@ -134,6 +122,4 @@ def _interpreter_line(script: Path) -> list[str]:
             first = file.readline(512)
     except OSError:
         return []
-    if not first.startswith(b"#!"):
-        return []
-    return first[2:].decode("utf-8", "replace").split()
+    return first[2:].decode("utf-8", "replace").split() if first.startswith(b"#!") else []

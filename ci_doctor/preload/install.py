@@ -137,10 +137,12 @@ def install_each(
         trials = try_preloads(target, wanted) if planned.change.changing else ()
         for finding in trials:
             if finding.severity is Severity.ERROR:
-                summary = f"{finding.summary}; no shim was changed"
-                raise PreparationError(summary, hint=finding.remedy, findings=trials)
-        change = replace(planned.change, presets=states)
-        return replace(planned, change=change, findings=(*findings, *trials))
+                raise PreparationError(
+                    f"{finding.summary}; no shim was changed", hint=finding.remedy, findings=trials
+                )
+        return replace(
+            planned, change=replace(planned.change, presets=states), findings=(*findings, *trials)
+        )
 
     return _each(pythons, plan, dry_run=dry_run)
 
@@ -274,25 +276,26 @@ def _compile(target: Target, sources: Sequence[ShimAction]) -> Iterator[ShimActi
         change = FileState.REPLACE if path.exists() else FileState.CREATE
         if path.exists() and source.state is FileState.UNCHANGED:
             change = FileState.UNCHANGED
-        why = "saves every start the time to compile it"
-        yield ShimAction(path=str(path), state=change, why=why)
+        yield ShimAction(
+            path=str(path), state=change, why="saves every start the time to compile it"
+        )
 
 
 def _refuse_what_is_not_ours(target: Target, state: SiteState) -> None:
-    findings = []
-    for name, condition in state.conditions.items():
-        if condition in _REFUSED:
-            rule, text = _REFUSED[condition]
-            path = target.site_dir / name
-            evidence = (Evidence(file=str(path)),)
-            findings.append(
-                rule.finding(f"{path} {text}", evidence=evidence, remedy=move_away(path))
-            )
+    refused = [
+        (target.site_dir / name, *_REFUSED[condition])
+        for name, condition in state.conditions.items()
+        if condition in _REFUSED
+    ]
+    findings = tuple(
+        rule.finding(f"{path} {text}", evidence=(Evidence(file=str(path)),), remedy=move_away(path))
+        for path, rule, text in refused
+    )
     if findings:
         raise PreparationError(
             f"{findings[0].summary}; nothing in that directory was changed",
             hint=findings[0].remedy,
-            findings=tuple(findings),
+            findings=findings,
         )
 
 
@@ -329,11 +332,16 @@ def _each(
     with_former: bool = False,
 ) -> tuple[Result, ...]:
     candidates = _targets(pythons, with_former=with_former)
+    sites = [os.path.realpath(each.site_dir) for each in candidates if isinstance(each, Target)]
     with contextlib.ExitStack() as locks:
-        if not dry_run:
-            locks.enter_context(
-                _alone_in([each for each in candidates if isinstance(each, Target)])
-            )
+        # One ci-doctor must not overwrite another's rules. The lock is on the directory itself, so
+        # it leaves no file, and it ends with this process. The directories are locked in one order,
+        # so that two processes never wait for each other.
+        for site_dir in () if dry_run else sorted(sites):
+            with contextlib.suppress(OSError):  # a file system without locks
+                descriptor = os.open(site_dir, os.O_RDONLY | os.O_DIRECTORY)
+                locks.callback(os.close, descriptor)
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
         results = [_refused_or(plan, each) for each in candidates]
         is_refused = any(isinstance(result, Refused) for result in results)
         state = "held back" if is_refused else "planned"
@@ -361,26 +369,9 @@ def _targets(pythons: Sequence[Path | Refused], *, with_former: bool) -> list[Ta
         except CiDoctorError as error:
             candidates.setdefault(str(python), Refused(python=python, error=error))
             continue
-        former = former_shims(target) if with_former else ()
-        for each in (target, *former):
+        for each in (target, *(former_shims(target) if with_former else ())):
             candidates.setdefault(os.path.realpath(each.site_dir), each)
     return list(candidates.values())
-
-
-@contextlib.contextmanager
-def _alone_in(targets: Sequence[Target]) -> Iterator[None]:
-    """Wait until no other ci-doctor changes these targets: one must not overwrite another's rules.
-
-    The lock is on the directory itself, so it leaves no file, and it ends with this process. The
-    directories are locked in one order, so that two processes never wait for each other.
-    """
-    with contextlib.ExitStack() as locks:
-        for site_dir in sorted(os.path.realpath(target.site_dir) for target in targets):
-            with contextlib.suppress(OSError):  # a file system without locks
-                descriptor = os.open(site_dir, os.O_RDONLY | os.O_DIRECTORY)
-                locks.callback(os.close, descriptor)
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
 
 
 def _apply(planned: Installation) -> Installation:
@@ -429,8 +420,9 @@ def _carry_out(action: ShimAction, content: bytes, target: Target) -> None:
 def _bytecode(target: Target, name: str) -> bytes | None:
     """What `target` makes of its module file `name`; None if it fails: that is slower, not wrong."""
     words = ("-I", "-B", "-c", _COMPILE, str(target.site_dir / name))
-    environment = clean_environment(os.environ)
-    answer = ask(target.python, *words, timeout_s=PROBE_TIMEOUT_S, environment=environment)
+    answer = ask(
+        target.python, *words, timeout_s=PROBE_TIMEOUT_S, environment=clean_environment(os.environ)
+    )
     if answer.exit_code != 0:
         return None
     try:

@@ -109,8 +109,9 @@ def inspect_interpreter(python: Path, *, timeout_s: float = PROBE_TIMEOUT_S) -> 
     executable = Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would leave the venv
     # -B: what its `.pth` files import must not leave bytecode behind.
     options = ("-I", "-B", "-c", _PROBE)
-    environment = clean_environment(os.environ)
-    answer = ask(executable, *options, timeout_s=timeout_s, environment=environment)
+    answer = ask(
+        executable, *options, timeout_s=timeout_s, environment=clean_environment(os.environ)
+    )
     if answer.exit_code is None:
         raise InfraError(
             f"{executable} did not answer within {timeout_s:.0f} s",
@@ -159,12 +160,9 @@ def choose_site_dir(
     The first site directory is not always right: it is lib64 on some systems and sys.prefix on
     Windows.
     """
-    sites = {os.path.realpath(entry) for entry in site_dirs}
-    importable = {os.path.realpath(entry) for entry in sys_path}
-    for entry in (*preferred, *site_dirs):
-        if os.path.realpath(entry) in sites & importable:
-            return entry
-    return None
+    usable = set(map(os.path.realpath, site_dirs)) & set(map(os.path.realpath, sys_path))
+    entries = (*preferred, *site_dirs)
+    return next((entry for entry in entries if os.path.realpath(entry) in usable), None)
 
 
 def former_targets(target: Target) -> tuple[Target, ...]:
@@ -188,8 +186,7 @@ def _is_writable(site_dir: str) -> bool:
 
     Root may write anywhere. A directory with mode 0555 is meant to stay as it is.
     """
-    is_marked_writable = bool(Path(site_dir).stat().st_mode & 0o222)
-    return os.access(site_dir, os.W_OK | os.X_OK) and is_marked_writable
+    return os.access(site_dir, os.W_OK | os.X_OK) and bool(Path(site_dir).stat().st_mode & 0o222)
 
 
 class Interpreters(Struct, frozen=True, kw_only=True):
@@ -239,8 +236,9 @@ def find_interpreters(
         except UsageError as error:
             found.append(Refused(python=Path(word), error=error))
     if not found:
-        projects = list(map(Path, named.projects))
-        found += [each.python for each in choose_targets((), (), projects, environ)]
+        found += [
+            each.python for each in choose_targets((), (), list(map(Path, named.projects)), environ)
+        ]
     if not found:
         raise UsageError("no interpreter found", hint="name one: --venv DIR or --python PY")
     return found

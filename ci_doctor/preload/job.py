@@ -65,15 +65,19 @@ def prepare_job(
     for target in preparation.targets:
         # Our own environment may be one that pipx or uv made, where no job's code ever runs.
         if target.own and not target.named:
-            where = f"{target.python} ({target.why}), where ci-doctor itself is installed"
             own = environment_rules.OWN_INTERPRETER
-            findings.append(own.finding(f"the shim is for {where}", remedy=own.remedy))
-    table = Table(title="Preload", rows=tuple(rows))
+            findings.append(
+                own.finding(
+                    f"the shim is for {target.python} ({target.why}), "
+                    "where ci-doctor itself is installed",
+                    remedy=own.remedy,
+                )
+            )
     return replace(
         preparation,
         changed=tuple(changed),
         findings=tuple(findings),
-        tables=(*preparation.tables, table),
+        tables=(*preparation.tables, Table(title="Preload", rows=tuple(rows))),
     )
 
 

@@ -39,14 +39,17 @@ def parse_rule(text: str) -> PreloadRule:
         raise _bad(text, "it has no `=` between trigger and module")
     trigger = _dotted(text, "trigger", trigger)
     if trigger in _NEVER_IMPORTED:
-        reason = f"`{trigger}` is a program's own code, which no import loads, so it cannot fire"
-        raise _bad(text, reason)
+        raise _bad(
+            text, f"`{trigger}` is a program's own code, which no import loads, so it cannot fire"
+        )
     preloads = [_parse_preload(text, part) for part in modules.split(";")]
     for preload in preloads:
         # Importing a.b.c imports a and a.b first.
         if f"{preload.module}.".startswith(f"{trigger}."):
-            reason = f"importing `{preload.module}` loads `{trigger}`, so it cannot come before it"
-            raise _bad(text, reason)
+            raise _bad(
+                text,
+                f"importing `{preload.module}` loads `{trigger}`, so it cannot come before it",
+            )
     return merge((), (PreloadRule(trigger=trigger, preloads=tuple(preloads)),))[0]
 
 
@@ -75,11 +78,15 @@ def merge(existing: Iterable[PreloadRule], new: Iterable[PreloadRule]) -> tuple[
         modules = united.setdefault(rule.trigger, {})
         for preload in rule.preloads:
             modules.setdefault(preload.module, {}).update(dict.fromkeys(preload.attributes))
-    rules = []
-    for trigger, modules in sorted(united.items()):
-        preloads = [Preload(module=name, attributes=(*names,)) for name, names in modules.items()]
-        rules.append(PreloadRule(trigger=trigger, preloads=tuple(preloads)))
-    return tuple(rules)
+    return tuple(
+        PreloadRule(
+            trigger=trigger,
+            preloads=tuple(
+                Preload(module=name, attributes=(*names,)) for name, names in modules.items()
+            ),
+        )
+        for trigger, modules in sorted(united.items())
+    )
 
 
 def _parse_preload(text: str, part: str) -> Preload:
@@ -108,5 +115,6 @@ def _identifier(text: str, role: str, name: str, *, whole: str | None = None) ->
 
 
 def _bad(text: str, reason: str) -> UsageError:
-    hint = f"write {FORM}, for example {EXAMPLE}"
-    return UsageError(f"preload rule {text!r}: {reason}", hint=hint)
+    return UsageError(
+        f"preload rule {text!r}: {reason}", hint=f"write {FORM}, for example {EXAMPLE}"
+    )

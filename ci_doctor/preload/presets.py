@@ -170,9 +170,15 @@ def findings_about(
         fit = describe_fit(state)
         if state.fit is PresetFit.DOES_NOT_HOLD:
             done = "its shim goes in by force" if force else "no shim is installed for it"
-            summary = f"the preset {state.name} {fit} in {target.python}; {done}"
-            findings.append(PRESET_DOES_NOT_HOLD.finding(summary, evidence=evidence))
+            findings.append(
+                PRESET_DOES_NOT_HOLD.finding(
+                    f"the preset {state.name} {fit} in {target.python}; {done}", evidence=evidence
+                )
+            )
         elif state.fit is PresetFit.UNKNOWN:
-            summary = f"whether the preset {state.name} holds is not known: {fit}"
-            findings.append(PRESET_UNKNOWN_VERSION.finding(summary, evidence=evidence))
+            findings.append(
+                PRESET_UNKNOWN_VERSION.finding(
+                    f"whether the preset {state.name} holds is not known: {fit}", evidence=evidence
+                )
+            )
     return tuple(findings)

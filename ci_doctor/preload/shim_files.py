@@ -63,8 +63,8 @@ class SiteState(Struct, frozen=True, kw_only=True):
     @property
     def is_empty(self) -> bool:
         """Nothing is there that could be ours."""
-        occupied = set(self.conditions.values()) != {FileCondition.ABSENT}
-        return not (occupied or self.compiled or self.cut_off)
+        is_absent = set(self.conditions.values()) == {FileCondition.ABSENT}
+        return is_absent and not self.compiled and not self.cut_off
 
     @property
     def is_whole(self) -> bool:
@@ -75,13 +75,13 @@ class SiteState(Struct, frozen=True, kw_only=True):
 def shim_files(rules: Iterable[PreloadRule]) -> dict[str, bytes]:
     """The files that arm `rules`, by name, in the order of FILES."""
     runtime = (_TEMPLATES / RUNTIME).read_text(encoding="utf-8")
-    finder = (_TEMPLATES / FINDER).read_text(encoding="utf-8")
-    before, _, rest = finder.partition(_RULES_BEGIN)
-    lines = []
-    for rule in rules:
-        # As a literal: a start of the interpreter has nothing to parse.
-        pairs = tuple((preload.module, preload.attributes) for preload in rule.preloads)
-        lines.append(f"    {rule.trigger!r}: {pairs!r},\n")
+    before, _, rest = (_TEMPLATES / FINDER).read_text(encoding="utf-8").partition(_RULES_BEGIN)
+    # As a literal: a start of the interpreter has nothing to parse.
+    held = {
+        rule.trigger: tuple((preload.module, preload.attributes) for preload in rule.preloads)
+        for rule in rules
+    }
+    lines = [f"    {trigger!r}: {pairs!r},\n" for trigger, pairs in held.items()]
     literal = "".join([_RULES_BEGIN, "RULES = {\n", *lines, "}\n", _RULES_END])
     header = f"{_LICENCE}{OWNER_LINE}\n"
     return {
@@ -93,8 +93,9 @@ def shim_files(rules: Iterable[PreloadRule]) -> dict[str, bytes]:
 
 def _signed(body: str) -> bytes:
     content = body.encode()
-    digest = hashlib.sha256(content).hexdigest()
-    return f"{_LICENCE}{OWNER_LINE}, sha256 {digest}\n".encode() + content
+    return (
+        f"{_LICENCE}{OWNER_LINE}, sha256 {hashlib.sha256(content).hexdigest()}\n".encode() + content
+    )
 
 
 def read_site(site_dir: Path) -> SiteState:
@@ -124,8 +125,10 @@ def _read_site(site_dir: Path) -> SiteState:
     # A link may lead to another environment's bytecode.
     in_cache = sorted(cache.iterdir()) if cache.is_dir() and not cache.is_symlink() else []
     compiled = [path for path in in_cache if _COMPILED.fullmatch(path.name)]
-    cut_off = [path for path in beside if _IN_PART.fullmatch(path.name)]
-    cut_off += [path for path in in_cache if _COMPILED_IN_PART.fullmatch(path.name)]
+    cut_off = [
+        *(path for path in beside if _IN_PART.fullmatch(path.name)),
+        *(path for path in in_cache if _COMPILED_IN_PART.fullmatch(path.name)),
+    ]
     return SiteState(
         contents=contents,
         conditions=conditions,
@@ -147,11 +150,13 @@ def condition_of(content: bytes) -> FileCondition:
 
 def rules_from(held: Mapping[str, Iterable[tuple[str, Iterable[str]]]]) -> tuple[PreloadRule, ...]:
     """The rules in the form in which a finder holds them."""
-    rules = []
-    for trigger, pairs in held.items():
-        preloads = tuple(Preload(module=name, attributes=tuple(names)) for name, names in pairs)
-        rules.append(PreloadRule(trigger=trigger, preloads=preloads))
-    return tuple(rules)
+    return tuple(
+        PreloadRule(
+            trigger=trigger,
+            preloads=tuple(Preload(module=name, attributes=tuple(names)) for name, names in pairs),
+        )
+        for trigger, pairs in held.items()
+    )
 
 
 def _rules_of(finder: bytes) -> tuple[PreloadRule, ...]:

@@ -93,20 +93,24 @@ def inventory_of(python: Path, start: InterpreterStart, job: InterpreterStart | 
     """What ran at `start` of `python`, and what never runs; `job` is a start with its PYTHONPATH."""
     job = start if job is None else job
     files = tuple(_start_files(start))
-    never: list[NeverRun] = []
-    findings: list[Finding] = []
-    for name in CUSTOMIZE:
-        never += _never_run(name, start)
-    for each in never:
-        evidence = (Evidence(file=each.path),)
-        summary = f"{each.path} never runs: {each.reason}"
-        findings.append(SHADOWED.finding(summary, evidence=evidence, remedy=SHADOWED.remedy))
-    for file in files:
-        if file.is_customize and file.cost_us > HEAVY_US:
-            evidence = (Evidence(file=file.path),)
-            summary = describe_cost(file, python)
-            heavy = SITECUSTOMIZE_HEAVY
-            findings.append(heavy.finding(summary, evidence=evidence, remedy=heavy.remedy))
+    never = [each for name in CUSTOMIZE for each in _never_run(name, start)]
+    findings = [
+        SHADOWED.finding(
+            f"{each.path} never runs: {each.reason}",
+            evidence=(Evidence(file=each.path),),
+            remedy=SHADOWED.remedy,
+        )
+        for each in never
+    ]
+    findings += [
+        SITECUSTOMIZE_HEAVY.finding(
+            describe_cost(file, python),
+            evidence=(Evidence(file=file.path),),
+            remedy=SITECUSTOMIZE_HEAVY.remedy,
+        )
+        for file in files
+        if file.is_customize and file.cost_us > HEAVY_US
+    ]
     # The files that run in the job's start, and not in one without its PYTHONPATH.
     of_the_job: dict[str, str] = {}
     for name in CUSTOMIZE:
@@ -115,12 +119,13 @@ def inventory_of(python: Path, start: InterpreterStart, job: InterpreterStart | 
         if path and path != hidden:
             of_the_job[name] = path
             effect = f", so that {hidden} does not run" if hidden else ""
-            finding = SITECUSTOMIZE_OF_THE_JOB.finding(
-                f"the job's PYTHONPATH brings a {name} that comes first: {path}{effect}; "
-                "not under -I or -E",
-                evidence=(Evidence(file=path),),
+            findings.append(
+                SITECUSTOMIZE_OF_THE_JOB.finding(
+                    f"the job's PYTHONPATH brings a {name} that comes first: {path}{effect}; "
+                    "not under -I or -E",
+                    evidence=(Evidence(file=path),),
+                )
             )
-            findings.append(finding)
     return Inventory(
         files=files,
         never=tuple(never),
@@ -162,20 +167,16 @@ def heavy_imports(imports: Sequence[Imported], name: str) -> dict[str, int]:
 
 def in_words(imports: Mapping[str, int]) -> str:
     """The three costliest of `imports`, as `torch (1.2 s), json (3 ms)`."""
-    texts = [f"{name} ({duration(cost / 1e6)})" for name, cost in imports.items()]
-    return ", ".join(texts[:3])
+    return ", ".join([f"{name} ({duration(cost / 1e6)})" for name, cost in imports.items()][:3])
 
 
 def _start_files(start: InterpreterStart) -> Iterator[StartFile]:
     for block in start.blocks:
-        lines: tuple[str, ...] = ()
-        path: str | None = block.name
-        if block.name in CUSTOMIZE:
-            path = _executed(block.name, start)
-        else:
-            lines = _import_lines(Path(block.name))
+        is_custom = block.name in CUSTOMIZE
+        path = _executed(block.name, start) if is_custom else block.name
+        lines = () if is_custom else _import_lines(Path(block.name))
         # A `.pth` file without import lines only adds paths.
-        if path is None or not (lines or block.name in CUSTOMIZE):
+        if path is None or not (lines or is_custom):
             continue
         in_user_dir = bool(start.user_dir) and Path(path).is_relative_to(start.user_dir or "")
         yield StartFile(
@@ -203,12 +204,8 @@ def _executed(name: str, start: InterpreterStart) -> str | None:
     """The file that ran as `name`."""
     if name == "usercustomize" and not start.user_site:
         return None
-    file = start.ran.get(name)
-    if file:
-        return file
     # A module that removed itself from sys.modules was the first one on the path.
-    files = candidates(name, start.path)
-    return files[0] if files else None
+    return start.ran.get(name) or next(iter(candidates(name, start.path)), None)
 
 
 def _never_run(name: str, start: InterpreterStart) -> list[NeverRun]:

@@ -47,10 +47,14 @@ def status(interpreters: Interpreters, *, environ: Mapping[str, str] = os.enviro
     _, refused = each_interpreter(interpreters, environ, look)
     for each in refused:
         tables.append(each.table)
-        unknown = Shim(
-            python=str(each.python), site_dir=each.site_dir, state="refused", refused=each.refusal
+        shims.append(
+            Shim(
+                python=str(each.python),
+                site_dir=each.site_dir,
+                state="refused",
+                refused=each.refusal,
+            )
         )
-        shims.append(unknown)
     installed = sum(shim.installed for shim in shims)
     verdict, error = worst(refused)
     return Outcome(
@@ -65,8 +69,7 @@ def status(interpreters: Interpreters, *, environ: Mapping[str, str] = os.enviro
 
 def shims_of(target: Target) -> tuple[Shim, ...]:
     """The shim of `target`, then those left under former minor versions of the environment."""
-    former = [replace(_shim(each), state="former") for each in former_shims(target)]
-    return (_shim(target), *former)
+    return (_shim(target), *(replace(_shim(each), state="former") for each in former_shims(target)))
 
 
 def _shim(target: Target) -> Shim:
@@ -86,18 +89,25 @@ def _shim(target: Target) -> Shim:
 def _shim_table(shim: Shim) -> Table:
     rows = [row("site directory", shim.site_dir)]
     if shim.state == "former":
-        clears = "this interpreter does not read it; `ci-doctor preload remove` clears it"
-        rows.append(row("of an earlier minor version", clears))
+        rows.append(
+            row(
+                "of an earlier minor version",
+                "this interpreter does not read it; `ci-doctor preload remove` clears it",
+            )
+        )
     rows += [row("rule", text) for text in shim.rules]
     if not shim.rules:
         rows.append(row("no rule"))
     rows += [row(name, str(condition)) for name, condition in shim.files.items()]
     if shim.outdated:
-        updates = "`ci-doctor preload install` with the same rules updates it"
-        rows.append(row("written by another version of ci-doctor", updates))
-    for path in shim.cut_off:
-        clears = "remainder of a write; the next install or remove clears it"
-        rows.append(row(Path(path).name, clears))
+        rows.append(
+            row(
+                "written by another version of ci-doctor",
+                "`ci-doctor preload install` with the same rules updates it",
+            )
+        )
+    clears = "remainder of a write; the next install or remove clears it"
+    rows += [row(Path(path).name, clears) for path in shim.cut_off]
     return Table(title=shim.python, rows=tuple(rows))
 
 
@@ -109,8 +119,9 @@ def start_up_table(target: Target, start: Inventory) -> Table:
     for file in start.files:
         rows += _file_rows(file, target.site_dir)
     rows += [row(f"never run: {each.path}", each.reason) for each in start.never]
-    for name, path in start.of_the_job.items():
-        rows.append(row(f"with this PYTHONPATH, {name} is {path}"))
+    rows += [
+        row(f"with this PYTHONPATH, {name} is {path}") for name, path in start.of_the_job.items()
+    ]
     return Table(title=f"Start-up files of {target.python}", rows=tuple(rows))
 
 
@@ -123,7 +134,6 @@ def _file_rows(file: StartFile, site_dir: Path) -> Iterator[Row]:
     yield row(name, seconds(file.cost_us / 1e6), ", ".join(notes))
     for line in file.lines:
         # A `.pth` line may hold a whole program.
-        cut = line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…"
-        yield row("", "runs", cut)
+        yield row("", "runs", line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1]}…")
     if file.imports:
         yield row("", "imports", in_words(file.imports))

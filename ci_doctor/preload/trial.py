@@ -196,8 +196,9 @@ def refuse_unreachable(target: Target, rules: Sequence[PreloadRule]) -> None:
     """
     triggers = [rule.trigger for rule in rules]
     words = ("-I", "-S", "-B", "-c", _REACH, str(target.site_dir), PATH_FILE, *triggers)
-    environment = clean_environment(os.environ)
-    answer = ask(target.python, *words, timeout_s=PROBE_TIMEOUT_S, environment=environment)
+    answer = ask(
+        target.python, *words, timeout_s=PROBE_TIMEOUT_S, environment=clean_environment(os.environ)
+    )
     reach = read_answer(answer, _Reach)
     if reach is None:
         raise InfraError(
@@ -278,15 +279,17 @@ def judge_trial(
     else:
         remedy = f"{remedy}; then leave {module} out of the preload rules"
         rule = HANGS
-        limit = f"{timeout_s:.0f} s"
-        summary = f"importing {module} with {python} took longer than {limit} and was stopped"
+        summary = (
+            f"importing {module} with {python} took longer than {timeout_s:.0f} s and was stopped"
+        )
         if answer.exit_code is not None:
             rule = CRASHES
             summary = f"importing {module} ends {python}: {describe_exit(answer.exit_code)}"
             summary += " without a Python exception" if answer.exit_code >= 0 else ""
     excerpt = "\n".join(answer.stderr.strip().splitlines()[-EXCERPT_LINES:])
-    evidence = (Evidence(excerpt=excerpt),) if excerpt else ()
-    return rule.finding(summary, evidence=evidence, remedy=remedy)
+    return rule.finding(
+        summary, evidence=(Evidence(excerpt=excerpt),) if excerpt else (), remedy=remedy
+    )
 
 
 class ObservedStart(Struct, frozen=True, kw_only=True):
@@ -338,6 +341,5 @@ def prove_start(target: Target, clean: ObservedStart) -> None:
         excerpt = start.stderr.strip() or f"armed finders: {start.armed}"
     summary = f"{target.python} does not start cleanly with the shim, which was removed again"
     remedy = f"look at the other `.pth` files and at sitecustomize in {target.site_dir}"
-    evidence = (Evidence(excerpt=excerpt),)
-    finding = BREAKS_START.finding(summary, evidence=evidence, remedy=remedy)
+    finding = BREAKS_START.finding(summary, evidence=(Evidence(excerpt=excerpt),), remedy=remedy)
     raise PreparationError(summary, hint=remedy, findings=(finding,))

@@ -111,28 +111,26 @@ def verify(
 
     results, refused = each_interpreter(interpreters, environ, look)
     checks = [check for result in results for check in result]
-    tables = [_table(result) for result in results]
     verdict: Verdict | None = verdict_of(checks)
     refused_verdict, error = worst(refused)
     # A shim that failed is the worse news.
     if refused and verdict is not Verdict.FAILED:
         verdict = refused_verdict
-    facts = VerifyFacts(
-        checks=tuple(checks),
-        refused=tuple(
-            RefusedInterpreter(
-                python=str(each.python), site_dir=each.site_dir, refused=each.refusal
-            )
-            for each in refused
-        ),
-    )
     return Outcome(
         verdict=verdict,
         error=error,
         summary=_summary(checks),
         findings=findings_of(checks),
-        tables=(*tables, *(each.table for each in refused)),
-        facts=facts,
+        tables=(*map(_table, results), *(each.table for each in refused)),
+        facts=VerifyFacts(
+            checks=tuple(checks),
+            refused=tuple(
+                RefusedInterpreter(
+                    python=str(each.python), site_dir=each.site_dir, refused=each.refusal
+                )
+                for each in refused
+            ),
+        ),
         cases=tuple(map(_case, checks)),
     )
 
@@ -145,17 +143,17 @@ def verify_shim(
     Raises UsageError and InfraError if `target` does not answer.
     """
     state = read_site(target.site_dir)
-    python = str(target.python)
     if not {FileCondition.OURS, FileCondition.EDITED} & {*state.conditions.values()}:
-        missing = ShimCheck(
-            python=python,
-            name="files",
-            outcome=CheckOutcome.VOID,
-            sentence=f"no shim is installed in {target.site_dir}, so there is nothing to verify",
-            rule=UNPROVEN.id,
-            remedy="install one: ci-doctor preload install --rule TRIGGER=MODULE",
+        return (
+            ShimCheck(
+                python=str(target.python),
+                name="files",
+                outcome=CheckOutcome.VOID,
+                sentence=f"no shim is installed in {target.site_dir}, so there is nothing to verify",
+                rule=UNPROVEN.id,
+                remedy="install one: ci-doctor preload install --rule TRIGGER=MODULE",
+            ),
         )
-        return (missing,)
     tell("starts of the interpreter")
     ordinary = observe_start(target)
     isolated = observe_start(target, "-I")
@@ -165,8 +163,10 @@ def verify_shim(
         judge_armed(target, ordinary, isolated, without_site),
     ]
     for rule in state.rules:
-        indices = range(len(rule.preloads))
-        checks += [race_check(target, rule, index, runs=runs, tell=tell) for index in indices]
+        checks += [
+            race_check(target, rule, index, runs=runs, tell=tell)
+            for index in range(len(rule.preloads))
+        ]
     return tuple(checks)
 
 
@@ -182,19 +182,16 @@ def verdict_of(checks: Sequence[ShimCheck]) -> Verdict:
 
 def findings_of(checks: Sequence[ShimCheck]) -> tuple[Finding, ...]:
     """One finding for each check that did not pass."""
-    findings = []
-    for check in checks:
-        if check.rule is None:
-            continue
-        evidence = (Evidence(excerpt=check.evidence),) if check.evidence else ()
-        finding = _BY_ID[check.rule].finding(
+    return tuple(
+        _BY_ID[check.rule].finding(
             check.sentence,
-            evidence=evidence,
+            evidence=(Evidence(excerpt=check.evidence),) if check.evidence else (),
             remedy=check.remedy,
             severity=_SEVERITY[check.outcome],
         )
-        findings.append(finding)
-    return tuple(findings)
+        for check in checks
+        if check.rule is not None
+    )
 
 
 def judge_files(target: Target, state: SiteState, ordinary: ObservedStart) -> ShimCheck:
@@ -267,11 +264,10 @@ def race_check(
     """
     preload = rule.preloads[index]
     tell(f"{preload.module}: a trial import")
-    alone = PreloadRule(trigger=rule.trigger, preloads=(preload,))
-    for finding in try_preloads(target, [alone]):
+    for finding in try_preloads(target, [PreloadRule(trigger=rule.trigger, preloads=(preload,))]):
+        is_fatal = finding.severity is Severity.ERROR
         # An error is a crash or a hang. The armed shim brings it to every program that imports the
         # trigger.
-        is_fatal = finding.severity is Severity.ERROR
         return ShimCheck(
             python=str(target.python),
             name=_name(rule, preload),
@@ -329,8 +325,7 @@ def judge_race(
         sentence = f"{module}: in {count} the shim did not preload it before {trigger}"
         if bad[0].error:
             sentence = f"{module}: with the shim {count} fail: {bad[0].error}"
-        texts = (bad[0].traceback.strip(), bad[0].trace.strip())
-        evidence = "\n".join(filter(None, texts))
+        evidence = "\n".join(filter(None, (bad[0].traceback.strip(), bad[0].trace.strip())))
     elif not played[-1].lost:
         outcome, reason = CheckOutcome.NOT_NEEDED, NOT_NEEDED
         why = _why_not_lost(rule, preload, played[0].control, exposed=exposed)
