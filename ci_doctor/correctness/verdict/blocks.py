@@ -24,6 +24,8 @@ _APART = 3
 # Looks after the first one, beside the end of all.
 _SECOND_LOOK = 12
 _FURTHER = 8
+# Fewer starts of an arm show no "always", and test nothing.
+FEWEST = 2
 # A design is widened by so many starts at most.
 _WIDER = 64
 
@@ -153,7 +155,9 @@ def _first_look(first: StartBlock, alpha: float, most: int) -> StartBlock | None
 
 
 def _p_at(ends: Sequence[StartBlock]) -> float:
-    """The least p-value at the last of these ends."""
+    """The least p-value at the last of these ends; 1 where an arm has too few starts for a test."""
+    if min(ends[-1].baseline, ends[-1].candidate) < FEWEST:
+        return 1.0
     parts = [end.beyond(before) for before, end in zip([_NOTHING, *ends], ends, strict=False)]
     return smallest_p([(part.size, part.candidate) for part in parts])
 

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from ci_doctor.correctness.settings import Arm, Rules, StartOrder
 from ci_doctor.correctness.verdict.archive_licence import replaces_baseline
 from ci_doctor.correctness.verdict.blocks import (
+    FEWEST,
     StartBlock,
     block_numbers,
     blocks,
@@ -22,9 +23,6 @@ from ci_doctor.correctness.verdict.mix_test import MixTest, mix_test
 from ci_doctor.correctness.verdict.patterns import Patterns, among, patterns
 from ci_doctor.correctness.verdict.spending import spent_by
 from ci_doctor.correctness.verdict.traits import traits
-
-# Fewer starts of an arm show no "always".
-_FEWEST = 2
 
 
 class LookResult(Struct, frozen=True, kw_only=True):
@@ -188,7 +186,7 @@ def _reached(plan: Sequence[StartBlock], made: Sequence[ArmStart]) -> list[tuple
 def _test(starts: Sequence[ArmStart], block: Sequence[int], by_pattern: Patterns) -> MixTest | None:
     """The test over these starts and their blocks; None if an arm has too few, or all are equal."""
     candidate = tuple(start.arm is Arm.CANDIDATE for start in starts)
-    if min(sum(candidate), len(candidate) - sum(candidate)) < _FEWEST:
+    if min(sum(candidate), len(candidate) - sum(candidate)) < FEWEST:
         return None
     given = traits(by_pattern, [start.failed for start in starts])
     if not given.columns:

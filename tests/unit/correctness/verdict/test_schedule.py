@@ -3,7 +3,7 @@ import math
 from collections import Counter
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -104,6 +104,8 @@ def test_each_order_within_a_block_is_as_likely_as_any_other() -> None:
     st.sampled_from([0.001, 0.01, 0.025, 0.05, 0.2]),
     st.booleans(),
 )
+@example(2, 1, 4, 0.2, False)
+@example(2, 4, 1, 0.2, False)
 def test_a_widened_design_declares_an_answer_that_separates_the_arms_at_some_look(
     most: int, least_baselines: int, least_candidates: int, alpha: float, archived: bool
 ) -> None:
