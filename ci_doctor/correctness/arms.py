@@ -71,6 +71,8 @@ def _checked_proof(
                 f"{where}: a proof has either `metric` or `log`",
                 hint='write { metric = "…", above = 0 }',
             )
+        if proof.at_start and proof.log is None:
+            raise UsageError(f"{where}: `at_start` is about a `log`: a counter has to rise")
         if proof.service is not None and proof.service not in names:
             raise UsageError(
                 f"{where}: the {arm} starts no service `{proof.service}`",

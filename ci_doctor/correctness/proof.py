@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acts on the network and reads logs: checks that an arm's path ran in a start.
 
-Counters must have risen by the requests, lines must have been logged. Without such a proof, a candidate whose cache
+Counters must have risen by the requests, lines must have been logged since the first one. Without such a proof, a candidate whose cache
 is switched off passes everything.
 """
 
 import asyncio
+import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -26,6 +27,8 @@ _LONGEST_LINE = 200
 # Between two readings without a request: before the requests, and after them as long as they took.
 _IDLE_S = 0.5
 _MOST_IDLE_S = 5.0
+# So often in that time: a counter may jump at one of the readings.
+_IDLE_READINGS = 5
 # What a label says of the cases in which the path did not run.
 _DENIAL = re.compile(
     r"miss(es|ed)?|no|none|false|off|cold|fail(ed|ures?)?|errors?|rejected|denied|disabled|evicted"
@@ -44,11 +47,17 @@ class ProofCheck:
         self._idle: list[tuple[dict[str, Metrics], dict[str, Metrics]]] = []
         self._before: dict[str, Metrics] = {}
         self._began = clock.now()
+        # How long each log was before the requests.
+        self._logged: dict[str, int] = {}
         self.readings: tuple[ProofReading, ...] = ()
 
     async def begin(self) -> None:
         """Call it before the first request."""
         self._before = await self._idle_readings(_IDLE_S)
+        for proof, service in self._proof:
+            with contextlib.suppress(OSError):
+                if proof.log is not None and not proof.at_start:
+                    self._logged[service] = self._group.services[service].log.stat().st_size
         self._began = clock.now()
 
     async def unmet(self) -> tuple[str, ...]:
@@ -74,7 +83,9 @@ class ProofCheck:
                 reason = not_risen(proof, reading, after[service])
                 reading = replace(reading, met=reason is None)
             else:
-                reason, reading = _logged(proof, service, self._group.services[service].log)
+                log = self._group.services[service].log
+                begun = 0 if proof.at_start else self._logged.get(service, 0)
+                reason, reading = logged(proof, service, log, begun)
             readings.append(reading)
             if reason:
                 sentences.append(f"nothing proves that its path ran: {reason}")
@@ -90,14 +101,16 @@ class ProofCheck:
         return False
 
     async def _idle_readings(self, pause_s: float) -> dict[str, Metrics]:
-        """Read twice while no request is under way; returns the second reading."""
+        """Read several times while no request is under way; returns the last reading."""
         first = await self._metrics()
         if not first:
             return first
-        await asyncio.sleep(pause_s)
-        second = await self._metrics()
-        self._idle.append((first, second))
-        return second
+        last = first
+        for _ in range(_IDLE_READINGS - 1):
+            await asyncio.sleep(pause_s / (_IDLE_READINGS - 1))
+            last = await self._metrics()
+        self._idle.append((first, last))
+        return last
 
     def _rise(self, proof: Proof, service: str) -> float:
         """How far a counter rose without a request; 0 if that is not known."""
@@ -193,17 +206,33 @@ def _exported(metric: str, metrics: Metrics) -> str:
     return total if metric not in names and total in names else metric
 
 
-def _logged(proof: Proof, service: str, log: Path) -> tuple[str | None, ProofReading]:
-    """Why a log proves nothing, in words (None if it does), and what was read of it."""
+def logged(
+    proof: Proof, service: str, log: Path, begun: int = 0
+) -> tuple[str | None, ProofReading]:
+    """Why a log proves nothing, in words (None if it does), and what was read of it.
+
+    Its first `begun` bytes are from before the first request.
+    """
     pattern = re.compile(proof.log or "")
     reading = ProofReading(service=service, met=False, log=proof.log)
+    position = 0
     try:
-        with log.open(encoding="utf-8", errors="replace") as lines:
-            for number, line in enumerate(lines, start=1):
-                if pattern.search(line):
-                    text = first_words(line.strip(), _LONGEST_LINE)
-                    return None, replace(reading, met=True, line=number, text=text)
+        with log.open("rb") as lines:
+            for number, content in enumerate(lines, start=1):
+                position += len(content)
+                line = content.decode("utf-8", "replace").strip()
+                is_late = position > begun
+                if (is_late or reading.line is None) and pattern.search(line):
+                    text = first_words(line, _LONGEST_LINE)
+                    reading = replace(reading, met=is_late, line=number, text=text)
+                    if is_late:
+                        return None, reading
     except OSError as error:
         unknown = f"so /{proof.log}/ is unknown"
         return f"the log {log.name} cannot be read ({error.strerror}), {unknown}", reading
-    return f"no line of {log.name} matches /{proof.log}/", reading
+    if reading.line is None:
+        return f"no line of {log.name} matches /{proof.log}/", reading
+    return (
+        f"/{proof.log}/ matches only lines of {log.name} from before the first request (line {reading.line}): "
+        "name a line that a request writes, or set `at_start = true`"
+    ), reading

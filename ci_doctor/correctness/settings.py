@@ -80,7 +80,8 @@ class Proof(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What proves that the arm's path ran: exactly one of `metric` and `log`.
 
     `metric` is a counter on `/metrics` that must rise by more than `above` during the requests, and
-    not before them. `labels` choose among its samples. `log` is a regular expression that a line of the log must match. `service` is the service meant;
+    not before them. `labels` choose among its samples. `log` is a regular expression that a line of
+    the log must match: one of the requests, or of the start as well if `at_start` is set. `service` is the service meant;
     by default the one that answers.
     """
 
@@ -88,6 +89,7 @@ class Proof(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     labels: dict[str, str] = {}
     above: float = 0.0
     log: str | None = None
+    at_start: bool = False
     service: str | None = None
 
 

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on files and reads /proc: which files that other starts have written does a start read.
+"""Acts on files and reads /proc: which files and memory of other starts does a start read.
 
 Two arms that reach one cache agree, whatever one of them would have computed. So each file that
 changed while a start of one arm ran is leased (fcntl(2), F_SETLEASE) while the other arm runs. The
 kernel then holds up whoever opens it until ci-doctor has looked who that is: a process of the start
 has read what the other arm wrote, any other process goes on and counts for nothing.
+
+Memory and message queues of System V are no files. The kernel's table tells who used them last, so a change
+there while a start ran is the start's if that process has ended with it.
 """
 
 import asyncio
@@ -42,6 +45,8 @@ _PAUSE_S = 0.002
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/opt", "/proc", "/sys", "/dev", "/")
 _BELOW_SYSTEM = tuple(f"{each}/" for each in _SYSTEM[:-1])
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - read, not written
+# Tables of what outlives the processes that use it: sysvipc(7), proc_sysvipc(5).
+_SYSTEM_V = {"shm": ("segment", "shmid"), "msg": ("queue", "msqid")}
 _SKIPPED = frozenset({".git", "site-packages", "dist-packages", "node_modules"})
 # Compiled from a source of the same time, locks, and weights that a first start downloads.
 _SHARED_ENDINGS = (".pyc", ".lock", ".safetensors", ".gguf", ".incomplete", ".part")
@@ -70,6 +75,7 @@ class SharedPlaces:
         kept = (reports, *download_places(environment))
         self._allowed = allowed
         self._kept = frozenset(os.path.realpath(each) for each in kept)
+        self._memory = dict(_memory())
         # Who wrote a file: starts by the letter of their arm.
         self._writers: dict[str, dict[str, str]] = {}
         # Changed while starts of both arms were launched at once: one of them may have written it.
@@ -94,7 +100,7 @@ class SharedPlaces:
 
     def note_launched(self, starts: Sequence[tuple[str, str]], since_ns: int) -> list[str]:
         """The files that have changed since then, while these starts ran at once (arm and name)."""
-        written = sorted(self._changed(since_ns - _LAG_NS))
+        written = [*sorted(self._changed(since_ns - _LAG_NS)), *self._used_memory()]
         written = [path for path in written if not self._is_allowed(path)]
         if len({arm for arm, _ in starts}) > 1:
             for path in written:
@@ -117,6 +123,23 @@ class SharedPlaces:
             if writer or others:
                 reads.append(SharedRead(path=path, writer=writer or others[0]))
         return reads
+
+    def used_of_others(self, arm: str, written: Iterable[str]) -> dict[str, str]:
+        """The memory among what a start changed that others used: to change it is to reach it."""
+        watched = self.watched_by(arm)
+        return {each: watched[each] for each in written if each in self._memory and each in watched}
+
+    def _used_memory(self) -> list[str]:
+        """What of System V has been made or used since the last call, by processes that have ended."""
+        before, self._memory = self._memory, dict(_memory())
+        used = []
+        running = {str(each.pid) for each in read_table() if not each.ended}
+        for name, row in self._memory.items():
+            users = {value for key, value in row.items() if key.endswith("pid")}
+            # What a program uses that runs on is that program's.
+            if row != before.get(name) and users.isdisjoint(running):
+                used.append(name)
+        return used
 
     def note(self, arm: str, start: str, written: Iterable[str]) -> None:
         """These files are the start's."""
@@ -144,6 +167,20 @@ class SharedPlaces:
                                 waiting.append(entry.path)
                         elif _is_evidence(entry) and entry.stat().st_ctime_ns >= since_ns:
                             yield entry.path
+
+
+def _memory() -> Iterator[tuple[str, dict[str, str]]]:
+    """What of this user's is in the tables of System V, by a name that holds its number and its key."""
+    for table, (kind, number) in _SYSTEM_V.items():
+        with contextlib.suppress(OSError):
+            header, *lines = Path(f"/proc/sysvipc/{table}").read_text().splitlines()
+            for line in lines:
+                row = dict(zip(header.split(), line.split(), strict=False))
+                # What is resident changes by itself.
+                row = {key: value for key, value in row.items() if key not in {"rss", "swap"}}
+                if row.get("uid") == str(os.getuid()):
+                    key = f"0x{int(row['key']) & 0xFFFFFFFF:08x}"
+                    yield f"System V {kind} {row[number]} of key {key}", row
 
 
 def _is_evidence(entry: "os.DirEntry[str]") -> bool:

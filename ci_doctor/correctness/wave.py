@@ -76,7 +76,8 @@ class StartWave:
             # None had a turn before.
             self._note_launch()
         changed = sorted({*written, *(self._at_launch or [])})
-        return self._watch.use(changed, self._shared.reads(arm, name, self._watch.read[name]))
+        opened = {**self._watch.read[name], **self._shared.used_of_others(arm, written)}
+        return self._watch.use(changed, self._shared.reads(arm, name, opened))
 
     def give_back(self) -> None:
         """Watch nothing any more; every process of the starts has ended."""

@@ -91,6 +91,13 @@ def own_numbers(choices: list[Any]) -> Iterator[float]:
                 yield float(entry["logprob"])
 
 
+def named_tokens(choice: Mapping[str, Any]) -> list[str]:
+    """The texts of the tokens that a choice's log-probabilities list."""
+    logprobs = _logprobs(choice)
+    named = [*(logprobs.get("tokens") or ()), *(each.get("token") for each in _entries(logprobs))]
+    return [str(token) for token in named if token is not None]
+
+
 def _alternatives(output: Mapping[str, Any]) -> Iterator[dict[str, float]]:
     """Of each position that lists tokens: generated ones first, then those of the prompt."""
     choices = output.get("choices", [])

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from ci_doctor.load.answer_items import items_of
-from ci_doctor.load.answer_parts import own_numbers
+from ci_doctor.load.answer_parts import named_tokens, own_numbers
 from ci_doctor.load.answers import protocol_of
 from ci_doctor.load.canonical import is_blank, text_of
 from ci_doctor.load.prompts import is_free, prompt_of, token_limit, user_text
@@ -21,6 +21,22 @@ from ci_doctor.load.requests import Request
 FEWEST_PROMPTS = 3
 # The protocols whose choices say why they ended.
 _ENDED = ("completions", "chat")
+# The finish reasons of a whole answer: of OpenAI's APIs, of TGI, of vLLM, and of other APIs behind a proxy.
+_ENDS = frozenset(
+    (
+        *("stop", "length", "tool_calls", "function_call", "completed", "max_output_tokens"),
+        *("eos", "eos_token", "stop_sequence", "repetition", "end_turn", "max_tokens", "tool_use"),
+    )
+)
+# No tokenizer puts so many words into one token, on average over an answer of some length.
+_WORDS_OF_A_TOKEN = 3
+_SOME_WORDS = 8
+# Of the letters of a text, so many stand in the tokens that the log-probabilities list: if the
+# usage counts more tokens than they do, and if there is no usage.
+_LISTED = 0.9
+_LISTED_WITHOUT_USAGE = 0.5
+# A model is now and then quite sure of a token, and never equally sure of so many.
+_SCORED_TOKENS = 16
 
 
 # Followed by a sign or a number: a sentence on errors is an answer.
@@ -40,6 +56,9 @@ class AnswerLooks(Struct, frozen=True, kw_only=True):
     whose API promises a finish reason, and which have none. `hollow` counts the free prompts whose
     answers repeat the prompt, or are an error message. `restless`: at temperature 0, each request got other
     words in each pass. `unscored` counts the answers without the log-probabilities that were asked for.
+    `broken_off` leads from a request to a finish reason that is no end of an answer, `contradictions` from a
+    request to what in its answer contradicts itself. `one_number` is the log-probability that all of many
+    tokens of several prompts have.
     """
 
     answered: int = 0
@@ -55,6 +74,9 @@ class AnswerLooks(Struct, frozen=True, kw_only=True):
     hollow: int = 0
     restless: bool = False
     unscored: int = 0
+    broken_off: Mapping[str, str] = {}
+    contradictions: Mapping[str, str] = {}
+    one_number: float | None = None
 
     def is_one_answer(self, prompts: int) -> bool:
         """Whether all got one text, though there are so many different `prompts`."""
@@ -96,6 +118,12 @@ class LooksOfAnswers:
         self._unended: set[str] = set()
         self._hollow: set[int] = set()
         self._unscored: set[str] = set()
+        self._broken_off: dict[str, str] = {}
+        self._contradictions: dict[str, str] = {}
+        # Of the log-probabilities: which there are, until there are two; how many; of which prompts.
+        self._numbers: set[float] = set()
+        self._scored_tokens = 0
+        self._scored: set[int] = set()
 
     def add(self, request: str, output: dict[str, Any], prompt_facts: Mapping[str, Any]) -> None:
         """Take note of one canonical output."""
@@ -126,7 +154,14 @@ class LooksOfAnswers:
             unended=len(self._unended),
             hollow=len(self._hollow),
             unscored=len(self._unscored),
+            broken_off=self._broken_off,
+            contradictions=self._contradictions,
+            one_number=self._one_number(),
         )
+
+    def _one_number(self) -> float | None:
+        is_many = len(self._scored) >= FEWEST_PROMPTS and self._scored_tokens >= _SCORED_TOKENS
+        return next(iter(self._numbers)) if is_many and len(self._numbers) == 1 else None
 
     def _add_to(self, request: Request, words: str, output: dict[str, Any]) -> None:
         """What an answer shows beside its request."""
@@ -138,6 +173,7 @@ class LooksOfAnswers:
         # Zero asks for those of the chosen tokens. An empty answer has none.
         if (wanted is True or type(wanted) is int) and words and not _is_scored(output):
             self._unscored.add(request.id)
+        self._add_doubts(request, output)
         limit = token_limit(request)
         if limit is None or limit > 1:
             self._longer.add(request.id)
@@ -150,6 +186,18 @@ class LooksOfAnswers:
                 self._hollow.add(prompt)
             self._free_texts.add(hash(words))
             self._free_words = max(self._free_words, len(each_word))
+
+    def _add_doubts(self, request: Request, output: dict[str, Any]) -> None:
+        """What an answer shows against itself."""
+        if (reason := _no_end(output)) is not None:
+            self._broken_off[request.id] = reason
+        if (contradiction := _contradiction(request, output)) is not None:
+            self._contradictions[request.id] = contradiction
+        if len(self._numbers) < 2:
+            numbers = list(own_numbers(list(output.get("choices") or ())))
+            self._numbers.update(numbers)
+            self._scored_tokens += len(numbers)
+            self._scored.update([hash(prompt_of(request))] if numbers else [])
 
 
 def _is_hollow(prompt: str, answer: str) -> bool:
@@ -168,6 +216,46 @@ def _is_ended(output: dict[str, Any]) -> bool:
 
 def _is_scored(output: dict[str, Any]) -> bool:
     return any(True for _ in own_numbers(list(output.get("choices") or ())))
+
+
+def _no_end(output: dict[str, Any]) -> str | None:
+    """The first finish reason that says that an answer was taken away or given up."""
+    for choice in output.get("choices") or ():
+        reason = choice.get("finish_reason")
+        if reason and reason.lower() not in _ENDS:
+            return str(reason)
+    return None
+
+
+def _contradiction(request: Request, output: dict[str, Any]) -> str | None:
+    """What in an answer contradicts itself, in words: its text, the tokens listed, those counted."""
+    choices = output.get("choices") or ()
+    # Then the text and the tokens are those of the prompt, too.
+    if request.body.get("echo"):
+        return None
+    texts = [each.get("text") or each.get("message", {}).get("content") or "" for each in choices]
+    text = " ".join(map(str, texts))
+    counted = output.get("completion_tokens")
+    words = len(text.split())
+    is_long = words >= _SOME_WORDS or counted == 0
+    if counted is not None and is_long and words > _WORDS_OF_A_TOKEN * counted:
+        return f"its usage counts {counted} tokens, and its text has {words} words"
+    listed = [token for choice in choices for token in named_tokens(choice)]
+    # Some servers list the token that ends an answer, and do not count it, or the other way round.
+    if counted is not None and len(listed) > counted + len(choices):
+        return f"its log-probabilities list {len(listed)} tokens, and its usage counts {counted}"
+    is_whole = counted is not None and len(listed) >= counted - len(choices)
+    # What is no whole character has no letters of its own.
+    if is_whole or not listed or any("\ufffd" in token for token in listed):
+        return None
+    share = _LISTED_WITHOUT_USAGE if counted is None else _LISTED
+    if _letters("".join(listed)) < share * _letters(text):
+        return f"its log-probabilities list {len(listed)} tokens, and these are not its whole text"
+    return None
+
+
+def _letters(text: str) -> int:
+    return sum(map(str.isalnum, text))
 
 
 def _is_cut_at_once(output: dict[str, Any]) -> bool:

@@ -446,6 +446,7 @@ def test_the_death_of_a_service_behind_the_endpoint_counts(bench: Bench) -> None
         ("", "", "void", 86),
         ("hits-by-reading", "", "void", 86),
         ("hits-by-time", "", "void", 86),
+        ("hits-at-once", "", "void", 86),
         ("misses", "", "void", 86),
     ],
 )

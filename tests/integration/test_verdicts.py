@@ -179,16 +179,26 @@ def test_no_start_is_compared_that_finds_other_caches(
 
 
 @pytest.mark.parametrize(
-    ("line", "verdict", "code"), [("my key is .+", "pass", 0), ("no such line", "void", 86)]
+    ("trait", "line", "setting", "verdict", "code"),
+    [
+        ("tells-secret-asked", "my key is .+", "", "pass", 0),
+        ("tells-secret", "my key is .+", ", at_start = true", "pass", 0),
+        # What is logged before the first request is not the work of any request.
+        ("tells-secret", "my key is .+", "", "void", 86),
+        ("tells-secret", "no such line", ", at_start = true", "void", 86),
+    ],
 )
 def test_a_line_of_the_log_can_be_the_proof(
-    bench: Bench, line: str, verdict: str, code: int
+    bench: Bench, trait: str, line: str, setting: str, verdict: str, code: int
 ) -> None:
-    arms(bench, "", "tells-secret", of_candidate=f'proof = [{{ log = "{line}" }}]')
+    arms(bench, "", trait, of_candidate=f'proof = [{{ log = "{line}"{setting} }}]')
     check(bench, run(bench), verdict, code)
     (proof,) = bench.report["facts"]["proof"]
     assert (proof["log"], proof["met"]) == (line, code == 0)
-    assert ("my key is" in (proof["text"] or "")) is (code == 0)
+    assert ("my key is" in (proof["text"] or "")) is (line != "no such line")
+    assert ("before the first request" in bench.report["summary"]) is (
+        code != 0 and proof["line"] is not None
+    )
     assert "sk-4242" not in (bench.reports / "starts.jsonl").read_text()
 
 
@@ -198,6 +208,7 @@ def test_a_line_of_the_log_can_be_the_proof(
         ("{}", "either `metric` or `log`"),
         ('{ metric = "x", log = "y" }', "either `metric` or `log`"),
         ('{ log = "(" }', "no regular expression"),
+        ('{ metric = "x", at_start = true }', "`at_start` is about a `log`"),
         ('{ metric = "x", service = "candidat" }', "did you mean `candidate`"),
     ],
 )

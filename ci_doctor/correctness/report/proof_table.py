@@ -62,6 +62,24 @@ def unended_flaw(results: Sequence[StartResult]) -> str | None:
                 f"{looks.unscored} of {looks.answered} answers of {result.start.name} lack the "
                 "log-probabilities that were asked for: none was compared"
             )
+        if looks.broken_off:
+            request, reason = next(iter(looks.broken_off.items()))
+            return (
+                f"{len(looks.broken_off)} of {looks.answered} answers of {result.start.name} were taken "
+                f'away or given up ({request}: finish_reason "{reason}"): mend the server or its filter, '
+                "or leave these requests out"
+            )
+        if looks.contradictions:
+            request, reason = next(iter(looks.contradictions.items()))
+            return (
+                f"{len(looks.contradictions)} of {looks.answered} answers of {result.start.name} "
+                f"contradict themselves ({request}: {reason}): mend what builds them, the server or a proxy"
+            )
+        if looks.one_number is not None:
+            return (
+                f"every log-probability of {result.start.name} is exactly {looks.one_number:g}: no model "
+                "is equally sure of every token, so let the server give raw log-probabilities"
+            )
     return None
 
 

@@ -232,6 +232,9 @@ def kept(body: dict[str, Any]) -> bytes:
 def hits() -> str:
     """A page of metrics: a count of answers, of readings, of time, of misses, or nothing."""
     count, labels = 0, 'engine="0"'
+    if "hits-at-once" in TRAITS:
+        # All at the third reading, whatever was asked.
+        count = 500 * (next(cached) > 2)
     if "hits" in TRAITS:
         count = len(answered_so_far)
     if "hits-by-reading" in TRAITS:
@@ -264,6 +267,8 @@ class Handler(small_http.Handler):
             self.reply(429, b"later")
             return
         asked_so_far.append(body)
+        if "tells-secret-asked" in TRAITS:
+            print("my key is", os.environ.get("API_KEY"), flush=True)
         tell()
         if "backwards" in TRAITS:
             # A changed prompt has no number.

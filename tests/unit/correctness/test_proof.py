@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
+from pathlib import Path
+
 import pytest
 
-from ci_doctor.correctness.proof import Metrics, counter_reading, not_risen
+from ci_doctor.correctness.proof import Metrics, counter_reading, logged, not_risen
 from ci_doctor.correctness.settings import Proof
 from ci_doctor.load.metrics import parse_samples
 
@@ -68,3 +70,25 @@ def test_a_reading_tells_both_values_and_what_is_required(
     reading = counter_reading(Proof(metric="hits", above=10), "vllm", page(before), page(after))
     assert reading.in_words() == words
     assert reading.service == "vllm"
+
+
+@pytest.mark.parametrize(
+    ("before", "during", "line", "met"),
+    [
+        ("", "hit r0\n", 1, True),
+        ("hit\n", "hit r0\n", 2, True),
+        ("hit\n", "", 1, False),
+        ("\u00e9 hit\r\nhit\n", "miss r0\n", 1, False),
+        ("started\n", "miss r0\n", None, False),
+        # A line that was begun before the first request ends with it.
+        ("cache: ", "hit r0\n", 1, True),
+    ],
+)
+def test_a_line_from_before_the_first_request_proves_nothing(
+    tmp_path: Path, before: str, during: str, line: int | None, met: bool
+) -> None:
+    log = tmp_path / "log"
+    log.write_bytes((before + during).encode())
+    reason, reading = logged(Proof(log="hit"), "vllm", log, len(before.encode()))
+    assert (reading.line, reading.met, reason is None) == (line, met, met)
+    assert ("at_start" in (reason or "")) is (line is not None and not met)

@@ -4,6 +4,8 @@
 import asyncio
 import ctypes
 import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.correctness.shared_places import SharedPlaces, SharedWatch, now_ns
+from ci_doctor.correctness.shared_use import SharedUse
 from ci_doctor.correctness.wave import StartWave
 from ci_doctor.services.spec import ServiceSpec
 
@@ -244,3 +247,96 @@ def test_starts_at_once_send_their_requests_in_turn(tmp_path: Path) -> None:
     turns.clear()
     asyncio.run(together({"B1", "A2"}))
     assert turns == ["A1 begins", "A1 ends"]
+
+
+# --- memory that outlives a start ---
+
+_SEGMENT = """
+import ctypes, sys
+libc = ctypes.CDLL(None)
+libc.shmat.restype = ctypes.c_void_p
+segment = int(sys.argv[1]) if len(sys.argv) > 1 else libc.shmget(0, 4096, 0o1600)
+address = libc.shmat(segment, None, 0)
+print(segment, flush=True)
+sys.stdin.read()
+"""
+_QUEUE = """
+import ctypes, sys
+libc = ctypes.CDLL(None)
+text = ctypes.create_string_buffer(64)
+if len(sys.argv) > 1:
+    assert libc.msgrcv(int(sys.argv[1]), text, 32, 0, 0) >= 0
+else:
+    text[0] = b"1"
+    queue = libc.msgget(0, 0o1600)
+    assert libc.msgsnd(queue, text, 32, 0) == 0
+    print(queue, flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture(params=[(_SEGMENT, "-m"), (_QUEUE, "-q")], ids=["segment", "queue"])
+def memory(request: pytest.FixtureRequest) -> Iterator[tuple[str, list[str]]]:
+    """A program that makes some memory of System V, or uses that of a number; all is removed."""
+    program, kind = request.param
+    made: list[str] = []
+    yield program, made
+    for number in made:
+        subprocess.run(["ipcrm", kind, number], check=False)
+
+
+def uses(shared: SharedPlaces, arm: str, program: str, *words: str) -> tuple[SharedUse, str]:
+    """What a start did in which `program` ran, and what that wrote."""
+
+    async def run() -> tuple[SharedUse, str]:
+        wave = StartWave([(arm, f"{arm}1")], {f"{arm}1": OWN}, shared)
+        wave.begin()
+        done = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", program, *words),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+        )
+        output, _ = await done.communicate()
+        assert done.returncode == 0
+        await wave.settle()
+        use = wave.end(0)
+        wave.give_back()
+        return use, output.decode().strip()
+
+    return asyncio.run(run())
+
+
+def test_memory_that_one_arm_leaves_and_the_other_uses_is_shared(
+    tmp_path: Path, memory: tuple[str, list[str]]
+) -> None:
+    program, made = memory
+    shared = places(tmp_path)
+    first, number = uses(shared, "A", program)
+    made.append(number)
+    assert any(number in each.split() for each in first.written)
+    assert not uses(shared, "B", "")[0].read
+    second, _ = uses(shared, "B", program, number)
+    (read,) = second.read
+    assert read.writer == "A1"
+    assert number in read.path.split()
+    allowed = places(tmp_path, "System V *")
+    again, number = uses(allowed, "A", program)
+    made.append(number)
+    assert not [each for each in again.written if "System V" in each]
+
+
+def test_memory_of_a_program_that_runs_on_is_not_the_start_s(
+    tmp_path: Path, memory: tuple[str, list[str]]
+) -> None:
+    program, made = memory
+    shared = places(tmp_path)
+    shared.note_written("A", "A1", now_ns())
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout
+        made.append(other.stdout.readline().strip())
+        written = shared.note_written("A", "A1", now_ns())
+        assert not [each for each in written if "System V" in each]
+        assert other.stdin
+        other.stdin.close()

@@ -4,6 +4,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from ci_doctor.correctness.report.proof_table import unended_flaw
+from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm, EvidencePolicy, Rules
 from ci_doctor.correctness.verdict.compare import ArmStart
 from ci_doctor.correctness.verdict.control import ControlOutcome, ControlResult
@@ -230,3 +232,80 @@ def test_answers_that_change_with_each_pass_and_agree_between_starts_are_void() 
     decision = without_flaws(decide(starts, IDS, Rules(), complete=True), starts, Rules())
     assert decision.verdict is Verdict.VOID
     assert "follow the order of the requests" in decision.reason
+
+
+# --- an answer that contradicts itself ---
+
+
+def answered(body: dict[str, Any] | None = None, **changes: Any) -> AnswerLooks:
+    """Of three prompts with one answer of twelve words and tokens each, with changes to its parts."""
+    words = [f"{letter}word" for letter in "abcdefghijkl"]
+    numbers = [-number / 8 for number in range(12)]
+    logprobs = {"tokens": words, "token_logprobs": numbers, **changes.pop("logprobs", {})}
+    choice = {"text": " ".join(words), "finish_reason": "stop", "logprobs": logprobs, **changes}
+    counted = choice.pop("counted", 12)
+    taken = LooksOfAnswers(
+        Request(
+            id=f"r{number}",
+            path="/v1/completions",
+            body={"prompt": f"p{number}", "logprobs": 1, **(body or {})},
+            line=number + 1,
+        )
+        for number in range(3)
+    )
+    for number in range(3):
+        count = {} if counted is None else {"completion_tokens": counted}
+        taken.add(f"r{number}", {"choices": [choice], **count}, {})
+    return taken.value()
+
+
+def flaw(looks: AnswerLooks) -> str:
+    start = baseline(looks=looks)
+    result = StartResult(start=start, failure=None, duration_s=1, logs=(), digests={}, errors={})
+    return unended_flaw([result]) or ""
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"counted": 0}, "its usage counts 0 tokens, and its text has 12 words"),
+        (
+            {"counted": 3, "logprobs": {"tokens": None}},
+            "counts 3 tokens, and its text has 12 words",
+        ),
+        ({"counted": 6}, "list 12 tokens, and its usage counts 6"),
+        ({"logprobs": {"tokens": ["aword"]}}, "list 1 tokens, and these are not its whole text"),
+        ({"logprobs": {"tokens": ["aword"]}, "counted": None}, "list 1 tokens"),
+        ({"logprobs": {"token_logprobs": [0.0] * 12}}, "every log-probability of A1 is exactly 0"),
+        ({"logprobs": {"token_logprobs": [-1] * 12}}, "every log-probability of A1 is exactly -1"),
+        ({"finish_reason": "content_filter"}, '(r0: finish_reason "content_filter")'),
+        ({"finish_reason": "load_shed"}, "3 of 3 answers of A1 were taken away or given up"),
+    ],
+)
+def test_an_answer_that_contradicts_itself_is_a_flaw(changes: Any, reason: str) -> None:
+    assert reason in flaw(answered(**changes))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"counted": None},
+        # A token that ends the answer is counted and not listed, or listed and not counted.
+        {"counted": 13},
+        {"counted": 11},
+        # Tokens of reasoning and of calls are counted and not listed.
+        {"counted": 60},
+        # Two tokens that are no whole characters.
+        {"counted": 60, "logprobs": {"tokens": ["\ufffd", "\ufffd"]}, "text": "\u6771\u4eac\u6771"},
+        {"counted": 0, "text": "", "logprobs": {"tokens": None}},
+        {"counted": 0, "body": {"echo": True}},
+        {"counted": 5, "text": "token" * 40, "logprobs": {"tokens": None}},
+        {"finish_reason": "eos_token"},
+        {"finish_reason": "tool_calls"},
+        {"finish_reason": "STOP"},
+        {"logprobs": {"token_logprobs": [0.0, 0, -0.5] * 4}},
+    ],
+)
+def test_an_answer_of_an_honest_server_is_none(changes: Any) -> None:
+    assert not flaw(answered(**changes))
