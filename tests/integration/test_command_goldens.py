@@ -135,8 +135,14 @@ class Site:
             (self.folder / name).write_text(text)
 
     def program(self, name: str, *words: str) -> str:
-        """The command of a program of tests/support, with the folder as its last word."""
-        return shlex.join([*BARE, str(PROGRAMS / f"{name}.py"), *words, str(self.folder)])
+        """The command of a program of tests/support, with the folder as its last word.
+
+        A copy runs: where a long path breaks in an excerpt depends on where the checkout lies.
+        """
+        copied = self.folder / "programs"
+        left_out = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(PROGRAMS, copied, dirs_exist_ok=True, ignore=left_out)
+        return shlex.join([*BARE, str(copied / f"{name}.py"), *words, str(self.folder)])
 
     def run(
         self,
