@@ -14,7 +14,7 @@ from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.compare import Answer, ArmStart
 from ci_doctor.correctness.verdict.control import ControlOutcome
 from ci_doctor.load.canonical import digest
-from ci_doctor.load.looks import FEWEST_PROMPTS, LooksOfAnswers
+from ci_doctor.load.looks import FEWEST_PROMPTS, LooksOfAnswers, words_of
 from ci_doctor.load.prompts import is_free, is_greedy
 from ci_doctor.load.requests import Request
 
@@ -29,6 +29,10 @@ def outcome(digests: Mapping[int, str], passes: int) -> Answer:
     # By the number of the pass, whatever the order of arrival.
     ordered = [digests[number] for number in sorted(digests)]
     return ordered[0] if passes == 1 else digest(ordered)
+
+
+# So many words begin an answer.
+_BEGINNING = 2
 
 
 def add_prompt_facts(facts: dict[str, str], reported: Mapping[str, object]) -> None:
@@ -90,7 +94,8 @@ class Tally:
         self._prompts: dict[str, dict[str, str]] = {}
         self._empty: set[str] = set()
         self._looks = LooksOfAnswers(requests)
-        self._greedy = [each.id for each in requests if is_free(each) and is_greedy(each)]
+        self._beginnings = PassDigests()
+        self._greedy = {each.id for each in requests if is_free(each) and is_greedy(each)}
 
     @property
     def variety(self) -> Mapping[str, tuple[int, int]]:
@@ -118,6 +123,9 @@ class Tally:
         prompt = self._prompts.setdefault(request, {})
         add_prompt_facts(prompt, sample.prompt_facts)
         if sample.output is not None:
+            if request in self._greedy:
+                begins = words_of(sample.output).split(maxsplit=_BEGINNING)[:_BEGINNING]
+                self._beginnings.add(request, number, " ".join(begins))
             self._looks.add(request, sample.output, sample.prompt_facts)
         if sample.empty:
             self._empty.add(request)
@@ -155,8 +163,11 @@ class Tally:
         )
 
     def _is_restless(self) -> bool:
-        """Whether each greedy request got other words in each pass, and there are some."""
-        given = [list(self._words.get(each, {}).values()) for each in self._greedy]
+        """Whether each answer to a greedy request begins otherwise in each pass, and there are some.
+
+        A cache that changes the numbers changes words later in most answers, and not the first ones of all.
+        """
+        given = [list(self._beginnings.get(each, {}).values()) for each in self._greedy]
         return len(given) >= FEWEST_PROMPTS and all(
             len(set(each)) == len(each) > 1 for each in given
         )

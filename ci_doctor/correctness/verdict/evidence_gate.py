@@ -50,7 +50,7 @@ def without_flaws(decision: Decision, starts: Sequence[ArmStart], rules: Rules) 
     restless = [start.name for start in counted(starts) if start.looks.restless]
     if restless:
         reason = (
-            f"at temperature 0, {restless[0]} gave every request other words in each pass, as other "
+            f"at temperature 0, {restless[0]} began every answer with other words in each pass, as other "
             "starts did: the answers follow the order of the requests, and not the prompts"
         )
         return Decision(verdict=Verdict.VOID, reason=reason, kinds=decision.kinds)
