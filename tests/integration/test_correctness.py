@@ -633,7 +633,7 @@ def test_the_budget_is_never_exceeded(bench: Bench, budget: int, trait: str) -> 
     began = time.monotonic()
     ran = bench.compare(trait, trait, "--budget", f"{budget}s")
     # On a quiet machine it ends before the budget; on a busy one Python starts and writes that much later.
-    assert time.monotonic() - began < budget + 2 * to_start_and_report_s
+    assert time.monotonic() - began < budget + 4 * to_start_and_report_s
     check(bench, ran, "void", 86)
     assert "correctness/budget-spent" in bench.rules()
     # None at all if the machine is so busy that the budget is spent before the first start.
