@@ -12,7 +12,8 @@ import signal
 import subprocess
 import threading
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -89,7 +90,7 @@ def run_git(
     *,
     text: str = "",
     timeout_s: float | None = 60,
-    variables: Mapping[str, str] = {},
+    variables: Mapping[str, str] | None = None,
 ) -> GitRun:
     """Run git in `directory` with `text` on its stdin, and `variables` beside those of this process.
 
@@ -98,18 +99,17 @@ def run_git(
     # GitPython would run in our own directory where it may not enter this one.
     if not os.access(directory, os.X_OK):
         return GitRun(returncode=_NO_ANSWER, stderr=f"{directory}: it cannot be entered")
-    command = _command(directory)
-    if command is None:
-        return GitRun(returncode=_NO_ANSWER, stderr="there is no git on PATH")
     try:
-        running = command.execute(
-            [*_without_elsewhere(), "git", *arguments],
-            istream=subprocess.PIPE,
-            as_process=True,
-            env={**variables, "GIT_TERMINAL_PROMPT": "0"},
-            start_new_session=True,
-        )
-    except (OSError, ValueError) as error:
+        command = _command(directory)
+        with _errors_of_gitpython():
+            running = command.execute(
+                [*_without_elsewhere(), "git", *arguments],
+                istream=subprocess.PIPE,
+                as_process=True,
+                env={**(variables or {}), "GIT_TERMINAL_PROMPT": "0"},
+                start_new_session=True,
+            )
+    except OSError as error:
         return GitRun(returncode=_NO_ANSWER, stderr=str(error))
     try:
         stdout, stderr = running.communicate(_encoded(text), timeout=timeout_s)
@@ -117,7 +117,8 @@ def run_git(
         _end_group(running.pid)
         return GitRun(returncode=_NO_ANSWER, stderr=f"no answer within {timeout_s:g} s")
     except BaseException:
-        _end_group(running.pid)
+        if running.returncode is None:
+            _end_group(running.pid)
         raise
     # Not by universal newlines, which make a line end of a carriage return: a file's name may hold one.
     return GitRun(returncode=running.returncode, stdout=_decoded(stdout), stderr=_decoded(stderr))
@@ -203,12 +204,13 @@ class GitObjects:
             watch.daemon = True
             watch.start()
             try:
-                # GitPython calls the kind a text, and gives bytes.
-                _, kind, size = command.get_object_header(name)
-                kind = os.fsdecode(kind)
-                is_read = kind == "blob" and size <= largest
-                content: bytes = command.get_object_data(name)[3] if is_read else b""
-            except (ValueError, OSError) as error:
+                with _errors_of_gitpython():
+                    _, kind, size = command.get_object_header(name)
+                    # GitPython calls the kind a text, and gives bytes.
+                    kind = os.fsdecode(kind)
+                    is_read = kind == "blob" and size <= largest
+                    content: bytes = command.get_object_data(name)[3] if is_read else b""
+            except OSError as error:
                 self._end()
                 raise OSError(f"git cannot read {name}: {error}") from error
             finally:
@@ -221,8 +223,6 @@ class GitObjects:
 
     def _open(self) -> "Git":
         command = _command(self._repository)
-        if command is None:
-            raise OSError("there is no git on PATH")
         if any(name in os.environ for name in ELSEWHERE):
             place = (
                 "rev-parse",
@@ -249,18 +249,30 @@ class GitObjects:
 def _may_be_in_a_checkout(directory: Path) -> bool:
     """Whether it is worth loading GitPython to ask: `.git` stands here or above, or this is a bare repository."""
     place = directory.absolute()
-    if any((above / ".git").exists() for above in (place, *place.parents)):
-        return True
-    return any((above / "HEAD").exists() for above in (place, *place.parents))
+    marks = (above / name for above in (place, *place.parents) for name in (".git", "HEAD"))
+    return any(mark.exists() for mark in marks)
 
 
-def _command(directory: Path) -> "Git | None":
-    """GitPython's command object; None if there is no git, which its import would raise an error for."""
+def _command(directory: Path) -> "Git":
+    """GitPython's command object. Raises OSError if there is no git, or if GitPython cannot use it."""
     if shutil.which("git") is None:
-        return None
-    from git.cmd import Git
-
+        raise FileNotFoundError("there is no git on PATH")
+    try:
+        from git.cmd import Git
+    except ImportError as error:
+        raise OSError(f"GitPython cannot use git: {error}") from error
     return Git(str(directory))
+
+
+@contextmanager
+def _errors_of_gitpython() -> Iterator[None]:
+    """Raises OSError for what GitPython raises, such as GitCommandNotFound, which is none."""
+    from git.exc import GitError
+
+    try:
+        yield
+    except (GitError, ValueError) as error:
+        raise OSError(str(error)) from error
 
 
 def _without_elsewhere() -> list[str]:

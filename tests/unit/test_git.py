@@ -236,3 +236,35 @@ def test_readers_of_objects_end_with_their_owner_even_in_a_cycle(tmp_path: Path)
     assert len(readers) == 2
     assert psutil.wait_procs(readers, timeout=60)[1] == []
     assert [str(each.message) for each in warned] == []
+
+
+def test_a_git_that_cannot_be_started_is_an_answer_and_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository(tmp_path)
+    broken = tmp_path / "git"
+    broken.write_text("#!/no/such/interpreter\n")
+    broken.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    ran = run_git(tmp_path, ["status"])
+
+    assert ran.returncode == 124
+    assert (head(tmp_path), checkout(tmp_path), origin(tmp_path)) == (None, None, None)
+    with pytest.raises(OSError, match="git"):
+        GitObjects(tmp_path).blob("0" * 40, 10)
+
+
+def test_a_git_that_gitpython_refuses_is_an_answer_and_no_error(tmp_path: Path) -> None:
+    repository(tmp_path)
+    program = (
+        "from pathlib import Path; from ci_doctor.git import head, run_git; "
+        "print(run_git(Path.cwd(), ['status']).returncode, head(Path.cwd()))"
+    )
+    environ = {**os.environ, "GIT_PYTHON_GIT_EXECUTABLE": "/no/such/git"}
+
+    ran = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, env=environ, capture_output=True, text=True, check=False
+    )
+
+    assert (ran.stdout, ran.stderr) == ("124 None\n", "")
