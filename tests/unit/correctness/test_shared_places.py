@@ -290,7 +290,7 @@ def test_a_file_that_another_program_has_is_watched_once_that_lets_it_go(
         assert not watch._leases
         # Another experiment keeps its lease: to open the file would have broken it.
         assert _unbroken_leases(other.pid) == (program == _LEASES)
-        await other.communicate()
+        await other.communicate(b"")
         await _until_leased(watch)
         await _read_by_own(watch, path)
         await watch.end()
