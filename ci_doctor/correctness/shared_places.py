@@ -20,7 +20,7 @@ import signal
 import stat
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -42,6 +42,10 @@ _LAG_NS = 20_000_000
 # How often a thread is looked for that the kernel just puts to sleep.
 _LOOKS = 40
 _PAUSE_S = 0.002
+# A file that others have open is tried again, first so soon, and ever more seldom.
+_AGAIN_S, _SELDOM_S = 0.1, 5.0
+# Of a file that is gone, or that this user may not read.
+_UNREADABLE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EACCES})
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/opt", "/proc", "/sys", "/dev", "/")
 _BELOW_SYSTEM = tuple(f"{each}/" for each in _SYSTEM[:-1])
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - read, not written
@@ -80,6 +84,8 @@ class SharedPlaces:
         self._writers: dict[str, dict[str, str]] = {}
         # Changed while starts of both arms were launched at once: one of them may have written it.
         self._unsure: dict[str, dict[str, str]] = {}
+        # Why a changed file may have been missed, in words.
+        self.unseen = ""
 
     def written_by_others(self, arm: str) -> dict[str, str]:
         """The files that starts of another arm wrote, each with one of these starts."""
@@ -167,6 +173,8 @@ class SharedPlaces:
                                 waiting.append(entry.path)
                         elif _is_evidence(entry) and entry.stat().st_ctime_ns >= since_ns:
                             yield entry.path
+        if waiting:
+            self.unseen = f"of more than {_MOST_ENTRIES} files, only the shallow ones are looked at"
 
 
 def _memory() -> Iterator[tuple[str, dict[str, str]]]:
@@ -236,6 +244,10 @@ class SharedWatch:
         self._leases: dict[int, str] = {}
         self._looking: asyncio.Task[None] | None = None
         self._is_begun = False
+        # Files that others have open or hold leases on, and when they are tried again.
+        self._taken: list[str] = []
+        self._again: asyncio.TimerHandle | None = None
+        self._again_s = _AGAIN_S
         self.read: dict[str, dict[str, str]] = {start: {} for start in marks}
         self.unseen = ""
 
@@ -261,13 +273,13 @@ class SharedWatch:
         except (ValueError, RuntimeError) as error:
             self.unseen = str(error)
             return
-        for path in paths:
-            self._lease(path)
+        self._again_s = _AGAIN_S
+        self._lease_all(paths)
         if len(self._marks) > 1:
             self._note_held(start, set(paths).difference(self._leases.values()))
 
     def _note_held(self, start: str, paths: set[str]) -> None:
-        """Note those of the files that the start, which waits for its turn, has open already."""
+        """Note those of the files that the start has open already."""
         parents = {each.pid: each.parent for each in read_table()}
         for pid in parents if paths else ():
             # Not the guardian, which has no mark, and our own streams.
@@ -275,20 +287,51 @@ class SharedWatch:
                 for path in paths & _held(pid):
                     self.read[start][path] = self._files[path][start]
 
-    def _lease(self, path: str) -> None:
+    def _lease_all(self, paths: Iterable[str]) -> None:
+        """Lease these files, and those that could not be leased before."""
+        waiting = dict.fromkeys((*self._taken, *paths))
+        self._taken.clear()
+        elsewhere = _leased_elsewhere()
+        for path in waiting:
+            self._lease(path, elsewhere)
+
+    def _lease(self, path: str, elsewhere: Collection[int]) -> None:
         try:
+            if os.lstat(path).st_ino in elsewhere:
+                self._leave(path)
+                return
             descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except OSError:  # it is gone, so nobody reads it
+        except OSError as error:
+            if error.errno == errno.EWOULDBLOCK:
+                self._leave(path)
+            elif error.errno not in _UNREADABLE:
+                self.unseen = f"{path} cannot be watched: {error.strerror}"
             return
         try:
             fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_WRLCK)
         except OSError as error:
             os.close(descriptor)
-            # Somebody has it open, and every process of the start that wrote it has ended.
-            if error.errno != errno.EAGAIN:
+            if error.errno == errno.EAGAIN:
+                self._leave(path)
+            else:
                 self.unseen = f"{path} cannot be watched: {error.strerror}"
             return
         self._leases[descriptor] = path
+
+    def _leave(self, path: str) -> None:
+        """Leave a file to others who have it open, and try again later."""
+        self.unseen = self.unseen or f"a program had {path} open, so it was not always watched"
+        self._taken.append(path)
+        if self._again is None:
+            loop = asyncio.get_running_loop()
+            self._again = loop.call_later(self._again_s, self._try_again)
+            self._again_s = min(2 * self._again_s, _SELDOM_S)
+
+    def _try_again(self) -> None:
+        self._again = None
+        self._lease_all(())
+        for start in self._marks:
+            self._note_held(start, {each for each in self._taken if start in self._files[each]})
 
     def _opened(self) -> None:
         """Somebody opens one of the files, and waits."""
@@ -304,6 +347,7 @@ class SharedWatch:
             for descriptor in broken:
                 path = self._release(descriptor)
                 if not waiting:
+                    self._leave(path)
                     continue
                 left = waiting
                 if len(broken) > 1:
@@ -311,6 +355,8 @@ class SharedWatch:
                     left = self._waiting()
                 gone = {place: each for place, each in waiting.items() if place not in left}
                 opened = gone if len(broken) > 1 else waiting
+                if not opened:
+                    self._leave(path)
                 for start, told in self._files[path].items():
                     if any(start in starts and _reads(flags) for starts, flags in opened.values()):
                         self.read[start][path] = told
@@ -371,13 +417,15 @@ class SharedWatch:
                     return marked
         return frozenset(self._marks) if above == me else frozenset()
 
-    def use(self, written: Sequence[str], read: Sequence[SharedRead]) -> SharedUse:
-        """What a start did; `written` are the files that changed while it ran."""
+    def use(
+        self, written: Sequence[str], read: Sequence[SharedRead], unseen: str = ""
+    ) -> SharedUse:
+        """What a start did; `written` are the files that changed while it ran, of those that are not `unseen`."""
         return SharedUse(
             written=tuple(written[:_KEPT]),
             count=len(written),
             read=tuple(read),
-            unseen=self.unseen,
+            unseen="; ".join(filter(None, (self.unseen, unseen))),
         )
 
     async def settle(self) -> None:
@@ -396,6 +444,8 @@ class SharedWatch:
         """Close what is leased. A signal may still come: alone it would end this process."""
         if self._looking is not None:
             self._looking.cancel()
+        if self._again is not None:
+            self._again.cancel()
         for descriptor in self._leases:
             os.close(descriptor)
         self._leases.clear()
@@ -414,6 +464,18 @@ def _most_leases() -> int:
     if soft == resource.RLIM_INFINITY:
         return _MOST_LEASES
     return min(int(soft * _SHARE_OF_DESCRIPTORS), _MOST_LEASES)
+
+
+def _leased_elsewhere() -> set[int]:
+    """The inodes of files on which other programs hold leases: to open one takes the lease away."""
+    inodes = set()
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/locks").read_text().splitlines():
+            # `1: LEASE  ACTIVE    WRITE 4242 fe:00:2146622 0 EOF` (proc_locks(5))
+            _, kind, _, _, pid, place, *_ = line.split()
+            if kind == "LEASE" and pid != str(os.getpid()):
+                inodes.add(int(place.rsplit(":", 1)[-1]))
+    return inodes
 
 
 def _held(pid: int) -> set[str]:

@@ -77,7 +77,8 @@ class StartWave:
             self._note_launch()
         changed = sorted({*written, *(self._at_launch or [])})
         opened = {**self._watch.read[name], **self._shared.used_of_others(arm, written)}
-        return self._watch.use(changed, self._shared.reads(arm, name, opened))
+        reads = self._shared.reads(arm, name, opened)
+        return self._watch.use(changed, reads, self._shared.unseen)
 
     def give_back(self) -> None:
         """Watch nothing any more; every process of the starts has ended."""

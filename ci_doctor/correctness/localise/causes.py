@@ -164,6 +164,20 @@ def _of_prompts(table: SendTable, names: Sequence[str]) -> Iterator[CausePart]:
     for pattern, kind, cost in _CHARACTERS:
         mask = table.named(each for each, text in prompts.items() if pattern.search(text))
         yield CausePart(kind, f"prompts with {kind}", cost, mask)
+    yield from _of_beginnings(table, names)
+    # A fault of a word, or of a sign, shows in all that differ.
+    signs = _in_all([set(prompts[name]) for name in names])
+    for sign in sorted(each for each in signs if not each.isalpha() and not each.isspace()):
+        mask = table.named(each for each, text in prompts.items() if sign in text)
+        yield CausePart(f"sign {sign}", f"prompts with `{sign}`", 4.4, mask)
+    words = {each: set(_WORD.findall(text)) for each, text in prompts.items()}
+    for word in sorted(_in_all([words[name] for name in names]))[:_MOST_WORDS]:
+        mask = table.named(each for each in prompts if word in words[each])
+        yield CausePart(f"word {word}", f"prompts with `{word}`", 4.5, mask)
+
+
+def _of_beginnings(table: SendTable, names: Sequence[str]) -> Iterator[CausePart]:
+    prompts = table.prompts
     for name in names:
         for size in sorted({*halved(len(prompts[name]), 8), 8, 16, 32}):
             begin = prompts[name][:size]
@@ -171,16 +185,10 @@ def _of_prompts(table: SendTable, names: Sequence[str]) -> Iterator[CausePart]:
                 mask = table.named(each for each, text in prompts.items() if text.startswith(begin))
                 text = f"prompts with the first {size} characters of {name}"
                 yield CausePart(f"begins as {name}", text, 5.5, mask)
-    # A fault of a word, or of a sign, shows in all that differ.
-    signs = set.intersection(*(set(prompts[name]) for name in names)) if names else set()
-    for sign in sorted(each for each in signs if not each.isalpha() and not each.isspace()):
-        mask = table.named(each for each, text in prompts.items() if sign in text)
-        yield CausePart(f"sign {sign}", f"prompts with `{sign}`", 4.4, mask)
-    words = {each: set(_WORD.findall(text)) for each, text in prompts.items()}
-    common = set.intersection(*(words[name] for name in names)) if names else set()
-    for word in sorted(common)[:_MOST_WORDS]:
-        mask = table.named(each for each in prompts if word in words[each])
-        yield CausePart(f"word {word}", f"prompts with `{word}`", 4.5, mask)
+
+
+def _in_all(sets: Sequence[set[str]]) -> set[str]:
+    return set.intersection(*sets) if sets else set()
 
 
 def _length(request: Request) -> int:
@@ -200,28 +208,24 @@ def parameters(request: Request) -> dict[str, Any]:
 
 def _of_bodies(table: SendTable) -> Iterator[CausePart]:
     given = {name: parameters(each) for name, each in table.requests.items()}
-    used = {each.name for each in table.sends}
+    # In the order in which they were sent: of causes that cost as much, the first one is named.
+    used = list(dict.fromkeys(each.name for each in table.sends))
     for key in sorted({key for name in used for key in given[name]}):
-        mask = table.named(name for name, values in given.items() if key in values)
-        yield CausePart(f"has {key}", f"requests with `{key}`", 3, mask)
-        mask = table.named(name for name, values in given.items() if key not in values)
-        yield CausePart(f"lacks {key}", f"requests without `{key}`", 4, mask)
-        values = list(dict.fromkeys(given[name][key] for name in used if key in given[name]))
+        has = {name: values[key] for name, values in given.items() if key in values}
+        yield CausePart(f"has {key}", f"requests with `{key}`", 3, table.named(has))
+        lacking = table.named(given.keys() - has.keys())
+        yield CausePart(f"lacks {key}", f"requests without `{key}`", 4, lacking)
+        values = list(dict.fromkeys(has[name] for name in used if name in has))
         for value in values[:_MOST_NAMES]:
-            mask = table.named(name for name in given if given[name].get(key) == value)
+            mask = table.named(name for name in has if has[name] == value)
             yield CausePart(f"{key}={value}", f"requests with `{key}` {str(value)[:60]}", 3.5, mask)
-        numbers = sorted(each for each in values if type(each) in {int, float})
-        for lower, upper in itertools.pairwise(numbers):
-            has = {name: given[name].get(key) for name in given}
-            mask = table.named(name for name, value in has.items() if _at_least(value, upper))
+        numbers = {name: value for name, value in has.items() if type(value) in {int, float}}
+        steps = sorted(each for each in values if type(each) in {int, float})
+        for lower, upper in itertools.pairwise(steps):
+            mask = table.named(name for name, value in numbers.items() if value >= upper)
             yield CausePart(f"{key} or more", f"requests with `{key}` {upper:g} or more", 3.2, mask)
-            mask = table.named(name for name, value in has.items() if _at_least(lower, value))
+            mask = table.named(name for name, value in numbers.items() if value <= lower)
             yield CausePart(f"{key} or less", f"requests with `{key}` {lower:g} or less", 3.2, mask)
-
-
-def _at_least(value: Any, least: Any) -> bool:
-    numbers = {int, float}
-    return type(value) in numbers and type(least) in numbers and bool(value >= least)
 
 
 def contexts(table: SendTable, kinds: Sequence[CausePart]) -> Iterator[CausePart]:
@@ -353,16 +357,17 @@ def _of_earlier(table: SendTable, kinds: Sequence[CausePart]) -> Iterator[CauseP
     for name in names:
         text = table.prompts[name]
         sent[name] = table.named(each for each, other in table.prompts.items() if other == text)
-    wanted = [(each.family, each.words, each.cost, each.mask, each.trait) for each in kinds]
-    wanted = [each for each in wanted if each[0] not in {"any", "answer"}]
-    wanted += [(name, name, 2, sent[name], False) for name in names]
-    for kind, text, cost, mask, trait in wanted:
-        yield CausePart(f"after {kind}", f"after {text}", cost + 1.5, _before(table, mask), trait)
-        mask_before = _right_before(table, mask)
-        yield CausePart(f"right after {kind}", f"right after {text}", cost + 2, mask_before, trait)
-        yield CausePart(
-            f"beside {kind}", f"at once with {text}", cost + 1.5, _beside(table, mask), trait
+    earlier = [each for each in kinds if each.family not in {"any", "answer"}]
+    earlier += [CausePart(name, name, 2, sent[name]) for name in names]
+    for each in earlier:
+        places = (
+            ("after", "after", 1.5, _before(table, each.mask)),
+            ("right after", "right after", 2, _right_before(table, each.mask)),
+            ("beside", "at once with", 1.5, _beside(table, each.mask)),
         )
+        for family, text, cost, mask in places:
+            family_of, words = f"{family} {each.family}", f"{text} {each.words}"
+            yield CausePart(family_of, words, each.cost + cost, mask, each.trait)
     after = {name: _before(table, sent[name]) for name in names[:_MOST_PAIRED]}
     for one, other in itertools.combinations(after, 2):
         text = f"after {one} and {other}"

@@ -252,6 +252,14 @@ class LocalisationSearch:
         if any(each.at_once > 1 for result in self.results for each in result.differing):
             yield from self._groups(target, others)
             return
+        yield from self._of_copies(target, others)
+        yield one_by_one([target], pause_s=self.subject.pause_s)
+        yield one_by_one([target, target], pause_s=self.subject.pause_s)
+        if others:
+            yield from self._in_orders(target, others)
+
+    def _of_copies(self, target: str, others: Sequence[str]) -> Iterator[Trial]:
+        """Changed copies of the request, and of one that does not differ."""
         mine = self._copies(target)
         if mine:
             yield one_by_one([target, *mine])
@@ -264,15 +272,14 @@ class LocalisationSearch:
             yield one_by_one([*rest, target])
             yield one_by_one([other, target, target])
             yield self._alone(other)
-        yield one_by_one([target], pause_s=self.subject.pause_s)
-        yield one_by_one([target, target], pause_s=self.subject.pause_s)
-        if not others:
-            return
+
+    def _in_orders(self, target: str, others: Sequence[str]) -> Iterator[Trial]:
+        """The request after others: all of them, each of them, many times one of them, a half of them."""
         yield one_by_one([*others, target])
         yield one_by_one([*reversed(others), target])
         yield one_by_one([target, *others, target])
-        yield one_by_one([*(each for name in others for each in (target, name)), target])
-        yield one_by_one([*(each for name in reversed(others) for each in (target, name)), target])
+        for order in (others, others[::-1]):
+            yield one_by_one([*(each for name in order for each in (target, name)), target])
         by_length = sorted(others, key=lambda name: len(prompt_of(self.requests[name])))
         limited = sorted(others, key=lambda name: token_limit(self.requests[name]) or 0)
         for name in dict.fromkeys((by_length[0], by_length[-1], limited[0], limited[-1])):
@@ -365,13 +372,7 @@ class LocalisationSearch:
             return [one_by_one([target]), *sorted(made, key=lambda each: len(each.blocks[0].names))]
         repeats = len(self._alone(target).blocks)
         mentioned = [name for name in ids if name in cause.context.words.replace(",", "").split()]
-        made = [
-            one_by_one([name])
-            for name in (
-                target,
-                *self._copies(target),
-            )
-        ]
+        made = [one_by_one([name]) for name in (target, *self._copies(target))]
         made += [one_by_one([target] * count, resets=True) for count in range(2, repeats + 1)]
         made += [one_by_one([name, target]) for name in others]
         made += [

@@ -249,6 +249,89 @@ def test_starts_at_once_send_their_requests_in_turn(tmp_path: Path) -> None:
     assert turns == ["A1 begins", "A1 ends"]
 
 
+# --- files that others have open ---
+
+_LEASES = "import fcntl, sys; file = open(sys.argv[1]); fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)"
+_HOLDS = "import sys; file = open(sys.argv[1])"
+_WAITS = "; print(flush=True); sys.stdin.read()"
+
+
+def _unbroken_leases(pid: int) -> int:
+    lines = Path("/proc/locks").read_text().splitlines()
+    return sum(f" {pid} " in each and "LEASE  ACTIVE" in each for each in lines)
+
+
+async def _until_leased(watch: SharedWatch) -> None:
+    while not watch._leases:  # noqa: ASYNC110 - once nobody has it open any more
+        await asyncio.sleep(0.001)
+
+
+async def _read_by_own(watch: SharedWatch, path: Path) -> None:
+    process = await asyncio.create_subprocess_exec("cat", path, stdout=subprocess.DEVNULL)
+    assert await process.wait() == 0
+
+
+@pytest.mark.parametrize("program", [_HOLDS, _LEASES], ids=["open", "leased"])
+def test_a_file_that_another_program_has_is_watched_once_that_lets_it_go(
+    folder: Path, program: str
+) -> None:
+    path = folder / "answers"
+    path.write_text("an answer")
+
+    async def watched() -> SharedWatch:
+        other = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", program + _WAITS, path,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )  # fmt: skip
+        assert other.stdout
+        await other.stdout.readline()
+        watch = SharedWatch({"B1": OWN})
+        watch.watch("B1", {str(path): "A1"})
+        assert not watch._leases
+        # Another experiment keeps its lease: to open the file would have broken it.
+        assert _unbroken_leases(other.pid) == (program == _LEASES)
+        await other.communicate(b"")
+        await _until_leased(watch)
+        await _read_by_own(watch, path)
+        await watch.end()
+        return watch
+
+    watch = asyncio.run(watched())
+    assert watch.read["B1"] == {str(path): "A1"}
+    assert str(path) in watch.use([], []).unseen
+
+
+def test_a_file_that_another_program_has_opened_is_watched_again(folder: Path) -> None:
+    path = folder / "answers"
+    path.write_text("an answer")
+
+    async def watched() -> SharedWatch:
+        watch = SharedWatch({"B1": OWN})
+        watch.watch("B1", {str(path): "A1"})
+        assert not watch.unseen
+        shell = await asyncio.create_subprocess_exec("sh", "-c", f"(cat {path} >/dev/null) &")
+        await shell.wait()
+        while not watch.unseen:  # noqa: ASYNC110 - until the orphan was let go on
+            await asyncio.sleep(0.001)
+        await _until_leased(watch)
+        await _read_by_own(watch, path)
+        await watch.end()
+        return watch
+
+    watch = asyncio.run(watched())
+    assert watch.read["B1"] == {str(path): "A1"}
+    assert str(path) in watch.use([], []).unseen
+
+
+def test_a_start_says_so_if_not_all_folders_were_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ci_doctor.correctness.shared_places._MOST_ENTRIES", 1)
+    (tmp_path / "deep" / "deeper").mkdir(parents=True)
+    (use, _) = uses(places(tmp_path), "A", "")
+    assert "only the shallow ones" in use.unseen
+
+
 # --- memory that outlives a start ---
 
 _SEGMENT = """

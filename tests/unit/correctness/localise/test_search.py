@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from ci_doctor.correctness.localise.trials import one_by_one, words
+from ci_doctor.correctness.localise.causes import SendTable, targets
+from ci_doctor.correctness.localise.trials import TrialSend, one_by_one, words
+from ci_doctor.load.requests import Request
 from tests.unit.correctness.localise.subjects import BODIES, Body, Fault, searched, subject
 
 
@@ -93,3 +95,15 @@ def test_one_start_that_differs_once_proves_no_place() -> None:
         return len(starts) == 1 and len(before) == 4
 
     assert searched(subject(), only_then).conclusion().cause is None
+
+
+def test_parameters_are_tried_in_the_order_in_which_they_were_sent() -> None:
+    """Of causes that cost as much the first one is named: not by the order of a set of texts."""
+    requests = {
+        name: Request(id=name, path="/v1/completions", body={"prompt": name, "seed": seed}, line=1)
+        for name, seed in zip("efdcab", (5, 3, 6, 1, 4, 2), strict=True)
+    }
+    lane = [TrialSend(name=name, block=0, at_once=1) for name in requests]
+    parts = targets(SendTable([lane], requests, requests), [])
+    seeds = [part.words.split()[-1] for part in parts if part.family.startswith("seed=")]
+    assert seeds == ["5", "3", "6", "1", "4", "2"]
