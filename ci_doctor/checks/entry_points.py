@@ -228,23 +228,34 @@ def entry_point_of_service(
         return "its command is empty"
     place = directory / (spec.cwd or "")
     label = f"service {name}"
-    program = place / words[0]
-    if "/" not in words[0]:
-        path = {**environ, **spec.env}.get("PATH", "")
-        program = Path(shutil.which(words[0], path=path) or "/nowhere")
-    if not os.access(program, os.X_OK):
-        raise FileNotFoundError(words[0])
+    program = _program(words[0], {**environ, **spec.env}, place)
     script = read_console_script(program)
     if script is not None:
         python, module, attribute = script
         return importing(label, python, module, attribute=attribute, env=spec.env)
-    # A package is imported, its `__main__` is not. Whatever stands behind a script's name is its.
-    for option, word in pairwise(words[1:]) if program.name.startswith("python") else ():
+    module = _module(words[1:]) if program.name.startswith("python") else None
+    if module is None:
+        return f"`{words[0]}` is no console script of a Python package"
+    return importing(label, program, module, env=spec.env, cwd=place)
+
+
+def _program(word: str, environ: Mapping[str, str], directory: Path) -> Path:
+    """The file that runs for `word`. Raises FileNotFoundError with `word` if there is none."""
+    path = directory / word if "/" in word else shutil.which(word, path=environ.get("PATH", ""))
+    if path is None or not os.access(path, os.X_OK):
+        raise FileNotFoundError(word)
+    return Path(path)
+
+
+def _module(arguments: Sequence[str]) -> str | None:
+    """The module of `python -m MODULE`; a package is imported, its `__main__` is not."""
+    for option, word in pairwise(arguments):
         if option == "-m":
-            return importing(label, program, word, env=spec.env, cwd=place)
+            return word
+        # Whatever stands behind a script's name is the script's.
         if not option.startswith("-"):
-            break
-    return f"`{words[0]}` is no console script of a Python package"
+            return None
+    return None
 
 
 _MOST_BYTES: Final = 16_384

@@ -89,11 +89,9 @@ def _observed(python: Path, context: CheckContext) -> ObservedStarts:
         if isinstance(watched, ObservedStarts):
             return watched
         starts.append(watched)
-    return ObservedStarts(
-        python=python,
-        inventory=inventory_of(python, starts[0], starts[1] if len(starts) > 1 else None),
-        sys_path=starts[0].path,
-    )
+    job = starts[1] if len(starts) > 1 else None
+    inventory = inventory_of(python, starts[0], job)
+    return ObservedStarts(python=python, inventory=inventory, sys_path=starts[0].path)
 
 
 def _watched(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ci_doctor.machine.host import ROOT, number_of, numbers_of, text_of
+from ci_doctor.machine.host import ROOT, content_of, number_of, numbers_of
 from ci_doctor.system.processes.memory_events import Version, limit_of, mount_of, own_cgroup
 
 
@@ -143,7 +143,7 @@ def _current(usage_file: Path, limit_file: Path) -> int | None:
     current = number_of(usage_file)
     if current is None and not usage_file.exists():
         return None
-    if current is None or not text_of(limit_file):
+    if current is None or not content_of(limit_file).strip():
         raise UnknownCgroupError(f"the memory limit of {limit_file.parent} cannot be read")
     return current
 
@@ -158,7 +158,7 @@ def smallest_quota(cgroups: CgroupLevels) -> CpuQuota | None:
         if cgroups.version == 2:
             file = directory / "cpu.max"
             # `max 100000` is no quota.
-            numbers = [int(word) for word in (text_of(file) or "").split() if word.isdecimal()]
+            numbers = [int(word) for word in content_of(file).split() if word.isdecimal()]
             quota, period = numbers if len(numbers) == 2 else (None, None)
         else:
             file = directory / "cpu.cfs_quota_us"

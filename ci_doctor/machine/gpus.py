@@ -20,7 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.errors import CiDoctorError, InfraError, UsageError
-from ci_doctor.machine.host import content_of
+from ci_doctor.machine.host import content_of, number_of
 from ci_doctor.machine.nvidia_smi import (
     DriverReport,
     Gpu,
@@ -125,16 +125,16 @@ class GpuView(Struct, frozen=True, kw_only=True):
 
 
 class AmdGpu(Struct, frozen=True, kw_only=True):
-    """An AMD GPU's memory in bytes, as amdgpu's files give it."""
+    """An AMD GPU's memory in bytes, as amdgpu's files give it; `used` is None if they do not say."""
 
     card: str
     total: int
-    used: int
+    used: int | None
 
     @property
-    def free(self) -> int:
+    def free(self) -> int | None:
         """What no program has."""
-        return max(0, self.total - self.used)
+        return None if self.used is None else max(0, self.total - self.used)
 
 
 class GpuMemory(Struct, frozen=True, kw_only=True):
@@ -407,18 +407,10 @@ def amd_gpus(sys: Path) -> tuple[AmdGpu, ...]:
     """The GPUs of the driver amdgpu, by their cards (kernel documentation, `mem_info_vram_total`)."""
     gpus = []
     for total in sorted(sys.glob("class/drm/card*/device/mem_info_vram_total")):
-        size, used = (
-            content_of(total).strip(),
-            content_of(total.with_name("mem_info_vram_used")).strip(),
-        )
-        if size.isdigit():
-            gpus.append(
-                AmdGpu(
-                    card=total.parent.parent.name,
-                    total=int(size),
-                    used=int(used) if used.isdigit() else 0,
-                )
-            )
+        size = number_of(total)
+        if size is not None:
+            used = number_of(total.with_name("mem_info_vram_used"))
+            gpus.append(AmdGpu(card=total.parent.parent.name, total=size, used=used))
     return tuple(gpus)
 
 

@@ -71,17 +71,9 @@ def content_of(path: Path) -> str:
         return ""
 
 
-def text_of(path: Path) -> str | None:
-    """The file's text without the space around it; None if it cannot be read."""
-    try:
-        return path.read_text(errors="replace").strip()
-    except OSError:
-        return None
-
-
 def number_of(path: Path) -> int | None:
     """The whole number in a file; None if it cannot be read, or holds something else ("max")."""
-    return _number(text_of(path) or "")
+    return _number(content_of(path))
 
 
 def numbers_of(path: Path) -> dict[str, int]:
@@ -90,7 +82,7 @@ def numbers_of(path: Path) -> dict[str, int]:
     A colon after the name and a unit after the number are left out.
     """
     numbers = {}
-    for line in (text_of(path) or "").splitlines():
+    for line in content_of(path).splitlines():
         words = line.replace(":", " ").split()
         number = _number(words[1]) if len(words) > 1 else None
         if number is not None:

@@ -31,6 +31,14 @@ from ci_doctor.model.finding import Evidence, Finding, Severity, ShellCommand
 from ci_doctor.model.rule import Rule
 from ci_doctor.system.processes.limited_runs import SeparateRun
 
+# Of `git rev-parse`, in the order of its answers.
+_QUESTIONS: Final = (
+    "--show-toplevel",
+    "--absolute-git-dir",
+    "--git-common-dir",
+    "--is-shallow-repository",
+)
+
 
 class CheckoutPlace(Struct, frozen=True, kw_only=True):
     """Where a checkout is.
@@ -67,12 +75,11 @@ def read_place(context: CheckContext) -> CheckoutPlace:
 
     For CheckContext.shared.
     """
-    ran = context.shared(read_git_directory)
-    lines = ran.stdout.splitlines()
-    if ran.exit_code != 0 or len(lines) != 4:
+    answers = _answers(context.shared(read_git_directory))
+    if answers is None:
         # One check says why; the others need not repeat it.
         raise UndeterminedError("git does not read this checkout: see checkout/owner")
-    top, git_dir, common, shallow = lines
+    top, git_dir, common, shallow = answers
     return CheckoutPlace(
         top=Path(top),
         git_dir=Path(git_dir),
@@ -88,16 +95,19 @@ def read_git_directory(context: CheckContext) -> SeparateRun:
     For CheckContext.shared.
     """
     try:
-        return run_git(
-            context,
-            "rev-parse",
-            "--show-toplevel",
-            "--absolute-git-dir",
-            "--git-common-dir",
-            "--is-shallow-repository",
-        )
+        return run_git(context, "rev-parse", *_QUESTIONS)
     except FileNotFoundError as error:
         raise UndeterminedError("there is no git on PATH") from error
+
+
+def _answers(ran: SeparateRun) -> list[str] | None:
+    """The lines that `git rev-parse` prints, one for each question; None if it does not answer all.
+
+    An option that it does not know, as before git 2.15, it prints as it stands, and ends with 0.
+    """
+    lines = ran.stdout.splitlines()
+    is_whole = len(lines) == len(_QUESTIONS) and set(_QUESTIONS).isdisjoint(lines)
+    return lines if ran.exit_code == 0 and is_whole else None
 
 
 def read_git_config(context: CheckContext) -> Mapping[str, str]:
@@ -182,10 +192,13 @@ _TRUST = "git config --global --add safe.directory "
 )
 def owner(context: CheckContext) -> Findings:
     ran = context.shared(read_git_directory)
-    if ran.exit_code == 0:
-        return f"git reads {ran.stdout.splitlines()[0]}"
+    answers = _answers(ran)
+    if answers is not None:
+        return f"git reads {answers[0]}"
     if ran.exit_code is None:
         raise UndeterminedError(ran.last_words)
+    if ran.exit_code == 0:
+        raise UndeterminedError(f"git rev-parse does not answer {' '.join(_QUESTIONS)}")
     reason = _first_line(ran.stderr)
     evidence = (Evidence(excerpt=ran.stderr.strip()),)
     if "dubious ownership" in ran.stderr or "unsafe repository" in ran.stderr:

@@ -134,10 +134,10 @@ def _summary(gpus: Sequence[Gpu], visible: VisibleGpus) -> str:
 
 
 def _without_nvidia(context: CheckContext) -> Findings:
-    others = [
-        f"AMD {gpu.card} with {size(gpu.free)} free of {size(gpu.total)}"
-        for gpu in amd_gpus(context.sys)
-    ]
+    others = []
+    for gpu in amd_gpus(context.sys):
+        free = "an unknown part" if gpu.free is None else size(gpu.free)
+        others.append(f"AMD {gpu.card} with {free} free of {size(gpu.total)}")
     others.extend(other_accelerators(context.dev))
     if others:
         return f"no NVIDIA GPU; {', '.join(others)}"

@@ -239,11 +239,10 @@ def memory_errors(context: CheckContext) -> Findings:
     checked = [gpu for gpu in gpus if gpu.errors.mode == "Enabled"]
     total = sum(gpu.errors.uncorrected or 0 for gpu in checked)
     summary = f"{amount(total, 'uncorrected error')} on {amount(len(checked), 'GPU')} with ECC"
+    unknown = f"the driver does not report the ECC errors of {', '.join(hidden)}"
     return CheckResult(
         summary=summary if checked else "no GPU has ECC switched on",
-        unknown=f"the driver does not report the ECC errors of {', '.join(hidden)}"
-        if hidden
-        else None,
+        unknown=unknown if hidden else None,
     )
 
 
@@ -266,7 +265,7 @@ def clocks(context: CheckContext) -> Findings:
             yield problem(GPU_THROTTLED, f"{gpu.label} is slowed down: {reasons[0]}")
     unknown = f"the driver does not say why the clocks of {', '.join(silent)} are low"
     return CheckResult(
-        summary=f"{count} GPUs are slowed down" if count else "no GPU is slowed down",
+        summary=f"slowed down: {amount(count, 'GPU')}" if count else "no GPU is slowed down",
         unknown=unknown if silent else None,
     )
 
@@ -296,9 +295,8 @@ def modes(context: CheckContext) -> Findings:
             remedy=ShellCommand(f"sudo nvidia-smi -i {gpu.index} -c DEFAULT"),
         )
     names = sorted({gpu.compute_mode or "unknown" for gpu in gpus})
+    unknown = f"the driver does not report the compute mode of {', '.join(silent)}"
     return CheckResult(
         summary=f"compute mode {', '.join(names) or 'of no GPU'}",
-        unknown=f"the driver does not report the compute mode of {', '.join(silent)}"
-        if silent
-        else None,
+        unknown=unknown if silent else None,
     )

@@ -126,11 +126,15 @@ def xids(context: CheckContext) -> Findings:
 def read_kernel_log(context: CheckContext) -> tuple[DriverLine, ...]:
     """The NVIDIA driver's lines that the kernel's buffer still has, the oldest first.
 
-    Raises UndeterminedError with the reason if nothing lets this user read it.
+    Raises UndeterminedError with the reason if nothing lets this user read it, or it is empty.
     """
     uptime_s = _uptime_s(context.proc)
+    # Kubernetes within a container puts /dev/null in its place: empty is no log without a fault.
+    reason = f"{context.dev}/kmsg is empty"
     try:
-        return tuple(driver_lines(records(context.dev / "kmsg"), uptime_s))
+        log = records(context.dev / "kmsg")
+        if log:
+            return tuple(driver_lines(log, uptime_s))
     except OSError as error:
         reason = f"{context.dev}/kmsg: {error.strerror}"
     if shutil.which("dmesg", path=context.environ.get("PATH", "")) is None:
@@ -138,6 +142,8 @@ def read_kernel_log(context: CheckContext) -> tuple[DriverLine, ...]:
     ran = context.run(("dmesg",))
     if ran.exit_code != 0:
         raise UndeterminedError(f"the kernel's log cannot be read ({reason}; {ran.last_words})")
+    if not ran.stdout.strip():
+        raise UndeterminedError(f"the kernel's log is empty ({reason}; `dmesg` prints nothing)")
     return tuple(driver_lines(ran.stdout, uptime_s))
 
 

@@ -150,9 +150,8 @@ def read_torch(context: CheckContext) -> TorchReading:
     """
     readings = []
     for target in context.targets:
-        reading = _reading(
-            target.python, ask_torch(context, target.python, "devices", {}, limit_s=TORCH_LIMIT_S)
-        )
+        answer = ask_torch(context, target.python, "devices", {}, limit_s=TORCH_LIMIT_S)
+        reading = _reading(target.python, answer)
         if reading.failed is None:
             return reading
         readings.append(reading)
@@ -172,9 +171,8 @@ def _reading(python: Path, answer: TorchAnswer) -> TorchReading:
     )
     if answer.values is None:
         return reading
-    return replace(
-        reading, devices=values_of(answer, _Devices, "the devices").devices, failed=None, stage=None
-    )
+    counted = values_of(answer, _Devices, "the devices").devices
+    return replace(reading, devices=counted, failed=None, stage=None)
 
 
 def working_torch(context: CheckContext) -> TorchReading:

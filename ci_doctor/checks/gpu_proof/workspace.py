@@ -188,10 +188,10 @@ def workspace(context: CheckContext) -> Findings:
         yield from result.problems
         front = f"{place}_" if len(results) > 1 else ""
         figures.update({f"{front}{name}": value for name, value in result.figures.items()})
+    unknown = [result.unknown for result in results if result.unknown is not None]
     return CheckResult(
         summary="; ".join(result.summary for result in results),
-        unknown="; ".join(result.unknown for result in results if result.unknown is not None)
-        or None,
+        unknown="; ".join(unknown) or None,
         figures=figures,
     )
 

@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
-from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
@@ -15,6 +14,7 @@ from ci_doctor.checks.check import CheckResult, Findings, check, problem
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.processes import JOB_ID, RunningProcess, job_of, read_processes
 from ci_doctor.checks.settings import SERVING
+from ci_doctor.machine.host import content_of
 from ci_doctor.model.finding import Evidence, Severity, ShellCommand
 from ci_doctor.model.rule import Rule
 from ci_doctor.system.processes.listeners import listening_ports
@@ -164,10 +164,7 @@ def _surroundings(
 
     def group_of(pid: int) -> str:
         """Its control groups as /proc shows them; empty if it does not."""
-        try:
-            return Path(f"{context.proc}/{pid}/cgroup").read_text()
-        except OSError:
-            return ""
+        return content_of(context.proc / str(pid) / "cgroup")
 
     own_group = group_of(os.getpid())
 

@@ -339,9 +339,10 @@ def networks_below(disks: Disks) -> Findings:
     if not mounts:
         raise UndeterminedError("/proc/self/mountinfo does not say what is mounted")
     places = [f"{each.point} ({each.kind})" for each in mounts.values() if each.is_network]
+    summary = "no directory of the job lies on a network file system"
+    if places:
+        summary = f"on a network: {', '.join(places)}"
     return CheckResult(
-        summary=f"on a network: {', '.join(places)}"
-        if places
-        else "no directory of the job lies on a network file system",
+        summary=summary,
         figures={str(point): mount.kind for point, mount in mounts.items()},
     )

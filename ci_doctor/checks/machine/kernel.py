@@ -25,13 +25,13 @@ from ci_doctor.checks.machine.limits import LARGEST_PROCESSES
 from ci_doctor.machine.host import (
     chosen_word,
     codeset_of,
+    content_of,
     effective_locale,
     kernel_parameter_file,
     named_locales,
     number_of,
     numbers_of,
     python_encoding,
-    text_of,
 )
 from ci_doctor.model.finding import Evidence, Severity, ShellCommand
 from ci_doctor.model.rule import Rule
@@ -60,7 +60,7 @@ _AVERAGE = re.compile(r"^some avg10=(\d+\.\d+)", re.MULTILINE)
 @check("machine/load", title="how busy the machine is")
 def load(context: CheckContext) -> Findings:
     """Slow is not broken: this is never an error."""
-    words = (text_of(context.proc / "loadavg") or "").split()
+    words = content_of(context.proc / "loadavg").split()
     try:
         average = float(words[0])
     except (IndexError, ValueError) as error:
@@ -73,7 +73,7 @@ def load(context: CheckContext) -> Findings:
     figures: dict[str, float] = {"load": average, "cpus": cpus}
     for name in ("cpu", "memory", "io"):
         # Percent of the last ten seconds in which some process stood still (Linux psi.rst).
-        match = _AVERAGE.search(text_of(context.proc / "pressure" / name) or "")
+        match = _AVERAGE.search(content_of(context.proc / "pressure" / name))
         if match is not None:
             figures[f"{name}_pressure"] = float(match[1])
     memory = figures.get("memory_pressure", 0.0)
@@ -343,8 +343,8 @@ def kernel_settings(context: CheckContext) -> Findings:
     if not settings:
         raise UndeterminedError(f"no setting can be read from {context.proc}/sys")
     figures: dict[str, int | str] = {**settings}
-    pages = text_of(context.sys / "kernel" / "mm" / "transparent_hugepage" / "enabled")
-    if pages is not None:
+    pages = content_of(context.sys / "kernel" / "mm" / "transparent_hugepage" / "enabled")
+    if pages:
         figures["transparent_hugepage"] = chosen_word(pages)
     summary = f"none of {len(figures)} settings of the kernel stands in the way"
     problems = list(_bad_settings(settings, context))
@@ -358,15 +358,12 @@ def _bad_settings(settings: dict[str, int], context: CheckContext) -> Iterator[P
     for name, default, reason in _DEFAULTS:
         value = settings.get(name, default)
         if value < default:
+            file = str(kernel_parameter_file(name, context.root))
             yield problem(
                 KERNEL_SETTING_LOW,
                 f"{name} is {value}, below its default of {default}: {reason}",
                 remedy=ShellCommand(f"sysctl {name}={default}"),
-                evidence=(
-                    Evidence(
-                        file=str(kernel_parameter_file(name, context.root)), excerpt=str(value)
-                    ),
-                ),
+                evidence=(Evidence(file=file, excerpt=str(value)),),
             )
     if settings.get("vm.overcommit_memory") == 2:
         memory = numbers_of(context.proc / "meminfo")

@@ -25,10 +25,10 @@ from ci_doctor.machine.cgroups import (
 )
 from ci_doctor.machine.host import (
     ResourceLimit,
+    content_of,
     number_of,
     numbers_of,
     resource_limits,
-    text_of,
 )
 from ci_doctor.model.finding import Evidence, Severity, ShellCommand
 from ci_doctor.model.rule import Rule
@@ -192,7 +192,7 @@ def cpus(context: CheckContext) -> Findings:
                 remedy=ShellCommand(f"export OMP_NUM_THREADS={max(1, int(quota.cpus))}"),
                 evidence=(Evidence(file=str(quota.file), excerpt=f"{number(quota.cpus)} CPUs"),),
             )
-    nodes = text_of(context.sys / "devices" / "system" / "node" / "online")
+    nodes = content_of(context.sys / "devices" / "system" / "node" / "online").strip()
     if nodes and nodes != "0":
         summary += f", NUMA nodes {nodes}"
     usable = visible if quota is None else min(visible, quota.cpus)
@@ -256,7 +256,7 @@ def _process_limits(context: CheckContext) -> tuple[list[ProcessLimit], list[str
             limits.append(ProcessLimit(max(0, limit - used), used, limit, name))
 
     # The threads of the machine: the fourth field, after the slash (proc(5)).
-    words = (text_of(context.proc / "loadavg") or "").split()
+    words = content_of(context.proc / "loadavg").split()
     count = words[3].partition("/")[2] if len(words) > 3 else ""
     threads = int(count) if count.isdecimal() else None
     # Threads count for pid_max, too: each has a number of its own.

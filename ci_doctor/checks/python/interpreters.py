@@ -232,16 +232,9 @@ def _of_venv(python: Path, state: PythonState, files: VenvFiles) -> Iterator[Pro
         summary = f"{prefix}/pyvenv.cfg names {home} as its home, which {reason}"
         if not home:
             summary = f"{prefix}/pyvenv.cfg names no home, so {python} does not use its packages"
-        yield problem(
-            VENV_BASE_MISSING,
-            summary,
-            evidence=(
-                Evidence(
-                    file=str(prefix / "pyvenv.cfg"), excerpt=f"home = {home}" if home else None
-                ),
-            ),
-            remedy=_again(files),
-        )
+        excerpt = f"home = {home}" if home else None
+        evidence = (Evidence(file=str(prefix / "pyvenv.cfg"), excerpt=excerpt),)
+        yield problem(VENV_BASE_MISSING, summary, evidence=evidence, remedy=_again(files))
     own = state.minor_version
     if not files.libraries:
         yield problem(

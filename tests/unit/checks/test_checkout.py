@@ -22,10 +22,11 @@ from ci_doctor.checks.checkout.repository import (
     read_place,
     version_tags,
 )
-from ci_doctor.checks.checkout.work_tree import changes, lfs, locks, submodules
+from ci_doctor.checks.checkout.work_tree import changes, lfs, locks, submodules, unfinished
 from ci_doctor.model.evaluation import EVALUATION
 from tests.support.checks import check_context
 from tests.support.git_repository import commit, git, make_repository
+from tests.support.gpus import program
 
 
 def test_the_place_is_that_of_the_working_directory_whatever_the_variables(tmp_path: Path) -> None:
@@ -122,6 +123,29 @@ def test_without_a_home_the_remedy_is_a_variable(tmp_path: Path) -> None:
 
     remedy = f"{found.finding.remedy}; git rev-parse HEAD"
     subprocess.run(["sh", "-c", remedy], env=environ, cwd=top, check=True)
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        pytest.param("", id="nothing"),
+        pytest.param(
+            "{top}\n--absolute-git-dir\n.git\n--is-shallow-repository\n", id="before-2.13"
+        ),
+        pytest.param("{top}\n{top}/.git\n.git\n--is-shallow-repository\n", id="before-2.15"),
+    ],
+)
+def test_a_git_that_does_not_say_where_the_checkout_is_makes_it_unknown(
+    tmp_path: Path, printed: str
+) -> None:
+    """An old git prints an option that it does not know as it stands, and ends with 0."""
+    make_repository(tmp_path)
+    path = program(tmp_path / "bin", "git", printed.format(top=tmp_path))
+    context = check_context(tmp_path, environ={"PATH": f"{path}:{os.environ['PATH']}"})
+
+    for check in (owner, history, locks, unfinished):
+        with pytest.raises(UndeterminedError):
+            check.run(context)
 
 
 def test_a_work_tree_without_its_repository_is_an_error(tmp_path: Path) -> None:

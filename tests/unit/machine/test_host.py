@@ -11,6 +11,7 @@ from ci_doctor.machine.host import (
     chosen_word,
     codeset_of,
     container_image,
+    content_of,
     effective_locale,
     fields_of,
     named_locales,
@@ -18,7 +19,6 @@ from ci_doctor.machine.host import (
     numbers_of,
     python_encoding,
     resource_limits,
-    text_of,
 )
 from ci_doctor.system.processes.memory_events import limit_of
 from tests.support.cli import BARE
@@ -29,8 +29,8 @@ SHOWN = "import locale; print(locale.getpreferredencoding(False))"
 NAMES = {"ANSI_X3.4-1968": "ASCII", "ascii": "ASCII", "utf-8": "UTF-8"}
 
 
-def test_what_cannot_be_read_is_none(tmp_path: Path) -> None:
-    assert text_of(tmp_path / "missing") is None
+def test_what_cannot_be_read_is_empty(tmp_path: Path) -> None:
+    assert content_of(tmp_path / "missing") == ""
     assert number_of(tmp_path) is None
     assert numbers_of(tmp_path / "missing") == {}
 

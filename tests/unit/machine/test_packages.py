@@ -91,6 +91,16 @@ def test_a_directory_that_may_not_be_read_has_no_packages(tmp_path: Path) -> Non
     (tmp_path / "site").chmod(0o755)
 
 
+def test_an_archive_on_the_path_has_no_packages(tmp_path: Path) -> None:
+    """A zip file may stand on sys.path; it cannot be listed, whoever asks."""
+    (tmp_path / "site.zip").write_bytes(b"PK")
+    dist(tmp_path / "site", "engine", "1.0")
+
+    names = [each.name for each in installed([tmp_path / "site.zip", tmp_path / "site"])]
+
+    assert names == ["engine"]
+
+
 def test_direct_url_says_where_it_came_from(tmp_path: Path) -> None:
     folder = dist(tmp_path, "engine", "1.0")
     (folder / "direct_url.json").write_text(

@@ -127,6 +127,14 @@ def test_an_amd_gpu_is_named_with_its_free_memory(tmp_path: Path) -> None:
     assert result.summary == "no NVIDIA GPU; AMD card1 with 206.0 GB free of 206.2 GB"
 
 
+def test_memory_of_an_amd_gpu_that_no_file_counts_is_not_said_to_be_free(tmp_path: Path) -> None:
+    files = {"sys/class/drm/card1/device/mem_info_vram_total": "206158430208\n"}
+
+    result = without_gpu(tmp_path, files, VLLM)
+
+    assert result.summary == "no NVIDIA GPU; AMD card1 with an unknown part free of 206.2 GB"
+
+
 def test_another_accelerator_is_no_missing_gpu(tmp_path: Path) -> None:
     assert without_gpu(tmp_path, {"dev/neuron0": ""}, VLLM).status is CheckStatus.OK
 

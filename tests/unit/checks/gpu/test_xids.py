@@ -270,6 +270,41 @@ def test_what_nobody_may_read_is_unknown_with_all_reasons(tmp_path: Path) -> Non
     )
 
 
+@pytest.mark.parametrize("has_kmsg", [True, False], ids=["kmsg-is-dev-null", "dmesg-was-cleared"])
+def test_an_empty_log_of_the_kernel_is_unknown(tmp_path: Path, *, has_kmsg: bool) -> None:
+    """Kubernetes in a container has /dev/null in the place of /dev/kmsg; `dmesg -C` empties dmesg."""
+    path = program(tmp_path / "bin", "dmesg", "")
+    root = machine(tmp_path / "root", {"dev/kmsg": ""} if has_kmsg else {})
+    context = check_context(tmp_path, environ={"PATH": str(path)}, root=root)
+
+    with pytest.raises(UndeterminedError, match=r"kernel's log is empty|log cannot be read"):
+        read_kernel_log(context)
+
+
+def test_an_empty_kmsg_leaves_dmesg_to_be_asked(tmp_path: Path) -> None:
+    path = program(tmp_path / "bin", "dmesg", f"[999990.0] {LINE}\n")
+    root = machine(tmp_path / "root", {"dev/kmsg": ""})
+
+    (line,) = read_kernel_log(check_context(tmp_path, environ={"PATH": str(path)}, root=root))
+
+    assert line.age_s == pytest.approx(10.0)
+
+
+def test_a_buffer_without_an_end_does_not_hold_the_reader(tmp_path: Path) -> None:
+    """A plain read would wait for the kernel's next message, as it does for that of a pipe."""
+    root = machine(tmp_path / "root")
+    (root / "dev").mkdir(exist_ok=True)
+    os.mkfifo(root / "dev" / "kmsg")
+    kernel = os.open(root / "dev" / "kmsg", os.O_RDWR)
+    try:
+        os.write(kernel, f"6,1,1,-;{LINE}\n".encode())
+        (line,) = read_kernel_log(check_context(tmp_path, environ={"PATH": ""}, root=root))
+    finally:
+        os.close(kernel)
+
+    assert line.text == LINE
+
+
 @pytest.mark.skipif(not os.access("/dev/kmsg", os.R_OK), reason="this user may not read /dev/kmsg")
 def test_the_real_buffer_does_not_hold_the_reader(tmp_path: Path) -> None:
     """A plain read would wait for the kernel's next message."""
