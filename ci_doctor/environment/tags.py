@@ -262,6 +262,28 @@ def is_release(tag: str) -> bool:
     return is_own_text(match["prefix"], text, None)
 
 
+def may_rest_on(version: str, tag: str) -> bool:
+    """Whether a tool may have computed `version` from the release `tag`: it, or the next one.
+
+    Tools add to the numbers of the tag, or count one of them up and put zeros behind it.
+    """
+    from packaging.version import InvalidVersion, Version
+
+    match = _RELEASE.match(tag)
+    try:
+        numbers = Version(version).release
+        of_tag = Version(match["version"]).release if match else ()
+    except InvalidVersion:
+        return False
+    length = max(len(numbers), len(of_tag))
+    numbers += (0,) * (length - len(numbers))
+    padded = of_tag + (0,) * (length - len(of_tag))
+    counted_up = {
+        (*padded[:place], padded[place] + 1, *[0] * (length - place - 1)) for place in range(length)
+    }
+    return match is not None and (numbers[: len(of_tag)] == of_tag or numbers in counted_up)
+
+
 def is_own_text(prefix: str, text: str, name: str | None) -> bool:
     """Whether the version `text` is a tag's own text after `prefix`, which is a project's.
 
