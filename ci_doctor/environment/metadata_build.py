@@ -256,7 +256,10 @@ class Bench:
 
 
 def build_system(project: Path) -> Mapping[str, Any]:
-    """The `[build-system]` table of the project, or what stands for it."""
+    """The `[build-system]` table of the project, or what stands for it.
+
+    Raises Unbuildable if its values are not of the types that PEP 518 and PEP 517 name.
+    """
     try:
         pyproject = tomllib.loads((project / "pyproject.toml").read_text(encoding="utf-8-sig"))
     except (OSError, ValueError):
@@ -264,7 +267,15 @@ def build_system(project: Path) -> Mapping[str, Any]:
     table = pyproject.get("build-system")
     if not isinstance(table, dict):
         return _LEGACY
-    return {**table, "build-backend": table.get("build-backend", _LEGACY["build-backend"])}
+    system = {**table, "build-backend": table.get("build-backend", _LEGACY["build-backend"])}
+    lists = [system.get("requires", []), system.get("backend-path", [])]
+    is_right = all(
+        isinstance(values, list) and all(isinstance(each, str) for each in values)
+        for values in lists
+    )
+    if not is_right or not isinstance(system["build-backend"], str):
+        raise Unbuildable("[build-system] of pyproject.toml has a value of a wrong type")
+    return system
 
 
 def _installer(python: Path, environ: Mapping[str, str]) -> list[str]:
