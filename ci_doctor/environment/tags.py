@@ -211,12 +211,17 @@ def without_foreign_text(
     the distribution's. `nightly-2026-04-22` is read as 22. `nightly-2026.04.22` is a date, and is
     left out beside releases that are none.
     """
-    split = {tag: parts for tag in tags.versions if (parts := read(tag)) is not None}
-    left_out = {tag: None for tag, parts in split.items() if not is_own_text(*parts, name)}
-    dated = [tag for tag in split if tag not in left_out and is_dated(*split[tag], name)]
-    if len(dated) < len(tags.versions) - len(left_out):
-        left_out |= dict.fromkeys(dated)
-    kept = {tag: version for tag, version in tags.versions.items() if tag not in left_out}
+    foreign: list[str] = []
+    dated: list[str] = []
+    for tag in tags.versions:
+        parts = read(tag)
+        if parts is not None and not is_own_text(*parts, name):
+            foreign.append(tag)
+        elif parts is not None and is_dated(*parts, name):
+            dated.append(tag)
+    releases = len(tags.versions) - len(foreign) - len(dated)
+    left_out = [*foreign, *dated] if releases else foreign
+    kept = {tag: version for tag, version in tags.versions.items() if tag not in {*left_out}}
     return Tags(versions=kept, unparsable=(*tags.unparsable, *left_out))
 
 
