@@ -39,9 +39,8 @@ def read_packages(directories: Iterable[Path], *, contents: bool) -> dict[str, P
     for package in installed(directories):
         former = packages.get(package.name)
         if former is not None:
-            packages[package.name] = replace(
-                former, further_versions=(*former.further_versions, package.version or "unknown")
-            )
+            further = (*former.further_versions, package.version or "unknown")
+            packages[package.name] = replace(former, further_versions=further)
         else:
             packages[package.name] = _snapshot(package, contents=contents)
     return dict(sorted(packages.items()))
@@ -129,9 +128,8 @@ def _content_hashes(site: Path, files: Mapping[str, str]) -> dict[str, str]:
     paths = [path for path, recorded in files.items() if "=" not in recorded]
     # Hashing a file releases the interpreter's lock.
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        return dict(
-            zip(paths, pool.map(lambda path: _content_hash(site / path), paths), strict=True)
-        )
+        hashes = pool.map(lambda path: _content_hash(site / path), paths)
+        return dict(zip(paths, hashes, strict=True))
 
 
 def _content_hash(path: Path) -> str:

@@ -52,9 +52,8 @@ def nearest_tag(project: Path) -> str | None:
 
 def disturbing_tags(project: Path) -> tuple[str, ...]:
     """The tags reachable from HEAD that are no releases, newest first."""
-    return tuple(
-        tag for tag in list_tags(partial(ask_git, project), reachable=True) if not is_release(tag)
-    )
+    reachable = list_tags(partial(ask_git, project), reachable=True)
+    return tuple(tag for tag in reachable if not is_release(tag))
 
 
 def describe(project: Path, version: str) -> Described:

@@ -250,9 +250,8 @@ class Bench:
             if path.is_symlink():  # linked before it was known that something is missing
                 path.unlink()
         command = [*_installer(self._python, environ), *self._required]
-        ran = run_limited(
-            command, timeout_s=self._deadline - clock.now(), cwd=self._place, environ=environ
-        )
+        left = self._deadline - clock.now()
+        ran = run_limited(command, timeout_s=left, cwd=self._place, environ=environ)
         if ran.exit_code is None:
             raise Unbuildable("the build requirements were not installed within the time limit")
         if ran.exit_code:

@@ -75,7 +75,8 @@ class SiteState(Struct, frozen=True, kw_only=True):
 def shim_files(rules: Iterable[PreloadRule]) -> dict[str, bytes]:
     """The files that arm `rules`, by name, in the order of FILES."""
     runtime = (_TEMPLATES / RUNTIME).read_text(encoding="utf-8")
-    before, _, rest = (_TEMPLATES / FINDER).read_text(encoding="utf-8").partition(_RULES_BEGIN)
+    finder = (_TEMPLATES / FINDER).read_text(encoding="utf-8")
+    before, _, rest = finder.partition(_RULES_BEGIN)
     # As a literal: a start of the interpreter has nothing to parse.
     held = {
         rule.trigger: tuple((preload.module, preload.attributes) for preload in rule.preloads)
@@ -93,9 +94,8 @@ def shim_files(rules: Iterable[PreloadRule]) -> dict[str, bytes]:
 
 def _signed(body: str) -> bytes:
     content = body.encode()
-    return (
-        f"{_LICENCE}{OWNER_LINE}, sha256 {hashlib.sha256(content).hexdigest()}\n".encode() + content
-    )
+    digest = hashlib.sha256(content).hexdigest()
+    return f"{_LICENCE}{OWNER_LINE}, sha256 {digest}\n".encode() + content
 
 
 def read_site(site_dir: Path) -> SiteState:
