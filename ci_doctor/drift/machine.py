@@ -116,7 +116,8 @@ def _hardware(environ: Mapping[str, str], proc: Path, limit_s: float) -> Identit
         return Identity.of({}, {"gpu": reason, "driver": reason})
     libc = {} if _LIBC in facts.noted else {_LIBC: "it is not the GNU C library"}
     # Kernel and libc decide no bits, but they may explain a failure.
-    return gpu_facts(Identity.of({**facts.facts, **facts.noted}, {**facts.unknown, **libc}), proc)
+    compared = {**facts.facts, **facts.noted}
+    return gpu_facts(Identity.of(compared, {**facts.unknown, **libc}), proc)
 
 
 def gpu_facts(machine: Identity, proc: Path) -> Identity:
@@ -141,9 +142,8 @@ def gpu_facts(machine: Identity, proc: Path) -> Identity:
     if firmware:
         values["gpu.vbios"] = list(firmware)
     for name, texts in values.items():
-        facts[name] = ", ".join(
-            t if count == 1 else f"{count} x {t}" for t, count in Counter(texts).items()
-        )
+        counts = Counter(texts).items()
+        facts[name] = ", ".join(text if n == 1 else f"{n} x {text}" for text, n in counts)
     return Identity.of(facts, unknown, machine.noted)
 
 
@@ -221,9 +221,8 @@ def _kernel(root: Path) -> Identity:
     unknown: dict[str, str] = {}
     files = {f"sysctl.{name}": kernel_parameter_file(name, root) for name in KERNEL_PARAMETERS}
     for name in _HUGE_PAGES:
-        files[f"sysctl.transparent-hugepage.{name}"] = (
-            root / "sys" / "kernel" / "mm" / "transparent_hugepage" / name
-        )
+        path = root / "sys" / "kernel" / "mm" / "transparent_hugepage" / name
+        files[f"sysctl.transparent-hugepage.{name}"] = path
     is_there = (root / "proc" / "sys").is_dir()
     for name, path in files.items():
         try:

@@ -74,10 +74,11 @@ def _unknown_rows(unknown: Mapping[str, str]) -> list[Row]:
     names: dict[str, list[str]] = {}
     for name, reason in unknown.items():
         names.setdefault(reason, []).append(name)
-    return [
-        row(of_one[0] if len(of_one) == 1 else f"{of_one[0]} and {len(of_one) - 1} more", reason)
-        for reason, of_one in names.items()
-    ]
+    rows = []
+    for reason, of_one in names.items():
+        more = f" and {len(of_one) - 1} more" if len(of_one) > 1 else ""
+        rows.append(row(f"{of_one[0]}{more}", reason))
+    return rows
 
 
 def diff_outcome(drift: Drift, *, show_all: bool = False) -> Outcome:

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from ci_doctor.drift.snapshot import HASH_KEPT, PackageSnapshot, digest_of
 from ci_doctor.identity.libraries import commit_of
 from ci_doctor.machine.packages import INSTALLERS_OWN, Origin, Package, installed, read_record
-from ci_doctor.system.processes.limited_run import LimitedRun, run_limited
+from ci_doctor.system.processes.limited_run import run_limited
 
 _PROGRAM: Final = re.compile(r"[\w.+-]{1,40}")
 # https://packaging.python.org/specifications/well-known-project-urls/, in the order of use here.
@@ -39,9 +39,8 @@ def read_packages(directories: Iterable[Path], *, contents: bool) -> dict[str, P
     for package in installed(directories):
         former = packages.get(package.name)
         if former is not None:
-            packages[package.name] = replace(
-                former, further_versions=(*former.further_versions, package.version or "unknown")
-            )
+            further = (*former.further_versions, package.version or "unknown")
+            packages[package.name] = replace(former, further_versions=further)
         else:
             packages[package.name] = _snapshot(package, contents=contents)
     return dict(sorted(packages.items()))
@@ -129,9 +128,8 @@ def _content_hashes(site: Path, files: Mapping[str, str]) -> dict[str, str]:
     paths = [path for path, recorded in files.items() if "=" not in recorded]
     # Hashing a file releases the interpreter's lock.
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        return dict(
-            zip(paths, pool.map(lambda path: _content_hash(site / path), paths), strict=True)
-        )
+        hashes = pool.map(lambda path: _content_hash(site / path), paths)
+        return dict(zip(paths, hashes, strict=True))
 
 
 def _content_hash(path: Path) -> str:
@@ -182,36 +180,38 @@ def read_system_packages(environ: Mapping[str, str], timeout_s: float = _LIMIT_S
     """The packages of the distribution of this machine, by the first of its programs that is there.
 
     Raises nothing. dpkg and rpm may both be installed, and the one that is not the distribution's lists
-    nothing: then the next one is asked.
+    nothing: then the next one is asked. After one that ends too late or in the middle of its list, none
+    is: what another lists would not be all.
     """
-    unknown = "there is no program of dpkg, rpm or apk"
+    unknown: str | None = None
     for command in (_DPKG, _RPM, _APK):
-        if shutil.which(command[0], path=environ.get("PATH", "")) is None:
+        program = command[0]
+        if shutil.which(program, path=environ.get("PATH", "")) is None:
             continue
         try:
             ran = run_limited(
                 command, timeout_s=timeout_s, cwd=Path("/"), environ={**environ, "LC_ALL": "C"}
             )
         except OSError as error:
-            unknown = f"{command[0]} cannot be started: {error.strerror}"
+            unknown = f"{program} cannot be started: {error.strerror}"
             continue
-        versions = _versions(command, ran)
-        if versions:
-            return SystemPackages(versions=dict(sorted(versions.items())))
-        unknown = f"{command[0]} lists no package"
+        versions = _versions(command, ran.output)
         if ran.exit_code is None:
-            unknown = f"{command[0]} has not answered within {timeout_s:g} s"
-        elif ran.exit_code:
-            unknown = f"{command[0]} failed: {ran.last_line}"
-    return SystemPackages(unknown=unknown)
+            return SystemPackages(unknown=f"{program} has not answered within {timeout_s:g} s")
+        if ran.exit_code == 0 and versions:
+            return SystemPackages(versions=dict(sorted(versions.items())))
+        if ran.exit_code != 0:
+            unknown = f"{program} failed: {ran.last_line}"
+        if versions:
+            break
+        unknown = unknown or f"{program} lists no package"
+    return SystemPackages(unknown=unknown or "there is no program of dpkg, rpm or apk")
 
 
-def _versions(command: tuple[str, ...], ran: LimitedRun) -> dict[str, str]:
-    """The packages that a program lists; none if it failed, for a part would look like removals."""
+def _versions(command: tuple[str, ...], output: str) -> dict[str, str]:
+    """The packages that a program lists."""
     versions: dict[str, str] = {}
-    if ran.exit_code != 0:
-        return versions
-    for line in ran.output.splitlines():
+    for line in output.splitlines():
         match (command, line.split("\t")):
             # A removed package may leave its configuration.
             case (("dpkg-query", *_), ["installed", name, version, architecture]):

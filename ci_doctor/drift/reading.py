@@ -127,9 +127,8 @@ def _redacted_package(package: PackageSnapshot, redactor: Redactor) -> PackageSn
     if package.url is None and package.address is None:
         return package
     url = redactor.text(plain_address(package.url or "")) or None
-    return replace(
-        package, url=url, address=redactor.text(plain_address(package.address or "")) or None
-    )
+    address = redactor.text(plain_address(package.address or "")) or None
+    return replace(package, url=url, address=address)
 
 
 # A Python without its site packages starts in some ten milliseconds.
@@ -162,9 +161,8 @@ def snapshot_targets(
     A virtual environment whose Python is gone is one of them: what is left of it is what people want
     to know. Raises UsageError for a named one that never was one.
     """
-    return tuple(
-        target.python for target in choose_targets(pythons, venvs, [cwd], environ, broken=True)
-    )
+    targets = choose_targets(pythons, venvs, [cwd], environ, broken=True)
+    return tuple(target.python for target in targets)
 
 
 def read_interpreter(
@@ -214,9 +212,11 @@ def _started(python: Path, environ: Mapping[str, str], cwd: Path) -> _StartedPyt
         return _StartedPython(unknown=f"{python} cannot be started: {error.strerror}")
     if ran.exit_code is None:
         return _StartedPython(unknown=f"{python} has not ended within {_START_LIMIT_S:g} s")
-    version, _, executable = ran.output.strip().partition("\n")
-    if ran.exit_code or not executable:
+    # A Python, or a script in its place, may warn of something first.
+    lines = ran.output.strip().splitlines()[-2:]
+    if ran.exit_code or len(lines) < 2:
         return _StartedPython(unknown=f"{python} cannot be started: {ran.last_line}")
+    version, executable = lines
     return _StartedPython(version=version, executable=Path(executable))
 
 

@@ -127,9 +127,8 @@ def _record(record: RunRecord) -> RecordedEnvironment:
     taken = record.take()
     changes, line = None, ""
     if record.green_path is not None:
-        section = since_green(
-            latest_green(record.green_path, taken.snapshot.about.step), taken.snapshot
-        )
+        green = latest_green(record.green_path, taken.snapshot.about.step)
+        section = since_green(green, taken.snapshot)
         changes, line = section.table, section.line
     content = encoded(for_a_report(taken.snapshot))
     return RecordedEnvironment(

@@ -116,6 +116,5 @@ def by_folder(files: Mapping[str, str]) -> dict[str, str]:
 
 def digest_of(files: Mapping[str, str]) -> str:
     """One hash, in hex, over all of `files`, in whatever order an installer wrote them."""
-    return hashlib.sha256(
-        "\n".join(f"{path} {files[path]}" for path in sorted(files)).encode()
-    ).hexdigest()[:HASH_KEPT]
+    lines = "\n".join(f"{path} {files[path]}" for path in sorted(files))
+    return hashlib.sha256(lines.encode()).hexdigest()[:HASH_KEPT]

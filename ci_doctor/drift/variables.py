@@ -152,7 +152,8 @@ def may_be_secret(name: str, value: str) -> bool:
         return True
     if _HASH_NAME.search(name.upper()):
         return False
-    return any(_is_random(run) for run in _RUN.findall(_PATH.sub(" ", _HASH.sub(" ", value))))
+    rest = _PATH.sub(" ", _HASH.sub(" ", value))
+    return any(_is_random(run) for run in _RUN.findall(rest))
 
 
 def plain_address(address: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from functools import partial
 from pathlib import Path
 
-from ci_doctor.environment.tags import Described, exclusions, is_release, list_tags
+from ci_doctor.environment.tags import Described, exclusions, is_release, list_tags, may_rest_on
 from ci_doctor.environment.versions import with_clone_limits
 from ci_doctor.git import ask_git, run_git
 from ci_doctor.system.files.directories import make_directory
@@ -52,17 +52,25 @@ def nearest_tag(project: Path) -> str | None:
 
 def disturbing_tags(project: Path) -> tuple[str, ...]:
     """The tags reachable from HEAD that are no releases, newest first."""
-    return tuple(
-        tag for tag in list_tags(partial(ask_git, project), reachable=True) if not is_release(tag)
-    )
+    reachable = list_tags(partial(ask_git, project), reachable=True)
+    return tuple(tag for tag in reachable if not is_release(tag))
 
 
 def describe(project: Path, version: str) -> Described:
-    """The checkout of a project whose build computes `version` without the disturbing tags."""
+    """The checkout of a project whose build computes `version` without the disturbing tags.
+
+    The tool may read tags of some names alone, so `tag` is the nearest one that `version` may rest
+    on. If it rests on none, that is the nearest release, which then says nothing about the history
+    that the tool has read.
+    """
     reachable = list_tags(partial(ask_git, project), reachable=True)
     disturbing = tuple(tag for tag in reachable if not is_release(tag))
     good = [tag for tag in reachable if is_release(tag)]
-    options = [f"--exclude={pattern}" for pattern in exclusions(disturbing, good)]
+    resting = [tag for tag in good if may_rest_on(version, tag)]
+    # Names need no escaping: git forbids glob characters in them (git-check-ref-format(1)).
+    options = [f"--match={name}" for name in resting]
+    if not resting:
+        options = [f"--exclude={pattern}" for pattern in exclusions(disturbing, good)]
     answer = ask_git(project, "describe", "--tags", "--long", *options)
     tag, distance, _ = answer.rsplit("-", 2) if answer else (None, None, None)
     nearest = nearest_tag(project)
@@ -77,7 +85,7 @@ def describe(project: Path, version: str) -> Described:
         unparsable=disturbing,
         breaks_on=nearest if nearest in disturbing else None,
     )
-    return with_clone_limits(project, described)
+    return with_clone_limits(project, described, rests_on_tag=bool(resting))
 
 
 def _copy_files(root: Path, to: Path) -> None:

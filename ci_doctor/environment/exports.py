@@ -131,9 +131,8 @@ def lost(environ: Mapping[str, str]) -> tuple[list[str], list[str]]:
     """The variables that an earlier run exported and `environ` lacks, and those changed since."""
     entries = _entries(environ)
     gone = [name for name in entries if name not in environ]
-    return gone, [
-        name for name in entries if name in environ and not _is_unchanged(name, entries, environ)
-    ]
+    there = [name for name in entries if name in environ]
+    return gone, [name for name in there if not _is_unchanged(name, entries, environ)]
 
 
 def holds_all(environ: Mapping[str, str]) -> bool:

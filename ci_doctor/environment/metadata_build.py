@@ -219,11 +219,15 @@ class Bench:
             ) from error
         except (BackendUnavailable, OSError, ValueError) as error:
             raise Unbuildable(f"the build backend cannot be called: {error}") from error
-        text = (scratch / name / "METADATA").read_text(encoding="utf-8", errors="replace")
-        return BuiltMetadata(version=email.parser.HeaderParser().parsestr(text)["Version"])
+        return _built(scratch / str(name) / "METADATA")
 
     def _add(self, requires: Sequence[str], environ: Mapping[str, str]) -> None:
-        """Put `requires` into the environment; raises Unbuildable."""
+        """Put `requires` into the environment.
+
+        Raises Unbuildable, and _HookFailed if they are no list of texts.
+        """
+        if not _are_texts(requires):
+            raise _HookFailed("the backend names its requirements in no list of texts")
         new = [text for text in requires if text not in self._required]
         if not new:
             return
@@ -246,17 +250,29 @@ class Bench:
             if path.is_symlink():  # linked before it was known that something is missing
                 path.unlink()
         command = [*_installer(self._python, environ), *self._required]
-        ran = run_limited(
-            command, timeout_s=self._deadline - clock.now(), cwd=self._place, environ=environ
-        )
+        left = self._deadline - clock.now()
+        ran = run_limited(command, timeout_s=left, cwd=self._place, environ=environ)
         if ran.exit_code is None:
             raise Unbuildable("the build requirements were not installed within the time limit")
         if ran.exit_code:
             raise Unbuildable(f"the build requirements cannot be installed: {ran.last_line}")
 
 
+def _built(metadata: Path) -> BuiltMetadata:
+    try:
+        text = metadata.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return BuiltMetadata(failure="the backend has written no METADATA where it says")
+    version = email.parser.HeaderParser().parsestr(text)["Version"]
+    failure = "the METADATA of the backend names no version" if version is None else None
+    return BuiltMetadata(version=version, failure=failure)
+
+
 def build_system(project: Path) -> Mapping[str, Any]:
-    """The `[build-system]` table of the project, or what stands for it."""
+    """The `[build-system]` table of the project, or what stands for it.
+
+    Raises Unbuildable if its values are not of the types that PEP 518 and PEP 517 name.
+    """
     try:
         pyproject = tomllib.loads((project / "pyproject.toml").read_text(encoding="utf-8-sig"))
     except (OSError, ValueError):
@@ -264,7 +280,15 @@ def build_system(project: Path) -> Mapping[str, Any]:
     table = pyproject.get("build-system")
     if not isinstance(table, dict):
         return _LEGACY
-    return {**table, "build-backend": table.get("build-backend", _LEGACY["build-backend"])}
+    system = {**table, "build-backend": table.get("build-backend", _LEGACY["build-backend"])}
+    lists = (system.get("requires", []), system.get("backend-path", []))
+    if not all(map(_are_texts, lists)) or not isinstance(system["build-backend"], str):
+        raise Unbuildable("[build-system] of pyproject.toml has a value of a wrong type")
+    return system
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
 
 
 def _installer(python: Path, environ: Mapping[str, str]) -> list[str]:

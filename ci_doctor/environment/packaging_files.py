@@ -36,9 +36,8 @@ class PackagingFiles(Struct, frozen=True, kw_only=True):
     @property
     def backend(self) -> str:
         """The object that builds the project (PEP 517; setuptools if none is named)."""
-        return str(
-            table(self.pyproject, "build-system").get("build-backend", "setuptools.build_meta")
-        )
+        system = table(self.pyproject, "build-system")
+        return str(system.get("build-backend", "setuptools.build_meta"))
 
     @property
     def tools(self) -> dict[str, Any]:

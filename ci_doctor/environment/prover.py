@@ -124,9 +124,8 @@ class Prover:
         """
         project = computed.project
         described = computed.described
-        if project.source is None or any(
-            each.severity is Severity.ERROR for each in computed.findings
-        ):
+        is_refused = any(each.severity is Severity.ERROR for each in computed.findings)
+        if project.source is None or is_refused:
             return computed
         is_from_git = described is not None and described.repository is not None
         if computed.version is not None and not (self._verify is Verify.ALWAYS and is_from_git):

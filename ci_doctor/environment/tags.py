@@ -211,12 +211,17 @@ def without_foreign_text(
     the distribution's. `nightly-2026-04-22` is read as 22. `nightly-2026.04.22` is a date, and is
     left out beside releases that are none.
     """
-    split = {tag: parts for tag in tags.versions if (parts := read(tag)) is not None}
-    left_out = {tag: None for tag, parts in split.items() if not is_own_text(*parts, name)}
-    dated = [tag for tag in split if tag not in left_out and is_dated(*split[tag], name)]
-    if len(dated) < len(tags.versions) - len(left_out):
-        left_out |= dict.fromkeys(dated)
-    kept = {tag: version for tag, version in tags.versions.items() if tag not in left_out}
+    foreign: list[str] = []
+    dated: list[str] = []
+    for tag in tags.versions:
+        parts = read(tag)
+        if parts is not None and not is_own_text(*parts, name):
+            foreign.append(tag)
+        elif parts is not None and is_dated(*parts, name):
+            dated.append(tag)
+    releases = len(tags.versions) - len(foreign) - len(dated)
+    left_out = [*foreign, *dated] if releases else foreign
+    kept = {tag: version for tag, version in tags.versions.items() if tag not in {*left_out}}
     return Tags(versions=kept, unparsable=(*tags.unparsable, *left_out))
 
 
@@ -260,6 +265,28 @@ def is_release(tag: str) -> bool:
     if re.fullmatch(r"\d+(-\d+)+", text) and _DATE.match(text.replace("-", ".")):
         return False
     return is_own_text(match["prefix"], text, None)
+
+
+def may_rest_on(version: str, tag: str) -> bool:
+    """Whether a tool may have computed `version` from the release `tag`: it, or the next one.
+
+    Tools add to the numbers of the tag, or count one of them up and put zeros behind it.
+    """
+    from packaging.version import InvalidVersion, Version
+
+    match = _RELEASE.match(tag)
+    try:
+        numbers = Version(version).release
+        of_tag = Version(match["version"]).release if match else ()
+    except InvalidVersion:
+        return False
+    length = max(len(numbers), len(of_tag))
+    numbers += (0,) * (length - len(numbers))
+    padded = of_tag + (0,) * (length - len(of_tag))
+    counted_up = {
+        (*padded[:place], padded[place] + 1, *[0] * (length - place - 1)) for place in range(length)
+    }
+    return match is not None and (numbers[: len(of_tag)] == of_tag or numbers in counted_up)
 
 
 def is_own_text(prefix: str, text: str, name: str | None) -> bool:

@@ -113,9 +113,8 @@ def _tag_remedy(project: Project, described: Described) -> str:
     trusted = described.tag if described.suspicious is None else None
     family = tag_family(trusted) if trusted else "v"
     glob = f"{family}[0-9]*.*"
-    return project.tag_setting(
-        glob, [name for name in described.unparsable if fnmatch.fnmatchcase(name, glob)][:_NAMED]
-    )
+    excluded = [name for name in described.unparsable if fnmatch.fnmatchcase(name, glob)]
+    return project.tag_setting(glob, excluded[:_NAMED])
 
 
 def _suspicious(project: Project, described: Described) -> Finding | None:

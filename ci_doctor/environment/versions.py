@@ -107,6 +107,7 @@ def with_clone_limits(
     *,
     asks_remote: bool = True,
     read_names: ReadNames | None = None,
+    rests_on_tag: bool = True,
 ) -> Described:
     """`described` with what the clone of `directory` hides.
 
@@ -115,15 +116,17 @@ def with_clone_limits(
     `unreleased` names a remote without any release, if the clone has none either.
     `read_names` chooses the tags of the remote that count: by default the names of releases.
     A remote that does not answer is no gap if HEAD itself has the tag. No remote is asked without
-    `asks_remote`.
+    `asks_remote`. Without `rests_on_tag` the whole history decides, because the version may rest on
+    another tag than that of `described`.
     """
     if described.repository is None:
         return described
-    shallow = described.shallow and not _reaches(directory, described.tag)
+    tag = described.tag if rests_on_tag else None
+    shallow = described.shallow and not _reaches(directory, tag)
     described = replace(described, shallow=shallow)
     if shallow or not asks_remote:
         return described
-    return _with_remote(directory, described, read_names or _releases)
+    return _with_remote(directory, described, tag, read_names or _releases)
 
 
 def _releases(names: Sequence[str]) -> Sequence[str]:
@@ -148,29 +151,33 @@ def _reaches(directory: Path, tag: str | None) -> bool:
     return set(cut).isdisjoint(since.split())
 
 
-def _with_remote(directory: Path, described: Described, read_names: ReadNames) -> Described:
+def _with_remote(
+    directory: Path, described: Described, tag: str | None, read_names: ReadNames
+) -> Described:
+    """`described` beside its remotes; `tag` ends the history that decides, None if all of it does."""
+    is_tagged = tag is not None and described.is_tagged
     listed = ask_git(directory, "remote")
     if listed is None:
         # git refuses the repository of another user, and asking its remote could run its commands.
         unreadable = TagGap(kind=TagGapKind.UNREADABLE)
-        return described if described.is_tagged else replace(described, gap=unreadable)
+        return described if is_tagged else replace(described, gap=unreadable)
     remotes = listed.split()
     asked = ["origin"] if "origin" in remotes else remotes
     if not asked:
         return described
     here = read_tags(ask_git(directory, "show-ref", "--tags", "--dereference") or "", " ")
     there: dict[str, str] = {}
-    limit_s = _TAGGED_TIMEOUT_S if described.is_tagged else _REMOTE_TIMEOUT_S
+    limit_s = _TAGGED_TIMEOUT_S if is_tagged else _REMOTE_TIMEOUT_S
     for remote in asked:
         tags = _remote_tags(directory, remote, limit_s)
         if tags is None:
             silent = TagGap(kind=TagGapKind.SILENT, remote=remote)
-            return described if described.is_tagged else replace(described, gap=silent)
+            return described if is_tagged else replace(described, gap=silent)
         there |= tags
     names = read_names(sorted(there))
     # The commits of HEAD's history, without those before the commit of the tag. An ancestor of HEAD is
     # in every clone that is not cut, also in a partial one.
-    before = ("--not", f"refs/tags/{described.tag}^@") if described.tag is not None else ()
+    before = ("--not", f"refs/tags/{tag}^@") if tag is not None else ()
     history = frozenset((ask_git(directory, "rev-list", "HEAD", *before) or "").split())
     gap = tag_gap(described, here, {name: there[name] for name in names}, history, asked[0])
     if gap is not None and gap.kind is TagGapKind.LOCAL:

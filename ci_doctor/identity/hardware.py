@@ -36,18 +36,16 @@ def _cpu(proc: Path) -> Identity:
     unknown = {}
     block = first_cpu(proc)
     # ARM has no `model name`: two numbers stand for it.
-    model = block.get("model name") or " ".join(
-        block[key] for key in ("CPU implementer", "CPU part") if key in block
-    )
+    numbers = " ".join(block[key] for key in ("CPU implementer", "CPU part") if key in block)
+    model = block.get("model name") or numbers
     if model:
         facts["cpu.model"] = model
     else:
         unknown["cpu.model"] = f"{proc}/cpuinfo does not name it"
     flags = (block.get("flags") or block.get("Features") or "").split()
     if flags:
-        facts["cpu.flags"] = (
-            " ".join(flag for flag in FLAGS if flag in flags) or "none of those that matter"
-        )
+        relevant = [flag for flag in FLAGS if flag in flags]
+        facts["cpu.flags"] = " ".join(relevant) or "none of those that matter"
     else:
         unknown["cpu.flags"] = f"{proc}/cpuinfo does not name any"
     return Identity.of(facts, unknown, {"kernel": os.uname().release, "libc": libc_version() or ""})

@@ -72,9 +72,7 @@ class Identity(Struct, frozen=True, kw_only=True):
 
     def digest(self) -> str:
         """SHA-256 in hex over the facts and the names of the unknown ones."""
-        content = json.dumps(
-            [dict(sorted(self.facts.items())), sorted(self.unknown)], sort_keys=True
-        )
+        content = json.dumps([self.facts, sorted(self.unknown)], sort_keys=True)
         return hashlib.sha256(content.encode("ascii")).hexdigest()
 
 

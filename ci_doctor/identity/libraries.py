@@ -121,9 +121,8 @@ def libraries(directories: Iterable[Path]) -> Identity:
             unknown[f"{name} (uncommitted changes)"] = (
                 "an editable installation is not searched for them"
             )
-    return Identity.of(
-        {name: " and ".join(dict.fromkeys(texts)) for name, texts in versions.items()}, unknown
-    )
+    facts = {name: " and ".join(dict.fromkeys(texts)) for name, texts in versions.items()}
+    return Identity.of(facts, unknown)
 
 
 def _version(package: Package, origin: Origin) -> str:
@@ -164,9 +163,8 @@ def _head(git: Path) -> str | None:
         commit = _text(place / name).strip()
         if commit:
             return commit
-    packed = re.compile(rf"^([0-9a-f]{{40,64}}) {re.escape(name)}$", re.MULTILINE).search(
-        _text(shared / "packed-refs", _LIMIT)
-    )
+    line = re.compile(rf"^([0-9a-f]{{40,64}}) {re.escape(name)}$", re.MULTILINE)
+    packed = line.search(_text(shared / "packed-refs", _LIMIT))
     return packed[1] if packed else None
 
 

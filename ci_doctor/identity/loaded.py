@@ -23,12 +23,9 @@ _OTHERS = (
     rb"|libblis[a-z0-9-]*|libmkl_[a-z0-9_]+|libgomp|libiomp5|libomp|libdnnl|libtriton|libamdhip64"
     rb"|librocblas|libhipblas|libhipblaslt|libMIOpen|librccl"
 )
+_NAMES = rb"(?:" + _VERSIONED + rb"|" + _OTHERS + rb")"
 _LIBRARY = re.compile(
-    rb" (/[^\n]*/((?:"
-    + _VERSIONED
-    + rb"|"
-    + _OTHERS
-    + rb")(?:[-.][^/\n]*)?\.so[0-9.]*))(?: \(deleted\))?$",
+    rb" (/[^\n]*/(" + _NAMES + rb"(?:[-.][^/\n]*)?\.so[0-9.]*))(?: \(deleted\))?$",
     re.MULTILINE,
 )
 # Compiled on this machine: the directory or the file is named after what was compiled.

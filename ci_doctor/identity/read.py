@@ -79,9 +79,8 @@ def _software(served: Served) -> Identity:
     # RuntimeError: a link that leads to itself.
     except (UnknownInterpreterError, OSError, RuntimeError) as error:
         return Identity.of({}, {"libraries": str(error)})
-    return Identity.of({"python": python.version}, {}, {"interpreter": str(python.python)}).also(
-        libraries(python.directories)
-    )
+    own = Identity.of({"python": python.version}, {}, {"interpreter": str(python.python)})
+    return own.also(libraries(python.directories))
 
 
 def _files(served: Served) -> Identity:

@@ -41,9 +41,8 @@ def models(
 ) -> Identity:
     """`model`, its revision, and the names that the requests use (`requests`, their `model`)."""
     names = sorted(set(requests))
-    return Identity.of({"model.requests": ", ".join(names)} if names else {}).also(
-        _served(words, environ, cwd)
-    )
+    requested = Identity.of({"model.requests": ", ".join(names)} if names else {})
+    return requested.also(_served(words, environ, cwd))
 
 
 def _served(words: Sequence[str], environ: Mapping[str, str], cwd: Path) -> Identity:
@@ -102,18 +101,15 @@ def _local(name: str, directory: Path) -> Identity:
     """A directory: small files by content, weights by name and size; one of the cache by commit."""
     # The cache's own layout: models--ORG--NAME/snapshots/COMMIT.
     if directory.parent.name == "snapshots" and _HASH.fullmatch(directory.name):
-        return Identity.of(
-            {"model": directory.parent.parent.name, "model.revision": directory.name}
-        )
+        repository = directory.parent.parent.name
+        return Identity.of({"model": repository, "model.revision": directory.name})
     try:
         digest = _digest(directory)
     except OSError as error:
-        return Identity.of(
-            {"model": name}, {"model.revision": f"{directory} cannot be read: {error.strerror}"}
-        )
-    return Identity.of(
-        {"model": name, "model.revision": f"files {digest[:12]}, weights by name and size"}
-    )
+        reason = f"{directory} cannot be read: {error.strerror}"
+        return Identity.of({"model": name}, {"model.revision": reason})
+    revision = f"files {digest[:12]}, weights by name and size"
+    return Identity.of({"model": name, "model.revision": revision})
 
 
 def _digest(directory: Path) -> str:

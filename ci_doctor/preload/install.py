@@ -140,9 +140,8 @@ def install_each(
                 raise PreparationError(
                     f"{finding.summary}; no shim was changed", hint=finding.remedy, findings=trials
                 )
-        return replace(
-            planned, change=replace(planned.change, presets=states), findings=(*findings, *trials)
-        )
+        change = replace(planned.change, presets=states)
+        return replace(planned, change=change, findings=(*findings, *trials))
 
     return _each(pythons, plan, dry_run=dry_run)
 
@@ -230,9 +229,10 @@ def plan_remove(target: Target, trigger: str | None = None) -> Installation:
     state = read_site(target.site_dir)
     _refuse_what_is_not_ours(target, state)
     rest = [rule for rule in state.rules if rule.trigger != trigger]
-    if trigger is not None and (rest or not state.rules):
-        wanted = rest if len(rest) < len(state.rules) else []
-        return plan_install(target, wanted, replace_rules=True)
+    if trigger is not None and len(rest) == len(state.rules):  # there is no such rule
+        return _planned(target, state.rules, [])
+    if trigger is not None and rest:
+        return plan_install(target, rest, replace_rules=True)
     there = [target.site_dir / name for name in reversed(FILES) if name in state.contents]
     actions = [_remove_action(path, "a file of the shim") for path in there]
     actions += [_remove_action(path, "its bytecode") for path in state.compiled]
@@ -369,7 +369,8 @@ def _targets(pythons: Sequence[Path | Refused], *, with_former: bool) -> list[Ta
         except CiDoctorError as error:
             candidates.setdefault(str(python), Refused(python=python, error=error))
             continue
-        for each in (target, *(former_shims(target) if with_former else ())):
+        former = former_shims(target) if with_former else ()
+        for each in (target, *former):
             candidates.setdefault(os.path.realpath(each.site_dir), each)
     return list(candidates.values())
 

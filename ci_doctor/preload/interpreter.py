@@ -186,7 +186,9 @@ def _is_writable(site_dir: str) -> bool:
 
     Root may write anywhere. A directory with mode 0555 is meant to stay as it is.
     """
-    return os.access(site_dir, os.W_OK | os.X_OK) and bool(Path(site_dir).stat().st_mode & 0o222)
+    if not os.access(site_dir, os.W_OK | os.X_OK):
+        return False
+    return bool(Path(site_dir).stat().st_mode & 0o222)
 
 
 class Interpreters(Struct, frozen=True, kw_only=True):
@@ -236,9 +238,8 @@ def find_interpreters(
         except UsageError as error:
             found.append(Refused(python=Path(word), error=error))
     if not found:
-        found += [
-            each.python for each in choose_targets((), (), list(map(Path, named.projects)), environ)
-        ]
+        projects = list(map(Path, named.projects))
+        found += [each.python for each in choose_targets((), (), projects, environ)]
     if not found:
         raise UsageError("no interpreter found", hint="name one: --venv DIR or --python PY")
     return found

@@ -75,7 +75,8 @@ class SiteState(Struct, frozen=True, kw_only=True):
 def shim_files(rules: Iterable[PreloadRule]) -> dict[str, bytes]:
     """The files that arm `rules`, by name, in the order of FILES."""
     runtime = (_TEMPLATES / RUNTIME).read_text(encoding="utf-8")
-    before, _, rest = (_TEMPLATES / FINDER).read_text(encoding="utf-8").partition(_RULES_BEGIN)
+    finder = (_TEMPLATES / FINDER).read_text(encoding="utf-8")
+    before, _, rest = finder.partition(_RULES_BEGIN)
     # As a literal: a start of the interpreter has nothing to parse.
     held = {
         rule.trigger: tuple((preload.module, preload.attributes) for preload in rule.preloads)
@@ -93,9 +94,8 @@ def shim_files(rules: Iterable[PreloadRule]) -> dict[str, bytes]:
 
 def _signed(body: str) -> bytes:
     content = body.encode()
-    return (
-        f"{_LICENCE}{OWNER_LINE}, sha256 {hashlib.sha256(content).hexdigest()}\n".encode() + content
-    )
+    digest = hashlib.sha256(content).hexdigest()
+    return f"{_LICENCE}{OWNER_LINE}, sha256 {digest}\n".encode() + content
 
 
 def read_site(site_dir: Path) -> SiteState:
@@ -116,7 +116,7 @@ def _read_site(site_dir: Path) -> SiteState:
         path = site_dir / name
         if _is_regular(path):
             contents[name] = path.read_bytes()
-            conditions[name] = condition_of(contents[name])
+            conditions[name] = _condition_of(name, contents[name])
         else:
             occupied = path.is_symlink() or path.exists()
             conditions[name] = FileCondition.NOT_A_FILE if occupied else FileCondition.ABSENT
@@ -138,14 +138,22 @@ def _read_site(site_dir: Path) -> SiteState:
     )
 
 
-def condition_of(content: bytes) -> FileCondition:
-    """Who wrote `content`, a regular file in the place of a file of the shim."""
+def _condition_of(name: str, content: bytes) -> FileCondition:
+    """Who wrote `content`, a regular file in the place of the file `name` of the shim."""
     owned = _OWNED.match(content)
     if owned is None:
         return FileCondition.FOREIGN
     digest, body = owned.groups(default=b"")
     is_whole = hashlib.sha256(body).hexdigest().encode() == digest
-    return FileCondition.OURS if is_whole else FileCondition.EDITED
+    # One of the shim's files may have been copied to the place of another.
+    is_in_place = name == _name_by_content(body)
+    return FileCondition.OURS if is_whole and is_in_place else FileCondition.EDITED
+
+
+def _name_by_content(body: bytes) -> str:
+    if _RULES_BEGIN.encode() in body:
+        return FINDER
+    return PATH_FILE if body.startswith(f"import {Path(FINDER).stem}".encode()) else RUNTIME
 
 
 def rules_from(held: Mapping[str, Iterable[tuple[str, Iterable[str]]]]) -> tuple[PreloadRule, ...]:

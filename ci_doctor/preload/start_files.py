@@ -167,7 +167,8 @@ def heavy_imports(imports: Sequence[Imported], name: str) -> dict[str, int]:
 
 def in_words(imports: Mapping[str, int]) -> str:
     """The three costliest of `imports`, as `torch (1.2 s), json (3 ms)`."""
-    return ", ".join([f"{name} ({duration(cost / 1e6)})" for name, cost in imports.items()][:3])
+    texts = [f"{name} ({duration(cost / 1e6)})" for name, cost in imports.items()]
+    return ", ".join(texts[:3])
 
 
 def _start_files(start: InterpreterStart) -> Iterator[StartFile]:

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from ci_doctor.environment.metadata_build import Bench, InstalledPackages
 from ci_doctor.environment.preparation import Preparation, prepare
 from ci_doctor.environment.settings import SetupEnvSettings, Verify
 from ci_doctor.errors import PreparationError
 from ci_doctor.model.finding import Severity
+from ci_doctor.system import clock
 
 pytestmark = pytest.mark.integration
 
@@ -184,6 +186,50 @@ def test_a_build_that_fails_with_and_without_the_tags_is_not_blamed_on_them(tmp_
     preparation = checkout.prepare()
     assert "version/not-proven" in {each.rule for each in preparation.findings}
     assert "version/broken-build" not in {each.rule for each in preparation.findings}
+
+
+BACKEND = """
+import os
+def build_wheel(*arguments): ...
+def get_requires_for_build_wheel(settings=None): return {requires}
+def prepare_metadata_for_build_wheel(place, settings=None):
+    os.mkdir(place + "/x")
+    open(place + "/x/METADATA", "w").write("Name: x")
+    return {name}
+"""
+
+
+@pytest.mark.parametrize(
+    ("requires", "name", "words"),
+    [
+        ("None", "'x'", "in no list of texts"),
+        ("[1]", "'x'", "in no list of texts"),
+        ("[]", "None", "no METADATA"),
+        ("[]", "'y'", "no METADATA"),
+        ("[]", "'x'", "names no version"),
+    ],
+)
+def test_a_backend_that_answers_wrongly_is_a_build_that_fails(
+    tmp_path: Path, requires: str, name: str, words: str
+) -> None:
+    project, place = tmp_path / "project", tmp_path / "bench"
+    project.mkdir()
+    place.mkdir()
+    (project / "pyproject.toml").write_text(
+        '[build-system]\nrequires = []\nbuild-backend = "own"\nbackend-path = ["."]\n'
+    )
+    (project / "own.py").write_text(BACKEND.format(requires=requires, name=name))
+    bench = Bench(
+        project,
+        place,
+        InstalledPackages(),
+        deadline=clock.now() + 60,
+        is_demanded=False,
+        is_needed=False,
+    )
+    built = bench.build(os.environ)
+    assert built.version is None
+    assert words in (built.failure or "")
 
 
 @pytest.mark.nightly

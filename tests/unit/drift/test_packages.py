@@ -302,6 +302,28 @@ def test_a_program_that_fails_in_the_middle_has_listed_nothing(tmp_path: Path) -
     assert packages == SystemPackages(unknown="rpm failed: error: damaged")
 
 
+@pytest.mark.parametrize(
+    ("dpkg", "reason"),
+    [
+        (
+            r"printf 'installed\tbash\t5.2-1\tamd64\n'; echo damaged; exit 2",
+            "dpkg-query failed: damaged",
+        ),
+        ("sleep 600", "dpkg-query has not answered within 0.2 s"),
+        ("echo damaged; exit 2", "dpkg-query failed: damaged"),
+    ],
+)
+def test_another_program_does_not_speak_for_one_that_failed(
+    tmp_path: Path, dpkg: str, reason: str
+) -> None:
+    rpm = ":" if dpkg.startswith("echo") else r"printf 'alien\t1-1\n'"
+    timeout_s = 0.2 if dpkg.startswith("sleep") else 60.0
+
+    packages = listed(tmp_path, dpkg_query=dpkg, rpm=rpm, timeout_s=timeout_s)
+
+    assert packages == SystemPackages(unknown=reason)
+
+
 def test_a_program_that_hangs_is_unknown(tmp_path: Path) -> None:
     packages = listed(tmp_path, dpkg_query="sleep 600", timeout_s=0.2)
 

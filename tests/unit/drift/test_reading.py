@@ -53,10 +53,14 @@ def test_a_python_that_does_not_start_says_why(tmp_path: Path) -> None:
 def test_a_script_under_the_name_of_a_python_stands_for_the_one_it_starts(tmp_path: Path) -> None:
     add_package(make_venv(tmp_path / "venv"), "x", "1.0")
     script = tmp_path / "python3"
-    script.write_text(f'#!/bin/sh\nexec {tmp_path / "venv" / "bin" / "python"} "$@"\n')
+    python = tmp_path / "venv" / "bin" / "python"
+    script.write_text(f'#!/bin/sh\necho "cannot lock the shims" >&2\nexec {python} "$@"\n')
     script.chmod(0o755)
 
-    assert list(read(script, tmp_path).packages) == ["x"]
+    interpreter = read(script, tmp_path)
+
+    assert interpreter.version == f"cpython {platform.python_version()}"
+    assert list(interpreter.packages) == ["x"]
 
 
 def test_what_is_no_interpreter_has_no_packages_and_a_reason(tmp_path: Path) -> None:

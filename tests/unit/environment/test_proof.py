@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 from packaging.requirements import InvalidRequirement
 
+from ci_doctor.environment.checkout import Unbuildable
 from ci_doctor.environment.metadata_build import (
     BuiltMetadata,
     InstalledPackages,
+    build_system,
     site_directory,
 )
 from ci_doctor.environment.project import SETUPTOOLS_SCM, Project
@@ -81,6 +83,16 @@ def test_packages_that_need_each_other_end(tmp_path: Path) -> None:
 def test_requirements_that_cannot_be_parsed_are_known() -> None:
     with pytest.raises(InvalidRequirement):
         InstalledPackages().satisfy(["a >= <"])
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["requires = [1]", 'requires = "setuptools"', "build-backend = 3", 'backend-path = "."'],
+)
+def test_a_build_system_of_wrong_types_cannot_be_built(tmp_path: Path, line: str) -> None:
+    (tmp_path / "pyproject.toml").write_text(f"[build-system]\n{line}\n")
+    with pytest.raises(Unbuildable, match="wrong type"):
+        build_system(tmp_path)
 
 
 def test_packages_for_another_python_are_not_used(tmp_path: Path) -> None:

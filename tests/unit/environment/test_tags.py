@@ -15,6 +15,7 @@ from ci_doctor.environment.tags import (
     exclusions,
     is_git_describe,
     is_release,
+    may_rest_on,
     picked_tag,
     reads_oddly,
     sort_tags,
@@ -159,3 +160,38 @@ def test_releases(tag: str) -> None:
 )
 def test_others(tag: str) -> None:
     assert not is_release(tag)
+
+
+@pytest.mark.parametrize(
+    ("version", "tag"),
+    [
+        ("1.2.3", "v1.2.3"),
+        ("1.2.3.post4+gabc", "pkg-1.2.3"),
+        ("1.2.4.dev2", "1.2.3"),
+        ("1.3.0.dev2", "v1.2.3"),
+        ("2.0.dev1", "v1.2.3"),
+        ("1.2.3rc2.dev1", "v1.2.3rc1"),
+        ("1.2.3.17", "v1.2.3"),
+        ("1.3", "release-1.2"),
+    ],
+)
+def test_a_version_rests_on_a_release_that_it_repeats_or_counts_up(version: str, tag: str) -> None:
+    assert may_rest_on(version, tag)
+
+
+@pytest.mark.parametrize(
+    ("version", "tag"),
+    [
+        ("0.0.1.dev3", "other-7.1"),
+        ("2.1.dev3", "other-7.1"),
+        ("1.2.5", "v1.2.3"),
+        ("1.3.4", "v1.2.3"),
+        ("0+unknown", "v1.2.3"),
+        ("1.2.3", "nightly-cu13"),
+        ("no version", "v1.2.3"),
+    ],
+)
+def test_a_version_rests_on_no_tag_that_its_numbers_do_not_follow_from(
+    version: str, tag: str
+) -> None:
+    assert not may_rest_on(version, tag)

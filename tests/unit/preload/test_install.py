@@ -182,6 +182,18 @@ def test_a_file_that_was_cut_off_is_refused_and_kept(target: Target, name: str, 
     assert read_site(target.site_dir).is_whole
 
 
+@pytest.mark.parametrize("name", FILES)
+def test_one_file_of_the_shim_in_the_place_of_another_is_refused(target: Target, name: str) -> None:
+    for other in set(FILES) - {name}:
+        carry_out(plan_install(target, [RULE]))
+        (target.site_dir / name).write_bytes((target.site_dir / other).read_bytes())
+
+        assert read_site(target.site_dir).conditions[name] is FileCondition.EDITED
+        with pytest.raises(PreparationError):
+            plan_remove(target)
+        (target.site_dir / name).unlink()
+
+
 def test_files_of_another_version_are_ours_and_replaced(target: Target) -> None:
     carry_out(plan_install(target, [RULE]))
     path = target.site_dir / RUNTIME
