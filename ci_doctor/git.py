@@ -98,9 +98,12 @@ def run_git(
     # GitPython would run in our own directory where it may not enter this one.
     if not os.access(directory, os.X_OK):
         return GitRun(returncode=_NO_ANSWER, stderr=f"{directory}: it cannot be entered")
-    command = _command(directory)
-    if command is None:
-        return GitRun(returncode=_NO_ANSWER, stderr="there is no git on PATH")
+    try:
+        command = _command(directory)
+    except OSError as error:
+        return GitRun(returncode=_NO_ANSWER, stderr=str(error))
+    from git.exc import GitCommandNotFound
+
     try:
         running = command.execute(
             [*_without_elsewhere(), "git", *arguments],
@@ -111,6 +114,9 @@ def run_git(
         )
     except (OSError, ValueError) as error:
         return GitRun(returncode=_NO_ANSWER, stderr=str(error))
+    except GitCommandNotFound as error:
+        # Its own text holds the whole command, and so the credentials of an address.
+        return GitRun(returncode=_NO_ANSWER, stderr=str(error.__cause__))
     try:
         stdout, stderr = running.communicate(_encoded(text), timeout=timeout_s)
     except subprocess.TimeoutExpired:
@@ -198,6 +204,8 @@ class GitObjects:
         """
         with self._lock:
             command = self._command = self._command or self._open()
+            from git.exc import GitCommandNotFound
+
             # A clone without blobs asks its remote for each of them.
             watch = threading.Timer(_OBJECT_LIMIT_S, _kill_readers, [command])
             watch.daemon = True
@@ -208,7 +216,7 @@ class GitObjects:
                 kind = os.fsdecode(kind)
                 is_read = kind == "blob" and size <= largest
                 content: bytes = command.get_object_data(name)[3] if is_read else b""
-            except (ValueError, OSError) as error:
+            except (ValueError, OSError, GitCommandNotFound) as error:
                 self._end()
                 raise OSError(f"git cannot read {name}: {error}") from error
             finally:
@@ -221,8 +229,6 @@ class GitObjects:
 
     def _open(self) -> "Git":
         command = _command(self._repository)
-        if command is None:
-            raise OSError("there is no git on PATH")
         if any(name in os.environ for name in ELSEWHERE):
             place = (
                 "rev-parse",
@@ -249,17 +255,25 @@ class GitObjects:
 def _may_be_in_a_checkout(directory: Path) -> bool:
     """Whether it is worth loading GitPython to ask: `.git` stands here or above, or this is a bare repository."""
     place = directory.absolute()
-    if any((above / ".git").exists() for above in (place, *place.parents)):
-        return True
-    return any((above / "HEAD").exists() for above in (place, *place.parents))
+    # Path.exists() raises an error below a folder that may not be entered.
+    return any(
+        os.access(above / name, os.F_OK)
+        for above in (place, *place.parents)
+        for name in (".git", "HEAD")
+    )
 
 
-def _command(directory: Path) -> "Git | None":
-    """GitPython's command object; None if there is no git, which its import would raise an error for."""
+def _command(directory: Path) -> "Git":
+    """GitPython's command object. Raises OSError if there is no git."""
     if shutil.which("git") is None:
-        return None
-    from git.cmd import Git
-
+        raise OSError("there is no git on PATH")
+    try:
+        from git.cmd import Git
+    except ImportError:
+        # GitPython ends its import where `git version` fails. This module of it is loaded by then.
+        from git.cmd import Git
+    # What `run_git` starts, whatever the variable of this name says.
+    Git.GIT_PYTHON_GIT_EXECUTABLE = Git.git_exec_name
     return Git(str(directory))
 
 
