@@ -249,18 +249,22 @@ class GitObjects:
 def _may_be_in_a_checkout(directory: Path) -> bool:
     """Whether it is worth loading GitPython to ask: `.git` stands here or above, or this is a bare repository."""
     place = directory.absolute()
+    # Path.exists() raises an error below a folder that may not be entered.
     marks = (above / name for above in (place, *place.parents) for name in (".git", "HEAD"))
-    return any(mark.exists() for mark in marks)
+    return any(os.access(mark, os.F_OK) for mark in marks)
 
 
 def _command(directory: Path) -> "Git":
-    """GitPython's command object. Raises OSError if there is no git, or if GitPython cannot use it."""
+    """GitPython's command object. Raises OSError if there is no git."""
     if shutil.which("git") is None:
         raise FileNotFoundError("there is no git on PATH")
     try:
         from git.cmd import Git
-    except ImportError as error:
-        raise OSError(f"GitPython cannot use git: {error}") from error
+    except ImportError:
+        # GitPython ends its import where `git version` fails. This module of it is loaded by then.
+        from git.cmd import Git
+    # What `run_git` starts, whatever the variable of this name says.
+    Git.GIT_PYTHON_GIT_EXECUTABLE = Git.git_exec_name
     return Git(str(directory))
 
 
@@ -272,7 +276,8 @@ def _errors_of_gitpython() -> Iterator[None]:
     try:
         yield
     except (GitError, ValueError) as error:
-        raise OSError(str(error)) from error
+        # The text of GitCommandNotFound holds the whole command, and so the credentials of an address.
+        raise OSError(str(error.__cause__ or error)) from error
 
 
 def _without_elsewhere() -> list[str]:

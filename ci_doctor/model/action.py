@@ -2,7 +2,6 @@
 """Pure. A change to the machine as a value, so that `--dry-run` shows exactly what would happen."""
 
 from enum import StrEnum
-from pathlib import Path
 
 from msgspec import Struct
 
@@ -22,12 +21,3 @@ class FileState(StrEnum):
     REPLACE = "replace"
     UNCHANGED = "unchanged"
     REMOVE = "remove"
-
-
-class WriteFile(Struct, frozen=True, kw_only=True):
-    """Put `content` at `path`, or remove the file if `state` is REMOVE."""
-
-    path: Path
-    content: bytes
-    state: FileState
-    why: str

@@ -27,6 +27,12 @@ from tests.support.builds import BUILD_URL
 pytestmark = [pytest.mark.integration, pytest.mark.nightly, NEEDS_A_BROWSER]
 
 ROWS = "table.timeline tbody tr"
+# Whether the widest word of the column fits into it.
+WORD_WIDTHS = """() => [...document.querySelectorAll(".causes [data-name='who acts']")].every((cell) => {
+  const range = document.createRange(), text = cell.firstChild, start = text.data.indexOf("environment");
+  range.setStart(text, start); range.setEnd(text, start + "environment".length);
+  return range.getClientRects().length === 1;
+})"""
 NAMES = "all => all.map((each) => each.textContent)"
 
 
@@ -52,6 +58,23 @@ def test_a_page_is_silent_fits_every_window_and_can_be_read(open_page: Any, repo
         )
     assert opened.silent(), (opened.said, opened.asked)
     assert grounds["light"] != grounds["dark"]
+
+
+def test_who_acts_takes_no_room_that_a_window_has_not(open_page: Any) -> None:
+    report = fifty_jobs()
+    causes = [{**each, "owner": "environment", "retry": "no"} for each in report.facts["causes"]]
+    opened = open_page(replace(report, facts={**report.facts, "causes": causes}))
+    for width in (400, 800, 961, 1089, 1400):
+        opened.page.set_viewport_size({"width": width, "height": 900})
+
+        assert opened.page.evaluate(
+            "[...document.querySelectorAll('.scroll')].every((box) => box.scrollWidth <= box.clientWidth)"
+        ), width
+        # One line for `✗ does not help`, and no word of the owner in two.
+        assert opened.page.evaluate(
+            "[...document.querySelectorAll('.causes .bad')].every((each) => each.getClientRects().length === 1)"
+        ), width
+        assert opened.page.evaluate(WORD_WIDTHS), width
 
 
 def test_bars_of_different_verdicts_differ_in_more_than_their_colour(open_page: Any) -> None:

@@ -200,6 +200,20 @@ def test_a_folder_without_evidence_is_void(tmp_path: Path) -> None:
     assert report["findings"][0]["rule"] == "history/unreadable-evidence"
 
 
+@pytest.mark.parametrize("place", [".", "report.json"])
+def test_evidence_of_other_tools_is_void_with_what_to_write_in_its_place(
+    place: str, tmp_path: Path
+) -> None:
+    tests = [{"nodeid": "test_a.py::test_x", "outcome": "failed"}]
+    (tmp_path / "report.json").write_text(json.dumps({"exitcode": 1, "tests": tests}))
+
+    ran = history("ingest", place, "--json", cwd=tmp_path)
+
+    report = json.loads(ran.out)
+    assert (ran.code, report["verdict"]) == (86, "void")
+    assert "pytest --junit-xml" in report["summary"]
+
+
 @pytest.mark.parametrize("command", [("flaky",), ("prune", "--keep-days", "9")])
 @pytest.mark.gate(1)
 def test_a_history_that_is_not_there_is_a_usage_error(

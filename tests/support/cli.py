@@ -49,7 +49,9 @@ def environment(changes: Mapping[str, str | None] | None = None) -> dict[str, st
     kept = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("BUILDKITE", "CI_DOCTOR_", "PYTEST_"))
+        # pytest prints whole lines in its summary if `CI` or `BUILD_NUMBER` is set.
+        if not name.startswith(("BUILDKITE", "CI_DOCTOR_", "GITHUB_", "PYTEST_"))
+        and name not in ("BUILD_NUMBER", "CI")
     }
     paths = [str(ROOT), *filter(None, [kept.get("PYTHONPATH")])]
     merged: dict[str, str | None] = {

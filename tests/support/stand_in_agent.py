@@ -50,7 +50,6 @@ FLAGS = {
         "--build": (0, 0),
         "--include-retried-jobs": (3, 16),
     },
-    ("oidc", "request-token"): {"--audience": (3, 41), "--lifetime": (3, 48), "--job": (3, 41)},
     ("env", "set"): {"--input-format": (3, 45), "--output-format": (3, 45)},
 }
 UNQUOTES_SINCE = (3, 109, 1)
@@ -113,7 +112,7 @@ def main(argv: list[str]) -> None:
     if command is None:
         end(f"No help topic for '{argv[0]}'", 3)
     known = [flag for flag, since in FLAGS[command].items() if since <= (major, minor)]
-    if not known and command[0] in ("artifact", "oidc"):
+    if not known and command[0] == "artifact":
         end(f"No help topic for '{command[1]}'", 3)
     rest = argv[len(command) :]
     if "--help" in rest:
@@ -329,11 +328,6 @@ def download(flags: dict[str, str], values: list[str], stdin: str) -> dict[str, 
     return {"query": values[0], "downloaded": len(found)}
 
 
-def request_token(flags: dict[str, str], values: list[str], stdin: str) -> dict[str, object]:
-    print("eyJhbGciOiJub25lIn0.eyJzdWIiOiJ0ZXN0In0.c2lnbmF0dXJl")
-    return {"audience": flags.get("--audience", "")}
-
-
 def set_environment(flags: dict[str, str], values: list[str], stdin: str) -> dict[str, object]:
     if not os.environ.get("BUILDKITE_AGENT_JOB_API_SOCKET"):
         end(
@@ -393,7 +387,6 @@ ANSWERS = {
     ("artifact", "upload"): upload,
     ("artifact", "search"): search,
     ("artifact", "download"): download,
-    ("oidc", "request-token"): request_token,
     ("env", "set"): set_environment,
 }
 

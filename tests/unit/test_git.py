@@ -118,6 +118,79 @@ def test_a_missing_git_is_an_answer_and_no_error(
     assert (head(tmp_path), checkout(tmp_path), origin(tmp_path)) == (None, None, None)
 
 
+_ASKING_ALL = """
+import os, sys
+from pathlib import Path
+from ci_doctor.git import GitObjects, checkout, head, origin, run_git
+
+place = Path(sys.argv[1])
+for _ in range(2):
+    print(head(place), checkout(place), origin(place), run_git(place, ["status"]).returncode != 0)
+    try:
+        GitObjects(place).blob("a" * 40, 10)
+    except OSError as error:
+        print("OSError")
+"""
+
+
+@pytest.mark.parametrize("script", ["#!/bin/sh\nexit 127\n", "#!/nonexistent/sh\n", "no program"])
+def test_a_git_that_does_not_work_is_an_answer_and_no_error(script: str, tmp_path: Path) -> None:
+    repository(tmp_path)
+    broken = tmp_path / "bin/git"
+    broken.parent.mkdir()
+    broken.write_text(script)
+    broken.chmod(0o755)
+
+    # In a process of its own: GitPython tries git when it is imported.
+    ran = subprocess.run(
+        [sys.executable, "-c", _ASKING_ALL, tmp_path],
+        env={**os.environ, "PATH": str(broken.parent)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert ran.stdout.splitlines() == ["None None None True", "OSError"] * 2, ran.stderr
+
+
+def test_gitpythons_own_variable_changes_no_answer(tmp_path: Path) -> None:
+    repository(tmp_path)
+    blob = git(tmp_path, "rev-parse", "HEAD:file")
+    program = (
+        "import sys; from pathlib import Path; from ci_doctor.git import GitObjects, head; "
+        "print(head(Path(sys.argv[1])).commit, GitObjects(Path(sys.argv[1])).blob(sys.argv[2], 10).decode())"
+    )
+
+    ran = subprocess.run(
+        [sys.executable, "-c", program, tmp_path, blob],
+        env={**os.environ, "GIT_PYTHON_GIT_EXECUTABLE": "/nonexistent/git"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert ran.stdout.split() == [git(tmp_path, "rev-parse", "HEAD"), "one"], ran.stderr
+
+
+def test_a_folder_that_nobody_may_enter_has_no_checkout(tmp_path: Path) -> None:
+    inside = tmp_path / "closed/inside"
+    inside.mkdir(parents=True)
+    program = (
+        "import os, sys; from pathlib import Path; from ci_doctor.git import checkout, head, origin; "
+        "os.geteuid() or os.setuid(65534); place = Path(sys.argv[1]); "
+        "print(head(place), checkout(place), origin(place))"
+    )
+    inside.parent.chmod(0o000)
+    try:
+        ran = subprocess.run(
+            [sys.executable, "-c", program, inside], capture_output=True, text=True, check=False
+        )
+    finally:
+        inside.parent.chmod(0o700)
+
+    assert ran.stdout == "None None None\n", ran.stderr
+
+
 def test_a_directory_that_is_gone_is_never_replaced_by_our_own(tmp_path: Path) -> None:
     ran = run_git(tmp_path / "gone", ["rev-parse", "--show-toplevel"])
 
@@ -253,25 +326,3 @@ def test_a_git_that_cannot_be_started_is_an_answer_and_no_error(
     assert (head(tmp_path), checkout(tmp_path), origin(tmp_path)) == (None, None, None)
     with pytest.raises(OSError, match="git"):
         GitObjects(tmp_path).blob("0" * 40, 10)
-
-
-def test_a_git_that_gitpython_refuses_is_an_answer_and_no_error(tmp_path: Path) -> None:
-    repository(tmp_path)
-    program = (
-        "from pathlib import Path; from ci_doctor.git import run_git; "
-        "print(run_git(Path.cwd(), ['status']))"
-    )
-    environ = {**os.environ, "GIT_PYTHON_GIT_EXECUTABLE": "/no/such/git"}
-
-    ran = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=tmp_path,
-        env=environ,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-    assert ran.returncode == 0, ran.stderr
-    assert "returncode=124" in ran.stdout
-    assert "GitPython cannot use git" in ran.stdout

@@ -49,5 +49,5 @@ class CommandManual(Struct, frozen=True, kw_only=True):
 
     @property
     def page(self) -> str:
-        """The name of its manual page."""
+        """Its name in addresses, as `ci-doctor-build-merge`."""
         return "-".join(self.words)

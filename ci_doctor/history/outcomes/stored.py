@@ -55,7 +55,10 @@ def ingest_outcome(ingested: Ingested, database: str) -> Outcome:
 
 def _summary(ingested: Ingested, database: str, *, is_empty: bool) -> str:
     if is_empty:
-        return "no file holds evidence of an attempt or a job"
+        return (
+            "no file holds evidence of an attempt or a job: reports of ci-doctor and JUnit XML do "
+            "(`pytest --junit-xml FILE`)"
+        )
     came = f"{amount(ingested.attempts, 'attempt')} of {amount(ingested.files, 'new file')}"
     known = ""
     if ingested.known_files:

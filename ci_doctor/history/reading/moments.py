@@ -35,16 +35,6 @@ def has_offset(text: str) -> bool:
     return datetime.fromisoformat(text).tzinfo is not None
 
 
-def epoch_ms(seconds: object) -> int | None:
-    """The moment of a number of seconds since 1970; None if it is no number, or none of a date."""
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
-        return None
-    # In this order: a very large integer is no float.
-    if not 0 <= seconds < 1e11 or not math.isfinite(seconds):
-        return None
-    return round(seconds * _SECOND)
-
-
 @lru_cache(maxsize=4096)
 def milliseconds(seconds: str | float | None) -> int | None:
     """A duration in seconds, as a number or a text; None if it is none.
