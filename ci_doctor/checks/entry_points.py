@@ -231,8 +231,8 @@ def entry_point_of_service(
     program = _program(words[0], {**environ, **spec.env}, place)
     script = read_console_script(program)
     if script is not None:
-        python, module, attribute = script
-        return importing(label, python, module, attribute=attribute, env=spec.env)
+        python, entry_module, attribute = script
+        return importing(label, python, entry_module, attribute=attribute, env=spec.env)
     module = _module(words[1:]) if program.name.startswith("python") else None
     if module is None:
         return f"`{words[0]}` is no console script of a Python package"
