@@ -17,8 +17,7 @@ from ci_doctor.errors import UsageError
 from ci_doctor.session.session import Session
 
 if TYPE_CHECKING:
-    from ci_doctor.correctness.report.marked_text import Line
-    from ci_doctor.correctness.report.replay import Replay
+    from ci_doctor.correctness.report.replay import Line, Replay
 
 # By the name of a mark (correctness/report/marked_text.py).
 _STYLES: dict[str, dict[str, Any]] = {
