@@ -19,7 +19,7 @@ from ci_doctor.session.session import Session
 if TYPE_CHECKING:
     from ci_doctor.correctness.report.replay import Line, Replay
 
-# By the name of a mark (correctness/report/marked_text.py).
+# By the name of a mark (correctness/report/replay.py).
 _STYLES: dict[str, dict[str, Any]] = {
     "plain": {},
     "dim": {"dim": True},
