@@ -5,9 +5,8 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from ci_doctor.correctness import rules
-from ci_doctor.correctness.verdict.archive_drift import ArchiveDrift
-from ci_doctor.correctness.verdict.archive_licence import independent_builds
-from ci_doctor.correctness.verdict.compare import ArmStart, drift_of
+from ci_doctor.correctness.verdict.compare import ArchiveDrift, drift_of
+from ci_doctor.correctness.verdict.starts import ArmStart, independent_builds
 from ci_doctor.model.facts.archive import ArchiveDriftFacts, ArchiveUseFacts
 from ci_doctor.model.finding import Finding, ShellCommand
 from ci_doctor.render.formatting import amount

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from ci_doctor.correctness.report.figures import answer_classes
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm, Policy, Rules
-from ci_doctor.correctness.verdict.compare import ArmStart, of_arm
 from ci_doctor.correctness.verdict.decision import (
     Decision,
     InterimLook,
     PermutationTest,
     RequestBound,
 )
+from ci_doctor.correctness.verdict.starts import ArmStart, of_arm
 from ci_doctor.model.table import Row, Table, row, text_table
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.formatting import probability, whole_percent_up

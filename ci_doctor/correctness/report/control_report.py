@@ -4,8 +4,7 @@
 from collections.abc import Iterator, Sequence
 
 from ci_doctor.correctness import rules
-from ci_doctor.correctness.verdict.compare import ArmStart
-from ci_doctor.correctness.verdict.control import ControlResult
+from ci_doctor.correctness.verdict.starts import ArmStart, ControlResult
 from ci_doctor.model.facts.correctness import ControlFacts
 from ci_doctor.model.finding import Finding
 from ci_doctor.model.table import Row, Table, row, text_table

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from ci_doctor.correctness.evidence.start_record import relative
 from ci_doctor.correctness.results import Experiment, StartResult
-from ci_doctor.correctness.verdict.compare import DifferenceKind, explain
+from ci_doctor.correctness.verdict.compare import explain
 from ci_doctor.correctness.verdict.decision import Decision
+from ci_doctor.correctness.verdict.starts import DifferenceKind
 from ci_doctor.load.requests import Request
 from ci_doctor.model.outcome import Attachment, Attempt, Case, CaseOutcome
 from ci_doctor.model.verdict import Verdict, is_green

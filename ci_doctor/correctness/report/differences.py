@@ -18,8 +18,9 @@ from ci_doctor.correctness.report.divergence import Divergence, first_divergence
 from ci_doctor.correctness.report.hardness import Hardness
 from ci_doctor.correctness.report.pairs import AnswerPair, StartDigests, telling_pairs
 from ci_doctor.correctness.results import Experiment, StartResult
-from ci_doctor.correctness.verdict.compare import DifferenceKind, counted
+from ci_doctor.correctness.verdict.compare import counted
 from ci_doctor.correctness.verdict.decision import Decision
+from ci_doctor.correctness.verdict.starts import DifferenceKind
 from ci_doctor.errors import InfraError
 
 # The order in which differing requests are shown: what tells most comes first.

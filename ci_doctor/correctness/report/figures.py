@@ -22,13 +22,9 @@ from ci_doctor.correctness.report.suspects import suspects
 from ci_doctor.correctness.report.tokens import Step
 from ci_doctor.correctness.results import Experiment
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.compare import (
-    ArmStart,
-    DifferenceKind,
-    answering,
-    of_arm,
-)
+from ci_doctor.correctness.verdict.compare import answering
 from ci_doctor.correctness.verdict.decision import Decision, PermutationTest
+from ci_doctor.correctness.verdict.starts import ArmStart, DifferenceKind, of_arm
 from ci_doctor.model.facts.answers import (
     AlignedAnswers,
     AnswerMatrix,

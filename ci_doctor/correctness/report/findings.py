@@ -16,8 +16,9 @@ from ci_doctor.correctness.report.failed_starts import deciding_failure, remedy_
 from ci_doctor.correctness.report.hardness import Hardness
 from ci_doctor.correctness.report.start_findings import start_findings, start_notes
 from ci_doctor.correctness.results import Experiment, ExperimentEnding
-from ci_doctor.correctness.verdict.compare import DifferenceKind, explain
+from ci_doctor.correctness.verdict.compare import explain
 from ci_doctor.correctness.verdict.decision import Decision, PermutationTest
+from ci_doctor.correctness.verdict.starts import DifferenceKind
 from ci_doctor.load.requests import Request
 from ci_doctor.model.finding import Evidence, Finding, NextStep, ShellCommand
 from ci_doctor.model.verdict import Verdict

@@ -10,9 +10,10 @@ from ci_doctor.correctness import rules
 from ci_doctor.correctness.comparison import AnswerLevel, Comparison
 from ci_doctor.correctness.report.number_spread import NumberSpread
 from ci_doctor.correctness.settings import Rules
-from ci_doctor.correctness.verdict.compare import ArmStart, counted, outcomes
+from ci_doctor.correctness.verdict.compare import counted
 from ci_doctor.correctness.verdict.decide import decide
 from ci_doctor.correctness.verdict.decision import Decision
+from ci_doctor.correctness.verdict.starts import ArmStart, outcomes
 from ci_doctor.model.facts.answers import LevelFacts
 from ci_doctor.model.finding import Finding
 from ci_doctor.model.table import Row, Table, row

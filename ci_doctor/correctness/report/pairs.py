@@ -7,7 +7,7 @@ from itertools import combinations, product
 from msgspec import Struct
 
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.compare import DifferenceKind
+from ci_doctor.correctness.verdict.starts import DifferenceKind
 
 
 class StartDigests(Struct, frozen=True, kw_only=True):

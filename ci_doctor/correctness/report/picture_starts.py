@@ -7,15 +7,14 @@ from itertools import combinations, product
 from ci_doctor.correctness.report.clusters import groups_of
 from ci_doctor.correctness.results import Experiment
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.archive_licence import independent_builds
-from ci_doctor.correctness.verdict.compare import (
+from ci_doctor.correctness.verdict.compare import answering, counted
+from ci_doctor.correctness.verdict.decision import Decision
+from ci_doctor.correctness.verdict.starts import (
     ArmStart,
     DifferenceKind,
-    answering,
-    counted,
+    independent_builds,
     of_arm,
 )
-from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.model.table import Row, row
 from ci_doctor.render.formatting import amount
 

@@ -22,7 +22,7 @@ from ci_doctor.correctness.report.differences import AnswerDifference, counted_r
 from ci_doctor.correctness.report.hardness import NEAR_NAT, Hardness
 from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.compare import DifferenceKind
+from ci_doctor.correctness.verdict.starts import DifferenceKind
 from ci_doctor.render.formatting import amount
 
 

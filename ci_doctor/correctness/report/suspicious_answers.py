@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ci_doctor.correctness import rules
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.compare import ArmStart, of_arm
-from ci_doctor.correctness.verdict.evidence_gate import models_within
+from ci_doctor.correctness.verdict.starts import ArmStart, of_arm
+from ci_doctor.correctness.verdict.validity import models_within
 from ci_doctor.load.looks import count_prompts
 from ci_doctor.load.requests import Request
 from ci_doctor.model.finding import Finding

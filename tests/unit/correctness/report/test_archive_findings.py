@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from ci_doctor.correctness.report.archive_findings import archive_use, drift_findings
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.compare import ArmStart
+from ci_doctor.correctness.verdict.starts import ArmStart
 from ci_doctor.model.facts.archive import ArchiveDriftFacts, ArchiveUseFacts
 
 

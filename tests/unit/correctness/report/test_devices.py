@@ -7,8 +7,8 @@ import pytest
 from ci_doctor.correctness.report.devices import device_findings, device_split, device_tables
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm, Rules
-from ci_doctor.correctness.verdict.compare import ArmStart
 from ci_doctor.correctness.verdict.schedule import drawn_places, sequence
+from ci_doctor.correctness.verdict.starts import ArmStart
 from ci_doctor.model.finding import Severity
 
 RULES = Rules(seed=7)

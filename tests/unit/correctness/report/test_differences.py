@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from ci_doctor.correctness.report.differences import differences, divergence_lines
 from ci_doctor.correctness.report.hardness import Hardness
 from ci_doctor.correctness.results import Experiment, StartResult
-from ci_doctor.correctness.verdict.compare import DifferenceKind
+from ci_doctor.correctness.verdict.starts import DifferenceKind
 from ci_doctor.errors import InfraError
 from tests.unit.correctness.experiments import decided, experiment, result
 

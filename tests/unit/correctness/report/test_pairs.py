@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from ci_doctor.correctness.report.pairs import AnswerPair, StartDigests, telling_pairs
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.compare import DifferenceKind
+from ci_doctor.correctness.verdict.starts import DifferenceKind
 
 
 def start(name: str, *digests: str) -> StartDigests:

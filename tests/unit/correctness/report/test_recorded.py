@@ -11,7 +11,7 @@ from ci_doctor.correctness.evidence.run_identity import RunIdentity
 from ci_doctor.correctness.level_digests import level_digests
 from ci_doctor.correctness.report.recorded import read_request
 from ci_doctor.correctness.report.recorded_comparison import recorded_comparison
-from ci_doctor.correctness.verdict.compare import DifferenceKind
+from ci_doctor.correctness.verdict.starts import DifferenceKind
 from ci_doctor.errors import UsageError
 from tests.unit.correctness.report.recorded_runs import answer, line, write_run
 

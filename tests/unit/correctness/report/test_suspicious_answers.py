@@ -7,7 +7,7 @@ import pytest
 
 from ci_doctor.correctness.report.suspicious_answers import suspicious_answers
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.compare import ArmStart
+from ci_doctor.correctness.verdict.starts import ArmStart
 from ci_doctor.load.looks import LooksOfAnswers
 from ci_doctor.load.requests import Request
 
