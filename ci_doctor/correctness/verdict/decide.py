@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from ci_doctor.correctness.settings import Arm, EvidencePolicy, Policy, Rules
 from ci_doctor.correctness.verdict.compare import classify, counted
 from ci_doctor.correctness.verdict.decision import (
-    FEWEST,
     Decision,
     OrderDoubt,
     VerdictEvidence,
@@ -22,7 +21,7 @@ from ci_doctor.correctness.verdict.decision import (
     request_bounds,
 )
 from ci_doctor.correctness.verdict.differences import Differences, differences_of
-from ci_doctor.correctness.verdict.looks import LookResult, look, no_look_can_reject
+from ci_doctor.correctness.verdict.looks import FEWEST, LookResult, look, no_look_can_reject
 from ci_doctor.correctness.verdict.mix_test import patterns
 from ci_doctor.correctness.verdict.starts import (
     ArmStart,

@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from ci_doctor.correctness.settings import Arm, Policy, Rules
 from ci_doctor.correctness.verdict.compare import counted
 from ci_doctor.correctness.verdict.decide import decide
-from ci_doctor.correctness.verdict.decision import FEWEST
-from ci_doctor.correctness.verdict.looks import blocks, next_in_order, plan_of
+from ci_doctor.correctness.verdict.looks import FEWEST, blocks, next_in_order, plan_of
 from ci_doctor.correctness.verdict.starts import (
     ArmStart,
     failures,
