@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.correctness.conclude import judge
-from ci_doctor.correctness.localise.subject import subject_of
-from ci_doctor.correctness.localise.trials import LocalisedDifference
+from ci_doctor.correctness.localise.trials import LocalisedDifference, subject_of
 from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.model.verdict import Verdict

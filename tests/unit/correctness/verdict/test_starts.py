@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from ci_doctor.correctness.verdict.control import (
+from ci_doctor.correctness.verdict.starts import (
     ControlOutcome,
     ControlResult,
     ControlTry,
