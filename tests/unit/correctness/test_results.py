@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Tests of the command that could not run at all."""
+
+# SPDX-License-Identifier: Apache-2.0
 import pytest
 from msgspec.structs import replace
 
-from ci_doctor.correctness.results import StartResult
+from ci_doctor.correctness.results import StartResult, unusable
 from ci_doctor.correctness.settings import Arm, ArmPlan
-from ci_doctor.correctness.unusable import unusable
 from ci_doctor.correctness.verdict.starts import ArmStart
 from ci_doctor.model.service import FailureKind, ServiceFailure
 from ci_doctor.services.spec import ServiceSpec

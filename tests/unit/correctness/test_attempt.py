@@ -1,7 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Tests of the directories of a start."""
+
+# SPDX-License-Identifier: Apache-2.0
+import os
 from pathlib import Path
 
-from ci_doctor.correctness.caches import added, cache_places, count_files, fresh_caches
+from ci_doctor.correctness.attempt import (
+    added,
+    cache_places,
+    copy_restored,
+    count_files,
+    fresh_caches,
+)
+from ci_doctor.correctness.settings import CopiedCache
 from ci_doctor.environment.cache_table import TABLE
 
 
@@ -63,3 +74,26 @@ def test_files_are_counted_at_every_depth_once_and_without_locks(tmp_path: Path)
 
 def test_a_start_that_adds_nothing_was_warm() -> None:
     assert (added(5, 7), added(7, 7), added(7, 3)) == (2, 0, 0)
+
+
+def test_a_start_gets_a_copy_with_its_times_whose_paths_lead_into_it(tmp_path: Path) -> None:
+    tree = tmp_path / "restored"
+    (tree / "k").mkdir(parents=True)
+    (tree / "k" / "__grp__k.json").write_text(str(tree))
+    (tree / "k" / "k.cubin").write_bytes(b"code")
+    os.utime(tree / "k" / "k.cubin", ns=(5, 7))
+    copied = CopiedCache(
+        variable="TRITON_CACHE_DIR",
+        subdirectory="",
+        tree=tree,
+        rewrite=lambda root: (
+            lambda _path, content: content.replace(str(tree).encode(), root.encode())
+        ),
+    )
+
+    copy_restored([copied], {"TRITON_CACHE_DIR": str(tmp_path / "start-1")})
+
+    start = tmp_path / "start-1" / "k"
+    assert (start / "__grp__k.json").read_text() == str(tmp_path / "start-1")
+    assert (start / "k.cubin").stat().st_mtime_ns == 7
+    assert (tree / "k" / "__grp__k.json").read_text() == str(tree)

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Tests of what counts as the same answer."""
+
+# SPDX-License-Identifier: Apache-2.0
 import math
 
 import pytest
 
-from ci_doctor.correctness.comparison import (
+from ci_doctor.correctness.settings import (
     AnswerLevel,
     Comparison,
     LimitUnit,
