@@ -5,13 +5,14 @@ import ast
 import builtins
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import Struct
 
 from ci_doctor.compat.scopes import Binding, FunctionNode, NameScope
 from ci_doctor.compat.world import (
     AbsentRef,
+    Asks,
     ClassRef,
     FunctionRef,
     Ignorance,
@@ -22,9 +23,6 @@ from ci_doctor.compat.world import (
     UnknownRef,
     joined,
 )
-
-if TYPE_CHECKING:
-    from ci_doctor.compat.evaluation import Evaluation
 
 # They add no name that a caller could miss or pass.
 _TRANSPARENT: Final = frozenset(
@@ -53,7 +51,7 @@ Ancestor = ClassRef | OpaqueBase
 class Bases:
     """Linearises the bases of classes."""
 
-    def __init__(self, evaluation: "Evaluation") -> None:
+    def __init__(self, evaluation: Asks) -> None:
         self._evaluation = evaluation
         self._orders: dict[ClassRef, tuple[Ancestor, ...]] = {}
 
@@ -177,7 +175,7 @@ def makes_manager(node: FunctionNode) -> bool:
     return bool(_MANAGERS & set(words(node)))
 
 
-def shape(node: FunctionNode, scope: NameScope, evaluation: "Evaluation") -> Shape:
+def shape(node: FunctionNode, scope: NameScope, evaluation: Asks) -> Shape:
     """What the decorators make of a function that is defined in `scope`."""
     kind = Shape.PLAIN
     for decorator in node.decorator_list:
@@ -198,7 +196,7 @@ def shape(node: FunctionNode, scope: NameScope, evaluation: "Evaluation") -> Sha
     return implicit.get(node.name, kind) if scope.is_class else kind
 
 
-def keeps_parameters(decorator: ast.expr, scope: NameScope, evaluation: "Evaluation") -> bool:
+def keeps_parameters(decorator: ast.expr, scope: NameScope, evaluation: Asks) -> bool:
     """Whether a decorator of the given packages calls its function with what it was given.
 
     It does if it returns the function itself, or an inner function that takes and hands on
@@ -212,7 +210,7 @@ def keeps_parameters(decorator: ast.expr, scope: NameScope, evaluation: "Evaluat
     return _returns_same(ref.scope)
 
 
-def makes_dataclass(decorator: ast.expr, scope: NameScope, evaluation: "Evaluation") -> bool:
+def makes_dataclass(decorator: ast.expr, scope: NameScope, evaluation: Asks) -> bool:
     """Whether the decorator promises to work like `dataclass` (PEP 681): a class keeps its names."""
     ref = evaluation.value(decorator.func if isinstance(decorator, ast.Call) else decorator, scope)
     node = ref.scope.node if isinstance(ref, FunctionRef) else None
@@ -264,7 +262,7 @@ _ATTRIBUTE_HOOKS: Final = ("__getattr__", "__getattribute__")
 class ClassMembers:
     """Looks names up in classes and instances."""
 
-    def __init__(self, evaluation: "Evaluation") -> None:
+    def __init__(self, evaluation: Asks) -> None:
         self._evaluation = evaluation
         self.bases = Bases(evaluation)
 
@@ -403,7 +401,7 @@ class ClassMembers:
         for ancestor in order:
             if isinstance(ancestor, ClassRef):
                 for scope, binding in ancestor.scope.attributes.get(name, ()):
-                    if self._evaluation.conditions.runs(binding.guards, scope):
+                    if self._evaluation.runs(binding.guards, scope):
                         refs.append(self._evaluation.binding(binding, scope))
         return joined(refs) if refs else None
 
@@ -448,9 +446,7 @@ class ClassMembers:
 
     def _property(self, node: FunctionNode, ref: FunctionRef) -> Ref:
         if node.returns is not None:
-            return self._evaluation.annotations.instance(
-                node.returns, ref.scope.parent or ref.scope
-            )
+            return self._evaluation.annotation(node.returns, ref.scope.parent or ref.scope)
         values = [value for value, _ in ref.scope.returns if value is not None]
         return self._evaluation.value(values[0], ref.scope) if len(values) == 1 else _UNKNOWN
 

@@ -5,7 +5,7 @@ import ast
 import operator
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from packaging.version import InvalidVersion, Version
 
@@ -22,6 +22,7 @@ from ci_doctor.compat.scopes import (
 )
 from ci_doctor.compat.world import (
     AbsentRef,
+    Asks,
     Caught,
     ClassRef,
     ConstantRef,
@@ -33,9 +34,6 @@ from ci_doctor.compat.world import (
     UnionRef,
     UnknownRef,
 )
-
-if TYPE_CHECKING:
-    from ci_doctor.compat.evaluation import Evaluation
 
 _COMPARISONS: Final[dict[type[ast.cmpop], Callable[[Any, Any], Any]]] = {
     ast.Lt: operator.lt,
@@ -52,7 +50,7 @@ _DEEPEST: Final = 20
 class Decisions:
     """Decides tests. None stands for a test that is not decided."""
 
-    def __init__(self, evaluation: "Evaluation") -> None:
+    def __init__(self, evaluation: Asks) -> None:
         self._evaluation = evaluation
         self.folding = Folding(evaluation)
         self._depth = 0
@@ -157,7 +155,7 @@ class Decisions:
 
     def _takes(self, ref: Ref, name: str) -> bool | None:
         if isinstance(ref, ClassRef):
-            ref = self._evaluation.classes.member(ref, "__init__")
+            ref = self._evaluation.class_member(ref, "__init__")
         if not isinstance(ref, FunctionRef):
             return None
         arguments = getattr(ref.scope.node, "args", None)
@@ -262,7 +260,7 @@ _MOST_LOOKED_AT: Final = 200
 class Conditions:
     """Whether statements run, by the conditions around them."""
 
-    def __init__(self, evaluation: "Evaluation") -> None:
+    def __init__(self, evaluation: Asks) -> None:
         self._evaluation = evaluation
         self.decisions = Decisions(evaluation)
         self._imports: dict[int, bool | None] = {}
@@ -349,7 +347,7 @@ class Conditions:
         if not call.args or not isinstance(call.args[0], ast.Constant):
             return Life.GUARDED
         name = str(call.args[0].value)
-        state = self._evaluation.modules.imported(name, name)
+        state = self._evaluation.imported(name, name)
         if isinstance(state, AbsentRef):
             return Life.DEAD
         least = [each.value for each in call.keywords if each.arg == "minversion"] + call.args[1:2]

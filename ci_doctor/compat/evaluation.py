@@ -343,6 +343,13 @@ class Evaluation:
         self.modules = ModuleMembers(self)
         self.annotations = Annotations(self)
         self._expressions = ExpressionValues(self)
+        # What the parts ask each other (`Asks`).
+        self.runs = self.conditions.runs
+        self.member = self.modules.member
+        self.imported = self.modules.imported
+        self.absolute = self.modules.absolute
+        self.annotation = self.annotations.instance
+        self.class_member = self.classes.member
         self._values: dict[tuple[int, int], Ref] = {}
         self._bindings: dict[tuple[int, int], Ref] = {}
         self._depth = 0

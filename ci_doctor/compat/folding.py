@@ -4,15 +4,12 @@
 import ast
 import operator
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from packaging.version import Version
 
 from ci_doctor.compat.scopes import Binding, BindingKind, NameScope
-from ci_doctor.compat.world import ConstantRef, Life, ModuleRef
-
-if TYPE_CHECKING:
-    from ci_doctor.compat.evaluation import Evaluation
+from ci_doctor.compat.world import Asks, ConstantRef, Life, ModuleRef
 
 FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "all": all,
@@ -64,7 +61,7 @@ _UNSTATED: Final = _Unstated()
 class Folding:
     """Computes what an expression gives if all that it rests on is stated in the source."""
 
-    def __init__(self, evaluation: "Evaluation") -> None:
+    def __init__(self, evaluation: Asks) -> None:
         self._evaluation = evaluation
         self._depth = 0
 
@@ -319,13 +316,12 @@ class Folding:
         live = [
             each
             for each in scope.bindings[name]
-            if self._evaluation.conditions.runs(each.guards, scope) not in {Life.DEAD, Life.TYPING}
+            if self._evaluation.runs(each.guards, scope) not in {Life.DEAD, Life.TYPING}
         ]
         if line is not None and len(live) > 1:
             before = [each for each in live if getattr(each.node, "lineno", line) < line]
             is_certain = all(
-                self._evaluation.conditions.runs(each.guards, scope) == Life.ALWAYS
-                for each in before
+                self._evaluation.runs(each.guards, scope) == Life.ALWAYS for each in before
             )
             live = before[-1:] if is_certain else []
         if len(live) != 1:
@@ -333,7 +329,7 @@ class Folding:
         binding = live[0]
         if binding.kind is not BindingKind.FROM:
             return binding, scope
-        module = self._evaluation.modules.absolute(binding, scope)
+        module = self._evaluation.absolute(binding, scope)
         if module is None:
             return None
         self._depth += 1

@@ -20,11 +20,11 @@ from ci_doctor.compat.calls import (
 from ci_doctor.compat.evaluation import Evaluation
 from ci_doctor.compat.overrides import CalleeCalls, DoubtCheck, OverrideJudge
 from ci_doctor.compat.scopes import BindingKind, NameScope, ReadModule, UseKind, UseSite
-from ci_doctor.compat.sources import CodeTree
 from ci_doctor.compat.world import (
     AbsentRef,
     Caught,
     ClassRef,
+    CodeTree,
     FunctionRef,
     Ignorance,
     InstanceRef,

@@ -17,7 +17,8 @@ from ci_doctor.compat.breaks import break_fact
 from ci_doctor.compat.calls import parameter_list, read_parameters
 from ci_doctor.compat.judge import judge
 from ci_doctor.compat.releases import Releases, version_choice
-from ci_doctor.compat.sources import CodeTree, open_source
+from ci_doctor.compat.sources import open_source
+from ci_doctor.compat.world import CodeTree
 from ci_doctor.errors import UsageError
 from ci_doctor.model.facts.compat import (
     BreakFact,

@@ -4,13 +4,14 @@
 import ast
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ci_doctor.compat.folding import Folding, UndecidedError
 from ci_doctor.compat.scope_reader import last_word
 from ci_doctor.compat.scopes import Binding, NameScope, ReadModule
 from ci_doctor.compat.world import (
     AbsentRef,
+    Asks,
     ConstantRef,
     Ignorance,
     Life,
@@ -19,9 +20,6 @@ from ci_doctor.compat.world import (
     Ref,
     UnknownRef,
 )
-
-if TYPE_CHECKING:
-    from ci_doctor.compat.evaluation import Evaluation
 
 
 class Answer(StrEnum):
@@ -41,7 +39,7 @@ _ON: Final = frozenset({Answer.GOES_ON})
 class ModuleGetattr:
     """Follows the statements of such a function."""
 
-    def __init__(self, evaluation: "Evaluation", folding: Folding) -> None:
+    def __init__(self, evaluation: Asks, folding: Folding) -> None:
         self._evaluation = evaluation
         self._folding = folding
         self._refuses = False
@@ -185,7 +183,7 @@ class ModuleGetattr:
             return Answer.UNDECIDED
         if not isinstance(owner, ModuleRef) or not isinstance(name, str):
             return Answer.UNDECIDED
-        is_absent = isinstance(self._evaluation.modules.member(owner.name, name), AbsentRef)
+        is_absent = isinstance(self._evaluation.member(owner.name, name), AbsentRef)
         return Answer.RAISES if is_absent else Answer.UNDECIDED
 
 
@@ -211,7 +209,7 @@ _OWN_NAMES: Final = frozenset(
 class ModuleMembers:
     """Looks names up in modules."""
 
-    def __init__(self, evaluation: "Evaluation") -> None:
+    def __init__(self, evaluation: Asks) -> None:
         self._evaluation = evaluation
         self._world = evaluation.world
         self._looking: set[tuple[str, str]] = set()
@@ -317,8 +315,7 @@ class ModuleMembers:
         if not isinstance(ref, UnknownRef):
             return ref
         lives = [
-            self._evaluation.conditions.runs(each.guards, read.scope)
-            for each in read.scope.bindings[name]
+            self._evaluation.runs(each.guards, read.scope) for each in read.scope.bindings[name]
         ]
         live = [each for each in lives if each not in {Life.DEAD, Life.TYPING}]
         if Life.ALWAYS in live or len(live) > 1:

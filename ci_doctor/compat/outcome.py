@@ -8,7 +8,8 @@ from msgspec import Struct
 
 from ci_doctor.compat.breaks import Breakage, Judged, break_fact, finding, other_findings
 from ci_doctor.compat.judge import judge
-from ci_doctor.compat.sources import CodeTree, open_source
+from ci_doctor.compat.sources import open_source
+from ci_doctor.compat.world import CodeTree
 from ci_doctor.errors import UsageError
 from ci_doctor.model.facts.compat import CodeTreeFact, CompatFacts, DefinitionFact
 from ci_doctor.model.outcome import Outcome

@@ -20,7 +20,8 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from ci_doctor.compat.sources import LARGEST_SOURCE, CodeTree, is_inside, wheel_tree
+from ci_doctor.compat.sources import is_inside, wheel_tree
+from ci_doctor.compat.world import LARGEST_SOURCE, CodeTree
 from ci_doctor.errors import InfraError, UsageError
 from ci_doctor.system.files.atomic import write_atomically
 from ci_doctor.system.processes.limited_runs import LimitedRuns, SeparateRun
@@ -106,7 +107,7 @@ class Releases:
         if run.exit_code == 0 and listed is not None:
             return [each for each in map(_version, listed.group(1).split(", ")) if each is not None]
         if "No matching distribution" in run.stderr:
-            raise UsageError(f"no index has a wheel of {name}", hint="see `pip config list`")
+            raise UsageError(f"pip finds no version of {name}", hint="see `pip config list`")
         raise InfraError(f"pip: {run.last_words}", hint="see `pip config list`, and try again")
 
     def tree(self, name: str, version: Version) -> CodeTree:

@@ -15,29 +15,10 @@ from typing import IO, Final
 
 from msgspec import Struct
 
+from ci_doctor.compat.world import LARGEST_SOURCE, CodeTree
 from ci_doctor.errors import UsageError
 from ci_doctor.git import GitObjects, ask_git, run_git
 from ci_doctor.machine.packages import Package, installed, normal, read_record
-
-# A generated table of that size holds no call, and takes seconds to parse.
-LARGEST_SOURCE = 4 * 2**20
-
-
-class CodeTree(Struct, frozen=True, kw_only=True, eq=False):
-    """Files by their names below the tree, with `/` between parts.
-
-    label: how a person calls it. read: the bytes of a name; raises OSError. distribution and
-    version: from its metadata, if it has any. is_built: no build adds modules to it. digest: the
-    same for the same content, if that is known.
-    """
-
-    label: str
-    names: frozenset[str]
-    read: Callable[[str], bytes]
-    distribution: str | None = None
-    version: str | None = None
-    is_built: bool = True
-    digest: str | None = None
 
 
 class MetadataFields(Struct, frozen=True, kw_only=True):

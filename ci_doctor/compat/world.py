@@ -1,16 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the files of code trees, and has the words for what an expression may stand for."""
 
+import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum, StrEnum
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from msgspec import Struct
 
 from ci_doctor.compat.scope_reader import read_module
-from ci_doctor.compat.scopes import ModuleFile, ModuleIndex, NameScope, ReadModule, module_index
-from ci_doctor.compat.sources import LARGEST_SOURCE, CodeTree
+from ci_doctor.compat.scopes import (
+    Binding,
+    Guards,
+    ModuleFile,
+    ModuleIndex,
+    NameScope,
+    ReadModule,
+    module_index,
+)
 
 
 class Ignorance(StrEnum):
@@ -179,6 +187,27 @@ class Caught(IntEnum):
 _BUILD_FILES: Final = ("setup.py", "pyproject.toml", "CMakeLists.txt", ".gitignore", "MANIFEST.in")
 _QUOTED: Final = re.compile(r"""["'](\w+)["']""")
 _WORD: Final = re.compile(r"\w+")
+
+
+# A generated table of that size holds no call, and takes seconds to parse.
+LARGEST_SOURCE = 4 * 2**20
+
+
+class CodeTree(Struct, frozen=True, kw_only=True, eq=False):
+    """Files by their names below the tree, with `/` between parts.
+
+    label: how a person calls it. read: the bytes of a name; raises OSError. distribution and
+    version: from its metadata, if it has any. is_built: no build adds modules to it. digest: the
+    same for the same content, if that is known.
+    """
+
+    label: str
+    names: frozenset[str]
+    read: Callable[[str], bytes]
+    distribution: str | None = None
+    version: str | None = None
+    is_built: bool = True
+    digest: str | None = None
 
 
 class Side(Struct, frozen=True, kw_only=True, eq=False):
@@ -352,3 +381,49 @@ def _exported_words(text: bytes | None) -> frozenset[str] | None:
         return None
     pattern = _QUOTED if b"__all__" in text and b"__all__ +" not in text else _WORD
     return frozenset(pattern.findall(text.decode("utf-8", "replace")))
+
+
+class Asks(Protocol):
+    """The evaluation as its parts see it: each of them needs the others' answers."""
+
+    world: World
+
+    def value(self, node: ast.expr, scope: NameScope) -> Ref:
+        """What an expression stands for in a scope."""
+        ...
+
+    def bound(self, name: str, scope: NameScope, *, typing: bool = False) -> Ref | None:
+        """What a name stands for in this very scope; None if no line there binds it."""
+        ...
+
+    def binding(self, binding: Binding, scope: NameScope) -> Ref:
+        """What one statement binds."""
+        ...
+
+    def attribute(self, ref: Ref, name: str) -> Ref:
+        """What an attribute stands for."""
+        ...
+
+    def member(self, module: str, name: str) -> Ref:
+        """What a name of a module stands for."""
+        ...
+
+    def imported(self, target: str, alias: str) -> Ref:
+        """What `import target` binds: the module with an alias, else its top package."""
+        ...
+
+    def absolute(self, binding: Binding, scope: NameScope) -> str | None:
+        """The absolute name of the module that a `from` names."""
+        ...
+
+    def annotation(self, node: ast.expr, scope: NameScope) -> Ref:
+        """What a value with that annotation stands for."""
+        ...
+
+    def class_member(self, cls: ClassRef, name: str) -> Ref:
+        """What a name of a class stands for, through its bases."""
+        ...
+
+    def runs(self, guards: Guards, scope: NameScope) -> Life:
+        """Whether a statement with these conditions runs."""
+        ...

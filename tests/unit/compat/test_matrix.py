@@ -8,7 +8,7 @@ from ci_doctor.model.facts.compat import BreakFact, DefinitionFact, DirectionFac
 from tests.unit.compat.trees import tree
 
 if TYPE_CHECKING:
-    from ci_doctor.compat.sources import CodeTree
+    from ci_doctor.compat.world import CodeTree
 
 
 NEW = "class A:\n    def run(self, url, role): ...\n"

@@ -5,7 +5,7 @@ import textwrap
 
 from ci_doctor.compat.breaks import Judged
 from ci_doctor.compat.judge import judge
-from ci_doctor.compat.sources import CodeTree
+from ci_doctor.compat.world import CodeTree
 
 
 def tree(label: str, files: dict[str, str], version: str | None = None) -> CodeTree:
