@@ -77,6 +77,7 @@ def result(
         "logs": (directory / "logs" / tally.name / "vllm-1.log",),
         "digests": tally.digests,
         "errors": tally.errors,
+        "samples": tally.count,
         **changes,
     }
     return StartResult(**fields)
@@ -104,7 +105,7 @@ class Recording:
                 tally.add(each)
             made = result(tally, self.directory, **changes)
             if finished:
-                self.starts.write(made, tally.count)
+                self.starts.write(made)
         self.samples = SampleWriter(self.directory / "samples.jsonl", Redactor(()), append=True)
         self.starts = StartWriter(self.directory, Redactor(()), append=True)
         return made
@@ -153,5 +154,5 @@ def _make(
             samples.write(each)
             tally.add(each)
             progress(".")
-    starts.write(result(tally, directory, logs=(log,)), tally.count)
+    starts.write(result(tally, directory, logs=(log,)))
     progress(name)
