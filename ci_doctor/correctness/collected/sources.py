@@ -8,8 +8,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ci_doctor.correctness.collected.blocks import AmbiguousError, blocks
-from ci_doctor.correctness.collected.entries import Entry, read
+from ci_doctor.correctness.collected.formats import AmbiguousError, blocks
+from ci_doctor.correctness.collected.formats import Entry, read
 from ci_doctor.correctness.collected.formats import SampleFormat, recognise
 from ci_doctor.correctness.evidence.files import SAMPLES
 from ci_doctor.correctness.evidence.samples import is_control

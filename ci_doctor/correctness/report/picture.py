@@ -440,6 +440,7 @@ def tables(
     decision: Decision,
     differences: Sequence[AnswerDifference],
     context: Context,
+    sources: Iterable[Row] = (),
 ) -> tuple[Table, ...]:
     """The evidence: who answered, what differs, of what kind, how sure it is, what to do next.
 
@@ -448,6 +449,7 @@ def tables(
     if not experiment.starts:
         return ()
     before = [
+        *sources,
         *start_rows(experiment),
         *request_rows(experiment.starts, decision),
         *difference_rows(experiment, differences),
@@ -481,5 +483,5 @@ def _next(
 ) -> Iterator[Row]:
     if decision.settle:
         yield row("to settle", decision.settle)
-    if differences:
+    if differences and context.run is not None:
         yield row("next", f"`{replay_command(differences[0], context)}`")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from ci_doctor.correctness.collected.blocks import AmbiguousError, blocks, shape
+from ci_doctor.correctness.collected.formats import AmbiguousError, blocks, shape
 
 
 def contents(text: bytes) -> dict[str, bytes]:

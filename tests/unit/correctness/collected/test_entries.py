@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ci_doctor.correctness.collected.entries import Entry, read
+from ci_doctor.correctness.collected.formats import Entry, read
 from ci_doctor.correctness.collected.formats import ID_KEYS, TEXT_KEYS, SampleFormat
 from ci_doctor.load.answer_items import packed
 from ci_doctor.load.canonical import text_of

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci_doctor.correctness.collected.entries import read
+from ci_doctor.correctness.collected.formats import read
 from ci_doctor.correctness.collected.formats import SampleFormat
 from ci_doctor.correctness.collected.pieces import alike, head, is_answer, token
 from ci_doctor.load.canonical import digest
