@@ -21,7 +21,7 @@ from ci_doctor.correctness.evidence.run_identity import RunIdentity, identify
 from ci_doctor.correctness.pace import Pace
 from ci_doctor.correctness.planning import plan, widening
 from ci_doctor.correctness.preflight import determinism_findings, sampling_findings
-from ci_doctor.correctness.report.findings import Context
+from ci_doctor.correctness.report.findings import Context, run_context
 from ci_doctor.correctness.request import ExperimentRequest
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import (
@@ -31,7 +31,7 @@ from ci_doctor.correctness.settings import (
     Policy,
     Rules,
 )
-from ci_doctor.correctness.verdict.blocks import widened
+from ci_doctor.correctness.verdict.looks import widened
 from ci_doctor.errors import UsageError
 from ci_doctor.git import Checkout, checkout
 from ci_doctor.identity.identity import Identity
@@ -140,12 +140,8 @@ def _requests_file(settings: CorrectnessSettings) -> Path:
 def _context(
     request: ExperimentRequest, file: Path, requests: tuple[Request, ...], directory: Path
 ) -> Context:
-    return Context(
-        requests_file=os.path.relpath(file),
-        requests=requests,
-        one_request=shlex.join(["ci-doctor", *request.argv, "--only"]),
-        run=str(directory),
-    )
+    one_request = shlex.join(["ci-doctor", *request.argv, "--only"])
+    return run_context(requests, os.path.relpath(file), one_request, str(directory))
 
 
 def _service_environments(made: ExperimentPlan) -> Iterator[Mapping[str, str]]:

@@ -150,7 +150,7 @@ def test_one_start_a_side_that_differs_is_inconclusive_and_says_where_and_what_w
     ran = compare(tmp_path, "a.jsonl", "b.jsonl")
 
     assert ran.code == 86, ran
-    assert "request cmpl-1, character 8, A1 against B1" in ran.out
+    assert "request cmpl-1: A1 against B1, character 8 of text" in ran.out
     assert "[old]" in ran.out
     assert "[new]" in ran.out
     assert "collect 5 baseline and 5 candidate starts in turn" in " ".join(ran.out.split())
@@ -414,4 +414,5 @@ def test_an_answer_of_the_candidates_own_that_chance_makes_is_no_error_of_its_re
 
     assert (code, report["verdict"], report["facts"]["kinds"]["own"]) == (0, "flaky", 1)
     tests = ET.parse(tmp_path / "report" / "junit.xml").getroot().findall(".//testcase")
-    assert [list(case) for case in tests] == [[]] * 4
+    assert len(tests) == 4
+    assert not [case for case in tests if {"error", "failure"} & {each.tag for each in case}]

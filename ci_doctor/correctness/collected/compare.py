@@ -29,8 +29,8 @@ from ci_doctor.correctness.report.levels import (
 )
 from ci_doctor.correctness.results import Experiment
 from ci_doctor.correctness.settings import Arm, Rules, StartOrder
-from ci_doctor.correctness.verdict.compare import DifferenceKind
 from ci_doctor.correctness.verdict.decision import Decision
+from ci_doctor.correctness.verdict.starts import DifferenceKind
 from ci_doctor.model.facts import Facts
 from ci_doctor.model.facts.answers import LevelFacts
 from ci_doctor.model.facts.compare import CompareFacts, ExaminedRequests, SampleFile
@@ -141,9 +141,7 @@ def _examined(read: Survey, decision: Decision) -> list[str]:
     return sorted(differing, key=lambda request: TELLING.index(kinds[request]))[:EXAMINED]
 
 
-def _context(
-    read: Survey, experiment: Experiment, pairs: Sequence[AnswerDifference]
-) -> Context:
+def _context(read: Survey, experiment: Experiment, pairs: Sequence[AnswerDifference]) -> Context:
     """What the findings point at: the file and the line of an answer that differs or is missing."""
     starts = {start.name: start for start in read.starts}
     places: dict[str, tuple[str, int | None]] = {}

@@ -112,7 +112,11 @@ def _result(
             if place is not None:
                 answer = entry(place)
             sample = Sample(
-                arm=start.arm.value, start=start.number, pass_=number, id=request, error=answer.error
+                arm=start.arm.value,
+                start=start.number,
+                pass_=number,
+                id=request,
+                error=answer.error,
             )
             if place is not None and answer.output is not None and answer.digest is not None:
                 outputs.keep(answer.digest, place)
@@ -141,7 +145,7 @@ def _looks(start: CollectedStart) -> AnswerLooks:
     """What the first answers of a start look like."""
     looks = LooksOfAnswers()
     for number, record in enumerate(islice(start.file_start.records, LOOKED_AT)):
-        answer = entry(record.position)
+        answer = entry(start.position(record))
         if answer.output is not None:
             looks.add(record.id or str(number), answer.output, answer.prompt_facts)
     return looks.value()
@@ -201,7 +205,7 @@ def _places(survey: Survey, start: CollectedStart) -> Iterator[SourcePosition]:
     for request in survey.odd:
         for column in start.columns.values():
             if request in column:
-                yield column[request].position
+                yield start.position(column[request])
 
 
 def _span(places: Sequence[SourcePosition]) -> tuple[float, float] | None:

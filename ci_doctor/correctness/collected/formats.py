@@ -3,19 +3,19 @@
 
 import json
 import re
-from enum import StrEnum
-from ci_doctor.errors import UsageError
-from ci_doctor.load.protocols.table import of_answer
-from ci_doctor.model.suggestion import did_you_mean
 from collections.abc import Iterable, Iterator
-from collections.abc import Iterator
+from enum import StrEnum
 from typing import Any, TypeGuard
+
 from msgspec import Struct
+
+from ci_doctor.errors import UsageError
 from ci_doctor.load import strict_json
 from ci_doctor.load.answers import read_collected
 from ci_doctor.load.canonical import Canonical, check_output, digest, is_empty_output
 from ci_doctor.load.choices import NotAnAnswerError
-
+from ci_doctor.load.protocols.table import of_answer
+from ci_doctor.model.suggestion import did_you_mean
 
 # --- the formats of collected samples, and how one is told from another ---
 

@@ -13,13 +13,13 @@ from ci_doctor.correctness.collected.formats import read
 from ci_doctor.correctness.collected.sources import content
 from ci_doctor.correctness.collected.survey import HEADS, CollectedStart, Survey, token
 from ci_doctor.correctness.results import Experiment
-from ci_doctor.correctness.settings import Arm, Rules, StartOrder
-from ci_doctor.correctness.verdict.blocks import neighbours
+from ci_doctor.correctness.settings import Arm, StartOrder
 from ci_doctor.correctness.verdict.canary import canary_detected
-from ci_doctor.correctness.verdict.compare import of_arm, restricted
 from ci_doctor.correctness.verdict.decide import decide
 from ci_doctor.correctness.verdict.decision import Decision
-from ci_doctor.correctness.verdict.labelings import smallest_p
+from ci_doctor.correctness.verdict.looks import neighbours
+from ci_doctor.correctness.verdict.mix_test import smallest_p
+from ci_doctor.correctness.verdict.starts import of_arm, restricted
 from ci_doctor.load.canonical import text_of
 from ci_doctor.model.verdict import Verdict
 

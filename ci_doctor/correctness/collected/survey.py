@@ -26,6 +26,7 @@ from ci_doctor.correctness.collected.sources import (
     SourcePosition,
     records,
 )
+from ci_doctor.correctness.evidence.samples import is_control
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.errors import UsageError
 from ci_doctor.load.choices import BROKEN_OFF
@@ -147,12 +148,17 @@ def _is_whole(choice: ChoiceSchema) -> bool:
 
 # gc=False: records hold no cycles, and the collector would visit all of them again and again.
 class SurveyRecord(Struct, frozen=True, gc=False):
-    """One answer: `token` is the SHA-256 of its bytes, None if only the slow way can compare it."""
+    """One answer: its request, its pass, and where it is (`offset` and `length` in bytes, `line` from 1).
+
+    `token` is the SHA-256 of its bytes, None if only the slow way can compare it.
+    """
 
     id: str | None
     pass_: int
     token: bytes | None
-    position: SourcePosition
+    offset: int
+    length: int
+    line: int
 
 
 class FileStart(Struct, kw_only=True):
@@ -162,29 +168,31 @@ class FileStart(Struct, kw_only=True):
     records: list[SurveyRecord] = field(default_factory=list)
 
 
-def read_starts(source: Source) -> list[FileStart]:
+def read_starts(source: Source, answer_tokens: set[bytes]) -> list[FileStart]:
     """The starts of one file: one, or as many as our own samples name.
 
-    Raises NoEvidenceError, InfraError.
+    `answer_tokens` are the tokens of lines that are known to hold an answer; it grows. Raises
+    NoEvidenceError, InfraError.
     """
     starts: dict[tuple[str, int] | None, FileStart] = {}
-    answer_tokens: set[bytes] = set()
     form = source.form
     head = HEADS[form].match if form in HEADS else None
-    for identity, position, line in records(source):
+    # A hundred thousand lines a second go through here: no call that can be avoided.
+    for identity, line, offset, number in records(source):
         key = None
-        record = None
         match = head(line) if head else None
         mark = token(form, line, match.end()) if match else None
         # Lines with one token hold the same answer: one check is enough for all of them.
-        if mark is not None and (mark in answer_tokens or is_answer(form, line)):
+        if match and mark and (mark in answer_tokens or is_answer(form, line)):
             answer_tokens.add(mark)
-            assert match is not None  # noqa: S101 - it has a token
-            number = 1
+            name = match["id"].decode("ascii")
+            pass_ = 1
             if form is SampleFormat.OURS:
                 key = match["arm"].decode(), int(match["start"])
-                number = int(match["pass"])
-            record = SurveyRecord(match["id"].decode("ascii"), number, mark, position)
+                pass_ = int(match["pass"])
+            record = SurveyRecord(name, pass_, mark, offset, len(line), number)
+        elif match is None and is_control(line):
+            continue
         else:
             entry = read(form, line)
             key = entry.group
@@ -192,7 +200,8 @@ def read_starts(source: Source) -> list[FileStart]:
             mark = None
             if entry.digest is not None and not entry.prompt_facts and not entry.empty:
                 mark = entry.digest.encode()
-            record = SurveyRecord(identity or entry.id, entry.pass_, mark, position)
+            named = identity or entry.id
+            record = SurveyRecord(named, entry.pass_, mark, offset, len(line), number)
         start = starts.get(key)
         if start is None:
             start = starts[key] = FileStart(arm=key[0] if key else None)
@@ -232,7 +241,13 @@ class CollectedStart(Struct, kw_only=True):
         record = self.columns.get(number, {}).get(request)
         if record is None or request in self.twice:
             return None
-        return record.position
+        return self.position(record)
+
+    def position(self, record: SurveyRecord) -> SourcePosition:
+        """Where a record of this start is."""
+        return SourcePosition(
+            source=self.source, offset=record.offset, length=record.length, line=record.line
+        )
 
 
 class Survey(Struct, frozen=True, kw_only=True):
@@ -255,8 +270,9 @@ def survey(baseline: Sequence[Source], candidate: Sequence[Source]) -> Survey:
     """Read both sides. Raises NoEvidenceError, InfraError."""
     starts: list[CollectedStart] = []
     notes: list[str] = []
+    answer_tokens: set[bytes] = set()
     for arm, side in zip(Arm, (baseline, candidate), strict=True):
-        of_side, side_notes = _choose(arm, side)
+        of_side, side_notes = _choose(arm, side, answer_tokens)
         starts.extend(of_side)
         notes.extend(side_notes)
     _refuse_itself(starts)
@@ -279,12 +295,14 @@ def survey(baseline: Sequence[Source], candidate: Sequence[Source]) -> Survey:
     )
 
 
-def _choose(arm: Arm, side: Sequence[Source]) -> tuple[list[CollectedStart], list[str]]:
+def _choose(
+    arm: Arm, side: Sequence[Source], answer_tokens: set[bytes]
+) -> tuple[list[CollectedStart], list[str]]:
     """The starts of one side, and notes. From a file that holds both arms, only the arm's own."""
     chosen: list[CollectedStart] = []
     foreign: set[str] = set()
     for source in side:
-        starts = read_starts(source)
+        starts = read_starts(source, answer_tokens)
         arms = {start.arm for start in starts}
         if {"baseline", "candidate"} <= arms:
             starts = [start for start in starts if start.arm == arm.value]
@@ -368,7 +386,7 @@ def _align(start: CollectedStart, *, by_line: bool) -> None:
     """Put every record of a start under its request and pass."""
     for number, record in enumerate(start.file_start.records, start=1):
         # An unreadable line has no id: its place in the file stands for it.
-        name = f"line {number}" if by_line else record.id or f"line {record.position.line}"
+        name = f"line {number}" if by_line else record.id or f"line {record.line}"
         column = start.columns.setdefault(record.pass_, {})
         if column.setdefault(name, record) is not record:
             start.twice.add(name)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the outputs of three pairs, and makes the figures, cases, attempts and attachments of an experiment."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from statistics import median_low
@@ -29,23 +29,15 @@ from ci_doctor.correctness.report.suspects import (
 from ci_doctor.correctness.report.tokens import Hardness, Step
 from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.compare import (
-    ArmStart,
-    DifferenceKind,
-    answering,
-    explain,
-    of_arm,
-)
-from ci_doctor.correctness.verdict.decision import Decision, PermutationTest
-from ci_doctor.load.requests import Request
+from ci_doctor.correctness.verdict.compare import answering, explain
+from ci_doctor.correctness.verdict.decision import Decision
+from ci_doctor.correctness.verdict.starts import ArmStart, DifferenceKind, of_arm
 from ci_doctor.model.facts.answers import (
     AlignedAnswers,
+    AnswerFacts,
     AnswerMatrix,
-    DecisionTest,
     DivergencePositions,
     LogProbRow,
-    LookFacts,
-    RequestBoundFacts,
     RequestRow,
     StartColumn,
     TokenNumber,
@@ -189,7 +181,8 @@ def answer_facts(
         differences_by=_by_hardness(differences),
         # Each costs the reading of two outputs.
         aligned=tuple(
-            _aligned(each, logprob_rows(experiment.outputs, each)) for each in differences[:_ALIGNED]
+            _aligned(each, logprob_rows(experiment.outputs, each))
+            for each in differences[:_ALIGNED]
         ),
         test=decision.test,
         risk=decision.risk,

@@ -17,12 +17,14 @@ from ci_doctor.correctness.report.start_evidence import control_findings
 from ci_doctor.correctness.report.tokens import Hardness
 from ci_doctor.correctness.results import Experiment, ExperimentEnding, StartResult
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.compare import ArmStart, DifferenceKind, explain, of_arm
-from ci_doctor.correctness.verdict.decision import Decision, PermutationTest
-from ci_doctor.correctness.verdict.evidence_gate import models_within
+from ci_doctor.correctness.verdict.compare import explain
+from ci_doctor.correctness.verdict.decision import Decision
+from ci_doctor.correctness.verdict.starts import ArmStart, DifferenceKind, of_arm
+from ci_doctor.correctness.verdict.validity import models_within
 from ci_doctor.load.looks import count_prompts
 from ci_doctor.load.requests import Request
 from ci_doctor.model.cause import Cause, about_retry
+from ci_doctor.model.facts.answers import PermutationTest
 from ci_doctor.model.finding import Evidence, Finding, NextStep, Severity, ShellCommand
 from ci_doctor.model.service import FailureKind, LeftBehind, ServiceFailure
 from ci_doctor.model.shortened import shortened
@@ -31,13 +33,14 @@ from ci_doctor.render import formatting
 from ci_doctor.services.findings import cause_words, finding_of, with_next_step
 from ci_doctor.services.leaks.findings import leak_findings
 
+
 class Context(Struct, frozen=True, kw_only=True):
     """What the findings refer to.
 
     `places` is the file and the line of each request, the line None if the file has no lines, and
     `total` how many requests there are. `requests` are those that were sent, if that is known, and
     `prompts` counts different ones. `one_request` is the command line that runs one request alone, less
-    its id; `run` the report directory as a person would type it, None if answers were collected
+    its id; `run` the report directory as a person would type it, empty if answers were collected
     without one. `to_do` is then what to do about a regression.
     """
 
@@ -46,8 +49,22 @@ class Context(Struct, frozen=True, kw_only=True):
     prompts: int
     requests: Sequence[Request] = ()
     one_request: str = ""
-    run: str | None = None
+    run: str = ""
     to_do: str = ""
+
+
+def run_context(
+    requests: Sequence[Request], file: str, one_request: str, run: str = "ci-doctor-report"
+) -> Context:
+    """The context of a run that sent the `requests` of a file."""
+    return Context(
+        places={request.id: (file, request.line) for request in requests},
+        total=len(requests),
+        prompts=count_prompts(requests),
+        requests=requests,
+        one_request=one_request,
+        run=run,
+    )
 
 
 # --- why the starts of an arm failed, for a verdict that rests on no answers ---
@@ -400,7 +417,7 @@ def replay_command(difference: AnswerDifference, context: Context) -> str:
     """The command line that shows one difference again."""
     pair = difference.pair
     words = ["ci-doctor", "correctness", "replay"]
-    words += ["--run", str(context.run)]
+    words += ["--run", context.run]
     words += ["--request", difference.request]
     # Archived starts are not in the run's own samples.
     if not pair.archived:
@@ -503,7 +520,7 @@ def _remedy(
         if decision.is_final:
             return rules.MENDED.remedy if decision.mended else _NOT_BY_STARTS
         return rules.OF_VERDICT[decision.verdict].remedy
-    if context.run is None:
+    if not context.run:
         return context.to_do
     if shown:
         return ShellCommand(replay_command(shown[0], context))
