@@ -19,7 +19,7 @@ from ci_doctor.compat.sources.code_tree import CodeTree
 from ci_doctor.compat.sources.opening import open_source
 from ci_doctor.errors import UsageError
 from ci_doctor.model.facts.compat import DirectionFact, PairFact
-from ci_doctor.system.files.atomic import write_atomically
+from ci_doctor.system.files.writing import write_atomically
 from ci_doctor.version import tool_version
 
 _MOST_PAIRS: Final = 400

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ci_doctor.environment.cache_table import TABLE, cache_directory, shared_downloads
-from ci_doctor.system.files.directories import make_directory
+from ci_doctor.system.files.writing import make_directory
 
 
 def fresh_caches(directory: Path, environ: Mapping[str, str] | None = None) -> dict[str, str]:

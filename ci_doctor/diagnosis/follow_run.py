@@ -22,7 +22,7 @@ from ci_doctor.model.finding import Evidence
 from ci_doctor.model.outcome import Failure, Outcome, signal_kind
 from ci_doctor.render.formatting import amount
 from ci_doctor.system.processes.interruption import Interruption
-from ci_doctor.system.secrets.cutting import first_words
+from ci_doctor.system.secrets.private_keys import first_words
 
 
 def follow_logs(

@@ -19,7 +19,7 @@ from ci_doctor.diagnosis.reading.log_text import LogText
 from ci_doctor.diagnosis.root_lines import Excerpt, lines_around
 from ci_doctor.errors import ConfigError
 from ci_doctor.model.cause import Cause
-from ci_doctor.system.files.sparse import BLOCK_BYTES, is_sparse
+from ci_doctor.system.files.bounded_log import BLOCK_BYTES, is_sparse
 from ci_doctor.system.secrets.private_keys import without_key_lines
 
 # A server that dies has said why in its last words; reading more would hold up its group.

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from ci_doctor.diagnosis.lines.clean_line import clean_line
 from ci_doctor.model.cause import LogLine
-from ci_doctor.system.secrets.cutting import first_words
+from ci_doctor.system.secrets.private_keys import first_words
 
 _LAST_LINES = 15
 _FRAME_LINES = 4  # the innermost two frames: each a place and the code there

@@ -13,7 +13,7 @@ from ci_doctor.imports.confirm.standing import JudgedHazard, Standing
 from ci_doctor.imports.investigation import Investigation
 from ci_doctor.imports.report.conclude import nothing_known
 from ci_doctor.model.finding import Finding
-from ci_doctor.system.files.atomic import write_atomically
+from ci_doctor.system.files.writing import write_atomically
 
 
 def load_baseline(path: Path, *, may_be_missing: bool) -> Baseline:

@@ -30,7 +30,7 @@ from ci_doctor.imports.record.run import RecordingPlan, Streams, record
 from ci_doctor.imports.report.remedy import rule_of
 from ci_doctor.preload.injection import ISOLATING, isolation, with_rules
 from ci_doctor.preload.preload_rule import PreloadRule, format_rule
-from ci_doctor.system.files.directories import make_directory
+from ci_doctor.system.files.writing import make_directory
 from ci_doctor.system.processes.interruption import Interruption
 
 # Each takes up to 9 runs of the command; a program with more races has one to fix already.

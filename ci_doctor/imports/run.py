@@ -14,8 +14,8 @@ from ci_doctor.imports.investigate import RaceRequest, investigate
 from ci_doctor.imports.report.outcome import interrupted, race_outcome
 from ci_doctor.imports.report.timeline_file import check_timeline, write_timeline
 from ci_doctor.model.outcome import Failure, Outcome
+from ci_doctor.system.files.opening import open_closed_streams
 from ci_doctor.system.files.own_directory import own_directory
-from ci_doctor.system.files.streams import open_closed_streams
 from ci_doctor.system.processes.interruption import Interruption
 from ci_doctor.system.secrets.log_files import redact_files
 from ci_doctor.system.secrets.redaction import Redactor

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from ci_doctor.errors import ConfigError
 from ci_doctor.lint.baseline import LintBaseline, decode_baseline, encode_baseline
-from ci_doctor.system.files.atomic import write_atomically
-from ci_doctor.system.files.regular_file import read_regular
+from ci_doctor.system.files.opening import read_regular
+from ci_doctor.system.files.writing import write_atomically
 
 
 def read_baseline(path: Path) -> LintBaseline:

@@ -18,7 +18,7 @@ from ci_doctor.lint.source_kind import (
     may_be_program,
 )
 from ci_doctor.lint.source_tree import WHOLE, LintScope, LintTree, SourcePath
-from ci_doctor.system.files.regular_file import open_at_once
+from ci_doctor.system.files.opening import open_at_once
 
 # What others wrote and this repository only keeps.
 VENDORED: Final = frozenset(

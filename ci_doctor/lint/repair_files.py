@@ -8,7 +8,7 @@ from pathlib import Path
 from ci_doctor.errors import UsageError
 from ci_doctor.lint.repair import FileRepair, RepairPlan
 from ci_doctor.lint.repository_texts import read_source
-from ci_doctor.system.files.atomic import write_atomically
+from ci_doctor.system.files.writing import write_atomically
 
 
 def write_repairs(root: Path, plan: RepairPlan) -> Mapping[str, str]:

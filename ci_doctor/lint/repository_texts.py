@@ -9,7 +9,7 @@ from ci_doctor.lint.source_kind import SourceKind
 from ci_doctor.lint.source_text import SourceText, decoded
 from ci_doctor.lint.source_tree import SourcePath
 from ci_doctor.lint.unreadable import Unreadable
-from ci_doctor.system.files.regular_file import read_regular
+from ci_doctor.system.files.opening import read_regular
 
 # A pipeline of 10^5 steps has 10 MiB.
 _MOST_BYTES = 32 << 20

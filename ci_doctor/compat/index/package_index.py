@@ -24,7 +24,7 @@ from ci_doctor.compat.sources.code_tree import LARGEST_SOURCE, CodeTree
 from ci_doctor.compat.sources.sdist import sdist_tree
 from ci_doctor.compat.sources.wheel import is_inside, wheel_tree
 from ci_doctor.errors import InfraError, UsageError
-from ci_doctor.system.files.atomic import write_atomically
+from ci_doctor.system.files.writing import write_atomically
 
 _JSON: Final = "application/vnd.pypi.simple.v1+json"
 _ACCEPT: Final = f"{_JSON}, text/html;q=0.5"

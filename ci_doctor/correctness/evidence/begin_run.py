@@ -10,7 +10,7 @@ from ci_doctor.correctness.evidence.files import RUN, STARTS, is_ours
 from ci_doctor.correctness.evidence.run_identity import RunDescription, RunIdentity, read_run
 from ci_doctor.errors import UsageError
 from ci_doctor.system import clock
-from ci_doctor.system.files.atomic import write_atomically
+from ci_doctor.system.files.writing import write_atomically
 from ci_doctor.version import tool_version
 
 

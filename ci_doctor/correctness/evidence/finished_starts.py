@@ -23,7 +23,7 @@ from ci_doctor.correctness.evidence.start_record import StartRecord, record_of
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.errors import InfraError, UsageError
-from ci_doctor.system.files.atomic import write_atomically
+from ci_doctor.system.files.writing import write_atomically
 from ci_doctor.system.secrets.redaction import Redactor
 
 # Fields that may hold a secret. All others are numbers, or names that ci-doctor gave.

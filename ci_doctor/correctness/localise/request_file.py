@@ -13,7 +13,7 @@ from ci_doctor.correctness.evidence.files import SMALLEST
 from ci_doctor.correctness.localise.localisation import Localisation
 from ci_doctor.correctness.localise.trials import LocalisedDifference, Trial
 from ci_doctor.errors import UsageError
-from ci_doctor.system.files.atomic import write_atomically
+from ci_doctor.system.files.writing import write_atomically
 from ci_doctor.system.secrets.redaction import Redactor
 
 _WHOLE = "the command sends it as the run did"

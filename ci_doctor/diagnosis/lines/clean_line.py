@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ci_doctor.diagnosis.lines.ci_stamps import without_stamps
 from ci_doctor.diagnosis.lines.writer_prefix import without_prefixes
-from ci_doctor.system.secrets.cutting import first_words
+from ci_doctor.system.secrets.private_keys import first_words
 
 # A sentence longer than this is data; a regex need not read it.
 LONGEST_TEXT: Final = 2000

@@ -13,8 +13,7 @@ from ci_doctor.imports.record.recording import recording
 from ci_doctor.imports.record.trace_files import read_traces
 from ci_doctor.system import clock
 from ci_doctor.system.guardian.client import Guardian
-from ci_doctor.system.processes.foreground import in_foreground
-from ci_doctor.system.processes.interruption import Interruption
+from ci_doctor.system.processes.interruption import Interruption, in_foreground
 from ci_doctor.system.processes.process import Child, signal_name
 from ci_doctor.system.processes.tree import OwnTree
 

@@ -14,7 +14,7 @@ from ci_doctor.imports.record.recorded import RecordedProcess
 from ci_doctor.imports.report.timeline import TOOL, chrome_trace
 from ci_doctor.model.finding import Evidence, Finding
 from ci_doctor.model.outcome import Attachment
-from ci_doctor.system.files.atomic import write_atomically
+from ci_doctor.system.files.writing import write_atomically
 from ci_doctor.system.secrets.redaction import Redactor
 
 NAME = "imports.json"
