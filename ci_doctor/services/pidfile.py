@@ -8,7 +8,7 @@ from ci_doctor.render.formatting import duration
 from ci_doctor.services.busy_timeout import BusyTimeout
 from ci_doctor.services.probes.local_probe import WatchedFile
 from ci_doctor.system import clock
-from ci_doctor.system.processes.process import ExternalProcess
+from ci_doctor.system.processes.external_process import ExternalProcess
 
 # A pidfile holds one line; by mistake any file may be named, such as a log of gigabytes.
 _MOST_BYTES = 4096

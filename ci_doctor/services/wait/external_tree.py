@@ -7,7 +7,7 @@ from pathlib import Path
 from ci_doctor.services.descendants import DescendantWatch
 from ci_doctor.services.ports import PortOwner, is_local, listens, owner_of
 from ci_doctor.services.probes.ready import ReadinessProbe
-from ci_doctor.system.processes.process import ExternalProcess
+from ci_doctor.system.processes.external_process import ExternalProcess
 from ci_doctor.system.processes.process_table import Kin, descendants, look_up, read_table
 
 # They take connections for a container that a process has asked a daemon to start.

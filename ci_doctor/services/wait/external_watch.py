@@ -25,7 +25,7 @@ from ci_doctor.services.subject import Death, Subject
 from ci_doctor.services.wait import pipeline
 from ci_doctor.services.wait.external_tree import ExternalTree, foreign_listener
 from ci_doctor.system import clock
-from ci_doctor.system.processes.process import ExternalProcess
+from ci_doctor.system.processes.external_process import ExternalProcess
 
 if TYPE_CHECKING:
     from ci_doctor.system.processes.process import Child

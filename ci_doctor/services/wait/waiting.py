@@ -12,8 +12,8 @@ from ci_doctor.services.pidfile import await_pidfile, check_age
 from ci_doctor.services.wait.external_watch import ExternalWatch, absent
 from ci_doctor.services.wait.waited import Waited, WaitProgress, WaitRequest
 from ci_doctor.system import clock
+from ci_doctor.system.processes.external_process import ExternalProcess
 from ci_doctor.system.processes.interruption import Interruption
-from ci_doctor.system.processes.process import ExternalProcess
 
 # For a terminal: a clock that a reader sees move, without a redraw that costs CPU.
 _TICK_S = 0.25

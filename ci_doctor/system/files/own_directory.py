@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Final
 
 from ci_doctor.errors import UsageError
-from ci_doctor.system.processes.kernel_words import unescaped
 
 STATE_VARIABLE = "CI_DOCTOR_STATE_DIR"
 # What `ci-doctor cache restore` has installed.
@@ -33,6 +32,8 @@ def machine_place(environ: Mapping[str, str]) -> Path:
     return Path(_FALLBACK, f"ci-doctor-{os.geteuid()}")
 
 
+# Of a character in mountinfo.
+_ESCAPE: Final = re.compile(r"\\([0-7]{3})")
 _PREFIX: Final = "ci-doctor-tmp."
 # mkdtemp appends eight of these characters (tempfile._RandomNameSequence).
 _NAME: Final = re.compile(r"ci-doctor-tmp\.(?:[a-z-]+\.)?[a-z0-9_]{8}")
@@ -122,6 +123,11 @@ def mounted_below(mounts: Iterable[str], path: Path) -> Path | None:
         if point.is_relative_to(path):
             return point
     return None
+
+
+def unescaped(field: str) -> str:
+    r"""Spaces and the like are written as `\040` in mountinfo."""
+    return _ESCAPE.sub(lambda match: chr(int(match[1], 8)), field)
 
 
 @contextlib.contextmanager

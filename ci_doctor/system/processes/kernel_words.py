@@ -14,10 +14,11 @@ from typing import Final, Literal, Self
 
 from msgspec import Struct
 
+from ci_doctor.system.files.own_directory import unescaped
+
 _UNLIMITED = 2**60  # cgroup v1 writes "none" as the largest number of whole pages
 _MIB = 2**20
 _GIB = 2**30
-_ESCAPE = re.compile(r"\\([0-7]{3})")
 Version = Literal[1, 2]
 
 
@@ -161,11 +162,6 @@ def _is_mount_of(line: str, version: Version, controller: str) -> bool:
     if version == 2:
         return kind == "cgroup2"
     return kind == "cgroup" and controller in options.split(",")
-
-
-def unescaped(field: str) -> str:
-    r"""Spaces and the like are written as `\040` in mountinfo."""
-    return _ESCAPE.sub(lambda match: chr(int(match[1], 8)), field)
 
 
 def _is_root(mount: Path) -> bool:

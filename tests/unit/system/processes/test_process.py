@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.system import clock
+from ci_doctor.system.processes.external_process import ExternalProcess
 from ci_doctor.system.processes.process import (
     Child,
-    ExternalProcess,
     ProcessEnding,
     adopted_ending,
     describe_exit,
