@@ -7,29 +7,14 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from ci_doctor.lint.lint_rule import LintRule, Unreadable, Violation
-from ci_doctor.lint.shell import (
-    lost_failures,
-    lost_status,
-    process_rules,
-    result_rules,
-    waiting_rules,
-)
+from ci_doctor.lint.lint_rule import Unreadable, Violation
 from ci_doctor.lint.shell.bash_syntax import bash_answer
 from ci_doctor.lint.shell.embedded_scripts import embedded_scripts
 from ci_doctor.lint.shell.process_rules import syntax_violation
+from ci_doctor.lint.shell.rules import CHECKED
 from ci_doctor.lint.shell.shell_program import ShellProgram, read_program
 from ci_doctor.lint.source_files import CiRole, FileReading, Shell, ShellSource
 from ci_doctor.syntax.shell_tree import without_expressions
-
-_CHECKED: Final[tuple[tuple[LintRule, Callable[[ShellProgram], Iterator[Violation]]], ...]] = (
-    *lost_failures.RULES,
-    *lost_status.RULES,
-    *waiting_rules.RULES,
-    *result_rules.RULES,
-    *process_rules.RULES,
-)
-RULES: Final = (*(rule for rule, _ in _CHECKED), process_rules.SYNTAX)
 
 _DEPTH: Final = 3
 _LARGEST: Final = 4_000_000
@@ -51,7 +36,7 @@ def check_shell(source: ShellSource, read: Callable[[str], str | None]) -> FileR
         program = read_program(each, read, is_limited=is_limited)
         if not _is_readable(program, violations, unreadable):
             continue
-        for _, check in _CHECKED:
+        for _, check in CHECKED:
             violations += check(program)
         if depth < _DEPTH:
             rest += [(one.source, one.is_limited, depth + 1) for one in embedded_scripts(program)]
