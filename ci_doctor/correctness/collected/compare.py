@@ -17,7 +17,6 @@ from ci_doctor.correctness.collected.formats import SampleFormat, named
 from ci_doctor.correctness.collected.judge import judge
 from ci_doctor.correctness.collected.sources import NoEvidenceError, check, find, sources
 from ci_doctor.correctness.collected.survey import Survey, survey
-from ci_doctor.correctness.comparison import Comparison
 from ci_doctor.correctness.report import figures, picture
 from ci_doctor.correctness.report.differences import TELLING, AnswerDifference, differences
 from ci_doctor.correctness.report.findings import Context, distinct_errors, findings
@@ -28,7 +27,7 @@ from ci_doctor.correctness.report.levels import (
     spread_of_requests,
 )
 from ci_doctor.correctness.results import Experiment
-from ci_doctor.correctness.settings import Arm, Rules, StartOrder
+from ci_doctor.correctness.settings import Arm, Comparison, Rules, StartOrder
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.correctness.verdict.starts import DifferenceKind
 from ci_doctor.model.facts import Facts

@@ -15,9 +15,14 @@ from ci_doctor.correctness.collected.experiment import (
 )
 from ci_doctor.correctness.collected.judge import can_see, judge
 from ci_doctor.correctness.collected.survey import Survey, survey
-from ci_doctor.correctness.comparison import AnswerLevel, Comparison, read_comparison
 from ci_doctor.correctness.results import Experiment
-from ci_doctor.correctness.settings import Rules, StartOrder
+from ci_doctor.correctness.settings import (
+    AnswerLevel,
+    Comparison,
+    Rules,
+    StartOrder,
+    read_comparison,
+)
 from ci_doctor.errors import UsageError
 from ci_doctor.model.facts import Facts
 from ci_doctor.model.facts.compare import CompareFacts
