@@ -7,7 +7,7 @@ from ci_doctor.correctness.archive.facts import schedule_facts
 from ci_doctor.correctness.settings import Arm, ArmPlan, ExperimentPlan
 from ci_doctor.identity.identity import Identity
 from ci_doctor.identity.read import Served, read_identity
-from ci_doctor.services.start_order import start_order
+from ci_doctor.services.spec import start_order
 from ci_doctor.system.secrets.redaction import Redactor
 
 

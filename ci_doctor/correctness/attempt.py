@@ -26,8 +26,7 @@ from ci_doctor.load.sending import Sender
 from ci_doctor.model.service import FailureKind, LeftBehind, ServiceFailure, StopResult
 from ci_doctor.services.busy_timeout import all_waits
 from ci_doctor.services.group import start_group
-from ci_doctor.services.instance import RunningService
-from ci_doctor.services.outcome import EventKind, ServiceEvent
+from ci_doctor.services.instance import EventKind, RunningService, ServiceEvent
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import LaunchContext
 from ci_doctor.system import clock

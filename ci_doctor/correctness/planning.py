@@ -20,10 +20,8 @@ from ci_doctor.correctness.settings import (
 from ci_doctor.correctness.verdict.blocks import widened
 from ci_doctor.errors import UsageError
 from ci_doctor.load.requests import Request
-from ci_doctor.services.check import check_services
-from ci_doctor.services.configured import service_specs
-from ci_doctor.services.script_check import check_scripts
-from ci_doctor.services.spec import LaunchContext
+from ci_doctor.services.check import check_scripts, check_services
+from ci_doctor.services.spec import LaunchContext, service_specs
 
 # Four and five starts separate the arms with p = 1/70 in the blocks 1+1 and 3+4: fewer cannot reach
 # alpha = 0.025.

@@ -17,7 +17,7 @@ from ci_doctor.environment.determinism_table import TABLE
 from ci_doctor.errors import UsageError
 from ci_doctor.load.canonical import digest
 from ci_doctor.load.requests import POST, Request
-from ci_doctor.services.start_order import start_order
+from ci_doctor.services.spec import start_order
 
 SCHEMA = "ci-doctor/run/2"
 Setting = str | int | float | bool | None

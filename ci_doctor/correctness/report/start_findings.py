@@ -16,8 +16,7 @@ from ci_doctor.load.requests import Request
 from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.model.service import FailureKind, LeftBehind, ServiceFailure
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.services.findings import cause_words, with_next_step
-from ci_doctor.services.leaks.findings import leak_findings
+from ci_doctor.services.findings import cause_words, leak_findings, with_next_step
 
 _SHOWN = 3
 

@@ -7,6 +7,8 @@ others use too, belongs to nobody known.
 """
 
 import os
+import re
+import shlex
 import stat
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -16,19 +18,80 @@ from typing import Literal
 from msgspec import Struct, structs
 
 from ci_doctor.model.service import LeftBehind, LeftKind, LeftThing
-from ci_doctor.services.leaks.attribution import Witnesses
-from ci_doctor.services.leaks.holding import HeldResources, Tables, holding, in_use
-from ci_doctor.services.leaks.left import removal
 from ci_doctor.services.leaks.places import (
     SHARED_MEMORY,
+    HeldResources,
     IpcObject,
     PlacesSnapshot,
+    Tables,
     bound_sockets,
+    holding,
+    in_use,
     semaphore_pids,
     snapshot,
 )
 from ci_doctor.system.processes.listeners import listening_ports
 from ci_doctor.system.processes.process_table import Kin, still_lives
+
+_IPCRM = {
+    LeftKind.SYSV_SHARED_MEMORY: "-m",
+    LeftKind.SYSV_SEMAPHORES: "-s",
+    LeftKind.SYSV_QUEUE: "-q",
+}
+
+
+def removal(kind: LeftKind, name: str) -> str | None:
+    """The command that removes it; None if only its owner can."""
+    if kind in _IPCRM:
+        return f"ipcrm {_IPCRM[kind]} {name}"
+    if kind is LeftKind.PORT:
+        return f"ss -ltnp 'sport = :{name}'"
+    if kind is LeftKind.TEMPORARY_DIRECTORY:
+        return f"rm -r {shlex.quote(name)}"
+    return f"rm {shlex.quote(name)}"
+
+
+# Shorter numbers stand in names by chance.
+_PID = re.compile(r"(?<!\d)\d{3,}(?!\d)")
+
+
+class Witnesses:
+    """Which service a path or a pid belongs to, and how that is known."""
+
+    def __init__(self) -> None:
+        self._by_path: dict[str, dict[str, str]] = {}
+        self._by_pid: dict[int, str] = {}
+
+    def saw(self, path: str, service: str, why: str) -> None:
+        """A process of `service` had something to do with `path`; the first sight counts."""
+        self._by_path.setdefault(path, {}).setdefault(service, why)
+
+    def belongs(self, pid: int, service: str) -> None:
+        """The process `pid` is one of `service`."""
+        self._by_pid.setdefault(pid, service)
+
+    def of_path(self, path: str) -> Mapping[str, str]:
+        """The services of `path`, each with the reason."""
+        owners = self._by_path.get(path)
+        if owners:
+            return owners
+        return dict(self._by_name(path))
+
+    def of_object(self, pids: tuple[int, ...], ipc_object: IpcObject) -> Mapping[str, str]:
+        """The service of a System V object that `pids` made or used last."""
+        for pid in pids:
+            service = self._by_pid.get(pid)
+            if service is not None:
+                return {service: f"{ipc_object.kind} of pid {pid}"}
+        return {}
+
+    def _by_name(self, path: str) -> Iterator[tuple[str, str]]:
+        name = path.rpartition("/")[2]
+        for text in _PID.findall(name):
+            service = self._by_pid.get(int(text))
+            if service is not None:
+                yield service, f"its name holds the pid {text}"
+
 
 TEMPORARY = "/tmp"  # noqa: S108 - read, not written
 

@@ -2,18 +2,76 @@
 """Acts on sockets: sends one HTTP/1.1 request to a service, and tells what the answer lacks."""
 
 import asyncio
+import contextlib
 import functools
+import ipaddress
 import json
 import re
+import socket
+import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ci_doctor.model.shortened import shortened
-from ci_doctor.services.probes.addresses import addresses, is_loopback
 from ci_doctor.services.probes.ready import ReadinessProbe
 
 if TYPE_CHECKING:
     from ssl import SSLContext
+
+
+def is_loopback(host: str) -> bool:
+    """Whether `host` is a loopback address, or `localhost`."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(_without_zone(host)).is_loopback
+    except ValueError:
+        return False
+
+
+async def addresses(host: str, port: int) -> list[str]:
+    """The addresses of `host`. Raises OSError if it has none.
+
+    The event loop's own resolver is not used: the end of the loop waits for its threads, and a name
+    server that does not answer would delay the news of a death.
+    """
+    with contextlib.suppress(ValueError):
+        ipaddress.ip_address(_without_zone(host))
+        return [host]
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[list[str]] = loop.create_future()
+
+    def deliver(result: list[str] | OSError) -> None:
+        if answer.done():
+            return
+        if isinstance(result, OSError):
+            answer.set_exception(result)
+        else:
+            answer.set_result(result)
+
+    def resolve() -> None:
+        result = _resolved(host, port)
+        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+            loop.call_soon_threadsafe(deliver, result)
+
+    threading.Thread(target=resolve, daemon=True, name="resolver").start()
+    return await answer
+
+
+def _resolved(host: str, port: int) -> list[str] | OSError:
+    try:
+        rows = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        return error
+    except UnicodeError:  # the idna codec refuses it
+        return OSError(f"{host} is no name of a host")
+    # Each address once, in the order of preference (RFC 6724).
+    return list(dict.fromkeys(str(row[4][0]) for row in rows))
+
+
+def _without_zone(host: str) -> str:
+    return host.partition("%")[0]
+
 
 # What answers on the port may be anything, and may never stop sending.
 _LARGEST_BODY = 1024 * 1024
