@@ -17,7 +17,7 @@ from ci_doctor.history.settings import HistorySettings
 from ci_doctor.imports.settings import ImportRaceSettings
 from ci_doctor.lint.settings import LintSettings
 from ci_doctor.pytest_runs.settings import PytestSettings
-from ci_doctor.restart.planning import RestartSettings
+from ci_doctor.restart.settings import RestartSettings
 from ci_doctor.services.spec import ServiceSpec
 
 SETTINGS: dict[str, type[Struct]] = {

@@ -25,8 +25,8 @@ from ci_doctor.config.loading import Config, load_config
 from ci_doctor.environment.expected_preparation import missing_preparation
 from ci_doctor.errors import UsageError
 from ci_doctor.restart.answers import RestartProgress
-from ci_doctor.restart.experiment import run, would_do
-from ci_doctor.restart.planning import RestartPlan, RestartRequest, RestartSettings, make_plan
+from ci_doctor.restart.experiment import make_plan, run, would_do
+from ci_doctor.restart.settings import RestartPlan, RestartRequest, RestartSettings
 from ci_doctor.services.spec import service_specs
 from ci_doctor.session.exit_policy import ExitPolicy
 from ci_doctor.session.session import Session

@@ -11,8 +11,8 @@ from ci_doctor.load.metrics import read_metrics
 from ci_doctor.load.sending import Sender
 from ci_doctor.restart.answers import Notes
 from ci_doctor.restart.observed import ConditionResult, Counts, Phase, ProcessIdentity
-from ci_doctor.restart.planning import Condition, RestartPlan
 from ci_doctor.restart.release import Release, footprint
+from ci_doctor.restart.settings import Condition, RestartPlan
 from ci_doctor.restart.traffic import Traffic, Writes, one_pass
 from ci_doctor.services.busy_timeout import BusyTimeout, all_waits
 from ci_doctor.services.instance import RunningService

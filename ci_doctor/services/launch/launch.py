@@ -21,15 +21,16 @@ from ci_doctor.services.check import check_scripts, check_services
 from ci_doctor.services.failure_cause import with_cause_elsewhere
 from ci_doctor.services.group import start_group
 from ci_doctor.services.instance import EventKind, ServiceEvent
-from ci_doctor.services.launch.plan import (
+from ci_doctor.services.launch.plan import check_words, client_environment, filled_words, problem
+from ci_doctor.services.launch.report import (
+    ClientRun,
+    Launched,
     LaunchPlan,
+    LaunchRecord,
     LaunchRequest,
-    check_words,
-    client_environment,
-    filled_words,
-    problem,
+    outcome_of,
+    refused,
 )
-from ci_doctor.services.launch.report import ClientRun, Launched, LaunchRecord, outcome_of, refused
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import LaunchContext, port_names
 from ci_doctor.system import clock

@@ -7,44 +7,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from ci_doctor.errors import UsageError
 from ci_doctor.model.suggestion import did_you_mean
 from ci_doctor.services.check import is_executable
 from ci_doctor.services.instance import RunningService
-from ci_doctor.services.spec import LaunchContext, ServiceSpec, fill, start_order
-
-
-class LaunchRequest(Struct, frozen=True, kw_only=True):
-    """Which services to start, and what to run under them.
-
-    `names` of `specs` are started, with everything that they need; `services_directory` is the base
-    of their relative `cwd`. `limit_s` is what all have together to become ready, None for each
-    one's own `start_timeout`. `client` is a command, empty for none. It runs in `client_directory`
-    on our own stdin and stderr and the file descriptor `client_output`. All run under
-    `environment`. `directory` receives the logs, `events` is a file to write events to.
-    """
-
-    specs: Mapping[str, ServiceSpec]
-    names: tuple[str, ...]
-    environment: Mapping[str, str]
-    directory: Path
-    services_directory: Path = Path()
-    limit_s: float | None = None
-    client: tuple[str, ...] = ()
-    client_directory: Path = Path()
-    client_output: int = 1
-    events: Path | None = None
-
-
-class LaunchPlan(Struct, frozen=True, kw_only=True):
-    """A request that was checked: `order` are all services, each after what it needs."""
-
-    request: LaunchRequest
-    order: tuple[str, ...]
-    context: LaunchContext
-
+from ci_doctor.services.launch.report import NOT_EXECUTABLE, NOT_FOUND
+from ci_doctor.services.spec import ServiceSpec, fill, start_order
 
 _NOTHING = "give --service NAME='CMD … {port}', or [services.NAME] tables in ci-doctor.toml"
 
@@ -183,8 +153,6 @@ def _unknown(option: str, name: str, names: Iterable[str], advice: str | None = 
     return UsageError(f"{option}: no service is named `{name}`", hint=hint)
 
 
-# What a shell ends with if it cannot run a command, and ci-doctor if it does not know its status.
-NOT_FOUND, NOT_EXECUTABLE, UNKNOWN = 127, 126, 70
 # `{kv.port}`; a template of the command's own, `{{server.port}}`, stays as it is.
 _PORT = re.compile(r"(?<!\{)\{([A-Za-z0-9][A-Za-z0-9_.-]*)\.port\}(?!\})", re.ASCII)
 _NO_NAME = re.compile(r"[^A-Z0-9]", re.ASCII)

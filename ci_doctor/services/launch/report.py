@@ -5,7 +5,7 @@ import errno
 import os
 import shlex
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct, convert, structs, to_builtins
@@ -25,13 +25,51 @@ from ci_doctor.model.service import FailureKind, NamedProcess, ServiceFailure, S
 from ci_doctor.model.table import Row, Table, row
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.formatting import duration
-from ci_doctor.services import findings
-from ci_doctor.services.findings import finding_of, late_finding, leak_table, stop_findings, summary
+from ci_doctor.services.findings import (
+    CLIENT_FAILED,
+    finding_of,
+    late_finding,
+    leak_table,
+    stop_findings,
+    summary,
+)
 from ci_doctor.services.instance import EventKind, ServiceEvent
-from ci_doctor.services.launch.plan import NOT_EXECUTABLE, NOT_FOUND, UNKNOWN, LaunchPlan
-from ci_doctor.services.spec import relative
+from ci_doctor.services.spec import LaunchContext, ServiceSpec, relative
 from ci_doctor.system.processes.process import describe_exit
 
+
+class LaunchRequest(Struct, frozen=True, kw_only=True):
+    """Which services to start, and what to run under them.
+
+    `names` of `specs` are started, with everything that they need; `services_directory` is the base
+    of their relative `cwd`. `limit_s` is what all have together to become ready, None for each
+    one's own `start_timeout`. `client` is a command, empty for none. It runs in `client_directory`
+    on our own stdin and stderr and the file descriptor `client_output`. All run under
+    `environment`. `directory` receives the logs, `events` is a file to write events to.
+    """
+
+    specs: Mapping[str, ServiceSpec]
+    names: tuple[str, ...]
+    environment: Mapping[str, str]
+    directory: Path
+    services_directory: Path = Path()
+    limit_s: float | None = None
+    client: tuple[str, ...] = ()
+    client_directory: Path = Path()
+    client_output: int = 1
+    events: Path | None = None
+
+
+class LaunchPlan(Struct, frozen=True, kw_only=True):
+    """A request that was checked: `order` are all services, each after what it needs."""
+
+    request: LaunchRequest
+    order: tuple[str, ...]
+    context: LaunchContext
+
+
+# What a shell ends with if it cannot run a command, and ci-doctor if it does not know its status.
+NOT_FOUND, NOT_EXECUTABLE, UNKNOWN = 127, 126, 70
 _ENDED = {EventKind.DIED, EventKind.STOPPED}
 
 
@@ -342,7 +380,7 @@ def _findings(launched: Launched, cwd: Path) -> Iterator[Finding]:
 
 def _client_failed(client: ClientRun) -> Iterator[Finding]:
     if client.unable is None and status_of(client) != 0:
-        yield findings.CLIENT_FAILED.finding(
+        yield CLIENT_FAILED.finding(
             f"{client_end(client)}, while every service lived",
             remedy="see what it printed above: no service failed before it",
         )

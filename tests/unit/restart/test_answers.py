@@ -1,5 +1,4 @@
-"""tests/unit/restart/test_answers.py"""
-
+# SPDX-License-Identifier: Apache-2.0
 import json
 
 from ci_doctor.load.choice_answers import canonicalise

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A restart check without a command line: a request in, an outcome out."""
 
 import json
@@ -9,8 +10,8 @@ import pytest
 from msgspec import to_builtins
 
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.restart.experiment import run, would_do
-from ci_doctor.restart.planning import RestartRequest, RestartSettings, make_plan
+from ci_doctor.restart.experiment import make_plan, run, would_do
+from ci_doctor.restart.settings import RestartRequest, RestartSettings
 from ci_doctor.services.spec import ServiceSpec
 from ci_doctor.system import clock
 from ci_doctor.system.secrets.redaction import Redactor

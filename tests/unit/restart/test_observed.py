@@ -1,5 +1,4 @@
-"""tests/unit/restart/test_observed.py"""
-
+# SPDX-License-Identifier: Apache-2.0
 from ci_doctor.restart.observed import Starts
 from ci_doctor.services.instance import EventKind, ServiceEvent
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What comes after a restart must still be answers, whether or not the same ones were wanted."""
 
 import json

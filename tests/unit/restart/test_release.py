@@ -1,5 +1,4 @@
-"""tests/unit/restart/test_release.py"""
-
+# SPDX-License-Identifier: Apache-2.0
 import mmap
 import os
 import subprocess

@@ -1,5 +1,4 @@
-"""tests/unit/restart/test_report.py"""
-
+# SPDX-License-Identifier: Apache-2.0
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,4 @@
-"""tests/unit/services/test_check.py"""
-
+# SPDX-License-Identifier: Apache-2.0
 import os
 import shlex
 import sys

@@ -1,5 +1,4 @@
-"""tests/unit/services/test_descendants.py"""
-
+# SPDX-License-Identifier: Apache-2.0
 import os
 import signal
 import subprocess

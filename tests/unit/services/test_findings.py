@@ -1,5 +1,4 @@
-"""tests/unit/services/test_findings.py"""
-
+# SPDX-License-Identifier: Apache-2.0
 from typing import Any
 
 import pytest

@@ -1,5 +1,4 @@
-"""tests/unit/services/test_instance.py"""
-
+# SPDX-License-Identifier: Apache-2.0
 from pathlib import Path
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A launch without a command line: a request in, an outcome out."""
 
 import errno
@@ -19,7 +20,6 @@ from ci_doctor.model.verdict import Verdict
 from ci_doctor.services.instance import EventKind, RunningService, ServiceEvent
 from ci_doctor.services.launch.launch import EventLog, client_problem, make_plan, run
 from ci_doctor.services.launch.plan import (
-    LaunchRequest,
     check_words,
     choose,
     client_environment,
@@ -30,6 +30,7 @@ from ci_doctor.services.launch.report import (
     ClientRun,
     Launched,
     LaunchRecord,
+    LaunchRequest,
     ServiceRun,
     outcome_of,
 )

@@ -1,5 +1,4 @@
-"""tests/unit/services/test_leaks.py"""
-
+# SPDX-License-Identifier: Apache-2.0
 import pytest
 
 from ci_doctor.model.service import LeftKind

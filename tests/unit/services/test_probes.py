@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The cause that a probe reports is the most telling answer, and never what the deadline has cut."""
 
 import asyncio

@@ -1,5 +1,4 @@
-"""tests/unit/services/test_ready.py"""
-
+# SPDX-License-Identifier: Apache-2.0
 from pathlib import Path
 from typing import Any
 

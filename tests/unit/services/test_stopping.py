@@ -1,5 +1,4 @@
-"""tests/unit/services/test_stopping.py"""
-
+# SPDX-License-Identifier: Apache-2.0
 import asyncio
 import os
 import socket

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A wait without a command line: a request in, an outcome out."""
 
 import os
