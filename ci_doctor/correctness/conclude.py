@@ -8,23 +8,25 @@ from msgspec.structs import replace
 from ci_doctor.correctness.devices import at_once
 from ci_doctor.correctness.evidence.files import SAMPLES
 from ci_doctor.correctness.preparation import PreparedExperiment
-from ci_doctor.correctness.report import describe, figures, picture
-from ci_doctor.correctness.report.archive_findings import drift_findings
-from ci_doctor.correctness.report.arm_differences import arm_findings
-from ci_doctor.correctness.report.certainty import certainty_tables, order_tables
-from ci_doctor.correctness.report.control_report import control_facts, control_tables
-from ci_doctor.correctness.report.devices import device_facts, device_findings, device_tables
+from ci_doctor.correctness.report import figures, picture
 from ci_doctor.correctness.report.differences import differences
-from ci_doctor.correctness.report.experiment_spread import spread_of_requests
-from ci_doctor.correctness.report.failed_starts import with_cause
-from ci_doctor.correctness.report.findings import findings
-from ci_doctor.correctness.report.level_verdicts import (
+from ci_doctor.correctness.report.findings import all_left, failure_findings, findings, with_cause
+from ci_doctor.correctness.report.levels import (
     JudgedStarts,
     level_facts,
     level_findings,
     level_tables,
+    spread_of_requests,
 )
-from ci_doctor.correctness.report.proof_table import (
+from ci_doctor.correctness.report.picture import certainty_tables, order_tables
+from ci_doctor.correctness.report.start_evidence import (
+    arm_findings,
+    control_facts,
+    control_tables,
+    device_facts,
+    device_findings,
+    device_tables,
+    drift_findings,
     proof_facts,
     proof_tables,
     shared_facts,
@@ -32,7 +34,6 @@ from ci_doctor.correctness.report.proof_table import (
     shared_tables,
     unended_flaw,
 )
-from ci_doctor.correctness.report.start_findings import all_left, failure_findings
 from ci_doctor.correctness.results import Experiment, ExperimentEnding
 from ci_doctor.correctness.settings import Arm, EvidencePolicy, OnInconclusive
 from ci_doctor.correctness.unusable import unusable
@@ -135,8 +136,8 @@ def conclude(
             *control_tables(experiment.starts, wanted=prepared.plan.control),
         ),
         facts=facts,
-        attempts=describe.attempts(experiment, directory),
-        attachments=describe.attachments(experiment, directory / SAMPLES, directory),
+        attempts=figures.attempts(experiment, directory),
+        attachments=figures.attachments(experiment, directory / SAMPLES, directory),
     )
     if failure := _interruption(experiment):
         # What was gathered is reported; a verdict over a part of the schedule would be arbitrary.
@@ -168,7 +169,7 @@ def conclude(
             *_device_findings(prepared, experiment),
             *arm_findings(decision, facts.identity, prepared.plan.arms),
         ),
-        cases=describe.cases(decision, context.requests, _errors(experiment)),
+        cases=figures.cases(decision, context.requests, _errors(experiment)),
     )
 
 

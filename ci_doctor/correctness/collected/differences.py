@@ -12,7 +12,7 @@ from ci_doctor.correctness.collected.sources import SourcePosition
 from ci_doctor.correctness.comparison import AnswerLevel
 from ci_doctor.correctness.level_digests import digest_at
 from ci_doctor.correctness.report.divergence import Divergence, first_divergence, no_answer
-from ci_doctor.correctness.report.hardness import Hardness
+from ci_doctor.correctness.report.tokens import Hardness
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.compare import ArmStart, DifferenceKind, of_arm, outcomes
 from ci_doctor.correctness.verdict.decision import Decision

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ci_doctor.correctness.report.proof_table import unended_flaw
+from ci_doctor.correctness.report.start_evidence import unended_flaw
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm, EvidencePolicy, Rules
 from ci_doctor.correctness.verdict.compare import ArmStart

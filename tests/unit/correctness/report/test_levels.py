@@ -2,12 +2,14 @@
 from msgspec.structs import replace
 
 from ci_doctor.correctness.comparison import AnswerLevel, Comparison, read_comparison
-from ci_doctor.correctness.report.experiment_spread import spread_of_requests
-from ci_doctor.correctness.report.level_verdicts import (
+from ci_doctor.correctness.report.levels import (
     JudgedStarts,
+    NumberSpread,
     level_facts,
     level_findings,
     level_tables,
+    number_spread,
+    spread_of_requests,
 )
 from ci_doctor.correctness.results import Experiment
 from ci_doctor.correctness.verdict.decide import decide
@@ -15,6 +17,30 @@ from ci_doctor.model.facts.answers import LevelFacts
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.table_layout import table_lines
 from tests.unit.correctness.numbered import compared, completion, outputs, start
+
+
+def test_the_spread_is_that_of_the_two_farthest_answers() -> None:
+    answers = [completion("a", number, -2.0) for number in (-1.0, -0.75, -1.25)]
+    spread = number_spread(answers)
+    assert spread is not None
+    assert spread.nat == 0.5
+    assert spread.ulp == (1 << 22) + (1 << 21), "half of an octave, and a quarter of the next"
+
+
+def test_alternatives_are_held_beside_each_other_by_token() -> None:
+    one = completion("a", -1.0, top=[{"x": -1.0, "y": -2.0}])
+    other = completion("a", -1.0, top=[{"y": -2.5, "z": -9.0}])
+    spread = number_spread([one, other])
+    assert spread is not None
+    assert spread.nat == 0.5
+
+
+def test_numbers_of_other_words_or_tokens_are_not_compared() -> None:
+    assert number_spread([completion("a", -1.0), completion("b", -2.0)]) is None
+    assert number_spread([completion("a", -1.0)]) is None
+    assert number_spread([completion("a"), completion("a")]) is None
+    assert number_spread([completion("a", -1.0)] * 2) == NumberSpread()
+
 
 ONE = completion("a", -1.0, tokens=(1,))
 NEAR = completion("a", -1.25, tokens=(1,))

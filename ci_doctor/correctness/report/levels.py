@@ -1,22 +1,116 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verdict at each level over the starts of one run, for people and for programs. Pure."""
+"""Reads answers whose numbers differ, and gives the verdict at each level, for people and programs."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.correctness import rules
 from ci_doctor.correctness.comparison import AnswerLevel, Comparison
-from ci_doctor.correctness.report.number_spread import NumberSpread
+from ci_doctor.correctness.report.differences import counted_results
+from ci_doctor.correctness.results import Experiment
 from ci_doctor.correctness.settings import Rules
 from ci_doctor.correctness.verdict.compare import ArmStart, counted, outcomes
 from ci_doctor.correctness.verdict.decide import decide
 from ci_doctor.correctness.verdict.decision import Decision
+from ci_doctor.errors import InfraError
+from ci_doctor.load.answer_parts import AnswerParts, parts
+from ci_doctor.load.canonical import encode
+from ci_doctor.load.float32 import ulp_distance
 from ci_doctor.model.facts.answers import LevelFacts
 from ci_doctor.model.finding import Finding
 from ci_doctor.model.table import Row, Table, row
 from ci_doctor.model.verdict import Verdict, is_green
+
+# --- how far the numbers of answers lie apart where their words and tokens are the same ---
+
+# Where a number stands: its place, and of an alternative also its token.
+_Place = tuple[int, str | None]
+
+
+class NumberSpread(Struct, frozen=True, kw_only=True):
+    """The largest distances of two numbers, which need not be those of one pair.
+
+    `nat` is absolute for vectors and scores, `ulp` counts units in the last place of float32.
+    """
+
+    nat: float = 0.0
+    ulp: int = 0
+
+
+def number_spread(outputs: Iterable[Mapping[str, Any]]) -> NumberSpread | None:
+    """The spread of the numbers of answers to one request.
+
+    Only answers with the same words and tokens are held beside each other; an alternative that some
+    of them do not list counts among the others. None if no two of them have a number in common.
+    """
+    ranges: dict[bytes, dict[_Place, tuple[float, float]]] = {}
+    is_compared = False
+    for output in outputs:
+        divided = parts(output)
+        key = encode([divided.words, divided.tokens])
+        is_compared |= key in ranges and bool(divided.numbers or divided.alternatives)
+        of_these = ranges.setdefault(key, {})
+        for place, number in _placed(divided):
+            least, most = of_these.get(place, (number, number))
+            of_these[place] = min(least, number), max(most, number)
+    if not is_compared:
+        return None
+    return widest(_spread(least, most) for each in ranges.values() for least, most in each.values())
+
+
+def widest(spreads: Iterable[NumberSpread]) -> NumberSpread:
+    """The largest distance of all, in each unit."""
+    nat = 0.0
+    ulp = 0
+    for spread in spreads:
+        nat = max(nat, spread.nat)
+        ulp = max(ulp, spread.ulp)
+    return NumberSpread(nat=nat, ulp=ulp)
+
+
+def _spread(least: float, most: float) -> NumberSpread:
+    return NumberSpread(nat=most - least, ulp=ulp_distance(least, most))
+
+
+def _placed(divided: AnswerParts) -> Iterator[tuple[_Place, float]]:
+    for index, number in enumerate(divided.numbers):
+        yield (index, None), number
+    for index, listed in enumerate(divided.alternatives):
+        for token, number in listed.items():
+            yield (index, token), number
+
+
+# --- reads the outputs of requests whose numbers differ, and measures how far they lie apart ---
+
+
+def spread_of_requests(experiment: Experiment, requests: Sequence[str]) -> NumberSpread | None:
+    """The largest spread of these requests over all starts that count; None if none has numbers."""
+    spreads = []
+    for request in requests:
+        spread = number_spread(_outputs(experiment, request))
+        if spread is not None:
+            spreads.append(spread)
+    return widest(spreads) if spreads else None
+
+
+def _outputs(experiment: Experiment, request: str) -> Iterator[Mapping[str, Any]]:
+    """The different answers to a request; one that can no longer be read is left out."""
+    # A dict, and not a set: the order of the starts.
+    digests: dict[str, None] = {}
+    for result in counted_results(experiment):
+        digests.update(dict.fromkeys(result.digests.get(request, {}).values()))
+    for digest in digests:
+        try:
+            yield experiment.outputs[digest]
+        except (KeyError, InfraError):
+            # The verdict was made from digests. It stands without the distance.
+            continue
+
+
+# --- the verdict at each level over the starts of one run, for people and for programs ---
 
 # Of so many differing requests the numbers are read again.
 MOST_READ = 50
