@@ -14,7 +14,7 @@ from ci_doctor.restart.observed import ConditionResult, Counts, Phase, ProcessId
 from ci_doctor.restart.release import Release, footprint
 from ci_doctor.restart.settings import Condition, RestartPlan
 from ci_doctor.restart.traffic import Traffic, Writes, one_pass
-from ci_doctor.services.busy_timeout import BusyTimeout, all_waits
+from ci_doctor.services.busy_timeout import BusyTimeout, all_waits, before_death
 from ci_doctor.services.instance import RunningService
 from ci_doctor.services.probes.probe import wait_until_ready
 from ci_doctor.services.probes.ready import parse_ready
@@ -183,23 +183,9 @@ class Phases:
 
     async def _while_all_live(self, work: Coroutine[Any, Any, T]) -> T:
         """Do `work` to its end, or to the first death of a service, which is raised."""
-        task = asyncio.create_task(work)
-        death = self._group.death
-
-        def cancel(_: object) -> None:
-            task.cancel()
-
-        # A done callback, because waiting on `death` itself would cancel it with us.
-        death.add_done_callback(cancel)
-        try:
-            await asyncio.wait({task})
-        finally:
-            death.remove_done_callback(cancel)
-            # If we are cancelled ourselves, the work must not go on behind us.
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        (task,) = await before_death(self._group.death, work)
         # Before the result: what the work has seen after a death is not worth reporting.
-        if death.done():
+        if self._group.death.done():
             raise FailedError
         return task.result()
 

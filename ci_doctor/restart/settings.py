@@ -191,10 +191,7 @@ def _probe_condition(written: RecoveredSpec, service: str) -> Condition:
             "recovered: `at_least` without a `metric`",
             hint='write { metric = "workers_alive", at_least = 4 }',
         )
-    label = _target(written)
-    if written.json:
-        label += f" {written.json}"
-    return Condition(label=label, service=service, ready=written)
+    return Condition(label=_target(written), service=service, ready=written)
 
 
 def _target(written: RecoveredSpec) -> str:

@@ -17,6 +17,7 @@ from ci_doctor.diagnosis.preparation import PREPARE_AFTER_S
 from ci_doctor.errors import UsageError
 from ci_doctor.model.service import NamedProcess, ServiceFailure
 from ci_doctor.services import failure_cause
+from ci_doctor.services.busy_timeout import before_death
 from ci_doctor.services.descendants import (
     DescendantEnd,
     DescendantPolicy,
@@ -230,16 +231,9 @@ class ExternalWatch:
         if dead is not None:
             return self._died(dead, clock.now(), dead.returncode(), _BEFORE)
         with self._probe_context(environment, directory) as context:
-            probe = asyncio.create_task(
-                wait_until_ready(self._probe, limit_s, context, on_answer=on_answer)
-            )
             # A probe may take its whole attempt to notice what the pidfd tells at once.
-            self._death.add_done_callback(lambda _: probe.cancel())
-            try:
-                await asyncio.wait({probe})
-            finally:
-                probe.cancel()
-                await asyncio.wait({probe})  # an exec probe ends its command
+            asking = wait_until_ready(self._probe, limit_s, context, on_answer=on_answer)
+            (probe,) = await before_death(self._death, asking)
         if self._death.done():
             return self._death.result()()
         return self._judged(probe.result())

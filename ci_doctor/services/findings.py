@@ -322,16 +322,17 @@ def _named(processes: Sequence[NamedProcess]) -> str:
     return text
 
 
-# As many lines as every renderer shows of one excerpt.
-
-
 def leak_findings(left: LeftBehind) -> Iterator[Finding]:
-    """One for each service, or for those that held a thing together; what is unknown is none."""
+    """One for each service, or for those that held a thing together; what is unknown is none.
+
+    What a known program leaves by design is one only where nothing may stay.
+    """
     by_owner: dict[tuple[str, ...], list[LeftThing]] = {}
     for thing in left.things:
-        by_owner.setdefault(thing.services, []).append(thing)
+        if thing.strict or thing.known is None:
+            by_owner.setdefault(thing.services, []).append(thing)
     for services, things in by_owner.items():
-        yield _finding(" and ".join(services), things)
+        yield _leak_finding(" and ".join(services), things)
     if left.unseen:
         yield UNSEEN.finding(
             f"what services left behind could not be seen: {', '.join(left.unseen)}",
@@ -339,13 +340,14 @@ def leak_findings(left: LeftBehind) -> Iterator[Finding]:
         )
 
 
-def _finding(services: str, things: Sequence[LeftThing]) -> Finding:
+def _leak_finding(services: str, things: Sequence[LeftThing]) -> Finding:
     severity = LEFT_BEHIND.severity
     if any(thing.strict for thing in things):
         severity = Severity.ERROR
-    lines = [f"{thing.kind} {thing.name}, {thing.why}" for thing in things[:_SHOWN]]
-    if len(things) > _SHOWN:
-        lines.append(f"and {len(things) - _SHOWN} more")
+    groups = _together(things)
+    lines = [f"{_what(group)} {_which(group)}, {group[0].why}" for group in groups[:_SHOWN]]
+    if len(groups) > _SHOWN:
+        lines.append(f"and {len(groups) - _SHOWN} more")
     return LEFT_BEHIND.finding(
         f"{services} left behind {summary(things)}",
         evidence=(Evidence(excerpt="\n".join(lines)),),
@@ -365,11 +367,31 @@ def summary(things: Sequence[LeftThing]) -> str:
 def leak_table(left: LeftBehind) -> tuple[Table, ...]:
     """What was left by service, and how much belongs to nobody known; empty if there is nothing."""
     rows: list[Row] = []
-    for thing in left.things:
-        services = " and ".join(thing.services)
-        rows.append(row(services, str(thing.kind), thing.name, size_cell(thing.size)))
+    for group in _together(left.things):
+        sizes = [thing.size for thing in group if thing.size is not None]
+        whole = size_cell(sum(sizes) if sizes else None)
+        rows.append(row(" and ".join(group[0].services), _what(group), _which(group), whole))
     for folder, count in left.unknown.items():
         rows.append(row("owner unknown", "new meanwhile", f"{count} in {folder}", None))
     if not left.things:
         return ()
     return (Table(title="Left behind", columns=("what", "name", "size"), rows=tuple(rows)),)
+
+
+def _together(things: Sequence[LeftThing]) -> list[list[LeftThing]]:
+    """Each thing alone, but those that one known program has left together."""
+    groups: dict[object, list[LeftThing]] = {}
+    for number, thing in enumerate(things):
+        key = number if thing.known is None else (thing.services, thing.known)
+        groups.setdefault(key, []).append(thing)
+    return list(groups.values())
+
+
+def _what(group: Sequence[LeftThing]) -> str:
+    return group[0].known or str(group[0].kind)
+
+
+def _which(group: Sequence[LeftThing]) -> str:
+    if len(group) == 1:
+        return group[0].name
+    return f"{len(group)} times, such as {group[0].name}"

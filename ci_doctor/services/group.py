@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 from ci_doctor.errors import UsageError
 from ci_doctor.model.service import FailureKind, ServiceFailure, StopResult
 from ci_doctor.services import failure_cause
-from ci_doctor.services.busy_timeout import BusyTimeout
+from ci_doctor.services.busy_timeout import BusyTimeout, before_death
 from ci_doctor.services.check import check_services
 from ci_doctor.services.failure_cause import with_cause_elsewhere
 from ci_doctor.services.instance import Instance, RunningService, ServiceEvent
@@ -91,13 +91,8 @@ async def _ready_or_dead(
     group: RunningGroup, instance: Instance, time_limit: BusyTimeout
 ) -> str | None:
     """None when ready, or when a death came first; else what was wrong when time was up."""
-    probe = asyncio.create_task(_probe(group, instance, time_limit))
     # A death ends the wait: a service that needs a dead one never becomes ready.
-    group.death.add_done_callback(lambda _: probe.cancel())
-    try:
-        await asyncio.wait({probe})
-    finally:
-        probe.cancel()
+    (probe,) = await before_death(group.death, _probe(group, instance, time_limit))
     if probe.cancelled():
         return None
     return probe.result()
@@ -263,23 +258,11 @@ class _GroupStart:
         return LeakLedger(policies, ours)
 
     async def _start_all(self) -> None:
-        tasks = [asyncio.create_task(self._start_after_its_needs(name)) for name in self._order]
-
-        def cancel_all(_: object) -> None:
-            for task in tasks:
-                task.cancel()
-
-        self._group.death.add_done_callback(cancel_all)
-        try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
-        finally:
-            cancel_all(None)
-            # Collected whatever happened, so that no error of a start goes unread.
-            results = await asyncio.gather(*tasks, return_exceptions=True)
-        for result in results:
-            # Not a CancelledError, which is no Exception.
-            if isinstance(result, Exception):
-                raise result
+        starts = map(self._start_after_its_needs, self._order)
+        for start in await before_death(self._group.death, *starts):
+            error = None if start.cancelled() else start.exception()
+            if error is not None:
+                raise error
 
     async def _start_after_its_needs(self, name: str) -> None:
         spec = self._specs[name]

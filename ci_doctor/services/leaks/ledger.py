@@ -6,6 +6,7 @@ when the stop begins, and after it. What a process made and closed in between, i
 others use too, belongs to nobody known.
 """
 
+import functools
 import os
 import re
 import shlex
@@ -13,9 +14,11 @@ import stat
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Literal
 
-from msgspec import Struct, structs
+import tomli
+from msgspec import Struct, convert, structs
 
 from ci_doctor.model.service import LeftBehind, LeftKind, LeftThing
 from ci_doctor.services.leaks.places import (
@@ -291,7 +294,7 @@ class LeakLedger:
 
     def _graded(self, thing: LeftThing) -> LeftThing:
         strict = any(self._policies[name].mode == "strict" for name in thing.services)
-        return structs.replace(thing, strict=strict)
+        return structs.replace(thing, strict=strict, known=known(thing, self._folders))
 
     def _unseen_by_strict(self) -> tuple[str, ...]:
         unseen = []
@@ -299,6 +302,33 @@ class LeakLedger:
             if any(self._policies[name].mode == "strict" for name in services):
                 unseen.append(what)
         return tuple(unseen)
+
+
+class _Known(Struct, frozen=True, forbid_unknown_fields=True):
+    """A row of known.toml."""
+
+    what: str
+    kinds: tuple[LeftKind, ...]
+    path: str
+    source: str
+
+
+@functools.cache
+def _known_rows() -> tuple[_Known, ...]:
+    text = Path(__file__).with_name("known.toml").read_text(encoding="utf-8")
+    return convert(tomli.loads(text)["left"], tuple[_Known, ...])
+
+
+def known(thing: LeftThing, folders: Iterable[str]) -> str | None:
+    """What the thing is, if a known program leaves such things by design in one of `folders`."""
+    paths = [thing.name.removeprefix(f"{folder}/") for folder in folders]
+    # A socket may be bound in any folder (VLLM_RPC_BASE_PATH).
+    paths.append(os.path.basename(thing.name))  # noqa: PTH119
+    for known_row in _known_rows():
+        matches = (re.fullmatch(known_row.path, path) for path in paths)
+        if thing.kind in known_row.kinds and any(matches):
+            return known_row.what
+    return None
 
 
 def _thing(kind: LeftKind, name: str, owners: Mapping[str, str], size: int | None) -> LeftThing:

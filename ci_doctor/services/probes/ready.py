@@ -14,7 +14,6 @@ from msgspec import Struct
 
 from ci_doctor.model.parse_duration import parse_duration
 from ci_doctor.model.suggestion import did_you_mean
-from ci_doctor.services.probes.json_condition import JsonCondition, parse_condition
 
 FORMS = '"/health", http://HOST:PORT/PATH, tcp://HOST:PORT, log:REGEX, exec:COMMAND, file:PATH'
 _STATUS = re.compile(r"[1-5](?:\d\d|xx)", re.ASCII | re.IGNORECASE)
@@ -138,15 +137,14 @@ def attempt(value: Any) -> float:
 
 # In a request line these would end the path, or begin another header.
 _UNPRINTABLE = re.compile(r"[\x00-\x20\x7f]")
-_ONLY_HTTP = ("status", "body", "json", "headers", "authorization")
+_ONLY_HTTP = ("status", "body", "headers", "authorization")
 
 
 class ReadySpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The table form of `ready`: one of `http`, `tcp`, `log`, `exec`, `file` (docs/probes.md).
 
-    `http` is a path or a URL, `tcp` HOST:PORT. `status`, `body` (a regex), `json` (a condition),
-    `headers` and `authorization` (the name of an environment variable) go with `http` alone.
-    Durations are seconds or text.
+    `http` is a path or a URL, `tcp` HOST:PORT. `status`, `body` (a regex), `headers` and
+    `authorization` (the name of an environment variable) go with `http` alone. Durations are seconds or text.
     """
 
     http: str | None = None
@@ -156,7 +154,6 @@ class ReadySpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     file: str | None = None
     status: int | str | list[int | str] = "2xx"
     body: str | None = None
-    json: str | None = None
     headers: dict[str, str] = {}
     authorization: str | None = None
     ready_for: str | int | float = 0
@@ -177,7 +174,7 @@ class ReadinessProbe(Struct, frozen=True, kw_only=True):
     """A readiness probe, understood and with every placeholder replaced.
 
     `host` and `port` are of HTTP and TCP; `path` (with its query), `tls`, `status` ("200", "2xx"),
-    `body`, `json`, `headers` and `authorization` (a variable's name, never its value) of HTTP;
+    `body`, `headers` and `authorization` (a variable's name, never its value) of HTTP;
     `pattern` of LOG, `words` of EXEC, `file` of FILE. The probe must hold for `ready_for_s`
     seconds; one attempt takes `attempt_s` seconds at most.
     """
@@ -189,7 +186,6 @@ class ReadinessProbe(Struct, frozen=True, kw_only=True):
     tls: bool = False
     status: tuple[str, ...] = ("2xx",)
     body: str | None = None
-    json: JsonCondition | None = None
     headers: tuple[tuple[str, str], ...] = ()
     authorization: str | None = None
     pattern: str = ""
@@ -273,14 +269,10 @@ def parse_ready(
     body = None
     if spec.body is not None:
         body = regex("body", fill(spec.body))
-    json = None
-    if spec.json is not None:
-        json = parse_condition(fill(spec.json))
     return msgspec.structs.replace(
         _aim(scheme, text, port, directory, fill),
         status=statuses(spec.status),
         body=body,
-        json=json,
         headers=headers(spec.headers, fill),
         authorization=variable(spec.authorization),
         ready_for_s=duration("ready_for", spec.ready_for),

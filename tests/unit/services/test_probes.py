@@ -163,14 +163,13 @@ CHUNKED = answer(
     ],
 )
 def test_a_body_is_read_however_it_is_sent(answered: bytes) -> None:
-    assert ask([answered], json="data[0].id == 1")[0] is None
     assert ask([answered], body='"id": 1')[0] is None
 
 
 def test_a_body_ends_where_its_length_says_and_not_with_the_connection() -> None:
     answered = [answer(b"ready", headers="Content-Length: 5\r\n")]
     assert ask(answered, body="^ready$", stay=True)[0] is None
-    assert ask([CHUNKED], json="data", stay=True)[0] is None
+    assert ask([CHUNKED], body="data", stay=True)[0] is None
 
 
 @pytest.mark.parametrize(
@@ -182,18 +181,6 @@ def test_a_body_ends_where_its_length_says_and_not_with_the_connection() -> None
             "the body does not match /READY/: loading 40 %",
         ),
         (answer(b""), {"body": "READY"}, "the body does not match /READY/: it is empty"),
-        (answer(b"<html>"), {"json": "data"}, "the body is no JSON: <html>"),
-        (answer(b"[" * 100_000), {"json": "data"}, "the body is no JSON: [[["),
-        (
-            answer(b'{"id": "llama"}'),
-            {"json": 'id == "qwen"'},
-            'json id == "qwen" does not hold, it is "llama": {"id": "llama"}',
-        ),
-        (
-            answer(b"{}"),
-            {"json": "data[0].id"},
-            "json data[0].id does not hold, there is no data: {}",
-        ),
         (
             answer(b"cut", headers="Content-Length: 99\r\n"),
             {"body": "cut"},
@@ -202,16 +189,20 @@ def test_a_body_ends_where_its_length_says_and_not_with_the_connection() -> None
         (
             answer(b"zz\r\n", headers="Transfer-Encoding: chunked\r\n"),
             {"body": "x"},
-            "the answer announces chunked encoding but is not chunked",
+            "the answer is no proper HTTP: illegal chunk header",
         ),
         (answer(b"x" * 2_000_000), {"body": "ready"}, "the body does not match /ready/: xxx"),
-        (answer(b"X: y\r\n" * 400), {"body": "ready"}, "the answer has more headers"),
+        (
+            answer(b"X: y\r\n" * 20_000),
+            {"body": "ready"},
+            "the answer is no proper HTTP: Receive buffer too long",
+        ),
     ],
 )
 def test_a_body_that_is_not_the_wanted_one_is_told(
     answered: bytes, table: dict[str, Any], told: str
 ) -> None:
-    headless = answered.replace(b"\r\n\r\n", b"\r\n", 1) if told.endswith("headers") else answered
+    headless = answered.replace(b"\r\n\r\n", b"\r\n", 1) if told.endswith("too long") else answered
     seen = ask([headless], Attempts(1), **table)[0] or ""
     assert seen.startswith(told)
     assert len(seen) < 300
@@ -419,7 +410,7 @@ def test_a_probe_that_cannot_work_here_is_a_usage_error() -> None:
         probe_text("exec:true", 0)
 
 
-@pytest.mark.parametrize("length", ["9" * 30, "9" * 5000, "2000000000"])
+@pytest.mark.parametrize("length", ["9" * 15, "2000000000"])
 def test_a_huge_length_of_a_body_is_read_up_to_the_bound(length: str) -> None:
     body = answer(b"ready", headers=f"Content-Length: {length}\r\n")
     assert ask([body], Attempts(1), body="ready")[0] == (
@@ -427,13 +418,23 @@ def test_a_huge_length_of_a_body_is_read_up_to_the_bound(length: str) -> None:
     )
 
 
-@pytest.mark.parametrize("length", ["-5", "5, 5", "\u00b2", "five", ""])
+@pytest.mark.parametrize("length", ["-5", "5, 6", "\u00b2", "five", "", "9" * 5000])
 def test_a_length_that_is_no_number_is_told(length: str) -> None:
     body = f"HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\nready".encode("latin-1")
-    assert (
-        ask([body], Attempts(1), body="ready", stay=True)[0]
-        == "the answer's Content-Length is no number"
-    )
+    seen = ask([body], Attempts(1), body="ready", stay=True)[0] or ""
+    assert seen.startswith("the answer is no proper HTTP: ")
+
+
+def test_what_no_request_can_hold_is_sent_in_percent() -> None:
+    async def run() -> list[bytes]:
+        scene = Server([OK])
+        async with await asyncio.start_server(scene.serve, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            probe = parse_ready("/ä%20?q=ö", port, directory=Path())
+            assert await wait_until_ready(probe, LIMIT_S) is None
+        return scene.requests
+
+    assert asyncio.run(run())[0].startswith(b"GET /%C3%A4%20?q=%C3%B6 HTTP/1.1\r\n")
 
 
 class LittleTimeAtLast(BusyTimeout):
