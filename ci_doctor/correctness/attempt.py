@@ -20,7 +20,7 @@ from ci_doctor.correctness.reset import reset
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import ArmPlan, ExperimentPlan
 from ci_doctor.correctness.tally import Tally
-from ci_doctor.correctness.verdict.control import ControlOutcome
+from ci_doctor.correctness.verdict.starts import ControlOutcome
 from ci_doctor.identity.loaded import loaded
 from ci_doctor.load.sending import Sender
 from ci_doctor.model.service import FailureKind, LeftBehind, ServiceFailure, StopResult

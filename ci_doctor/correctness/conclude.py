@@ -39,9 +39,8 @@ from ci_doctor.correctness.settings import Arm, EvidencePolicy, OnInconclusive
 from ci_doctor.correctness.unusable import unusable
 from ci_doctor.correctness.verdict.canary import canary_detected
 from ci_doctor.correctness.verdict.decide import decide
-from ci_doctor.correctness.verdict.decision import Decision
-from ci_doctor.correctness.verdict.evidence_gate import without_flaws
-from ci_doctor.correctness.verdict.risk import false_alarm_risk
+from ci_doctor.correctness.verdict.decision import Decision, false_alarm_risk
+from ci_doctor.correctness.verdict.validity import without_flaws
 from ci_doctor.identity.identity import differences as identity_differences
 from ci_doctor.model.facts.answers import LevelFacts
 from ci_doctor.model.facts.correctness import (

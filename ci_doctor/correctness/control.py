@@ -16,7 +16,7 @@ from ci_doctor.correctness.control_request import (
 )
 from ci_doctor.correctness.evidence.samples import NO_PASS, Sample
 from ci_doctor.correctness.tally import Tally
-from ci_doctor.correctness.verdict.control import (
+from ci_doctor.correctness.verdict.starts import (
     ControlOutcome,
     ControlResult,
     ControlTry,

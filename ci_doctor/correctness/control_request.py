@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.compare import ArmStart
+from ci_doctor.correctness.verdict.starts import ArmStart
 from ci_doctor.load.answers import protocol_of
 from ci_doctor.load.changed_prompt import PromptChange, changed_body
 from ci_doctor.load.prompts import is_free, prompt_of

@@ -25,8 +25,8 @@ from ci_doctor.correctness.shared_places import SharedPlaces
 from ci_doctor.correctness.start_tools import CACHES, start_tools
 from ci_doctor.correctness.tally import Tally
 from ci_doctor.correctness.unusable import unusable
-from ci_doctor.correctness.verdict.compare import ArmStart
 from ci_doctor.correctness.verdict.schedule import drawn_places, next_arms
+from ci_doctor.correctness.verdict.starts import ArmStart
 from ci_doctor.correctness.wave import StartWave
 from ci_doctor.machine.gpus import read_gpu_memory
 from ci_doctor.render import formatting

@@ -17,7 +17,7 @@ from ci_doctor.correctness.settings import (
     Policy,
     Rules,
 )
-from ci_doctor.correctness.verdict.blocks import widened
+from ci_doctor.correctness.verdict.looks import widened
 from ci_doctor.errors import UsageError
 from ci_doctor.load.requests import Request
 from ci_doctor.services.check import check_scripts, check_services

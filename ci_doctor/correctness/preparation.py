@@ -31,7 +31,7 @@ from ci_doctor.correctness.settings import (
     Policy,
     Rules,
 )
-from ci_doctor.correctness.verdict.blocks import widened
+from ci_doctor.correctness.verdict.looks import widened
 from ci_doctor.errors import UsageError
 from ci_doctor.git import Checkout, checkout
 from ci_doctor.identity.identity import Identity

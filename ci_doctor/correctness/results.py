@@ -12,7 +12,7 @@ from ci_doctor.correctness.comparison import Comparison
 from ci_doctor.correctness.proof_reading import ProofReading
 from ci_doctor.correctness.settings import Rules
 from ci_doctor.correctness.shared_use import SharedUse
-from ci_doctor.correctness.verdict.compare import ArmStart
+from ci_doctor.correctness.verdict.starts import ArmStart
 from ci_doctor.model.service import LeftBehind, ServiceFailure
 
 

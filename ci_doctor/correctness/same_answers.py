@@ -12,7 +12,7 @@ from ci_doctor.correctness.level_digests import level_digests
 from ci_doctor.correctness.near_answers import NearAnswers
 from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.tally import outcome
-from ci_doctor.correctness.verdict.compare import Answer
+from ci_doctor.correctness.verdict.starts import Answer
 
 Outputs = Mapping[str, Mapping[str, Any]]
 Levels = Mapping[AnswerLevel, Mapping[str, Answer]]

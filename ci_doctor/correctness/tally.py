@@ -11,8 +11,7 @@ from ci_doctor.correctness.comparison import AnswerLevel
 from ci_doctor.correctness.evidence.samples import Sample
 from ci_doctor.correctness.pass_digests import PassDigests
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.compare import Answer, ArmStart
-from ci_doctor.correctness.verdict.control import ControlOutcome
+from ci_doctor.correctness.verdict.starts import Answer, ArmStart, ControlOutcome
 from ci_doctor.load.canonical import digest
 from ci_doctor.load.looks import FEWEST_PROMPTS, LooksOfAnswers, words_of
 from ci_doctor.load.prompts import is_free, is_greedy

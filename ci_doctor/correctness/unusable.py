@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm, ArmPlan
-from ci_doctor.correctness.verdict.decision import FEWEST
+from ci_doctor.correctness.verdict.looks import FEWEST
 from ci_doctor.model.outcome import ErrorKind, Failure
 from ci_doctor.model.service import FailureKind, ServiceFailure
 from ci_doctor.services.misuse import blamed_words, file_name, is_sudden

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import structs
 
-from ci_doctor.diagnosis.log_end import prepare_in_background
-from ci_doctor.diagnosis.preparation import PREPARE_AFTER_S
+from ci_doctor.diagnosis.log_end import PREPARE_AFTER_S, prepare_in_background
 from ci_doctor.errors import UsageError
 from ci_doctor.model.service import NamedProcess, ServiceFailure
 from ci_doctor.services import failure_cause

@@ -19,7 +19,7 @@ from ci_doctor.correctness.pass_digests import PassDigests
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.tally import outcome
-from ci_doctor.correctness.verdict.compare import Answer, ArmStart
+from ci_doctor.correctness.verdict.starts import Answer, ArmStart
 from ci_doctor.identity.identity import Identity
 
 # The outcomes of everything follow from the digests.

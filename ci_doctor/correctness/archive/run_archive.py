@@ -18,7 +18,7 @@ from ci_doctor.correctness.archive.revocations import read_revocations
 from ci_doctor.correctness.evidence.outputs import Outputs
 from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.settings import ArchiveWrite, Rules
-from ci_doctor.correctness.verdict.archive_licence import MANY_BUILDS
+from ci_doctor.correctness.verdict.differences import MANY_BUILDS
 from ci_doctor.errors import CiDoctorError
 from ci_doctor.identity.identity import Identity
 from ci_doctor.model.finding import Evidence, Finding

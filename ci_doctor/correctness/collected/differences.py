@@ -14,8 +14,8 @@ from ci_doctor.correctness.level_digests import digest_at
 from ci_doctor.correctness.report.divergence import Divergence, first_divergence, no_answer
 from ci_doctor.correctness.report.tokens import Hardness
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.compare import ArmStart, DifferenceKind, of_arm, outcomes
 from ci_doctor.correctness.verdict.decision import Decision
+from ci_doctor.correctness.verdict.starts import ArmStart, DifferenceKind, of_arm, outcomes
 from ci_doctor.load.canonical import answer_count
 
 # What tells most comes first.

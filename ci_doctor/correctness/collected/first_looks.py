@@ -12,7 +12,7 @@ from ci_doctor.correctness.report.findings import (
     one_answer,
     other_model,
 )
-from ci_doctor.correctness.verdict.compare import ArmStart, of_arm
+from ci_doctor.correctness.verdict.starts import ArmStart, of_arm
 from ci_doctor.load.looks import LooksOfAnswers
 from ci_doctor.model.finding import Finding
 

@@ -15,7 +15,7 @@ from ci_doctor.correctness.comparison import AnswerLevel, Comparison
 from ci_doctor.correctness.level_digests import LevelDigests, level_digests
 from ci_doctor.correctness.near_answers import NearAnswers
 from ci_doctor.correctness.tally import add_prompt_facts
-from ci_doctor.correctness.verdict.compare import Answer, ArmStart
+from ci_doctor.correctness.verdict.starts import Answer, ArmStart
 from ci_doctor.load.canonical import digest
 
 # The outcome of a request whose answers are the same bytes in every start and pass. A digest has 64

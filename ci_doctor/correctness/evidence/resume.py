@@ -17,7 +17,7 @@ from ci_doctor.correctness.evidence.start_record import StartRecord
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm, ArmPlan
 from ci_doctor.correctness.unusable import unusable_arm
-from ci_doctor.correctness.verdict.compare import ArmStart
+from ci_doctor.correctness.verdict.starts import ArmStart
 from ci_doctor.errors import UsageError
 from ci_doctor.load.requests import Request
 from ci_doctor.version import tool_version

@@ -10,7 +10,7 @@ from ci_doctor.correctness.proof_reading import ProofReading
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.shared_use import SharedUse
-from ci_doctor.correctness.verdict.control import ControlOutcome
+from ci_doctor.correctness.verdict.starts import ControlOutcome
 from ci_doctor.model.service import LeftBehind, ServiceFailure
 
 SCHEMA = "ci-doctor/start/2"

@@ -17,8 +17,9 @@ from ci_doctor.correctness.report.divergence import (
 from ci_doctor.correctness.report.tokens import Alternative, Hardness, Step, step, ulp_between
 from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.compare import DifferenceKind, counted
+from ci_doctor.correctness.verdict.compare import counted
 from ci_doctor.correctness.verdict.decision import Decision
+from ci_doctor.correctness.verdict.starts import DifferenceKind
 from ci_doctor.errors import InfraError
 
 # --- two answers side by side at their divergence: visible text, and log-probabilities ---

@@ -29,14 +29,9 @@ from ci_doctor.correctness.report.suspects import (
 from ci_doctor.correctness.report.tokens import Hardness, Step
 from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.compare import (
-    ArmStart,
-    DifferenceKind,
-    answering,
-    explain,
-    of_arm,
-)
+from ci_doctor.correctness.verdict.compare import answering, explain
 from ci_doctor.correctness.verdict.decision import Decision, PermutationTest
+from ci_doctor.correctness.verdict.starts import ArmStart, DifferenceKind, of_arm
 from ci_doctor.load.requests import Request
 from ci_doctor.model.facts.answers import (
     AlignedAnswers,

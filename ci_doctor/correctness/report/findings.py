@@ -17,9 +17,10 @@ from ci_doctor.correctness.report.start_evidence import control_findings
 from ci_doctor.correctness.report.tokens import Hardness
 from ci_doctor.correctness.results import Experiment, ExperimentEnding, StartResult
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.compare import ArmStart, DifferenceKind, explain, of_arm
+from ci_doctor.correctness.verdict.compare import explain
 from ci_doctor.correctness.verdict.decision import Decision, PermutationTest
-from ci_doctor.correctness.verdict.evidence_gate import models_within
+from ci_doctor.correctness.verdict.starts import ArmStart, DifferenceKind, of_arm
+from ci_doctor.correctness.verdict.validity import models_within
 from ci_doctor.load.looks import count_prompts
 from ci_doctor.load.requests import Request
 from ci_doctor.model.cause import Cause, about_retry

@@ -12,9 +12,10 @@ from ci_doctor.correctness.comparison import AnswerLevel, Comparison
 from ci_doctor.correctness.report.differences import counted_results
 from ci_doctor.correctness.results import Experiment
 from ci_doctor.correctness.settings import Rules
-from ci_doctor.correctness.verdict.compare import ArmStart, counted, outcomes
+from ci_doctor.correctness.verdict.compare import counted
 from ci_doctor.correctness.verdict.decide import decide
 from ci_doctor.correctness.verdict.decision import Decision
+from ci_doctor.correctness.verdict.starts import ArmStart, outcomes
 from ci_doctor.errors import InfraError
 from ci_doctor.load.answer_parts import AnswerParts, parts
 from ci_doctor.load.canonical import encode

@@ -18,19 +18,18 @@ from ci_doctor.correctness.report.suspects import (
 from ci_doctor.correctness.report.tokens import Hardness
 from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.settings import Arm, Policy, Rules
-from ci_doctor.correctness.verdict.archive_licence import independent_builds
-from ci_doctor.correctness.verdict.compare import (
-    ArmStart,
-    DifferenceKind,
-    answering,
-    counted,
-    of_arm,
-)
+from ci_doctor.correctness.verdict.compare import answering, counted
 from ci_doctor.correctness.verdict.decision import (
     Decision,
     InterimLook,
     PermutationTest,
     RequestBound,
+)
+from ci_doctor.correctness.verdict.starts import (
+    ArmStart,
+    DifferenceKind,
+    independent_builds,
+    of_arm,
 )
 from ci_doctor.model.table import Row, Table, row, text_table
 from ci_doctor.model.verdict import Verdict

@@ -20,7 +20,8 @@ from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.same_answers import SameAnswers
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.tally import Tally
-from ci_doctor.correctness.verdict.compare import Answer, DifferenceKind, classify
+from ci_doctor.correctness.verdict.compare import classify
+from ci_doctor.correctness.verdict.starts import Answer, DifferenceKind
 from ci_doctor.errors import UsageError
 from ci_doctor.load.canonical import check_output
 from ci_doctor.model.suggestion import did_you_mean, nearest

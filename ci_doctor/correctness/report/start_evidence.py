@@ -10,12 +10,10 @@ from msgspec.structs import asdict
 from ci_doctor.correctness import rules
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm, ArmPlan, Rules
-from ci_doctor.correctness.verdict.archive_drift import ArchiveDrift
-from ci_doctor.correctness.verdict.archive_licence import independent_builds
-from ci_doctor.correctness.verdict.compare import ArmStart, drift_of
-from ci_doctor.correctness.verdict.control import ControlResult
+from ci_doctor.correctness.verdict.compare import ArchiveDrift, drift_of
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.correctness.verdict.schedule import together
+from ci_doctor.correctness.verdict.starts import ArmStart, ControlResult, independent_builds
 from ci_doctor.model.facts.archive import ArchiveDriftFacts, ArchiveUseFacts
 from ci_doctor.model.facts.correctness import (
     ControlFacts,

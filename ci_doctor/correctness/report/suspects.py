@@ -13,7 +13,8 @@ from ci_doctor.correctness.report.differences import AnswerDifference, counted_r
 from ci_doctor.correctness.report.tokens import NEAR_NAT, Hardness
 from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.compare import ArmStart, DifferenceKind, answering, clusters
+from ci_doctor.correctness.verdict.compare import answering, clusters
+from ci_doctor.correctness.verdict.starts import ArmStart, DifferenceKind
 from ci_doctor.render.formatting import amount
 
 # --- which starts answered alike, which differ from themselves, and what lines up with that ---

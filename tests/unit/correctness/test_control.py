@@ -12,7 +12,7 @@ from ci_doctor.correctness.control import send_control
 from ci_doctor.correctness.evidence.samples import NO_PASS, Sample
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.tally import Tally
-from ci_doctor.correctness.verdict.control import ControlOutcome, ControlResult
+from ci_doctor.correctness.verdict.starts import ControlOutcome, ControlResult
 from ci_doctor.load.requests import Request
 from ci_doctor.load.sending import Sender
 from tests.support.canned_server import CannedServer, http

@@ -3,8 +3,7 @@ from typing import Any
 
 from ci_doctor.correctness.control_request import control_requests, inside_requests, is_due
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.compare import ArmStart
-from ci_doctor.correctness.verdict.control import ControlOutcome, ControlResult
+from ci_doctor.correctness.verdict.starts import ArmStart, ControlOutcome, ControlResult
 from ci_doctor.load.requests import Request
 
 

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm, ArmPlan
 from ci_doctor.correctness.unusable import unusable
-from ci_doctor.correctness.verdict.compare import ArmStart
+from ci_doctor.correctness.verdict.starts import ArmStart
 from ci_doctor.model.service import FailureKind, ServiceFailure
 from ci_doctor.services.spec import ServiceSpec
 from tests.support.diagnoses import a_cause

@@ -8,7 +8,7 @@ from ci_doctor.correctness.evidence.samples import NO_PASS
 from ci_doctor.correctness.evidence.start_record import StartRecord, record_of
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.tally import Tally
-from ci_doctor.correctness.verdict.control import ControlOutcome, ControlResult
+from ci_doctor.correctness.verdict.starts import ControlOutcome, ControlResult
 from tests.unit.correctness.recording import IDS, PASSES, arm_of, result, sample
 
 DIRECTORY = Path("/report")

@@ -15,7 +15,7 @@ from ci_doctor.correctness.evidence.begin_run import write_run
 from ci_doctor.correctness.evidence.files import PARTIAL
 from ci_doctor.correctness.evidence.resume import Resumed, free_number, resume
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.compare import ArmStart
+from ci_doctor.correctness.verdict.starts import ArmStart
 from ci_doctor.errors import UsageError
 from ci_doctor.load.canonical import digest
 from ci_doctor.model.service import FailureKind, LeftBehind, LeftKind, LeftThing, ServiceFailure

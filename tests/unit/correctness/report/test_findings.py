@@ -16,7 +16,7 @@ from ci_doctor.correctness.report.findings import (
 )
 from ci_doctor.correctness.results import Experiment, ExperimentEnding
 from ci_doctor.correctness.settings import Arm, Rules
-from ci_doctor.correctness.verdict.compare import ArmStart
+from ci_doctor.correctness.verdict.starts import ArmStart
 from ci_doctor.load.looks import LooksOfAnswers
 from ci_doctor.load.requests import Request
 from ci_doctor.model.finding import Finding, Severity

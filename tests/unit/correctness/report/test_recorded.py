@@ -18,7 +18,7 @@ from ci_doctor.correctness.report.recorded import (
     recorded_comparison,
 )
 from ci_doctor.correctness.report.tokens import Hardness
-from ci_doctor.correctness.verdict.compare import DifferenceKind
+from ci_doctor.correctness.verdict.starts import DifferenceKind
 from ci_doctor.errors import UsageError
 from tests.unit.correctness.report.recorded_runs import answer, line, write_run
 

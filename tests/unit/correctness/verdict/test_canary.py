@@ -10,7 +10,7 @@ from ci_doctor.correctness.level_digests import digest_at
 from ci_doctor.correctness.settings import Rules
 from ci_doctor.correctness.verdict import canary as canary_module
 from ci_doctor.correctness.verdict.canary import canary, canary_detected
-from ci_doctor.correctness.verdict.compare import DifferenceKind
+from ci_doctor.correctness.verdict.starts import DifferenceKind
 from ci_doctor.load.canonical import check_output
 from tests.unit.correctness.experiments import experiment, output, result
 
