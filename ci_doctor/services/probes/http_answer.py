@@ -161,7 +161,7 @@ class _Exchange:
         request = self._h11.Request(
             method="GET",
             target=quote(probe.path, safe=_TARGET),
-            headers=[(name.title(), value.encode()) for name, value in headers.items()],
+            headers=[(name.title().encode(), value.encode()) for name, value in headers.items()],
         )
         try:
             head = self._state.send(request) or b""
