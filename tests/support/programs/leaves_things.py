@@ -67,7 +67,8 @@ def make_closed(name: str) -> str:
 
 def bind(path: str) -> str:
     bound = socket.socket(socket.AF_UNIX)
-    bound.bind(path)
+    os.chdir(os.path.dirname(path))  # noqa: PTH120 - the whole path may be too long for a socket
+    bound.bind(os.path.basename(path))  # noqa: PTH119
     bound.listen()
     kept.append(bound)
     return path
