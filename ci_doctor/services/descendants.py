@@ -12,10 +12,9 @@ from msgspec import Struct
 
 from ci_doctor.services.instance import Death
 from ci_doctor.system import clock
-from ci_doctor.system.processes.children import ChildrenLook, NewestPid
-from ci_doctor.system.processes.exit_status import exit_status, is_ending
-from ci_doctor.system.processes.memory_events import MemoryEvents, oom_cause
-from ci_doctor.system.processes.process_table import Kin, look_up
+from ci_doctor.system.processes.kernel_words import MemoryEvents, oom_cause
+from ci_doctor.system.processes.process import exit_status, is_ending
+from ci_doctor.system.processes.process_table import ChildrenLook, Kin, NewestPid, look_up
 
 
 class OomWatch:

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ci_doctor.errors import InfraError, UsageError
-from ci_doctor.system.files.directories import make_directory
 from ci_doctor.system.files.inotify import FileWatch
-from ci_doctor.system.secrets.cutting import keyless
+from ci_doctor.system.files.writing import make_directory
+from ci_doctor.system.secrets.private_keys import keyless
 
 # These say nothing about the path: another job on this machine would get them too.
 _EXHAUSTED = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})

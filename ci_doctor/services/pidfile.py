@@ -12,8 +12,8 @@ from ci_doctor.services.busy_timeout import BusyTimeout
 from ci_doctor.services.instance import Instance
 from ci_doctor.services.probes.probe import WatchedFile
 from ci_doctor.system import clock
-from ci_doctor.system.processes.exit_status import exit_status
 from ci_doctor.system.processes.external_process import ExternalProcess
+from ci_doctor.system.processes.process import exit_status
 from ci_doctor.system.processes.process_table import Kin
 from ci_doctor.system.processes.tree import OwnTree
 

@@ -34,11 +34,9 @@ from ci_doctor.services.launch.report import (
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import LaunchContext, port_names
 from ci_doctor.system import clock
-from ci_doctor.system.files.directories import make_directory
-from ci_doctor.system.processes.exit_status import is_ending
-from ci_doctor.system.processes.foreground import in_foreground
-from ci_doctor.system.processes.interruption import Interruption
-from ci_doctor.system.processes.process import describe_exit, has_ended
+from ci_doctor.system.files.writing import make_directory
+from ci_doctor.system.processes.interruption import Interruption, in_foreground
+from ci_doctor.system.processes.process import describe_exit, has_ended, is_ending
 from ci_doctor.system.processes.process_table import look_up
 from ci_doctor.system.secrets.log_files import redact_files
 from ci_doctor.system.secrets.redaction import Redactor

@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from ci_doctor.services.descendants import DescendantPolicy, OomWatch, is_death, next_pause
-from ci_doctor.system.processes.children import ChildrenLook, NewestPid, children_of
-from ci_doctor.system.processes.memory_events import MemoryEvents
+from ci_doctor.system.processes.kernel_words import MemoryEvents
+from ci_doctor.system.processes.process_table import ChildrenLook, NewestPid, children_of
 
 
 @pytest.mark.parametrize(
