@@ -38,8 +38,8 @@ from ci_doctor.store.errors import StoreError
 from ci_doctor.store.object_names import TEMPORARY
 from ci_doctor.store.objects import ObjectStore, StoredObject
 from ci_doctor.system import clock
-from ci_doctor.system.files.directories import make_directory
 from ci_doctor.system.files.own_directory import own_directory
+from ci_doctor.system.files.writing import make_directory
 from ci_doctor.system.secrets.redaction import Redactor
 
 NEWEST = 20

@@ -23,7 +23,7 @@ from ci_doctor.correctness.evidence.samples import append_whole
 from ci_doctor.correctness.results import StartResult, decoded, encoded, relative, without_answers
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.errors import InfraError, UsageError
-from ci_doctor.system.files.atomic import write_atomically
+from ci_doctor.system.files.writing import write_atomically
 from ci_doctor.system.secrets.redaction import Redactor
 
 SCHEMA = "ci-doctor/start/3"

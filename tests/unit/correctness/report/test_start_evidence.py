@@ -127,10 +127,10 @@ def test_an_archive_that_today_contradicts_is_a_warning_with_what_to_do() -> Non
 
 def test_another_mix_is_a_warning_with_its_p_value() -> None:
     made = starts([(str(number), "a") for number in range(12)], "xxxa")
-    (finding,) = drift_findings(made, "archive")
+    (finding,) = drift_findings(made)
     assert "4 baseline starts of today mix their answers otherwise" in finding.summary
     assert "p = 0.0071" in finding.summary
 
 
 def test_an_archive_that_today_agrees_with_is_no_finding() -> None:
-    assert list(drift_findings(starts([("1", "a"), ("2", "a")], "aa"), "archive")) == []
+    assert list(drift_findings(starts([("1", "a"), ("2", "a")], "aa"))) == []
