@@ -70,8 +70,10 @@ def result(
     tally: Tally, directory: Path, failure: ServiceFailure | None = None, **changes: Any
 ) -> StartResult:
     """The result of a start that is over."""
+    outside = changes.pop("outside", False)
+    claimed = outside and failure is not None and failure.log is not None
     fields: dict[str, Any] = {
-        "start": tally.start(failed=failure is not None, outside=changes.pop("outside", False)),
+        "start": tally.start(failed=failure is not None, outside=outside, claimed=claimed),
         "failure": failure,
         "duration_s": 1.5,
         "logs": (directory / "logs" / tally.name / "vllm-1.log",),

@@ -99,7 +99,7 @@ def test_what_is_noticed_before_the_first_start_is_a_finding(tmp_path: Path) -> 
 def test_an_archive_without_starts_says_so(tmp_path: Path) -> None:
     made = prepared(tmp_path, archive=str(tmp_path / "archive"))
     assert made.archive is not None
-    assert made.notes[0] == f"no archived baseline in {tmp_path / 'archive'} yet"
+    assert made.notes[0] == f"no archived baseline of this identity in {tmp_path / 'archive'} yet"
 
 
 def test_without_a_requests_file_nothing_can_be_sent(tmp_path: Path) -> None:

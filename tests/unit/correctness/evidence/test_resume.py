@@ -372,7 +372,8 @@ def check(directory: Path, acknowledged: set[str], copy: Path) -> None:
     shutil.copytree(directory, copy)
     held = (copy / "starts.jsonl").read_bytes() if (copy / "starts.jsonl").exists() else b""
     finished = [json.loads(line) for line in held.split(b"\n")[:-1]]
-    expected = [f"{'A' if each['arm'] == 'baseline' else 'B'}{each['number']}" for each in finished]
+    starts = [each["result"]["start"] for each in finished]
+    expected = [f"{'A' if each['arm'] == 'baseline' else 'B'}{each['number']}" for each in starts]
     resumed = take_up(copy)
     assert names(resumed) == expected
     assert acknowledged <= set(expected)
