@@ -200,7 +200,7 @@ def exit_zero(program: PythonProgram) -> Iterator[Violation]:
                 EXIT_ZERO,
                 leave,
                 "every error ends the program with status 0 here",
-                remedy="Exit with 1, or let the error end the program",
+                remedy="Exit with 1, or let the error end the program.",
                 related=(node,),
             )
         last = node.body[-1]
@@ -210,7 +210,7 @@ def exit_zero(program: PythonProgram) -> Iterator[Violation]:
                 EXIT_ZERO,
                 last,
                 "every error is answered with True here, as if the comparison had succeeded",
-                remedy="Answer False, or let the error end the program",
+                remedy="Answer False, or let the error end the program.",
                 related=(node,),
             )
 
