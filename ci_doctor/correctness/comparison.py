@@ -8,7 +8,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from ci_doctor.errors import UsageError
-from ci_doctor.load.float32 import ulp_distance
+from ci_doctor.load.choices import ulp_distance
 
 _LIMIT = re.compile(r"(\d+(?:\.\d*)?(?:[eE][-+]?\d+)?) *(nat|ulp)", re.IGNORECASE)
 

@@ -23,8 +23,7 @@ from ci_doctor.correctness.verdict.control import (
     control_outcome,
     with_inside,
 )
-from ci_doctor.load.answers import protocol_of
-from ci_doctor.load.requests import Request
+from ci_doctor.load.requests import Request, protocol_of
 from ci_doctor.load.sending import Sender
 
 # An answer of so many different words is no label.

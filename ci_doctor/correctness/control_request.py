@@ -8,10 +8,8 @@ from msgspec.structs import replace
 
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.compare import ArmStart
-from ci_doctor.load.answers import protocol_of
-from ci_doctor.load.changed_prompt import PromptChange, changed_body
-from ci_doctor.load.prompts import is_free, prompt_of
-from ci_doctor.load.requests import Request
+from ci_doctor.load.prompts import PromptChange, changed_body, is_free, prompt_of
+from ci_doctor.load.requests import Request, protocol_of
 
 # How many different words an answer has, and how many characters.
 Variety = tuple[int, int]

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from ci_doctor.correctness.comparison import AnswerLevel
-from ci_doctor.load.answer_parts import parts
+from ci_doctor.load.answer_items import parts
 from ci_doctor.load.canonical import digest
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ci_doctor.correctness.comparison import NumberLimit
-from ci_doctor.load.answer_parts import AnswerParts, parts
+from ci_doctor.load.answer_items import AnswerParts, parts
 from ci_doctor.load.canonical import encode
 
 Outputs = Mapping[str, Mapping[str, Any]]

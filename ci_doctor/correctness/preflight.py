@@ -7,9 +7,8 @@ from pathlib import Path
 from ci_doctor.correctness import rules
 from ci_doctor.correctness.settings import Arm, ArmPlan, ExperimentPlan
 from ci_doctor.environment.determinism import differing
-from ci_doctor.load.answers import protocol_of
 from ci_doctor.load.prompts import parameters_of
-from ci_doctor.load.requests import Request
+from ci_doctor.load.requests import Request, protocol_of
 from ci_doctor.model.finding import Evidence, Finding
 
 

@@ -8,10 +8,10 @@ from typing import Any, TypeGuard
 from msgspec import Struct
 
 from ci_doctor.correctness.collected.formats import ID_KEYS, TEXT_KEYS, SampleFormat
-from ci_doctor.load import strict_json
-from ci_doctor.load.answers import read_collected
 from ci_doctor.load.canonical import Canonical, check_output, digest, is_empty_output
 from ci_doctor.load.choices import NotAnAnswerError
+from ci_doctor.load.requests import read_collected
+from ci_doctor.load.schema import parse_json
 
 _MOST_ERROR = 200  # characters; a server may answer with a page of HTML
 _MOST_COUNT = 999_999_999  # as in `pieces`
@@ -43,7 +43,7 @@ def read(form: SampleFormat, content: bytes) -> Entry:
     if form is SampleFormat.LMCACHE:
         return _text_entry(None, [content.decode("utf-8", "surrogateescape")])
     try:
-        value = strict_json.parse(content)
+        value = parse_json(content)
     except ValueError as error:
         return Entry(error=f"not JSON: {error}")
     if not isinstance(value, dict):

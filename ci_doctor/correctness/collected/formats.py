@@ -6,7 +6,7 @@ import re
 from enum import StrEnum
 
 from ci_doctor.errors import UsageError
-from ci_doctor.load.protocols.table import of_answer
+from ci_doctor.load.protocols import of_answer
 from ci_doctor.model.suggestion import did_you_mean
 
 # The keys under which a row names its request. The first key that is there counts. `doc_id` is

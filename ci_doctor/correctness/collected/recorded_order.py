@@ -14,7 +14,7 @@ from ci_doctor.correctness.evidence.run_identity import drawn_in, read_run
 from ci_doctor.correctness.settings import Rules
 from ci_doctor.correctness.verdict.schedule import sequence
 from ci_doctor.errors import UsageError
-from ci_doctor.load import strict_json
+from ci_doctor.load.schema import parse_json
 
 # So many answers of a start are read: they lie close together in time.
 _READ = 100
@@ -91,7 +91,7 @@ def _time(place: SourcePosition) -> float | None:
     if form is SampleFormat.LMCACHE:
         return None
     try:
-        value: Any = strict_json.parse(content(place))
+        value: Any = parse_json(content(place))
     except ValueError:
         return None
     # The way to the object that holds the time.

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from ci_doctor.correctness.report.tokens import Step
-from ci_doctor.load.float32 import ulp_distance
+from ci_doctor.load.choices import ulp_distance
 
 # Two tokens whose log-probabilities are closer than this (in nat) can change places by rounding
 # alone: in bfloat16, with 8 bits of precision, a logit of 16 to 32 moves in steps of 0.125 (IEEE

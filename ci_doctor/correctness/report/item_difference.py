@@ -11,7 +11,7 @@ from msgspec import Struct
 from ci_doctor.correctness.report.excerpts import as_json
 from ci_doctor.correctness.report.hardness import Hardness
 from ci_doctor.load.answer_items import ItemKind, item_numbers, items_of
-from ci_doctor.load.float32 import ulp_distance
+from ci_doctor.load.choices import ulp_distance
 from ci_doctor.model.facts.answers import NumbersApart
 
 _Item = Mapping[str, Any]

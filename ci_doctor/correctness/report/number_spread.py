@@ -6,9 +6,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from ci_doctor.load.answer_parts import AnswerParts, parts
+from ci_doctor.load.answer_items import AnswerParts, parts
 from ci_doctor.load.canonical import encode
-from ci_doctor.load.float32 import ulp_distance
+from ci_doctor.load.choices import ulp_distance
 
 # Where a number stands: its place, and of an alternative also its token.
 _Place = tuple[int, str | None]

@@ -12,7 +12,7 @@ from ci_doctor.correctness.report.alignment import visible
 from ci_doctor.correctness.report.divergence import choice_of
 from ci_doctor.correctness.report.marked_text import AnswerBlock, Line, Mark, MarkedText
 from ci_doctor.correctness.report.recorded import RecordedRequest, StartSamples
-from ci_doctor.load.answer_parts import parts
+from ci_doctor.load.answer_items import parts
 from ci_doctor.load.canonical import text_of
 from ci_doctor.render.layout import clip, pad
 

@@ -6,7 +6,7 @@ import pytest
 
 from ci_doctor.correctness.comparison import AnswerLevel, NumberLimit, read_comparison
 from ci_doctor.correctness.near_answers import NearAnswers, are_near
-from ci_doctor.load.answer_parts import parts
+from ci_doctor.load.answer_items import parts
 from ci_doctor.load.canonical import digest
 from tests.unit.correctness.numbered import completion, outputs
 

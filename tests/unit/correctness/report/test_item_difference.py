@@ -9,7 +9,7 @@ from ci_doctor.correctness.report.divergence import first_divergence
 from ci_doctor.correctness.report.hardness import Hardness
 from ci_doctor.correctness.report.item_difference import numbers_apart
 from ci_doctor.load.answer_items import packed
-from ci_doctor.load.float32 import nearest
+from ci_doctor.load.choices import nearest
 
 
 def vectors(*each: list[float]) -> dict[str, Any]:
