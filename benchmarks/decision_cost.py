@@ -66,8 +66,8 @@ class Cost(NamedTuple):
 def decide_once(kind: str) -> None:
     """One decision in this process; prints its seconds, its peak memory in MB, and the verdict."""
     from ci_doctor.correctness.settings import Arm, Rules
-    from ci_doctor.correctness.verdict.compare import ArmStart
     from ci_doctor.correctness.verdict.decide import decide
+    from ci_doctor.correctness.verdict.starts import ArmStart
 
     rng = random.Random(0)
     names = [f"r{number}" for number in range(REQUESTS)]

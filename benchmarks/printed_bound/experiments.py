@@ -14,9 +14,9 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from ci_doctor.correctness.settings import Arm, Rules
-from ci_doctor.correctness.verdict.compare import ArmStart
 from ci_doctor.correctness.verdict.decide import decide
 from ci_doctor.correctness.verdict.schedule import next_arm
+from ci_doctor.correctness.verdict.starts import ArmStart
 from ci_doctor.model.verdict import Verdict
 
 # What a person reads in the report.

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple, Protocol
 from msgspec.structs import replace
 
 from ci_doctor.correctness.settings import Arm, Rules, StartOrder
-from ci_doctor.correctness.verdict.compare import ArmStart
 from ci_doctor.correctness.verdict.decide import decide
 from ci_doctor.correctness.verdict.schedule import next_arm
+from ci_doctor.correctness.verdict.starts import ArmStart
 from ci_doctor.model.verdict import Verdict
 from simulation.former.compare import ArmStart as FormerStart
 from simulation.former.decide import decide as former_decide

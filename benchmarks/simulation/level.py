@@ -8,11 +8,8 @@ from random import Random
 from typing import NamedTuple
 
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.compare import ArmStart
-from ci_doctor.correctness.verdict.labelings import Labels
-from ci_doctor.correctness.verdict.mix_test import mix_test
-from ci_doctor.correctness.verdict.patterns import patterns
-from ci_doctor.correctness.verdict.traits import traits
+from ci_doctor.correctness.verdict.mix_test import Labels, mix_test, patterns, traits
+from ci_doctor.correctness.verdict.starts import ArmStart
 from simulation.harness import SEED
 from simulation.quiet import EXCHANGEABLE
 from simulation.scenario import Scenario

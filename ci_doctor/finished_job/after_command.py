@@ -20,14 +20,12 @@ from ci_doctor.buildkite.job_log import CommandOutput
 from ci_doctor.buildkite.job_log_file import read_log_file
 from ci_doctor.buildkite.job_log_request import request_log
 from ci_doctor.diagnosis.diagnosis import Diagnosis, diagnosis_of, load_rules
-from ci_doctor.diagnosis.exit_status import judged
-from ci_doctor.diagnosis.last_output import LAST_OUTPUT
+from ci_doctor.diagnosis.log_rules import LAST_OUTPUT, RuleSet
 from ci_doctor.diagnosis.log_story import LogStory, read_story
+from ci_doctor.diagnosis.log_text import LogText
+from ci_doctor.diagnosis.open_log import STANDARD_INPUT, expand, open_logs
 from ci_doctor.diagnosis.outcome import outcome_of
-from ci_doctor.diagnosis.reading.expand import expand
-from ci_doctor.diagnosis.reading.log_text import LogText
-from ci_doctor.diagnosis.reading.open_log import STANDARD_INPUT, open_logs
-from ci_doctor.diagnosis.rule_set import RuleSet
+from ci_doctor.diagnosis.outside import judged
 from ci_doctor.errors import CiDoctorError
 from ci_doctor.model.cause import LIKELY, Cause
 from ci_doctor.model.facts.diagnose import DiagnoseFacts

@@ -11,8 +11,8 @@ from typing import Final
 from msgspec import Struct
 
 from ci_doctor.diagnosis.diagnosis import diagnose_logs, load_rules
-from ci_doctor.diagnosis.reading.log_text import LogText
-from ci_doctor.diagnosis.rule_set import RuleSet
+from ci_doctor.diagnosis.log_rules import RuleSet
+from ci_doctor.diagnosis.log_text import LogText
 from ci_doctor.errors import CiDoctorError
 from ci_doctor.model.cause import Cause, FailureClass
 from ci_doctor.pytest_runs.attempt import PytestOutcome, TestAttempt

@@ -21,7 +21,6 @@ from ci_doctor.system.processes.process import describe_status, signal_name
 from ci_doctor.system.relay.output import CommandLog
 from ci_doctor.system.relay.relay import CommandEnd, relay
 from ci_doctor.system.secrets.private_keys import shortened_words
-from ci_doctor.system.relay.relay import CommandEnd
 
 if TYPE_CHECKING:
     from ci_doctor.model.cause import Cause, LogLine

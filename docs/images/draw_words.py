@@ -10,9 +10,8 @@ from html import escape
 from pathlib import Path
 
 from ci_doctor.correctness.settings import Rules
-from ci_doctor.correctness.verdict.blocks import blocks
-from ci_doctor.correctness.verdict.labelings import Labels, labelings
-from ci_doctor.correctness.verdict.patterns import pattern
+from ci_doctor.correctness.verdict.looks import blocks
+from ci_doctor.correctness.verdict.mix_test import Labels, labelings, pattern
 
 HERE = Path(__file__).parent
 WIDTH = 480  # a telephone shows it without making the letters much smaller

@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from ci_doctor.correctness.settings import Rules
-from ci_doctor.correctness.verdict.blocks import blocks
+from ci_doctor.correctness.verdict.looks import blocks
 from ci_doctor.model.verdict import Verdict
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -8,8 +8,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from ci_doctor.correctness.settings import CorrectnessSettings, Rules
-from ci_doctor.correctness.verdict.blocks import blocks
-from ci_doctor.correctness.verdict.looks import planned_looks
+from ci_doctor.correctness.verdict.looks import blocks, planned_looks
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-do-i" / "how-long.md"
 MARKED = re.compile(r"(UPDATE_GOLDEN=1 writes it -->\n\n).*?(\n\nPut in your own)", re.DOTALL)

@@ -17,10 +17,9 @@ from ci_doctor.errors import UsageError
 from ci_doctor.session.session import Session
 
 if TYPE_CHECKING:
-    from ci_doctor.correctness.report.marked_text import Line
-    from ci_doctor.correctness.report.replay import Replay
+    from ci_doctor.correctness.report.replay import Line, Replay
 
-# By the name of a mark (correctness/report/marked_text.py).
+# By the name of a mark (correctness/report/replay.py).
 _STYLES: dict[str, dict[str, Any]] = {
     "plain": {},
     "dim": {"dim": True},

@@ -2,8 +2,9 @@
 """Collected samples as test cases of a report. Pure."""
 
 from ci_doctor.correctness.collected.reread import Collected
-from ci_doctor.correctness.verdict.compare import DifferenceKind, explain
+from ci_doctor.correctness.verdict.compare import explain
 from ci_doctor.correctness.verdict.decision import Decision
+from ci_doctor.correctness.verdict.starts import DifferenceKind
 from ci_doctor.model.outcome import Case, CaseOutcome
 from ci_doctor.model.verdict import Verdict
 

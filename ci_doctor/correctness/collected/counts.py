@@ -2,8 +2,9 @@
 """Counts over collected samples: requests by kind, starts that answered alike. Pure."""
 
 from ci_doctor.correctness.collected.reread import Collected
-from ci_doctor.correctness.verdict.compare import DifferenceKind, clusters, restricted
+from ci_doctor.correctness.verdict.compare import clusters
 from ci_doctor.correctness.verdict.decision import Decision
+from ci_doctor.correctness.verdict.starts import DifferenceKind, restricted
 
 
 def kind_counts(collected: Collected, decision: Decision) -> dict[DifferenceKind, int]:

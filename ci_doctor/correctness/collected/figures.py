@@ -13,11 +13,11 @@ from ci_doctor.correctness.collected.differences import (
 )
 from ci_doctor.correctness.collected.reread import Collected
 from ci_doctor.correctness.report.figures import decision_test, divergence_facts, request_row
-from ci_doctor.correctness.report.hardness import Hardness
-from ci_doctor.correctness.report.start_findings import distinct_errors
+from ci_doctor.correctness.report.findings import distinct_errors
+from ci_doctor.correctness.report.tokens import Hardness
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.compare import DifferenceKind, of_arm
 from ci_doctor.correctness.verdict.decision import Decision
+from ci_doctor.correctness.verdict.starts import DifferenceKind, of_arm
 from ci_doctor.model.facts.answers import (
     AlignedAnswers,
     AnswerMatrix,

@@ -13,10 +13,10 @@ from ci_doctor.correctness.collected.differences import (
 )
 from ci_doctor.correctness.collected.formats import SampleFormat
 from ci_doctor.correctness.collected.reread import Collected
-from ci_doctor.correctness.report.findings import mended_findings
-from ci_doctor.correctness.report.start_findings import distinct_errors
-from ci_doctor.correctness.verdict.compare import DifferenceKind, explain
+from ci_doctor.correctness.report.findings import distinct_errors, mended_findings
+from ci_doctor.correctness.verdict.compare import explain
 from ci_doctor.correctness.verdict.decision import Decision
+from ci_doctor.correctness.verdict.starts import DifferenceKind
 from ci_doctor.model.finding import Evidence, Finding
 from ci_doctor.model.verdict import Verdict
 

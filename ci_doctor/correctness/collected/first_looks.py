@@ -7,12 +7,12 @@ from itertools import islice
 from ci_doctor.correctness.collected.entries import Entry, read
 from ci_doctor.correctness.collected.sources import records
 from ci_doctor.correctness.collected.start_records import CollectedStart
-from ci_doctor.correctness.report.suspicious_answers import (
+from ci_doctor.correctness.report.findings import (
     blank_answers,
     one_answer,
     other_model,
 )
-from ci_doctor.correctness.verdict.compare import ArmStart, of_arm
+from ci_doctor.correctness.verdict.starts import ArmStart, of_arm
 from ci_doctor.load.looks import LooksOfAnswers
 from ci_doctor.model.finding import Finding
 

@@ -15,14 +15,14 @@ from ci_doctor.correctness.collected.pieces import alike, head, token
 from ci_doctor.correctness.collected.reread import Collected
 from ci_doctor.correctness.collected.sources import Source, content, records
 from ci_doctor.correctness.collected.survey import Survey
-from ci_doctor.correctness.level_digests import digest_at
 from ci_doctor.correctness.settings import Arm, Rules, StartOrder
-from ci_doctor.correctness.verdict.blocks import neighbours
+from ci_doctor.correctness.tally import digest_at
 from ci_doctor.correctness.verdict.canary import canary
-from ci_doctor.correctness.verdict.compare import of_arm, restricted
 from ci_doctor.correctness.verdict.decide import decide
 from ci_doctor.correctness.verdict.decision import Decision
-from ci_doctor.correctness.verdict.labelings import smallest_p
+from ci_doctor.correctness.verdict.looks import neighbours
+from ci_doctor.correctness.verdict.mix_test import smallest_p
+from ci_doctor.correctness.verdict.starts import of_arm, restricted
 from ci_doctor.load.canonical import text_of
 from ci_doctor.model.verdict import Verdict
 

@@ -5,8 +5,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ci_doctor.correctness.collected.reread import Collected
-from ci_doctor.correctness.report.level_verdicts import JudgedStarts, level_facts
-from ci_doctor.correctness.report.number_spread import NumberSpread, number_spread, widest
+from ci_doctor.correctness.report.levels import (
+    JudgedStarts,
+    NumberSpread,
+    level_facts,
+    number_spread,
+    widest,
+)
 from ci_doctor.correctness.settings import Rules
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.model.facts.answers import LevelFacts

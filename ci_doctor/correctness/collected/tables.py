@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from ci_doctor.correctness.collected.counts import cluster_names, kind_counts
 from ci_doctor.correctness.collected.reread import Collected
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.compare import of_arm
 from ci_doctor.correctness.verdict.decision import Decision
+from ci_doctor.correctness.verdict.starts import of_arm
 from ci_doctor.model.table import Row, Table, row
 from ci_doctor.render.formatting import amount
 

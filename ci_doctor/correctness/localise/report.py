@@ -8,18 +8,18 @@ from msgspec.structs import replace
 
 from ci_doctor.correctness import rules
 from ci_doctor.correctness.evidence.files import LOCALISE, SAMPLES
-from ci_doctor.correctness.evidence.start_record import relative
-from ci_doctor.correctness.localise.commands import smallest_command
-from ci_doctor.correctness.localise.localisation import Localisation
 from ci_doctor.correctness.localise.trials import (
+    Localisation,
     Trial,
     TrialResult,
     TrialStanding,
+    is_of_one,
     one_by_one,
     standing_of,
     words,
 )
-from ci_doctor.correctness.results import StartResult
+from ci_doctor.correctness.pace import command_line
+from ci_doctor.correctness.results import StartResult, relative
 from ci_doctor.model.facts.correctness import CorrectnessFacts
 from ci_doctor.model.facts.localisation import (
     LocalisationFacts,
@@ -30,8 +30,33 @@ from ci_doctor.model.finding import Evidence, Finding, ShellCommand
 from ci_doctor.model.outcome import Attachment, Outcome
 from ci_doctor.model.table import Row, Table, row
 
+
+def smallest_command(
+    localisation: Localisation, trial: Trial, argv: Sequence[str], run: str
+) -> str:
+    """The command line of a whole run under the condition of a trial, whose verdict is its own.
+
+    `argv` are the words behind `ci-doctor` of this run, `run` its report directory, which the
+    command leaves alone.
+    """
+    more: list[str] = []
+    without: list[str] = []
+    passes = len(trial.blocks) if trial.at_once > 1 else 1
+    if localisation.requests_file is not None:
+        more += ["--requests", f"{run}/{localisation.requests_file}"]
+        without.append("--only")
+    elif is_of_one(trial, localisation.subject):
+        more += ["--only", trial.names[0]]
+        passes = len(trial.blocks)
+    more += ["--concurrency", str(trial.at_once), "--passes", str(passes)]
+    more += ["--report-dir", f"{run}-smallest", "--no-localise"]
+    return command_line(argv, more, without)
+
+
 TITLE = "Where it differs"
+
 _COLUMNS = ("result", "differing", "pairs")
+
 _SPANS = 4
 
 

@@ -5,36 +5,212 @@ Nothing here changes a verdict, and what goes wrong here is said and nothing els
 """
 
 import asyncio
-from collections.abc import Callable
+import itertools
+import json
+import shutil
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.correctness.attempt import ExperimentProgress
-from ci_doctor.correctness.evidence.files import LOCALISE, SAMPLES, redact_logs
-from ci_doctor.correctness.evidence.outputs import Outputs
+from ci_doctor.correctness.asking import PassPlan
+from ci_doctor.correctness.attempt import CACHES, ExperimentProgress, StartAttempt, start_tools
+from ci_doctor.correctness.evidence.files import LOCALISE, SAMPLES, SMALLEST, redact_logs
 from ci_doctor.correctness.evidence.resume import free_number
-from ci_doctor.correctness.evidence.samples import SampleWriter
-from ci_doctor.correctness.localise.gate_answers import GateAnswers
-from ci_doctor.correctness.localise.local_start import LocalEvidence, LocalStart, make_start
-from ci_doctor.correctness.localise.localisation import Localisation
-from ci_doctor.correctness.localise.request_file import with_request_file
+from ci_doctor.correctness.evidence.samples import Outputs, Sample, SampleWriter
 from ci_doctor.correctness.localise.search import LocalisationSearch
-from ci_doctor.correctness.localise.subject import subject_of
 from ci_doctor.correctness.localise.trials import (
+    Localisation,
     LocalisedDifference,
+    SentAnswer,
+    StartAnswers,
     Trial,
     TrialResult,
+    is_of_one,
     observed,
+    subject_of,
+    words,
 )
 from ci_doctor.correctness.preparation import PreparedExperiment
 from ci_doctor.correctness.results import Experiment, StartResult
-from ci_doctor.correctness.settings import Arm, Caches, ExperimentPlan
+from ci_doctor.correctness.same_answers import NearAnswers
+from ci_doctor.correctness.settings import AnswerLevel, Arm, Caches, Comparison, ExperimentPlan
+from ci_doctor.correctness.tally import Tally, level_digests
 from ci_doctor.correctness.verdict.decision import Decision
-from ci_doctor.errors import CiDoctorError
+from ci_doctor.errors import CiDoctorError, InfraError, UsageError
+from ci_doctor.load.requests import Request
 from ci_doctor.render import formatting
 from ci_doctor.system import clock
+from ci_doctor.system.files.writing import write_atomically
 from ci_doctor.system.processes.interruption import Interruption
 from ci_doctor.system.secrets.redaction import Redactor
+
+_WHOLE = "the command sends it as the run did"
+
+
+def with_request_file(
+    localisation: Localisation, directory: Path, redactor: Redactor
+) -> Localisation:
+    """`localisation`, with a file in `directory` if the smallest trial needs other requests.
+
+    That is a changed copy, or some requests of the file in another order. A request with a secret is
+    not written, and neither is one that the disk refuses: a note says so.
+    """
+    smallest = localisation.smallest
+    if smallest is None or is_of_one(smallest, localisation.subject):
+        return localisation
+    blocks = smallest.blocks[:1] if smallest.at_once > 1 else smallest.blocks
+    sent: Counter[str] = Counter()
+    lines = ""
+    for name in itertools.chain.from_iterable(block.names for block in blocks):
+        sent[name] += 1
+        again = f", time {sent[name]}" if sent[name] > 1 else ""
+        request = localisation.requests[name]
+        fields: dict[str, Any] = {
+            "id": f"{name}{again}",
+            "path": request.path,
+            "body": request.body,
+        }
+        lines += json.dumps(fields | request.rare_parts()) + "\n"
+    if redactor.without_values(lines) != lines:
+        note = f"a request of the smallest condition holds a secret and is not written: {_WHOLE}"
+        return replace(localisation, notes=(*localisation.notes, note))
+    try:
+        write_atomically(directory / SMALLEST, lines.encode("ascii"))
+    except UsageError as error:
+        note = f"{error.message}: {_WHOLE}"
+        return replace(localisation, notes=(*localisation.notes, note))
+    return replace(localisation, requests_file=f"{directory.name}/{SMALLEST}")
+
+
+class GateAnswers:
+    """Which single answers are the same at the level of the gate, and within its limit."""
+
+    def __init__(self, comparison: Comparison, outputs: Mapping[str, Mapping[str, Any]]) -> None:
+        self._level = comparison.level
+        self._outputs = outputs
+        self._near = None
+        if comparison.limit is not None:
+            self._near = NearAnswers(comparison.limit, outputs)
+
+    def key(self, question: str, digest: str) -> str:
+        """The same text for answers to `question` that are the same.
+
+        Raises InfraError if an answer can no longer be read.
+        """
+        try:
+            return self._key(question, digest)
+        except KeyError as error:
+            raise InfraError(f"no output has the digest {digest[:12]}") from error
+
+    def _key(self, question: str, digest: str) -> str:
+        if self._near is not None:
+            return self._near.outcome(question, digest)
+        if self._level is AnswerLevel.NUMBERS:
+            return digest
+        digests = level_digests(self._outputs[digest], digest)
+        return digests.words if self._level is AnswerLevel.WORDS else digests.tokens
+
+
+class LocalEvidence(Struct, frozen=True, kw_only=True):
+    """Where the answers of such starts go. `requests` are those that trials name."""
+
+    samples: SampleWriter
+    outputs: Outputs
+    gate: GateAnswers
+    requests: Mapping[str, Request]
+    changed: Collection[str]
+    tell: Callable[[ExperimentProgress], None]
+
+
+class LocalStart(Struct, frozen=True, kw_only=True):
+    """A start that has ended, and its answers to each block of the trial that it ended."""
+
+    result: StartResult
+    answers: StartAnswers
+
+
+async def make_start(
+    plan: ExperimentPlan, arm: Arm, number: int, trial: Trial, evidence: LocalEvidence
+) -> LocalStart:
+    """Start an arm, send it the trial, and stop it at the plan's deadline at last.
+
+    Raises what `StartAttempt` raises, CancelledError included; no process is left then.
+    """
+    given: list[dict[str, SentAnswer]] = [{} for _ in trial.blocks]
+    ended: list[float] = []
+
+    def keep(sample: Sample) -> None:
+        # The time since the first answer, or since the pause before it began.
+        before = trial.pause_s if len(trial.blocks) == 1 else 0.0
+        ended.append(clock.now())
+        answer = _answer(_kept(sample, trial, evidence), evidence)
+        at_s = ended[-1] - ended[0] + before
+        given[sample.pass_ - 1][sample.id] = replace(answer, at_s=at_s)
+
+    tally = Tally(arm=arm, number=number, ids=(), passes=1)
+    caches = plan.directory / CACHES
+    # Both arms of a pair on the same one: what differs is not the device.
+    device = next(iter(plan.places), "")
+    with start_tools(plan, caches / tally.name, keep, evidence.tell, device) as tools:
+        attempt = StartAttempt(plan, tally, replace(tools, passes=_passes(trial, evidence)))
+        try:
+            async with asyncio.timeout(plan.deadline - clock.now()):
+                await attempt.run()
+        except TimeoutError:
+            # `whole` stays False: the result says that it was cut short.
+            pass
+        finally:
+            result = attempt.result()
+            shutil.rmtree(caches, ignore_errors=True)
+    whole = itertools.takewhile(
+        lambda pair: len(pair[0]) == len(pair[1].names), zip(given, trial.blocks, strict=True)
+    )
+    return LocalStart(result=result, answers=[answers for answers, _ in whole])
+
+
+def _passes(trial: Trial, evidence: LocalEvidence) -> tuple[PassPlan, ...]:
+    passes = [
+        PassPlan(
+            requests=tuple(evidence.requests[name] for name in block.names),
+            concurrency=block.at_once,
+            resets=block.resets,
+        )
+        for block in trial.blocks
+    ]
+    return (*passes[:-1], replace(passes[-1], pause_s=trial.pause_s))
+
+
+def _kept(sample: Sample, trial: Trial, evidence: LocalEvidence) -> Sample:
+    """The sample as it is written: with its condition, and with a body that stands in no file."""
+    meta = {**sample.meta, "condition": words(trial)}
+    if sample.id in evidence.changed:
+        meta["body"] = evidence.requests[sample.id].body
+    written = replace(sample, meta=meta)
+    place = evidence.samples.write(written)
+    if sample.digest is not None:
+        evidence.outputs.note(sample.digest, evidence.samples.path, place)
+    return written
+
+
+def _answer(sample: Sample, evidence: LocalEvidence) -> SentAnswer:
+    if sample.digest is None:
+        return SentAnswer(answer=None)
+    tokens = (
+        sample.prompt_facts.get("prompt_tokens"),
+        (sample.output or {}).get("completion_tokens"),
+    )
+    prompt_tokens, answer_tokens = (each if type(each) is int else 0 for each in tokens)
+    return SentAnswer(
+        # Of each request its own: answers to another prompt have nothing to do with these.
+        answer=evidence.gate.key(sample.id, sample.digest),
+        prompt_tokens=prompt_tokens,
+        answer_tokens=answer_tokens,
+    )
+
 
 # One start of each arm.
 _PAIR = len(Arm)

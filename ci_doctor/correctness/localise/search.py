@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from ci_doctor.correctness.localise.causes import Cause, SendTable, fitting, parameters
 from ci_doctor.correctness.localise.trials import (
+    LocalisedCause,
     LocalisedDifference,
     Trial,
     TrialBlock,
@@ -38,38 +39,38 @@ from ci_doctor.load.requests import Request
 
 # How often a request alone is sent to one start, at most.
 _MOST_REPEATS = 64
+
 # Requests that are under way at once may arrive in another order.
 _MARGIN = 8
+
 # A trial of more requests than that leaves some out.
 _MOST_NAMES = 48
+
 _PREFIXES = 8
+
 # So many causes are weighed; what costs more is hardly one.
 _MOST_CAUSES = 3000
+
 # A trial that tells less than this (in bits) is not worth two starts.
 _LEAST_BITS = 0.15
+
 # A request that is sent costs a little: of two trials that tell as much, the shorter one is made.
 _BITS_PER_SEND = 0.001
+
 # What a trial tells about a number within one family counts for less than about the family.
 _WITHIN = 0.15
+
 # Of so many words each is apart from each other in some copy.
 _WORD_BITS = 4
+
 _GROUP_TIMES = 3
+
 _MOST_CONTRASTS = 3
+
 # A rival is named if its weight is this part of all.
 _RIVAL = 0.08
+
 _NOT_VARIED = {"model", "stream_options", "user"}
-
-
-class LocalisedCause(Struct, frozen=True, kw_only=True):
-    """The conclusion. `cause` is the one that fits everything; `rivals` fit as well, in words.
-
-    `shown` are trials in which the difference came (the smallest first), `vanished` those without.
-    """
-
-    cause: str | None = None
-    rivals: tuple[str, ...] = ()
-    shown: tuple[Trial, ...] = ()
-    vanished: tuple[Trial, ...] = ()
 
 
 def _other(subject: LocalisedDifference) -> str | None:

@@ -1,12 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a pair of fresh starts is sent, and what it shows: where the candidate answers otherwise. Pure."""
+"""What a pair of fresh starts is sent, what it shows, and which difference of an experiment it is about. Pure."""
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from itertools import product
 
 from msgspec import Struct
 
+from ci_doctor.correctness.report.differences import TELLING
+from ci_doctor.correctness.results import Experiment, StartResult
+from ci_doctor.correctness.settings import Arm, ExperimentPlan
+from ci_doctor.correctness.verdict.compare import counted
+from ci_doctor.correctness.verdict.decision import Decision
+from ci_doctor.correctness.verdict.starts import ArmStart, DifferenceKind, of_arm, outcomes
 from ci_doctor.load.requests import Request
+from ci_doctor.model.verdict import Verdict
 
 # So many ids are named one by one.
 _NAMED = 3
@@ -168,6 +176,11 @@ def observed(trial: Trial, baseline: StartAnswers, candidate: StartAnswers) -> T
     return TrialResult(trial=trial, sends=tuple(sends))
 
 
+def is_of_one(trial: Trial, subject: LocalisedDifference) -> bool:
+    """Whether a trial is one request of the run, once or several times."""
+    return len(set(trial.names)) == 1 and trial.names[0] in subject.ids
+
+
 def words(trial: Trial) -> str:
     """A trial as the label of a row: `r1 alone, 3 times`, `r5 after r0 and r1`."""
     names = trial.names
@@ -201,3 +214,114 @@ def _named(names: Sequence[str]) -> str:
         return f"{len(names)} requests ({names[0]} to {names[-1]})"
     *most, last = names
     return f"{', '.join(most)} and {last}" if most else last
+
+
+class LocalisedCause(Struct, frozen=True, kw_only=True):
+    """The conclusion. `cause` is the one that fits everything; `rivals` fit as well, in words.
+
+    `shown` are trials in which the difference came (the smallest first), `vanished` those without.
+    """
+
+    cause: str | None = None
+    rivals: tuple[str, ...] = ()
+    shown: tuple[Trial, ...] = ()
+    vanished: tuple[Trial, ...] = ()
+
+
+class Localisation(Struct, frozen=True, kw_only=True):
+    """The trials that were made for `subject`, and the `conclusion` of them all.
+
+    `starts` were made for it. `stopped` is the reason why no more were made, empty if nothing was
+    left to try. `notes` are sentences. `requests` are those that trials name; `requests_file` holds
+    those of the smallest trial that differs, if a command needs them.
+    """
+
+    subject: LocalisedDifference
+    conclusion: LocalisedCause = LocalisedCause()
+    results: tuple[TrialResult, ...] = ()
+    requests: dict[str, Request] = {}
+    starts: tuple[StartResult, ...] = ()
+    stopped: str = ""
+    notes: tuple[str, ...] = ()
+    requests_file: str | None = None
+
+    @property
+    def smallest(self) -> Trial | None:
+        """The smallest trial in which the difference came again; None if it never did."""
+        return next(iter(self.conclusion.shown), None)
+
+    @property
+    def has_tried(self) -> bool:
+        """Whether any start has shown something."""
+        return any(each.compared for each in self.results)
+
+
+LOCALISED = (Verdict.REGRESSION, Verdict.FLAKY, Verdict.INCONCLUSIVE)
+
+# What is undecided is worth more starts where the baseline is steady: then no noise hides the cause.
+_STEADY = (DifferenceKind.CHANGED, DifferenceKind.SOMETIMES)
+
+# A start is left idle for as long as one took, within these bounds.
+_PAUSE_S = (1.0, 10.0)
+
+
+def subject_of(
+    plan: ExperimentPlan, experiment: Experiment, decision: Decision
+) -> LocalisedDifference | None:
+    """The difference to localise; None if no start of either arm has answers to compare. Pure."""
+    if decision.verdict not in LOCALISED:
+        return None
+    starts = _comparable(experiment)
+    names = differing_requests(plan.ids, starts, decision)
+    if decision.verdict is Verdict.INCONCLUSIVE:
+        names = [name for name in names if decision.kinds[name] in _STEADY]
+    if not names:
+        return None
+    first = names[0]
+    request = next(each for each in plan.requests if each.id == first)
+    pairs = list(product(of_arm(starts, Arm.BASELINE), of_arm(starts, Arm.CANDIDATE)))
+    differing = [one for one, other in pairs if one.answers[first] != other.answers[first]]
+    return LocalisedDifference(
+        request=request,
+        requests=plan.requests,
+        # Noise on another request must not pass for this difference.
+        differing=_alike(first, names, decision),
+        concurrency=min(plan.concurrency, len(plan.requests)),
+        passes=plan.passes,
+        pairs=len(pairs),
+        differing_pairs=len(differing),
+        pause_s=min(
+            max(_PAUSE_S[0], *(each.duration_s for each in experiment.results)), _PAUSE_S[1]
+        ),
+    )
+
+
+def _alike(first: str, names: Sequence[str], decision: Decision) -> tuple[str, ...]:
+    """The differing requests that carry a regression; without such a test those of the same kind."""
+    disputed = decision.test.disputed if decision.test else ()
+    if first in disputed:
+        return tuple(name for name in names if name in disputed)
+    return tuple(name for name in names if decision.kinds[name] is decision.kinds[first])
+
+
+def _comparable(experiment: Experiment) -> list[ArmStart]:
+    """The starts that are evidence, and worked."""
+    return [start for start in counted(experiment.starts) if start.answered and not start.failed]
+
+
+def differing_requests(
+    requests: Sequence[str], starts: Sequence[ArmStart], decision: Decision
+) -> list[str]:
+    """The requests that differ between starts of the two arms, the most telling first. Pure."""
+    baseline, candidate = (of_arm(starts, arm) for arm in Arm)
+    if not baseline or not candidate:
+        return []
+    disputed = decision.test.disputed if decision.test else ()
+    names = []
+    for request in requests:
+        kind = decision.kinds.get(request)
+        if kind in TELLING and len(outcomes(starts, request)) > 1:
+            names.append((request not in disputed, TELLING.index(kind), request))
+    # The sort is stable: of equal ones the first of the file comes first.
+    names.sort(key=lambda each: each[:2])
+    return [request for _, _, request in names]

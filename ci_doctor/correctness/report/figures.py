@@ -1,34 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the outputs of three pairs, and makes the figures of an experiment for programs."""
+"""Reads the outputs of three pairs, and makes the figures, cases, attempts and attachments of an experiment."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
+from pathlib import Path
 from statistics import median_low
 
 from msgspec.structs import asdict
 
-from ci_doctor.correctness.report.alignment import AlignedRow, ranked
-from ci_doctor.correctness.report.archive_findings import archive_use
-from ci_doctor.correctness.report.clusters import fact_differences, groups_of, within
 from ci_doctor.correctness.report.differences import (
+    AlignedRow,
     AnswerDifference,
     counted_results,
     logprob_rows,
+    positions_of,
+    ranked,
 )
-from ci_doctor.correctness.report.hardness import Hardness
-from ci_doctor.correctness.report.picture_differences import positions_of
-from ci_doctor.correctness.report.picture_starts import differing
-from ci_doctor.correctness.report.suspects import suspects
-from ci_doctor.correctness.report.tokens import Step
-from ci_doctor.correctness.results import Experiment
+from ci_doctor.correctness.report.start_evidence import archive_use
+from ci_doctor.correctness.report.suspects import (
+    answer_classes,
+    differing,
+    fact_differences,
+    groups_of,
+    suspects,
+    within,
+)
+from ci_doctor.correctness.report.tokens import Hardness, Step
+from ci_doctor.correctness.results import Experiment, StartResult, relative
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.compare import (
-    ArmStart,
-    DifferenceKind,
-    answering,
-    of_arm,
-)
+from ci_doctor.correctness.verdict.compare import answering, explain
 from ci_doctor.correctness.verdict.decision import Decision, PermutationTest
+from ci_doctor.correctness.verdict.starts import ArmStart, DifferenceKind, of_arm
+from ci_doctor.load.requests import Request
 from ci_doctor.model.facts.answers import (
     AlignedAnswers,
     AnswerMatrix,
@@ -42,6 +45,96 @@ from ci_doctor.model.facts.answers import (
     TokenNumber,
 )
 from ci_doctor.model.facts.correctness import CorrectnessFacts, FactDifference, IdentityFacts
+from ci_doctor.model.outcome import Attachment, Attempt, Case, CaseOutcome
+from ci_doctor.model.verdict import Verdict, is_green
+
+# --- an experiment and its decision as a report's cases, attempts and attachments ---
+
+
+def cases(
+    decision: Decision, requests: Sequence[Request], reasons: Mapping[str, str]
+) -> tuple[Case, ...]:
+    """One case a request; `reasons` holds an error by request id."""
+    return tuple(_case(request, decision, reasons.get(request.id)) for request in requests)
+
+
+def _case(request: Request, decision: Decision, reason: str | None) -> Case:
+    kind = decision.kinds.get(request.id, DifferenceKind.UNANSWERED)
+    message = explain(kind)
+    if decision.verdict in {Verdict.VOID, Verdict.INFRA, Verdict.FAILED}:
+        # Answers that prove nothing must not look like passed tests to a reader that only counts.
+        outcome = CaseOutcome.ERROR
+        message = decision.reason
+    elif kind in {DifferenceKind.EQUAL, DifferenceKind.FLAKY}:
+        outcome = CaseOutcome.PASSED
+    elif is_green(decision.verdict) and kind is not DifferenceKind.UNANSWERED:
+        # The difference is noise to the test, or the policy accepts it.
+        outcome = CaseOutcome.PASSED
+    elif decision.verdict is Verdict.REGRESSION:
+        outcome = CaseOutcome.FAILED
+    else:
+        outcome = CaseOutcome.ERROR
+    return Case(group="requests", name=request.id, outcome=outcome, message=message, detail=reason)
+
+
+def attempts(experiment: Experiment, directory: Path) -> tuple[Attempt, ...]:
+    """One attempt a start, in the order in which they were made."""
+    return tuple(_attempt(result, directory) for result in experiment.results)
+
+
+def _attempt(result: StartResult, directory: Path) -> Attempt:
+    start = result.start
+    complete = start.answered == len(start.answers)
+    return Attempt(
+        name="warm-up" if result.warm_up else f"{start.name} {start.arm}",
+        outcome=_outcome(result),
+        ok=complete and result.failure is None and not result.cut_short,
+        duration_s=round(result.duration_s, 2),
+        log=relative(result.logs[-1], directory) if result.logs else None,
+        facts={
+            "answered": start.answered,
+            "asked": len(start.answers),
+            "cut_short": result.cut_short,
+        },
+    )
+
+
+def _outcome(result: StartResult) -> str:
+    start = result.start
+    answered = f"answered {start.answered}/{len(start.answers)}"
+    if result.cut_short:
+        return f"cut short, {answered}"
+    if result.failure is not None:
+        message = result.failure.message
+        # "answered 0/12" would only repeat that the service failed.
+        if not start.answered:
+            return message
+        return f"{message}; {answered}"
+    if result.warm_up:
+        return f"{answered}; not compared"
+    return answered
+
+
+def attachments(experiment: Experiment, samples: Path, directory: Path) -> tuple[Attachment, ...]:
+    """The samples, and the logs of what failed; every other log is named by its attempt."""
+    files = [
+        Attachment(
+            path=relative(samples, directory),
+            title="samples",
+            media_type="application/jsonl",
+        )
+    ]
+    for result in experiment.results:
+        if result.failure is None:
+            continue
+        of = "the warm-up" if result.warm_up else result.start.name
+        for log in result.logs:
+            path = relative(log, directory)
+            files.append(Attachment(path=path, title=f"log of {of}"))
+    return tuple(files)
+
+
+# --- reads the outputs of three pairs, and makes the figures of an experiment for programs ---
 
 _ALIGNED = 3
 _ALTERNATIVES = 5
@@ -138,20 +231,6 @@ def request_row(request: str, kind: DifferenceKind, starts: Sequence[ArmStart]) 
     """One request of the matrix."""
     answers = [start.answers.get(request) for start in starts]
     return RequestRow(id=request, kind=str(kind), classes=answer_classes(answers))
-
-
-def answer_classes(answers: Sequence[str | None]) -> tuple[int | None, ...]:
-    """Each answer's number in order of first appearance, from 0; None for no answer."""
-    numbers: dict[str, int] = {}
-    classes: list[int | None] = []
-    for answer in answers:
-        if answer is None:
-            classes.append(None)
-            continue
-        # A new answer gets the next number; one that was there before keeps its own.
-        number = numbers.setdefault(answer, len(numbers))
-        classes.append(number)
-    return tuple(classes)
 
 
 def divergence_facts(unit: str, positions: Sequence[int]) -> DivergencePositions | None:

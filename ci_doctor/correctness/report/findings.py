@@ -2,9 +2,10 @@
 """The findings of an experiment, each with its evidence and what to do next. Pure."""
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ci_doctor.correctness import rules
 from ci_doctor.correctness.report.differences import (
@@ -12,16 +13,370 @@ from ci_doctor.correctness.report.differences import (
     AnswerDifference,
     divergence_lines,
 )
-from ci_doctor.correctness.report.failed_starts import deciding_failure, remedy_of
-from ci_doctor.correctness.report.hardness import Hardness
-from ci_doctor.correctness.report.start_findings import start_findings, start_notes
-from ci_doctor.correctness.results import Experiment, ExperimentEnding
-from ci_doctor.correctness.verdict.compare import DifferenceKind, explain
+from ci_doctor.correctness.report.start_evidence import control_findings
+from ci_doctor.correctness.report.tokens import Hardness
+from ci_doctor.correctness.results import Experiment, ExperimentEnding, StartResult
+from ci_doctor.correctness.settings import Arm
+from ci_doctor.correctness.verdict.compare import explain
 from ci_doctor.correctness.verdict.decision import Decision, PermutationTest
+from ci_doctor.correctness.verdict.starts import ArmStart, DifferenceKind, of_arm
+from ci_doctor.correctness.verdict.validity import models_within
+from ci_doctor.load.looks import count_prompts
 from ci_doctor.load.requests import Request
-from ci_doctor.model.finding import Evidence, Finding, NextStep, ShellCommand
+from ci_doctor.model.cause import Cause, about_retry
+from ci_doctor.model.finding import Evidence, Finding, NextStep, Severity, ShellCommand
+from ci_doctor.model.service import FailureKind, LeftBehind, ServiceFailure
+from ci_doctor.model.shortened import shortened
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render import formatting
+from ci_doctor.services.findings import cause_words, finding_of, leak_findings, with_next_step
+
+# --- why the starts of an arm failed, for a verdict that rests on no answers ---
+
+_ON_STARTS = frozenset({Verdict.FAILED, Verdict.INFRA})
+_MOST_CHARACTERS = 300
+
+
+def with_cause(decision: Decision, experiment: Experiment) -> Decision:
+    """`decision` with a reason that begins with what ended the starts, if they decide it."""
+    failure = deciding_failure(decision, experiment)
+    if failure is None:
+        return decision
+    cause = _named_by(failure)
+    words = failure.message
+    if cause is not None:
+        words = cause.phrase
+    words = shortened(words, _MOST_CHARACTERS)
+    return replace(decision, reason=f"{words}; {decision.reason}")
+
+
+def remedy_of(failure: ServiceFailure) -> NextStep | None:
+    """What to do about it: of the cause that its log names, else where to look."""
+    cause = _named_by(failure)
+    if cause is None:
+        return finding_of(failure).remedy
+    # Nothing here asks for a retry, whatever the line says of itself.
+    said = about_retry(cause.retry, is_proven=False)
+    return f"{cause.remedy} {said}".strip()
+
+
+def deciding_failure(decision: Decision, experiment: Experiment) -> ServiceFailure | None:
+    """The failure of a start that speaks for the verdict; None if the verdict rests on answers."""
+    if decision.verdict not in _ON_STARTS:
+        return None
+    baseline = _failures_of(Arm.BASELINE, experiment)
+    has_worked = any(start.arm is Arm.BASELINE and not start.failed for start in experiment.starts)
+    failures = baseline
+    if has_worked:
+        failures = _failures_of(Arm.CANDIDATE, experiment) or baseline
+    if decision.verdict is Verdict.INFRA:
+        return next((each for each in failures if each.kind is FailureKind.OUTSIDE), None)
+    counting = [each for each in failures if each.kind is not FailureKind.OUTSIDE]
+    # What only the candidate's log calls a cause outside the change is not proven to be one.
+    unproven = [replace(each, kind=FailureKind.DIED) for each in failures]
+    failures = counting or unproven
+    # A start whose log names the cause says more than one that ended without a word.
+    named = [each for each in failures if _named_by(each) is not None]
+    return next(iter(named or failures), None)
+
+
+def _failures_of(arm: Arm, experiment: Experiment) -> Sequence[ServiceFailure]:
+    of_arm = (result for result in experiment.compared if result.start.arm is arm)
+    return [result.failure for result in of_arm if result.failure is not None]
+
+
+def _named_by(failure: ServiceFailure) -> Cause | None:
+    """The cause that ended a service of the change by its own words; None if none did."""
+    # The machine's word stands above a log's, and is in the message.
+    if failure.kind is not FailureKind.DIED or failure.oom:
+        return None
+    cause = failure.elsewhere or failure.cause
+    if cause is None or not cause.is_final:
+        return None
+    return cause
+
+
+# --- warnings about answers that show little: one text for all, blank ones, another model ---
+
+_SHOWN = 3
+
+
+def suspicious_answers(
+    starts: Sequence[ArmStart], requests: Sequence[Request]
+) -> Iterator[Finding]:
+    """A finding for each kind; the first start that shows it stands for the others."""
+    yield from one_answer(starts, count_prompts(requests))
+    yield from blank_answers(starts)
+    yield from _not_as_requested(starts, requests)
+    yield from other_model(starts)
+    yield from _within_an_arm(starts)
+    yield from _cut_answers(starts)
+
+
+def one_answer(starts: Sequence[ArmStart], prompts: int) -> Iterator[Finding]:
+    """One and the same text for different prompts."""
+    for start in starts:
+        if start.looks.is_one_answer(prompts):
+            message = f"{start.name} gave one and the same answer to all {start.looks.answered} "
+            yield rules.ONE_ANSWER.finding(
+                f"{message}requests, of {prompts} different prompts", remedy=rules.ONE_ANSWER.remedy
+            )
+            return
+
+
+def blank_answers(starts: Sequence[ArmStart]) -> Iterator[Finding]:
+    """White space or tokens alone; answers without both have a finding of their own."""
+    for start in starts:
+        if start.looks.blank > start.empty:
+            message = f"{start.looks.blank} of {start.looks.answered} answers of {start.name} hold "
+            yield rules.BLANK_ANSWERS.finding(
+                f"{message}no word", remedy=rules.BLANK_ANSWERS.remedy
+            )
+            return
+
+
+def _not_as_requested(starts: Sequence[ArmStart], requests: Sequence[Request]) -> Iterator[Finding]:
+    """Answers of another model than the request names."""
+    wanted = {request.id: request.body.get("model") for request in requests}
+    for start in starts:
+        others = []
+        for request, model in start.looks.models.items():
+            name = wanted.get(request)
+            if name is not None and name != model:
+                others.append(f"{model} for {name}")
+        if others:
+            which = _few_texts(sorted(set(others)))
+            message = f"{len(others)} answers of {start.name} are of another model than requested"
+            yield rules.OTHER_MODEL.finding(f"{message}: {which}", remedy=rules.OTHER_MODEL.remedy)
+            return
+
+
+def other_model(starts: Sequence[ArmStart]) -> Iterator[Finding]:
+    """The two arms name different models in answers to the same requests."""
+    baseline = _models(of_arm(starts, Arm.BASELINE))
+    candidate = _models(of_arm(starts, Arm.CANDIDATE))
+    differing = []
+    for request, model in candidate.items():
+        before = baseline.get(request, model)
+        if before != model:
+            differing.append(f"{before} in the baseline, {model} in the candidate")
+    if differing:
+        which = _few_texts(sorted(set(differing)))
+        message = f"the arms name different models in {len(differing)} answers: {which}"
+        yield rules.OTHER_MODEL.finding(message, remedy=rules.OTHER_MODEL.remedy)
+
+
+def _within_an_arm(starts: Sequence[ArmStart]) -> Iterator[Finding]:
+    """Starts of one arm that name different models."""
+    for arm in Arm:
+        reason = models_within(of_arm(starts, arm))
+        if reason is not None:
+            yield rules.OTHER_MODEL.finding(reason, remedy=rules.OTHER_MODEL.remedy)
+
+
+def _cut_answers(starts: Sequence[ArmStart]) -> Iterator[Finding]:
+    """Answers that end at their first token by their length."""
+    for start in starts:
+        looks = start.looks
+        if looks.cut:
+            yield rules.CUT_ANSWERS.finding(
+                f"the length ended {looks.cut} of {looks.longer} answers of {start.name} at their "
+                "first token, though the requests ask for more",
+                remedy=rules.CUT_ANSWERS.remedy,
+            )
+            return
+
+
+def _models(starts: Sequence[ArmStart]) -> Mapping[str, str]:
+    models: dict[str, str] = {}
+    for start in starts:
+        models.update(start.looks.models)
+    return models
+
+
+def _few_texts(texts: Sequence[str]) -> str:
+    shown = "; ".join(texts[:_SHOWN])
+    more = len(texts) - _SHOWN
+    if more > 0:
+        return f"{shown}; and {more} more"
+    return shown
+
+
+# --- the findings about starts: failed services, requests without an answer, notes ---
+
+
+# What went wrong in a start: (request, text), sorted. A tuple, so that it can be a key.
+_Errors = tuple[tuple[str, str], ...]
+
+
+class _FailureGroup(Struct, frozen=True):
+    """What the failures of one finding have in common."""
+
+    arm: Arm
+    service: str
+    kind: FailureKind
+    cut_short: bool
+
+
+def start_findings(
+    experiment: Experiment,
+    decision: Decision,
+    requests_file: str,
+    lines: Mapping[str, int | None],
+) -> Iterator[Finding]:
+    """What went wrong in starts; `lines` holds the line of each request in the requests file.
+
+    A start that the budget cut short is no evidence. What stood in its way is shown all the same.
+    """
+    yield from failure_findings(experiment, decision)
+    yield from _unanswered(experiment, requests_file, lines)
+
+
+def start_notes(experiment: Experiment, requests: Sequence[Request]) -> Iterator[Finding]:
+    """What is worth knowing of the starts and decides nothing."""
+    yield from _throttled(experiment.results)
+    yield from _empty(experiment.results)
+    starts = [result.start for result in experiment.results]
+    yield from suspicious_answers(starts, requests)
+    yield from control_findings(starts)
+    yield from _killed(experiment.results)
+    yield from leak_findings(all_left(experiment))
+
+
+def all_left(experiment: Experiment) -> LeftBehind:
+    """What all starts have left behind together."""
+    left = [result.left_behind for result in experiment.results]
+    return LeftBehind(
+        things=tuple(thing for each in left for thing in each.things),
+        unseen=tuple(dict.fromkeys(name for each in left for name in each.unseen)),
+    )
+
+
+def failure_findings(experiment: Experiment, decision: Decision) -> Iterator[Finding]:
+    """The services that failed: the first failure of each kind and arm, with all its starts."""
+    names: dict[_FailureGroup, list[str]] = {}
+    first: dict[_FailureGroup, ServiceFailure] = {}
+    for result in experiment.results:
+        failure = result.failure
+        if failure is None:
+            continue
+        start = result.start
+        group = _FailureGroup(start.arm, failure.service, failure.kind, result.cut_short)
+        names.setdefault(group, []).append(start.name)
+        first.setdefault(group, failure)
+    for group, failure in first.items():
+        starts = ", ".join(names[group])
+        if group.cut_short:
+            starts = f"{starts}, cut short by the budget"
+        rule = rules.OF_FAILURE[group.kind]
+        said = failure
+        if decision.verdict is not Verdict.INFRA:
+            # The words agree with the exit code: no retry is asked for.
+            said = replace(failure, kind=FailureKind.DIED)
+        yield rule.finding(
+            f"{group.arm} ({starts}): {failure.message}",
+            evidence=(*failure.evidence(), *cause_words(said)),
+            remedy=with_next_step(None, failure),
+            severity=_blame(group, decision),
+        )
+
+
+def _blame(group: _FailureGroup, decision: Decision) -> Severity:
+    """An error only if the failure is the regression."""
+    regression = decision.verdict is Verdict.REGRESSION
+    if regression and group.arm is Arm.CANDIDATE and not group.cut_short:
+        return Severity.ERROR
+    return Severity.WARNING
+
+
+def _unanswered(
+    experiment: Experiment, requests_file: str, lines: Mapping[str, int | None]
+) -> Iterator[Finding]:
+    """Requests without an answer; starts with the same errors share a finding."""
+    groups: dict[_Errors, list[str]] = {}
+    for result in experiment.results:
+        # The budget leaves the rest of a start unanswered: that is no fault of the service.
+        if result.errors and not result.cut_short:
+            errors = tuple(sorted(result.errors.items()))
+            names = groups.setdefault(errors, [])
+            names.append(result.start.name)
+    for errors, names in groups.items():
+        starts = ", ".join(names)
+        yield rules.UNANSWERED.finding(
+            f"{len(errors)} of {len(lines)} requests were not answered in {starts}",
+            evidence=_error_evidence(errors, requests_file, lines),
+        )
+
+
+def _error_evidence(
+    errors: _Errors, requests_file: str, lines: Mapping[str, int | None]
+) -> tuple[Evidence, ...]:
+    """The first errors that differ, each at the line of its request."""
+    evidence = []
+    for request, text in distinct_errors(dict(errors), _SHOWN):
+        item = Evidence(
+            file=requests_file,
+            line=lines.get(request),
+            excerpt=f"{request}: {text}",
+        )
+        evidence.append(item)
+    return tuple(evidence)
+
+
+def distinct_errors(errors: Mapping[str, str], most: int) -> list[tuple[str, str]]:
+    """At most `most` errors (request, text), no text twice."""
+    first: dict[str, str] = {}
+    for request, text in errors.items():
+        if len(first) == most:
+            break
+        # A server that is down fails every request in the same words: one of them is enough.
+        first.setdefault(text, request)
+    return [(request, text) for text, request in first.items()]
+
+
+def _throttled(results: Sequence[StartResult]) -> Iterator[Finding]:
+    counts = []
+    for result in results:
+        if result.throttled:
+            count = f"{result.throttled} in {result.start.name}"
+            counts.append(count)
+    if not counts:
+        return
+    starts = ", ".join(counts[:_SHOWN])
+    more = len(counts) - _SHOWN
+    if more > 0:
+        starts += f" and {more} more starts"
+    yield rules.THROTTLED.finding(
+        f"requests were answered only after HTTP 429: {starts}",
+        remedy=rules.THROTTLED.remedy,
+    )
+
+
+def _empty(results: Sequence[StartResult]) -> Iterator[Finding]:
+    for result in results:
+        start = result.start
+        if start.empty:
+            yield rules.EMPTY_ANSWERS.finding(
+                f"{start.empty} answers of {start.name} hold no text",
+                remedy=rules.EMPTY_ANSWERS.remedy,
+            )
+            return
+
+
+def _killed(results: Sequence[StartResult]) -> Iterator[Finding]:
+    killed = []
+    for result in results:
+        for name in result.killed:
+            where = f"{name} in {result.start.name}"
+            killed.append(where)
+    if not killed:
+        return
+    count = f"{len(killed)} processes ignored SIGINT and SIGTERM and were killed"
+    message = f"{count}, the first {killed[0]}"
+    yield rules.KILLED.finding(message, remedy=rules.KILLED.remedy)
+
+
+# --- the findings of an experiment, each with its evidence and what to do next ---
 
 # Differing answers lead to these verdicts. The others have another reason, whatever the answers.
 _ABOUT_ANSWERS = {
@@ -30,7 +385,6 @@ _ABOUT_ANSWERS = {
     Verdict.INCONCLUSIVE,
     Verdict.NONDETERMINISTIC,
 }
-_SHOWN = 3
 # What to do about a run that no further start decides.
 _NOT_BY_STARTS = (
     "No further start of this run can decide it. Look at the answers shown; then run it again, with "

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads one request of a run, finished or killed, back from its samples."""
+"""Reads one request of a run, finished or killed, back from its samples, and the two answers to show."""
 
 import contextlib
 import json
@@ -10,17 +10,37 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ci_doctor.correctness.comparison import Comparison
 from ci_doctor.correctness.evidence.files import SAMPLES
+from ci_doctor.correctness.evidence.run_identity import read_run
 from ci_doctor.correctness.evidence.samples import Sample, is_control, read_line, read_lines
+from ci_doctor.correctness.report.differences import AnswerPair, StartDigests, telling_pairs
+from ci_doctor.correctness.report.divergence import Divergence, first_divergence, no_answer
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.same_answers import SameAnswers
-from ci_doctor.correctness.settings import Arm
+from ci_doctor.correctness.settings import AnswerLevel, Arm, Comparison, read_comparison
 from ci_doctor.correctness.tally import Tally
-from ci_doctor.correctness.verdict.compare import Answer, DifferenceKind, classify
+from ci_doctor.correctness.verdict.compare import classify
+from ci_doctor.correctness.verdict.starts import Answer, DifferenceKind
 from ci_doctor.errors import UsageError
 from ci_doctor.load.canonical import check_output
-from ci_doctor.model.suggestion import nearest
+from ci_doctor.model.suggestion import did_you_mean, nearest
+
+# --- reads what the gate of a finished run compared ---
+
+
+def recorded_comparison(directory: Path) -> Comparison:
+    """The comparison of the run in a report directory; everything, if it does not say so."""
+    try:
+        settings = read_run(directory).identity.settings
+        level = AnswerLevel(str(settings.get("compare") or AnswerLevel.NUMBERS))
+        limit = settings.get("limit")
+        return read_comparison(level, str(limit) if limit else None)
+    except (UsageError, ValueError):
+        # Samples alone can be shown too, or those of an earlier version.
+        return Comparison()
+
+
+# --- reads one request of a run, finished or killed, back from its samples ---
 
 # So many ids are compared with a mistyped one. The comparison is quadratic in their length: a
 # larger file would keep a person waiting for a hint.
@@ -136,7 +156,7 @@ def read_request(directory: Path, identity: str) -> RecordedRequest:
         except ValueError:
             unreadable += 1
     if not starts:
-        raise _unknown(path, identity, list(others))
+        raise _unknown_request(path, identity, list(others))
     recorded = []
     for (arm, number), samples in starts.items():
         recorded.append(StartSamples(arm=arm, number=number, samples=samples))
@@ -180,7 +200,7 @@ def _sample(line: bytes) -> Sample:
     return sample
 
 
-def _unknown(path: Path, identity: str, ids: Sequence[str]) -> UsageError:
+def _unknown_request(path: Path, identity: str, ids: Sequence[str]) -> UsageError:
     if not ids:
         return UsageError(
             f"{path} holds no sample",
@@ -201,3 +221,113 @@ def _hint(identity: str, ids: Sequence[str]) -> str:
     shortest = sorted(ids, key=lambda each: (len(each), each))[:5]
     names = ", ".join(shortest)
     return f"it sent {len(ids)} requests: {names} …"
+
+
+# --- which two answers of a recorded request a replay shows, and where they diverge ---
+
+
+def choose_pair(recorded: RecordedRequest, names: Sequence[str] = ()) -> AnswerPair | None:
+    """Two answers to show: of the named starts (of one: two passes), else the most telling pair.
+
+    None if all answers are the same and nothing is named. Raises UsageError for an unknown start.
+    """
+    if not names:
+        return _most_telling(recorded)
+    by_name = {start.name: start for start in recorded.starts}
+    for name in names:
+        if name not in by_name:
+            raise _unknown_start(name, recorded, list(by_name))
+    return _pair(by_name[names[0]], by_name[names[-1]])
+
+
+def _most_telling(recorded: RecordedRequest) -> AnswerPair | None:
+    """Two starts that differ, else two passes of one start, else None."""
+    answers = []
+    outcomes = recorded.outcomes
+    for start in recorded.starts:
+        digests = StartDigests(
+            name=start.name, arm=start.arm, digests=start.digests, outcome=outcomes[start.name]
+        )
+        answers.append(digests)
+    for pair in telling_pairs(recorded.kind, answers):
+        return pair
+    for start in recorded.starts:
+        passes = _pair(start, start)
+        if passes is not None and passes.left != passes.right:
+            return passes
+    return None
+
+
+def _unknown_start(name: str, recorded: RecordedRequest, names: Sequence[str]) -> UsageError:
+    hint = did_you_mean(name, names)
+    if name.startswith(("a", "b")):
+        hint = f"its archived starts are not in {SAMPLES}"
+    return UsageError(f"no start `{name}` got the request {recorded.request}", hint=hint)
+
+
+def _pair(first: StartSamples, second: StartSamples) -> AnswerPair | None:
+    """The first pass in which two starts differ, or their first pass.
+
+    Of one start: its first pass and the first pass that differs from it, or its second pass. None
+    if it has a single pass.
+    """
+    numbers = sorted({*first.samples, *second.samples})
+    passes = [(number, number) for number in numbers]
+    if first is second:
+        passes = [(numbers[0], number) for number in numbers[1:]]
+    pairs = []
+    for one, other in passes:
+        pair = AnswerPair(
+            first=first.name,
+            second=second.name,
+            number=one,
+            other=other,
+            left=first.digests.get(one),
+            right=second.digests.get(other),
+        )
+        if pair.left != pair.right:
+            return pair
+        pairs.append(pair)
+    return pairs[0] if pairs else None
+
+
+def names_of(pair: AnswerPair) -> tuple[str, str]:
+    """The names of the two sides: starts, or passes if both are one start."""
+    if pair.first != pair.second:
+        return pair.first, pair.second
+    other = pair.other or pair.number
+    left = f"{pair.first} pass {pair.number}"
+    right = f"{pair.second} pass {other}"
+    return left, right
+
+
+def samples_of(recorded: RecordedRequest, pair: AnswerPair) -> tuple[Sample | None, Sample | None]:
+    """The two samples of a pair; None for a pass that the start did not reach."""
+    samples = {start.name: start.samples for start in recorded.starts}
+    # Without a pass of its own, the second answer is of the same pass as the first.
+    other = pair.other or pair.number
+    left = samples[pair.first].get(pair.number)
+    right = samples[pair.second].get(other)
+    return left, right
+
+
+def outputs_of(
+    recorded: RecordedRequest, pair: AnswerPair
+) -> tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]:
+    """The two answers of a pair; None is no answer."""
+    left, right = samples_of(recorded, pair)
+    return _output(left), _output(right)
+
+
+def _output(sample: Sample | None) -> Mapping[str, Any] | None:
+    if sample is None:
+        return None
+    return sample.output
+
+
+def divergence_of(recorded: RecordedRequest, pair: AnswerPair, width: int) -> Divergence:
+    """Where the two answers of `pair` diverge, with `width` characters around it."""
+    left, right = outputs_of(recorded, pair)
+    if left is None or right is None:
+        return no_answer(left, right, width)
+    return first_divergence(left, right, width)

@@ -13,14 +13,9 @@ from msgspec.structs import replace
 from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.same_answers import ChangedAnswer, changed_outcome
 from ci_doctor.correctness.settings import Arm, Policy, Rules
-from ci_doctor.correctness.verdict.compare import (
-    Answer,
-    ArmStart,
-    DifferenceKind,
-    classify,
-    outcomes,
-)
+from ci_doctor.correctness.verdict.compare import classify
 from ci_doctor.correctness.verdict.decide import decide
+from ci_doctor.correctness.verdict.starts import Answer, ArmStart, DifferenceKind, outcomes
 from ci_doctor.errors import InfraError
 from ci_doctor.load.answer_items import items_of, with_other_item
 from ci_doctor.load.canonical import digest

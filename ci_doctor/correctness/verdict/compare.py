@@ -1,123 +1,249 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the starts of both arms answered, request by request. Pure."""
+"""Which starts count as evidence, and how the arms compare on each request. Pure.
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from enum import StrEnum
+Archived starts count unless today's baseline answers otherwise. The identity covers what can be read
+before a start. Two machines may agree in all of it and still answer otherwise. So the baseline starts
+of today are held against the archived ones, in two ways: an answer that they do not share at all, and
+a mix of answers that an exact test tells apart.
+"""
+
+import math
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import combinations
 from typing import assert_never
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from ci_doctor.correctness.comparison import AnswerLevel
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.archive_drift import ArchiveDrift, archive_drift
-from ci_doctor.correctness.verdict.control import ControlOutcome
-from ci_doctor.load.looks import AnswerLooks
+from ci_doctor.correctness.verdict.starts import Answer, ArmStart, DifferenceKind, of_arm, outcomes
 
-# The outcome of a request in one start: a digest over its passes, None if a pass has no answer.
-Answer = str | None
+_MOST_LABELINGS = 5_000
+
+_DRAWS = 2_000
+
+# Correlations are sums of the same whole numbers in another order.
+_ROUNDING = 1e-9
 
 
-class ArmStart(Struct, frozen=True, kw_only=True):
-    """What one start of an arm answered. An `archived` start was made by an earlier build.
+def p_value(masks: Sequence[int], label: int, total: int, level: float) -> float:
+    """The share of labelings whose largest correlation is at least that of `label`.
 
-    `answers` maps every request id to its outcome at the level of the gate, and `levels` does so at
-    each level that is known. `failed`: a service died or was never ready. `outside`: the cause of
-    that lies outside the change. `claimed`: only the service's own log says so. `prompts` maps a request to what the server reports of its prompt, by the name of the fact
-    (`prompt_tokens`: "7"); facts that it does not report are absent. `empty` counts answers without
-    any text. `proof_missing` holds one sentence for each required proof that is absent. `looks` is
-    what the answers look like beside each other. `control` is what came of the request with a
-    changed prompt; None if this start got none. `build` names the build that made an archived
-    start; None if it is unknown. `devices` is its CUDA_VISIBLE_DEVICES, if it was drawn.
+    Exact for few labelings. Otherwise drawn, with the "+1" of Phipson & Smyth, and only until it is
+    clear that the level is not reached: then the result is some value above it.
+    """
+    labelled = label.bit_count()
+    needed = max(phi_squared(mask, label, total) for mask in masks) - _ROUNDING
+    able = _able(masks, needed, labelled, total)
+    labelings = math.comb(total, labelled)
+    extreme = 0
+    drawn: Iterator[int] = map(mask_of, combinations(range(total), labelled))
+    if labelings > _MOST_LABELINGS:
+        # The real labeling is one of all.
+        labelings = _DRAWS + 1
+        extreme = 1
+        drawn = _draws(labelled, total)
+    for labeling in drawn:
+        extreme += _lines_up(able, labeling)
+        if extreme > level * labelings:
+            break
+    return extreme / labelings
+
+
+def _able(
+    masks: Sequence[int], needed: float, labelled: int, total: int
+) -> list[tuple[int, frozenset[int]]]:
+    """The columns that reach `needed` with some labeling, each with the overlaps that do.
+
+    A column of few starts lines up with none well enough: most columns of noise are such.
+    """
+    overlaps: dict[int, frozenset[int]] = {}
+    able = []
+    for mask in masks:
+        size = mask.bit_count()
+        if size not in overlaps:
+            every = range(min(size, labelled) + 1)
+            reaching = (
+                each for each in every if _of_overlap(each, size, labelled, total) >= needed
+            )
+            overlaps[size] = frozenset(reaching)
+        if overlaps[size]:
+            able.append((mask, overlaps[size]))
+    return able
+
+
+def _lines_up(able: Sequence[tuple[int, frozenset[int]]], labeling: int) -> bool:
+    return any((mask & labeling).bit_count() in overlaps for mask, overlaps in able)
+
+
+def _draws(labelled: int, total: int) -> Iterator[int]:
+    source = random.Random(0)  # noqa: S311 - the same evidence must give the same verdict
+    for _ in range(_DRAWS):
+        yield mask_of(source.sample(range(total), labelled))
+
+
+def phi_squared(mask: int, label: int, total: int) -> float:
+    """The squared correlation of a column with a label over `total` starts, from 0 to 1."""
+    overlap = (mask & label).bit_count()
+    return _of_overlap(overlap, mask.bit_count(), label.bit_count(), total)
+
+
+def _of_overlap(overlap: int, size: int, labelled: int, total: int) -> float:
+    """The squared correlation of a column of `size` starts with `labelled` starts, `overlap` common.
+
+    A column of all starts or of none correlates with nothing.
+    """
+    spread = size * (total - size) * labelled * (total - labelled)
+    if spread == 0:
+        return 0.0
+    excess = total * overlap - size * labelled
+    return excess * excess / spread
+
+
+def mask_of(indices: Iterable[int]) -> int:
+    """The starts at these indices as bits."""
+    mask = 0
+    for index in indices:
+        mask |= 1 << index
+    return mask
+
+
+# By request; None is a missing answer.
+Answers = Mapping[str, str | None]
+
+# Two: the difference of a single start could be noise.
+_FEWEST_TODAY = 2
+
+# With fewer of today's starts the test could hardly reach its level.
+_FEWEST_TESTED = 3
+
+# The archive is a help. It may go for less than a verdict needs, and yet not for every coincidence.
+_LEVEL = 0.01
+
+
+class ArchiveDrift(Struct, frozen=True, kw_only=True):
+    """Today's baseline answers `request` otherwise than the `archived` starts.
+
+    `today` baseline starts were held against them. `p` is the p-value of the test over all
+    requests, and None if today's starts share no answer with the archived ones.
     """
 
-    arm: Arm
-    number: int
-    answers: Mapping[str, Answer] = {}
-    levels: Mapping[AnswerLevel, Mapping[str, Answer]] = {}
-    failed: bool = False
-    outside: bool = False
-    claimed: bool = False
-    prompts: Mapping[str, Mapping[str, str]] = {}
-    empty: int = 0
-    proof_missing: tuple[str, ...] = ()
-    archived: bool = False
-    build: str | None = None
-    looks: AnswerLooks = AnswerLooks()
-    control: ControlOutcome | None = None
-    devices: str = ""
-
-    @property
-    def name(self) -> str:
-        """`A1`, `B2`; `a1` for an archived start."""
-        letter = self.arm.letter.lower() if self.archived else self.arm.letter
-        return f"{letter}{self.number}"
-
-    @property
-    def answered(self) -> int:
-        """How many requests have an answer."""
-        return len(self.answers) - list(self.answers.values()).count(None)
+    request: str
+    archived: int
+    today: int
+    p: float | None = None
 
 
-class DifferenceKind(StrEnum):
-    """How the arms compare on one request."""
+def archive_drift(archived: Sequence[Answers], today: Sequence[Answers]) -> ArchiveDrift | None:
+    """The drift between archived baseline starts and today's; None if there is none to see.
 
-    # The same outcome in every start of both arms.
-    EQUAL = "equal"
-    # No baseline start answered, or there is no candidate start: nothing to compare.
-    UNANSWERED = "unanswered"
-    # The baseline varies, and the candidate shows only outcomes of the baseline.
-    FLAKY = "flaky"
-    # The baseline varies, and the candidate shows an outcome of its own.
-    OWN = "own"
-    # The baseline is always the same, the candidate only sometimes the same as it.
-    SOMETIMES = "sometimes"
-    # The baseline is always the same, the candidate never the same as it.
-    CHANGED = "changed"
+    Each start is its answers by request. Starts of today without any answer must be left out. A
+    missing answer speaks of no machine. Fewer than two starts of today show nothing.
+    """
+    if not archived or len(today) < _FEWEST_TODAY:
+        return None
+    return _drift(_Compared(archived, today))
 
 
-def of_arm(starts: Iterable[ArmStart], arm: Arm) -> list[ArmStart]:
-    """The starts of one arm."""
-    return [start for start in starts if start.arm is arm]
+class _Compared:
+    """The starts of one comparison, as a key: the same objects, and not equal ones.
+
+    A decision asks several times, and to compare ten thousand answers takes as long as the test.
+    """
+
+    def __init__(self, archived: Sequence[Answers], today: Sequence[Answers]) -> None:
+        self.archived = tuple(archived)
+        self.today = tuple(today)
+
+    def __hash__(self) -> int:
+        return hash(self._identities())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Compared) and self._identities() == other._identities()
+
+    def _identities(self) -> tuple[int, tuple[int, ...]]:
+        # The key keeps the starts alive, so that no other one gets their identity.
+        return len(self.archived), tuple(map(id, (*self.archived, *self.today)))
 
 
-def restricted(starts: Iterable[ArmStart], requests: Collection[str]) -> list[ArmStart]:
-    """The starts with their answers to these requests alone."""
-    copies = []
-    for start in starts:
-        answers = {request: start.answers.get(request) for request in requests}
-        copies.append(replace(start, answers=answers))
-    return copies
+@lru_cache(maxsize=2)
+def _drift(compared: _Compared) -> ArchiveDrift | None:
+    archived = compared.archived
+    today = compared.today
+    rows = _varying([*archived, *today])
+    request = _never_shared(rows, len(archived))
+    if request is not None:
+        return ArchiveDrift(request=request, archived=len(archived), today=len(today))
+    if len(today) < _FEWEST_TESTED:
+        return None
+    return _other_mix(rows, len(archived), len(today))
 
 
-def outcomes(starts: Iterable[ArmStart], request: str) -> set[Answer]:
-    """The different outcomes of a request in these starts, a missing answer (None) included."""
-    return {start.answers.get(request) for start in starts}
+def _varying(starts: Sequence[Answers]) -> dict[str, list[str | None]]:
+    """The requests on which the starts do not all agree, each with its answer in every start."""
+    first = starts[0]
+    requests: set[str] = set()
+    for answers in starts[1:]:
+        # Most starts are equal, and that is known at once: there may be ten thousand requests.
+        if answers != first:
+            requests.update(request for request, _ in first.items() ^ answers.items())
+    rows = {}
+    for request in first:
+        if request in requests:
+            rows[request] = [answers.get(request) for answers in starts]
+    return rows
 
 
-def failures(starts: Iterable[ArmStart]) -> int:
-    """How many of these starts failed."""
-    return sum(start.failed for start in starts)
+def _never_shared(rows: Mapping[str, list[str | None]], archived: int) -> str | None:
+    """The first request on which archived starts repeat themselves, and today's share no answer.
+
+    The first `archived` answers of each row are the archive's.
+    """
+    # Archived starts that never repeat an answer could not have shared one with today's either.
+    most = archived // 2 + 1
+    for request, given in rows.items():
+        before = set(given[:archived])
+        now = set(given[archived:]) - {None}
+        if now and len(before) <= most and now.isdisjoint(before):
+            return request
+    return None
 
 
-def working(starts: Iterable[ArmStart]) -> int:
-    """How many of these starts answered, and did not fail."""
-    answered = [start for start in starts if start.answered]
-    return len(answered) - failures(answered)
+def _other_mix(
+    rows: Mapping[str, list[str | None]], archived: int, today: int
+) -> ArchiveDrift | None:
+    """What the test says: the request whose answers line up best with the labels, and p."""
+    total = archived + today
+    smallest_p = 1 / math.comb(total, today)
+    columns = _columns(rows, total)
+    if smallest_p > _LEVEL or not columns:
+        return None
+    label = mask_of(range(archived, total))
+    best = max(columns, key=lambda each: phi_squared(each, label, total))
+    p = p_value(list(columns), label, total, _LEVEL)
+    if p > _LEVEL:
+        return None
+    return ArchiveDrift(request=columns[best], archived=archived, today=today, p=p)
 
 
-def only_device(starts: Sequence[ArmStart], everyone: Sequence[ArmStart]) -> str | None:
-    """The device on which alone these starts ran, if nothing works there, and something elsewhere."""
-    devices = {start.devices for start in starts}
-    device = devices.pop() if len(devices) == 1 else ""
-    there = [start for start in everyone if start.devices == device]
-    elsewhere = [start for start in everyone if start.devices not in {device, ""}]
-    return device if device and not working(there) and working(elsewhere) else None
+def _columns(rows: Mapping[str, list[str | None]], starts: int) -> dict[int, str]:
+    """The different sets of starts that give one answer to a request, and their first request.
 
-
-def have_answers(starts: Iterable[ArmStart]) -> bool:
-    """Whether any of these starts answered a request."""
-    return any(start.answered for start in starts)
+    A set is a mask: bit i is start i.
+    """
+    columns: dict[int, str] = {}
+    everything = mask_of(range(starts))
+    for request, given in rows.items():
+        masks: dict[str | None, int] = {}
+        for index, answer in enumerate(given):
+            masks[answer] = masks.get(answer, 0) | 1 << index
+        masks.pop(None, None)
+        for mask in masks.values():
+            # Of a set and its complement one is enough: they correlate alike.
+            side = mask if mask & 1 else mask ^ everything
+            columns.setdefault(side, request)
+    return columns
 
 
 def classify(requests: Sequence[str], starts: Sequence[ArmStart]) -> dict[str, DifferenceKind]:

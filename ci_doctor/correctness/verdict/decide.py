@@ -10,27 +10,27 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from ci_doctor.correctness.settings import Arm, EvidencePolicy, Policy, Rules
-from ci_doctor.correctness.verdict.archive_licence import replaces_baseline
-from ci_doctor.correctness.verdict.bounds import request_bounds
-from ci_doctor.correctness.verdict.compare import (
-    ArmStart,
-    DifferenceKind,
-    classify,
-    counted,
-    failures,
-    of_arm,
-    working,
-)
+from ci_doctor.correctness.verdict.compare import classify, counted
 from ci_doctor.correctness.verdict.decision import (
-    FEWEST,
     Decision,
     OrderDoubt,
     VerdictEvidence,
+    any_pair_risk,
+    false_alarm_risk,
+    remaining_risk,
+    request_bounds,
 )
 from ci_doctor.correctness.verdict.differences import Differences, differences_of
-from ci_doctor.correctness.verdict.looks import LookResult, look, no_look_can_reject
-from ci_doctor.correctness.verdict.patterns import patterns
-from ci_doctor.correctness.verdict.risk import any_pair_risk, false_alarm_risk, remaining_risk
+from ci_doctor.correctness.verdict.looks import FEWEST, LookResult, look, no_look_can_reject
+from ci_doctor.correctness.verdict.mix_test import patterns
+from ci_doctor.correctness.verdict.starts import (
+    ArmStart,
+    DifferenceKind,
+    failures,
+    of_arm,
+    replaces_baseline,
+    working,
+)
 from ci_doctor.correctness.verdict.validity import (
     candidate_never_works,
     failing_candidate,

@@ -6,19 +6,17 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from ci_doctor.correctness.settings import Arm, Policy, Rules
-from ci_doctor.correctness.verdict.blocks import blocks, next_in_order
-from ci_doctor.correctness.verdict.compare import (
+from ci_doctor.correctness.verdict.compare import counted
+from ci_doctor.correctness.verdict.decide import decide
+from ci_doctor.correctness.verdict.looks import FEWEST, blocks, next_in_order, plan_of
+from ci_doctor.correctness.verdict.starts import (
     ArmStart,
-    counted,
     failures,
     have_answers,
     of_arm,
     only_device,
     working,
 )
-from ci_doctor.correctness.verdict.decide import decide
-from ci_doctor.correctness.verdict.decision import FEWEST
-from ci_doctor.correctness.verdict.looks import plan_of
 from ci_doctor.model.verdict import Verdict
 
 # These end an experiment; the others may change with further starts.

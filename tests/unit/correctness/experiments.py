@@ -11,9 +11,9 @@ from ci_doctor.correctness.report.findings import Context
 from ci_doctor.correctness.results import Experiment, ExperimentEnding, StartResult
 from ci_doctor.correctness.settings import Arm, Rules
 from ci_doctor.correctness.tally import Tally
-from ci_doctor.correctness.verdict.blocks import blocks
 from ci_doctor.correctness.verdict.decide import decide
 from ci_doctor.correctness.verdict.decision import Decision
+from ci_doctor.correctness.verdict.looks import blocks
 from ci_doctor.load.canonical import digest
 from ci_doctor.load.requests import Request
 from ci_doctor.model.service import FailureKind, ServiceFailure

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ci_doctor.correctness.control_request import control_requests
+from ci_doctor.correctness.asking import control_requests
 from ci_doctor.load.answer_items import item_numbers, parts
 from ci_doctor.load.canonical import (
     Canonical,

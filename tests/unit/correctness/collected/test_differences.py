@@ -8,7 +8,7 @@ from ci_doctor.correctness.collected.differences import (
 )
 from ci_doctor.correctness.collected.judge import judge
 from ci_doctor.correctness.settings import Rules
-from ci_doctor.correctness.verdict.compare import DifferenceKind
+from ci_doctor.correctness.verdict.starts import DifferenceKind
 from tests.unit.correctness.collected.sample_files import collect
 
 

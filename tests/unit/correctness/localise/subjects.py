@@ -4,9 +4,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ci_doctor.correctness.localise.localisation import Localisation
 from ci_doctor.correctness.localise.search import LocalisationSearch
 from ci_doctor.correctness.localise.trials import (
+    Localisation,
     LocalisedDifference,
     SentAnswer,
     Trial,

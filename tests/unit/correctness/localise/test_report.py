@@ -4,8 +4,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from ci_doctor.correctness.localise.localisation import Localisation
 from ci_doctor.correctness.localise.report import localisation_facts, with_localisation
+from ci_doctor.correctness.localise.trials import Localisation
 from ci_doctor.model.finding import Finding, RemedyKind, Severity
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.verdict import Verdict

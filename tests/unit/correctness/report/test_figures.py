@@ -8,22 +8,99 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from ci_doctor.correctness.evidence.outputs import Outputs
-from ci_doctor.correctness.evidence.samples import Sample, SampleWriter
+from ci_doctor.correctness.evidence.samples import Outputs, Sample, SampleWriter
+from ci_doctor.correctness.report import figures
 from ci_doctor.correctness.report.differences import differences
-from ci_doctor.correctness.report.figures import answer_classes, facts
+from ci_doctor.correctness.report.figures import facts
 from ci_doctor.correctness.report.picture import tables
+from ci_doctor.correctness.report.suspects import answer_classes
 from ci_doctor.correctness.results import Experiment, ExperimentEnding, StartResult
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.tally import Tally
 from ci_doctor.load.canonical import digest
 from ci_doctor.model.facts.correctness import CorrectnessFacts
+from ci_doctor.model.outcome import CaseOutcome
+from ci_doctor.model.verdict import Verdict
 from ci_doctor.system.secrets.redaction import Redactor
 from tests.support.growth import assert_linear
-from tests.unit.correctness.experiments import context, decided, experiment, result
+from tests.unit.correctness.experiments import (
+    DEATH,
+    DIRECTORY,
+    context,
+    decided,
+    experiment,
+    first_look,
+    result,
+)
 
 
-def figures(*results: StartResult) -> dict[str, Any]:
+@pytest.mark.parametrize(
+    ("results", "verdict", "outcomes"),
+    [
+        ([result("A1", "x x"), result("B1", "x x")], Verdict.PASS, ["passed", "passed"]),
+        (first_look("x x", "x y"), Verdict.REGRESSION, ["passed", "failed"]),
+        ([result("A1", "x x"), result("B1", "x x"), result("A2", "x y")], Verdict.FLAKY, ["passed", "passed"]),
+        ([result("A1", "x x"), result("B1", "x z"), result("A2", "x y")], Verdict.INCONCLUSIVE, ["passed", "error"]),
+        ([result("A1", "x -"), result("B1", "x -")], Verdict.VOID, ["error", "error"]),
+        ([result("A1", "x x")], Verdict.VOID, ["error", "error"]),
+        ([result("A1", "x x", failure=DEATH), result("B1", "x x")], Verdict.FAILED, ["error", "error"]),
+    ],
+)  # fmt: skip
+def test_no_case_passes_where_the_evidence_proves_nothing(
+    results: list[StartResult], verdict: Verdict, outcomes: list[str]
+) -> None:
+    made = experiment(*results)
+    decision = decided(made)
+    assert decision.verdict is verdict
+    cases = figures.cases(decision, context().requests, {"r1": "HTTP 500"})
+    assert [case.outcome for case in cases] == [CaseOutcome(outcome) for outcome in outcomes]
+    assert [case.detail for case in cases] == [None, "HTTP 500"]
+
+
+def test_an_attempt_says_how_a_start_ended() -> None:
+    made = experiment(
+        result("A1", "x x"),
+        result("B1", "x -"),
+        result("A2", "- -", failure=DEATH),
+        result("B2", "x -", failure=DEATH),
+        result("A3", "x -", cut_short=True),
+        result("B3", "x x", logs=()),
+    )
+    attempts = figures.attempts(made, DIRECTORY)
+    assert [(attempt.name, attempt.outcome, attempt.ok) for attempt in attempts] == [
+        ("A1 baseline", "answered 2/2", True),
+        ("B1 candidate", "answered 1/2", False),
+        ("A2 baseline", DEATH.message, False),
+        ("B2 candidate", f"{DEATH.message}; answered 1/2", False),
+        ("A3 baseline", "cut short, answered 1/2", False),
+        ("B3 candidate", "answered 2/2", True),
+    ]
+    assert attempts[0].log == "logs/A1/vllm-1.log"
+    assert attempts[-1].log is None
+
+
+def test_the_samples_and_the_logs_of_what_failed_are_attached() -> None:
+    made = experiment(result("A1", "x x"), result("B1", "- -", failure=DEATH))
+    found = figures.attachments(made, DIRECTORY / "samples.jsonl", DIRECTORY)
+    assert [attachment.path for attachment in found] == ["samples.jsonl", "logs/B1/vllm-1.log"]
+
+
+def test_what_the_policy_lets_pass_is_no_error_to_a_reader_that_only_counts() -> None:
+    made = experiment(result("A1", "x x"), result("B1", "x y"))
+    decision = replace(decided(made), verdict=Verdict.PASS)
+
+    assert [case.outcome for case in figures.cases(decision, context().requests, {})] == [
+        CaseOutcome.PASSED
+    ] * 2
+
+
+def test_a_warm_up_is_an_attempt_that_is_not_compared() -> None:
+    (attempt,) = figures.attempts(experiment(result("A0", "x x", warm_up=True)), DIRECTORY)
+
+    assert (attempt.name, attempt.outcome) == ("warm-up", "answered 2/2; not compared")
+
+
+def as_json(*results: StartResult) -> dict[str, Any]:
     """The facts, as JSON holds them."""
     made = experiment(*results)
     count = len(results[0].start.answers)
@@ -34,7 +111,7 @@ def figures(*results: StartResult) -> dict[str, Any]:
 
 
 def test_the_facts_are_figures_that_json_can_hold() -> None:
-    told = figures(result("A1", "x same"), result("B1", "y same"))
+    told = as_json(result("A1", "x same"), result("B1", "y same"))
 
     assert told["version"] == 1
     assert told["starts"] == {"baseline": 1, "candidate": 1}
@@ -53,14 +130,14 @@ def test_the_facts_are_figures_that_json_can_hold() -> None:
 
 
 def test_where_nothing_differs_there_is_no_divergence() -> None:
-    told = figures(result("A1", "x same"), result("B1", "x same"))
+    told = as_json(result("A1", "x same"), result("B1", "x same"))
 
     assert (told["divergence"], told["aligned"], told["suspects"]) == (None, [], [])
     assert told["rare_bug_bound"] == pytest.approx(0.975)
 
 
 def test_the_matrix_numbers_answers_in_order_of_appearance() -> None:
-    told = figures(result("A1", "x one"), result("B1", "y one"), result("A2", "y -"))["matrix"]
+    told = as_json(result("A1", "x one"), result("B1", "y one"), result("A2", "y -"))["matrix"]
 
     assert told["starts"][0] == {
         "name": "A1",
@@ -77,7 +154,7 @@ def test_the_matrix_numbers_answers_in_order_of_appearance() -> None:
 
 
 def test_the_hardest_three_are_aligned() -> None:
-    told = figures(result("A1", "one one one one"), result("B1", "two two two two"))["aligned"]
+    told = as_json(result("A1", "one one one one"), result("B1", "two two two two"))["aligned"]
 
     assert [each["request"] for each in told] == ["r0", "r1", "r2"]
     assert told[0] == {
@@ -87,7 +164,7 @@ def test_the_hardest_three_are_aligned() -> None:
 
 
 def test_facts_of_starts_are_split_into_what_is_the_same_and_what_is_not() -> None:
-    told = figures(
+    told = as_json(
         result("A1", "x", facts={"gpu": "0", "cublas": "1"}),
         result("B1", "x", facts={"gpu": "0", "cublas": "2"}),
     )
@@ -102,7 +179,7 @@ def test_facts_of_starts_are_split_into_what_is_the_same_and_what_is_not() -> No
 
 
 def test_programs_too_are_told_nothing_of_starts_that_answered_nothing() -> None:
-    told = figures(result("A1", "x same"), result("B1", "- -"), result("A2", "x same"))
+    told = as_json(result("A1", "x same"), result("B1", "- -"), result("A2", "x same"))
 
     assert told["clusters"] == [["A1", "A2"]]
     assert told["differing"] == {"A1/A2": 0}

@@ -1,12 +1,235 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Why the starts of an arm failed: the headline of a verdict that rests on no answers."""
+
+from collections.abc import Sequence
+
+import pytest
 from msgspec.structs import replace
 
 from ci_doctor.correctness.report.differences import differences
-from ci_doctor.correctness.report.findings import findings, replay_command
+from ci_doctor.correctness.report.findings import (
+    findings,
+    remedy_of,
+    replay_command,
+    suspicious_answers,
+    with_cause,
+)
 from ci_doctor.correctness.results import Experiment, ExperimentEnding
-from ci_doctor.correctness.settings import Rules
+from ci_doctor.correctness.settings import Arm, Rules
+from ci_doctor.correctness.verdict.starts import ArmStart
+from ci_doctor.load.looks import LooksOfAnswers
+from ci_doctor.load.requests import Request
 from ci_doctor.model.finding import Finding, Severity
-from tests.unit.correctness.experiments import context, decided, experiment, first_look, result
+from ci_doctor.model.service import FailureKind, LeftBehind, LeftKind, LeftThing
+from ci_doctor.model.verdict import Verdict
+from tests.support.diagnoses import a_cause
+from tests.unit.correctness.experiments import (
+    DEATH,
+    context,
+    decided,
+    experiment,
+    first_look,
+    result,
+)
+
+NAMED = replace(DEATH, cause=a_cause())
+TAKEN = replace(DEATH, kind=FailureKind.OUTSIDE, log=None, message="port 8000 is owned by nginx")
+
+
+def test_the_cause_stands_first_and_without_the_name_of_its_process() -> None:
+    made = experiment(result("A1", "- -", failure=DEATH), result("A2", "- -", failure=NAMED))
+
+    decision = with_cause(decided(made), made)
+
+    assert decision.verdict is Verdict.FAILED
+    assert decision.reason == (
+        "code bug: ValueError: 40 heads for 3 GPUs; the baseline failed in every start"
+    )
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        DEATH,
+        replace(NAMED, oom="its cgroup"),
+        replace(NAMED, kind=FailureKind.NOT_READY),
+        replace(DEATH, cause=a_cause(is_final=False)),
+    ],
+)
+def test_without_a_cause_that_ended_it_the_end_itself_stands_first(failure: object) -> None:
+    made = experiment(result("A1", "- -", failure=failure))
+
+    assert with_cause(decided(made), made).reason.startswith(DEATH.message)
+
+
+def test_what_the_machine_shows_stands_first() -> None:
+    made = experiment(result("A1", "- -", failure=TAKEN, outside=True))
+
+    decision = with_cause(decided(made), made)
+
+    assert decision.verdict is Verdict.INFRA
+    assert decision.reason.startswith("port 8000 is owned by nginx; the baseline")
+
+
+def test_the_remedy_is_the_causes_own_and_promises_no_cure_by_a_retry() -> None:
+    assert remedy_of(NAMED) == (
+        "Begin at the innermost frame in your own code. Another run is useless: it fails again."
+    )
+    assert remedy_of(DEATH) == "less +7 /reports/logs/B1/vllm-1.log"
+
+
+def requests(count: int, *, model: str | None = None, prompt: str = "p{}") -> list[Request]:
+    body = {} if model is None else {"model": model}
+    return [
+        Request(id=f"r{n}", path="/", body={**body, "prompt": prompt.format(n)}, line=n + 1)
+        for n in range(count)
+    ]
+
+
+def start(texts: Sequence[str], arm: Arm = Arm.BASELINE, model: str | None = None) -> ArmStart:
+    looks = LooksOfAnswers()
+    facts = {} if model is None else {"model": model}
+    for number, text in enumerate(texts):
+        looks.add(f"r{number}", {"choices": [{"index": 0, "text": text}]}, facts)
+    return ArmStart(arm=arm, number=1, looks=looks.value())
+
+
+def suspicions(starts: Sequence[ArmStart], asked: Sequence[Request]) -> list[tuple[str, str]]:
+    findings = suspicious_answers(starts, asked)
+    return [(each.rule.removeprefix("correctness/"), each.summary) for each in findings]
+
+
+def test_answers_that_differ_by_prompt_are_not_named() -> None:
+    words = [f"word {number}" for number in range(40)]
+    both = [start(words, model="m"), start(words, Arm.CANDIDATE, model="m")]
+    assert suspicions(both, requests(40, model="m")) == []
+
+
+@pytest.mark.parametrize("count", [3, 40])
+def test_one_answer_for_many_prompts_is_named_once(count: int) -> None:
+    starts = [start(["same"] * count), start(["same"] * count, Arm.CANDIDATE)]
+    text = f"A1 gave one and the same answer to all {count} requests, of {count} different prompts"
+    assert suspicions(starts, requests(count)) == [("one-answer", text)]
+
+
+def test_one_answer_to_one_prompt_sent_many_times_is_no_wonder() -> None:
+    assert suspicions([start(["same"] * 40)], requests(40, prompt="the same")) == []
+    assert suspicions([start(["yes"] * 2)], requests(2)) == []
+
+
+def test_white_space_alone_is_named_with_its_count() -> None:
+    starts = [start([" \n", "\t", "word"])]
+    text = "2 of 3 answers of A1 hold no word"
+    assert suspicions(starts, requests(3)) == [("blank-answers", text)]
+
+
+def test_another_model_than_requested_is_named() -> None:
+    words = [f"word {number}" for number in range(3)]
+    text = "3 answers of A1 are of another model than requested: small for large"
+    assert suspicions([start(words, model="small")], requests(3, model="large")) == [
+        ("other-model", text)
+    ]
+
+
+def test_another_model_than_the_other_arms_is_named() -> None:
+    words = [f"word {number}" for number in range(3)]
+    starts = [start(words, model="one"), start(words, Arm.CANDIDATE, model="other")]
+    text = (
+        "the arms name different models in 3 answers: one in the baseline, other in the candidate"
+    )
+    assert suspicions(starts, requests(3)) == [("other-model", text)]
+
+
+def test_a_candidate_that_dies_every_time_is_to_blame_with_its_logs_lines() -> None:
+    results = [result("A1", "x x"), result("B1", "- -", failure=DEATH, errors={})]
+    results += [result("A2", "x x"), result("B2", "- -", failure=DEATH, errors={})]
+    results += [result("A3", "x x"), result("B3", "- -", failure=DEATH, errors={})]
+    results += [result("A4", "x x"), result("B4", "- -", failure=DEATH, errors={})]
+    results.append(result("B5", "- -", failure=DEATH, errors={}))
+    verdict, death = found(experiment(*results))
+    assert verdict.remedy == "ci-doctor correctness --only ID"
+    assert (death.rule, death.severity) == ("correctness/service-died", Severity.ERROR)
+    assert death.summary == f"candidate (B1, B2, B3, B4, B5): {DEATH.message}"
+    assert (death.evidence[0].line, death.evidence[0].excerpt) == (7, "RuntimeError: no")
+
+
+def test_a_death_by_the_error_of_an_import_names_the_next_step() -> None:
+    lost = replace(DEATH, tail=("ImportError: cannot import name 'Thing' from 'lazypkg' (/x.py)",))
+
+    (death,) = [
+        each
+        for each in found(experiment(result("A1", "- -", failure=lost)))
+        if each.rule == "correctness/service-died"
+    ]
+
+    assert "`ci-doctor import-race probe lazypkg:Thing`" in (death.remedy or "")
+
+
+def test_a_baseline_that_dies_is_a_warning() -> None:
+    rules = {
+        each.rule: each.severity for each in found(experiment(result("A1", "- -", failure=DEATH)))
+    }
+    assert rules["correctness/service-died"] is Severity.WARNING
+    assert rules["correctness/failed"] is Severity.ERROR
+
+
+def test_what_the_budget_cut_short_is_shown_and_blamed_on_nobody() -> None:
+    not_ready = replace(
+        DEATH, kind=FailureKind.NOT_READY, message="vllm was not ready within 9 s: HTTP status 503"
+    )
+    made = experiment(
+        result("A1", "- -", failure=not_ready, cut_short=True, errors={}),
+        ending=ExperimentEnding.BUDGET,
+    )
+    by_rule = {each.rule: each for each in found(made)}
+    assert list(by_rule) == [
+        "correctness/void",
+        "correctness/service-not-ready",
+        "correctness/budget-spent",
+    ]
+    assert "A1, cut short by the budget" in by_rule["correctness/service-not-ready"].summary
+
+
+def test_unanswered_requests_are_told_once_for_starts_that_are_alike() -> None:
+    made = experiment(*(result(f"{arm}{number}", "x -") for number in (1, 2) for arm in "AB"))
+    (finding,) = [each for each in found(made) if each.rule == "correctness/unanswered"]
+    assert finding.summary == "1 of 2 requests were not answered in A1, B1, A2, B2"
+    assert [(each.line, each.excerpt) for each in finding.evidence] == [(2, "r1: HTTP 500")]
+
+
+def test_processes_that_had_to_be_killed_and_empty_answers_are_noted() -> None:
+    silent = result("B1", "x x")
+    silent = replace(silent, start=replace(silent.start, empty=1), killed=("vllm (42)",))
+    notes = [
+        each
+        for each in found(experiment(result("A1", "x x"), silent))
+        if each.severity is Severity.NOTE
+    ]
+    assert [note.rule for note in notes] == ["correctness/empty-answers", "correctness/killed"]
+    assert "vllm (42) in B1" in notes[1].summary
+
+
+def test_requests_that_were_told_to_come_again_later_are_counted_by_start() -> None:
+    made = experiment(result("A1", "x x"), result("B1", "x x", throttled=2))
+    (note,) = found(made)
+
+    assert (note.rule, note.severity) == ("correctness/throttled", Severity.NOTE)
+    assert note.summary == "requests were answered only after HTTP 429: 2 in B1"
+
+
+def test_what_starts_leave_behind_is_told_of_all_of_them_together() -> None:
+    def left(name: str) -> LeftBehind:
+        thing = LeftThing(
+            kind=LeftKind.SHARED_MEMORY, name=name, services=("vllm",), why="w", strict=True
+        )
+        return LeftBehind(things=(thing,))
+
+    starts = [replace(result(name, "x x"), left_behind=left(name)) for name in ("A1", "B1")]
+    (finding,) = [
+        each for each in found(experiment(*starts)) if each.rule == "services/left-behind"
+    ]
+    assert finding.severity is Severity.ERROR
+    assert finding.summary == "vllm left behind 2 things: shared memory"
 
 
 def found(made: Experiment, count: int = 2) -> list[Finding]:

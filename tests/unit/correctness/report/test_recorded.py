@@ -6,12 +6,19 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ci_doctor.correctness.evidence.begin_run import write_run as write_identity
 from ci_doctor.correctness.evidence.run_identity import RunIdentity
-from ci_doctor.correctness.level_digests import level_digests
-from ci_doctor.correctness.report.recorded import read_request
-from ci_doctor.correctness.report.recorded_comparison import recorded_comparison
-from ci_doctor.correctness.verdict.compare import DifferenceKind
+from ci_doctor.correctness.evidence.run_identity import write_run as write_identity
+from ci_doctor.correctness.report.recorded import (
+    RecordedRequest,
+    choose_pair,
+    divergence_of,
+    names_of,
+    read_request,
+    recorded_comparison,
+)
+from ci_doctor.correctness.report.tokens import Hardness
+from ci_doctor.correctness.tally import level_digests
+from ci_doctor.correctness.verdict.starts import DifferenceKind
 from ci_doctor.errors import UsageError
 from tests.unit.correctness.report.recorded_runs import answer, line, write_run
 
@@ -132,3 +139,68 @@ def test_a_pass_that_cannot_be_is_unreadable(tmp_path: Path, number: int) -> Non
     good = answer("a", "x")
     run = write_run(tmp_path, line("A1", "r0", good, number), line("A2", "r0", good))
     assert read_request(run, "r0").unreadable == 1
+
+
+CUT = answer("a", "x")
+OTHER = answer("a", "y")
+
+
+def recorded(directory: Path, *lines: str) -> RecordedRequest:
+    return read_request(write_run(directory / "run", *lines), "r0")
+
+
+def test_the_most_telling_pair_is_chosen(tmp_path: Path) -> None:
+    request = recorded(
+        tmp_path, line("A1", "r0", CUT), line("A2", "r0", CUT), line("B1", "r0", OTHER)
+    )
+    pair = choose_pair(request)
+
+    assert pair is not None
+    assert names_of(pair) == ("A1", "B1")
+    assert divergence_of(request, pair, 40).hardness is Hardness.NEAR_TIE
+
+
+def test_named_starts_are_shown_even_if_they_agree(tmp_path: Path) -> None:
+    request = recorded(
+        tmp_path, line("A1", "r0", CUT), line("A2", "r0", CUT), line("B1", "r0", OTHER)
+    )
+    pair = choose_pair(request, ("A1", "A2"))
+
+    assert pair is not None
+    assert pair.left == pair.right
+
+
+def test_one_start_shows_its_first_pass_that_differs(tmp_path: Path) -> None:
+    lines = [
+        line("A1", "r0", each, number) for number, each in enumerate((CUT, CUT, OTHER), start=1)
+    ]
+    request = recorded(tmp_path, *lines)
+
+    for names in ((), ("A1",)):
+        pair = choose_pair(request, names)
+        assert pair is not None
+        assert names_of(pair) == ("A1 pass 1", "A1 pass 3")
+
+
+def test_nothing_is_chosen_if_all_answers_are_the_same(tmp_path: Path) -> None:
+    assert choose_pair(recorded(tmp_path, line("A1", "r0", CUT), line("B1", "r0", CUT))) is None
+
+
+def test_a_missing_answer_diverges_as_missing(tmp_path: Path) -> None:
+    request = recorded(tmp_path, line("A1", "r0", CUT), line("B1", "r0", None))
+    pair = choose_pair(request)
+
+    assert pair is not None
+    assert divergence_of(request, pair, 40).hardness is Hardness.MISSING
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"), [("B2", "known names: A1, B1"), ("a1", "archived starts are not in")]
+)
+def test_an_unknown_start_is_an_error_of_usage(tmp_path: Path, name: str, hint: str) -> None:
+    request = recorded(tmp_path, line("A1", "r0", CUT), line("B1", "r0", CUT))
+
+    with pytest.raises(UsageError) as raised:
+        choose_pair(request, (name,))
+
+    assert hint in str(raised.value.hint)

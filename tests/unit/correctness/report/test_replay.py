@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.correctness.report.marked_text import Mark
-from ci_doctor.correctness.report.replay import ReplayRequest, marked_replay, replay
+from ci_doctor.correctness.report.replay import Mark, ReplayRequest, marked_replay, replay
 from ci_doctor.model.facts.replay import ReplayFacts
 from tests.support.tables import lines_of
 from tests.unit.correctness.report.recorded_runs import answer, line, write_run

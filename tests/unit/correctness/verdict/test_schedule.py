@@ -8,15 +8,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from ci_doctor.correctness.settings import Arm, Policy, Rules
-from ci_doctor.correctness.verdict.blocks import (
-    block_numbers,
-    blocks,
-    neighbours,
-    widened,
-)
-from ci_doctor.correctness.verdict.compare import ArmStart
 from ci_doctor.correctness.verdict.decide import decide
+from ci_doctor.correctness.verdict.looks import block_numbers, blocks, neighbours, widened
 from ci_doctor.correctness.verdict.schedule import drawn_places, next_arm, next_arms, sequence
+from ci_doctor.correctness.verdict.starts import ArmStart
 from ci_doctor.model.verdict import Verdict
 from tests.unit.correctness.verdict.test_decide import REQUESTS, any_start, start, starts
 

@@ -1,0 +1,443 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the starts show beside their answers: proof, controls, devices, arms, archive. Pure."""
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from ci_doctor.correctness import rules
+from ci_doctor.correctness.results import StartResult
+from ci_doctor.correctness.settings import Arm, ArmPlan, Rules
+from ci_doctor.correctness.verdict.compare import ArchiveDrift, drift_of
+from ci_doctor.correctness.verdict.decision import Decision
+from ci_doctor.correctness.verdict.schedule import together
+from ci_doctor.correctness.verdict.starts import ArmStart, ControlResult, independent_builds
+from ci_doctor.model.facts.archive import ArchiveDriftFacts, ArchiveUseFacts
+from ci_doctor.model.facts.correctness import (
+    ControlFacts,
+    DeviceFacts,
+    IdentityFacts,
+    ProofFacts,
+    SharedFacts,
+    SharedReadFacts,
+)
+from ci_doctor.model.finding import Evidence, Finding, Severity, ShellCommand
+from ci_doctor.model.table import Row, Table, row, text_table
+from ci_doctor.model.verdict import Verdict
+from ci_doctor.render.formatting import amount, listed, probability
+
+# --- what proves that an arm's path ran, and what it shared with the other, for people and programs ---
+
+# Of the files that changed, so many are named; the facts have more.
+_NAMED = 3
+_SHARED_TITLE = "Shared files"
+_COLUMNS = ("service", "proof", "read")
+
+
+def proof_tables(results: Sequence[StartResult]) -> tuple[Table, ...]:
+    """The readings of every start; no table if no proof was asked for."""
+    rows = tuple(_proof_rows(results))
+    return (Table(title="Proof", columns=_COLUMNS, rows=rows),) if rows else ()
+
+
+def _proof_rows(results: Sequence[StartResult]) -> Iterator[Row]:
+    for result in results:
+        for reading in result.proof:
+            yield row(result.start.name, reading.service, reading.subject, reading.in_words())
+
+
+def proof_facts(results: Sequence[StartResult]) -> tuple[ProofFacts, ...]:
+    """The readings of every start, as facts."""
+    facts = []
+    for result in results:
+        for reading in result.proof:
+            fact = ProofFacts(start=result.start.name, **asdict(reading))
+            facts.append(fact)
+    return tuple(facts)
+
+
+def shared_flaw(results: Sequence[StartResult]) -> str | None:
+    """Why equal answers show nothing: a start read what the other arm wrote; None if none did."""
+    for result in results:
+        for read in result.shared.read:
+            return (
+                f"{result.start.name} read {read.path}, which changed while {read.writer} ran: "
+                "one arm's answers may come from the other"
+            )
+    return None
+
+
+def unended_flaw(results: Sequence[StartResult]) -> str | None:
+    """Why equal answers may be cut, or were not compared in all that was asked for; None if they were."""
+    for result in results:
+        looks = result.start.looks
+        if looks.unended:
+            return (
+                f"{looks.unended} of {looks.answered} answers of {result.start.name} have no "
+                "`finish_reason`: one that was cut looks the same"
+            )
+        if looks.unscored:
+            return (
+                f"{looks.unscored} of {looks.answered} answers of {result.start.name} lack the "
+                "log-probabilities that were asked for: none was compared"
+            )
+        if looks.broken_off:
+            request, reason = next(iter(looks.broken_off.items()))
+            return (
+                f"{len(looks.broken_off)} of {looks.answered} answers of {result.start.name} were taken "
+                f'away or given up ({request}: finish_reason "{reason}"): mend the server or its filter, '
+                "or leave these requests out"
+            )
+        if looks.contradictions:
+            request, reason = next(iter(looks.contradictions.items()))
+            return (
+                f"{len(looks.contradictions)} of {looks.answered} answers of {result.start.name} "
+                f"contradict themselves ({request}: {reason}): mend what builds them, the server or a proxy"
+            )
+        if looks.one_number is not None:
+            return (
+                f"every log-probability of {result.start.name} is exactly {looks.one_number:g}: no model "
+                "is equally sure of every token, so let the server give raw log-probabilities"
+            )
+    return None
+
+
+def shared_tables(results: Sequence[StartResult]) -> tuple[Table, ...]:
+    """What starts read of the other arm, and one line for all that changed; no table without any."""
+    rows = (*_read_rows(results), *_written_rows(results))
+    return (Table(title=_SHARED_TITLE, columns=("files",), rows=rows),) if rows else ()
+
+
+def _read_rows(results: Sequence[StartResult]) -> Iterator[Row]:
+    unseen: dict[str, list[str]] = {}
+    for result in results:
+        for read in result.shared.read:
+            sentence = f"read {read.path}, which changed while {read.writer} ran"
+            yield row(result.start.name, sentence)
+        if result.shared.unseen:
+            unseen.setdefault(result.shared.unseen, []).append(result.start.name)
+    for reason, names in unseen.items():
+        yield row(" ".join(names), f"may have read more: {reason}")
+
+
+def _written_rows(results: Sequence[StartResult]) -> Iterator[Row]:
+    paths = tuple(dict.fromkeys(path for each in results for path in each.shared.written))
+    # A start names some of its files.
+    count = max([len(paths), *(each.shared.count for each in results)])
+    if count:
+        named = ", ".join(paths[:_NAMED])
+        more = f", and {count - _NAMED} more" if count > _NAMED else ""
+        yield row("all", f"changed while starts ran: {named}{more}")
+
+
+def shared_facts(results: Sequence[StartResult]) -> tuple[SharedFacts, ...]:
+    """The same for programs."""
+    facts = []
+    for result in results:
+        shared = result.shared
+        if shared.count or shared.read or shared.unseen:
+            reads = [SharedReadFacts(path=each.path, writer=each.writer) for each in shared.read]
+            fact = SharedFacts(
+                start=result.start.name,
+                count=shared.count,
+                written=shared.written,
+                read=tuple(reads),
+                unseen=shared.unseen or None,
+            )
+            facts.append(fact)
+    return tuple(facts)
+
+
+# --- what the controls showed, for people and for programs ---
+
+_CONTROL_TITLE = "Control"
+_OFF = "off (control = false): nothing shows that the servers read their prompts"
+
+
+def control_tables(starts: Sequence[ArmStart], *, wanted: bool) -> tuple[Table, ...]:
+    """The controls of all starts; one line if none was `wanted`."""
+    if not wanted:
+        return (text_table(_CONTROL_TITLE, (_OFF,)),)
+    rows = tuple(_control_rows(starts))
+    return (Table(title=_CONTROL_TITLE, columns=("what it showed",), rows=rows),) if rows else ()
+
+
+def _control_rows(starts: Sequence[ArmStart]) -> Iterator[Row]:
+    for start in starts:
+        if start.control is not None:
+            yield row(start.name, start.control.in_words())
+
+
+def control_facts(starts: Sequence[ArmStart]) -> tuple[ControlFacts, ...]:
+    """The controls of all starts, as facts."""
+    facts = []
+    for start in starts:
+        control = start.control
+        if control is not None:
+            fact = ControlFacts(
+                start=start.name,
+                result=control.result.value,
+                request=control.request,
+                error=control.error,
+            )
+            facts.append(fact)
+    return tuple(facts)
+
+
+def control_findings(starts: Sequence[ArmStart]) -> Iterator[Finding]:
+    """A warning for each start whose control did not show that it reads its prompts."""
+    for start in starts:
+        control = start.control
+        if control is not None and control.result is not ControlResult.CHANGED:
+            yield rules.CONTROL.finding(
+                f"{start.arm} {start.name}: {control.in_words()}", remedy=rules.CONTROL.remedy
+            )
+
+
+# --- on which devices the starts ran, and whether their answers follow the device ---
+# The devices were drawn for each pair of starts. So if they do not matter, the devices under which an
+# answer came are chance, and how often chance alone would give one answer to one device is counted.
+
+# Fewer starts on a device show no "always".
+_FEWEST = 2
+_LEVEL = 0.05
+# What one of two devices does not get, the other one does.
+_MIRRORED = 2
+
+
+class DeviceSplit(Struct, frozen=True, kw_only=True):
+    """`requests` that the starts on a device (`on`) answer in one way and `others` never so.
+
+    Or the other way round, as `is_steady` tells of the device. `chance`: how often the draw of the
+    devices gives a device such an answer, if devices do not matter.
+    """
+
+    place: str
+    on: tuple[StartResult, ...]
+    others: tuple[StartResult, ...]
+    requests: tuple[str, ...]
+    is_steady: bool
+    chance: float
+
+
+def device_tables(results: Sequence[StartResult]) -> Iterator[Table]:
+    """The starts of each device; no table if none was drawn."""
+    by_place: dict[str, list[str]] = {}
+    for result in results:
+        if result.start.devices:
+            by_place.setdefault(result.start.devices, []).append(result.start.name)
+    rows = tuple(row(place, " ".join(names)) for place, names in sorted(by_place.items()))
+    if rows:
+        yield Table(title="Devices", columns=("starts",), rows=rows, is_aside=True)
+
+
+def device_facts(results: Sequence[StartResult]) -> tuple[DeviceFacts, ...]:
+    """The devices of each start for which they were drawn."""
+    placed = (result for result in results if result.start.devices)
+    return tuple(DeviceFacts(start=each.start.name, devices=each.start.devices) for each in placed)
+
+
+def device_findings(
+    results: Sequence[StartResult], drawn_by: Rules, places: int, at_once: int
+) -> Iterator[Finding]:
+    """That answers follow the device; a note if chance may well be the reason."""
+    split = device_split(results, drawn_by, places, at_once)
+    if split is None:
+        return
+    is_sure = split.chance <= _LEVEL
+    steady, varied = (split.on, split.others) if split.is_steady else (split.others, split.on)
+    alike = "answer alike to"
+    if steady[0].start.answers.get(split.requests[0]) is None:
+        alike = "do not answer"
+    evidence = tuple(
+        Evidence(excerpt=f"{label}: {_names(each)}")
+        for label, each in ((f"on device {split.place}", split.on), ("elsewhere", split.others))
+    )
+    summary = (
+        f"{amount(len(split.requests), 'answer')} {'follow' if is_sure else 'may follow'} the device, "
+        f"not the arm: {_names(steady)} {alike} {listed(split.requests, 3)}, "
+        f"and {_names(varied)} never so; {len(split.on)} ran on device {split.place} and "
+        f"{len(split.others)} elsewhere; the draw of the devices alone does so in "
+        f"{probability(100 * split.chance)}% of cases"
+    )
+    severity = Severity.WARNING if is_sure else Severity.NOTE
+    yield rules.DEVICE.finding(summary, evidence=evidence, severity=severity)
+
+
+def device_split(
+    results: Sequence[StartResult], drawn_by: Rules, places: int, at_once: int
+) -> DeviceSplit | None:
+    """The requests whose answers separate one device from the others; None if none do.
+
+    Of two devices that do, the one with more such requests. Not if that separates the arms as well.
+    """
+    made = [result for result in results if result.counts and not result.start.archived]
+    starts = [result.start for result in made]
+    waves = {
+        result.start.name: together(starts, drawn_by, index, at_once)
+        for index, result in enumerate(made)
+    }
+    members = [each for each in made if each.start.devices]
+    patterns = _patterns(members)
+    everyone = frozenset(each.start.name for each in members)
+    # Any of these answers to some device, or to all but one; of two devices that is the same.
+    sets = {each for names in patterns for each in (names, everyone - names)}
+    chance = sum(_chance(members, names, waves, places) for names in sets)
+    splits = []
+    for place in dict.fromkeys(each.start.devices for each in members):
+        on = tuple(each for each in members if each.start.devices == place)
+        others = tuple(each for each in members if each.start.devices != place)
+        arms = [{each.start.arm for each in side} for side in (on, others)]
+        if min(len(on), len(others)) < _FEWEST or not arms[0] & arms[1]:
+            continue
+        names = frozenset(each.start.name for each in on)
+        requests = (*patterns.get(names, ()), *patterns.get(everyone - names, ()))
+        if requests:
+            split = DeviceSplit(
+                place=place,
+                on=on,
+                others=others,
+                requests=tuple(dict.fromkeys(requests)),
+                is_steady=names in patterns,
+                chance=min(1.0, chance if places == _MIRRORED else places * chance),
+            )
+            splits.append(split)
+    return max(splits, key=lambda split: len(split.requests), default=None)
+
+
+def _patterns(members: Sequence[StartResult]) -> dict[frozenset[str], tuple[str, ...]]:
+    """Sets of starts that gave a request one answer which no other start gave, with these requests."""
+    patterns: dict[frozenset[str], tuple[str, ...]] = {}
+    requests = members[0].start.answers if members else {}
+    for request in requests:
+        by_answer: dict[str | None, set[str]] = {}
+        for each in members:
+            by_answer.setdefault(each.start.answers.get(request), set()).add(each.start.name)
+        for names in map(frozenset, by_answer.values()):
+            if _FEWEST <= len(names) <= len(members) - _FEWEST:
+                patterns[names] = (*patterns.get(names, ()), request)
+    return patterns
+
+
+def _chance(
+    members: Sequence[StartResult], names: frozenset[str], waves: dict[str, range], places: int
+) -> float:
+    """How often one device is drawn for exactly these starts: at most one of those that run at once."""
+    sizes: dict[range, list[bool]] = {}
+    for each in members:
+        sizes.setdefault(waves[each.start.name], []).append(each.start.name in names)
+    chance = 1.0
+    for inside in sizes.values():
+        match sum(inside):
+            case 0:
+                chance *= 1 - len(inside) / places
+            case 1:
+                chance /= places
+            case _:
+                return 0.0
+    return chance
+
+
+def _names(results: Sequence[StartResult]) -> str:
+    return listed([result.start.name for result in results], 8)
+
+
+# --- what the arms themselves do not have in common, if nobody asked for it ---
+
+_MOST_FACTS = 4
+# Under these verdicts a difference between the arms themselves may be the cause.
+_MAY_BE_THE_ARMS = {Verdict.REGRESSION, Verdict.INCONCLUSIVE, Verdict.NONDETERMINISTIC}
+
+
+def arm_findings(
+    decision: Decision, identity: IdentityFacts, arms: Mapping[Arm, ArmPlan]
+) -> Iterator[Finding]:
+    """The differences between the arms that may explain different answers.
+
+    What the configuration itself gives to one arm is meant to differ: its command line, the files
+    that only one command names, its variables, its reset. The facts of the report hold these too.
+    """
+    if decision.verdict not in _MAY_BE_THE_ARMS:
+        return
+    lines = []
+    names = []
+    for fact, (left, right) in identity.arms.items():
+        if _is_meant(fact, left, right, arms):
+            continue
+        baseline = left or "absent"
+        candidate = right or "absent"
+        lines.append(f"{fact}: {baseline} -> {candidate}")
+        names.append(fact)
+    if not names:
+        return
+    words = ", ".join(names[:_MOST_FACTS])
+    if len(names) > _MOST_FACTS:
+        words = f"{words} and more"
+    rule = rules.DIFFERENT_ARMS
+    yield rule.finding(
+        f"the arms differ in {words}",
+        evidence=(Evidence(excerpt="\n".join(lines)),),
+        remedy=rule.remedy,
+    )
+
+
+def _is_meant(fact: str, left: str | None, right: str | None, arms: Mapping[Arm, ArmPlan]) -> bool:
+    """Whether the configuration makes this difference."""
+    # With several services, a fact has the name of its own in front: `kv: argv`.
+    name = fact.rpartition(": ")[2]
+    if name == "argv" or name.startswith("schedule."):
+        return True
+    # A file that both commands name differs in its content, and that is not in the configuration.
+    if name.startswith("file "):
+        return left is None or right is None
+    return name.startswith("env.") and name.removeprefix("env.") in _own_variables(arms)
+
+
+def _own_variables(arms: Mapping[Arm, ArmPlan]) -> set[str]:
+    """The variables that the configuration sets for the services of an arm."""
+    variables: set[str] = set()
+    for planned in arms.values():
+        for name in planned.names:
+            variables.update(planned.specs[name].env)
+    return variables
+
+
+# --- what a report says of the archive beside today's starts ---
+
+
+def archive_use(starts: Sequence[ArmStart]) -> ArchiveUseFacts | None:
+    """How many archived starts there are, of how many builds, and their drift; None without any."""
+    archived = [start for start in starts if start.archived]
+    if not archived:
+        return None
+    drift = drift_of(starts)
+    facts = None
+    if drift is not None:
+        facts = ArchiveDriftFacts(request=drift.request, today=drift.today, p=drift.p)
+    return ArchiveUseFacts(
+        starts=len(archived),
+        builds=independent_builds(archived),
+        unknown_builds=sum(start.build is None for start in archived),
+        drift=facts,
+    )
+
+
+def drift_findings(starts: Sequence[ArmStart], directory: str) -> Iterator[Finding]:
+    """A warning if today's baseline answers otherwise than the archive in `directory`."""
+    drift = drift_of(starts)
+    if drift is None:
+        return
+    command = shlex.join(["ci-doctor", "correctness", "archive", "list", "--archive", directory])
+    remedy = ShellCommand(f"# then revoke the wrong one: archive revoke COMMIT\n{command}")
+    yield rules.ARCHIVE_DRIFT.finding(_explain(drift), remedy=remedy)
+
+
+def _explain(drift: ArchiveDrift) -> str:
+    archived = amount(drift.archived, "archived start")
+    if drift.p is None:
+        how = f"share no answer with {archived}"
+    else:
+        how = f"mix their answers otherwise than {archived} (exact test, p = {drift.p:.2g})"
+    return f"{drift.request}: {drift.today} baseline starts of today {how}; the archive is off"

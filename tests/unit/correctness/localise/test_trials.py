@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from ci_doctor.correctness.localise.trials import LocalisedDifference, subject_of
+from ci_doctor.correctness.results import Experiment, StartResult
+from ci_doctor.correctness.run import judge
+from ci_doctor.correctness.verdict.decision import Decision
+from ci_doctor.model.verdict import Verdict
+from tests.unit.correctness.experiments import experiment, result
+from tests.unit.correctness.prepared import prepared
+
+
+def arms(baseline: Sequence[str], candidate: Sequence[str], passes: int = 1) -> list[StartResult]:
+    """A start for each text, in the order of a first look: A1 B1, then the others."""
+    starts = []
+    for number in range(max(len(baseline), len(candidate))):
+        for letter, texts in (("A", baseline), ("B", candidate)):
+            if number < len(texts):
+                starts.append(result(f"{letter}{number + 1}", texts[number], passes))
+    return starts
+
+
+def found(
+    directory: Path, made: Experiment, count: int = 2, passes: int = 1
+) -> tuple[LocalisedDifference | None, Decision]:
+    ready = prepared(directory, count, passes=passes)
+    decision = judge(ready, made)
+    return subject_of(ready.plan, made, decision), decision
+
+
+def test_the_first_request_that_carries_a_regression_is_localised(tmp_path: Path) -> None:
+    made = experiment(*arms(["one u v"] * 4, ["one x y"] * 6))
+    subject, decision = found(tmp_path, made, 3)
+    assert decision.verdict is Verdict.REGRESSION
+    assert subject is not None
+    assert (subject.request.id, subject.differing) == ("r1", ("r1", "r2"))
+    assert (subject.differing_pairs, subject.pairs) == (24, 24)
+    assert subject.always_differs
+    # No more than all are at once.
+    assert subject.concurrency == 3
+
+
+def test_noise_on_another_request_is_not_taken_for_the_difference(tmp_path: Path) -> None:
+    baseline = ["one u", "one v", "one u", "one v"]
+    candidate = ["two u", "two v", "two u", "two v", "two u", "two u"]
+    subject, _ = found(tmp_path, experiment(*arms(baseline, candidate)))
+    assert subject is not None
+    assert subject.differing == ("r0",)
+
+
+def test_of_a_flaky_run_the_pairs_that_differ_are_counted(tmp_path: Path) -> None:
+    made = experiment(*arms(["one u", "one v"], ["one v", "one u"]))
+    subject, decision = found(tmp_path, made)
+    assert decision.verdict is Verdict.FLAKY
+    assert subject is not None
+    assert (subject.request.id, subject.differing_pairs, subject.pairs) == ("r1", 2, 4)
+    assert not subject.always_differs
+
+
+@pytest.mark.parametrize(
+    ("baseline", "candidate"),
+    [(["one u"], ["one u"]), (["one u", "one w"], ["one v"]), (["- -"] * 4, ["one u"] * 6)],
+)
+def test_a_pass_noise_that_is_undecided_and_void_have_nothing_to_localise(
+    tmp_path: Path, baseline: Sequence[str], candidate: Sequence[str]
+) -> None:
+    subject, decision = found(tmp_path, experiment(*arms(baseline, candidate)))
+    assert decision.verdict not in {Verdict.REGRESSION, Verdict.FLAKY}
+    assert subject is None
+
+
+def test_a_candidate_that_answers_nothing_has_nothing_to_localise(tmp_path: Path) -> None:
+    subject, decision = found(tmp_path, experiment(*arms(["one u"] * 5, ["- -"] * 6)))
+    assert decision.verdict is Verdict.REGRESSION
+    assert subject is None
+
+
+def test_what_is_undecided_is_localised_where_the_baseline_never_varied(tmp_path: Path) -> None:
+    subject, decision = found(tmp_path, experiment(*arms(["one u", "one u"], ["one v"])))
+    assert decision.verdict is Verdict.INCONCLUSIVE
+    assert subject is not None
+    assert subject.request.id == "r1"

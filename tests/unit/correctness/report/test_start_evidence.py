@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+from collections.abc import Mapping, Sequence
+from itertools import product
+
+import pytest
+
+from ci_doctor.correctness.report.start_evidence import (
+    archive_use,
+    device_findings,
+    device_split,
+    device_tables,
+    drift_findings,
+)
+from ci_doctor.correctness.results import StartResult
+from ci_doctor.correctness.settings import Arm, Rules
+from ci_doctor.correctness.verdict.schedule import drawn_places, sequence
+from ci_doctor.correctness.verdict.starts import ArmStart
+from ci_doctor.model.facts.archive import ArchiveDriftFacts, ArchiveUseFacts
+from ci_doctor.model.finding import Severity
+
+RULES = Rules(seed=7)
+
+
+def result(start: ArmStart) -> StartResult:
+    return StartResult(start=start, failure=None, duration_s=1.0, logs=(), digests={}, errors={})
+
+
+def made(
+    number: int, answer: Mapping[tuple[Arm, str], str | None], rules: Rules = RULES
+) -> list[StartResult]:
+    """The first starts of a run on two devices, each answered by its arm and its device."""
+    starts: list[ArmStart] = []
+    for arm in sequence(rules)[:number]:
+        place = str(drawn_places(starts, rules, 2, 2)[0])
+        answers = {"r0": answer[arm, place], "r1": "same"}
+        starts.append(ArmStart(arm=arm, number=len(starts), answers=answers, devices=place))
+    return [result(start) for start in starts]
+
+
+BY_DEVICE = {(arm, place): place for arm, place in product(Arm, "01")}
+BY_ARM = {(arm, place): arm.value for arm, place in product(Arm, "01")}
+BY_BOTH = {(arm, place): arm.value + place for arm, place in product(Arm, "01")}
+DEAD = {(arm, place): "x" if place == "0" else None for arm, place in product(Arm, "01")}
+
+
+@pytest.mark.parametrize(
+    ("answer", "severity", "said"),
+    [
+        (BY_DEVICE, Severity.WARNING, "answer alike to r0"),
+        (DEAD, Severity.WARNING, "follow the device"),
+        (BY_BOTH, None, ""),
+        (BY_ARM, None, ""),
+    ],
+)
+def test_an_answer_that_follows_the_device_is_said_with_the_chance_of_it(
+    answer: Mapping[tuple[Arm, str], str | None], severity: Severity | None, said: str
+) -> None:
+    findings = list(device_findings(made(16, answer), RULES, 2, 2))
+    assert [finding.severity for finding in findings] == ([severity] if severity else [])
+    for finding in findings:
+        assert said in finding.summary
+        assert ("may follow" in finding.summary) is (severity is Severity.NOTE)
+
+
+def test_the_chance_is_the_share_of_all_draws_of_the_devices() -> None:
+    results = made(16, BY_DEVICE)
+    split = device_split(results, RULES, 2, 2)
+    # Blocks of 2, 7, 3 and 4 starts: 9 times one or two run at once, and each has 2 draws. The answer
+    # separates the devices in two of all draws.
+    assert split is not None
+    assert split.chance == pytest.approx(2 / 2**9)
+    assert split.requests == ("r0",)
+    assert {each.start.devices for each in split.on} == {split.place}
+
+
+def test_few_starts_only_may_follow_it() -> None:
+    for seed in range(20):
+        findings = list(
+            device_findings(made(4, BY_DEVICE, Rules(seed=seed)), Rules(seed=seed), 2, 2)
+        )
+        assert all(
+            each.severity is Severity.NOTE and "may follow" in each.summary for each in findings
+        )
+
+
+def test_the_table_names_the_starts_of_each_device() -> None:
+    (table,) = device_tables(made(2, BY_DEVICE))
+    assert sorted(row.label for row in table.rows) == ["0", "1"]
+    plain = ArmStart(arm=Arm.BASELINE, number=1)
+    assert list(device_tables([result(plain)])) == []
+
+
+def starts(archived: Sequence[tuple[str | None, str]], today: str) -> list[ArmStart]:
+    made = []
+    for number, (build, answer) in enumerate(archived, 1):
+        start = ArmStart(
+            arm=Arm.BASELINE,
+            number=number,
+            answers={"r3": answer},
+            archived=True,
+            build=build,
+        )
+        made.append(start)
+    for number, answer in enumerate(today, 1):
+        made.append(ArmStart(arm=Arm.BASELINE, number=number, answers={"r3": answer}))
+    return made
+
+
+def test_builds_are_counted_beside_starts() -> None:
+    use = archive_use(starts([("1", "a"), ("1", "a"), ("2", "a"), (None, "a"), (None, "a")], "a"))
+    assert use == ArchiveUseFacts(starts=5, builds=3, unknown_builds=2, drift=None)
+    assert archive_use(starts([], "a")) is None
+
+
+def test_an_archive_that_today_contradicts_is_a_warning_with_what_to_do() -> None:
+    made = starts([("1", "a"), ("2", "a")], "xx")
+    (finding,) = drift_findings(made, "/mnt/ci/base lines")
+    assert finding.rule == "correctness/archive-drift"
+    assert finding.summary == (
+        "r3: 2 baseline starts of today share no answer with 2 archived starts; the archive is off"
+    )
+    assert "archive list --archive '/mnt/ci/base lines'" in str(finding.remedy)
+    use = archive_use(made)
+    assert use is not None
+    assert use.drift == ArchiveDriftFacts(request="r3", today=2, p=None)
+
+
+def test_another_mix_is_a_warning_with_its_p_value() -> None:
+    made = starts([(str(number), "a") for number in range(12)], "xxxa")
+    (finding,) = drift_findings(made, "archive")
+    assert "4 baseline starts of today mix their answers otherwise" in finding.summary
+    assert "p = 0.0071" in finding.summary
+
+
+def test_an_archive_that_today_agrees_with_is_no_finding() -> None:
+    assert list(drift_findings(starts([("1", "a"), ("2", "a")], "aa"), "archive")) == []
