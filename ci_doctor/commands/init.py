@@ -16,10 +16,10 @@ from ci_doctor.session.printing import say
 from ci_doctor.session.session import Session
 
 if TYPE_CHECKING:
-    from ci_doctor.scaffold.listed_files import ListedFiles
+    from ci_doctor.scaffold.files import ListedFiles
     from ci_doctor.scaffold.outcome import InitResult
-    from ci_doctor.scaffold.scaffold_facts import ScaffoldFacts
-    from ci_doctor.scaffold.servers.choose import ProposedArms
+    from ci_doctor.scaffold.facts import ScaffoldFacts
+    from ci_doctor.scaffold.arms import ProposedArms
 
 _LINES = 45
 _MOST_CHOICES = 5
@@ -49,8 +49,8 @@ def init(session: Session, /, *, yes: bool, dry_run: bool) -> int:
     """
     session.claim()
     from ci_doctor.scaffold.look import look
-    from ci_doctor.scaffold.servers.choose import choose_arms
-    from ci_doctor.scaffold.tree import read_files
+    from ci_doctor.scaffold.arms import choose_arms
+    from ci_doctor.scaffold.files import read_files
 
     asks = not (yes or dry_run or session.as_json) and _is_terminal()
     files = read_files(Path.cwd())
@@ -80,7 +80,7 @@ def _proposed(
     from ci_doctor.configuration import configuration_schema
     from ci_doctor.scaffold.outcome import InitResult
     from ci_doctor.scaffold.propose import ProposalRequest, propose
-    from ci_doctor.scaffold.taken import taken_names
+    from ci_doctor.scaffold.write import taken_names
     from ci_doctor.version import tool_version
 
     codes, _ = read_exit_codes(load_config(None, files.directory), os.environ)
@@ -98,7 +98,7 @@ def _proposed(
 def _chosen(facts: "ScaffoldFacts") -> "ProposedArms | None":
     """The arms that a person chooses, if there are several servers; else the proposed ones."""
     from ci_doctor.scaffold.outcome import command_line
-    from ci_doctor.scaffold.servers.choose import choose_arms, chosen_arms, comparable
+    from ci_doctor.scaffold.arms import choose_arms, chosen_arms, comparable
 
     offered = comparable(facts.servers)[:_MOST_CHOICES]
     proposed = choose_arms(facts.servers)
@@ -120,7 +120,7 @@ def _shown(session: Session, result: "InitResult", *, is_dry_run: bool) -> int:
     from msgspec.structs import replace
 
     from ci_doctor.render.safe_text import printable
-    from ci_doctor.scaffold.diff import short_diff, whole_diff
+    from ci_doctor.scaffold.outcome import short_diff, whole_diff
     from ci_doctor.scaffold.outcome import outcome_of
 
     why = "this is a dry run" if is_dry_run else "there is no terminal to ask on; --yes writes them"
@@ -139,7 +139,7 @@ def _written(session: Session, result: "InitResult", *, asks: bool) -> int:
     from msgspec.structs import replace
 
     from ci_doctor.render.safe_text import printable
-    from ci_doctor.scaffold.diff import short_diff
+    from ci_doctor.scaffold.outcome import short_diff
     from ci_doctor.scaffold.outcome import outcome_of
     from ci_doctor.scaffold.write import write_files
 

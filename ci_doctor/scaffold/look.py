@@ -1,37 +1,126 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads a repository: its servers, pipelines, scripts, tests and packaging, as facts."""
 
-import posixpath
 import re
+import shlex
+import tomllib
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final
+from ci_doctor.scaffold.files import SourceFile, TextKind
+from ci_doctor.scaffold.facts import Packaging
+import posixpath
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
-
 from msgspec.structs import replace
-
 from ci_doctor.config.loading import find_config, load_config
 from ci_doctor.scaffold.apps.app_candidate import app_candidate, bare_candidate
 from ci_doctor.scaffold.apps.module_source import ModuleTable
 from ci_doctor.scaffold.apps.source_app import may_serve
-from ci_doctor.scaffold.ci_facts import packaging_of, queues_in, test_directories, waits
-from ci_doctor.scaffold.listed_files import ListedFiles
-from ci_doctor.scaffold.proposing.pre_commit import HOOK, PRE_COMMIT
-from ci_doctor.scaffold.reading.find_commands import server_commands
-from ci_doctor.scaffold.reading.server_command import ServerCommand
-from ci_doctor.scaffold.reading.source_file import (
-    ScriptPlace,
-    SourceFile,
-    TextKind,
-    place_of_file,
-    text_kind,
+from ci_doctor.scaffold.files import ListedFiles
+from ci_doctor.scaffold.pipelines import HOOK, PRE_COMMIT
+from ci_doctor.scaffold.commands import server_commands
+from ci_doctor.scaffold.commands import ServerCommand
+from ci_doctor.scaffold.files import ScriptPlace, SourceFile, TextKind, place_of_file, text_kind
+from ci_doctor.scaffold.facts import ExistingFiles, ScaffoldFacts
+from ci_doctor.scaffold.candidates import ServerCandidate
+from ci_doctor.scaffold.arms import ranked
+from ci_doctor.scaffold.candidates import engine_candidate
+from ci_doctor.scaffold.servers import BY_KIND, PYTHON_PROGRAM
+from ci_doctor.scaffold.candidates import without_secrets
+from ci_doctor.scaffold.files import TextReader
+
+
+_QUEUE: Final = re.compile(
+    # No `\s` at the beginning: from each of many blank lines it would read to the last one.
+    r"""^[ \t]*(?:- +)?queue[ \t]*[:=][ \t]*["']?([\w.-]+)["']?[ \t]*$""",
+    re.MULTILINE,
 )
-from ci_doctor.scaffold.scaffold_facts import ExistingFiles, ScaffoldFacts
-from ci_doctor.scaffold.servers.candidate import ServerCandidate
-from ci_doctor.scaffold.servers.choose import ranked
-from ci_doctor.scaffold.servers.make_candidate import engine_candidate
-from ci_doctor.scaffold.servers.table import BY_KIND, PYTHON_PROGRAM
-from ci_doctor.scaffold.servers.without_secrets import without_secrets
-from ci_doctor.scaffold.tree import TextReader
+_WAITS: Final = re.compile(
+    r"\bsleep +[\d.]+|\b(?:until|while)\b.*\b(?:curl|wget|nc)\b|\bcurl\b.*--retry"
+)
+_LONGEST_LINE: Final = 1_000
+_TEST_FILE: Final = re.compile(r"(?:^|/)(?:test_\w+|\w+_test)\.py$")
+
+
+def queues_in(texts: Iterable[str]) -> tuple[str, ...]:
+    """The queues of agents that pipelines name, in the order of their names."""
+    names: set[str] = set()
+    for text in texts:
+        names.update(_QUEUE.findall(text))
+    return tuple(sorted(names))
+
+
+def waits(source: SourceFile) -> bool:
+    """Whether a script waits for something by sleeping or by polling."""
+    if source.kind not in {TextKind.SHELL, TextKind.YAML}:
+        return False
+    for line in source.text.split("\n"):
+        is_code = len(line) < _LONGEST_LINE and not line.lstrip().startswith("#")
+        if is_code and _WAITS.search(line):
+            return True
+    return False
+
+
+def test_directories(files: Iterable[str]) -> tuple[str, ...]:
+    """The topmost directories with tests of Python."""
+    folders = set()
+    for file in files:
+        if _TEST_FILE.search(file):
+            parts = file.split("/")[:-1]
+            top = next((at for at, part in enumerate(parts) if part in {"test", "tests"}), None)
+            directory = parts if top is None else parts[: top + 1]
+            folders.add("/".join(directory) or ".")
+    return tuple(sorted(folders))
+
+
+def packaging_of(
+    directory: str, files: Collection[str], texts: Mapping[str, str], prefix: str
+) -> Packaging:
+    """How the project in `directory`, where the server runs, is built and installed.
+
+    texts: those of each pyproject.toml. prefix: what stands before each name from the top.
+    """
+    for place in dict.fromkeys((directory, "")):
+        packaging = _packaging_in(place, files, texts, prefix)
+        if packaging is not None:
+            return packaging
+    return Packaging()
+
+
+def _packaging_in(
+    place: str, files: Collection[str], texts: Mapping[str, str], prefix: str
+) -> Packaging | None:
+    here = f"{place}/" if place else ""
+    document = _document(texts.get(f"{here}pyproject.toml", ""))
+    backend = _backend(document)
+    target = "/".join(part for part in (prefix, place) if part) or "."
+    for name in ("requirements.txt", "requirements/base.txt"):
+        if f"{here}{name}" in files:
+            path = shlex.quote(name if target == "." else f"{target}/{name}")
+            return Packaging(backend=backend, install=(f"python -m pip install -r {path}",))
+    if "project" in document or f"{here}setup.py" in files:
+        return Packaging(backend=backend, install=(f"python -m pip install {_written(target)}",))
+    return Packaging(backend=backend) if backend else None
+
+
+def _backend(document: dict[str, Any]) -> str | None:
+    system = document.get("build-system")
+    backend = system.get("build-backend") if isinstance(system, dict) else None
+    return backend if isinstance(backend, str) else None
+
+
+def _written(target: str) -> str:
+    """A directory as pip wants it: a bare name would be a package of the index."""
+    return target if target == "." else shlex.quote(f"./{target}")
+
+
+def _document(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return {}
+
 
 _PLUGIN: Final = re.compile(r"(?:^|/)ci-doctor/plugin\.yml$")
 # A command stands for an application, so others of the source are looked for only without one.

@@ -1,41 +1,50 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. From facts to the files that are proposed, each with its whole text and why."""
 
+from msgspec import Struct
 import json
 import shlex
 from collections.abc import Iterator, Mapping
 from typing import Final
-
-from msgspec import Struct
-
 from ci_doctor.render.safe_text import one_line, printable
-from ci_doctor.scaffold.home import PLUGIN, is_release, requirement
-from ci_doctor.scaffold.listed_files import LEFT_OUT
-from ci_doctor.scaffold.proposing.api_requests import RequestLine, api_requests
-from ci_doctor.scaffold.proposing.buildkite_step import (
-    PIPELINE,
-    can_be_uploaded,
-    pipeline_text,
-    upload_line,
-)
-from ci_doctor.scaffold.proposing.config_file import (
-    CONFIG,
-    REQUESTS,
-    SCHEMA,
-    arm_names,
-    config_text,
-)
-from ci_doctor.scaffold.proposing.github_workflow import (
-    WORKFLOW,
-    can_be_run_by_github,
-    workflow_text,
-)
-from ci_doctor.scaffold.proposing.pre_commit import PRE_COMMIT, pre_commit_entry, pre_commit_text
-from ci_doctor.scaffold.proposing.proposed_file import Proposal, ProposedFile
+from ci_doctor.scaffold.pipelines import PLUGIN, is_release, requirement
+from ci_doctor.scaffold.files import LEFT_OUT
+from ci_doctor.scaffold.requests import RequestLine, api_requests
+from ci_doctor.scaffold.pipelines import PIPELINE, can_be_uploaded, pipeline_text, upload_line
+from ci_doctor.scaffold.config_file import CONFIG, REQUESTS, SCHEMA, arm_names, config_text
+from ci_doctor.scaffold.pipelines import WORKFLOW, can_be_run_by_github, workflow_text
+from ci_doctor.scaffold.pipelines import PRE_COMMIT, pre_commit_entry, pre_commit_text
 from ci_doctor.scaffold.proposing.route_requests import route_requests
-from ci_doctor.scaffold.scaffold_facts import ScaffoldFacts
-from ci_doctor.scaffold.servers.choose import ArmsKind, ProposedArms
-from ci_doctor.scaffold.servers.server_kind import Api
+from ci_doctor.scaffold.facts import ScaffoldFacts
+from ci_doctor.scaffold.arms import ArmsKind, ProposedArms
+from ci_doctor.scaffold.servers import Api
+
+
+class ProposedFile(Struct, frozen=True, kw_only=True):
+    """`path` is relative to the top of the repository.
+
+    why: one clause. is_made: it is made from code, so
+    a reader of the diff need not see each line.
+    """
+
+    path: str
+    text: str
+    why: str
+    is_made: bool = False
+
+
+class Proposal(Struct, frozen=True, kw_only=True):
+    """What is proposed, and what is not.
+
+    kept: what exists and is not changed, each with what to do about it. steps: what is left to do by
+    hand, in the order in which to do it. to_paste: a block for a file that exists, by the name of the file.
+    """
+
+    files: tuple[ProposedFile, ...] = ()
+    kept: tuple[str, ...] = ()
+    steps: tuple[str, ...] = ()
+    to_paste: dict[str, str] = {}
+
 
 _COMMAND: Final = "ci-doctor correctness"
 

@@ -2,20 +2,23 @@
 import json
 import tomllib
 from pathlib import Path
-
 import pytest
-
 from ci_doctor.config.loading import load_config
 from ci_doctor.errors import ConfigError
 from ci_doctor.load.requests import read_requests
 from ci_doctor.scaffold.look import look
 from ci_doctor.scaffold.propose import ProposalRequest, propose, request_lines
-from ci_doctor.scaffold.proposing.config_file import config_text
-from ci_doctor.scaffold.scaffold_facts import ScaffoldFacts
-from ci_doctor.scaffold.servers.choose import choose_arms
-from ci_doctor.scaffold.tree import read_files
+from ci_doctor.scaffold.config_file import config_text
+from ci_doctor.scaffold.facts import ScaffoldFacts
+from ci_doctor.scaffold.arms import choose_arms
+from ci_doctor.scaffold.files import read_files
 from ci_doctor.services.configured import service_specs
 from tests.support.repository_layouts import ENGINE, FULL_STACK, KV_CACHE, LAYOUTS, Layout, build
+import re
+from ci_doctor.scaffold import look as ci_facts
+from ci_doctor.scaffold.look import packaging_of, queues_in
+from ci_doctor.scaffold.facts import Packaging
+
 
 CODES = {
     "pass": 0, "regression": 1, "failed": 1, "flaky": 7, "nondeterministic": 85, "infra": 75, "inconclusive": 86, "void": 86,
@@ -179,3 +182,31 @@ def test_no_character_of_a_repository_becomes_a_live_variable(tmp_path: Path) ->
     assert [server.unknown for server in facts.servers] == [(), ()]
     assert not {"\ue000", "\ue001"} & set("".join(map(str, facts.servers)))
     assert "\ue001HOME.py" not in read_files(tmp_path).files
+
+
+def packaging(text: str) -> Packaging:
+    texts = {"pyproject.toml": text}
+    return packaging_of("", set(texts), texts, "")
+
+
+def test_a_queue_is_read_beside_blank_lines_and_no_pattern_reads_on_over_them() -> None:
+    text = '\n\nagents:\n  queue: "gpu"\n\n  - queue=cpu \n'
+    assert queues_in([text]) == ("cpu", "gpu")
+    # To begin at each of 60,000 blank lines and read all the others takes a minute.
+    blank = re.compile(ci_facts._QUEUE.pattern.partition("queue")[0], re.MULTILINE)
+    match = blank.match("\n\n\n")
+    assert match is not None
+    assert match.end() == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'build-system = "x"',
+        "[build-system]\nbuild-backend = 1",
+        "a = " + "[" * 100_000,
+        "a = [",
+    ],
+)
+def test_a_packaging_file_that_says_nothing_is_no_error(text: str) -> None:
+    assert packaging(text) == Packaging()

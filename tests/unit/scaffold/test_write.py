@@ -6,7 +6,7 @@ import pytest
 
 from ci_doctor.errors import UsageError
 from ci_doctor.scaffold import write
-from ci_doctor.scaffold.proposing.proposed_file import ProposedFile
+from ci_doctor.scaffold.propose import ProposedFile
 from ci_doctor.scaffold.write import write_files
 
 
