@@ -16,10 +16,10 @@ from ci_doctor.session.printing import say
 from ci_doctor.session.session import Session
 
 if TYPE_CHECKING:
+    from ci_doctor.scaffold.arms import ProposedArms
+    from ci_doctor.scaffold.facts import ScaffoldFacts
     from ci_doctor.scaffold.files import ListedFiles
     from ci_doctor.scaffold.outcome import InitResult
-    from ci_doctor.scaffold.facts import ScaffoldFacts
-    from ci_doctor.scaffold.arms import ProposedArms
 
 _LINES = 45
 _MOST_CHOICES = 5
@@ -48,9 +48,9 @@ def init(session: Session, /, *, yes: bool, dry_run: bool) -> int:
     is changed.
     """
     session.claim()
-    from ci_doctor.scaffold.look import look
     from ci_doctor.scaffold.arms import choose_arms
     from ci_doctor.scaffold.files import read_files
+    from ci_doctor.scaffold.look import look
 
     asks = not (yes or dry_run or session.as_json) and _is_terminal()
     files = read_files(Path.cwd())
@@ -97,8 +97,8 @@ def _proposed(
 
 def _chosen(facts: "ScaffoldFacts") -> "ProposedArms | None":
     """The arms that a person chooses, if there are several servers; else the proposed ones."""
-    from ci_doctor.scaffold.outcome import command_line
     from ci_doctor.scaffold.arms import choose_arms, chosen_arms, comparable
+    from ci_doctor.scaffold.outcome import command_line
 
     offered = comparable(facts.servers)[:_MOST_CHOICES]
     proposed = choose_arms(facts.servers)
@@ -120,8 +120,7 @@ def _shown(session: Session, result: "InitResult", *, is_dry_run: bool) -> int:
     from msgspec.structs import replace
 
     from ci_doctor.render.safe_text import printable
-    from ci_doctor.scaffold.outcome import short_diff, whole_diff
-    from ci_doctor.scaffold.outcome import outcome_of
+    from ci_doctor.scaffold.outcome import outcome_of, short_diff, whole_diff
 
     why = "this is a dry run" if is_dry_run else "there is no terminal to ask on; --yes writes them"
     result = replace(result, why_not=why)
@@ -139,8 +138,7 @@ def _written(session: Session, result: "InitResult", *, asks: bool) -> int:
     from msgspec.structs import replace
 
     from ci_doctor.render.safe_text import printable
-    from ci_doctor.scaffold.outcome import short_diff
-    from ci_doctor.scaffold.outcome import outcome_of
+    from ci_doctor.scaffold.outcome import outcome_of, short_diff
     from ci_doctor.scaffold.write import write_files
 
     files = result.proposal.files

@@ -5,15 +5,14 @@ import re
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Final
+
 from msgspec import Struct
 from msgspec.structs import replace
-from ci_doctor.scaffold.files import ScriptPlace
-from ci_doctor.scaffold.words import unknown_variables
-from ci_doctor.scaffold.candidates import ServerCandidate
-from ci_doctor.scaffold.candidates import without_connector
-from ci_doctor.scaffold.candidates import PORT
-from ci_doctor.scaffold.servers import KV_STORE
 
+from ci_doctor.scaffold.candidates import PORT, ServerCandidate, without_connector
+from ci_doctor.scaffold.files import ScriptPlace
+from ci_doctor.scaffold.servers import KV_STORE
+from ci_doctor.scaffold.words import unknown_variables
 
 _PLACES: Final = list(ScriptPlace)
 _SCRIPT: Final = _PLACES.index(ScriptPlace.SCRIPT)

@@ -1,22 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. From a command in a file to a service: its port, its model, its probe, what it answers; without secrets."""
 
-from collections.abc import Sequence
-from ci_doctor.scaffold.words import is_opaque, unknown_variables
-from msgspec import Struct
-from ci_doctor.scaffold.apps.app import App
-from ci_doctor.scaffold.commands import ServerCommand
-from ci_doctor.scaffold.servers import Api
 import json
 import re
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final
+
+from msgspec import Struct
 from msgspec.structs import replace
-from ci_doctor.scaffold.servers import Api, ServerKind
-from ci_doctor.scaffold.servers import BY_KIND, KINDS
-from ci_doctor.scaffold.words import without_variables
+
+from ci_doctor.scaffold.commands import ServerCommand
+from ci_doctor.scaffold.servers import BY_KIND, KINDS, PYTHON_PROGRAM, Api, ServerKind
+from ci_doctor.scaffold.words import is_opaque, unknown_variables, without_variables
 from ci_doctor.system.secrets.patterns import is_secret_name, name_pattern
 from ci_doctor.system.secrets.redaction import Redactor
-
 
 PORT = "{port}"
 
@@ -92,7 +89,7 @@ class ServerCandidate(Struct, frozen=True, kw_only=True):
     paths: where it answers an API, if not at the usual place. model: as requests name it; None if nobody knows. cwd: relative to the directory of the
     configuration; empty for that one. unknown: variables that the job must bring. connector: what keeps its keys and
     values elsewhere, in a word. notes: what was changed in the command, and what else a reader must
-    know. short_prompts: its context may be small. role: it is one part of a server that several make.
+    know. is_app: an application of the repository. short_prompts: its context may be small. role: it is one part of a server that several make.
     count: how often the repository starts it.
     """
 
@@ -105,7 +102,7 @@ class ServerCandidate(Struct, frozen=True, kw_only=True):
     apis: tuple[Api, ...] = ()
     paths: dict[Api, str] = {}
     model: str | None = None
-    app: App | None = None
+    is_app: bool = False
     unknown: tuple[str, ...] = ()
     connector: str | None = None
     role: str | None = None
@@ -196,7 +193,7 @@ def engine_candidate(command: ServerCommand) -> ServerCandidate | None:
     )
 
 
-def with_port(kind: ServerKind, arguments: Sequence[str]) -> list[str] | None:
+def with_port(kind: ServerKind, arguments: Sequence[str]) -> list[str]:
     """The arguments with the free port in place of their own; added if they have none."""
     if kind.bind_options:
         bound = with_bound_port(arguments, kind.bind_options)
@@ -301,6 +298,172 @@ def _is_short(arguments: Sequence[str]) -> bool:
     if length is None or not re.fullmatch("[0-9]{1,9}", length):
         return False
     return 0 < int(length) < _FEW_TOKENS
+
+
+# Where a program of the repository answers an API that many servers have.
+_ENDINGS: Final = {
+    "/chat/completions": Api.CHAT,
+    "/completions": Api.COMPLETIONS,
+    "/responses": Api.RESPONSES,
+    "/embeddings": Api.EMBEDDINGS,
+}
+_PATH: Final = re.compile(r"[\"'](/[\w./-]+)[\"']")
+# What a client of such an API does not have.
+_SERVES: Final = re.compile(
+    r"FastAPI\(|Flask\(|HTTPServer|uvicorn\.run|web\.run_app|Starlette\(|Sanic\(|Quart\("
+)
+_NAMED_MODEL: Final = re.compile(
+    r"(?m)^(?:DEFAULT_|SERVED_)?MODEL(?:_NAME|_ID)?\s*(?::\s*\w+\s*)?=\s*[\"']([^\"'\n]+)[\"']"
+)
+# A server that starts itself again when a file changes is two processes, and stays when one dies.
+_RELOADS: Final = (("--reload", 0), ("--reload-dir", 1), ("--debug", 0))
+# Where `fastapi run` and `flask run` look if nothing is named.
+_USUAL_FILES: Final = {
+    "fastapi": ("main.py", "app.py", "api.py", "app/main.py", "app/app.py", "app/api.py"),
+    "flask": ("wsgi.py", "app.py"),
+}
+
+
+def app_candidate(
+    command: ServerCommand, files: Collection[str], text_of: Callable[[str], str | None]
+) -> ServerCandidate | None:
+    """The service of a command that starts a program of the repository.
+
+    files: the names of its files; text_of: the text of one. None if the program is not there, or if it
+    is run by `python` and its source names no path of a known API.
+    """
+    arguments = list(command.words[command.arguments :])
+    home = _home(command, arguments, files)
+    if home is None or (command.kind == "flask" and "run" not in arguments):
+        return None
+    file, directory = home
+    named = list(command.words[: command.arguments])
+    notes = []
+    for option, values in _RELOADS:
+        if has_option(arguments, option):
+            arguments = without_option(arguments, option, values)
+            notes.append(f"without {option}, which starts it again when a file changes")
+    if command.kind == "fastapi" and "dev" in named:
+        named[named.index("dev")] = "run"
+        notes.append("`fastapi run` in place of `fastapi dev`, which starts itself again")
+    arguments = with_known_host(arguments)
+    if command.kind == PYTHON_PROGRAM:
+        program = _program(text_of(file) or "", arguments)
+    else:
+        program = _web_server(command, arguments)
+    if program is None:
+        return None
+    words = (*named, *program.arguments)
+    if is_opaque((*words, *command.env.values())):
+        return None
+    return ServerCandidate(
+        kind=command.kind,
+        command=command,
+        words=words,
+        env=command.env,
+        cwd=directory,
+        ready=program.ready,
+        apis=tuple(program.paths),
+        paths=program.paths,
+        model=program.model,
+        is_app=True,
+        unknown=unknown_variables([*words, *command.env.values()]),
+        short_prompts=True,
+        notes=tuple(notes),
+    )
+
+
+class _Program(Struct, frozen=True, kw_only=True):
+    """How a program of the repository is started on a free port, and what it answers where."""
+
+    arguments: list[str]
+    paths: dict[Api, str]
+    ready: str = "tcp://127.0.0.1:{port}"
+    model: str | None = None
+
+
+def _web_server(command: ServerCommand, arguments: list[str]) -> _Program:
+    """An application of which nothing is known but that a web server runs it."""
+    placed = with_port(BY_KIND[command.kind], arguments)
+    if command.kind == "fastapi":
+        # FastAPI's own description of the application.
+        path = "/openapi.json"
+        return _Program(arguments=placed, paths={Api.ROUTES: path}, ready=path)
+    return _Program(arguments=placed, paths={Api.ROUTES: "/"})
+
+
+def _program(source: str, arguments: list[str]) -> _Program | None:
+    """A program whose source makes a server and names the path of a known API."""
+    written = _PATH.findall(source)
+    paths = _apis_at(written)
+    placed = with_value(arguments, ("--port", "-p"), PORT)
+    if placed is None and "--port" in source:
+        placed = [*arguments, "--port", PORT]
+    if placed is None or not paths or _SERVES.search(source) is None:
+        return None
+    name = _NAMED_MODEL.search(source)
+    ready = "/health" if "/health" in written else "tcp://127.0.0.1:{port}"
+    return _Program(
+        arguments=placed, paths=paths, ready=ready, model=name[1] if name is not None else None
+    )
+
+
+def _apis_at(paths: Sequence[str]) -> dict[Api, str]:
+    by_api: dict[Api, str] = {}
+    for path in paths:
+        for ending, api in _ENDINGS.items():
+            if path.rstrip("/").endswith(ending):
+                by_api.setdefault(api, path)
+                break
+    return by_api
+
+
+def _home(
+    command: ServerCommand, arguments: Sequence[str], files: Collection[str]
+) -> tuple[str, str] | None:
+    """The file that a command of a web server means, and the directory in which it must run."""
+    own = command.file.rpartition("/")[0]
+    directories = dict.fromkeys((command.directory.strip("./"), own, ""))
+    for name in _program_files(command, arguments):
+        for directory in directories:
+            file = f"{directory}/{name}" if directory else name
+            if file in files:
+                return file, directory
+    for name in _program_files(command, arguments):
+        # Of several, the one nearest to the top.
+        below = sorted((each for each in files if each.endswith(f"/{name}")), key=_depth)
+        if below and not own.startswith(("tests/", "test/")):
+            return below[0], below[0].removesuffix(f"/{name}")
+    return None
+
+
+def _depth(name: str) -> tuple[int, str]:
+    return name.count("/"), name
+
+
+def _program_files(command: ServerCommand, arguments: Sequence[str]) -> Iterator[str]:
+    """The files that the words of a command may mean, the likeliest first."""
+    targets = [command.words[command.arguments - 1]]
+    if command.kind in _USUAL_FILES:
+        given = option_value(arguments, ("--app", "-A")) or command.env.get("FLASK_APP")
+        targets = [word for word in arguments if word.endswith(".py")]
+        targets += [given.partition(":")[0]] if given else []
+        targets = targets or list(_USUAL_FILES[command.kind])
+    elif command.kind != PYTHON_PROGRAM:
+        targets = [word.partition(":")[0] for word in arguments if _is_target(word)][:1]
+    for target in targets:
+        if target.endswith(".py"):
+            yield target.removeprefix("./")
+        else:
+            path = target.replace(".", "/")
+            yield from (f"{path}.py", f"{path}/__init__.py", f"{path}/__main__.py")
+
+
+def _is_target(word: str) -> bool:
+    """Whether a word is `package.module:app`, and no HOST:PORT."""
+    module, colon, variable = word.partition(":")
+    names = [*module.split("."), variable.rstrip("()")]
+    return bool(colon) and all(name.isidentifier() for name in names)
 
 
 _SECRET_NAME: Final = re.compile(name_pattern(), re.IGNORECASE)

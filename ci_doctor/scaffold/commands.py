@@ -10,6 +10,7 @@ import posixpath
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Final
 
 from msgspec import Struct
@@ -17,6 +18,7 @@ from msgspec import Struct
 from ci_doctor.scaffold.files import ScriptPlace, SourceFile, TextKind
 from ci_doctor.scaffold.servers import KINDS, PYTHON_PROGRAM, kind_at
 from ci_doctor.scaffold.words import (
+    BETWEEN_WORDS,
     LIVE,
     OPAQUE,
     assignments_in,
@@ -206,6 +208,8 @@ _MAKE_USE: Final = re.compile(r"\$[({](?P<name>[A-Za-z_]\w*)[)}]")
 _PROCESS: Final = re.compile(r"(?m)^[\w-]+:[ \t]+(.*)")
 _FENCED: Final = re.compile(r"(?ms)^[ \t]*(?:```|~~~)[^\n]*\n(.*?)^[ \t]*(?:```|~~~)")
 _INDENTED: Final = re.compile(r"(?m)^(?:(?: {3,}|\t)\S.*\n?)+")
+_ARITHMETIC: Final = re.compile(r"(?s)\$\(\(.*?\)\)")
+_COMMENT: Final = re.compile(r"(?m)(?:^|(?<=\s))#.*$")
 _PROMPT: Final = re.compile(r"(?m)^([ \t]*)[$>] ")
 
 
@@ -378,10 +382,20 @@ def _settings_in(script: _Script) -> Iterator[_Setting]:
             name = name.removesuffix("+")
             if not equals or not name.isidentifier():
                 continue
-            value = OPAQUE if written.startswith("(") else marked(written)
+            is_array = written.startswith("(")
+            value = _array(written) if is_array else marked(written)
             if added:
-                value = f"{LIVE}{{{name}}}{value}"
+                value = f"{LIVE}{{{name}}}{BETWEEN_WORDS if is_array else ''}{value}"
             yield script.line_of(span[0]), name, value
+
+
+def _array(written: str) -> str:
+    """The words of `(…)` behind a name, apart from each other."""
+    text = " ".join(_COMMENT.sub("", written[1:-1]).replace("\\\n", " ").split("\n"))
+    made: list[str] = []
+    for node in syntax_tree(f": {text}").program.children:
+        made += [marked(_written(f": {text}", node, span)) for span in node.words[1:]]
+    return BETWEEN_WORDS.join(made)
 
 
 def _written(text: str, node: ShellNode, span: tuple[int, int]) -> str:
@@ -393,7 +407,7 @@ def _written(text: str, node: ShellNode, span: tuple[int, int]) -> str:
             parts += [text[at : child.start], OPAQUE]
             at = child.end
     parts.append(text[at:end])
-    return "".join(parts)
+    return _ARITHMETIC.sub(OPAQUE, "".join(parts))
 
 
 def _commands(
@@ -407,7 +421,7 @@ def _commands(
         if node.kind is not NodeKind.COMMAND or not node.words or node.end - node.start > _LONGEST:
             continue
         text = script.text[node.start : node.end]
-        if node.word != "cd" and "$" not in node.word and _ANY_SERVER.search(text) is None:
+        if node.word != "cd" and not _may_start_server(node, text):
             continue
         line = script.line_of(node.start)
         values = values_at(line, settings)
@@ -443,6 +457,12 @@ def _commands(
         )
 
 
+def _may_start_server(node: ShellNode, text: str) -> bool:
+    """Whether a statement names a server, or a variable that may hold its command."""
+    is_indirect = "$" in node.word or node.word == "eval" or " -c " in text
+    return is_indirect or _ANY_SERVER.search(text) is not None
+
+
 def _inner(script: _Script, node: ShellNode) -> _Script:
     """The text of a here-document, which another shell may read."""
     first = script.text.count("\n", 0, node.start)
@@ -454,7 +474,7 @@ def _script_in(words: Sequence[str]) -> str | None:
     """The text that a shell gets as an argument: `bash -c TEXT`, `eval TEXT`."""
     if words[:1] == ["eval"]:
         return " ".join(words[1:])
-    for option, text in zip(words, words[1:], strict=False):
+    for option, text in pairwise(words):
         if _SCRIPT_OPTION.fullmatch(option) and " " in text:
             return text
     return None
@@ -562,14 +582,14 @@ def _with_runner(words: list[str], at: int) -> int:
     return at
 
 
-def _env(
-    written: str, before: Sequence[str], values: Mapping[str, str]
-) -> dict[str, str]:
+def _env(written: str, before: Sequence[str], values: Mapping[str, str]) -> dict[str, str]:
     """The assignments before a command; one that hands on a variable of the job sets nothing."""
-    pairs = [
-        (name, "".join(words_of(value, values))) for name, value in assignments_in(written)
+    pairs = [(name, "".join(words_of(value, values))) for name, value in assignments_in(written)]
+    pairs += [
+        (word.partition("=")[0], word.partition("=")[2])
+        for word in before
+        if _ASSIGNMENT.match(word)
     ]
-    pairs += [(word.partition("=")[0], word.partition("=")[2]) for word in before if _ASSIGNMENT.match(word)]
     return {name: value for name, value in pairs if unknown_variables([value]) != (name,)}
 
 

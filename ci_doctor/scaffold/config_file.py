@@ -3,15 +3,16 @@
 
 import json
 import re
+import shlex
 from collections.abc import Sequence
 from typing import Final
-import shlex
-from ci_doctor.scaffold.words import BARE, QUOTED
-from ci_doctor.scaffold.words import unknown_variables
-from ci_doctor.scaffold.candidates import ServerCandidate
-from msgspec.structs import replace
-from ci_doctor.scaffold.arms import ArmsKind, ProposedArms
 
+from msgspec.structs import replace
+
+from ci_doctor.scaffold.arms import ArmsKind, ProposedArms
+from ci_doctor.scaffold.candidates import ServerCandidate
+from ci_doctor.scaffold.servers import Api
+from ci_doctor.scaffold.words import LIVE, unknown_variables
 
 _PLAIN: Final = re.compile(r"[^'\x00-\x08\x0a-\x1f\x7f]*")
 _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
@@ -49,7 +50,7 @@ def toml_table(values: dict[str, str]) -> str:
 
 
 _SIMPLE: Final = re.compile(r"[\w@%+=:,./{}\[\]-]+")
-_LIVE: Final = re.compile(f"[{BARE}{QUOTED}]")
+_LIVE: Final = re.compile(LIVE)
 _WIDEST_COMMAND: Final = 88
 
 
@@ -160,7 +161,7 @@ def config_text(arms: ProposedArms | None) -> str:
 
 def arm_names(arms: ProposedArms) -> tuple[str, str]:
     """The names of the services that answer, of the baseline and of the candidate."""
-    name = "app" if arms.baseline.app is not None else arms.baseline.kind
+    name = "app" if arms.baseline.is_app else arms.baseline.kind
     if arms.candidate.connector is None:
         return name, f"{name}-candidate"
     return f"{name}-plain", f"{name}-{_short(arms.candidate)}"
@@ -215,6 +216,11 @@ def _correctness(arms: ProposedArms, baseline: str, candidate: str) -> str:
     services = [candidate] if arms.store is None else [STORE, candidate]
     lines = [
         "[correctness]",
+        *(
+            ["# One starter request stands there: put those of your application in its place."]
+            if Api.ROUTES in arms.baseline.apis
+            else []
+        ),
         f"requests = {toml_string(REQUESTS)}",
         "",
         "[correctness.baseline]",

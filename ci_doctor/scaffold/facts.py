@@ -2,6 +2,7 @@
 """Pure. What `init` knows of a repository, as one value."""
 
 from msgspec import Struct
+
 from ci_doctor.scaffold.candidates import ServerCandidate
 
 

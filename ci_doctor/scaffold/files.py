@@ -5,19 +5,19 @@ Bounded in every direction: how many files are listed, how large one may be, how
 No symbolic link is followed, so nothing outside of the repository is read.
 """
 
-from pathlib import Path
-from typing import Final
-from msgspec import Struct
-from enum import StrEnum
-from pathlib import PurePosixPath
 import os
 import stat
 from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from msgspec import Struct
+
 from ci_doctor.errors import UsageError
 from ci_doctor.git import ask_git
 from ci_doctor.scaffold.words import without_marks
 from ci_doctor.system.files.regular_file import open_at_once
-
 
 # What others wrote and a repository only keeps, and what tools make.
 LEFT_OUT: Final = frozenset(
@@ -54,7 +54,6 @@ class TextKind(StrEnum):
     PROCFILE = "Procfile"
     TOML = "TOML"
     MARKDOWN = "documentation"
-    PYTHON = "Python"
 
 
 class ScriptPlace(StrEnum):
@@ -66,7 +65,6 @@ class ScriptPlace(StrEnum):
     TASK = "task"
     SCRIPT = "script"
     IMAGE = "image"
-    SOURCE = "source"
     EXAMPLE = "example"
     README = "README"
 
@@ -90,7 +88,6 @@ _SUFFIXES: Final = {
     ".dockerfile": TextKind.DOCKERFILE,
     ".mk": TextKind.MAKEFILE,
     ".just": TextKind.MAKEFILE,
-    ".py": TextKind.PYTHON,
 }
 _NAMES: Final = {
     "makefile": TextKind.MAKEFILE,
@@ -103,7 +100,6 @@ _NAMES: Final = {
     "readme.rst": TextKind.MARKDOWN,
 }
 _BY_KIND: Final = {
-    TextKind.PYTHON: ScriptPlace.SOURCE,
     TextKind.SHELL: ScriptPlace.SCRIPT,
     TextKind.DOCKERFILE: ScriptPlace.IMAGE,
     TextKind.YAML: ScriptPlace.IMAGE,

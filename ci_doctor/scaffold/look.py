@@ -1,35 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads a repository: its servers, pipelines, scripts, tests and packaging, as facts."""
 
+import posixpath
 import re
 import shlex
 import tomllib
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Final
-from ci_doctor.scaffold.files import SourceFile, TextKind
-from ci_doctor.scaffold.facts import Packaging
-import posixpath
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
-from typing import Final
-from msgspec.structs import replace
-from ci_doctor.config.loading import find_config, load_config
-from ci_doctor.scaffold.apps.app_candidate import app_candidate, bare_candidate
-from ci_doctor.scaffold.apps.module_source import ModuleTable
-from ci_doctor.scaffold.apps.source_app import may_serve
-from ci_doctor.scaffold.files import ListedFiles
-from ci_doctor.scaffold.pipelines import HOOK, PRE_COMMIT
-from ci_doctor.scaffold.commands import server_commands
-from ci_doctor.scaffold.commands import ServerCommand
-from ci_doctor.scaffold.files import ScriptPlace, SourceFile, TextKind, place_of_file, text_kind
-from ci_doctor.scaffold.facts import ExistingFiles, ScaffoldFacts
-from ci_doctor.scaffold.candidates import ServerCandidate
-from ci_doctor.scaffold.arms import ranked
-from ci_doctor.scaffold.candidates import engine_candidate
-from ci_doctor.scaffold.servers import BY_KIND, PYTHON_PROGRAM
-from ci_doctor.scaffold.candidates import without_secrets
-from ci_doctor.scaffold.files import TextReader
+from typing import Any, Final
 
+from msgspec.structs import replace
+
+from ci_doctor.config.loading import find_config, load_config
+from ci_doctor.scaffold.arms import ranked
+from ci_doctor.scaffold.candidates import (
+    ServerCandidate,
+    app_candidate,
+    engine_candidate,
+    without_secrets,
+)
+from ci_doctor.scaffold.commands import ServerCommand, server_commands
+from ci_doctor.scaffold.facts import ExistingFiles, Packaging, ScaffoldFacts
+from ci_doctor.scaffold.files import (
+    ListedFiles,
+    ScriptPlace,
+    SourceFile,
+    TextKind,
+    TextReader,
+    place_of_file,
+    text_kind,
+)
+from ci_doctor.scaffold.pipelines import HOOK, PRE_COMMIT
+from ci_doctor.scaffold.servers import BY_KIND, PYTHON_PROGRAM
 
 _QUEUE: Final = re.compile(
     # No `\s` at the beginning: from each of many blank lines it would read to the last one.
@@ -123,22 +126,15 @@ def _document(text: str) -> dict[str, Any]:
 
 
 _PLUGIN: Final = re.compile(r"(?:^|/)ci-doctor/plugin\.yml$")
-# A command stands for an application, so others of the source are looked for only without one.
-_MOST_APPS: Final = 5
-_MOST_PYTHON: Final = 5_000
 _MOST_BYTES: Final = 1_000_000
-_TESTS: Final = frozenset(("tests", "test", "testing"))
 
 
 def look(files: ListedFiles) -> ScaffoldFacts:
     """The facts of a repository. Raises ConfigError if its ci-doctor.toml cannot be read."""
     reader = TextReader(files.directory)
-    sources = list(_sources(files, reader))
-    scripts = [source for source in sources if source.kind is not TextKind.PYTHON]
-    table = ModuleTable({each.path: each.text for each in sources if each.kind is TextKind.PYTHON})
+    scripts = list(_sources(files, reader))
     commands = [command for source in scripts for command in server_commands(source)]
-    servers, refused = _candidates(commands, table, _directories(files))
-    servers = servers or _of_source(table)
+    servers, refused = _candidates(commands, files, reader)
     first = servers[0] if servers else None
     prefix = files.directory.relative_to(files.root).as_posix()
     prefix = "" if prefix == "." else prefix
@@ -166,29 +162,28 @@ def look(files: ListedFiles) -> ScaffoldFacts:
 
 
 def _sources(files: ListedFiles, reader: TextReader) -> Iterator[SourceFile]:
-    python = 0
     for name in files.files:
         kind = text_kind(name)
         if kind is None:
             continue
-        if kind is TextKind.PYTHON:
-            python += 1
-            if python > _MOST_PYTHON:
-                continue
         text = reader.text(name)
         if text is not None:
             yield SourceFile(path=name, kind=kind, place=place_of_file(name, kind), text=text)
 
 
 def _candidates(
-    commands: list[ServerCommand], table: ModuleTable, directories: frozenset[str]
+    commands: list[ServerCommand], files: ListedFiles, reader: TextReader
 ) -> tuple[tuple[ServerCandidate, ...], tuple[str, ...]]:
     """The servers that can be proposed, and the places of the other commands."""
+    names, directories = frozenset(files.files), _directories(files)
+    text_of = cache(reader.text)
     made = []
     refused = []
     for command in commands:
-        is_app = BY_KIND[command.kind].is_app
-        candidate = app_candidate(command, table) if is_app else engine_candidate(command)
+        if BY_KIND[command.kind].is_app:
+            candidate = app_candidate(command, names, text_of)
+        else:
+            candidate = engine_candidate(command)
         candidate = without_secrets(candidate) if candidate is not None else None
         if candidate is not None:
             made.append(_in_listed(candidate, directories))
@@ -218,19 +213,6 @@ def _in_listed(candidate: ServerCandidate, directories: frozenset[str]) -> Serve
         return replace(candidate, cwd="")
     note = "there it runs in a directory that is not a known one of this repository"
     return replace(candidate, cwd="", notes=(*candidate.notes, note))
-
-
-def _of_source(table: ModuleTable) -> tuple[ServerCandidate, ...]:
-    """Applications that no command starts, the one nearest to the top first."""
-    made: list[ServerCandidate] = []
-    for file in sorted(table.files, key=lambda name: (name.count("/"), name)):
-        is_shown = place_of_file(file, TextKind.PYTHON) is ScriptPlace.EXAMPLE
-        if is_shown or not _TESTS.isdisjoint(file.split("/")) or len(made) >= _MOST_APPS:
-            continue
-        if may_serve(table.files[file]):
-            candidate = bare_candidate(file, table)
-            made += [candidate] if candidate is not None else []
-    return ranked(made)
 
 
 def _workflows(files: ListedFiles) -> Iterator[str]:

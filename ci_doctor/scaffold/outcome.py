@@ -2,22 +2,22 @@
 """Pure. From what was read and proposed to the report, and to a unified diff as `git apply` takes it."""
 
 import re
-from collections.abc import Sequence
-from typing import Final
-from ci_doctor.model.shortened import shortened
-from ci_doctor.scaffold.propose import ProposedFile
 from collections.abc import Iterator, Sequence
+from typing import Final
+
 from msgspec import Struct
+
 from ci_doctor.model.facts.init import InitFacts, InitFile, InitServer
 from ci_doctor.model.outcome import Outcome
+from ci_doctor.model.shortened import shortened
 from ci_doctor.model.table import Row, Table, row, text_table
-from ci_doctor.scaffold.files import ListedFiles
-from ci_doctor.scaffold.config_file import arm_names
-from ci_doctor.scaffold.propose import Proposal
-from ci_doctor.scaffold.facts import ScaffoldFacts
-from ci_doctor.scaffold.candidates import ServerCandidate
 from ci_doctor.scaffold.arms import ProposedArms
-
+from ci_doctor.scaffold.candidates import ServerCandidate
+from ci_doctor.scaffold.config_file import arm_names
+from ci_doctor.scaffold.facts import ScaffoldFacts
+from ci_doctor.scaffold.files import ListedFiles
+from ci_doctor.scaffold.propose import Proposal, ProposedFile
+from ci_doctor.scaffold.words import unmarked
 
 _REQUESTS: Final = 4
 # Bytes that are not UTF-8, too: Python reads them as lone surrogates.
@@ -154,11 +154,6 @@ def _arms(arms: ProposedArms) -> Iterator[Row]:
     baseline, candidate = arm_names(arms)
     yield row("baseline", f"{baseline}: {arms.baseline.origin}")
     yield row("candidate", f"{candidate}: {arms.kind.value}, {arms.candidate.origin}")
-    if arms.baseline.app is not None and arms.baseline.app.hidden:
-        yield row(
-            "routes left out",
-            f"{arms.baseline.app.hidden}: they need or change what the source does not show",
-        )
 
 
 def _servers(facts: ScaffoldFacts) -> str:
@@ -212,7 +207,7 @@ def _server(server: ServerCandidate) -> InitServer:
     return InitServer(
         kind=server.kind,
         origin=server.origin,
-        command=[_legible(word) for word in server.words],
+        command=[unmarked(word) for word in server.words],
         count=server.count,
         apis=[str(api) for api in server.apis],
         model=server.model,
@@ -224,10 +219,5 @@ def _server(server: ServerCandidate) -> InitServer:
 
 def command_line(server: ServerCandidate, width: int) -> str:
     """The command of a server in one line of at most `width` characters."""
-    line = " ".join(map(_legible, server.words))
+    line = " ".join(map(unmarked, server.words))
     return shortened(line, width)
-
-
-def _legible(word: str) -> str:
-    """A word with its variables as a shell writes them."""
-    return word.replace("\ue000", "$").replace("\ue001", "$")

@@ -4,16 +4,16 @@
 The hook of pre-commit is a local one, so it needs no address of a repository: https://pre-commit.com/#repository-local-hooks
 """
 
-from typing import Final
-from packaging.version import InvalidVersion, Version
-from ci_doctor.model.distribution import DISTRIBUTION
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from ci_doctor.buildkite.retry_rules import rules_for
-from ci_doctor.scaffold.facts import ScaffoldFacts
-from collections.abc import Iterable, Sequence
+from typing import Final
 
+from packaging.version import InvalidVersion, Version
+
+from ci_doctor.buildkite.retry_rules import rules_for
+from ci_doctor.model.distribution import DISTRIBUTION
+from ci_doctor.scaffold.facts import ScaffoldFacts
 
 # `.example` leads nowhere (RFC 2606), so nothing is loaded from a stranger meanwhile.
 REPOSITORY: Final = "https://ci-doctor.example/ci-doctor.git"

@@ -1,22 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. From facts to the files that are proposed, each with its whole text and why."""
 
-from msgspec import Struct
 import json
 import shlex
 from collections.abc import Iterator, Mapping
 from typing import Final
+
+from msgspec import Struct
+
+from ci_doctor.render.formatting import amount
 from ci_doctor.render.safe_text import one_line, printable
-from ci_doctor.scaffold.pipelines import PLUGIN, is_release, requirement
-from ci_doctor.scaffold.files import LEFT_OUT
-from ci_doctor.scaffold.requests import RequestLine, api_requests
-from ci_doctor.scaffold.pipelines import PIPELINE, can_be_uploaded, pipeline_text, upload_line
-from ci_doctor.scaffold.config_file import CONFIG, REQUESTS, SCHEMA, arm_names, config_text
-from ci_doctor.scaffold.pipelines import WORKFLOW, can_be_run_by_github, workflow_text
-from ci_doctor.scaffold.pipelines import PRE_COMMIT, pre_commit_entry, pre_commit_text
-from ci_doctor.scaffold.proposing.route_requests import route_requests
-from ci_doctor.scaffold.facts import ScaffoldFacts
 from ci_doctor.scaffold.arms import ArmsKind, ProposedArms
+from ci_doctor.scaffold.config_file import CONFIG, REQUESTS, SCHEMA, arm_names, config_text
+from ci_doctor.scaffold.facts import ScaffoldFacts
+from ci_doctor.scaffold.files import LEFT_OUT
+from ci_doctor.scaffold.pipelines import (
+    PIPELINE,
+    PLUGIN,
+    PRE_COMMIT,
+    WORKFLOW,
+    can_be_run_by_github,
+    can_be_uploaded,
+    is_release,
+    pipeline_text,
+    pre_commit_entry,
+    pre_commit_text,
+    requirement,
+    upload_line,
+    workflow_text,
+)
+from ci_doctor.scaffold.requests import RequestLine, api_requests
 from ci_doctor.scaffold.servers import Api
 
 
@@ -165,7 +178,9 @@ def _requests(facts: ScaffoldFacts, arms: ProposedArms | None) -> Iterator[Propo
     if path is None or not lines:
         return
     text = "".join(_json_line(line) for line in lines)
-    yield ProposedFile(path=path, text=text, why=f"{len(lines)} starter requests: {_asked(arms)}")
+    yield ProposedFile(
+        path=path, text=text, why=f"{amount(len(lines), 'starter request')}: {_asked(arms)}"
+    )
 
 
 def _json_line(line: RequestLine) -> str:
@@ -199,14 +214,12 @@ def _is_place(name: str) -> bool:
 def request_lines(arms: ProposedArms) -> list[RequestLine]:
     """The starter requests for what the arms answer."""
     server = arms.baseline
-    if server.app is not None and Api.ROUTES in server.apis:
-        return route_requests(server.app)
     return api_requests(server.apis, server.paths, server.model, short=server.short_prompts)
 
 
 def _asked(arms: ProposedArms) -> str:
     if Api.ROUTES in arms.baseline.apis:
-        return "the routes of the application"
+        return "put those of your application in its place"
     return ", ".join(arms.baseline.apis)
 
 

@@ -6,39 +6,13 @@ and some a beginning in common: servers reuse the keys and values of a prefix by
 256 in LMCache. So a long prefix has more than 256 tokens, and a cache under test is hit.
 """
 
-from typing import Final
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
+
 from msgspec import Struct
+
 from ci_doctor.scaffold.servers import Api
 
-
-WORDS: Final = (
-    *(
-        "amber",
-        "birch",
-        "canal",
-        "dune",
-        "ember",
-        "fjord",
-        "gravel",
-        "harbour",
-        "island",
-        "juniper",
-    ),
-    *(
-        "kelp",
-        "lantern",
-        "meadow",
-        "north",
-        "orchard",
-        "pebble",
-        "quarry",
-        "river",
-        "slate",
-        "tide",
-    ),
-)
 ALONE: Final = (
     "The capital of Norway is",
     "Count from one to ten in words:",
@@ -119,10 +93,13 @@ class Prompt(Struct, frozen=True, kw_only=True):
 def api_requests(
     apis: Sequence[Api], paths: Mapping[Api, str], model: str | None, *, short: bool
 ) -> list[RequestLine]:
-    """Twenty requests, the APIs in turn.
+    """Twenty requests, the APIs in turn; of an application's own routes one, to be replaced.
 
     paths: where an API is not at its usual place. short: the server's context may be small.
     """
+    if Api.ROUTES in apis:
+        path = paths.get(Api.ROUTES, "/")
+        return [{"id": "route-01", "path": path, "method": "GET", "protocol": "json"}]
     lines = []
     numbers = dict.fromkeys(apis, 0)
     for at, prompt in enumerate(_prompts(short=short)):

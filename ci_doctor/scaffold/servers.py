@@ -14,8 +14,9 @@ FastAPI https://fastapi.tiangolo.com/fastapi-cli/.
 """
 
 from enum import StrEnum
-from msgspec import Struct
 from typing import Final
+
+from msgspec import Struct
 
 
 class Api(StrEnum):

@@ -12,20 +12,24 @@ from typing import Final
 LIVE: Final = "\ue000"
 # In place of what nobody knows before the script runs: the output of a command, an argument.
 OPAQUE: Final = "\ue001"
-_MARKS: Final = re.compile(f"[{LIVE}{OPAQUE}]")
-# The value of `NAME=` is the shell's own: there is no pathname in it.
+# Between the words of an array.
+BETWEEN_WORDS: Final = "\ue002"
+_MARKS: Final = re.compile(f"[{LIVE}{OPAQUE}{BETWEEN_WORDS}]")
+# What stands in braces, with two more levels of them.
+_INSIDE: Final = r"(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*"
 _USE: Final = re.compile(
     rf"{LIVE}(?:(?P<plain>[A-Za-z_]\w*)|\{{(?P<name>[A-Za-z_]\w*|[0-9@*])"
-    r"(?:(?P<how>:?[-=])(?P<default>(?:[^{}]|\{[^{}]*\})*)|(?P<other>[^}]*))\}|(?P<special>[0-9@*#?!]))"
+    rf"(?:(?P<how>:?[-=])(?P<default>{_INSIDE})|(?P<other>[^}}]*))\}}|(?P<special>[0-9@*#?!]))"
 )
-_BRACES: Final = r"\$\{(?:[^{}]|\{[^{}]*\})*\}"
+_BRACES: Final = rf"\$\{{{_INSIDE}\}}"
 _PART: Final = re.compile(
     r"(?s)\\\n|\\(?P<escaped>.)|'(?P<single>[^']*)'|\"(?P<double>(?:[^\"\\]|\\.)*)\""
-    rf"|\$'(?P<ansi>(?:[^'\\]|\\.)*)'|(?P<live>{_BRACES}|\$(?=[A-Za-z_0-9@*#?!]))|(?P<plain>.)"
+    rf"|\$'(?P<ansi>(?:[^'\\]|\\.)*)'|(?P<live>{_BRACES}|\$(?=[A-Za-z_0-9@*#?!]))|(?P<unread>\$[({{])|(?P<plain>.)"
 )
 _IN_DOUBLE: Final = re.compile(
-    rf"(?s)\\\n|\\(?P<escaped>[\"\\$`])|(?P<live>{_BRACES}|\$(?=[A-Za-z_0-9@*#?!]))|(?P<plain>.)"
+    rf"(?s)\\\n|\\(?P<escaped>[\"\\$`])|(?P<live>{_BRACES}|\$(?=[A-Za-z_0-9@*#?!]))|(?P<unread>\$[({{])|(?P<plain>.)"
 )
+_LINE_END: Final = re.compile(r"\s*\n\s*")
 _GLOB: Final = re.compile(rf"[*?\[{LIVE}]")
 _MOST_CHARACTERS: Final = 20_000  # of the values in one command
 _DEEPEST: Final = 20  # values in values
@@ -64,6 +68,8 @@ def _plain(part: re.Match[str]) -> str:
     groups = part.groupdict()
     if groups["live"] is not None:
         return LIVE + str(groups["live"])[1:]
+    if groups["unread"] is not None:
+        return OPAQUE
     for name in ("escaped", "single", "ansi", "plain"):
         if groups.get(name) is not None:
             return str(groups[name])
@@ -81,9 +87,15 @@ def words_of(written: str, values: Mapping[str, str]) -> list[str]:
     text = filled(word, values)
     if not text and word:
         return []
-    # Only without quotes is a value several words.
-    is_list = written.startswith("$") and _USE.fullmatch(word) is not None
-    return text.split() if is_list and LIVE not in text else [text]
+    is_whole = _USE.fullmatch(word) is not None
+    if is_whole and BETWEEN_WORDS in text:
+        return [each for each in text.split(BETWEEN_WORDS) if each]
+    # Only without quotes is a plain value several words.
+    is_list = is_whole and written.startswith("$")
+    if is_list and LIVE not in text:
+        return text.split()
+    # JSON over several lines.
+    return [_LINE_END.sub(" ", text)]
 
 
 def filled(word: str, values: Mapping[str, str]) -> str:
@@ -132,7 +144,7 @@ class _Filling:
         if self._left < 0 or len(within) > _DEEPEST:
             return OPAQUE
         text = self.text(value, within | {name})
-        cut = match["other"] or ""
+        cut = (match["other"] or "").removeprefix("[@]")
         ending = cut.lstrip("%")
         # `${NAME%/}`; any other operator of the shell is not worked out.
         if cut and (not cut.startswith("%") or _GLOB.search(ending)):
@@ -161,5 +173,7 @@ def is_opaque(words: Sequence[str]) -> bool:
 
 def assignments_in(text: str) -> Iterator[tuple[str, str]]:
     """Each `NAME=value` among the words of `text`, which are those before a command."""
-    for match in re.finditer(r"(?:^|(?<=\s))([A-Za-z_]\w*)=((?:\\.|'[^']*'|\"(?:[^\"\\]|\\.)*\"|[^\s'\"\\])*)", text):
+    for match in re.finditer(
+        r"(?:^|(?<=\s))([A-Za-z_]\w*)=((?:\\.|'[^']*'|\"(?:[^\"\\]|\\.)*\"|[^\s'\"\\])*)", text
+    ):
         yield match[1], match[2]

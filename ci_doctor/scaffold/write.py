@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acts on files: writes those that are proposed, each whole or not at all, and none that exists."""
 
-import os
-from collections.abc import Mapping
-from pathlib import Path, PurePosixPath
-from ci_doctor.scaffold.propose import Proposal
 import contextlib
+import os
 import tempfile
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePosixPath
+
 from ci_doctor.errors import UsageError
-from ci_doctor.scaffold.propose import ProposedFile
+from ci_doctor.scaffold.propose import Proposal, ProposedFile
 
 
 def taken_names(root: Path, proposal: Proposal) -> Mapping[str, str]:

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 import tomllib
-from ci_doctor.scaffold.apps.module_source import ModuleTable
-from ci_doctor.scaffold.config_file import config_text
-from ci_doctor.scaffold.commands import server_commands
-from ci_doctor.scaffold.files import SourceFile, TextKind, place_of_file
-from ci_doctor.scaffold.candidates import ServerCandidate
-from ci_doctor.scaffold.arms import ArmsKind, choose_arms, chosen_arms, ranked
-from ci_doctor.scaffold.candidates import engine_candidate
 
+from ci_doctor.scaffold.arms import ArmsKind, choose_arms, chosen_arms, ranked
+from ci_doctor.scaffold.candidates import ServerCandidate, engine_candidate
+from ci_doctor.scaffold.commands import server_commands
+from ci_doctor.scaffold.config_file import config_text
+from ci_doctor.scaffold.files import SourceFile, TextKind, place_of_file
 
 KV = """--kv-transfer-config '{"kv_connector": "LMCacheConnectorV1"}'"""
 
@@ -74,10 +72,6 @@ def test_two_chosen_servers_are_the_arms_and_one_is_compared_with_itself() -> No
     names = tomllib.loads(config_text(arms))["services"]
     assert list(names) == ["vllm", "vllm-candidate"]
     assert chosen_arms((one, other), one, one).kind is ArmsKind.SAME
-
-
-def test_an_empty_table_has_no_module() -> None:
-    assert ModuleTable({}).named("a.b") is None
 
 
 def test_the_port_of_a_store_is_no_beginning_of_another() -> None:

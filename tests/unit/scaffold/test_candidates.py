@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
+
+from ci_doctor.scaffold.candidates import (
+    ServerCandidate,
+    engine_candidate,
+    without_connector,
+    without_secrets,
+)
 from ci_doctor.scaffold.commands import server_commands
 from ci_doctor.scaffold.files import ScriptPlace, SourceFile, TextKind
-from ci_doctor.scaffold.candidates import ServerCandidate
-from ci_doctor.scaffold.candidates import engine_candidate, without_connector
-from ci_doctor.scaffold.candidates import without_secrets
 from ci_doctor.scaffold.servers import BY_KIND, KINDS, kind_at
 from tests.support.cli import ROOT
 

@@ -2,14 +2,20 @@
 import subprocess
 import tomllib
 from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
-from ci_doctor.scaffold.config_file import service_table
-from ci_doctor.scaffold.config_file import toml_key, toml_list, toml_string, toml_table
+
+from ci_doctor.scaffold.candidates import ServerCandidate, engine_candidate
 from ci_doctor.scaffold.commands import server_commands
+from ci_doctor.scaffold.config_file import (
+    service_table,
+    toml_key,
+    toml_list,
+    toml_string,
+    toml_table,
+)
 from ci_doctor.scaffold.files import ScriptPlace, SourceFile, TextKind
-from ci_doctor.scaffold.candidates import ServerCandidate
-from ci_doctor.scaffold.candidates import engine_candidate
 
 
 def made(text: str) -> ServerCandidate:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from pathlib import Path
+
 import pytest
+
 from ci_doctor.scaffold import files as tree
 from ci_doctor.scaffold.files import TextReader, read_files
 from tests.support.git_repository import git, make_repository

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 from pathlib import Path
+
 import pytest
+
 from ci_doctor.scaffold.outcome import short_diff, whole_diff
 from ci_doctor.scaffold.propose import ProposedFile
 from tests.support.git_repository import git
-
 
 FILE = ProposedFile(path="a/b.toml", text="one = 1\ntwo = 2\n", why="")
 

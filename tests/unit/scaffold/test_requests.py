@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
 from pathlib import Path
+
 import pytest
+
 from ci_doctor.correctness.preflight import sampling_findings
 from ci_doctor.load.prompts import prompt_of, token_limit
 from ci_doctor.load.requests import Request, read_requests
 from ci_doctor.scaffold.requests import api_requests
 from ci_doctor.scaffold.servers import Api
-
 
 APIS = [api for api in Api if api is not Api.ROUTES]
 
