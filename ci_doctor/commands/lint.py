@@ -16,7 +16,7 @@ from ci_doctor.session.printing import say
 from ci_doctor.session.session import Session
 
 if TYPE_CHECKING:
-    from ci_doctor.lint.run import LintRequest, LintRun
+    from ci_doctor.lint.lint_run import LintRequest, LintRun
     from ci_doctor.model.outcome import Outcome
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from ci_doctor.correctness.proof_reading import ProofReading
+from ci_doctor.correctness.results import ProofReading
 from ci_doctor.correctness.settings import Proof
 from ci_doctor.load.metrics import MetricSample, read_samples
 from ci_doctor.services.running import RunningGroup

@@ -2,15 +2,14 @@
 """Reads files by the readers of their kinds, each loaded when the first file of its kind comes."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.lint.collect import matches
 from ci_doctor.lint.lint_rule import Violation
+from ci_doctor.lint.lint_run import Readers, ReadText
 from ci_doctor.lint.source_files import (
     CiRole,
     FileReading,
@@ -21,6 +20,7 @@ from ci_doctor.lint.source_files import (
     SourceText,
     StartedProgram,
     kind_by_name,
+    matches,
     shell_of,
     started_programs,
 )
@@ -28,28 +28,6 @@ from ci_doctor.model.finding import Severity
 
 if TYPE_CHECKING:
     from ci_doctor.lint.pipelines.pipeline_file import CorrectnessTimes, PipelineContext
-
-# A path relative to the root -> the text of that file; None if there is none to read.
-ReadText = Callable[[str], str | None]
-
-
-class Readers(Struct, frozen=True, kw_only=True):
-    """The readers, each a function of texts.
-
-    shell: of a script, and of files that it sources. pipeline: of a YAML file by name and text; None
-    if it is no pipeline. python: the same for a program; None if it decides nothing in a job.
-    consistency: of several files by name, and whether these are all files of a repository.
-    """
-
-    shell: Callable[[ShellSource, ReadText], FileReading]
-    pipeline: Callable[[str, str], FileReading | None]
-    python: Callable[[str, str], FileReading | None]
-    consistency: Callable[[Mapping[str, str], bool], tuple[Violation, ...]]
-
-
-# Reads files of the repository when a rule asks: the readers of lint, and what they know of it.
-#
-# Each reader is loaded when the first file of its kind comes: a parser costs a part of a start.
 
 
 def readers_of(

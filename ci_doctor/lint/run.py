@@ -1,18 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads a tree: collects its files, has them judged, and selects what is to be reported."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-from msgspec import Struct
-
-from ci_doctor.lint.baseline import LintBaseline
-from ci_doctor.lint.collect import ChangedLines, changed_since, collect, lint_scope
+from ci_doctor.lint.collect import changed_since, collect, lint_scope
 from ci_doctor.lint.lint_rule import Unreadable, Violation
-from ci_doctor.lint.reading import Readers, examine
+from ci_doctor.lint.lint_run import JudgedFile, LintRequest, LintRun, Readers
+from ci_doctor.lint.reading import examine
 from ci_doctor.lint.selection import (
     Directives,
-    Selection,
     SelectionRequest,
     directives,
     is_left_out,
@@ -20,60 +16,14 @@ from ci_doctor.lint.selection import (
     select,
     violation_of,
 )
-from ci_doctor.lint.settings import LintSettings
 from ci_doctor.lint.source_files import (
     WHOLE,
-    FileReading,
     LintScope,
     LintTree,
     RepositoryTexts,
-    SourceKind,
     SourcePath,
-    SourceText,
     kind_by_name,
 )
-
-
-class LintRequest(Struct, frozen=True, kw_only=True):
-    """What a person asks for.
-
-    names: paths as typed. rule_ids: gives the ids of all rules. readers: makes the readers for a tree.
-    since: a commit; None for all lines. baseline_file: where `baseline` was read, for messages.
-    """
-
-    names: Sequence[str]
-    cwd: Path
-    rule_ids: Callable[[], Collection[str]]
-    readers: Callable[[LintTree, RepositoryTexts], Readers]
-    since: str | None = None
-    settings: LintSettings = LintSettings()
-    baseline: LintBaseline | None = None
-    baseline_file: str | None = None
-
-
-class JudgedFile(Struct, frozen=True, kw_only=True):
-    """A file that could be read, and what the rules of its kind say of it."""
-
-    source: SourceText
-    kind: SourceKind
-    reading: FileReading
-
-
-class LintRun(Struct, frozen=True, kw_only=True):
-    """What was read, and what is wrong.
-
-    left_out: how many files the settings leave out. is_whole: rules over several files saw the whole
-    repository. selection: what is reported of what the rules say.
-    """
-
-    scope: LintScope
-    tree: LintTree
-    left_out: int
-    changes: ChangedLines | None
-    files: Mapping[str, JudgedFile]
-    unreadable: tuple[Unreadable, ...]
-    is_whole: bool
-    selection: Selection
 
 
 def run(request: LintRequest, tell: Callable[[str], None]) -> LintRun:

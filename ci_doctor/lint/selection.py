@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from ci_doctor.errors import ConfigError
 from ci_doctor.lint.baseline import BaselineEntry, LintBaseline, subtract
-from ci_doctor.lint.collect import ChangedLines, matches
 from ci_doctor.lint.lint_rule import (
     IGNORE_WITHOUT_REASON,
     UNKNOWN_RULE,
@@ -26,7 +25,7 @@ from ci_doctor.lint.lint_rule import (
     Violation,
 )
 from ci_doctor.lint.settings import LintSettings
-from ci_doctor.lint.source_files import CiRole, SourceKind
+from ci_doctor.lint.source_files import ChangedLines, CiRole, SourceKind, matches
 from ci_doctor.model.suggestion import did_you_mean, nearest
 
 _DIRECTIVE: Final = re.compile(

@@ -13,9 +13,8 @@ from ci_doctor.commands.telling.experiment import ExperimentSource
 from ci_doctor.commands.telling.teller import Teller
 from ci_doctor.config.exit_codes import read_exit_codes
 from ci_doctor.config.loading import load_config
-from ci_doctor.correctness.configured import parse_arm_variables, read_settings
-from ci_doctor.correctness.preparation import PreparedExperiment, prepare
-from ci_doctor.correctness.request import ExperimentRequest
+from ci_doctor.correctness.planning import parse_arm_variables, read_settings
+from ci_doctor.correctness.preparation import ExperimentRequest, PreparedExperiment, prepare
 from ci_doctor.correctness.run import check_prepared, preview, run_prepared
 from ci_doctor.correctness.settings import Caches, CorrectnessSettings, OnInconclusive
 from ci_doctor.environment.expected_preparation import missing_preparation

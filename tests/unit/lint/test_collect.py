@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.lint.collect import Lines, changed_since, matches
+from ci_doctor.lint.collect import changed_since
 from ci_doctor.lint.lint_rule import Place
+from ci_doctor.lint.source_files import Lines, matches
 from tests.support.git_repository import git, make_repository
 
 NUMBERS = "".join(f"{number}\n" for number in range(1, 10))
