@@ -38,12 +38,14 @@ class ExistingFiles(Struct, frozen=True, kw_only=True):
 class ScaffoldFacts(Struct, frozen=True, kw_only=True):
     """All that was read.
 
-    servers: the likeliest first. commands: how many commands of servers were read. refused: those that
+    root: the top of the repository, or the directory itself without one. servers: the likeliest first. commands: how many commands of servers were read. refused: those that
     cannot be started as they stand, as `file:line`. waiting: scripts that start a server and wait by
     sleeping or polling. queues: the agents' queues that pipelines name. unread: files beyond a limit.
     prefix: the directory of the configuration, from the top of the repository; empty for the top.
     """
 
+    root: str = ""
+    is_repository: bool = False
     servers: tuple[ServerCandidate, ...] = ()
     commands: int = 0
     refused: tuple[str, ...] = ()

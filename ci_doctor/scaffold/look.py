@@ -139,6 +139,8 @@ def look(files: ListedFiles) -> ScaffoldFacts:
     prefix = files.directory.relative_to(files.root).as_posix()
     prefix = "" if prefix == "." else prefix
     return ScaffoldFacts(
+        root=str(files.root),
+        is_repository=files.is_repository,
         servers=servers,
         commands=len(commands),
         refused=refused,

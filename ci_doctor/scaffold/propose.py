@@ -8,6 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from ci_doctor.model.facts.init import InitFile
 from ci_doctor.render.formatting import amount
 from ci_doctor.render.safe_text import one_line, printable
 from ci_doctor.scaffold.arms import ArmsKind, ProposedArms
@@ -33,35 +34,6 @@ from ci_doctor.scaffold.requests import RequestLine, api_requests
 from ci_doctor.scaffold.servers import Api
 
 
-class ProposedFile(Struct, frozen=True, kw_only=True):
-    """`path` is relative to the top of the repository.
-
-    why: one clause. is_made: it is made from code, so
-    a reader of the diff need not see each line.
-    """
-
-    path: str
-    text: str
-    why: str
-    is_made: bool = False
-
-
-class Proposal(Struct, frozen=True, kw_only=True):
-    """What is proposed, and what is not.
-
-    kept: what exists and is not changed, each with what to do about it. steps: what is left to do by
-    hand, in the order in which to do it. to_paste: a block for a file that exists, by the name of the file.
-    """
-
-    files: tuple[ProposedFile, ...] = ()
-    kept: tuple[str, ...] = ()
-    steps: tuple[str, ...] = ()
-    to_paste: dict[str, str] = {}
-
-
-_COMMAND: Final = "ci-doctor correctness"
-
-
 class ProposalRequest(Struct, frozen=True, kw_only=True):
     """What a proposal rests on.
 
@@ -78,6 +50,23 @@ class ProposalRequest(Struct, frozen=True, kw_only=True):
     taken: Mapping[str, str] = {}
 
 
+class Proposal(Struct, frozen=True, kw_only=True):
+    """What is proposed for a request, and what is not.
+
+    kept: what exists and is not changed, each with what to do about it. steps: what is left to do by
+    hand, in the order in which to do it. to_paste: a block for a file that exists, by the name of the file.
+    """
+
+    request: ProposalRequest
+    files: tuple[InitFile, ...] = ()
+    kept: tuple[str, ...] = ()
+    steps: tuple[str, ...] = ()
+    to_paste: dict[str, str] = {}
+
+
+_COMMAND: Final = "ci-doctor correctness"
+
+
 def propose(request: ProposalRequest) -> Proposal:
     """The files that are missing; what exists is named and not changed."""
     files = []
@@ -89,6 +78,7 @@ def propose(request: ProposalRequest) -> Proposal:
             files.append(file)
     steps = _steps(request, frozenset(file.path for file in files))
     return Proposal(
+        request=request,
         files=tuple(files),
         kept=(*_kept(request), *kept),
         # A name may hold a line end, which would end its step in the list.
@@ -97,15 +87,14 @@ def propose(request: ProposalRequest) -> Proposal:
     )
 
 
-def _wanted(request: ProposalRequest) -> Iterator[ProposedFile]:
+def _wanted(request: ProposalRequest) -> Iterator[InitFile]:
     facts, arms = request.facts, request.arms
     if facts.existing.config is None:
-        yield ProposedFile(path=_here(facts, CONFIG), text=config_text(arms), why=_why(arms))
-        yield ProposedFile(
+        yield InitFile(path=_here(facts, CONFIG), text=config_text(arms), why=_why(arms))
+        yield InitFile(
             path=_here(facts, SCHEMA),
             text=request.schema,
             why="editors complete keys and underline wrong ones; the first line of ci-doctor.toml names it",
-            is_made=True,
         )
     yield from _requests(facts, arms)
     # A step that compares nothing fails in each build.
@@ -113,22 +102,22 @@ def _wanted(request: ProposalRequest) -> Iterator[ProposedFile]:
         yield from _pipelines(request)
     if not facts.existing.pre_commit:
         text = pre_commit_text(request.version)
-        yield ProposedFile(path=PRE_COMMIT, text=text, why="`ci-doctor lint` before each commit")
+        yield InitFile(path=PRE_COMMIT, text=text, why="`ci-doctor lint` before each commit")
 
 
-def _pipelines(request: ProposalRequest) -> Iterator[ProposedFile]:
+def _pipelines(request: ProposalRequest) -> Iterator[InitFile]:
     facts, arms = request.facts, request.arms
     commands = _step_commands(facts, arms)
     if _wants_step(facts) and can_be_uploaded(facts, commands):
         text = pipeline_text(facts, commands, request.version, request.codes)
-        yield ProposedFile(
+        yield InitFile(
             path=PIPELINE, text=text, why="a step that installs ci-doctor and compares the arms"
         )
     if facts.existing.has_workflows and can_be_run_by_github(commands):
         text = workflow_text(
             _command(facts), _install(facts, arms), request.version, needs_gpu=_needs_gpu(arms)
         )
-        yield ProposedFile(
+        yield InitFile(
             path=WORKFLOW, text=text, why="a job that installs ci-doctor and compares the arms"
         )
 
@@ -169,7 +158,7 @@ def _why(arms: ProposedArms | None) -> str:
             return f"{candidate} against {baseline}, two commands of this repository"
 
 
-def _requests(facts: ScaffoldFacts, arms: ProposedArms | None) -> Iterator[ProposedFile]:
+def _requests(facts: ScaffoldFacts, arms: ProposedArms | None) -> Iterator[InitFile]:
     """The requests, also for a configuration that names a file which is not there."""
     if arms is None:
         return
@@ -178,7 +167,7 @@ def _requests(facts: ScaffoldFacts, arms: ProposedArms | None) -> Iterator[Propo
     if path is None or not lines:
         return
     text = "".join(_json_line(line) for line in lines)
-    yield ProposedFile(
+    yield InitFile(
         path=path, text=text, why=f"{amount(len(lines), 'starter request')}: {_asked(arms)}"
     )
 

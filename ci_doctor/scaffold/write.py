@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from ci_doctor.errors import UsageError
-from ci_doctor.scaffold.propose import Proposal, ProposedFile
+from ci_doctor.model.facts.init import InitFile
+from ci_doctor.scaffold.propose import Proposal
 
 
 def taken_names(root: Path, proposal: Proposal) -> Mapping[str, str]:
@@ -41,7 +42,7 @@ def _obstacle(root: Path, path: PurePosixPath) -> str | None:
     return None
 
 
-def write_files(root: Path, files: Sequence[ProposedFile]) -> None:
+def write_files(root: Path, files: Sequence[InitFile]) -> None:
     """Write all of `files` below `root`, or none.
 
     Raises UsageError if one of them exists by now or cannot be written; what was written before it is

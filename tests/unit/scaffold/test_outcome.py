@@ -3,11 +3,11 @@ from pathlib import Path
 
 import pytest
 
+from ci_doctor.model.facts.init import InitFile
 from ci_doctor.scaffold.outcome import short_diff, whole_diff
-from ci_doctor.scaffold.propose import ProposedFile
 from tests.support.git_repository import git
 
-FILE = ProposedFile(path="a/b.toml", text="one = 1\ntwo = 2\n", why="")
+FILE = InitFile(path="a/b.toml", text="one = 1\ntwo = 2\n", why="")
 
 
 def test_a_new_file_is_a_diff_from_nothing() -> None:
@@ -18,9 +18,9 @@ def test_a_new_file_is_a_diff_from_nothing() -> None:
 
 
 def test_for_a_person_long_files_and_lines_are_cut_and_say_so() -> None:
-    made = ProposedFile(path="s.json", text="{}\n" * 3, why="", is_made=True)
-    requests = ProposedFile(path="r.jsonl", text="x\n" * 9, why="")
-    wide = ProposedFile(path="w", text="y" * 99, why="")
+    made = InitFile(path="ci-doctor.schema.json", text="{}\n" * 3, why="")
+    requests = InitFile(path="r.jsonl", text="x\n" * 9, why="")
+    wide = InitFile(path="w", text="y" * 99, why="")
     text = short_diff([FILE, made, requests, wide], lines=1, width=20)
     assert "+one = 1\n  … 1 more lines\n" in text
     assert "+{}" not in text
@@ -36,7 +36,7 @@ def test_for_a_person_long_files_and_lines_are_cut_and_say_so() -> None:
 def test_git_makes_the_file_of_every_name_and_every_character(name: str, tmp_path: Path) -> None:
     text = "a\u2028b\x0bc\x0cd\x85e\x1cf\rg\n\n"
     git(tmp_path, "init", "--quiet", "r")
-    diff = whole_diff([ProposedFile(path=name, text=text, why=""), FILE])
+    diff = whole_diff([InitFile(path=name, text=text, why=""), FILE])
     (tmp_path / "diff").write_bytes(diff.encode())
     git(tmp_path / "r", "apply", str(tmp_path / "diff"))
     assert (tmp_path / "r" / name).read_bytes() == text.encode()
