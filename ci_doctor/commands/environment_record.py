@@ -33,7 +33,7 @@ def record_environment(
     """
     if session.directory is None:
         return
-    from ci_doctor.system.processes.forked_call import ForkedCall
+    from ci_doctor.system.processes.limited_calls import ForkedCall
 
     def prepare() -> "RunRecord":
         return _run_record(session, config_path, interpreter)

@@ -35,7 +35,7 @@ from ci_doctor.session.exit_policy import ExitPolicy
 from ci_doctor.session.log_stream import open_last_group
 from ci_doctor.session.session import Session
 from ci_doctor.session.warm_up import WarmUp
-from ci_doctor.system.files.streams import open_closed_streams
+from ci_doctor.system.files.opening import open_closed_streams
 from ci_doctor.system.processes.interruption import Interruption
 
 if TYPE_CHECKING:

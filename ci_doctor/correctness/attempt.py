@@ -32,8 +32,8 @@ from ci_doctor.services.outcome import EventKind, ServiceEvent
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import LaunchContext
 from ci_doctor.system import clock
-from ci_doctor.system.files.directories import make_directory
 from ci_doctor.system.files.own_directory import own_directory
+from ci_doctor.system.files.writing import make_directory
 
 
 def fresh_caches(directory: Path, environ: Mapping[str, str] | None = None) -> dict[str, str]:

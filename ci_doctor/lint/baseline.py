@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from ci_doctor.errors import ConfigError
 from ci_doctor.lint.lint_rule import Violation
-from ci_doctor.system.files.atomic import write_atomically
-from ci_doctor.system.files.regular_file import read_regular
+from ci_doctor.system.files.opening import read_regular
+from ci_doctor.system.files.writing import write_atomically
 
 _VERSION = 1
 _DIGITS = 16  # of a SHA-256: 64 bits

@@ -15,7 +15,7 @@ from ci_doctor.lint.lint_run import LintRequest, LintRun
 from ci_doctor.lint.reading import examine
 from ci_doctor.lint.source_files import RepositoryTexts, SourceText, read_source
 from ci_doctor.model.facts.lint import LintFixFacts
-from ci_doctor.system.files.atomic import write_atomically
+from ci_doctor.system.files.writing import write_atomically
 
 _CONTEXT = 3
 

@@ -14,7 +14,7 @@ from ci_doctor.restart.settings import RestartPlan
 from ci_doctor.services.busy_timeout import BusyTimeout
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import LaunchContext, fill, placeholders_for
-from ci_doctor.system.files.directories import make_directory
+from ci_doctor.system.files.writing import make_directory
 from ci_doctor.system.processes.process import Child, describe_exit, has_ended
 
 ACKNOWLEDGED_FILE: Final = "acknowledged.txt"

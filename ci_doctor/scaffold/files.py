@@ -17,7 +17,7 @@ from msgspec import Struct
 from ci_doctor.errors import UsageError
 from ci_doctor.git import ask_git
 from ci_doctor.scaffold.words import without_marks
-from ci_doctor.system.files.regular_file import open_at_once
+from ci_doctor.system.files.opening import open_at_once
 
 # What others wrote and a repository only keeps, and what tools make.
 LEFT_OUT: Final = frozenset(

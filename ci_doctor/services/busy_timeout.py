@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ci_doctor.system import clock
-from ci_doctor.system.processes.cpu_wait import CpuWaits
-from ci_doctor.system.processes.extension import extended, longest
+from ci_doctor.system.processes.cpu_wait import CpuWaits, extended, longest
 
 # Shorter than this, the last attempt would fail for lack of time of its own.
 SHORTEST_ATTEMPT_S = 0.1

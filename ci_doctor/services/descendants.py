@@ -8,9 +8,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from ci_doctor.services.descendant_end import LONGEST_S, SHORTEST_S, DescendantEnd, next_pause
 from ci_doctor.services.members import Member, Members
 from ci_doctor.system import clock
-from ci_doctor.system.processes.children import ChildrenLook, NewestPid
-from ci_doctor.system.processes.exit_status import exit_status, is_ending
-from ci_doctor.system.processes.process_table import Kin, look_up
+from ci_doctor.system.processes.process import exit_status, is_ending
+from ci_doctor.system.processes.process_table import ChildrenLook, Kin, NewestPid, look_up
 
 # Between two looks at the newest pid, which is one read of /proc/loadavg.
 _TICK_S = 0.2

@@ -13,7 +13,7 @@ import msgspec
 from ci_doctor.errors import UsageError
 from ci_doctor.services.outcome import EventKind, ServiceEvent
 from ci_doctor.system import clock
-from ci_doctor.system.files.directories import make_directory
+from ci_doctor.system.files.writing import make_directory
 from ci_doctor.system.secrets.redaction import Redactor
 
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND

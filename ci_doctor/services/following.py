@@ -7,7 +7,7 @@ import os
 
 from ci_doctor.services.instance import Instance
 from ci_doctor.services.pidfile import read_pidfile
-from ci_doctor.system.processes.exit_status import exit_status
+from ci_doctor.system.processes.process import exit_status
 from ci_doctor.system.processes.process_table import Kin
 from ci_doctor.system.processes.tree import OwnTree
 

@@ -5,7 +5,7 @@ import signal
 from typing import Literal
 
 from ci_doctor.services.subject import Death
-from ci_doctor.system.processes.memory_events import MemoryEvents, oom_cause
+from ci_doctor.system.processes.kernel_words import MemoryEvents, oom_cause
 
 
 class OomWatch:

@@ -20,8 +20,7 @@ from ci_doctor.system import clock
 from ci_doctor.system.guardian.client import Guardian
 from ci_doctor.system.processes.process import Child
 from ci_doctor.system.processes.process_table import Kin, still_lives
-from ci_doctor.system.processes.subreaper import become_subreaper
-from ci_doctor.system.processes.tree import OwnTree
+from ci_doctor.system.processes.tree import OwnTree, become_subreaper
 
 LONGEST_GRACE_S = 5.0
 # What fails because of a death does so at once or much later. So long it is waited for, if anything

@@ -22,7 +22,7 @@ from ci_doctor.errors import UsageError
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.session.exit_policy import ExitPolicy
 from ci_doctor.session.session import Session
-from ci_doctor.system.files.machine_place import RECEIPTS, machine_place
+from ci_doctor.system.files.own_directory import RECEIPTS, machine_place
 from ci_doctor.system.processes.interruption import Interruption
 
 DEFAULT_DIRECTORY = Path("ci-doctor-report")

@@ -24,7 +24,7 @@ from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.starts import ControlOutcome
 from ci_doctor.errors import InfraError, UsageError
 from ci_doctor.model.service import LeftBehind, ServiceFailure
-from ci_doctor.system.files.atomic import write_atomically
+from ci_doctor.system.files.writing import write_atomically
 from ci_doctor.system.secrets.redaction import Redactor
 
 SCHEMA = "ci-doctor/start/2"

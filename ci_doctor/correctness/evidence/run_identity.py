@@ -21,7 +21,7 @@ from ci_doctor.load.canonical import digest
 from ci_doctor.load.requests import POST, Request
 from ci_doctor.services.start_order import start_order
 from ci_doctor.system import clock
-from ci_doctor.system.files.atomic import write_atomically
+from ci_doctor.system.files.writing import write_atomically
 from ci_doctor.version import tool_version
 
 SCHEMA = "ci-doctor/run/2"

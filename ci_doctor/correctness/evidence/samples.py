@@ -23,7 +23,7 @@ from msgspec import Struct
 from ci_doctor.errors import InfraError, UsageError
 from ci_doctor.load.canonical import digest
 from ci_doctor.load.choices import NotAnAnswerError
-from ci_doctor.system.files.directories import make_directory
+from ci_doctor.system.files.writing import make_directory
 from ci_doctor.system.secrets.redaction import Redactor
 from ci_doctor.system.secrets.spans import PLACEHOLDER
 

@@ -19,9 +19,8 @@ from ci_doctor.services.launch.running_client import RunningClient
 from ci_doctor.services.outcome import ServiceEvent
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.system import clock
-from ci_doctor.system.processes.exit_status import is_ending
 from ci_doctor.system.processes.interruption import Interruption
-from ci_doctor.system.processes.process import describe_exit
+from ci_doctor.system.processes.process import describe_exit, is_ending
 from ci_doctor.system.processes.process_table import look_up
 
 # A client that fails because its server dies may end before that server.

@@ -11,7 +11,7 @@ from ci_doctor.services.launch.client import client_environment, filled_words
 from ci_doctor.services.launch.launched import ClientRun
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.system import clock
-from ci_doctor.system.processes.foreground import in_foreground
+from ci_doctor.system.processes.interruption import in_foreground
 from ci_doctor.system.processes.process import has_ended
 
 if TYPE_CHECKING:

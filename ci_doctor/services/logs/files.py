@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from ci_doctor.errors import InfraError, UsageError
-from ci_doctor.system.files.directories import make_directory
+from ci_doctor.system.files.writing import make_directory
 
 # These say nothing about the path: another job on this machine would get them too.
 _EXHAUSTED = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE})

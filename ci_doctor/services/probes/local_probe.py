@@ -18,8 +18,7 @@ from ci_doctor.services.probes.ready import ReadinessProbe
 from ci_doctor.system import clock
 from ci_doctor.system.files.inotify import FileWatch
 from ci_doctor.system.processes.process import describe_exit
-from ci_doctor.system.secrets.cutting import shortened_words
-from ci_doctor.system.secrets.private_keys import without_keys
+from ci_doctor.system.secrets.private_keys import shortened_words, without_keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

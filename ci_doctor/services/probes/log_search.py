@@ -6,7 +6,7 @@ import os
 import re
 from pathlib import Path
 
-from ci_doctor.system.secrets.cutting import keyless
+from ci_doctor.system.secrets.private_keys import keyless
 
 # What a regular expression searches in some milliseconds.
 _CHUNK_BYTES = 256 * 1024

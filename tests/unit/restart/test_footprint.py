@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec import structs
 
 from ci_doctor.restart.footprint import Footprint, footprint, left_behind, of_unknown_owner
 from ci_doctor.restart.named_memory import named_memory
@@ -64,7 +63,8 @@ def test_what_is_open_and_not_mapped_is_a_footprint_too(shared: Path) -> None:
 
 
 def test_a_pid_that_another_process_has_by_now_holds_nothing() -> None:
-    earlier = structs.replace(ourselves(), started=1)
+    own = ourselves()
+    earlier = Kin(pid=own.pid, parent=own.parent, started=1, state="S", threads=1, name=own.name)
     assert footprint([earlier]) == Footprint()
 
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from ci_doctor.services.descendant_end import DescendantPolicy, is_death, next_pause
-from ci_doctor.system.processes.children import ChildrenLook, NewestPid, children_of
+from ci_doctor.system.processes.process_table import ChildrenLook, NewestPid, children_of
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import signal
 import pytest
 
 from ci_doctor.services.oom_watch import OomWatch
-from ci_doctor.system.processes.memory_events import MemoryEvents
+from ci_doctor.system.processes.kernel_words import MemoryEvents
 
 
 @pytest.fixture

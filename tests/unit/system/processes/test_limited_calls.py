@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Work in this process that ends in time, also while it waits."""
+
 import os
+import signal
 import sys
 import threading
 import time
@@ -8,10 +11,75 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.system.begun_call import TimedOut
-from ci_doctor.system.processes.forked_call import ForkedCall
-from ci_doctor.system.processes.limited_run import run_limited
+from ci_doctor.system.processes.limited_calls import (
+    BegunCall,
+    ForkedCall,
+    TimedOut,
+    TimeIsUp,
+    bounded,
+    time_limit,
+)
+from ci_doctor.system.processes.limited_runs import run_limited
 from ci_doctor.system.processes.process_table import look_up
+
+
+def test_a_call_that_waits_is_ended(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+
+    with pytest.raises(TimeIsUp), time_limit(0.02):
+        pipe.read_bytes()
+
+    assert signal.getitimer(signal.ITIMER_REAL)[0] == 0
+
+
+def test_work_that_ends_in_time_is_left_alone() -> None:
+    before = signal.getsignal(signal.SIGALRM)
+
+    with time_limit(60.0):
+        assert signal.getitimer(signal.ITIMER_REAL)[0] > 0
+
+    assert signal.getitimer(signal.ITIMER_REAL)[0] == 0
+    assert signal.getsignal(signal.SIGALRM) is before
+
+
+def test_the_functions_value_is_returned() -> None:
+    assert bounded(lambda: 7, 60.0) == 7
+    assert bounded(lambda: None, 60.0) is None
+
+
+def test_the_functions_error_is_raised() -> None:
+    def fail() -> None:
+        raise KeyError("x")
+
+    with pytest.raises(KeyError):
+        bounded(fail, 60.0)
+
+
+def test_a_function_that_hangs_is_left_behind() -> None:
+    never = threading.Event()
+
+    with pytest.raises(TimedOut, match=r"no answer within 0.01 s"):
+        bounded(never.wait, 0.01)
+    never.set()
+
+
+def test_a_begun_call_goes_on_while_nobody_waits_for_it() -> None:
+    may_end = threading.Event()
+    call = BegunCall(lambda: may_end.wait(60.0))
+
+    may_end.set()
+
+    assert call.result() is True
+
+
+def test_without_a_thread_the_function_is_called_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+
+    assert bounded(lambda: 7, 60.0) == 7
 
 
 @pytest.fixture(autouse=True)

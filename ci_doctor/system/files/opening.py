@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads a file whole, if it is one: a pipe would wait for ever, and a device may have no end."""
+"""Acts on files: opens them so that nothing waits for ever, without a name, or in place of closed streams."""
 
 import os
 import stat
+import tempfile
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 # A snapshot with the hashes of a hundred thousand files has a tenth of it.
 _MOST_BYTES: Final = 256 << 20
@@ -43,3 +44,29 @@ def read_regular(path: Path, most_bytes: int = _MOST_BYTES, *, follow: bool = Tr
         if status.st_size > most_bytes:
             raise OSError(0, f"it is larger than {most_bytes >> 20} MiB")
         return file.read(most_bytes)
+
+
+def unnamed_file() -> IO[bytes]:
+    """An empty file that is gone once it is closed, open for reading and writing.
+
+    It lies in the temporary directory. If nothing can be written there (no such directory, a full
+    or a read-only disk), it lies in memory. Raises OSError.
+    """
+    try:
+        return tempfile.TemporaryFile()
+    except OSError:
+        return open(os.memfd_create("output"), "w+b")  # noqa: PTH123 - a descriptor has no path
+
+
+def open_closed_streams() -> None:
+    """Open /dev/null at each of 0, 1 and 2 that is closed. Raises OSError if that fails.
+
+    Otherwise the next file that we open gets that number (open(2)), and a child that inherits our
+    streams would write into it.
+    """
+    while True:
+        descriptor = os.open(os.devnull, os.O_RDWR)
+        if descriptor > 2:
+            break
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)

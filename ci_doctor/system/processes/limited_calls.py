@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on processes: calls a function in a copy of this process, which goes on beside it.
+"""Acts on threads and processes: calls a function that may hang, and waits for a limited time.
 
-A thread would share the interpreter's lock with the work, and what it starts would look like a
-process of the job. The copy is there before the job's first process, and is killed as a whole.
+In this thread, in another one, or in a copy of this process that goes on beside it. A thread would
+share the interpreter's lock with the work, and what it starts would look like a process of the job.
+The copy is there before the job's first process, and is killed as a whole.
 """
 
 import contextlib
@@ -10,12 +11,77 @@ import os
 import select
 import signal
 import threading
-from collections.abc import Callable
-from typing import IO, NoReturn, Self
+from collections.abc import Callable, Iterator
+from typing import IO, Generic, NoReturn, Self, TypeVar
 
-from ci_doctor.system.begun_call import TimedOut
-from ci_doctor.system.files.unnamed_file import unnamed_file
-from ci_doctor.system.processes.children import ChildrenLook
+from ci_doctor.system.files.opening import unnamed_file
+from ci_doctor.system.processes.process_table import ChildrenLook
+
+
+class TimeIsUp(BaseException):
+    """The time is over. `except Exception` must not hold it up."""
+
+
+@contextlib.contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raise TimeIsUp in the context after `seconds`; of the main thread alone, and not nested."""
+    earlier = signal.signal(signal.SIGALRM, _raise)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        # None stands for a handler that was not installed from Python.
+        signal.signal(signal.SIGALRM, signal.SIG_DFL if earlier is None else earlier)
+
+
+def _raise(_number: int, _frame: object) -> None:
+    raise TimeIsUp
+
+
+T = TypeVar("T")
+
+
+class TimedOut(Exception):  # noqa: N818 - as Terminated, it says what happened
+    """The function has not returned in time; its thread may go on until the process ends."""
+
+
+class BegunCall(Generic[T]):
+    """A function that has been called in a thread of its own, until `result` is asked for."""
+
+    def __init__(self, function: Callable[[], T]) -> None:
+        self._function = function
+        self._results: list[T] = []
+        self._errors: list[BaseException] = []
+        # A daemon: the process does not wait for it at its end.
+        self._thread = threading.Thread(target=self._call, daemon=True, name="ci-doctor-call")
+        try:
+            self._thread.start()
+        except RuntimeError:  # no thread is left on this machine
+            self._call()
+
+    def result(self, limit_s: float | None = None) -> T:
+        """What the function returns. Raises what it raises, and TimedOut after `limit_s` seconds."""
+        if self._thread.ident is not None:
+            self._thread.join(limit_s)
+        if self._errors:
+            raise self._errors[0]
+        if not self._results:
+            raise TimedOut(f"no answer within {limit_s or 0:g} s")
+        return self._results[0]
+
+    def _call(self) -> None:
+        try:
+            self._results.append(self._function())
+        # It is raised again in the thread that asks for the result.
+        except BaseException as error:  # noqa: BLE001
+            self._errors.append(error)
+
+
+def bounded(function: Callable[[], T], limit_s: float) -> T:
+    """What `function` returns. Raises what it raises, and TimedOut after `limit_s` seconds."""
+    return BegunCall(function).result(limit_s)
+
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 

@@ -3,11 +3,12 @@
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from ci_doctor.system.files.regular_file import read_regular
+from ci_doctor.system.files.opening import read_regular
 from tests.support.cli import BARE
 
 # Lets go as soon as somebody opens the file.
@@ -40,3 +41,26 @@ def test_a_pipe_that_nobody_writes_to_is_refused_at_once(tmp_path: Path) -> None
 
     with pytest.raises(OSError, match="no regular file"):
         read_regular(tmp_path / "pipe")
+
+
+PROGRAM = (
+    "import os, sys\n"
+    "from ci_doctor.system.files.opening import open_closed_streams\n"
+    "report = os.dup(int(sys.argv[1]))\n"
+    "for word in sys.argv[2:]:\n"
+    "    os.close(int(word))\n"
+    "open_closed_streams()\n"
+    "shown = [f'{number} {os.readlink(f\"/proc/self/fd/{number}\")}' for number in (0, 1, 2)]\n"
+    "os.write(report, '\\n'.join(shown).encode())\n"
+)
+
+
+@pytest.mark.parametrize("closed", [[], [1], [0, 2], [0, 1, 2]])
+def test_closed_streams_lead_to_dev_null_and_open_ones_stay(closed: list[int]) -> None:
+    words = [sys.executable, "-c", PROGRAM, "1", *map(str, closed)]
+    ran = subprocess.run(words, stdout=subprocess.PIPE, check=True, text=True, timeout=60)
+    targets = dict(line.split(" ", 1) for line in ran.stdout.splitlines())
+    for number in closed:
+        assert targets[str(number)] == "/dev/null"
+    if 1 not in closed:
+        assert targets["1"].startswith("pipe:")

@@ -1,38 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on processes: the guardian's child between fork and exec.
+"""Acts on processes: a child of ours between fork and exec.
 
-Standard library only, for the reason that `wire` gives.
+Standard library only, for the reason that `process_table` gives.
 """
 
 import errno
 import os
-import signal
-from collections.abc import Iterator, Sequence
-
-# What the guardian ignores: it ends with ci-doctor, and not before.
-IGNORED = (
-    signal.SIGINT,
-    signal.SIGTERM,
-    signal.SIGHUP,
-    signal.SIGQUIT,
-    signal.SIGPIPE,
-    signal.SIGTSTP,
-    signal.SIGTTIN,
-    signal.SIGTTOU,
-)
-_RESTORED = frozenset({*IGNORED, signal.SIGXFSZ, signal.SIGCHLD})  # Python itself ignores SIGXFSZ
+from collections.abc import Callable, Iterator, Sequence
 
 CHDIR = "chdir"
 EXEC = "exec"
 
 
 class Program:
-    """What to run: `words` in `directory` with `environment`, as bytes, which the kernel takes."""
+    """What to run: `words` in `directory` with `environment`, as bytes, which the kernel takes.
+
+    Without a `directory` it stays where we are.
+    """
 
     __slots__ = ("directory", "environment", "words")
 
     def __init__(
-        self, words: list[bytes], environment: dict[bytes, bytes], directory: bytes
+        self, words: list[bytes], environment: dict[bytes, bytes], directory: bytes | None = None
     ) -> None:
         self.words = words
         self.environment = environment
@@ -40,17 +29,12 @@ class Program:
 
 
 def start(
-    program: Program,
-    streams: Sequence[int | None],
-    *,
-    group: int | None = None,
-    stay_ignored: frozenset[int] = frozenset(),
+    program: Program, streams: Sequence[int | None], prepare: Callable[[], None]
 ) -> tuple[int, int]:
     """Fork, and have the child run `program`; return its pid, and a pipe for `read_report`.
 
-    `streams` become its 0, 1 and 2; None is /dev/null. It leads a session of its own, or joins the
-    process `group` of ours. Signals of `stay_ignored` stay ignored. Raises OSError if there can be
-    no further process, or no pipe.
+    `streams` become its 0, 1 and 2; None is ours. `prepare` is called in the child before: for its
+    session, its group and its signals. Raises OSError if there can be no further process, or no pipe.
     """
     report, writing = os.pipe()
     try:
@@ -60,7 +44,7 @@ def start(
         os.close(writing)
         raise
     if pid == 0:
-        _become(program, streams, group, stay_ignored, writing)
+        _become(program, streams, prepare, writing)
     os.close(writing)
     return pid, report
 
@@ -81,38 +65,30 @@ def read_report(report: int) -> tuple[str, int] | None:
 def _become(
     program: Program,
     streams: Sequence[int | None],
-    group: int | None,
-    stay_ignored: frozenset[int],
+    prepare: Callable[[], None],
     report: int,
 ) -> None:
     """Turn this process into `program`; never returns.
 
-    Of our file descriptors only 0, 1 and 2 (/dev/null) outlive exec: Python makes no other
-    inheritable ones.
+    Of our file descriptors only 0, 1 and 2 outlive exec: Python makes no other inheritable ones.
     """
     step = EXEC
     try:
-        if group is None:
-            os.setsid()
-        else:
-            os.setpgid(0, group)
         for number, descriptor in enumerate(streams):
             if descriptor is not None:
                 os.dup2(descriptor, number)
-        step = CHDIR
-        os.chdir(program.directory)
-        step = EXEC
-        # An ignored signal stays ignored across exec, a handler does not (execve(2)).
-        for signal_number in _RESTORED - stay_ignored:
-            signal.signal(signal_number, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        if program.directory is not None:
+            step = CHDIR
+            os.chdir(program.directory)
+            step = EXEC
+        prepare()
         _execute(program)
     except OSError as error:
         os.write(report, f"{step} {error.errno or errno.EIO}".encode())
     except BaseException:  # noqa: BLE001 - no word at all, a NUL or "=" in the wrong place
         os.write(report, f"{step} {errno.EINVAL}".encode())
     finally:
-        # Nothing may get out of here: above is the guardian's own code.
+        # Nothing may get out of here: above is our own code.
         os._exit(127)
 
 
