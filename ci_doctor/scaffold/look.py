@@ -22,17 +22,17 @@ from ci_doctor.scaffold.candidates import (
 )
 from ci_doctor.scaffold.commands import ServerCommand, server_commands
 from ci_doctor.scaffold.facts import ExistingFiles, Packaging, ScaffoldFacts
-from ci_doctor.scaffold.files import (
+from ci_doctor.scaffold.files import TextReader
+from ci_doctor.scaffold.pipelines import HOOK, PRE_COMMIT
+from ci_doctor.scaffold.servers import BY_KIND, PYTHON_PROGRAM
+from ci_doctor.scaffold.sources import (
     ListedFiles,
     ScriptPlace,
     SourceFile,
     TextKind,
-    TextReader,
     place_of_file,
     text_kind,
 )
-from ci_doctor.scaffold.pipelines import HOOK, PRE_COMMIT
-from ci_doctor.scaffold.servers import BY_KIND, PYTHON_PROGRAM
 
 _QUEUE: Final = re.compile(
     # No `\s` at the beginning: from each of many blank lines it would read to the last one.

@@ -14,7 +14,6 @@ from ci_doctor.render.safe_text import one_line, printable
 from ci_doctor.scaffold.arms import ArmsKind, ProposedArms
 from ci_doctor.scaffold.config_file import CONFIG, REQUESTS, SCHEMA, arm_names, config_text
 from ci_doctor.scaffold.facts import ScaffoldFacts
-from ci_doctor.scaffold.files import LEFT_OUT
 from ci_doctor.scaffold.pipelines import (
     PIPELINE,
     PLUGIN,
@@ -32,6 +31,7 @@ from ci_doctor.scaffold.pipelines import (
 )
 from ci_doctor.scaffold.requests import RequestLine, api_requests
 from ci_doctor.scaffold.servers import Api
+from ci_doctor.scaffold.sources import LEFT_OUT
 
 
 class ProposalRequest(Struct, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ from ci_doctor.scaffold.arms import ArmsKind, choose_arms, chosen_arms, ranked
 from ci_doctor.scaffold.candidates import ServerCandidate, engine_candidate
 from ci_doctor.scaffold.commands import server_commands
 from ci_doctor.scaffold.config_file import config_text
-from ci_doctor.scaffold.files import SourceFile, TextKind, place_of_file
+from ci_doctor.scaffold.sources import SourceFile, TextKind, place_of_file
 
 KV = """--kv-transfer-config '{"kv_connector": "LMCacheConnectorV1"}'"""
 

@@ -15,7 +15,7 @@ from ci_doctor.scaffold.config_file import (
     toml_string,
     toml_table,
 )
-from ci_doctor.scaffold.files import ScriptPlace, SourceFile, TextKind
+from ci_doctor.scaffold.sources import ScriptPlace, SourceFile, TextKind
 
 
 def made(text: str) -> ServerCandidate:
