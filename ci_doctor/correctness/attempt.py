@@ -25,10 +25,9 @@ from ci_doctor.errors import InfraError
 from ci_doctor.identity.loaded import loaded
 from ci_doctor.load.sending import Sender
 from ci_doctor.model.service import FailureKind, LeftBehind, ServiceFailure, StopResult
-from ci_doctor.services.busy_timeout import all_waits
+from ci_doctor.services.busy_timeout import all_waits, before_death
 from ci_doctor.services.group import start_group
-from ci_doctor.services.instance import RunningService
-from ci_doctor.services.outcome import EventKind, ServiceEvent
+from ci_doctor.services.instance import EventKind, RunningService, ServiceEvent
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import LaunchContext
 from ci_doctor.system import clock
@@ -269,15 +268,8 @@ class StartAttempt:
 
     async def _requests(self, group: RunningGroup) -> ServiceFailure | None:
         """Send everything; the first death among the services ends it."""
-        sending = asyncio.create_task(self._send(group))
-        try:
-            # A done callback, because waiting on `death` itself would cancel it with us.
-            group.death.add_done_callback(lambda _: sending.cancel())
-            await asyncio.wait({sending})
-            return group.death.result() if group.death.done() else sending.result()
-        finally:
-            sending.cancel()
-            await asyncio.gather(sending, return_exceptions=True)
+        (sending,) = await before_death(group.death, self._send(group))
+        return group.death.result() if group.death.done() else sending.result()
 
     async def _send(self, group: RunningGroup) -> ServiceFailure | None:
         arm = self._arm

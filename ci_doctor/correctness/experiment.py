@@ -43,7 +43,7 @@ from ci_doctor.correctness.verdict.schedule import drawn_places, next_arms
 from ci_doctor.correctness.verdict.starts import ArmStart
 from ci_doctor.machine.gpus import read_gpu_memory
 from ci_doctor.render import formatting
-from ci_doctor.services.released import GpuMemoryBack, wait_released
+from ci_doctor.services.stopping import GpuMemoryBack, wait_released
 from ci_doctor.system import clock
 from ci_doctor.system.processes.interruption import Interruption
 

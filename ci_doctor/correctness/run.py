@@ -67,7 +67,7 @@ from ci_doctor.model.finding import Finding
 from ci_doctor.model.outcome import Failure, Outcome, signal_kind
 from ci_doctor.model.table import text_table
 from ci_doctor.model.verdict import Verdict, is_green
-from ci_doctor.services.leaks.findings import leak_table
+from ci_doctor.services.findings import leak_table
 from ci_doctor.system.processes.interruption import Interruption
 
 # The part of a proposed budget that is kept for stopping and for the report.

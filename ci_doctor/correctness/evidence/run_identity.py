@@ -19,7 +19,7 @@ from ci_doctor.environment.determinism_table import TABLE
 from ci_doctor.errors import UsageError
 from ci_doctor.load.canonical import digest
 from ci_doctor.load.requests import POST, Request
-from ci_doctor.services.start_order import start_order
+from ci_doctor.services.spec import start_order
 from ci_doctor.system import clock
 from ci_doctor.system.files.writing import write_atomically
 from ci_doctor.version import tool_version

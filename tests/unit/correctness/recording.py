@@ -17,7 +17,7 @@ from ci_doctor.correctness.settings import Arm, ArmPlan
 from ci_doctor.correctness.tally import Tally
 from ci_doctor.load.canonical import digest
 from ci_doctor.model.service import ServiceFailure
-from ci_doctor.services.logs.files import open_log
+from ci_doctor.services.logs import open_log
 from ci_doctor.services.spec import ServiceSpec
 from ci_doctor.system.secrets.redaction import Redactor
 

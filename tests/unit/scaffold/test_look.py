@@ -5,6 +5,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from ci_doctor.services.configured import service_specs
 
 from ci_doctor.config.loading import load_config
 from ci_doctor.errors import ConfigError
@@ -15,7 +16,7 @@ from ci_doctor.scaffold.facts import Packaging, ScaffoldFacts
 from ci_doctor.scaffold.files import read_files
 from ci_doctor.scaffold.look import _QUEUE, look, packaging_of, queues_in
 from ci_doctor.scaffold.propose import ProposalRequest, propose, request_lines
-from ci_doctor.services.configured import service_specs
+from ci_doctor.services.spec import service_specs
 from tests.support.repository_layouts import ENGINE, FULL_STACK, KV_CACHE, LAYOUTS, Layout, build
 
 CODES = {
