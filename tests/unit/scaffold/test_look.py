@@ -5,7 +5,6 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from ci_doctor.services.configured import service_specs
 
 from ci_doctor.config.loading import load_config
 from ci_doctor.errors import ConfigError
