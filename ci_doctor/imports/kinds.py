@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from ci_doctor.imports.crossings import CYCLE, SUBMODULE, is_own
 from ci_doctor.imports.hazard import HazardKind
-from ci_doctor.imports.one_module import FAILED, RELOAD, REPLACED
+from ci_doctor.imports.one_module import COPIED, FAILED, RELOAD, REPLACED
 from ci_doctor.imports.trace import (
     Deadlock,
     End,
@@ -24,7 +24,7 @@ from ci_doctor.imports.trace import (
 )
 from ci_doctor.model.facts.import_race import Hazard, Site
 
-KINDS: Final = {kind.name: kind for kind in (REPLACED, CYCLE, SUBMODULE, FAILED, RELOAD)}
+KINDS: Final = {kind.name: kind for kind in (REPLACED, CYCLE, SUBMODULE, FAILED, RELOAD, COPIED)}
 
 
 def kind_of(hazard: Hazard) -> HazardKind:

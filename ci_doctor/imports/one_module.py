@@ -289,11 +289,11 @@ def _reload_hazards(found: ProcessImports) -> Iterator[Hazard]:
                 yield _hazard(history, event, asks[0])
 
 
-def _may_meet(history: History, reload: Reload, n: int) -> bool:
-    """Whether thread `n` may live while the module is executed again."""
+def _may_meet(history: History, again: ImportEvent, n: int) -> bool:
+    """Whether thread `n` may live when the module is executed again."""
     orders = history.orders
     events: list[ImportEvent] = history.events[n]
-    return not orders.before(events[-1], reload) and not orders.before(reload, events[0])
+    return not orders.before(events[-1], again) and not orders.before(again, events[0])
 
 
 def _hazard(history: History, reload: Reload, ask: Ask) -> Hazard:
@@ -306,17 +306,26 @@ def _hazard(history: History, reload: Reload, ask: Ask) -> Hazard:
         ended_ns=None,
         thread_started_at=history.process.threads[reload.n].started_at,
     )
-    return Hazard(
-        kind=RELOAD.name,
-        closeness=Closeness.LATENT,
-        pid=history.process.pid,
-        modules=(reload.name,),
-        first=first,
-        second=import_of_ask(history, ask),
-        margin_ns=None,
-        pair=None,
-        detail="no lock separates the reload from a thread that has the module already",
-    )
+    detail = "no lock separates the reload from a thread that has the module already"
+    imports = first, import_of_ask(history, ask)
+    return one_module_hazard(history, RELOAD, Closeness.LATENT, imports, None, detail)
+
+
+def _copied_hazards(found: ProcessImports) -> Iterator[Hazard]:
+    """LATENT: a module is loaded anew, and nothing orders that and a thread that has the first copy."""
+    history = found.history
+    detail = "it was taken out of sys.modules, so that two copies of it are in use"
+    for name, loads in history.executed.items():
+        for again in [load for load in loads if load.ended_as("loaded")][1:]:
+            for n in history.events:
+                asks = history.asks.get((n, name), ())
+                # A thread that requests it later has the new copy alone.
+                has_first = asks and not history.orders.before(again.begin, asks[0])
+                if n == again.n or not has_first or not _may_meet(history, again.begin, n):
+                    continue
+                second = import_of_ask(history, asks[0])
+                imports = _loading_import(history, again, second), second
+                yield one_module_hazard(history, COPIED, Closeness.LATENT, imports, None, detail)
 
 
 def _receives(outcome: str) -> Callable[[Hazard, ImportEvent], bool]:
@@ -384,5 +393,24 @@ RELOAD: Final = HazardKind(
         meaning="`importlib.reload` executes a module again in one thread. Another thread has imported "
         "the module, and nothing orders the two. That thread may see old and new objects side by side.",
         remedy="Reload a module only while no other thread uses it.",
+    ),
+)
+# Something takes the module out of `sys.modules`, and it is executed anew. Python has no lock for that.
+COPIED: Final = HazardKind(
+    name="second copy",
+    find=_copied_hazards,
+    what="{first} is loaded anew",
+    threads="by thread {first}, and thread {second} has its first copy",
+    delays=no_delay,
+    hands_out=_receives(""),
+    advice="leave {first} in sys.modules while another thread uses it",
+    is_preloadable=False,
+    rule=Rule(
+        id="import-race/second-copy",
+        severity=Severity.WARNING,
+        meaning="Code takes a module out of `sys.modules` (`del sys.modules[…]`, `mock.patch.dict`), and "
+        "a thread imports it anew. Another thread has the first copy, and nothing orders the two. Classes, "
+        "locks and caches of the module exist twice then: `isinstance` and `except` do not match.",
+        remedy="Leave the module in `sys.modules` while another thread uses it, or end that thread before.",
     ),
 )

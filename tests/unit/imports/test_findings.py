@@ -141,9 +141,7 @@ def test_a_hazard_that_did_not_fire_says_what_was_tried(run: Any, said: str) -> 
 
 
 def test_children_that_are_not_followed_are_named_once_for_each_reason() -> None:
-    escapes = tuple(
-        Escape(argv=("python", "-I", str(number)), why="-I") for number in range(3)
-    )
+    escapes = tuple(Escape(argv=("python", "-I", str(number)), why="-I") for number in range(3))
 
     finding = only(an_investigation(recorded=a_run(a_process(escapes=escapes))))
 

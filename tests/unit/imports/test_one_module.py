@@ -4,7 +4,7 @@
 import pytest
 
 from ci_doctor.imports.find_hazards import find_hazards
-from ci_doctor.imports.one_module import FAILED, RELOAD, REPLACED
+from ci_doctor.imports.one_module import COPIED, FAILED, RELOAD, REPLACED
 from ci_doctor.model.facts.import_race import Closeness
 from tests.unit.imports.traces import MS, Trace, only_hazard
 
@@ -225,6 +225,44 @@ def test_a_reload_before_the_thread_starts_is_safe() -> None:
     trace.ask(1, "config")
 
     assert find_hazards(trace.process()).hazards == ()
+
+
+def test_a_second_copy_that_nothing_orders_with_a_user_of_the_first_is_a_hazard() -> None:
+    trace = users()
+    trace.load(0, "config")
+
+    hazard = only_hazard(trace)
+
+    assert (hazard.kind, hazard.closeness) == (COPIED.name, Closeness.LATENT)
+    assert (hazard.first.thread, hazard.second.thread) == ("MainThread", "Thread-1")
+
+
+def test_a_second_copy_after_the_thread_has_ended_is_safe() -> None:
+    trace = users()
+    trace.after(0, 1)
+    trace.load(0, "config")
+
+    assert find_hazards(trace.process()).hazards == ()
+
+
+def test_a_thread_that_has_the_second_copy_alone_is_safe() -> None:
+    trace = Trace()
+    trace.load(0, "config")
+    trace.load(0, "config")
+    trace.background()
+    trace.ask(1, "config")
+
+    assert find_hazards(trace.process()).hazards == ()
+
+
+def test_a_module_that_failed_before_has_one_copy() -> None:
+    trace = Trace()
+    trace.background()
+    trace.load(0, "config", status="failed")
+    trace.load(0, "config")
+    trace.ask(1, "config")
+
+    assert [each.kind for each in find_hazards(trace.process()).hazards] == [FAILED.name]
 
 
 @pytest.mark.parametrize("name", ["other"])
