@@ -32,7 +32,7 @@ from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.table import Row, Table, row
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.formatting import amount
-from ci_doctor.system.files.atomic import write_atomically
+from ci_doctor.system.files.writing import write_atomically
 from ci_doctor.version import tool_version
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef

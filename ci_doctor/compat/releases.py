@@ -23,7 +23,7 @@ from packaging.version import InvalidVersion, Version
 from ci_doctor.compat.sources import is_inside, wheel_tree
 from ci_doctor.compat.world import LARGEST_SOURCE, CodeTree
 from ci_doctor.errors import InfraError, UsageError
-from ci_doctor.system.files.atomic import write_atomically
+from ci_doctor.system.files.writing import write_atomically
 from ci_doctor.system.processes.limited_runs import LimitedRuns, SeparateRun
 
 _SPEC: Final = re.compile(

@@ -9,8 +9,7 @@ from ci_doctor.diagnosis.lines import clean_line
 from ci_doctor.diagnosis.log_text import LogText, TextLine
 from ci_doctor.model.cause import LogLine
 from ci_doctor.model.facts.diagnose import LogLines
-from ci_doctor.system.secrets.cutting import first_words
-from ci_doctor.system.secrets.private_keys import without_key_lines
+from ci_doctor.system.secrets.private_keys import first_words, without_key_lines
 
 _BEFORE = 6
 _AFTER = 9

@@ -32,7 +32,7 @@ from ci_doctor.model.outcome import Failure, Outcome, signal_kind
 from ci_doctor.render.formatting import amount
 from ci_doctor.system.files.inotify import FileWatch
 from ci_doctor.system.processes.interruption import Interruption
-from ci_doctor.system.secrets.cutting import first_words
+from ci_doctor.system.secrets.private_keys import first_words
 
 # What is read before the caller and the event loop get their turn: some milliseconds of work.
 _TURN_BYTES = 1024 * 1024

@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from ci_doctor.system.secrets.cutting import first_words
+from ci_doctor.system.secrets.private_keys import first_words
 
 # The columns of `gh run view --log`: job, step, then the line.
 _COLUMNS: Final = re.compile(r"[^\t]{1,80}\t[^\t]{1,80}\t(?=\ufeff?\d{4}-\d\d-\d\dT)")

@@ -36,9 +36,9 @@ from ci_doctor.model.facts.import_race import Hazard, RuleStanding, Standing
 from ci_doctor.model.outcome import Failure, Outcome
 from ci_doctor.preload.injection import ISOLATING, isolation, with_rules
 from ci_doctor.preload.preload_rule import PreloadRule, format_rule
-from ci_doctor.system.files.directories import make_directory
+from ci_doctor.system.files.opening import open_closed_streams
 from ci_doctor.system.files.own_directory import own_directory
-from ci_doctor.system.files.streams import open_closed_streams
+from ci_doctor.system.files.writing import make_directory
 from ci_doctor.system.processes.interruption import Interruption
 from ci_doctor.system.secrets.log_files import redact_files
 from ci_doctor.system.secrets.redaction import Redactor

@@ -14,8 +14,7 @@ from ci_doctor.preload.injection import injected
 from ci_doctor.preload.race import self_replacement_race
 from ci_doctor.system import clock
 from ci_doctor.system.guardian.client import Guardian
-from ci_doctor.system.processes.foreground import in_foreground
-from ci_doctor.system.processes.interruption import Interruption
+from ci_doctor.system.processes.interruption import Interruption, in_foreground
 from ci_doctor.system.processes.process import Child, signal_name
 from ci_doctor.system.processes.tree import OwnTree
 

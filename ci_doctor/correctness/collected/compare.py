@@ -17,9 +17,8 @@ from ci_doctor.correctness.collected.reread import Collected, reread
 from ci_doctor.correctness.collected.sources import NoEvidenceError, check, find, sources
 from ci_doctor.correctness.collected.survey import survey
 from ci_doctor.correctness.collected.tables import tables
-from ci_doctor.correctness.comparison import Comparison
 from ci_doctor.correctness.report.levels import level_tables
-from ci_doctor.correctness.settings import Arm, Rules, StartOrder
+from ci_doctor.correctness.settings import Arm, Comparison, Rules, StartOrder
 from ci_doctor.model.facts import Facts
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.verdict import Verdict

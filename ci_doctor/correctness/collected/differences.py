@@ -9,11 +9,10 @@ from msgspec import Struct
 
 from ci_doctor.correctness.collected.reread import Collected
 from ci_doctor.correctness.collected.sources import SourcePosition
-from ci_doctor.correctness.comparison import AnswerLevel
-from ci_doctor.correctness.level_digests import digest_at
 from ci_doctor.correctness.report.divergence import Divergence, first_divergence, no_answer
 from ci_doctor.correctness.report.tokens import Hardness
-from ci_doctor.correctness.settings import Arm
+from ci_doctor.correctness.settings import AnswerLevel, Arm
+from ci_doctor.correctness.tally import digest_at
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.correctness.verdict.starts import ArmStart, DifferenceKind, of_arm, outcomes
 from ci_doctor.load.canonical import answer_count

@@ -15,8 +15,8 @@ from ci_doctor.correctness.collected.pieces import alike, head, token
 from ci_doctor.correctness.collected.reread import Collected
 from ci_doctor.correctness.collected.sources import Source, content, records
 from ci_doctor.correctness.collected.survey import Survey
-from ci_doctor.correctness.level_digests import digest_at
 from ci_doctor.correctness.settings import Arm, Rules, StartOrder
+from ci_doctor.correctness.tally import digest_at
 from ci_doctor.correctness.verdict.canary import canary
 from ci_doctor.correctness.verdict.decide import decide
 from ci_doctor.correctness.verdict.decision import Decision

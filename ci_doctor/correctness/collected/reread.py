@@ -11,10 +11,9 @@ from ci_doctor.correctness.collected.record_tables import Positions
 from ci_doctor.correctness.collected.sources import SourcePosition, entry
 from ci_doctor.correctness.collected.start_records import CollectedStart
 from ci_doctor.correctness.collected.survey import Survey
-from ci_doctor.correctness.comparison import AnswerLevel, Comparison
-from ci_doctor.correctness.level_digests import LevelDigests, level_digests
-from ci_doctor.correctness.near_answers import NearAnswers
-from ci_doctor.correctness.tally import add_prompt_facts
+from ci_doctor.correctness.same_answers import NearAnswers
+from ci_doctor.correctness.settings import AnswerLevel, Comparison
+from ci_doctor.correctness.tally import LevelDigests, add_prompt_facts, level_digests
 from ci_doctor.correctness.verdict.starts import Answer, ArmStart
 from ci_doctor.load.canonical import digest
 

@@ -8,7 +8,6 @@ from statistics import median_low
 
 from msgspec.structs import asdict
 
-from ci_doctor.correctness.evidence.start_record import relative
 from ci_doctor.correctness.report.differences import (
     AlignedRow,
     AnswerDifference,
@@ -27,7 +26,7 @@ from ci_doctor.correctness.report.suspects import (
     within,
 )
 from ci_doctor.correctness.report.tokens import Hardness, Step
-from ci_doctor.correctness.results import Experiment, StartResult
+from ci_doctor.correctness.results import Experiment, StartResult, relative
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.compare import answering, explain
 from ci_doctor.correctness.verdict.decision import Decision, PermutationTest

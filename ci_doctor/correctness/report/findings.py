@@ -29,8 +29,7 @@ from ci_doctor.model.service import FailureKind, LeftBehind, ServiceFailure
 from ci_doctor.model.shortened import shortened
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render import formatting
-from ci_doctor.services.findings import cause_words, finding_of, with_next_step
-from ci_doctor.services.leaks.findings import leak_findings
+from ci_doctor.services.findings import cause_words, finding_of, leak_findings, with_next_step
 
 # --- why the starts of an arm failed, for a verdict that rests on no answers ---
 

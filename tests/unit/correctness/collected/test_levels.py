@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.correctness.collected.compare import CompareRequest, compare
-from ci_doctor.correctness.comparison import AnswerLevel, Comparison, read_comparison
+from ci_doctor.correctness.settings import AnswerLevel, Comparison, read_comparison
 from ci_doctor.model.facts.compare import CompareFacts
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.verdict import Verdict

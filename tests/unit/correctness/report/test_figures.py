@@ -8,8 +8,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from ci_doctor.correctness.evidence.outputs import Outputs
-from ci_doctor.correctness.evidence.samples import Sample, SampleWriter
+from ci_doctor.correctness.evidence.samples import Outputs, Sample, SampleWriter
 from ci_doctor.correctness.report import figures
 from ci_doctor.correctness.report.differences import differences
 from ci_doctor.correctness.report.figures import facts

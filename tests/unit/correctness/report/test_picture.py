@@ -4,11 +4,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ci_doctor.correctness.comparison import AnswerLevel, Comparison
 from ci_doctor.correctness.report.differences import differences
 from ci_doctor.correctness.report.picture import certainty_tables, order_tables, tables
 from ci_doctor.correctness.results import Experiment, StartResult
-from ci_doctor.correctness.settings import Policy, Rules
+from ci_doctor.correctness.settings import AnswerLevel, Comparison, Policy, Rules
 from ci_doctor.correctness.verdict import decision as decisions
 from ci_doctor.correctness.verdict.decision import Decision, RequestBound
 from ci_doctor.load.canonical import digest
