@@ -318,7 +318,7 @@ def _copied_hazards(found: ProcessImports) -> Iterator[Hazard]:
     for name, loads in history.executed.items():
         for again in [load for load in loads if load.ended_as("loaded")][1:]:
             for n in history.events:
-                asks = history.asks.get((n, name), ())
+                asks = history.asks.get((n, name), [])
                 # A thread that requests it later has the new copy alone.
                 has_first = asks and not history.orders.before(again.begin, asks[0])
                 if n == again.n or not has_first or not _may_meet(history, again.begin, n):
