@@ -19,7 +19,7 @@ from ci_doctor.correctness.evidence.run_identity import RunIdentity, identify, w
 from ci_doctor.correctness.evidence.samples import Outputs
 from ci_doctor.correctness.pace import Pace, assumed, budget_of, earlier
 from ci_doctor.correctness.planning import plan, widening
-from ci_doctor.correctness.report.findings import Context
+from ci_doctor.correctness.report.findings import Context, run_context
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import (
     Arm,
@@ -35,9 +35,8 @@ from ci_doctor.errors import UsageError
 from ci_doctor.git import Checkout, checkout
 from ci_doctor.identity.identity import Identity
 from ci_doctor.identity.read import Served, read_identity
-from ci_doctor.load.answers import protocol_of
 from ci_doctor.load.prompts import parameters_of
-from ci_doctor.load.requests import Request, read_requests
+from ci_doctor.load.requests import Request, protocol_of, read_requests
 from ci_doctor.model.finding import Evidence, Finding
 from ci_doctor.model.parse_size import parse_size
 from ci_doctor.services.spec import start_order
@@ -256,12 +255,8 @@ def _requests_file(settings: CorrectnessSettings) -> Path:
 def _context(
     request: ExperimentRequest, file: Path, requests: tuple[Request, ...], directory: Path
 ) -> Context:
-    return Context(
-        requests_file=os.path.relpath(file),
-        requests=requests,
-        one_request=shlex.join(["ci-doctor", *request.argv, "--only"]),
-        run=str(directory),
-    )
+    one_request = shlex.join(["ci-doctor", *request.argv, "--only"])
+    return run_context(requests, os.path.relpath(file), one_request, str(directory))
 
 
 def _service_environments(made: ExperimentPlan) -> Iterator[Mapping[str, str]]:
