@@ -19,7 +19,7 @@ from ci_doctor.correctness.evidence.run_identity import RunIdentity, identify, w
 from ci_doctor.correctness.evidence.samples import Outputs
 from ci_doctor.correctness.pace import Pace, assumed, budget_of, earlier
 from ci_doctor.correctness.planning import plan, widening
-from ci_doctor.correctness.report.findings import Context
+from ci_doctor.correctness.report.findings import Context, run_context
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import (
     Arm,
@@ -256,12 +256,8 @@ def _requests_file(settings: CorrectnessSettings) -> Path:
 def _context(
     request: ExperimentRequest, file: Path, requests: tuple[Request, ...], directory: Path
 ) -> Context:
-    return Context(
-        requests_file=os.path.relpath(file),
-        requests=requests,
-        one_request=shlex.join(["ci-doctor", *request.argv, "--only"]),
-        run=str(directory),
-    )
+    one_request = shlex.join(["ci-doctor", *request.argv, "--only"])
+    return run_context(requests, os.path.relpath(file), one_request, str(directory))
 
 
 def _service_environments(made: ExperimentPlan) -> Iterator[Mapping[str, str]]:

@@ -180,7 +180,7 @@ def conclude(
             *_device_findings(prepared, experiment),
             *arm_findings(decision, facts.identity, prepared.plan.arms),
         ),
-        cases=figures.cases(decision, context.requests, _errors(experiment)),
+        cases=figures.cases(decision, prepared.plan.ids, _errors(experiment)),
     )
 
 
