@@ -5,7 +5,10 @@ from typing import Any
 
 import pytest
 
-from ci_doctor.imports.hazard import HarmKind, HazardKind, harms, newly_failed, was_handed_out
+from ci_doctor.imports.crossings import CYCLE
+from ci_doctor.imports.hazard import HazardKind
+from ci_doctor.imports.kinds import HarmKind, harms, newly_failed, was_handed_out
+from ci_doctor.imports.one_module import FAILED, REPLACED
 from ci_doctor.imports.trace import (
     Deadlock,
     End,
@@ -14,14 +17,14 @@ from ci_doctor.imports.trace import (
     Missing,
     RecordedProcess,
     RecordedThread,
-    Site,
     Wait,
 )
+from ci_doctor.model.facts.import_race import Site
 from tests.unit.imports.hazards_of import a_hazard, a_process
 
 SITE = Site(file="app.py", line=7, module="__main__")
-CYCLE = a_hazard(HazardKind.CYCLE, "a", "b")
-FAILED = a_hazard(HazardKind.FAILED, "lazy")
+A_CYCLE = a_hazard(CYCLE, "a", "b")
+A_FAILURE = a_hazard(FAILED, "lazy")
 
 
 def wait(name: str, outcome: str = "replaced") -> Wait:
@@ -47,13 +50,13 @@ def process(*events: ImportEvent, **fields: Any) -> RecordedProcess:
 @pytest.mark.parametrize(
     ("kind", "event", "expected"),
     [
-        (HazardKind.REPLACED, wait("lazy"), True),
-        (HazardKind.REPLACED, wait("lazy", "same"), False),
-        (HazardKind.REPLACED, wait("lazy", "removed"), False),
-        (HazardKind.REPLACED, wait("other"), False),
-        (HazardKind.FAILED, wait("lazy", "removed"), True),
-        (HazardKind.FAILED, wait("lazy"), False),
-        (HazardKind.REPLACED, HeldImport(t=1, n=0, k=1, name="lazy", limit_ns=2, met=True), False),
+        (REPLACED, wait("lazy"), True),
+        (REPLACED, wait("lazy", "same"), False),
+        (REPLACED, wait("lazy", "removed"), False),
+        (REPLACED, wait("other"), False),
+        (FAILED, wait("lazy", "removed"), True),
+        (FAILED, wait("lazy"), False),
+        (REPLACED, HeldImport(t=1, n=0, k=1, name="lazy", limit_ns=2, met=True), False),
     ],
 )
 def test_one_module_is_handed_out_if_a_thread_received_the_wrong_object(
@@ -75,19 +78,19 @@ def test_one_module_is_handed_out_if_a_thread_received_the_wrong_object(
 def test_a_cycle_is_handed_out_if_both_locks_of_the_deadlock_are_its_own(
     event: ImportEvent, expected: bool
 ) -> None:
-    assert was_handed_out(CYCLE, [a_process(event)]) is expected
+    assert was_handed_out(A_CYCLE, [a_process(event)]) is expected
 
 
 @pytest.mark.parametrize(
     ("hazard", "event", "kind"),
     [
-        (CYCLE, missing("a"), HarmKind.MISSING_NAME),
-        (CYCLE, deadlock("a", "b", raised=True), HarmKind.DEADLOCK_ERROR),
-        (FAILED, wait("lazy", "removed"), HarmKind.UNFINISHED_MODULE),
-        (CYCLE, missing("other"), None),
-        (CYCLE, deadlock("a", "b"), None),
-        (CYCLE, deadlock("a", "other", raised=True), None),
-        (a_hazard(HazardKind.REPLACED, "lazy"), wait("lazy"), None),
+        (A_CYCLE, missing("a"), HarmKind.MISSING_NAME),
+        (A_CYCLE, deadlock("a", "b", raised=True), HarmKind.DEADLOCK_ERROR),
+        (A_FAILURE, wait("lazy", "removed"), HarmKind.UNFINISHED_MODULE),
+        (A_CYCLE, missing("other"), None),
+        (A_CYCLE, deadlock("a", "b"), None),
+        (A_CYCLE, deadlock("a", "other", raised=True), None),
+        (a_hazard(REPLACED, "lazy"), wait("lazy"), None),
     ],
 )
 def test_harm_is_what_a_thread_misses_in_what_it_was_handed(
@@ -97,7 +100,7 @@ def test_harm_is_what_a_thread_misses_in_what_it_was_handed(
 
 
 def test_a_missing_name_has_its_thread_and_its_place() -> None:
-    (harm,) = harms(CYCLE, [process(missing("a", "name"))])
+    (harm,) = harms(A_CYCLE, [process(missing("a", "name"))])
 
     assert (harm.thread, harm.name, harm.attribute, harm.site) == ("main", "a", "name", SITE)
 
@@ -105,7 +108,7 @@ def test_a_missing_name_has_its_thread_and_its_place() -> None:
 def test_a_name_that_the_complete_module_does_not_have_was_not_missing() -> None:
     events = missing("a", "optional"), missing("a", "name")
 
-    found = harms(CYCLE, [process(*events, absent=frozenset({("a", "optional")}))])
+    found = harms(A_CYCLE, [process(*events, absent=frozenset({("a", "optional")}))])
 
     assert [harm.attribute for harm in found] == ["name"]
 
