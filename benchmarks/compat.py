@@ -6,11 +6,12 @@
     python benchmarks/compat.py --record               also appends the table to benchmarks/RESULTS.md
 
 Seconds are CPU time of a process of its own, user and system; memory is its largest resident set. `griffe` loads all of the
-callee. pyright and mypy check the caller's files that name the callee, with both sources on their path; they run if they are
-installed, and their errors are counted as they come: most are about packages that are not there.
+callee. pyright and mypy check the caller's files that name the callee, with both sources on their path. Each of the three runs
+if it is installed, and the errors are counted as they come: most are about packages that are not there.
 """
 
 import argparse
+import importlib.util
 import json
 import re
 import shutil
@@ -138,8 +139,9 @@ def main() -> None:
         callee = wheel_of(arguments.callee, directory)
         costs = [own(caller, callee)]
         site = unpacked((caller, callee), directory)
-        loads = (sys.executable, "-c", _LOADS_ALL, top_of(callee), site)
-        costs.append(measured("griffe, all of the callee", loads, directory)[0])
+        if importlib.util.find_spec("griffe") is not None:
+            loads = (sys.executable, "-c", _LOADS_ALL, top_of(callee), site)
+            costs.append(measured("griffe, all of the callee", loads, directory)[0])
         costs += checkers(site, top_of(caller), top_of(callee), directory)
     title = f"{caller.name.split('-cp')[0]} calls {callee.name.split('-cp')[0]}"
     lines = [

@@ -30,7 +30,6 @@ RUNS = 7
 MODULES = {
     "cryptography": "cryptography.hazmat.primitives.asymmetric.ed25519",
     "google-re2": "re2",
-    "griffelib": "griffe",
     "nvidia-ml-py": "pynvml",
     "pdm-backend": "pdm.backend.hooks.version.scm",
     "pyyaml": "yaml",

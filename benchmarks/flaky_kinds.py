@@ -31,9 +31,8 @@ from ci_doctor.pytest_runs.explain.driver import explained
 from ci_doctor.pytest_runs.explain.explanation import ExplainedSuspect
 from ci_doctor.pytest_runs.explain.runner import TrialRunner
 from ci_doctor.pytest_runs.explain.suspect import Suspect
-from ci_doctor.system.processes.limited_run import run_limited
-from ci_doctor.system.processes.subreaper import become_subreaper
-from ci_doctor.system.processes.tree import OwnTree
+from ci_doctor.system.processes.limited_runs import run_limited
+from ci_doctor.system.processes.tree import OwnTree, become_subreaper
 from tests.support.flaky_corpus.labels import LABELS, Labelled, place
 
 BUDGET_S = 120.0

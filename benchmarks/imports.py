@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from ci_doctor.imports.record.recording import recording  # noqa: E402
+from ci_doctor.imports.recording import recording  # noqa: E402
 from tests.integration.import_programs import RACY, SAFE, Program, command, usable  # noqa: E402
 
 RESULTS = Path(__file__).with_name("RESULTS.md")

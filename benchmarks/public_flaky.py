@@ -40,7 +40,7 @@ from public_flaky_suites import PYTEST, SUITES, PublicSuite, VictimLabel
 from sdist_checkouts import Environment, NotTriedError, download
 from startup import RESULTS
 
-from ci_doctor.system.processes.limited_run import run_limited
+from ci_doctor.system.processes.limited_runs import run_limited
 
 RIGHT, NO_ITEM, WRONG, UNEXPLAINED, NOT_SHOWN = OUTCOMES = (
     "right", "no item", "WRONG", "unexplained", "not shown",

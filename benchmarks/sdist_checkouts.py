@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pyproject_hooks import BuildBackendHookCaller
 
-from ci_doctor.system.processes.limited_run import run_limited
+from ci_doctor.system.processes.limited_runs import run_limited
 
 RELEASES = ("1.2.3", "v1.2.3")
 ON_HEAD = "release"

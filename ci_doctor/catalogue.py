@@ -15,7 +15,7 @@ from ci_doctor.preload import install, job, presets, start_files, trial, verify
 from ci_doctor.pytest_runs import rules as pytest_runs
 from ci_doctor.pytest_runs.explain import rules as explain
 from ci_doctor.restart import rules as restart
-from ci_doctor.services import rules as services
+from ci_doctor.services import findings as services
 from ci_doctor.session import rules as session
 
 # A new room adds its line here.

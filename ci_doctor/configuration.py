@@ -14,7 +14,6 @@ from ci_doctor.correctness.settings import CorrectnessSettings
 from ci_doctor.diagnosis.settings import DiagnoseSettings
 from ci_doctor.environment.settings import SetupEnvSettings
 from ci_doctor.history.settings import HistorySettings
-from ci_doctor.imports.settings import ImportRaceSettings
 from ci_doctor.lint.settings import LintSettings
 from ci_doctor.pytest_runs.settings import PytestSettings
 from ci_doctor.restart.settings import RestartSettings
@@ -24,7 +23,6 @@ SETTINGS: dict[str, type[Struct]] = {
     "setup-env": SetupEnvSettings,
     "correctness": CorrectnessSettings,
     "restart-check": RestartSettings,
-    "import-race": ImportRaceSettings,
     "diagnose": DiagnoseSettings,
     "doctor": DoctorSettings,
     "history": HistorySettings,

@@ -30,9 +30,8 @@ from peers import peer_table
 from readings import FOLDS, Row, folds, own_support, passing_rows, rows_of
 from tables import accuracy_table, calibration_table
 
-from ci_doctor.diagnosis import calibration
-from ci_doctor.diagnosis.calibration import Calibration
-from ci_doctor.diagnosis.confidence import probability
+from ci_doctor.diagnosis import rank
+from ci_doctor.diagnosis.rank import Calibration, probability
 
 RESULTS = Path(__file__).parents[1] / "RESULTS.md"
 # Of passing logs, on how many a cause may be named: the aim is 1 in 100 on logs that are not here.
@@ -159,7 +158,7 @@ def main() -> None:
     lines, fitted = report(labelled, passing)
     print("\n".join(lines))
     if "--write" in sys.argv:
-        target = Path(calibration.__file__).with_name("calibration.json")
+        target = Path(rank.__file__).with_name("calibration.json")
         content = msgspec.json.format(msgspec.json.encode(fitted), indent=2)
         target.write_bytes(content + b"\n")
     if "--record" in sys.argv:

@@ -10,12 +10,11 @@ from pathlib import Path
 from labelled_logs import LabelledLog, is_named, is_shown
 from msgspec import Struct
 
-from ci_doctor.diagnosis.confidence import features
 from ci_doctor.diagnosis.diagnosis import ranking
+from ci_doctor.diagnosis.log_rules import RuleSet, house_rules
 from ci_doctor.diagnosis.log_story import read_story
-from ci_doctor.diagnosis.reading.open_log import open_log
-from ci_doctor.diagnosis.rule_files import house_rules
-from ci_doctor.diagnosis.rule_set import RuleSet
+from ci_doctor.diagnosis.open_log import open_log
+from ci_doctor.diagnosis.rank import features
 
 FOLDS = 10
 _WORKERS = 2

@@ -28,8 +28,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from made_logs import write_one_line, write_ordinary, write_repeats
 from startup import RESULTS, environment
 
-from ci_doctor.diagnosis.log_rule import LogRule
-from ci_doctor.diagnosis.rule_files import house_rules
+from ci_doctor.diagnosis.log_rules import LogRule, house_rules
 
 GIGABYTE = 1_000_000_000
 TRUE_LINES = 200

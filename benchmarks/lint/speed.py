@@ -23,9 +23,8 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from ci_doctor.lint.collect import collect
-from ci_doctor.lint.scope import lint_scope
-from ci_doctor.lint.source_kind import SourceKind
+from ci_doctor.lint.collect import collect, lint_scope
+from ci_doctor.lint.source_files import SourceKind
 
 RESULTS = Path(__file__).parents[1] / "RESULTS.md"
 SCRIPTS = 550  # the corpus that the target is about, with 100 pipelines

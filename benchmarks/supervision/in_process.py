@@ -9,7 +9,7 @@ from typing import Any
 
 from ci_doctor.model.service import ServiceFailure
 from ci_doctor.services.group import start_group
-from ci_doctor.services.outcome import ServiceEvent
+from ci_doctor.services.instance import ServiceEvent
 from ci_doctor.services.spec import LaunchContext, ServiceSpec
 from supervision.figures import NotMeasuredError
 from supervision.scene import Scene

@@ -18,7 +18,7 @@ from ci_doctor.model.job_record import SCHEMA as JOB_SCHEMA
 from ci_doctor.model.report import Report
 from ci_doctor.render import REPORT_FILE
 from ci_doctor.render.json import parse
-from ci_doctor.system.files.regular_file import open_at_once
+from ci_doctor.system.files.opening import open_at_once
 
 # A report of 5,000 cases takes 3 MB.
 MOST_BYTES: Final = 32 * 1024 * 1024

@@ -17,9 +17,8 @@ from ci_doctor.model.facts.build import BuildFacts
 from ci_doctor.model.report import Report
 from ci_doctor.render import build_annotation, renderer
 from ci_doctor.render.headline import tone
-from ci_doctor.system.files.atomic import write_atomically
-from ci_doctor.system.files.directories import make_directory
 from ci_doctor.system.files.own_directory import own_directory
+from ci_doctor.system.files.writing import make_directory, write_atomically
 
 CONTEXT = "ci-doctor:build"
 # 10 is first on the page: the whole build stands before its steps, which have 6 at most.

@@ -13,7 +13,7 @@ from typing import Final, Self
 
 from ci_doctor.buildkite.plugin import HOST_REPORT_DIR_VARIABLE, REPORT_DIR_VARIABLE
 from ci_doctor.errors import CiDoctorError
-from ci_doctor.system.files.atomic import write_atomically
+from ci_doctor.system.files.writing import write_atomically
 
 MOST_S: Final = 30.0
 SPENT: Final = f"Buildkite's API has had its {MOST_S:g} s of this job"

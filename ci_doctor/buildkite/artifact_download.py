@@ -12,7 +12,7 @@ from ci_doctor.buildkite.agent import AgentResult
 from ci_doctor.buildkite.artifact import Artifact
 from ci_doctor.buildkite.artifacts import TOO_OLD, BuildAgent
 from ci_doctor.buildkite.download_plan import DownloadLimits, DownloadPlan, plan_download, query_of
-from ci_doctor.system.files.directories import make_directory
+from ci_doctor.system.files.writing import make_directory
 
 
 class ArtifactDownload:

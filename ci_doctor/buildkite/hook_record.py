@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ci_doctor.errors import UsageError
-from ci_doctor.system.files.atomic import write_atomically
+from ci_doctor.system.files.writing import write_atomically
 
 _PREPARED = ".prepared.json"
 _PUBLISHED = ".published.json"

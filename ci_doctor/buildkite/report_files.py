@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from ci_doctor.buildkite.job import JobEnvironment
 from ci_doctor.errors import CiDoctorError
-from ci_doctor.system.files.atomic import write_atomically
+from ci_doctor.system.files.writing import write_atomically
 
 # Far below the 5000 artifacts that a job may have; a problem names the files left out.
 FILES_PER_REPORT = 200

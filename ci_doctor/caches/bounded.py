@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from ci_doctor.store.deadline import Deadline
 from ci_doctor.store.errors import StoreError, StoreFailure
-from ci_doctor.system import begun_call
+from ci_doctor.system.processes import limited_calls
 
 T = TypeVar("T")
 
@@ -35,12 +35,12 @@ def bounded(
             has_ended.set()
 
     try:
-        return begun_call.bounded(tracked, seconds)
+        return limited_calls.bounded(tracked, seconds)
     except BaseException as error:
         if deadline is not None:
             deadline.end()
             has_ended.wait(_TIDY_S)
-        if not isinstance(error, begun_call.TimedOut):
+        if not isinstance(error, limited_calls.TimedOut):
             raise
         message = f"{doing} took longer than {seconds:.3g} s"
         raise StoreError(StoreFailure.TIMEOUT, message, hint="is the store reachable?") from error

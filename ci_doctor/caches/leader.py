@@ -18,7 +18,7 @@ import msgspec
 
 from ci_doctor.errors import UsageError
 from ci_doctor.store.errors import StoreError, StoreFailure
-from ci_doctor.system.files.atomic import write_atomically
+from ci_doctor.system.files.writing import write_atomically
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 

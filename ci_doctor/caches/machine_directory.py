@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ci_doctor.store.errors import StoreError, StoreFailure
-from ci_doctor.system.files.directories import make_directory
-from ci_doctor.system.files.machine_place import STATE_VARIABLE, machine_place
+from ci_doctor.system.files.own_directory import STATE_VARIABLE, machine_place
+from ci_doctor.system.files.writing import make_directory
 
 
 def machine_directory(environ: Mapping[str, str], *, make: bool = True) -> Path:

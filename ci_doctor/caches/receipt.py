@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 
 from ci_doctor.store.manifest import ColdCost, IdentityTier, Origin
-from ci_doctor.system.files.atomic import write_atomically
-from ci_doctor.system.files.machine_place import RECEIPTS
+from ci_doctor.system.files.own_directory import RECEIPTS
+from ci_doctor.system.files.writing import write_atomically
 
 _SCHEMA = 3
 

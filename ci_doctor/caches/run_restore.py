@@ -15,7 +15,7 @@ from ci_doctor.caches.targets import tier_of
 from ci_doctor.model.facts.cache import RestoreCacheFacts
 from ci_doctor.store.deadline import Deadline
 from ci_doctor.store.errors import StoreError, file_system_error
-from ci_doctor.system.files.directories import make_directory
+from ci_doctor.system.files.writing import make_directory
 
 # A job's ranks start within seconds. What is missing may be saved at any time.
 _HOLDS_S = 600.0

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ci_doctor.caches.families.family import Family
 from ci_doctor.caches.families.kernel_rows import CCACHE
-from ci_doctor.system.processes.limited_run import run_limited
+from ci_doctor.system.processes.limited_runs import run_limited
 
 _TIMEOUT_S = 10
 HITS = "hits"

@@ -9,7 +9,7 @@ from ci_doctor.caches.receipt import InstalledFile, Receipt, receipts_of
 from ci_doctor.caches.targets import CacheTarget
 from ci_doctor.model.facts.cache import VerifiedCache
 from ci_doctor.store.digest import digest_of_file
-from ci_doctor.system.files.regular_file import open_at_once
+from ci_doctor.system.files.opening import open_at_once
 
 _MOST_NAMED = 20
 

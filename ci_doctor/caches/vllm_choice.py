@@ -13,7 +13,7 @@ from ci_doctor.caches.families.family import Family
 from ci_doctor.caches.families.vllm_factors import FILE_NAME, factor_differences
 from ci_doctor.caches.receipt import Receipt
 from ci_doctor.caches.scan import ScannedFile
-from ci_doctor.system.files.regular_file import open_at_once
+from ci_doctor.system.files.opening import open_at_once
 
 _FILE_BYTES = 1 << 20
 _MOST = 8

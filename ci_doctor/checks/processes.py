@@ -107,12 +107,10 @@ def _read(folder: str, uptime_s: float, ticks: int) -> RunningProcess | None:
     except OSError:
         return None
     kin = parse_stat(stat)
-    # After the name: the state, the parent, the group, the session (proc_pid_stat(5)).
-    group, session = stat.rpartition(")")[2].split()[2:4]
     return RunningProcess(
         kin=kin,
-        group=int(group),
-        session=int(session),
+        group=kin.group,
+        session=kin.session,
         uid=uid,
         words=tuple(line.rstrip("\0").split("\0") if line else []),
         age_s=max(0.0, uptime_s - kin.started / ticks),

@@ -28,8 +28,7 @@ from ci_doctor.errors import CiDoctorError
 from ci_doctor.model.finding import Evidence, Severity
 from ci_doctor.model.rule import Rule
 from ci_doctor.system import clock
-from ci_doctor.system.processes.cpu_wait import CpuWaits
-from ci_doctor.system.processes.extension import extended
+from ci_doctor.system.processes.cpu_wait import CpuWaits, extended
 
 # How often whoever watches hears what is waited for.
 _WAIT_S: Final = 1.0

@@ -60,18 +60,15 @@ def compat(
     """Check that the code of CALLER still calls CALLEE correctly.
 
     Each is a directory, PATH@REVISION, a wheel, an sdist, or the name of an installed package. The
-    source is read and nothing of it runs. With --matrix, versions come from the index that pip is
-    configured with.
+    source is read and nothing of it runs. With --matrix, pip downloads the wheels of the
+    versions.
     """
     from ci_doctor.commands.telling.line import LineKind
     from ci_doctor.commands.telling.steps import StepSource
     from ci_doctor.commands.telling.teller import Teller
-    from ci_doctor.compat.extra import require_compat_extra
-    from ci_doctor.compat.outcome import check, check_matrix
-    from ci_doctor.compat.request import CompatRequest, version_pair
+    from ci_doctor.compat.outcome import CompatRequest, check, check_matrix, version_pair
 
     session.claim()
-    require_compat_extra()
     request = CompatRequest(
         caller=caller,
         callees=callees,

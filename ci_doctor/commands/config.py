@@ -17,7 +17,7 @@ from ci_doctor.configuration import SETTINGS, configuration_schema
 from ci_doctor.model.facts.config import ConfigFacts, ConfigSchemaFacts, ConfigValue
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.table import Table, row
-from ci_doctor.services.configured import service_specs
+from ci_doctor.services.spec import service_specs
 from ci_doctor.session.session import Session
 
 Values = dict[str, ConfigValue]

@@ -33,7 +33,7 @@ def record_environment(
     """
     if session.directory is None:
         return
-    from ci_doctor.system.processes.forked_call import ForkedCall
+    from ci_doctor.system.processes.limited_calls import ForkedCall
 
     def prepare() -> "RunRecord":
         return _run_record(session, config_path, interpreter)
@@ -58,7 +58,7 @@ def _is_in_haste(outcome: "Outcome") -> bool:
     """Whether a signal or the death of a service ended the run: whoever waits wants to know at once."""
     if outcome.error is not None:
         return True
-    from ci_doctor.services.rules import DESCENDANT_DIED, DIED, FATAL_LINE, OOM_KILLED
+    from ci_doctor.services.findings import DESCENDANT_DIED, DIED, FATAL_LINE, OOM_KILLED
 
     deaths = {rule.id for rule in (DIED, DESCENDANT_DIED, OOM_KILLED, FATAL_LINE)}
     return any(finding.rule in deaths for finding in outcome.findings)

@@ -12,7 +12,7 @@ from pathlib import Path
 from ci_doctor.commands.exports_output import write_exports
 from ci_doctor.environment.exports import ExportFormat, failing_statement
 from ci_doctor.errors import CiDoctorError
-from ci_doctor.system.files.atomic import write_atomically
+from ci_doctor.system.files.writing import write_atomically
 
 _STYLES = {str(style): style for style in ExportFormat}
 

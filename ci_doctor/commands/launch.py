@@ -26,20 +26,19 @@ from ci_doctor.config.decoding import seconds_above_zero
 from ci_doctor.config.exit_codes import read_exit_codes
 from ci_doctor.config.loading import Config, load_config
 from ci_doctor.environment.expected_preparation import missing_preparation
-from ci_doctor.services.configured import service_specs
-from ci_doctor.services.launch.options import choose, with_leaks
-from ci_doctor.services.launch.plan import LaunchPlan, LaunchRequest
-from ci_doctor.services.launch.report import would_do
-from ci_doctor.services.launch.run import client_problem, make_plan, run
+from ci_doctor.services.launch.launch import client_problem, make_plan, run
+from ci_doctor.services.launch.plan import choose, with_leaks
+from ci_doctor.services.launch.report import LaunchPlan, LaunchRequest, would_do
+from ci_doctor.services.spec import service_specs
 from ci_doctor.session.exit_policy import ExitPolicy
 from ci_doctor.session.log_stream import open_last_group
 from ci_doctor.session.session import Session
 from ci_doctor.session.warm_up import WarmUp
-from ci_doctor.system.files.streams import open_closed_streams
+from ci_doctor.system.files.opening import open_closed_streams
 from ci_doctor.system.processes.interruption import Interruption
 
 if TYPE_CHECKING:
-    from ci_doctor.services.outcome import ServiceEvent
+    from ci_doctor.services.instance import ServiceEvent
     from ci_doctor.services.running import RunningGroup
 _SERVICES = "Services"
 

@@ -150,13 +150,12 @@ def _written(request: "LintRequest", file: str) -> "Outcome":
     """What comes of writing the baseline of all present violations. Raises UsageError."""
     from msgspec.structs import replace
 
-    from ci_doctor.lint.baseline import baseline_of
-    from ci_doctor.lint.baseline_file import write_baseline
+    from ci_doctor.lint.baseline import baseline_of, write_baseline
     from ci_doctor.lint.outcome import baseline_outcome, outcome_of
 
     ran = _run(replace(request, baseline=None, baseline_file=None))
     # A baseline of nothing would be taken for a clean repository.
-    if not ran.judgement.files:
+    if not ran.files:
         return outcome_of(ran, request)
     baseline = baseline_of(ran.selection.violations)
     write_baseline(Path(file), baseline)
@@ -165,7 +164,7 @@ def _written(request: "LintRequest", file: str) -> "Outcome":
 
 def _fixed(session: Session, request: "LintRequest", ran: "LintRun", *, dry_run: bool) -> int:
     """The report after the changes of `--fix`, which are printed before they are made."""
-    from ci_doctor.lint.fixing import fix_facts, mended, planned
+    from ci_doctor.lint.mend import fix_facts, mended, planned
     from ci_doctor.lint.outcome import dry_run_outcome, outcome_of
     from ci_doctor.render.safe_text import printable
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from ci_doctor.config.decoding import decode_section, path_in, seconds_of
 from ci_doctor.config.loading import Config, load_config
 from ci_doctor.lint.all_rules import rule_ids
-from ci_doctor.lint.baseline_file import read_baseline
-from ci_doctor.lint.configured import check_rule_names
+from ci_doctor.lint.baseline import read_baseline
 from ci_doctor.lint.lint_run import LintRequest
-from ci_doctor.lint.pipelines.pipeline_context import CorrectnessTimes
-from ci_doctor.lint.readers import readers_of
+from ci_doctor.lint.pipelines.pipeline_file import CorrectnessTimes
+from ci_doctor.lint.reading import readers_of
+from ci_doctor.lint.selection import check_rule_names
 from ci_doctor.lint.settings import LintSettings
 
 

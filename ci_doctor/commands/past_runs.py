@@ -13,7 +13,7 @@ from ci_doctor.history.address import DatabaseAddress
 from ci_doctor.model.about import About
 from ci_doctor.pytest_runs.naming import group_and_name
 from ci_doctor.pytest_runs.past import PastJob
-from ci_doctor.system.begun_call import TimedOut, bounded
+from ci_doctor.system.processes.limited_calls import TimedOut, bounded
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection

@@ -24,11 +24,10 @@ from ci_doctor.config.exit_codes import read_exit_codes
 from ci_doctor.config.loading import Config, load_config
 from ci_doctor.environment.expected_preparation import missing_preparation
 from ci_doctor.errors import UsageError
-from ci_doctor.restart.notes import RestartProgress
-from ci_doctor.restart.planning import make_plan
-from ci_doctor.restart.run import run, would_do
+from ci_doctor.restart.answers import RestartProgress
+from ci_doctor.restart.experiment import make_plan, run, would_do
 from ci_doctor.restart.settings import RestartPlan, RestartRequest, RestartSettings
-from ci_doctor.services.configured import service_specs
+from ci_doctor.services.spec import service_specs
 from ci_doctor.session.exit_policy import ExitPolicy
 from ci_doctor.session.session import Session
 from ci_doctor.session.warm_up import WarmUp

@@ -23,7 +23,7 @@ from ci_doctor.environment.exports import ExportFormat, render
 from ci_doctor.environment.preparation import Preparation, outcome, prepare
 from ci_doctor.environment.settings import SetupEnvSettings
 from ci_doctor.session.session import Session
-from ci_doctor.system.files.atomic import write_atomically
+from ci_doctor.system.files.writing import write_atomically
 
 # In the context's meta: the names of the exported variables, for a command that calls this one.
 EXPORTED = "ci_doctor.exported"

@@ -2,19 +2,43 @@
 """Reads two packages: `compat`, from a request to an outcome."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
-from ci_doctor.compat.findings import Change, break_fact, finding, other_findings
-from ci_doctor.compat.history import changes
-from ci_doctor.compat.judging.breakage import Breakage, Judged
-from ci_doctor.compat.judging.judge import judge
-from ci_doctor.compat.request import CompatRequest
-from ci_doctor.compat.sources.code_tree import CodeTree
-from ci_doctor.compat.sources.opening import open_source
+from msgspec import Struct
+
+from ci_doctor.compat.breaks import Breakage, Judged, break_fact, finding, other_findings
+from ci_doctor.compat.judge import judge
+from ci_doctor.compat.sources import open_source
+from ci_doctor.compat.world import CodeTree
+from ci_doctor.errors import UsageError
 from ci_doctor.model.facts.compat import CodeTreeFact, CompatFacts, DefinitionFact
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.table import Row, Table, row
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.formatting import amount
+
+
+class CompatRequest(Struct, frozen=True, kw_only=True):
+    """Sources as they were typed.
+
+    python: the interpreter whose packages may be named. python_version: what `sys.version_info`
+    guards are decided by.
+    """
+
+    caller: str
+    callees: tuple[str, ...]
+    python: Path | None
+    python_version: tuple[int, int]
+
+
+def version_pair(text: str | None) -> tuple[int, int] | None:
+    """`3.12` as numbers. Raises UsageError if it is no version of Python."""
+    if text is None:
+        return None
+    major, dot, minor = text.partition(".")
+    if not dot or not major.isdecimal() or not minor.isdecimal():
+        raise UsageError(f"--python-version {text} is no version", hint="write it like 3.12")
+    return int(major), int(minor)
 
 
 def check(request: CompatRequest, *, tell: Callable[[str], None] = lambda _: None) -> Outcome:
@@ -27,7 +51,7 @@ def check(request: CompatRequest, *, tell: Callable[[str], None] = lambda _: Non
     caller = open_source(request.caller, request.python)
     callees = [open_source(each, request.python) for each in request.callees]
     judged = judge(caller, callees, python=request.python_version, tell=tell)
-    return compat_outcome(caller, callees, judged, changes(judged.breaks, callees))
+    return compat_outcome(caller, callees, judged)
 
 
 def check_matrix(
@@ -37,28 +61,20 @@ def check_matrix(
 
     Raises UsageError for a wrong operand, InfraError if an index or a file cannot be read.
     """
-    from ci_doctor.compat.index.package_index import PackageIndex, cache_directory
-    from ci_doctor.compat.index.pip_settings import pip_settings
-    from ci_doctor.compat.matrix import MatrixRun
-    from ci_doctor.compat.matrix_outcome import matrix_outcome
-    from ci_doctor.compat.version_history import with_versions
+    from ci_doctor.compat.matrix import MatrixRun, matrix_outcome, with_versions
+    from ci_doctor.compat.releases import Releases, cache_directory
 
     cache = cache_directory()
-    index = PackageIndex(pip_settings(), cache)
-    try:
-        run = MatrixRun(index, cache, request.python_version, tell)
-        operands = [run.operand(each) for each in (request.caller, *request.callees)]
-        return matrix_outcome(with_versions(tuple(run.pairs(operands)), operands))
-    finally:
-        index.close()
+    releases = Releases(cache, request.python_version)
+    run = MatrixRun(releases, cache, request.python_version, tell)
+    operands = [run.operand(each) for each in (request.caller, *request.callees)]
+    return matrix_outcome(with_versions(tuple(run.pairs(operands)), operands))
 
 
-def compat_outcome(
-    caller: CodeTree, callees: Sequence[CodeTree], judged: Judged, known: Sequence[Change]
-) -> Outcome:
-    """The outcome of what was judged; `known` changes stand beside its breaks."""
-    pairs = sorted(zip(judged.breaks, known, strict=True), key=_urgent_first)
-    findings = [finding(broken, change) for broken, change in pairs]
+def compat_outcome(caller: CodeTree, callees: Sequence[CodeTree], judged: Judged) -> Outcome:
+    """The outcome of what was judged."""
+    breaks = sorted(judged.breaks, key=_urgent_first)
+    findings = [finding(broken) for broken in breaks]
     findings += other_findings(judged)
     return Outcome(
         verdict=verdict_of(judged),
@@ -78,7 +94,7 @@ def compat_outcome(
                 for each in judged.open_imports
             ),
             unread=judged.unread,
-            breaks=tuple(break_fact(broken, change) for broken, change in pairs),
+            breaks=tuple(map(break_fact, breaks)),
         ),
     )
 
@@ -94,8 +110,7 @@ def verdict_of(judged: Judged) -> Verdict:
     return Verdict.PASS if is_judged else Verdict.INCONCLUSIVE
 
 
-def _urgent_first(pair: tuple[Breakage, Change]) -> tuple[int, str, int]:
-    broken = pair[0]
+def _urgent_first(broken: Breakage) -> tuple[int, str, int]:
     return (not broken.is_error, broken.at.file, broken.at.line)
 
 

@@ -24,7 +24,6 @@ SECTIONS = (
     "doctor",
     "exit-codes",
     "history",
-    "import-race",
     "lint",
     "pytest",
     "restart-check",

@@ -1,36 +1,94 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on processes: one start of an arm, from its launch over its answers to its stop."""
+"""Acts on processes: one start of an arm, with its own directories, from its launch over its answers to its stop."""
 
 import asyncio
 import functools
-from collections.abc import Awaitable, Callable, Mapping
+import os
+import shutil
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.correctness.caches import added, count_files
-from ci_doctor.correctness.collect import collect
-from ci_doctor.correctness.control import send_control
+from ci_doctor.correctness.asking import PassPlan, collect, passes_of, reset, send_control
 from ci_doctor.correctness.devices import placeholders, variables
 from ci_doctor.correctness.evidence.samples import Sample
-from ci_doctor.correctness.pass_plan import PassPlan, passes_of
 from ci_doctor.correctness.proof import ProofCheck
-from ci_doctor.correctness.reset import reset
 from ci_doctor.correctness.results import StartResult
-from ci_doctor.correctness.settings import ArmPlan, ExperimentPlan
+from ci_doctor.correctness.settings import ArmPlan, Caches, CopiedCache, ExperimentPlan, Rewrite
 from ci_doctor.correctness.tally import Tally
 from ci_doctor.correctness.verdict.starts import ControlOutcome
+from ci_doctor.environment.cache_table import TABLE, cache_directory, shared_downloads
+from ci_doctor.errors import InfraError
 from ci_doctor.identity.loaded import loaded
 from ci_doctor.load.sending import Sender
 from ci_doctor.model.service import FailureKind, LeftBehind, ServiceFailure, StopResult
-from ci_doctor.services.busy_timeout import all_waits
+from ci_doctor.services.busy_timeout import all_waits, before_death
 from ci_doctor.services.group import start_group
-from ci_doctor.services.instance import RunningService
-from ci_doctor.services.outcome import EventKind, ServiceEvent
+from ci_doctor.services.instance import EventKind, RunningService, ServiceEvent
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import LaunchContext
 from ci_doctor.system import clock
+from ci_doctor.system.files.own_directory import own_directory
+from ci_doctor.system.files.writing import make_directory
+
+
+def fresh_caches(directory: Path, environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The variables that put every compile cache of a start, and any other, into `directory`.
+
+    It gets an empty subdirectory for each, because some libraries use theirs only if it exists.
+    Given the start's `environ`, what is downloaded stays where it is, because a start without a
+    network would fail: weights, packages, and FlashInfer's kernels beside those that it compiles.
+    Raises OSError.
+    """
+    variables = {row.variable: str(directory.absolute() / row.directory) for row in TABLE}
+    variables["XDG_CACHE_HOME"] = str(directory.absolute() / "other")
+    for path in variables.values():
+        make_directory(Path(path))
+    environ = environ or {}
+    variables |= shared_downloads(environ)
+    base = environ.get("FLASHINFER_WORKSPACE_BASE") or environ.get("HOME")
+    if base and not environ.get("FLASHINFER_CUBIN_DIR"):
+        variables["FLASHINFER_CUBIN_DIR"] = str(Path(base) / ".cache" / "flashinfer" / "cubins")
+    return variables
+
+
+def cache_places(environ: Mapping[str, str]) -> tuple[Path, ...]:
+    """Where the compile caches of a process with this environment lie.
+
+    Without a home directory, caches without a variable are left out.
+    """
+    places = {cache_directory(row, environ) for row in TABLE}
+    return tuple(sorted(place for place in places if place))
+
+
+def count_files(*directories: Path) -> int:
+    """The files in and below `directories`, without locks and what nobody may read.
+
+    A file that lies in two of them counts once.
+    """
+    return len(set(_files(directories)))
+
+
+def added(before: int, after: int) -> int:
+    """How many files a start added. 0: it found the caches warm.
+
+    Never negative: libraries remove old files too.
+    """
+    return max(0, after - before)
+
+
+def _files(directories: Iterable[Path]) -> Iterable[str]:
+    for top in {os.path.realpath(directory) for directory in directories}:
+        # os.walk leaves out what it cannot read.
+        for directory, _, names in os.walk(top):
+            for name in names:
+                # No Path, which costs ten times as much.
+                if not name.endswith(".lock"):
+                    yield os.path.join(directory, name)  # noqa: PTH118
+
 
 # If a start was not ready so shortly before its share of the budget ended, the budget is the cause.
 _CLOSE_S = 0.5
@@ -210,15 +268,8 @@ class StartAttempt:
 
     async def _requests(self, group: RunningGroup) -> ServiceFailure | None:
         """Send everything; the first death among the services ends it."""
-        sending = asyncio.create_task(self._send(group))
-        try:
-            # A done callback, because waiting on `death` itself would cancel it with us.
-            group.death.add_done_callback(lambda _: sending.cancel())
-            await asyncio.wait({sending})
-            return group.death.result() if group.death.done() else sending.result()
-        finally:
-            sending.cancel()
-            await asyncio.gather(sending, return_exceptions=True)
+        (sending,) = await before_death(group.death, self._send(group))
+        return group.death.result() if group.death.done() else sending.result()
 
     async def _send(self, group: RunningGroup) -> ServiceFailure | None:
         arm = self._arm
@@ -289,3 +340,59 @@ def _no_longer_ready(group: RunningGroup, service: RunningService, reason: str) 
         at=now,
         duration_s=group.instances[service.name].subject(now).duration_s,
     )
+
+
+# The directory of a run's compile caches, in its report directory.
+CACHES = ".ci-doctor-caches"
+
+
+def copy_restored(trees: Iterable[CopiedCache], variables: Mapping[str, str]) -> None:
+    """Copy each tree to where `variables` put its cache. Times stay. Raises OSError."""
+    for each in trees:
+        root = Path(variables[each.variable], each.subdirectory)
+        shutil.copytree(each.tree, root, dirs_exist_ok=True)
+        change = each.rewrite(str(root))
+        if change is not None:
+            _rewrite(root, change)
+
+
+def _rewrite(root: Path, change: Rewrite) -> None:
+    for path in root.rglob("*.json"):
+        before = path.read_bytes()
+        after = change(path.relative_to(root).as_posix(), before)
+        if after != before:
+            path.write_bytes(after)
+
+
+@contextmanager
+def start_tools(
+    plan: ExperimentPlan,
+    caches: Path,
+    keep: Callable[[Sample], None],
+    tell: Callable[[ExperimentProgress], None],
+    devices: str = "",
+) -> Iterator[StartTools]:
+    """The tools of a start, with its TMPDIR, which is removed at the end.
+
+    What it computes and keeps goes into the directory `caches`; it runs on `devices`. If caches are used as they are,
+    nothing is the start's own. Raises InfraError if a directory cannot be made.
+    """
+    environment = plan.environment
+    if plan.caches is Caches.AS_IS:
+        places = cache_places(environment)
+        yield StartTools(keep=keep, tell=tell, cache_places=places, devices=devices)
+        return
+    with ExitStack() as stack:
+        try:
+            variables = fresh_caches(caches, environment)
+            copy_restored(plan.restored, variables)
+            # Not below `caches`: the path of a socket has 107 characters at most.
+            variables["TMPDIR"] = stack.enter_context(own_directory("start"))
+        except OSError as error:
+            raise InfraError(
+                f"cannot make {error.filename or caches}: {error.strerror}",
+                hint="free some disk space",
+            ) from error
+        yield StartTools(
+            keep=keep, tell=tell, caches=variables, cache_places=(caches,), devices=devices
+        )

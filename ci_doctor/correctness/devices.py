@@ -15,7 +15,7 @@ from ci_doctor.errors import UsageError
 from ci_doctor.machine.gpus import VISIBLE, gpu_view
 from ci_doctor.model.parse_duration import parse_duration
 from ci_doctor.services.gpu_demand import demands_of
-from ci_doctor.services.start_order import start_order
+from ci_doctor.services.spec import start_order
 
 AUTO = "auto"
 # Two starts at once: one more would cost the memory and the CPUs of another server.

@@ -1,19 +1,419 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Remaining starts and time of an experiment. Pure."""
+"""The time of a run: its budget, how long a start takes, how many fit, and the run that would decide. Pure."""
 
-from collections.abc import Sequence
+import math
+import shlex
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.correctness.budget import LONGEST_RESERVE_S
-from ci_doctor.correctness.estimate import Estimate, corrected
-from ci_doctor.correctness.next_run import SLACK_SHARE, extended_run, new_run, resumed_run
-from ci_doctor.correctness.outlook import Schedule, outlook
+from ci_doctor.config.decoding import seconds_above_zero
 from ci_doctor.correctness.results import StartResult
-from ci_doctor.correctness.settings import Arm, Policy, Rules
+from ci_doctor.correctness.settings import Arm, CorrectnessSettings, Policy, Rules
 from ci_doctor.correctness.verdict.looks import planned_looks
 from ci_doctor.correctness.verdict.schedule import sequence
+from ci_doctor.render import formatting
+
+DEFAULT_BUDGET_S = 25 * 60.0
+# Part of a budget is kept for stopping the last start, and for the report.
+LONGEST_RESERVE_S = 12.0
+SHORTEST_RESERVE_S = 0.5
+RESERVE_SHARE = 0.25
+# The most that processes get to end by themselves: SIGKILL must come well before the report.
+LONGEST_GRACE_S = 5.0
+# Part of a step's timeout is kept for checkout, setup and the upload of the report.
+LEAST_MARGIN_S = 60.0
+MARGIN_SHARE = 0.1
+
+
+class Budget(Struct, frozen=True, kw_only=True):
+    """`seconds` of wall clock from the monotonic time `began` on, the report included.
+
+    `spent_s` of them are gone before the first start: they tell how busy the machine is. `is_assumed`:
+    neither a person nor the step set them, so the first start may show that they are too few.
+    """
+
+    began: float
+    seconds: float
+    spent_s: float = 0.0
+    is_assumed: bool = False
+
+    @property
+    def reserve_s(self) -> float:
+        """The seconds that are kept for stopping and for the report.
+
+        To write the report takes about as much work as to load what writes it, and a busy machine
+        is as slow at both.
+        """
+        return min(LONGEST_RESERVE_S, self._quiet_reserve_s + self.spent_s)
+
+    @property
+    def grace_s(self) -> float:
+        """The seconds in which processes may end by themselves, well before the report is due."""
+        return min(LONGEST_GRACE_S, self._quiet_reserve_s / 3)
+
+    @property
+    def _quiet_reserve_s(self) -> float:
+        return min(LONGEST_RESERVE_S, SHORTEST_RESERVE_S + RESERVE_SHARE * self.seconds)
+
+    @property
+    def deadline(self) -> float:
+        """The monotonic time at which the last start is stopped."""
+        return self.began + self.seconds - self.reserve_s
+
+
+def budget_of(
+    settings: CorrectnessSettings,
+    environment: Mapping[str, str],
+    began: float,
+    now: float | None = None,
+) -> tuple[Budget, str]:
+    """The budget of a run that began at that monotonic time; `now` is the time, else `began`.
+
+    The text says where it comes from, if nobody gave it. Raises UsageError.
+    """
+    spent_s = 0.0 if now is None else max(0.0, now - began)
+    if settings.budget is not None:
+        # What a person wrote needs no note of where it comes from.
+        seconds = seconds_above_zero(settings.budget, "budget")
+        return Budget(began=began, seconds=seconds, spent_s=spent_s), ""
+    of_step = default_budget(environment)
+    seconds, note = of_step or (DEFAULT_BUDGET_S, "")
+    budget = Budget(began=began, seconds=seconds, spent_s=spent_s, is_assumed=of_step is None)
+    return budget, note
+
+
+def default_budget(environ: Mapping[str, str]) -> tuple[float, str] | None:
+    """The seconds that a Buildkite step's timeout leaves, and a sentence; None without a timeout.
+
+    BUILDKITE_TIMEOUT is in minutes, or the word `false`. It counts from the start of the job, hooks
+    and uploads included (https://buildkite.com/docs/pipelines/configure/build-timeouts), and a job
+    cannot know when it started. So a margin is left: a tenth, at least a minute, at most half.
+    """
+    try:
+        timeout_s = 60.0 * int(environ.get("BUILDKITE_TIMEOUT", ""))
+    except ValueError:
+        return None
+    if timeout_s <= 0:
+        return None
+    margin_s = min(max(LEAST_MARGIN_S, MARGIN_SHARE * timeout_s), timeout_s / 2)
+    seconds = timeout_s - margin_s
+    return seconds, (
+        f"budget {formatting.duration(seconds)}: the step's timeout of "
+        f"{formatting.duration(timeout_s)} (BUILDKITE_TIMEOUT), less {formatting.duration(margin_s)} "
+        "for checkout, setup and upload"
+    )
+
+
+# Assumed of a server before its first start.
+READY_S = 30.0
+ANSWER_S = 1.0
+
+
+class EstimateSource(StrEnum):
+    """Where an estimate comes from."""
+
+    ASSUMED = "assumed"
+    EARLIER = "earlier run"
+    MEASURED = "measured"
+
+
+class Estimate(Struct, frozen=True, kw_only=True):
+    """Seconds that a start of each arm takes, from its first process to its last.
+
+    `basis` says in words where the figures come from.
+    """
+
+    start_s: Mapping[Arm, float]
+    source: EstimateSource
+    basis: str
+
+    def total(self, arms: Sequence[Arm]) -> float:
+        """Seconds that these starts take, one after the other."""
+        return math.fsum(self.start_s[arm] for arm in arms)
+
+    def fitting(self, arms: Sequence[Arm], left_s: float) -> int:
+        """How many of these starts, from the first on, end within `left_s` seconds."""
+        for count in range(1, len(arms) + 1):
+            # `total` sums without rounding errors: exactly the budget still fits.
+            if self.total(arms[:count]) > left_s:
+                return count - 1
+        return len(arms)
+
+    def __str__(self) -> str:
+        """`83.0 s`, or `40.0 s (baseline) and 83.0 s (candidate)` if they differ."""
+        baseline = formatting.duration(self.start_s[Arm.BASELINE])
+        candidate = formatting.duration(self.start_s[Arm.CANDIDATE])
+        if baseline == candidate:
+            return baseline
+        return f"{baseline} (baseline) and {candidate} (candidate)"
+
+
+def assumed(requests: int, passes: int, concurrency: int) -> Estimate:
+    """Before any start: 30 s to be ready, 1 s for an answer.
+
+    In each pass `concurrency` of the `requests` are under way at once.
+    """
+    seconds = READY_S + passes * math.ceil(requests / concurrency) * ANSWER_S
+    return Estimate(
+        start_s=dict.fromkeys(Arm, seconds),
+        source=EstimateSource.ASSUMED,
+        basis=f"assumed: {READY_S:.0f} s to be ready, {ANSWER_S:.0f} s an answer",
+    )
+
+
+def earlier(durations: Sequence[tuple[Arm, float]]) -> Estimate | None:
+    """From the seconds that the starts of an earlier run took; None without any.
+
+    They come from `finished_starts.earlier_durations`.
+    """
+    if not durations:
+        return None
+    basis = "as in the earlier run in this report directory"
+    return _from(durations, EstimateSource.EARLIER, basis)
+
+
+def corrected(prior: Estimate, durations: Sequence[tuple[Arm, float]]) -> Estimate:
+    """`prior`, corrected by the seconds that the starts of this run took.
+
+    For each arm the median of its own starts, else of the other's. A median, because one slow start
+    must not sway it.
+    """
+    if not durations:
+        return prior
+    basis = f"measured in {formatting.amount(len(durations), 'start')}"
+    return _from(durations, EstimateSource.MEASURED, basis)
+
+
+def _from(durations: Sequence[tuple[Arm, float]], source: EstimateSource, basis: str) -> Estimate:
+    of_all = []
+    of_arm: dict[Arm, list[float]] = {arm: [] for arm in Arm}
+    for arm, seconds in durations:
+        of_all.append(seconds)
+        of_arm[arm].append(seconds)
+    medians = {}
+    for arm, own in of_arm.items():
+        # The arms differ by what they load, but less than a start differs from a guess.
+        medians[arm] = statistics.median(own or of_all)
+    return Estimate(start_s=medians, source=source, basis=basis)
+
+
+# They say for how long and where a run is made, which another run decides anew.
+_OF_THE_RUN = {"--budget", "--resume", "--report-dir"}
+
+
+def command_line(argv: Sequence[str], more: Sequence[str], without: Sequence[str] = ()) -> str:
+    """The command line with the options of `more` in the place of those that it has.
+
+    `argv` are the words behind `ci-doctor`. Options in `without` are left out. All of these options
+    have a value.
+    """
+    dropped = {*_OF_THE_RUN, *without}
+    dropped.update(word for word in more if word.startswith("--"))
+    words: list[str] = []
+    is_value = False
+    for word in argv:
+        option = word.partition("=")[0]
+        if not is_value and option not in dropped:
+            words.append(word)
+        # `--budget 25m` is two words, `--budget=25m` is one.
+        is_value = not is_value and word in dropped
+    return shlex.join(["ci-doctor", *words, *more])
+
+
+# A proposed budget leaves this much beyond the estimate.
+SLACK_SHARE = 0.25
+_SLACK_S = 30.0
+
+
+def resumed_run(
+    estimate: Estimate,
+    remaining: Sequence[Arm],
+    argv: Sequence[str],
+    directory: str,
+    reserve_s: float = 0.0,
+) -> str:
+    """How to resume an undecided run that has the starts `remaining` left. No full stop.
+
+    `argv` are the words behind `ci-doctor` of the run to resume, `directory` is its report
+    directory, `reserve_s` the part of a budget that is kept for the report.
+    """
+    budget = _budget(estimate, remaining, reserve_s)
+    command = command_line(argv, ["--resume", directory, "--budget", budget])
+    return f"up to {_cost(estimate, remaining, 'more start')}: {command}"
+
+
+def extended_run(
+    estimate: Estimate,
+    further: Sequence[Arm],
+    argv: Sequence[str],
+    directory: str,
+    max_starts: int,
+    reserve_s: float = 0.0,
+) -> str:
+    """How to resume an undecided run that made every start, up to `max_starts` of them."""
+    budget = _budget(estimate, further, reserve_s)
+    words = ["--resume", directory, "--max-starts", str(max_starts), "--budget", budget]
+    command = command_line(argv, words)
+    return f"up to {_cost(estimate, further, 'more start')}: {command}"
+
+
+def new_run(
+    estimate: Estimate,
+    order: Sequence[Arm],
+    argv: Sequence[str],
+    retries: int,
+    reserve_s: float = 0.0,
+) -> str:
+    """How to make a new run of the policy `any` with more `retries`: it has no looks to go on to."""
+    budget = _budget(estimate, order, reserve_s)
+    command = command_line(argv, ["--retries", str(retries), "--budget", budget])
+    return f"a new run of up to {_cost(estimate, order, 'start')}: {command}"
+
+
+def _cost(estimate: Estimate, arms: Sequence[Arm], what: str) -> str:
+    count = formatting.amount(len(arms), what)
+    seconds = formatting.duration(estimate.total(arms))
+    return f"{count}, about {seconds} at {estimate} a start ({estimate.basis})"
+
+
+def _budget(estimate: Estimate, arms: Sequence[Arm], reserve_s: float) -> str:
+    seconds = estimate.total(arms) * (1 + SLACK_SHARE) + _SLACK_S + reserve_s
+    # Whole minutes: a budget to paste, and not a measurement.
+    return f"{math.ceil(seconds / 60)}m"
+
+
+class Schedule(Struct, frozen=True, kw_only=True):
+    """What is planned and done.
+
+    `order` are all starts that the run may need, `made` those that count already. `looks` are the
+    numbers of starts after which a regression may be declared. `archived`: enough builds
+    were archived to pass without a baseline start of today. `least_baselines` and `least_candidates` must have answered before a pass.
+    """
+
+    order: tuple[Arm, ...]
+    made: tuple[Arm, ...] = ()
+    looks: tuple[int, ...] = ()
+    archived: bool = False
+    least_baselines: int = 1
+    least_candidates: int = 1
+
+    @property
+    def remaining(self) -> tuple[Arm, ...]:
+        """The starts of `order` that are still to be made, whichever were made out of turn."""
+        made = Counter(self.made)
+        left = []
+        for arm in self.order:
+            made[arm] -= 1
+            if made[arm] < 0:
+                left.append(arm)
+        return tuple(left)
+
+    @property
+    def fewest(self) -> int:
+        """How many more starts a verdict takes at best: at least one, if any remain."""
+        counts = Counter(self.made)
+        remaining = self.remaining
+        # The best case: all answers are equal, so the first starts of each arm decide.
+        for count, arm in enumerate(remaining, start=1):
+            counts[arm] += 1
+            is_known = self.archived or counts[Arm.BASELINE] >= self.least_baselines
+            if is_known and counts[Arm.CANDIDATE] >= self.least_candidates:
+                return count
+        return len(remaining)
+
+    @property
+    def next_look(self) -> int | None:
+        """The index in `looks` of the next look; None if all were made."""
+        for index, starts in enumerate(self.looks):
+            if starts > len(self.made):
+                return index
+        return None
+
+
+def outlook(estimate: Estimate, schedule: Schedule, left_s: float, of_s: float) -> str:
+    """How many starts fit into `left_s` of `of_s` seconds, and what stays undecided. No full stop."""
+    remaining = schedule.remaining
+    fitting = estimate.fitting(remaining, left_s)
+    left = _left(left_s, of_s)
+    # An assumption must not tell a person that nothing fits.
+    if estimate.source is EstimateSource.ASSUMED and not fitting:
+        return f"{left}: whether a start fits is not known before the first ({estimate.basis})"
+    if fitting == len(remaining):
+        return f"{left}: {_all_fit(estimate, schedule, left_s)}"
+    fit = "fits" if fitting == 1 else "fit"
+    return (
+        f"{left}: about {fitting} of {len(remaining)}{_more(schedule)} starts of {estimate} {fit} "
+        f"({estimate.basis}): {_undecided(schedule, fitting)}"
+    )
+
+
+def _left(left_s: float, of_s: float) -> str:
+    left = formatting.duration(max(0.0, left_s))
+    return f"{left} left of {formatting.duration(of_s)}"
+
+
+def _all_fit(estimate: Estimate, schedule: Schedule, left_s: float) -> str:
+    pace = statistics.fmean(estimate.start_s.values())
+    room = "any number of starts"
+    if pace > 0:
+        room = formatting.amount(math.floor(left_s / pace), "start")
+    most = len(schedule.remaining)
+    fewest = schedule.fewest
+    needs = str(most) if fewest == most else f"{fewest} to {most}"
+    return (
+        f"about {room} of {estimate} fit ({estimate.basis}); "
+        f"the run takes {needs}{_more(schedule)}{_looks(schedule)}"
+    )
+
+
+def _more(schedule: Schedule) -> str:
+    return " more" if schedule.made else ""
+
+
+def _looks(schedule: Schedule) -> str:
+    """When a regression may be declared: at first all looks, then the next one."""
+    index = schedule.next_look
+    if index is None:
+        return ""
+    if not schedule.made:
+        return f"; looks at {_listed(schedule.looks)} starts"
+    return f"; {_next_look(schedule, index)}"
+
+
+def _listed(numbers: tuple[int, ...]) -> str:
+    *others, last = map(str, numbers)
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def _next_look(schedule: Schedule, index: int) -> str:
+    starts = schedule.looks[index]
+    more = starts - len(schedule.made)
+    return f"look {index + 1} of {len(schedule.looks)} at {starts} starts, after {more} more"
+
+
+def _undecided(schedule: Schedule, fitting: int) -> str:
+    fewest = schedule.fewest
+    if fitting < fewest:
+        return (
+            "nothing can be decided, not even that the answers are equal: "
+            f"that takes {fewest}{_more(schedule)}"
+        )
+    index = schedule.next_look
+    if index is None:
+        return "equal answers and a flaky baseline can be reported, a regression cannot be decided"
+    starts = schedule.looks[index]
+    if fitting < starts - len(schedule.made):
+        return (
+            "equal answers and a flaky baseline can be reported, a regression cannot be decided "
+            f"before {starts} starts"
+        )
+    return f"what those leave undecided stays undecided; {_next_look(schedule, index)}"
+
 
 # Candidate starts of a proposed new run under the policy `any`, beyond those that did not decide.
 _MORE = 2

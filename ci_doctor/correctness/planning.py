@@ -1,29 +1,203 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads files, PATH and the list of GPUs: from settings to a plan that can run. Starts no service."""
+"""Reads the configuration and whether there is a GPU driver: the `[correctness]` section as the plan of a run."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from ci_doctor.config.decoding import seconds_above_zero
+from msgspec import structs
+
+from ci_doctor.config.decoding import decode_section, path_in, seconds_above_zero
 from ci_doctor.config.loading import Config
-from ci_doctor.correctness.arms import arm_plan
-from ci_doctor.correctness.budget import Budget
-from ci_doctor.correctness.comparison import read_comparison
 from ci_doctor.correctness.devices import placeholders, places_of
+from ci_doctor.correctness.pace import Budget
 from ci_doctor.correctness.settings import (
     Arm,
+    ArmPlan,
+    ArmSettings,
     CorrectnessSettings,
     ExperimentPlan,
     Policy,
+    Proof,
     Rules,
+    read_comparison,
 )
 from ci_doctor.correctness.verdict.looks import widened
 from ci_doctor.errors import UsageError
+from ci_doctor.load.metrics import parse_selector
 from ci_doctor.load.requests import Request
-from ci_doctor.services.check import check_services
-from ci_doctor.services.configured import service_specs
-from ci_doctor.services.script_check import check_scripts
-from ci_doctor.services.spec import LaunchContext
+from ci_doctor.machine.gpus import can_read_gpu_memory
+from ci_doctor.model.suggestion import did_you_mean
+from ci_doctor.services.check import check_scripts, check_services
+from ci_doctor.services.spec import LaunchContext, ServiceSpec, service_specs
+
+
+def read_settings(
+    loaded: Config,
+    environment: Mapping[str, str],
+    flags: Mapping[str, Any],
+    variables: Mapping[Arm, Mapping[str, str]],
+) -> CorrectnessSettings:
+    """The `[correctness]` section under the command line's `flags`.
+
+    A flag named like an arm holds a command, which replaces the configured services of that arm;
+    `variables` go on top of both. Paths are relative to the working directory. Raises ConfigError.
+    """
+    flags = dict(flags)
+    if flags.get("devices"):
+        flags["devices"] = tuple(flags["devices"].split(","))
+    commands = {arm: flags.pop(arm.value, None) for arm in Arm}
+    settings, origins = decode_section(
+        loaded, "correctness", CorrectnessSettings, environ=environment, flags=flags
+    )
+    changes: dict[str, ArmSettings | str] = {}
+    for name in ("requests", "archive"):
+        path = getattr(settings, name)
+        # The address of an object store is no path.
+        if path is not None and "://" not in path:
+            changes[name] = str(path_in(loaded, origins[name], path))
+    for arm in Arm:
+        chosen = settings.arm(arm)
+        if command := commands[arm]:
+            # An arm with both is refused; the command line wins over a file.
+            chosen = structs.replace(chosen, command=command, services=())
+        changes[arm.value] = structs.replace(chosen, env={**chosen.env, **variables[arm]})
+    return structs.replace(settings, **changes)
+
+
+def parse_arm_variables(words: Sequence[str]) -> dict[Arm, dict[str, str]]:
+    """The variables of each arm from words `ARM:NAME=VALUE`. Raises UsageError."""
+    variables: dict[Arm, dict[str, str]] = {arm: {} for arm in Arm}
+    for word in words:
+        arm, _, assignment = word.partition(":")
+        name, equals, value = assignment.partition("=")
+        if not equals or not name:
+            raise UsageError(
+                f"--env {word}: not ARM:NAME=VALUE",
+                hint="write --env candidate:VLLM_LOGGING_LEVEL=DEBUG",
+            )
+        if arm not in set(Arm):
+            raise UsageError(
+                f"--env {word}: unknown arm `{arm}`", hint=did_you_mean(arm, list(Arm))
+            )
+        variables[Arm(arm)][name] = value
+    return variables
+
+
+# The path of a URL in printable ASCII; `//host` would be another server.
+_PATH = re.compile(r"/(?!/)[!-~]*")
+
+
+def arm_plan(
+    arm: Arm, settings: CorrectnessSettings, specs: Mapping[str, ServiceSpec], loaded: Config
+) -> ArmPlan:
+    """The plan of one arm; `specs` are the configured services. Raises UsageError."""
+    chosen = settings.arm(arm)
+    _check_alternatives(arm, chosen, loaded)
+    names = chosen.services
+    if chosen.command:
+        # The service bears the name of the arm, which cannot clash: it is the only one.
+        specs = {arm.value: ServiceSpec(command=chosen.command)}
+        names = (arm.value,)
+    for name in names:
+        if name not in specs:
+            where = loaded.where("correctness", arm.value, "services")
+            raise UsageError(
+                f"{where}: no service is named `{name}`", hint=did_you_mean(name, specs)
+            )
+    own_specs = {}
+    for name, spec in specs.items():
+        own_specs[name] = _spec(spec, chosen, settings, answers=name == names[-1])
+    return ArmPlan(
+        specs=own_specs,
+        names=tuple(names),
+        proof=_checked_proof(arm, chosen, names, loaded),
+        reset=_checked_reset(arm, chosen.reset or settings.reset, loaded),
+    )
+
+
+def _check_alternatives(arm: Arm, chosen: ArmSettings, loaded: Config) -> None:
+    """Exactly one of `services` and `command` must be there. Raises UsageError."""
+    if not (chosen.services or chosen.command):
+        raise UsageError(
+            f"the {arm} is missing: nothing says how to start it",
+            hint=f"give --{arm} 'CMD … {{port}}', or services = […] in [correctness.{arm}]",
+        )
+    if chosen.services and chosen.command:
+        where = loaded.where("correctness", arm.value)
+        raise UsageError(
+            f"{where}: the {arm} has both `services` and `command`", hint="keep one of them"
+        )
+
+
+def _checked_proof(
+    arm: Arm, chosen: ArmSettings, names: Sequence[str], loaded: Config
+) -> tuple[Proof, ...]:
+    where = loaded.where("correctness", arm.value, "proof")
+    proofs = []
+    for proof in chosen.proof:
+        if (proof.metric is None) == (proof.log is None):
+            raise UsageError(
+                f"{where}: a proof has either `metric` or `log`",
+                hint='write { metric = "…", above = 0 }',
+            )
+        if proof.at_start and proof.log is None:
+            raise UsageError(f"{where}: `at_start` is about a `log`: a counter has to rise")
+        if proof.service is not None and proof.service not in names:
+            raise UsageError(
+                f"{where}: the {arm} starts no service `{proof.service}`",
+                hint=did_you_mean(proof.service, names),
+            )
+        try:
+            re.compile(proof.log or "")
+        except re.error as error:
+            raise UsageError(f"{where}: /{proof.log}/ is no regular expression: {error}") from error
+        proofs.append(_with_labels(proof, where))
+    return tuple(proofs)
+
+
+def _with_labels(proof: Proof, where: str) -> Proof:
+    """A proof whose `metric` is a name alone: `hits{kind="hit"}` names labels too."""
+    if proof.metric is None:
+        if proof.labels:
+            raise UsageError(f"{where}: `labels` belong to a `metric`", hint="remove `labels`")
+        return proof
+    try:
+        name, labels = parse_selector(proof.metric)
+    except ValueError as error:
+        hint = """write { metric = "hits", labels = { kind = "hit" } }"""
+        raise UsageError(f"{where}: {error}", hint=hint) from error
+    return structs.replace(proof, metric=name, labels={**labels, **proof.labels})
+
+
+def _checked_reset(arm: Arm, reset: str | None, loaded: Config) -> str | None:
+    if reset is not None and not _PATH.fullmatch(reset):
+        where = loaded.where("correctness", arm.value, "reset")
+        raise UsageError(
+            f"{where}: `{reset}` is not the path of a URL",
+            hint='write reset = "/reset_prefix_cache"',
+        )
+    return reset
+
+
+def _spec(
+    spec: ServiceSpec, chosen: ArmSettings, settings: CorrectnessSettings, *, answers: bool
+) -> ServiceSpec:
+    """A service with the settings of the arm and of the command line on top.
+
+    `ready` is for the service that `answers` the requests.
+    """
+    changes: dict[str, object] = {"env": {**spec.env, **chosen.env}}
+    if settings.start_timeout is not None:
+        changes["start_timeout"] = settings.start_timeout
+    if settings.ready is not None and answers:
+        changes["ready"] = settings.ready
+    # A start that finds the memory of the one before still in use differs from it.
+    if "gpu-memory" not in spec.released and can_read_gpu_memory():
+        changes["released"] = [*spec.released, "gpu-memory"]
+    return structs.replace(spec, **changes)
+
 
 # Four and five starts separate the arms with p = 1/70 in the blocks 1+1 and 3+4: fewer cannot reach
 # alpha = 0.025.

@@ -3,46 +3,162 @@
 
 import os
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.correctness.arm_identity import identity_of
-from ci_doctor.correctness.budget import budget_of
+from ci_doctor.config.loading import Config
+from ci_doctor.correctness import rules
+from ci_doctor.correctness.archive.facts import schedule_facts
 from ci_doctor.correctness.devices import at_once
-from ci_doctor.correctness.estimate import assumed, earlier
 from ci_doctor.correctness.evidence.finished_starts import earlier_durations
-from ci_doctor.correctness.evidence.order_seed import with_order
-from ci_doctor.correctness.evidence.outputs import Outputs
-from ci_doctor.correctness.evidence.run_identity import RunIdentity, identify
-from ci_doctor.correctness.pace import Pace
+from ci_doctor.correctness.evidence.run_identity import RunIdentity, identify, with_order
+from ci_doctor.correctness.evidence.samples import Outputs
+from ci_doctor.correctness.pace import Pace, assumed, budget_of, earlier
 from ci_doctor.correctness.planning import plan, widening
-from ci_doctor.correctness.preflight import determinism_findings, sampling_findings
-from ci_doctor.correctness.report.findings import Context
-from ci_doctor.correctness.request import ExperimentRequest
+from ci_doctor.correctness.report.findings import Context, run_context
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import (
     Arm,
+    ArmPlan,
     CorrectnessSettings,
     ExperimentPlan,
     Policy,
     Rules,
 )
 from ci_doctor.correctness.verdict.looks import widened
+from ci_doctor.environment.determinism import differing
 from ci_doctor.errors import UsageError
 from ci_doctor.git import Checkout, checkout
 from ci_doctor.identity.identity import Identity
+from ci_doctor.identity.read import Served, read_identity
+from ci_doctor.load.answers import protocol_of
+from ci_doctor.load.prompts import parameters_of
 from ci_doctor.load.requests import Request, read_requests
-from ci_doctor.model.finding import Finding
+from ci_doctor.model.finding import Evidence, Finding
 from ci_doctor.model.parse_size import parse_size
+from ci_doctor.services.spec import start_order
 from ci_doctor.system import clock
 from ci_doctor.system.secrets.redaction import Redactor
 
 if TYPE_CHECKING:
     from ci_doctor.correctness.archive.run_archive import RunArchive
+
+
+class ExperimentRequest(Struct, frozen=True, kw_only=True):
+    """An experiment to make.
+
+    `config` holds the services that the arms name. Relative paths in `settings` are relative to the
+    working directory. `only` restricts the requests to these ids. `resume` continues the run in the
+    report directory. `argv` are the words of a command line that does the same, for commands to
+    paste; `began` is the monotonic time from which the budget counts, by default the call.
+    """
+
+    settings: CorrectnessSettings
+    config: Config = Config(path=None, tables={})
+    only: tuple[str, ...] = ()
+    resume: bool = False
+    argv: tuple[str, ...] = ("correctness",)
+    began: float | None = None
+
+
+def identity_of(
+    plan: ExperimentPlan, arm: Arm, redactor: Redactor, ignore: Sequence[str]
+) -> Identity:
+    """The identity of an arm's servers.
+
+    It covers machine, libraries, model, command line and schedule. `ignore` holds patterns of facts
+    that may differ.
+    """
+    arm_plan = plan.arms[arm]
+    # Requests may name several models, such as LoRA adapters.
+    models = {str(request.body["model"]) for request in plan.requests if "model" in request.body}
+    facts = schedule_facts(
+        plan.requests,
+        passes=plan.passes,
+        concurrency=plan.concurrency,
+        caches=plan.caches,
+        reset=arm_plan.reset,
+    )
+    identity = read_identity(list(_served(plan, arm_plan)), models, redactor, ignore)
+    return identity.also(Identity.of(facts))
+
+
+def _served(plan: ExperimentPlan, arm_plan: ArmPlan) -> Iterator[Served]:
+    for name in start_order(arm_plan.specs, arm_plan.names):
+        spec = arm_plan.specs[name]
+        # The environment of the arm goes on top of ours, as it does at the start.
+        yield Served(
+            name=name,
+            words=tuple(spec.words()),
+            environ={**plan.environment, **spec.env},
+            cwd=plan.services_directory / (spec.cwd or ""),
+        )
+
+
+def sampling_findings(requests: Sequence[Request], path: Path) -> tuple[Finding, ...]:
+    """A warning if requests ask for random sampling: their answers may differ by design."""
+    random = [request for request in requests if not _is_greedy(request)]
+    if not random:
+        return ()
+    # One place is enough: the requests of a file are mostly written alike.
+    first = random[0]
+    return (
+        rules.NOT_GREEDY.finding(
+            f"{len(random)} of {len(requests)} requests do not ask for temperature 0: "
+            "their answers may differ by design",
+            evidence=(Evidence(file=str(path), line=first.line, excerpt=f"request {first.id}"),),
+            remedy=rules.NOT_GREEDY.remedy,
+        ),
+    )
+
+
+def _is_greedy(request: Request) -> bool:
+    """Whether the likeliest token is always taken. With `top_k` 1 the temperature is irrelevant.
+
+    text-generation-inference takes no temperature of 0, and has `do_sample` for it.
+    """
+    if not protocol_of(request).sampled:
+        return True
+    parameters = parameters_of(request)
+    if parameters.get("do_sample") is False:
+        return True
+    return parameters.get("temperature") == 0 or parameters.get("top_k") == 1
+
+
+def determinism_findings(plan: ExperimentPlan) -> tuple[Finding, ...]:
+    """A warning if the arms run under different determinism variables.
+
+    Then the variables are part of what is compared.
+    """
+    # Inherited variables count: one arm may merely repeat what both inherit.
+    baseline = {**plan.environment, **_variables(plan.arms[Arm.BASELINE])}
+    candidate = {**plan.environment, **_variables(plan.arms[Arm.CANDIDATE])}
+    names = differing(baseline, candidate)
+    if not names:
+        return ()
+    lines = []
+    for name in names:
+        left = baseline.get(name, "unset")
+        right = candidate.get(name, "unset")
+        lines.append(f"{name}: {left!r} against {right!r}")
+    return (
+        rules.DIFFERENT_DETERMINISM.finding(
+            f"the arms run under different determinism variables: {', '.join(names)}",
+            evidence=(Evidence(excerpt="\n".join(lines)),),
+            remedy=rules.DIFFERENT_DETERMINISM.remedy,
+        ),
+    )
+
+
+def _variables(arm: ArmPlan) -> dict[str, str]:
+    variables = {}
+    for name in arm.names:
+        variables.update(arm.specs[name].env)
+    return variables
 
 
 class PreparedExperiment(Struct, frozen=True, kw_only=True):
@@ -140,12 +256,8 @@ def _requests_file(settings: CorrectnessSettings) -> Path:
 def _context(
     request: ExperimentRequest, file: Path, requests: tuple[Request, ...], directory: Path
 ) -> Context:
-    return Context(
-        requests_file=os.path.relpath(file),
-        requests=requests,
-        one_request=shlex.join(["ci-doctor", *request.argv, "--only"]),
-        run=str(directory),
-    )
+    one_request = shlex.join(["ci-doctor", *request.argv, "--only"])
+    return run_context(requests, os.path.relpath(file), one_request, str(directory))
 
 
 def _service_environments(made: ExperimentPlan) -> Iterator[Mapping[str, str]]:

@@ -13,12 +13,12 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from ci_doctor.correctness.proof_reading import ProofReading
+from ci_doctor.correctness.results import ProofReading
 from ci_doctor.correctness.settings import Proof
 from ci_doctor.load.metrics import MetricSample, read_samples
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.system import clock
-from ci_doctor.system.secrets.cutting import first_words
+from ci_doctor.system.secrets.private_keys import first_words
 
 # The samples of /metrics; None if it could not be read.
 Metrics = Sequence[MetricSample] | None

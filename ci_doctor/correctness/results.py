@@ -1,19 +1,92 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an experiment leaves behind, as values. Pure."""
+"""What an experiment leaves behind, as values, and the command that could not run at all. Pure.
 
-from collections.abc import Mapping
+A retry of a run with such a command ends in the same way on every machine. If the command ran in the
+baseline word for word, it is written well: then the change broke it, and that is a regression.
+"""
+
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
-from ci_doctor.correctness.comparison import Comparison
-from ci_doctor.correctness.proof_reading import ProofReading
-from ci_doctor.correctness.settings import Rules
-from ci_doctor.correctness.shared_use import SharedUse
+from ci_doctor.correctness.settings import Arm, ArmPlan, Comparison, Rules
+from ci_doctor.correctness.verdict.looks import FEWEST
 from ci_doctor.correctness.verdict.starts import ArmStart
-from ci_doctor.model.service import LeftBehind, ServiceFailure
+from ci_doctor.model.outcome import ErrorKind, Failure
+from ci_doctor.model.service import FailureKind, LeftBehind, ServiceFailure
+from ci_doctor.services.misuse import blamed_words, file_name, is_sudden
+
+
+class ProofReading(Struct, frozen=True, kw_only=True):
+    """One condition of a start's proof, and what was read for it.
+
+    Of a counter: its `metric` with the values `before` and `after` the requests (None if /metrics
+    does not have it), and `above`, what the rise must exceed. `idle` is how far it rose between two
+    readings while no request was under way, `unread`: the page before them could not be read. Of a `log` pattern: the 1-based
+    `line` of the first match and its `text` (None if no line matches).
+    """
+
+    service: str
+    met: bool
+    metric: str | None = None
+    before: float | None = None
+    after: float | None = None
+    above: float = 0.0
+    idle: float = 0.0
+    unread: bool = False
+    log: str | None = None
+    line: int | None = None
+    text: str | None = None
+
+    @property
+    def subject(self) -> str:
+        """The name of the counter, or the pattern between slashes."""
+        return self.metric if self.metric is not None else f"/{self.log}/"
+
+    def in_words(self) -> str:
+        """`0 -> 128, rose by 128 (> 0)`, or the line that matches."""
+        verdict = "" if self.met else "; not met"
+        if self.metric is None:
+            if self.line is None:
+                return f"no line matches{verdict}"
+            return f"line {self.line}: {self.text}{verdict}"
+        if self.after is None:
+            return f"absent{verdict}"
+        # A counter with labels appears with its first count.
+        before = self.before or 0.0
+        first = "absent" if self.before is None else _number(before)
+        rise = f"rose by {_number(self.after - before)} (> {_number(self.above)})"
+        if self.idle > 0:
+            rise = f"{rise}, and by {_number(self.idle)} without a request"
+        return f"{first} -> {_number(self.after)}, {rise}{verdict}"
+
+
+def _number(value: float) -> str:
+    """Whole numbers in full: a counter of tokens has many digits."""
+    return f"{value:.0f}" if float(value).is_integer() else f"{value:g}"
+
+
+class SharedRead(Struct, frozen=True, kw_only=True):
+    """A start has opened the file `path` for reading, which changed while the start `writer` ran."""
+
+    path: str
+    writer: str
+
+
+class SharedUse(Struct, frozen=True, kw_only=True):
+    """What a start did with files outside its own directories.
+
+    `written` changed while it ran, a few of them, and `count` is their number. `read` are those that it
+    read of the other arm's. `unseen`: why a reading might have been missed, in words.
+    """
+
+    written: tuple[str, ...] = ()
+    count: int = 0
+    read: tuple[SharedRead, ...] = ()
+    unseen: str = ""
 
 
 class ExperimentEnding(StrEnum):
@@ -92,3 +165,97 @@ class Experiment(Struct, frozen=True, kw_only=True):
     def starts(self) -> tuple[ArmStart, ...]:
         """The answers of each of them."""
         return tuple(result.start for result in self.compared)
+
+
+_HINT = "correct the command; on another machine it would end in the same way"
+
+
+def unusable(results: Sequence[StartResult], arms: Mapping[Arm, ArmPlan]) -> Failure | None:
+    """Why no further start makes sense: the command of an arm cannot run; None if none is known."""
+    first = _find(results, arms)
+    if first is None:
+        return None
+    arm, failure, reason = first
+    return Failure(
+        message=f"the command of the {arm} ({failure.service}) cannot run as it is written: "
+        f"{reason}",
+        hint=_HINT,
+        kind=ErrorKind.USAGE,
+    )
+
+
+def unusable_arm(results: Sequence[StartResult], arms: Mapping[Arm, ArmPlan]) -> Arm | None:
+    """The arm that `unusable` is about."""
+    unusable = _find(results, arms)
+    return unusable[0] if unusable else None
+
+
+def _find(
+    results: Sequence[StartResult], arms: Mapping[Arm, ArmPlan]
+) -> tuple[Arm, ServiceFailure, str] | None:
+    """The arm whose command cannot run, how it failed last, and why it is the command's fault."""
+    for arm in Arm:
+        failures = _failures(results, arm)
+        if not failures:
+            continue
+        last = failures[-1]
+        is_baseline = arm is Arm.BASELINE
+        reason = _of_baseline(failures) if is_baseline else _of_candidate(last, arms)
+        if reason:
+            return arm, last, reason
+    return None
+
+
+def _failures(results: Sequence[StartResult], arm: Arm) -> list[ServiceFailure]:
+    """How the starts of an arm failed; empty if one of them came to be ready or was cut short."""
+    failures = []
+    for result in results:
+        if result.start.arm is not arm:
+            continue
+        failure = result.failure
+        if result.cut_short or failure is None or failure.was_ready:
+            return []
+        if failure.kind is not FailureKind.DIED:
+            return []
+        failures.append(failure)
+    return failures
+
+
+def _of_baseline(failures: Sequence[ServiceFailure]) -> str | None:
+    last = failures[-1]
+    if last.misuse:
+        return last.misuse
+    # Without a word in the log, one such end is not enough. A log that names a cause tells what
+    # ended a command that ran.
+    sudden = [
+        each
+        for each in failures
+        if each.cause is None and is_sudden(each.exit_code, each.duration_s)
+    ]
+    if len(failures) >= FEWEST and len(sudden) == len(failures):
+        return f"it ends with exit code {last.exit_code} within a second in every start"
+    return None
+
+
+def _of_candidate(failure: ServiceFailure, arms: Mapping[Arm, ArmPlan]) -> str | None:
+    """Why the candidate's command is wrong; None if the change may have broken it."""
+    if failure.misuse is None or failure.misused is None:
+        return None
+    own = arms[Arm.CANDIDATE].specs[failure.service].words()
+    blamed = {file_name(word) for word in blamed_words(failure.misused, own)}
+    known: set[str] = set()
+    for name in arms[Arm.BASELINE].names:
+        known.update(map(file_name, arms[Arm.BASELINE].specs[name].words()))
+    # What the baseline's command holds too did run there, as far as anybody knows. Each arm may
+    # have a checkout of its own, so files are the same by their names.
+    if not blamed or not known.isdisjoint(blamed):
+        return None
+    return failure.misuse
+
+
+def relative(path: Path, directory: Path) -> str:
+    """A path inside the report directory relative to it; any other path as it is."""
+    # A report directory may be moved, or downloaded as an artifact: its own logs stay findable.
+    if path.is_relative_to(directory):
+        return str(path.relative_to(directory))
+    return str(path)

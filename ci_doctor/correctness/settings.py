@@ -1,17 +1,139 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `[correctness]` section, and the plan of an experiment that it becomes. Pure."""
+"""What the `[correctness]` section says, which answers are the same, and the plan of a run. Pure."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from ci_doctor.correctness.comparison import AnswerLevel, Comparison
-from ci_doctor.correctness.restored_caches import CopiedCache
+from ci_doctor.errors import UsageError
+from ci_doctor.load.float32 import ulp_distance
 from ci_doctor.load.requests import Request
 from ci_doctor.services.spec import ServiceSpec
+
+_LIMIT = re.compile(r"(\d+(?:\.\d*)?(?:[eE][-+]?\d+)?) *(nat|ulp)", re.IGNORECASE)
+
+
+Rewrite = Callable[[str, bytes], bytes]
+
+
+class CopiedCache(Struct, frozen=True, kw_only=True):
+    """A restored cache: its tree, and below which variable's directory a start looks for it.
+
+    rewrite: from the new root to what changes a file's content for it (path below the root and
+    content); it gives None if no file of this cache changes.
+    """
+
+    variable: str
+    subdirectory: str
+    tree: Path
+    rewrite: Callable[[str], Rewrite | None]
+
+
+class AnswerLevel(StrEnum):
+    """What of an answer is compared; each level holds those before it."""
+
+    # Text, reasoning, tool calls, finish reasons, labels, ranks.
+    WORDS = "words"
+    # ... and token ids.
+    TOKENS = "tokens"
+    # ... and log-probabilities, vectors, scores.
+    NUMBERS = "numbers"
+
+
+class LimitUnit(StrEnum):
+    """In what the distance of two numbers is measured."""
+
+    # The absolute difference; of log-probabilities that is nat.
+    NAT = "nat"
+    # Units in the last place of float32.
+    ULP = "ulp"
+
+
+class NumberLimit(Struct, frozen=True, kw_only=True):
+    """The largest distance at which two numbers count as the same."""
+
+    value: float
+    unit: LimitUnit
+
+    def __str__(self) -> str:
+        # Every digit: this is how run.json names the limit of a run.
+        return f"{self.value!r} {self.unit}".replace(".0 ", " ")
+
+    def allows(self, left: Sequence[float], right: Sequence[float]) -> bool:
+        """Whether two answers have as many numbers, each within the limit of its counterpart."""
+        if len(left) != len(right):
+            return False
+        distance = _DISTANCES[self.unit]
+        return all(
+            one == other or distance(one, other) <= self.value
+            for one, other in zip(left, right, strict=True)
+        )
+
+
+def _nat(one: float, other: float) -> float:
+    return abs(one - other)
+
+
+_DISTANCES: dict[LimitUnit, Callable[[float, float], float]] = {
+    LimitUnit.NAT: _nat,
+    LimitUnit.ULP: ulp_distance,
+}
+
+
+class Comparison(Struct, frozen=True, kw_only=True):
+    """The gate's comparison: its level, and how far numbers may lie apart (None: not at all)."""
+
+    level: AnswerLevel = AnswerLevel.NUMBERS
+    limit: NumberLimit | None = None
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether everything is compared, byte for byte."""
+        return self.level is AnswerLevel.NUMBERS and self.limit is None
+
+    @property
+    def manner(self) -> str:
+        """How two answers are the same, in words."""
+        if self.limit is not None:
+            return f"in words and tokens, and within {self.limit} in numbers"
+        return _MANNERS[self.level]
+
+    def stated(self, reason: str) -> str:
+        """A decision's reason, with the manner in which answers are the same."""
+        return reason.replace("the same, byte for byte", f"the same, {self.manner}")
+
+
+_MANNERS = {
+    AnswerLevel.WORDS: "in words",
+    AnswerLevel.TOKENS: "in words and tokens",
+    AnswerLevel.NUMBERS: "byte for byte",
+}
+
+
+def read_comparison(level: AnswerLevel, limit: str | None) -> Comparison:
+    """The comparison of `compare` and `limit` as a person writes them.
+
+    Raises UsageError for a limit of another form, and for one that `level` has no numbers for.
+    """
+    if limit is None:
+        return Comparison(level=level)
+    match = _LIMIT.fullmatch(limit.strip())
+    if match is None:
+        raise UsageError(
+            f"limit: `{limit}` is no limit", hint='write limit = "0.01 nat" or limit = "4 ulp"'
+        )
+    if level is not AnswerLevel.NUMBERS:
+        raise UsageError(
+            f"limit: numbers are not compared with compare = {level}",
+            hint="leave limit out, or write compare = numbers",
+        )
+    unit = LimitUnit(match[2].lower())
+    return Comparison(level=level, limit=NumberLimit(value=float(match[1]), unit=unit))
+
 
 Count = Annotated[int, Meta(ge=1)]
 Level = Annotated[float, Meta(gt=0, lt=1)]

@@ -26,7 +26,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from ci_doctor.correctness.shared_use import SharedRead, SharedUse
+from ci_doctor.correctness.results import SharedRead, SharedUse
 from ci_doctor.environment.cache_table import download_places
 from ci_doctor.services.spec import ServiceSpec
 from ci_doctor.system.files.own_directory import is_own_name

@@ -1,21 +1,86 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gathers the samples of one start into what the comparison needs. Pure."""
+"""Gathers the samples of one start into what the comparison needs, by digests. Pure."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.correctness.comparison import AnswerLevel
 from ci_doctor.correctness.evidence.samples import Sample
-from ci_doctor.correctness.pass_digests import PassDigests
-from ci_doctor.correctness.settings import Arm
+from ci_doctor.correctness.settings import AnswerLevel, Arm
 from ci_doctor.correctness.verdict.starts import Answer, ArmStart, ControlOutcome
+from ci_doctor.load.answer_parts import parts
 from ci_doctor.load.canonical import digest
 from ci_doctor.load.looks import FEWEST_PROMPTS, LooksOfAnswers, words_of
 from ci_doctor.load.prompts import is_free, is_greedy
 from ci_doctor.load.requests import Request
+
+
+class PassDigests(Mapping[str, Mapping[int, str]]):
+    """From a request to the digests of its answers by pass, which count from 1.
+
+    A column for each pass: a dict for each request would take more memory than the digests do, with
+    forty starts of ten thousand requests.
+    """
+
+    def __init__(self) -> None:
+        self._columns: dict[int, dict[str, str]] = {}
+        # In the order of their first answers.
+        self._requests: dict[str, None] = {}
+
+    def add(self, request: str, number: int, digest: str) -> None:
+        """The digest of the answer to `request` in one pass."""
+        # One object for the id: those of two samples are two.
+        name = sys.intern(request)
+        column = self._columns.setdefault(number, {})
+        column[name] = digest
+        self._requests.setdefault(name)
+
+    def __getitem__(self, request: str) -> dict[int, str]:
+        if request not in self._requests:
+            raise KeyError(request)
+        passes = {}
+        for number, column in self._columns.items():
+            digest = column.get(request)
+            if digest is not None:
+                passes[number] = digest
+        return passes
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._requests)
+
+    def __len__(self) -> int:
+        return len(self._requests)
+
+
+class LevelDigests(Struct, frozen=True, kw_only=True):
+    """SHA-256 of the words, and of words and tokens together."""
+
+    words: str
+    tokens: str
+
+
+def level_digests(output: Mapping[str, Any], whole: str | None = None) -> LevelDigests:
+    """The digests of a canonical output; `whole` is its own digest, if it is known.
+
+    An answer of numbers alone (a vector) has no other words: at each level it is all that it holds.
+    """
+    divided = parts(output)
+    if divided.wordless:
+        own = whole or digest(output)
+        return LevelDigests(words=own, tokens=own)
+    return LevelDigests(words=digest(divided.words), tokens=digest([divided.words, divided.tokens]))
+
+
+def digest_at(output: Mapping[str, Any], level: AnswerLevel) -> str:
+    """The digest of a canonical output at one level."""
+    if level is AnswerLevel.NUMBERS:
+        return digest(output)
+    digests = level_digests(output)
+    return digests.words if level is AnswerLevel.WORDS else digests.tokens
 
 
 def outcome(digests: Mapping[int, str], passes: int) -> Answer:

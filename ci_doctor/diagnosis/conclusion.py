@@ -1,20 +1,209 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. From ranked candidates to the cause, what follows from it, and what else there is."""
 
-from collections.abc import Callable, Sequence
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
 
 from msgspec import structs
 
-from ci_doctor.diagnosis.calibration import Calibration
-from ci_doctor.diagnosis.candidate import Candidate
-from ci_doctor.diagnosis.confidence import features, probability
-from ci_doctor.diagnosis.exit_status import retry_policy
-from ci_doctor.diagnosis.log_rule import Role
-from ci_doctor.diagnosis.next_command import next_command
-from ci_doctor.diagnosis.rank import Ranked
+from ci_doctor.diagnosis.lines import CleanLine, clean_line
+from ci_doctor.diagnosis.log_rules import LAST_OUTPUT, Role
+from ci_doctor.diagnosis.log_story import LAST_LINES, LogStory, last_output
+from ci_doctor.diagnosis.log_text import LogText, TextLine
+from ci_doctor.diagnosis.outside import judged, retry_policy
+from ci_doctor.diagnosis.rank import Calibration, Candidate, Ranked, features, probability
 from ci_doctor.diagnosis.rules import rule_of
-from ci_doctor.model.cause import Cause, LogLine, title_of
+from ci_doctor.diagnosis.steps import sounds_like_success
+from ci_doctor.diagnosis.tracebacks import TOLERATED_LEVELS, ExceptionStanding
+from ci_doctor.model.cause import Cause, FailureClass, LogLine, title_of
 from ci_doctor.model.fingerprint import fingerprint, normal_text
+
+_FIELD = re.compile(r"\{(\w+)\}")
+# A log is anybody's text, and a reader pastes the command: no character that acts in a shell.
+_HARMLESS = re.compile(r"[\w.][\w.:/+-]*", re.ASCII)
+
+
+def next_command(template: str | None, fields: Mapping[str, str]) -> str | None:
+    """`template` with each `{name}` replaced by the capture of that name.
+
+    None if there is no template, or if a capture is missing or might act in a shell.
+    """
+    if template is None:
+        return None
+    for name in _FIELD.findall(template):
+        if _HARMLESS.fullmatch(fields.get(name, "")) is None:
+            return None
+    return _FIELD.sub(lambda match: fields[match[1]], template)
+
+
+# pytest's line above the report of a failed test: `____ test_a[fp8] ____`.
+_PYTEST_HEADER: Final = re.compile(r"^_{3,} (?P<test>\S.{0,200}?) _{3,}$")
+# unittest's line above a traceback: `FAIL: test_a (tests.test_b.C.test_a)`.
+_UNITTEST_HEADER: Final = re.compile(r"^(?:FAIL|ERROR): (?P<test>\w+ \([\w.]+\))")
+# googletest's line before what a test prints: `[ RUN      ] Suite.Test`.
+_GOOGLETEST_HEADER: Final = re.compile(r"^\[ RUN      \] (?P<test>\S+)")
+_FRAME: Final = re.compile(
+    r'^ *\|? *File "(?:.*[\\/])?(?P<file>[^"\\/]+)", line \d+, in (?P<function>.+)'
+)
+_ASSERTION: Final = re.compile(r"^(?:E +)?(?:assert |AssertionError|Failed: )|:\d+: Failure$")
+# An exception without words of its own.
+_BARE: Final = re.compile(r"^(?:[\w.]+\.)?[A-Z]\w*(?:: \W*\d*\W*)?$")
+
+
+def subject_of(message: str, before: Sequence[str]) -> str:
+    """The test whose assertion `message` is, or the function that raised an exception without words.
+
+    before: the messages of the lines above it, in order. Empty if the message tells enough, or
+    if they do not tell.
+    """
+    if _ASSERTION.search(message) is not None:
+        return _last_test(before) or _last_frame(before)
+    if _BARE.match(message) is not None:
+        return _last_frame(before)
+    return ""
+
+
+def _last_test(before: Sequence[str]) -> str:
+    for text in reversed(before):
+        for header in (_PYTEST_HEADER, _UNITTEST_HEADER, _GOOGLETEST_HEADER):
+            match = header.match(text)
+            if match is not None:
+                return match["test"]
+    return ""
+
+
+def _last_frame(before: Sequence[str]) -> str:
+    for text in reversed(before):
+        match = _FRAME.match(text)
+        if match is not None:
+            return f"{match['file']} {match['function']}"
+    return ""
+
+
+# A stack is printed for each cause; a deep one has hundreds of frames.
+_MOST_LINES: Final = 400
+# What a rule says that knows no more than that a program or a test failed.
+_ANY_CLASS: Final = frozenset({None, FailureClass.CODE_BUG, FailureClass.TEST_ASSERTION})
+_CAUSE: Final = re.compile(r"^\s*(?:Caused by: |-{3,}> |\[cause\]: )\(?(?P<message>\S.*)")
+# What stands between an exception and its causes: frames, their ends, the fields of a Node error.
+_BETWEEN: Final = re.compile(
+    r"^\s+at |^\s*\.{3} \d+ (?:more|common)|^\s*-{3} End of |^\s*Suppressed: |^\s*\[errors\]: "
+    r"|^\s*[{}\]]+,?$|^\s+\w+: \S.*,?$|^\s*$|^Stack backtrace:|^\s+\d+: "
+)
+_LIST: Final = re.compile(r"^Caused by:$")
+_ITEM: Final = re.compile(r"^ {4,}(?:\d+: )?(?P<message>\S.*)")
+
+
+def innermost(candidate: Candidate, candidates: Iterable[Candidate], log: LogText) -> Candidate:
+    """`candidate`, or the innermost cause that `log` prints below it; candidates: of all logs.
+
+    A line whose rule knows of which kind the failure is stays: it says more than a system's errno.
+    """
+    if candidate.rule.class_ not in _ANY_CLASS:
+        return candidate
+    lines = log.after(candidate.line, _MOST_LINES)[1:]
+    found = _innermost(lines)
+    if found is None:
+        return candidate
+    line, clean = found
+    for each in candidates:
+        # A rule that knows the inner message says more than the one of the outer.
+        is_there = each.log == candidate.log and each.line.offset == line.offset
+        if is_there and each.rule.role is not Role.SYMPTOM:
+            return each
+    return structs.replace(
+        candidate,
+        line=line,
+        clean=clean,
+        fields={},
+        lines_after=candidate.lines_after - (line.number - candidate.line.number),
+    )
+
+
+def _innermost(lines: Sequence[TextLine]) -> tuple[TextLine, CleanLine] | None:
+    """The last cause in `lines`, which follow an exception; None without one."""
+    found = None
+    is_list = False
+    for line in lines:
+        clean = clean_line(line.content)
+        text = clean.message
+        is_list = is_list or _LIST.match(text) is not None
+        match = (_ITEM if is_list else _CAUSE).match(text)
+        if match is not None:
+            found = line, structs.replace(clean, message=match["message"])
+        elif not (_LIST.match(text) or _BETWEEN.match(text)) or (is_list and found is not None):
+            break
+    return found
+
+
+_MOST = 5
+# Of one rule in one log, so that few lines need a time.
+_MOST_OF_RULE = 3
+_WAITED: Final = frozenset({FailureClass.TIMEOUT, FailureClass.STALLED})
+_WITHOUT_SAYING = frozenset({ExceptionStanding.TOLERATED, ExceptionStanding.ANSWERED})
+
+
+def possible_consequences(cause: Candidate, others: Iterable[Candidate]) -> list[Candidate]:
+    """Those of `others` that follow from `cause` if they were written after it.
+
+    In the log of the cause they are those below it. In other logs time tells, see `consequences`.
+    """
+    counts: dict[tuple[int, str], int] = {}
+    possible = []
+    for each in sorted(others, key=_position):
+        if not _is_symptom(each, cause) or _is_above(each, cause):
+            continue
+        key = (each.log, each.rule.id)
+        counts[key] = counts.get(key, 0) + 1
+        if counts[key] <= _MOST_OF_RULE:
+            possible.append(each)
+    return possible
+
+
+def consequences(cause: Candidate, timed: Sequence[Candidate]) -> list[Candidate]:
+    """The first of `timed` that were not written before `cause`, one a rule, from cause to symptom.
+
+    timed: possible consequences with their times, where there are any.
+    """
+    later = [each for each in timed if not _is_earlier(each, cause)]
+    later.sort(key=lambda each: (_at_s(each, cause), each.log != cause.log, *_position(each)))
+    listed: dict[str, Candidate] = {}
+    for each in later:
+        listed.setdefault(each.rule.id, each)
+    return list(listed.values())[:_MOST]
+
+
+def _is_symptom(candidate: Candidate, cause: Candidate) -> bool:
+    if candidate.rule.role is Role.SYMPTOM:
+        return True
+    has_waited = candidate.rule.class_ in _WAITED and candidate.log != cause.log
+    return has_waited and candidate.standing not in _WITHOUT_SAYING
+
+
+def _is_above(candidate: Candidate, cause: Candidate) -> bool:
+    return candidate.log == cause.log and candidate.line.offset <= cause.line.offset
+
+
+def _is_earlier(candidate: Candidate, cause: Candidate) -> bool:
+    if candidate.log == cause.log or candidate.at_s is None or cause.at_s is None:
+        return False
+    return candidate.at_s < cause.at_s
+
+
+def _at_s(candidate: Candidate, cause: Candidate) -> float:
+    if candidate.at_s is not None:
+        return candidate.at_s
+    # What its own log says without a time comes right after it.
+    if candidate.log == cause.log and cause.at_s is not None:
+        return cause.at_s
+    return math.inf
+
+
+def _position(candidate: Candidate) -> tuple[int, int]:
+    return candidate.log, candidate.line.offset
+
 
 _OTHERS = 5
 
@@ -101,3 +290,87 @@ def _place(candidate: Candidate, names: Sequence[str]) -> LogLine:
         text=clean.text,
         message=clean.message or clean.text,
     )
+
+
+# A status alone says that the command failed. Whether its last words say why, nobody has measured.
+_MOST_OF_LAST_WORDS: Final = 0.4
+_LAST_WORDS: Final = structs.replace(LAST_OUTPUT, class_=None)
+# timeout(1) ends so, and 128+N is the signal N: such a command had no time for last words.
+_TIMED_OUT: Final = 124
+_SIGNALS: Final = 128
+
+
+def failed_stories(
+    stories: Sequence[LogStory], logs: Sequence[LogText], status: int
+) -> list[LogStory]:
+    """`stories` of `logs`, of which `status`, not 0, says that their job failed.
+
+    It is to them as the mark of a failed step: if no log has one, all that stands behind the last
+    step that ended well is the failed step. The last words count if nothing else looks like a cause.
+    """
+    plain = [_without_good_end(story) for story in stories]
+    if any(step.failed for story in stories for step in story.steps):
+        return plain
+    failed = [_as_failed_step(story) for story in plain]
+    if not 0 < status < _SIGNALS or status == _TIMED_OUT:
+        return failed
+    if len(logs) > 1 and any(story.candidates for story in failed):
+        return failed
+    return [
+        _with_last_words(story, log, index)
+        for index, (story, log) in enumerate(zip(failed, logs, strict=True))
+    ]
+
+
+def as_sure_as_the_logs(cause: Cause | None, plain: Cause | None) -> Cause | None:
+    """`cause`, which the status has helped to name; `plain` is what the logs name without it.
+
+    Last words are no more than one possibility. Where the logs name another cause, none is final.
+    """
+    if cause is None:
+        return None
+    is_final = cause.is_final and (plain is None or plain.place == cause.place)
+    confidence = cause.confidence or 0.0
+    if cause.rule == _LAST_WORDS.id and cause.class_ is None:
+        confidence = min(confidence, _MOST_OF_LAST_WORDS)
+    cause = structs.replace(cause, confidence=confidence)
+    return judged(cause, is_outside=cause.is_outside, is_final=is_final)
+
+
+def _without_good_end(story: LogStory) -> LogStory:
+    candidates = [
+        structs.replace(each, log_ended_well=False, log_sounds_well=False)
+        for each in story.candidates
+    ]
+    return structs.replace(story, candidates=tuple(candidates), has_ended_well=False)
+
+
+def _as_failed_step(story: LogStory) -> LogStory:
+    """`story`, in which what no step that ended well has is the step that failed."""
+    outside = [each for each in story.candidates if not each.in_passed_step]
+    # A program may have printed that all went well: the status knows better.
+    has_no_other = not outside
+    candidates = []
+    for each in story.candidates:
+        in_failed = has_no_other or not each.in_passed_step
+        candidates.append(
+            structs.replace(each, in_failed_step=in_failed, in_passed_step=not in_failed)
+        )
+    return structs.replace(story, candidates=tuple(candidates))
+
+
+def _with_last_words(story: LogStory, log: LogText, index: int) -> LogStory:
+    lines = log.tail(LAST_LINES)
+    calm = {each.offset for each in lines if clean_line(each.content).level in TOLERATED_LEVELS}
+    symptoms = {each.line.offset for each in story.candidates if each.rule.role is Role.SYMPTOM}
+    found = last_output(lines, calm | symptoms)
+    if found is None:
+        return story
+    line, clean = found
+    is_known = any(each.line.offset == line.offset for each in story.candidates)
+    if is_known or sounds_like_success([clean.message]):
+        return story
+    candidate = Candidate(
+        log=index, line=line, clean=clean, rule=_LAST_WORDS, fields={}, in_failed_step=True
+    )
+    return structs.replace(story, candidates=(*story.candidates, candidate))

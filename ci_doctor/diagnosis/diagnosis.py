@@ -8,19 +8,20 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
-from ci_doctor.diagnosis.aftermath import was_before
-from ci_doctor.diagnosis.calibration import Calibration, calibration
-from ci_doctor.diagnosis.candidate import Candidate
 from ci_doctor.diagnosis.conclusion import (
+    as_sure_as_the_logs,
+    consequences,
+    failed_stories,
+    innermost,
     named_cause,
     other_candidates,
+    possible_consequences,
+    subject_of,
     with_consequences,
     without_repetitions,
 )
-from ci_doctor.diagnosis.consequences import consequences, possible_consequences
 from ci_doctor.diagnosis.excerpt import excerpt_around
-from ci_doctor.diagnosis.exit_status import judged
-from ci_doctor.diagnosis.finality import ending_of
+from ci_doctor.diagnosis.finality import ending_of, was_before
 from ci_doctor.diagnosis.good_run import (
     GoodRun,
     compared,
@@ -28,22 +29,25 @@ from ci_doctor.diagnosis.good_run import (
     only_new_line,
     read_good_run,
 )
-from ci_doctor.diagnosis.known_failure import as_sure_as_the_logs, failed_stories
-from ci_doctor.diagnosis.last_output import LAST_OUTPUT
-from ci_doctor.diagnosis.lines.clean_line import clean_line
+from ci_doctor.diagnosis.lines import clean_line
+from ci_doctor.diagnosis.log_rules import LAST_OUTPUT, RuleSet, house_rules
 from ci_doctor.diagnosis.log_story import LogStory, read_story
-from ci_doctor.diagnosis.nested_cause import innermost
-from ci_doctor.diagnosis.outside import RETRIED
-from ci_doctor.diagnosis.rank import Ranked, nearly_strongest, rank
-from ci_doctor.diagnosis.reading.log_text import LogText, TextLine
-from ci_doctor.diagnosis.reading.open_log import open_logs
-from ci_doctor.diagnosis.rule_files import house_rules
-from ci_doctor.diagnosis.rule_set import RuleSet
-from ci_doctor.diagnosis.subject import subject_of
-from ci_doctor.diagnosis.surroundings import examined
+from ci_doctor.diagnosis.log_text import LogText, TextLine
+from ci_doctor.diagnosis.open_log import expand, open_logs
+from ci_doctor.diagnosis.outside import RETRIED, judged
+from ci_doctor.diagnosis.rank import (
+    Calibration,
+    Candidate,
+    Ranked,
+    calibration,
+    nearly_strongest,
+    rank,
+)
 from ci_doctor.diagnosis.times import with_times
+from ci_doctor.diagnosis.went_on import examined
 from ci_doctor.model.cause import OF_CHANGE, Cause, FailureClass, LogLine
 from ci_doctor.model.facts.diagnose import LogLines
+from ci_doctor.render.formatting import percent
 
 _LAST_LINES = 40
 # Above an assertion stands the code of its test.
@@ -78,12 +82,11 @@ class Diagnosis(Struct, frozen=True, kw_only=True):
 @cache
 def load_rules(own: tuple[Path, ...] = ()) -> RuleSet:
     """The rules of ci-doctor and of a repository; raises ConfigError if `own` has a mistake."""
-    # No line holds a literal of LAST_OUTPUT, but a diagnosis may name it.
     house = (*house_rules(), LAST_OUTPUT)
     if not own:
         return RuleSet(house)
     # Only a repository's rules are checked at run time, which takes longer than reading them.
-    from ci_doctor.diagnosis.repository_rules import repository_rules
+    from ci_doctor.diagnosis.rule_checks import repository_rules
 
     taken = {rule.id for rule in house}
     return RuleSet(house, repository_rules(own, taken))
@@ -329,3 +332,44 @@ def _last_place(logs: Sequence[LogText]) -> _Place | None:
             if line.content.strip():
                 return index, line, False
     return None
+
+
+class DiagnoseRequest(Struct, frozen=True, kw_only=True):
+    """logs: names of those of the failed job. baseline: of a good run. rules: a repository's own.
+
+    status: as of `diagnosis_of`.
+    """
+
+    logs: tuple[str, ...]
+    baseline: tuple[str, ...] = ()
+    rules: tuple[Path, ...] = ()
+    status: int | None = None
+
+
+def run(request: DiagnoseRequest, tell: Callable[[str], None] = lambda _: None) -> Diagnosis:
+    """The diagnosis that `request` asks for; `tell` gets how far each log is read.
+
+    Raises ConfigError if a rules file has a mistake.
+    """
+    rules = load_rules(request.rules)
+    logs = expand(request.logs)
+    good = expand(request.baseline)
+    damaged: dict[str, str] = {}
+
+    def on_open(log: LogText) -> None:
+        _watch(log, tell)
+        if log.problem:
+            damaged[log.name] = log.problem
+
+    diagnosis = diagnose(logs.names, rules, good.names, on_open, request.status)
+    missing = {**logs.unreadable, **good.unreadable, **diagnosis.unreadable}
+    in_part = {**logs.limited, **good.limited, **damaged}
+    return structs.replace(diagnosis, unreadable=missing, in_part=in_part)
+
+
+def _watch(log: LogText, tell: Callable[[str], None]) -> None:
+    def on_read(count: int) -> None:
+        share = round(count / log.size, 2)
+        tell(f"reading {log.name}, {percent(share)}")
+
+    log.on_read = on_read

@@ -1,21 +1,106 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the rules about log lines, and explains one of them or a message that one recognises."""
+"""Reads the rules about log lines for what commands say of them: what one means, and what is wrong with one."""
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+import msgspec
+import tomli
+from msgspec import Struct, structs
+
+from ci_doctor.config.toml_lines import line_of
+from ci_doctor.diagnosis.conclusion import next_command
 from ci_doctor.diagnosis.diagnosis import load_rules
-from ci_doctor.diagnosis.exit_status import retry_policy
-from ci_doctor.diagnosis.known_hosts import known_hosts
-from ci_doctor.diagnosis.log_rule import LogRule
-from ci_doctor.diagnosis.next_command import next_command
-from ci_doctor.diagnosis.outside import lies_outside
-from ci_doctor.diagnosis.pasted import recognise
-from ci_doctor.diagnosis.rules import rule_of
+from ci_doctor.diagnosis.lines import CleanLine, clean_line
+from ci_doctor.diagnosis.log_rules import (
+    NAMEABLE,
+    LogRule,
+    Role,
+    RuleSet,
+)
+from ci_doctor.diagnosis.outside import known_hosts, lies_outside, retry_policy
+from ci_doctor.diagnosis.rule_checks import check_rules
+from ci_doctor.diagnosis.rules import RULE_MISTAKE, rule_of
+from ci_doctor.diagnosis.scan import strongest, strongest_match
+from ci_doctor.errors import ConfigError
 from ci_doctor.model.cause import RetryPolicy, about_retry, title_of
+from ci_doctor.model.facts.diagnose import (
+    LogRuleFacts,
+    LogRulesFacts,
+    RuleCheckFacts,
+    RuleProblemFacts,
+)
 from ci_doctor.model.facts.explain import ExplainFacts
+from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.table import Table, row, text_table
+from ci_doctor.model.verdict import Verdict
+from ci_doctor.render.formatting import amount
+
+_MOST_LINES = 2000
+# What stands before a message where its program prints it.
+_STARTS = (
+    "ModuleNotFoundError: ",
+    "ImportError: ",
+    "TypeError: ",
+    "TypeError: f() ",
+    "AttributeError: ",
+    "RuntimeError: CUDA error: an ",
+    "RuntimeError: CUDA error: ",
+    "RuntimeError: ",
+    "ValueError: ",
+    "OSError: ",
+    "error: ",
+)
+
+
+class Recognised(Struct, frozen=True, kw_only=True):
+    """A line without its prefixes, the rule that matches it, and what the rule captures."""
+
+    message: str
+    rule: LogRule
+    fields: Mapping[str, str]
+
+
+def recognise(text: str, rules: RuleSet) -> Recognised | None:
+    """The line of `text` with the strongest rule, the first among equals; None without any.
+
+    A message of one line may lack the exception's name, as people paste it.
+    """
+    best = _of_lines(text, rules)
+    if best is not None or "\n" in text.strip():
+        return best
+    for start in _STARTS:
+        completed = _of_lines(start + text.strip(), rules)
+        # A rule about any exception of that name says nothing of the message.
+        if completed is not None and completed.rule.role is Role.CAUSE:
+            return structs.replace(completed, message=text.strip())
+    return None
+
+
+def _of_lines(text: str, rules: RuleSet) -> Recognised | None:
+    best: Recognised | None = None
+    for line in text.splitlines()[:_MOST_LINES]:
+        clean = clean_line(line.encode(errors="replace"))
+        recognised = _of_line(line, clean, rules)
+        if recognised is None:
+            continue
+        if best is None or recognised.rule.points > best.rule.points:
+            best = recognised
+    return best
+
+
+def _of_line(line: str, clean: CleanLine, rules: RuleSet) -> Recognised | None:
+    indices = []
+    for index, rule in enumerate(rules.rules):
+        if any(literal in line for literal in rule.literals):
+            indices.append(index)
+    match = strongest_match(rules, indices, clean.texts, NAMEABLE)
+    if match is None:
+        return None
+    return Recognised(message=clean.message, rule=match.rule, fields=match.fields)
+
 
 _MOST_CHARACTERS = 300
 _NO_EXPLANATION = "A line that helps to read a log, and is never a cause."
@@ -101,3 +186,218 @@ def _tables(rule: LogRule, remedy: str, about: str, command: str | None) -> Iter
     if rule.class_ is not None:
         rows.append(row("class", f"{title_of(rule.class_)} ({rule.class_.value})"))
     yield Table(title="Recognised by", rows=tuple(rows))
+
+
+def rules_outcome(own: tuple[Path, ...]) -> Outcome:
+    """All rules in a table, those of a repository's files `own` last. Raises ConfigError."""
+    rules = load_rules(own).rules
+    return Outcome(
+        verdict=None,
+        summary=f"{len(rules)} rules; `ci-doctor explain ID` explains one",
+        tables=(_table(rules),),
+        facts=LogRulesFacts(rules=tuple(_facts(rule) for rule in rules)),
+    )
+
+
+def _table(rules: Sequence[LogRule]) -> Table:
+    rows = []
+    for rule in rules:
+        class_ = "" if rule.class_ is None else rule.class_.value
+        rows.append(row(rule.id, rule.role.value, class_, rule.explanation))
+    return Table(title="Rules", columns=("role", "class", "explanation"), rows=tuple(rows))
+
+
+def _facts(rule: LogRule) -> LogRuleFacts:
+    return LogRuleFacts(
+        id=rule.id,
+        role=rule.role.value,
+        class_=None if rule.class_ is None else rule.class_.value,
+        explanation=rule.explanation,
+        remedy=rule.remedy,
+    )
+
+
+class Overlap(Struct, frozen=True, kw_only=True):
+    """The rule `other` matches the `example` of `rule`; counts: a log's line is named by `other`."""
+
+    rule: LogRule
+    example: str
+    other: LogRule
+    counts: bool
+
+    @property
+    def takes(self) -> bool:
+        """Whether such a line gets another class than that of `rule`, and nobody has allowed it."""
+        if not self.counts or self.other.id in self.rule.yields_to:
+            return False
+        classes = {self.rule.class_, self.other.class_}
+        return self.other.role is Role.NOISE or (len(classes) > 1 and None not in classes)
+
+
+def overlaps(rules: RuleSet, rule: LogRule) -> Iterator[Overlap]:
+    """Every overlap of `rule`, which is one of `rules`; none if it names no line or another one."""
+    if rule.role not in NAMEABLE or rule.next_line is not None:
+        return
+    for example in rule.match:
+        matching = _matching(rules, example)
+        for other in matching:
+            if other.id == rule.id:
+                continue
+            # Of equal ones the order of files would decide: that is no decision.
+            named = strongest([other, rule])
+            yield Overlap(rule=rule, example=example, other=other, counts=named != 1)
+
+
+def _matching(rules: RuleSet, example: str) -> Sequence[LogRule]:
+    line = f"{example}\n"
+    indices = []
+    for index, rule in enumerate(rules.rules):
+        is_named = rule.role in {*NAMEABLE, Role.NOISE} and rule.next_line is None
+        if is_named and any(literal in line for literal in rule.literals):
+            indices.append(index)
+    texts = clean_line(example.encode()).texts
+    return [rules.rules[index] for index, _ in rules.matching(indices, texts)]
+
+
+_TABLE = "rule"
+_FILE = "the file"  # what a mistake is about that belongs to no rule
+
+
+def check_outcome(path: Path) -> Outcome:
+    """`pass` if all rules in the file at `path` can be used, else `failed` with each mistake.
+
+    Raises ConfigError if it cannot be read.
+    """
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}") from error
+    name = str(path)
+    tables, rules, problems = _checked(text, name)
+    mistakes = [each for each in problems if each.is_mistake]
+    if mistakes:
+        verdict = Verdict.FAILED
+        end = amount(len(mistakes), "mistake")
+    else:
+        verdict = Verdict.PASS
+        end = "all examples hold"
+    return Outcome(
+        verdict=verdict,
+        summary=f"{name}: {amount(tables, 'rule')}, {end}",
+        findings=tuple(_finding(name, problem) for problem in problems),
+        tables=tuple(_tables_of(rules)),
+        facts=RuleCheckFacts(file=name, rules=tables, problems=tuple(problems)),
+    )
+
+
+def _finding(file: str, problem: RuleProblemFacts) -> Finding:
+    return RULE_MISTAKE.finding(
+        f"{problem.rule}: {problem.problem}",
+        evidence=(Evidence(file=file, line=problem.line),),
+        severity=Severity.ERROR if problem.is_mistake else Severity.WARNING,
+    )
+
+
+def _tables_of(rules: RuleSet | None) -> Iterator[Table]:
+    """The other rules that match an example; none if a rule cannot be used."""
+    if rules is None:
+        return
+    rows = []
+    for rule in rules.own:
+        for each in overlaps(rules, rule):
+            counts = each.other.id if each.counts else rule.id
+            class_ = "" if each.other.class_ is None else each.other.class_.value
+            weight = str(each.other.points)
+            rows.append(row(rule.id, each.other.id, weight, class_, counts, each.example))
+    if rows:
+        columns = ("also matches", "weight", "class", "what counts", "example")
+        yield Table(title="Other rules that match the examples", columns=columns, rows=tuple(rows))
+
+
+def _checked(text: str, name: str) -> tuple[int, RuleSet | None, list[RuleProblemFacts]]:
+    """How many rules there are, those that can be used, and what is wrong with them."""
+    try:
+        content = tomli.loads(text)
+    except tomli.TOMLDecodeError as error:
+        line = re.search(r"at line (\d+)", str(error))
+        number = None if line is None else int(line[1])
+        return 0, None, [RuleProblemFacts(rule=_FILE, line=number, problem=f"not TOML: {error}")]
+    tables = _entries(content)
+    rules, wrong = _decoded(tables, text)
+    problems = [*_problems_of_file(content, text), *wrong]
+    if problems:
+        return len(tables), None, problems
+    problems.extend(_problems_of_rules(rules, text, name))
+    if any(each.is_mistake for each in problems):
+        return len(tables), None, problems
+    together = RuleSet(load_rules().rules, rules)
+    problems.extend(_outweighed(together, text))
+    return len(tables), together, problems
+
+
+def _outweighed(rules: RuleSet, text: str) -> Iterator[RuleProblemFacts]:
+    """A note for each rule that counts on an example of another rule, which is this file's."""
+    for index, rule in enumerate(rules.own):
+        heavier = {each.other.id: each for each in overlaps(rules, rule) if each.counts}
+        for each in heavier.values():
+            if each.other.id in rule.yields_to:
+                continue
+            yield RuleProblemFacts(
+                rule=rule.id,
+                line=line_of(text, (_TABLE, index, "id")),
+                problem=f"match example {each.example!r}: {each.other.id} matches it too and counts "
+                f"(weight {each.other.points}, not {rule.points}): raise `weight`, or list it in "
+                "`instead_of`, or in `yields_to` with a reason",
+                is_mistake=False,
+            )
+
+
+def _entries(content: Mapping[str, object]) -> Sequence[object]:
+    """Those of `[[rule]]`; none if the key has a value of another kind."""
+    tables = content.get(_TABLE)
+    if not isinstance(tables, list):
+        return ()
+    return tables
+
+
+def _problems_of_file(content: Mapping[str, object], text: str) -> Iterator[RuleProblemFacts]:
+    for key in content:
+        if key != _TABLE:
+            line = line_of(text, (key,))
+            yield RuleProblemFacts(rule=_FILE, line=line, problem=f"unknown key `{key}`")
+    if not _entries(content):
+        yield RuleProblemFacts(rule=_FILE, line=None, problem="no [[rule]] in it")
+
+
+def _decoded(tables: Sequence[object], text: str) -> tuple[list[LogRule], list[RuleProblemFacts]]:
+    """The rules that can be decoded, and what is wrong with the others.
+
+    Each is decoded by itself: one must not hide the mistakes of the others.
+    """
+    rules: list[LogRule] = []
+    problems: list[RuleProblemFacts] = []
+    for index, table in enumerate(tables):
+        try:
+            rules.append(msgspec.convert(table, LogRule))
+        except msgspec.ValidationError as error:
+            name = f"rule {index + 1}"
+            if isinstance(table, dict) and isinstance(table.get("id"), str):
+                name = table["id"]
+            line = line_of(text, (_TABLE, index, "id"))
+            problems.append(RuleProblemFacts(rule=name, line=line, problem=str(error)))
+    return rules, problems
+
+
+def _problems_of_rules(
+    rules: Sequence[LogRule], text: str, name: str
+) -> Iterator[RuleProblemFacts]:
+    lines = {}
+    for index, rule in enumerate(rules):
+        # The last of several rules with one id: it is the one to rename.
+        lines[rule.id] = line_of(text, (_TABLE, index, "id"))
+    taken = frozenset(rule.id for rule in load_rules().rules)
+    mistakes = check_rules(rules, name, taken=taken)
+    for problem in mistakes:
+        yield RuleProblemFacts(
+            rule=problem.rule, line=lines.get(problem.rule), problem=problem.text
+        )

@@ -9,14 +9,13 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from ci_doctor.diagnosis.candidate import Candidate
-from ci_doctor.diagnosis.lines.clean_line import clean_line
-from ci_doctor.diagnosis.log_rule import LogRule, Role
+from ci_doctor.diagnosis.lines import clean_line
+from ci_doctor.diagnosis.log_rules import LogRule, Role, RuleSet
 from ci_doctor.diagnosis.log_story import LogStory
-from ci_doctor.diagnosis.reading.log_text import LogText, TextLine
-from ci_doctor.diagnosis.rule_set import RuleSet
-from ci_doctor.diagnosis.scanning.scan import scan
-from ci_doctor.diagnosis.standing import TOLERATED_LEVELS
+from ci_doctor.diagnosis.log_text import LogText, TextLine
+from ci_doctor.diagnosis.rank import Candidate
+from ci_doctor.diagnosis.scan import scan
+from ci_doctor.diagnosis.tracebacks import TOLERATED_LEVELS
 from ci_doctor.model.fingerprint import normal_text
 
 # A line takes about 20 µs to normalise: a good run of a million lines is not read line by line.

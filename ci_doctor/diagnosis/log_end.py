@@ -7,20 +7,37 @@ from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from io import FileIO, RawIOBase
 from pathlib import Path
+from typing import Final
 
 from msgspec import Struct, structs
 
-from ci_doctor.diagnosis.aftermath import went_on
-from ci_doctor.diagnosis.candidate import Candidate
-from ci_doctor.diagnosis.diagnosis import Diagnosis, diagnose_logs, diagnosis_of
+from ci_doctor.diagnosis.diagnosis import Diagnosis, diagnose_logs, diagnosis_of, load_rules
+from ci_doctor.diagnosis.excerpt import Excerpt, lines_around
+from ci_doctor.diagnosis.finality import went_on
+from ci_doctor.diagnosis.log_rules import RuleSet
 from ci_doctor.diagnosis.log_story import LogStory, read_story
-from ci_doctor.diagnosis.preparation import prepared_rules
-from ci_doctor.diagnosis.reading.log_text import LogText
-from ci_doctor.diagnosis.root_lines import Excerpt, lines_around
+from ci_doctor.diagnosis.log_text import LogText
+from ci_doctor.diagnosis.rank import Candidate
+from ci_doctor.diagnosis.scan import quick_engine, search_for
 from ci_doctor.errors import ConfigError
 from ci_doctor.model.cause import Cause
-from ci_doctor.system.files.sparse import BLOCK_BYTES, is_sparse
+from ci_doctor.system.files.bounded_log import BLOCK_BYTES, is_sparse
 from ci_doctor.system.secrets.private_keys import without_key_lines
+
+# A server takes longer to start than this. A start that is quicker pays nothing.
+PREPARE_AFTER_S: Final = 0.25
+
+# Whoever needs the rules while they are being prepared waits, rather than prepare them twice.
+_LOCK = threading.Lock()
+
+
+def prepared_rules() -> RuleSet:
+    """The rules of ci-doctor, with all that a scan makes of them; quick after the first time."""
+    with _LOCK:
+        rules = load_rules()
+        search_for(rules, quick_engine).prepare()
+        return rules
+
 
 # A server that dies has said why in its last words; reading more would hold up its group.
 _TAIL_BYTES = 1024 * 1024

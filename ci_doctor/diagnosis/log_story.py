@@ -2,33 +2,65 @@
 """Reads one log for its candidates: hits, the exceptions of tracebacks, the steps they stand in."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import Final
 
 from msgspec import Struct, structs
 
-from ci_doctor.diagnosis.candidate import Candidate
-from ci_doctor.diagnosis.ending import ended_well, last_run_failed
-from ci_doctor.diagnosis.header_lines import named_lines
-from ci_doctor.diagnosis.last_output import LAST_LINES, LAST_OUTPUT, last_output
-from ci_doctor.diagnosis.last_words import quiet_lines, sounds_like_success
-from ci_doctor.diagnosis.lines.clean_line import clean_line
-from ci_doctor.diagnosis.log_rule import Role
-from ci_doctor.diagnosis.log_tracebacks import ExceptionLine, exception_lines
-from ci_doctor.diagnosis.passed_runs import PassedRun, in_passed_run, outside_of_runs, passed_runs
-from ci_doctor.diagnosis.python_exception import rule_of_exception
-from ci_doctor.diagnosis.reading.log_text import LogText
-from ci_doctor.diagnosis.rule_set import RuleSet
-from ci_doctor.diagnosis.scanning.scan import Hit, Scan, scan
+from ci_doctor.diagnosis.lines import CleanLine, clean_line
+from ci_doctor.diagnosis.log_rules import LAST_OUTPUT, Role, RuleSet
+from ci_doctor.diagnosis.log_text import LogText, TextLine
+from ci_doctor.diagnosis.rank import Candidate
+from ci_doctor.diagnosis.scan import Hit, Scan, named_lines, offsets_of, scan, strongest_hits
 from ci_doctor.diagnosis.steps import (
     JobStep,
+    PassedRun,
     ended_steps,
+    ended_well,
     in_failed_step,
+    in_passed_run,
     in_passed_step,
     last_line_of_step,
+    last_run_failed,
+    outside_of_runs,
+    passed_runs,
+    quiet_lines,
+    sounds_like_success,
 )
-from ci_doctor.diagnosis.strongest_hits import offsets_of, strongest_hits
+from ci_doctor.diagnosis.tracebacks import ExceptionLine, exception_lines, rule_of_exception
 from ci_doctor.model.cause import FailureClass
+
+# A tool that fails says why at its end; what stands further up is rather about something else.
+LAST_LINES = 60
+
+
+# Above it nothing is of this command.
+_PROMPT: Final = re.compile(r"(?:~~~ |\$ |\+{1,3} )\S|##\[(?:group|endgroup)\]|shell: \S")
+
+
+def last_output(
+    lines: Sequence[TextLine], skipped: Container[int]
+) -> tuple[TextLine, CleanLine] | None:
+    """The last of `lines` with words; None if there is none.
+
+    skipped: offsets of lines that only repeat that something failed. A traceback that ends with
+    one of them says no more than it.
+    """
+    has_skipped = False
+    for line in reversed(lines):
+        if line.offset in skipped:
+            has_skipped = True
+            continue
+        clean = clean_line(line.content)
+        is_header = has_skipped and clean.message.startswith("Traceback (most recent call last)")
+        if is_header or _PROMPT.match(clean.message) is not None:
+            return None
+        if has_skipped and clean.message.startswith("  "):
+            continue
+        if any(letter.isalnum() for letter in clean.message):
+            return line, clean
+    return None
+
 
 # Where a log says how it went.
 _LAST_LINES = 30

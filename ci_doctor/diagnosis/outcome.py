@@ -18,7 +18,7 @@ from ci_doctor.model.table import Table, row, share
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.formatting import percent
 from ci_doctor.system.processes.process import describe_status
-from ci_doctor.system.secrets.cutting import shortened_words
+from ci_doctor.system.secrets.private_keys import shortened_words
 
 _SUMMARY_CHARACTERS = 300
 

@@ -1,20 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. Whether a message proves that what it reports lies outside the change under test.
+"""Reads whether a message proves that what it reports lies outside the change, and what that asks for.
 
 A client's failure against the job's own server is the change's. So the network counts only with a
 host that is neither this machine nor a service of the job, or by the words of a package client
-about its index. What no other run cures proves nothing either.
+about its index. What no other run cures proves nothing either. A retry must never hide a
+regression: a log asks for one only if another run cures the class of its cause, if the evidence
+proves that the cause lies outside the change, and if the job ended by it (`finality.py`).
 """
 
 import ipaddress
+import os
 import re
 from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from ci_doctor.diagnosis.log_rule import LogRule
-from ci_doctor.model.cause import FailureClass
+from ci_doctor.diagnosis.log_rules import LAST_OUTPUT, LogRule
+from ci_doctor.model.cause import POLICIES, Cause, FailureClass, Owner, RetryPolicy, owner_of
+from ci_doctor.model.verdict import Verdict
 
 _OF_MACHINE: Final = frozenset(
     {FailureClass.DISK, FailureClass.GPU_HARDWARE, FailureClass.AGENT_LOST}
@@ -221,3 +228,88 @@ def _is_outside(host: str, port: str | None, known: KnownHosts) -> bool:
         return ipaddress.ip_address(host).is_global
     except ValueError:
         return _PRIVATE_NAME.search(host) is None
+
+
+# Where pip, uv, npm, yarn, go, cargo, conda, the Hugging Face hub and the AWS clients are told an address.
+_VARIABLES: Final = re.compile(
+    r"(?i)^(?:PIP_(?:EXTRA_)?INDEX_URL|UV_(?:EXTRA_|DEFAULT_)?INDEX(?:_URL)?|NPM_CONFIG_REGISTRY"
+    r"|YARN_(?:NPM_REGISTRY_SERVER|REGISTRY)|GOPROXY|CARGO_REGISTRIES_\w+_INDEX|CONDA_CHANNEL_ALIAS"
+    r"|HF_ENDPOINT|AWS_ENDPOINT_URL\w*|DOCKER_REGISTRY\w*|CI_REGISTRY)$"
+)
+# Files of the machine and of its user. One of the repository is part of the change.
+_FILES: Final = ("/etc/pip.conf", "~/.pip/pip.conf", "~/.config/pip/pip.conf", "~/.npmrc")
+_URL: Final = re.compile(r"\bhttps?://[^\s\"',|]+")
+_MOST_BYTES: Final = 64 * 1024
+
+
+@cache
+def known_hosts() -> KnownHosts:
+    """Those of this machine; what cannot be read is left out, and then proves nothing."""
+    return KnownHosts(own=frozenset(_own()), configured=frozenset(_configured()))
+
+
+def _own() -> Iterator[str]:
+    name = os.uname().nodename.lower()
+    yield name
+    yield name.partition(".")[0]
+
+
+def _configured() -> Iterator[str]:
+    for name, value in os.environ.items():
+        if _VARIABLES.match(name) is not None:
+            yield from _hosts_of_urls(value)
+    for path in _FILES:
+        try:
+            with Path(path).expanduser().open(errors="replace") as file:
+                yield from _hosts_of_urls(file.read(_MOST_BYTES))
+        # Also without a home directory.
+        except (OSError, RuntimeError):
+            continue
+
+
+def _hosts_of_urls(text: str) -> Iterator[str]:
+    for url in _URL.findall(text):
+        try:
+            host = urlsplit(url).hostname
+        except ValueError:
+            continue
+        if host is not None:
+            yield host
+
+
+_UNPROVEN = "the log does not prove that it lies outside the change"
+_NOT_FINAL = "something else may have ended the job"
+
+
+def retry_policy(class_: str | None, text: str) -> RetryPolicy:
+    """Whether another run can help a failure of `class_`, of which `text` is the line."""
+    if class_ is None:
+        return RetryPolicy.ASK
+    if is_lasting(class_, text):
+        return RetryPolicy.NO
+    return POLICIES[class_].retry
+
+
+def judged(cause: Cause, *, is_outside: bool, is_final: bool) -> Cause:
+    """`cause` with what is known of the job's end, and all that follows from it."""
+    owner = owner_of(cause.class_, cause.retry, is_outside=is_outside)
+    # Last words that no rule knows prove nothing.
+    if cause.rule == LAST_OUTPUT.id:
+        owner = Owner.UNKNOWN
+    against = []
+    if cause.retry is RetryPolicy.YES and not is_outside:
+        against.append(_UNPROVEN)
+    if not is_final:
+        against.append(_NOT_FINAL)
+    return structs.replace(
+        cause, is_outside=is_outside, is_final=is_final, owner=owner, against=tuple(against)
+    )
+
+
+def verdict_by_class(cause: Cause | None) -> Verdict:
+    """The verdict whose exit code stands for `cause`: `infra` (75), else `failed` (1).
+
+    It chooses an exit code and is no verdict of the report: a diagnosis judges nothing. A
+    repository's own `[exit-codes]` hold for it.
+    """
+    return Verdict.INFRA if cause is not None and cause.may_be_retried else Verdict.FAILED

@@ -1,18 +1,60 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. Names every mistake in the rules of a file, with what to do about it."""
+"""Reads the rule files of a repository, and finds mistakes in rules about log lines."""
 
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
 
 from msgspec import Struct
 
-from ci_doctor.diagnosis.bounded_regex import BoundedRegex, Pattern
-from ci_doctor.diagnosis.lines.clean_line import clean_line
-from ci_doctor.diagnosis.log_rule import NAMEABLE, LogRule, Role
-from ci_doctor.diagnosis.ordinary_lines import ORDINARY_LINES
-from ci_doctor.diagnosis.regex_checks import regex_problem
-from ci_doctor.diagnosis.scanning.literal_search import MARKS
+from ci_doctor.diagnosis.lines import clean_line
+from ci_doctor.diagnosis.log_rules import (
+    NAMEABLE,
+    ORDINARY_LINES,
+    BoundedRegex,
+    LogRule,
+    Pattern,
+    Role,
+    parse_rules,
+)
+from ci_doctor.diagnosis.scan import MARKS
+from ci_doctor.errors import ConfigError
+
+# RE2 takes at most (length of the line) x (size of the program) steps. For the 2,000 characters of
+# LONGEST_TEXT this size keeps them below 30 ms.
+_MOST_INSTRUCTIONS = 1000
+
+
+def regex_problem(regex: str, *, is_foreign: bool) -> str | None:
+    """Why `regex` cannot be used, as a sentence; None if it can.
+
+    It must be valid in both engines, so that a rule reads the same wherever it stands. The size of
+    one that `is_foreign` is limited; a house rule's time is measured by a test instead.
+    """
+    import re2
+
+    try:
+        re.compile(regex)
+    except (re.error, OverflowError, RecursionError) as error:
+        return f"regex {regex!r}: {error}"
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        compiled = re2.compile(regex, options)
+    except re2.error as error:
+        reason = error.args[0]
+        if isinstance(reason, bytes):
+            reason = reason.decode(errors="replace")
+        return f"regex {regex!r}: RE2 does not take it: {reason}"
+    if is_foreign and compiled.programsize > _MOST_INSTRUCTIONS:
+        return (
+            f"regex {regex!r}: too large ({compiled.programsize} instructions, "
+            f"at most {_MOST_INSTRUCTIONS}): a line could take more than 50 ms, "
+            "use smaller repeats {m,n} or fewer alternatives"
+        )
+    return None
+
 
 # Shorter ones stand in most lines.
 _SHORTEST_LITERAL_BYTES = 3
@@ -136,3 +178,28 @@ def _holds_literal(rule: LogRule, example: str) -> bool:
 
 def _matches(pattern: Pattern, example: str) -> bool:
     return any(pattern.search(text) for text in clean_line(example.encode()).texts)
+
+
+def repository_rules(paths: Sequence[Path], taken: Collection[str] = ()) -> tuple[LogRule, ...]:
+    """The rules in the TOML files `paths`. `taken`: ids of other rules, which they may not have.
+
+    Raises ConfigError if a file cannot be read, or for every mistake in one: a line for each, which
+    names the file and the rule. A rule is never left out silently.
+    """
+    rules: list[LogRule] = []
+    for path in paths:
+        name = str(path)
+        added = parse_rules(_text(path), name)
+        earlier = {rule.id for rule in rules}
+        mistakes = check_rules(added, name, taken=earlier.union(taken))
+        if mistakes:
+            raise ConfigError("\n".join(str(mistake) for mistake in mistakes))
+        rules.extend(added)
+    return tuple(rules)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}") from error

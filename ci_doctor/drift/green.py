@@ -18,7 +18,7 @@ from ci_doctor.model.facts.drift import Drift, SinceGreenFacts, Suspicion
 from ci_doctor.model.report import Report
 from ci_doctor.model.table import Row, Table
 from ci_doctor.model.verdict import Verdict, is_green
-from ci_doctor.system.files.regular_file import read_regular
+from ci_doctor.system.files.opening import read_regular
 
 _REPORT: Final = "report.json"
 _UNREADABLE: Final = "cannot be read, or has no snapshot"

@@ -28,7 +28,7 @@ from ci_doctor.machine.host import (
 )
 from ci_doctor.machine.toolkit import read_toolkit
 from ci_doctor.render.formatting import number, size
-from ci_doctor.system.begun_call import TimedOut, bounded
+from ci_doctor.system.processes.limited_calls import TimedOut, bounded
 
 _LIMITS: Final = {
     "ulimit.core": "core",

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from ci_doctor.drift.snapshot import HASH_KEPT, PackageSnapshot, digest_of
 from ci_doctor.identity.libraries import commit_of
 from ci_doctor.machine.packages import INSTALLERS_OWN, Origin, Package, installed, read_record
-from ci_doctor.system.processes.limited_run import run_limited
+from ci_doctor.system.processes.limited_runs import run_limited
 
 _PROGRAM: Final = re.compile(r"[\w.+-]{1,40}")
 # https://packaging.python.org/specifications/well-known-project-urls/, in the order of use here.

@@ -18,7 +18,7 @@ from ci_doctor.drift.variables import kept_variables, placed, plain_address
 from ci_doctor.machine.interpreters import UnknownInterpreterError, choose_targets, interpreter_of
 from ci_doctor.model.about import About
 from ci_doctor.system import clock
-from ci_doctor.system.begun_call import BegunCall
+from ci_doctor.system.processes.limited_calls import BegunCall
 from ci_doctor.system.secrets.redaction import Redactor
 from ci_doctor.version import tool_version
 
@@ -203,7 +203,7 @@ def read_interpreter(
 
 
 def _started(python: Path, environ: Mapping[str, str], cwd: Path) -> _StartedPython:
-    from ci_doctor.system.processes.limited_run import run_limited
+    from ci_doctor.system.processes.limited_runs import run_limited
 
     command = [str(python), "-I", "-S", "-c", _PROGRAM]
     try:

@@ -9,8 +9,8 @@ import msgspec
 
 from ci_doctor.drift.snapshot import SCHEMA_NAME, SCHEMA_VERSION, Snapshot
 from ci_doctor.errors import UsageError
-from ci_doctor.system.files.atomic import write_atomically
-from ci_doctor.system.files.regular_file import read_regular
+from ci_doctor.system.files.opening import read_regular
+from ci_doctor.system.files.writing import write_atomically
 
 # In a report directory.
 SNAPSHOT_FILE: Final = "environment.json"

@@ -13,7 +13,7 @@ from pathlib import Path
 from ci_doctor.environment.tags import Described, exclusions, is_release, list_tags, may_rest_on
 from ci_doctor.environment.versions import with_clone_limits
 from ci_doctor.git import ask_git, run_git
-from ci_doctor.system.files.directories import make_directory
+from ci_doctor.system.files.writing import make_directory
 
 # A repository with models or data in it would take minutes and fill the disk.
 _MOST_BYTES = 1 << 30

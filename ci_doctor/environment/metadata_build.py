@@ -29,7 +29,7 @@ from pyproject_hooks import BackendUnavailable, BuildBackendHookCaller, HookMiss
 from ci_doctor.environment.checkout import Unbuildable, copy_checkout
 from ci_doctor.environment.packaging_files import packages
 from ci_doctor.system import clock
-from ci_doctor.system.processes.limited_run import run_limited
+from ci_doctor.system.processes.limited_runs import run_limited
 
 # Requirements of hundreds of megabytes: a proof by default does not download them.
 _HEAVY: Final = frozenset(

@@ -11,12 +11,11 @@ from msgspec import structs
 
 from ci_doctor.buildkite.job_log import CommandOutput
 from ci_doctor.diagnosis.diagnosis import Diagnosis, diagnosis_of
-from ci_doctor.diagnosis.exit_status import judged
-from ci_doctor.diagnosis.last_output import LAST_OUTPUT
+from ci_doctor.diagnosis.log_rules import LAST_OUTPUT, RuleSet
 from ci_doctor.diagnosis.log_story import LogStory, read_story
-from ci_doctor.diagnosis.reading.log_text import LogText
-from ci_doctor.diagnosis.reading.open_log import open_logs
-from ci_doctor.diagnosis.rule_set import RuleSet
+from ci_doctor.diagnosis.log_text import LogText
+from ci_doctor.diagnosis.open_log import open_logs
+from ci_doctor.diagnosis.outside import judged
 from ci_doctor.finished_job.logs_of_job import LogsOfJob
 from ci_doctor.model.cause import LIKELY, Cause
 

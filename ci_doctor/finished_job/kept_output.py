@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ci_doctor.errors import CiDoctorError
 from ci_doctor.finished_job.diagnose_job import OUTPUT_NAME
-from ci_doctor.system.files.atomic import write_atomically
+from ci_doctor.system.files.writing import write_atomically
 from ci_doctor.system.secrets.log_files import redact_files
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ci_doctor.diagnosis.reading.expand import expand
-from ci_doctor.diagnosis.reading.open_log import STANDARD_INPUT
+from ci_doctor.diagnosis.open_log import STANDARD_INPUT, expand
 from ci_doctor.model.moment import parse_moment
 from ci_doctor.model.report import Report
 

@@ -20,7 +20,7 @@ from ci_doctor.history.evidence import JobEvidence
 from ci_doctor.history.reading.forms import OtherXmlError, parsed
 from ci_doctor.history.reading.placed_evidence import PlacedFile
 from ci_doctor.history.results import UnreadableEvidence
-from ci_doctor.system.files.regular_file import open_at_once
+from ci_doctor.system.files.opening import open_at_once
 
 MOST_BYTES: Final = 256 * 1024 * 1024
 ENDINGS: Final = (".xml", ".json")

@@ -19,7 +19,7 @@ from ci_doctor.model.facts.history import HISTORY_TITLE
 from ci_doctor.model.report import Report
 from ci_doctor.model.table import Table, text_table
 from ci_doctor.system import clock
-from ci_doctor.system.begun_call import TimedOut, bounded
+from ci_doctor.system.processes.limited_calls import TimedOut, bounded
 
 _BUSY_S: Final = 2.0
 # A server that accepts and never answers holds a connection up without end, and with several hosts

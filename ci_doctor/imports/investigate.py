@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on processes: records a command, finds its import hazards and, on request, confirms them."""
+"""Acts on processes and files: records a command, finds its import hazards and confirms them."""
 
 import contextlib
 import os
@@ -9,29 +9,41 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from ci_doctor.imports.analyse.all_processes import find_in_all
-from ci_doctor.imports.analyse.harm import newly_failed
-from ci_doctor.imports.analyse.hazard import Hazard
-from ci_doctor.imports.baseline import NO_BASELINE, Baseline
-from ci_doctor.imports.confirm.delays import Hold, RaceCandidate, grouped, holds
-from ci_doctor.imports.confirm.rule_trial import (
+from ci_doctor.imports.confirm import (
+    REPEATS,
+    Confirmation,
+    HeldRun,
+    Hold,
+    Investigation,
+    JudgedHazard,
+    RaceCandidate,
     RuleRun,
     RuleStanding,
+    Standing,
     can_fire,
+    confirm,
+    grouped,
+    holds,
     holds_to_beat,
+    judge,
     judge_rule,
+    time_limit_s,
 )
-from ci_doctor.imports.confirm.run import REPEATS, Confirmation, HeldRun, confirm, time_limit_s
-from ci_doctor.imports.confirm.standing import JudgedHazard, Standing, judge
-from ci_doctor.imports.interpreters import check_interpreters
-from ci_doctor.imports.investigation import Investigation
-from ci_doctor.imports.record.recorded import RecordedProcess, RecordedRun
-from ci_doctor.imports.record.run import RecordingPlan, Streams, record
-from ci_doctor.imports.report.remedy import rule_of
+from ci_doctor.imports.find_hazards import find_in_all
+from ci_doctor.imports.hazard import Hazard, newly_failed
+from ci_doctor.imports.recording import RecordingPlan, Streams, check_interpreters, record
+from ci_doctor.imports.remedy import rule_of
+from ci_doctor.imports.report import interrupted, race_outcome
+from ci_doctor.imports.trace import RecordedProcess, RecordedRun
+from ci_doctor.model.outcome import Failure, Outcome
 from ci_doctor.preload.injection import ISOLATING, isolation, with_rules
 from ci_doctor.preload.preload_rule import PreloadRule, format_rule
-from ci_doctor.system.files.directories import make_directory
+from ci_doctor.system.files.opening import open_closed_streams
+from ci_doctor.system.files.own_directory import own_directory
+from ci_doctor.system.files.writing import make_directory
 from ci_doctor.system.processes.interruption import Interruption
+from ci_doctor.system.secrets.log_files import redact_files
+from ci_doctor.system.secrets.redaction import Redactor
 
 # Each takes up to 9 runs of the command; a program with more races has one to fix already.
 CANDIDATES = 10
@@ -42,9 +54,7 @@ class RaceRequest(Struct, frozen=True, kw_only=True):
 
     environ: by default that of this process. output: the file descriptor that gets the command's
     stdout. timeout_s: ends a command that does not end by itself. confirming: at most `candidates`
-    hazards are confirmed, each in at most `repeats` runs for each of its delays. baseline: the
-    known races, which are accepted and not confirmed. updated_baseline: the file to which the races
-    of this run are written.
+    hazards are confirmed, each in at most `repeats` runs for each of its delays.
     """
 
     command: tuple[str, ...]
@@ -54,8 +64,6 @@ class RaceRequest(Struct, frozen=True, kw_only=True):
     confirming: bool = False
     candidates: int = CANDIDATES
     repeats: int = REPEATS
-    baseline: Baseline = NO_BASELINE
-    updated_baseline: Path | None = None
 
 
 def investigate(
@@ -92,7 +100,6 @@ def investigate(
         confirmations,
         confirming=request.confirming,
         command_failed=recorded.command_failed,
-        baseline=request.baseline,
     )
     rules = _rule_standings(judged, hazards.spared, recorded.processes)
     if request.confirming:
@@ -104,7 +111,6 @@ def investigate(
         recorded=recorded,
         judged=judged,
         rules=rules,
-        baseline=request.baseline,
         runs=tuple(runs.made),
         spared=hazards.spared,
         is_whole=hazards.is_whole,
@@ -140,10 +146,9 @@ def _chosen(candidates: Sequence[RaceCandidate], request: RaceRequest) -> list[R
     """The worst candidates that have not fired yet."""
     unproven = []
     for candidate in candidates:
-        is_known = request.baseline.entry_of(candidate.worst) is not None
         can_fire = bool(holds(candidate.worst))
         # What has fired needs no run: it is proven.
-        if can_fire and not is_known and not candidate.has_fired:
+        if can_fire and not candidate.has_fired:
             unproven.append(candidate)
     return unproven[: request.candidates]
 
@@ -255,3 +260,99 @@ class _Stdin:
     def rewind(self) -> None:
         if self._start is not None:
             os.lseek(0, self._start, os.SEEK_SET)
+
+
+LOGS = "import-race"  # the folder in the report directory
+# The end of a traceback; a program that hangs may have written gigabytes before.
+_EXCERPT_LINES = 8
+_EXCERPT_BYTES = 8192
+# The exit status of a shell for a command that it cannot run.
+_NOT_FOUND = 127
+_NOT_EXECUTABLE = 126
+
+
+def run(
+    request: RaceRequest,
+    *,
+    directory: Path | None,
+    redactor: Redactor,
+    interruption: Interruption | None = None,
+    on_event: Callable[[str], None] = lambda _: None,
+) -> Outcome:
+    """Record `request.command`, find its import races and, on request, confirm them.
+
+    The output of runs with a delay goes into the folder `import-race` of the report directory
+    `directory`; without one it is dropped. `on_event` gets a sentence before
+    each run with a delay, and each warning. `interruption` must be handling signals: the first one
+    ends the command and everything below it. Raises InfraError if the command cannot be supervised.
+    """
+    open_closed_streams()
+    interruption = interruption or Interruption()
+    with own_directory("import-race") as folder:
+        scratch = Path(folder)
+        logs = scratch / "logs"
+        if directory is not None:
+            logs = directory.absolute() / LOGS
+        try:
+            investigation = investigate(request, scratch, logs, interruption, on_event)
+        except OSError as error:
+            # Only an error about the command itself: any other is one of ours.
+            if error.errno is None or error.filename != request.command[0]:
+                raise
+            return not_run(_shell_status(error), f"{request.command[0]}: {error.strerror}")
+        _redact(investigation.runs, redactor, on_event)
+        excerpts = _excerpts(investigation.runs)
+    kept_logs = _kept_logs(investigation.runs, directory)
+    outcome = race_outcome(investigation, excerpts, kept_logs)
+    if interruption.received is not None:
+        return interrupted(outcome, interruption.received)
+    return outcome
+
+
+def _shell_status(error: OSError) -> int:
+    if isinstance(error, FileNotFoundError):
+        return _NOT_FOUND
+    return _NOT_EXECUTABLE
+
+
+def not_run(status: int, message: str) -> Outcome:
+    """The outcome of a command that cannot be run; `status` is the exit status of a shell."""
+    error = Failure(message=message, hint="check the command after `--`; nothing was started")
+    return Outcome(verdict=None, summary=message, error=error, command_status=status)
+
+
+def _redact(runs: tuple[HeldRun, ...], redactor: Redactor, on_event: Callable[[str], None]) -> None:
+    """Take secrets out of what the runs printed, before anything is quoted or uploaded."""
+    files: list[Path] = []
+    for held in runs:
+        files += (held.output, held.error)
+    for warning in redact_files(files, redactor):
+        on_event(f"warning: {warning}")
+
+
+def _kept_logs(runs: tuple[HeldRun, ...], directory: Path | None) -> dict[int, str]:
+    if directory is None:
+        return {}
+    paths = {}
+    for held in runs:
+        paths[held.number] = os.path.relpath(held.error, directory)
+    return paths
+
+
+def _excerpts(runs: tuple[HeldRun, ...]) -> dict[int, str]:
+    excerpts = {}
+    for held in runs:
+        excerpts[held.number] = _last_lines(held.error)
+    return excerpts
+
+
+def _last_lines(path: Path) -> str:
+    """The end of what a run wrote; empty if the file is gone."""
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - _EXCERPT_BYTES))
+        # The first character may be cut in two there.
+        text = file.read().decode("utf-8", "replace")
+        lines = text.rstrip().splitlines()
+        return "\n".join(lines[-_EXCERPT_LINES:])
+    return ""

@@ -2,21 +2,23 @@
 """Acts on processes: whether one interpreter can lose an import of a module to another thread's."""
 
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
 from ci_doctor.errors import InfraError, UsageError
-from ci_doctor.imports.confirm.delays import Hold
-from ci_doctor.imports.probe_result import ProbeResult
-from ci_doctor.imports.record.events import End
-from ci_doctor.imports.record.recorded import RecordedProcess
-from ci_doctor.imports.record.recording import FOLDER, recording
-from ci_doctor.imports.record.trace_files import read_traces
-from ci_doctor.imports.report.probe import probe_outcome
+from ci_doctor.imports import rules
+from ci_doctor.imports.confirm import Hold
+from ci_doctor.imports.recording import FOLDER, recording
+from ci_doctor.imports.trace import End, RecordedProcess, read_traces
 from ci_doctor.machine.interpreters import ask
+from ci_doctor.model.facts.import_race import ImportProbeFacts
+from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.model.outcome import Outcome
+from ci_doctor.model.table import Table, row
+from ci_doctor.model.verdict import Verdict
 from ci_doctor.preload.injection import with_rules
 from ci_doctor.preload.interpreter import read_answer
 from ci_doctor.preload.preload_rule import Preload, PreloadRule, format_rule
@@ -24,6 +26,130 @@ from ci_doctor.preload.race import self_replacement_race
 from ci_doctor.system import clock
 from ci_doctor.system.files.own_directory import own_directory
 from ci_doctor.system.processes.limited_runs import SeparateRun
+
+
+class ProbeResult(Struct, frozen=True, kw_only=True):
+    """What the main thread received while another thread imported `module` in `python`.
+
+    exposed: None if nothing is known, because the import fails without any race; `error` has the
+    reason. Otherwise `error` is that of the lost race, empty if the main thread merely received
+    another object. replaced: all modules that replaced themselves meanwhile. immune: this
+    interpreter does not lose such a race. rule: a preload rule that was seen to win, if one is needed.
+    """
+
+    module: str
+    attribute: str
+    python: Path
+    exposed: bool | None
+    error: str
+    loaded_before: bool
+    replaced: tuple[str, ...]
+    immune: bool
+    duration_s: float
+    rule: str | None = None
+
+    @property
+    def target(self) -> str:
+        """`MODULE` or `MODULE:ATTR`."""
+        return f"{self.module}:{self.attribute}" if self.attribute else self.module
+
+
+_VERDICTS = {True: Verdict.FAILED, False: Verdict.PASS, None: Verdict.VOID}
+
+
+def probe_outcome(result: ProbeResult) -> Outcome:
+    """What the result means: `failed` if the module is exposed, `void` if it cannot be imported."""
+    rows = [row("interpreter", str(result.python))]
+    if result.immune:
+        rows.append(row("immune", "it looks again after waiting"))
+    if result.replaced:
+        rows.append(row("replaced themselves", ", ".join(result.replaced)))
+    return Outcome(
+        verdict=_VERDICTS[result.exposed],
+        summary=_summary(result),
+        findings=tuple(_findings(result)),
+        tables=(Table(title="Probe", rows=tuple(rows)),),
+        facts=ImportProbeFacts(
+            module=result.module,
+            attribute=result.attribute or None,
+            python=str(result.python),
+            exposed=result.exposed,
+            error=result.error or None,
+            loaded_before=result.loaded_before,
+            replaced=result.replaced,
+            immune=result.immune,
+            rule=result.rule,
+        ),
+    )
+
+
+def _demonstration(result: ProbeResult, rule: str) -> str:
+    """A command in which two threads race for the import, and the preload rule decides it."""
+    wanted = f"import {result.module}"
+    if result.attribute:
+        wanted = f"from {result.module} import {result.attribute}"
+    program = (
+        "import threading; "
+        f"thread = threading.Thread(target=__import__, args=({result.module!r},)); "
+        f"thread.start(); {wanted}; thread.join()"
+    )
+    words = ("run", "--preload", rule, "--", str(result.python), "-c", program)
+    return f"ci-doctor {shlex.join(words)}"
+
+
+def _summary(result: ProbeResult) -> str:
+    if result.exposed is None:
+        return f"{result.target} cannot be imported, so nothing is known: {result.error}"
+    if result.exposed:
+        return (
+            f"{result.target} is exposed: "
+            f"its import is lost while another thread imports {result.module}"
+        )
+    return f"{result.target} is not exposed: {_why_not(result)}"
+
+
+def _why_not(result: ProbeResult) -> str:
+    module = result.module
+    if result.loaded_before:
+        return f"{module} is loaded at every start of this interpreter"
+    if module not in result.replaced:
+        return f"{module} does not replace itself in sys.modules"
+    if result.immune:
+        return f"{module} replaces itself, and this interpreter looks again after waiting"
+    what = result.attribute or "it"
+    return f"{module} replaces itself, and {what} is the same in what was there before"
+
+
+def _remedy(result: ProbeResult) -> str:
+    if result.rule is None:
+        return (
+            "import it on the main thread before the first thread starts: this interpreter loads "
+            "`threading` at each start before a shim, so no preload rule with that trigger can fire"
+        )
+    return (
+        "import it before the first thread starts. This preloads it, and two threads "
+        f"no longer race: `{_demonstration(result, result.rule)}`. Put your own command in place of "
+        "that Python"
+    )
+
+
+def _findings(result: ProbeResult) -> list[Finding]:
+    if result.exposed:
+        received = "the main thread was given another object than the module that stays"
+        finding = rules.SELF_REPLACING.finding(
+            f"{result.module} replaces itself in sys.modules, "
+            "and who waits for its import gets what was there before",
+            evidence=(Evidence(excerpt=result.error or received),),
+            remedy=_remedy(result),
+            severity=Severity.ERROR,
+        )
+        return [finding]
+    if result.exposed is False and result.immune and result.replaced:
+        names = ", ".join(result.replaced)
+        summary = f"{names} would be exposed in an interpreter without the fix (gh-143650)"
+        return [rules.INTERPRETER_IMMUNE.finding(summary)]
+    return []
+
 
 # Cold imports of torch from a network file system take tens of seconds.
 TIMEOUT_S = 180.0

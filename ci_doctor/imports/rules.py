@@ -115,27 +115,6 @@ NOT_SETTLED: Final = Rule(
     remedy="Run it again with a higher `--candidates`, or with a command that does the same in "
     "every run.",
 )
-BASELINE_UNUSED: Final = Rule(
-    id="import-race/baseline-unused",
-    severity=Severity.NOTE,
-    meaning="The baseline accepts an import race that did not occur in this run.",
-    remedy="Remove its line, or write the baseline anew with `--update-baseline`. Keep the line if "
-    "the race belongs to another command or another interpreter.",
-)
-BASELINE_NOT_UPDATED: Final = Rule(
-    id="import-race/baseline-not-updated",
-    severity=Severity.ERROR,
-    meaning="The baseline was to be updated and was not. Either the run is no evidence for it, or "
-    "the file cannot be written.",
-    remedy="Mend what the finding names, and run it again with `--update-baseline`.",
-)
-TIMELINE: Final = Rule(
-    id="import-race/timeline",
-    severity=Severity.WARNING,
-    meaning="ci-doctor did not write the timeline of the imports. Either a file of that name is "
-    "not a timeline of ci-doctor, or the file cannot be written.",
-    remedy="Name another file: `--timeline FILE`.",
-)
 
 RULES: Final = (
     SELF_REPLACING,
@@ -150,7 +129,4 @@ RULES: Final = (
     COMMAND_FAILED,
     NOT_CONFIRMED,
     NOT_SETTLED,
-    BASELINE_UNUSED,
-    BASELINE_NOT_UPDATED,
-    TIMELINE,
 )

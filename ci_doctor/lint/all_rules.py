@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. All rules of lint by their families, each family loaded when it is asked for."""
 
-from ci_doctor.lint.lint_rule import LintRule
-from ci_doctor.lint.rules import OWN_RULES, STALE_BASELINE
+from ci_doctor.lint.lint_rule import OWN_RULES, STALE_BASELINE, LintRule
 from ci_doctor.model.rule import Rule
 
 FAMILIES = ("shell", "pipeline", "gate", "config", "lint")
@@ -12,19 +11,19 @@ def rules_of(family: str) -> tuple[LintRule, ...]:
     """The rules of one of FAMILIES. To load all of them takes as long as to lint a file."""
     match family:
         case "shell":
-            from ci_doctor.lint.shell import all_rules as shell
+            from ci_doctor.lint.shell import rules as shell
 
             return shell.RULES
         case "pipeline":
-            from ci_doctor.lint.pipelines import all_rules as pipelines
+            from ci_doctor.lint.pipelines import check as pipelines
 
             return pipelines.RULES
         case "gate":
-            from ci_doctor.lint.python import all_rules as python
+            from ci_doctor.lint.python import check as python
 
             return python.RULES
         case "config":
-            from ci_doctor.lint.consistency import all_rules as consistency
+            from ci_doctor.lint.consistency import check as consistency
 
             return consistency.RULES
         case _:

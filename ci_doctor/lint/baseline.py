@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. The violations that an old repository has already, so that only new ones are reported."""
+"""Reads and writes the file of known violations."""
 
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
 from ci_doctor.errors import ConfigError
-from ci_doctor.lint.violation import Violation
+from ci_doctor.lint.lint_rule import Violation
+from ci_doctor.system.files.opening import read_regular
+from ci_doctor.system.files.writing import write_atomically
 
 _VERSION = 1
 _DIGITS = 16  # of a SHA-256: 64 bits
@@ -106,3 +109,23 @@ def _key(violation: Violation) -> _Key:
     digest = hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()
     file = violation.place.file.encode(errors="surrogateescape").decode(errors="replace")
     return (violation.rule.id, file, digest[:_DIGITS])
+
+
+# Acts on files: reads and writes the baseline of lint.
+
+
+def read_baseline(path: Path) -> LintBaseline:
+    """The baseline at `path`. Raises ConfigError if it is missing or no baseline."""
+    try:
+        content = read_regular(path)
+    except OSError as error:
+        raise ConfigError(
+            f"{path}: cannot be read: {error.strerror or error}",
+            hint=f"write it: ci-doctor lint --write-baseline {path}",
+        ) from error
+    return decode_baseline(content, str(path))
+
+
+def write_baseline(path: Path, baseline: LintBaseline) -> None:
+    """Write `baseline` to `path`. Raises UsageError if that is not possible."""
+    write_atomically(path, encode_baseline(baseline))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. What a run of lint is asked, what it has read, and what it says of that."""
+"""Pure. What a run of lint is asked, the readers that it has, and what it says of a tree."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -7,17 +7,36 @@ from pathlib import Path
 from msgspec import Struct
 
 from ci_doctor.lint.baseline import LintBaseline
-from ci_doctor.lint.changed_lines import ChangedLines
-from ci_doctor.lint.examine import FileExamination
-from ci_doctor.lint.reading import Readers
-from ci_doctor.lint.repository_texts import RepositoryTexts
+from ci_doctor.lint.lint_rule import Unreadable, Violation
 from ci_doctor.lint.selection import Selection
 from ci_doctor.lint.settings import LintSettings
-from ci_doctor.lint.source_kind import SourceKind
-from ci_doctor.lint.source_text import SourceText
-from ci_doctor.lint.source_tree import LintScope, LintTree
-from ci_doctor.lint.unreadable import Unreadable
-from ci_doctor.lint.violation import Violation
+from ci_doctor.lint.source_files import (
+    ChangedLines,
+    FileReading,
+    LintScope,
+    LintTree,
+    RepositoryTexts,
+    ShellSource,
+    SourceKind,
+    SourceText,
+)
+
+# A path relative to the root -> the text of that file; None if there is none to read.
+ReadText = Callable[[str], str | None]
+
+
+class Readers(Struct, frozen=True, kw_only=True):
+    """The readers, each a function of texts.
+
+    shell: of a script, and of files that it sources. pipeline: of a YAML file by name and text; None
+    if it is no pipeline. python: the same for a program; None if it decides nothing in a job.
+    consistency: of several files by name, and whether these are all files of a repository.
+    """
+
+    shell: Callable[[ShellSource, ReadText], FileReading]
+    pipeline: Callable[[str, str], FileReading | None]
+    python: Callable[[str, str], FileReading | None]
+    consistency: Callable[[Mapping[str, str], bool], tuple[Violation, ...]]
 
 
 class LintRequest(Struct, frozen=True, kw_only=True):
@@ -42,35 +61,21 @@ class JudgedFile(Struct, frozen=True, kw_only=True):
 
     source: SourceText
     kind: SourceKind
-    examination: FileExamination
-
-
-class Judgement(Struct, frozen=True, kw_only=True):
-    """What the rules say of a tree, before anything is left out.
-
-    across: violations of rules over several files. is_whole: these rules saw the whole repository.
-    """
-
-    files: Mapping[str, JudgedFile]
-    unreadable: tuple[Unreadable, ...]
-    across: tuple[Violation, ...]
-    is_whole: bool
-
-    @property
-    def violations(self) -> tuple[Violation, ...]:
-        """Those of all files, without the unreadable ones."""
-        violations: list[Violation] = []
-        for each in self.files.values():
-            violations += each.examination.violations
-        return (*violations, *self.across)
+    reading: FileReading
 
 
 class LintRun(Struct, frozen=True, kw_only=True):
-    """What was read, and what is wrong. `left_out` counts files that the settings leave out."""
+    """What was read, and what is wrong.
+
+    left_out: how many files the settings leave out. is_whole: rules over several files saw the whole
+    repository. selection: what is reported of what the rules say.
+    """
 
     scope: LintScope
     tree: LintTree
     left_out: int
     changes: ChangedLines | None
-    judgement: Judgement
+    files: Mapping[str, JudgedFile]
+    unreadable: tuple[Unreadable, ...]
+    is_whole: bool
     selection: Selection

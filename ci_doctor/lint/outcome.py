@@ -1,24 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. From a run of lint to the verdict, the findings and the facts."""
 
+import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from ci_doctor.lint.all_rules import FAMILIES, rules_of
-from ci_doctor.lint.baseline import LintBaseline
-from ci_doctor.lint.examine import CiRole
-from ci_doctor.lint.excerpt import excerpt_of
-from ci_doctor.lint.findings import (
-    LONGEST_SUMMARY,
-    count_of,
-    findings_of,
-    severity_of,
-    stale_finding,
-)
+from ci_doctor.lint.baseline import BaselineEntry, LintBaseline
+from ci_doctor.lint.lint_rule import STALE_BASELINE, Place, Violation, excerpt_of
 from ci_doctor.lint.lint_run import LintRequest, LintRun
 from ci_doctor.lint.selection import judged_families
-from ci_doctor.lint.violation import Violation
+from ci_doctor.lint.source_files import CiRole
 from ci_doctor.model.facts.lint import (
     LintBaselineFacts,
     LintFacts,
@@ -26,10 +19,82 @@ from ci_doctor.model.facts.lint import (
     LintSinceFacts,
     UnreadableFact,
 )
-from ci_doctor.model.finding import Severity
+from ci_doctor.model.finding import Evidence, Finding, NextStep, Severity, ShellCommand
 from ci_doctor.model.outcome import Case, CaseOutcome, Outcome
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.formatting import amount
+
+# A report of them has some megabytes, and nobody reads to its end.
+MOST_FINDINGS: Final = 3000
+# A word of a script in it may have a megabyte.
+LONGEST_SUMMARY: Final = 500
+_LONGEST_REMEDY: Final = 2000
+_STALE_SHOWN: Final = 20
+
+
+def severity_of(violation: Violation) -> Severity:
+    """The severity that counts for `violation`."""
+    return violation.severity or violation.rule.rule.severity
+
+
+def count_of(violations: Iterable[Violation], severity: Severity) -> int:
+    """How many of `violations` have this severity."""
+    return sum(severity_of(violation) is severity for violation in violations)
+
+
+def findings_of(violations: Sequence[Violation]) -> tuple[Finding, ...]:
+    """A finding for each violation, in their order; above the limit the worst ones."""
+    chosen = list(violations)
+    if len(chosen) > MOST_FINDINGS:
+        order = list(Severity)
+        worst = sorted(chosen, key=lambda each: order.index(severity_of(each)))[:MOST_FINDINGS]
+        # Back into the order of files and lines.
+        kept = {id(violation) for violation in worst}
+        chosen = [violation for violation in violations if id(violation) in kept]
+    return tuple(map(_finding, chosen))
+
+
+def stale_finding(file: str, stale: Sequence[BaselineEntry]) -> Finding:
+    """What is reported of entries of the baseline `file` that match nothing."""
+    shown = stale[:_STALE_SHOWN]
+    evidence = [
+        Evidence(file=each.file, excerpt=f"{each.rule}, {each.count} times") for each in shown
+    ]
+    return STALE_BASELINE.finding(
+        f"{len(stale)} entries of {file} match nothing any more",
+        evidence=tuple(evidence),
+        remedy=ShellCommand(f"ci-doctor lint --write-baseline {file}"),
+    )
+
+
+def _finding(violation: Violation) -> Finding:
+    related = [_evidence(place, None) for place in violation.related]
+    return violation.rule.rule.finding(
+        excerpt_of(violation.summary, LONGEST_SUMMARY),
+        evidence=(_evidence(violation.place, violation.excerpt), *related),
+        remedy=_remedy(violation.remedy),
+        severity=violation.severity,
+    )
+
+
+def _remedy(text: str | None) -> NextStep | None:
+    """A line of code is to be copied as it is; a sentence may be wrapped."""
+    # Code that is cut would do something else. `explain` prints the rule's own remedy.
+    if text is None or len(text) > _LONGEST_REMEDY:
+        return None
+    # Prose quotes its code in backticks, or ends with a full stop. `ruff check .` ends with one, too, but not with a word.
+    is_prose = "`" in text or re.search(r"\w\.$", text) is not None
+    return text if is_prose else ShellCommand(text)
+
+
+def _evidence(place: Place, excerpt: str | None) -> Evidence:
+    shown = None
+    if excerpt is not None and excerpt.strip():
+        shown = excerpt_of(excerpt)
+    return Evidence(file=place.file, line=place.line, end_line=place.end_line, excerpt=shown)
+
+
+# From a run of lint to the verdict, the findings and the facts.
 
 _LOOKED_FOR: Final = (
     "*.sh, *.bash, programs with a shebang of a shell, *.yml, *.yaml, *.py, *.toml, Dockerfile"
@@ -84,23 +149,23 @@ def _verdict(ran: LintRun, facts: LintFacts) -> Verdict | None:
 
 def _files_read(ran: LintRun) -> set[str]:
     """The files that rules have looked at, each at least in part."""
-    return set(ran.judgement.files) - _reasons(ran).keys()
+    return set(ran.files) - _reasons(ran).keys()
 
 
 def _reasons(ran: LintRun) -> dict[str, str]:
     """Why no rule has looked at a file, by file."""
-    unreadable = ran.judgement.unreadable
+    unreadable = ran.unreadable
     return {each.file: each.reason for each in unreadable if not each.is_partial}
 
 
 def _is_left_to_the_settings(ran: LintRun) -> bool:
     """Whether `[lint]` leaves out every file: as in a commit that changes only such files."""
-    return bool(ran.left_out) and not ran.judgement.files and not ran.judgement.unreadable
+    return bool(ran.left_out) and not ran.files and not ran.unreadable
 
 
 def _is_nothing_changed(ran: LintRun) -> bool:
     """Whether git says that no file which lint reads has changed: an answer, and no lack of one."""
-    return ran.changes is not None and not ran.judgement.unreadable
+    return ran.changes is not None and not ran.unreadable
 
 
 def fix_summary(fix: LintFixFacts) -> str:
@@ -127,7 +192,7 @@ def _summary(ran: LintRun, facts: LintFacts) -> str:
     files = len({violation.place.file for violation in ran.selection.violations})
     where = f" in {amount(files, 'file')}" if files else ""
     parts = [f"{named}{where}; {_read(facts)}"]
-    unreadable = len({each.file for each in ran.judgement.unreadable})
+    unreadable = len({each.file for each in ran.unreadable})
     if unreadable:
         parts.append(f"{amount(unreadable, 'file')} not wholly readable")
     if ran.selection.known:
@@ -153,7 +218,7 @@ def _read(facts: LintFacts) -> str:
 def _nothing(ran: LintRun) -> str:
     if _is_nothing_changed(ran):
         return "no file that lint reads has changed"
-    unreadable = ran.judgement.unreadable
+    unreadable = ran.unreadable
     if unreadable:
         return f"nothing could be read: {unreadable[0].file}: {unreadable[0].reason}"
     if ran.left_out:
@@ -181,12 +246,12 @@ def _facts(
         )
     return LintFacts(
         lint_files=_counts(ran),
-        embedded=sum(each.examination.embedded for each in ran.judgement.files.values()),
+        embedded=sum(len(each.reading.scripts) for each in ran.files.values()),
         rules=_rules_run(ran),
         unreadable=_unreadable_facts(ran),
         left_out=_left_out(ran),
-        latin1=sum(each.source.encoding != "utf-8" for each in ran.judgement.files.values()),
-        across_files=ran.judgement.is_whole,
+        latin1=sum(each.source.encoding != "utf-8" for each in ran.files.values()),
+        across_files=ran.is_whole,
         silenced=ran.selection.silenced,
         errors=count_of(violations, Severity.ERROR),
         warnings=count_of(violations, Severity.WARNING),
@@ -202,20 +267,20 @@ def _facts(
 def _rules_run(ran: LintRun) -> dict[str, int]:
     """How many rules of each family had a file to look at."""
     present: set[str] = set()
-    for file in ran.judgement.files.values():
-        role = file.examination.role
-        present.update(judged_families(role, is_readable=True, is_whole=ran.judgement.is_whole))
+    for file in ran.files.values():
+        role = file.reading.role
+        present.update(judged_families(role, is_readable=True, is_whole=ran.is_whole))
     return {family: len(rules_of(family)) for family in FAMILIES if family in present}
 
 
 def _counts(ran: LintRun) -> dict[str, int]:
     """How many files of each role there are, in the order of the roles."""
-    roles = Counter(each.examination.role for each in ran.judgement.files.values())
+    roles = Counter(each.reading.role for each in ran.files.values())
     return {role.value: roles[role] for role in CiRole}
 
 
 def _unreadable_facts(ran: LintRun) -> tuple[UnreadableFact, ...]:
-    shown = ran.judgement.unreadable[:_MOST_UNREADABLE]
+    shown = ran.unreadable[:_MOST_UNREADABLE]
     facts = [UnreadableFact(file=each.file, line=each.line, reason=each.reason) for each in shown]
     return tuple(facts)
 
@@ -240,8 +305,8 @@ def _cases(ran: LintRun, violations: Sequence[Violation]) -> Iterator[Case]:
     for violation in violations:
         if severity_of(violation) is Severity.ERROR:
             first.setdefault(violation.place.file, violation)
-    files = ran.judgement.files
-    judged = [file for file in files if files[file].examination.role is not CiRole.OTHER]
+    files = ran.files
+    judged = [file for file in files if files[file].reading.role is not CiRole.OTHER]
     reasons = _reasons(ran)
     for file in dict.fromkeys((*judged, *reasons, *first)):
         wrong = first.get(file)

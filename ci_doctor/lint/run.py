@@ -1,29 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads a tree: collects its files, has them judged, and selects what is to be reported."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-from ci_doctor.lint.changed_lines import ChangedLines
-from ci_doctor.lint.changes import changed_since
-from ci_doctor.lint.collect import collect
-from ci_doctor.lint.configured import is_left_out
-from ci_doctor.lint.directive import directives
-from ci_doctor.lint.judging import judge
-from ci_doctor.lint.lint_run import Judgement, LintRequest, LintRun
-from ci_doctor.lint.repository_texts import RepositoryTexts
-from ci_doctor.lint.scope import lint_scope
+from ci_doctor.lint.collect import changed_since, collect, lint_scope
+from ci_doctor.lint.lint_rule import Unreadable, Violation
+from ci_doctor.lint.lint_run import JudgedFile, LintRequest, LintRun, Readers
+from ci_doctor.lint.reading import examine
 from ci_doctor.lint.selection import (
-    Selection,
+    Directives,
     SelectionRequest,
+    directives,
+    is_left_out,
     judged_families,
     select,
     violation_of,
 )
-from ci_doctor.lint.source_kind import kind_by_name
-from ci_doctor.lint.source_tree import WHOLE, LintScope, LintTree, SourcePath
-from ci_doctor.lint.suppression import Directives
-from ci_doctor.lint.unreadable import Unreadable
-from ci_doctor.lint.violation import Violation
+from ci_doctor.lint.source_files import (
+    WHOLE,
+    LintScope,
+    LintTree,
+    RepositoryTexts,
+    SourcePath,
+    kind_by_name,
+)
 
 
 def run(request: LintRequest, tell: Callable[[str], None]) -> LintRun:
@@ -42,14 +42,38 @@ def run(request: LintRequest, tell: Callable[[str], None]) -> LintRun:
     # A hook that names single files is to be quick; and what they lack, another file may have.
     if chosen and scope.is_repository and _names_directory(scope):
         whole = _whole(scope, tree, changed)
-    judgement = judge(chosen, whole, request.readers(tree, texts), texts, tell)
-    selection = _selection(request, scope, changes, judgement, texts)
+    readers = request.readers(tree, texts)
+    files, unreadable = _judged(chosen, readers, texts, tell)
+    tell("comparing files")
+    compared = texts.all_texts(files if whole is None else whole)
+    across = readers.consistency(compared, whole is not None) if files else ()
+    violations = [one for each in files.values() for one in each.reading.violations]
+    unread = {each.file for each in unreadable}
+    selection = select(
+        [*violations, *across, *_unreadable_lines(unreadable, files)],
+        _directives(files, across, texts),
+        {
+            file: judged_families(
+                judged.reading.role, is_readable=file not in unread, is_whole=whole is not None
+            )
+            for file, judged in files.items()
+        },
+        SelectionRequest(
+            rule_ids=request.rule_ids,
+            settings=request.settings,
+            paths=scope.paths,
+            changes=changes,
+            baseline=request.baseline,
+        ),
+    )
     return LintRun(
         scope=scope,
         tree=tree,
         left_out=len(tree.files) - len(readable),
         changes=changes,
-        judgement=judgement,
+        files=files,
+        unreadable=unreadable,
+        is_whole=whole is not None,
         selection=selection,
     )
 
@@ -80,28 +104,33 @@ def _whole(scope: LintScope, tree: LintTree, changed: Collection[str] | None) ->
     return [*(each.file for each in tree.files), *tree.evidence]
 
 
-def _selection(
-    request: LintRequest,
-    scope: LintScope,
-    changes: ChangedLines | None,
-    judgement: Judgement,
+def _judged(
+    files: Iterable[SourcePath],
+    readers: Readers,
     texts: RepositoryTexts,
-) -> Selection:
-    violations = [*judgement.violations, *_unreadable_lines(judgement)]
-    wanted = SelectionRequest(
-        rule_ids=request.rule_ids,
-        settings=request.settings,
-        paths=scope.paths,
-        changes=changes,
-        baseline=request.baseline,
-    )
-    return select(violations, _directives(judgement, texts), _families(judgement), wanted)
+    tell: Callable[[str], None],
+) -> tuple[dict[str, JudgedFile], tuple[Unreadable, ...]]:
+    """Each of `files` by the rules of its kind alone, and what nobody could read of them."""
+    judged = {}
+    unreadable: list[Unreadable] = []
+    for each in files:
+        tell(f"reading {each.file}")
+        source = texts.source(each.file)
+        if isinstance(source, Unreadable):
+            unreadable.append(source)
+            continue
+        reading = examine(each.file, source.text, each.kind, readers, texts.read)
+        judged[each.file] = JudgedFile(source=source, kind=each.kind, reading=reading)
+        unreadable += reading.unreadable
+    return judged, tuple(dict.fromkeys(unreadable))
 
 
-def _unreadable_lines(judgement: Judgement) -> Iterable[Violation]:
+def _unreadable_lines(
+    unreadable: Iterable[Unreadable], files: Mapping[str, JudgedFile]
+) -> Iterator[Violation]:
     lines: dict[str, list[str]] = {}
-    for each in judgement.unreadable:
-        judged = judgement.files.get(each.file)
+    for each in unreadable:
+        judged = files.get(each.file)
         if each.file not in lines:
             lines[each.file] = [] if judged is None else judged.source.text.split("\n")
         present = lines[each.file]
@@ -109,25 +138,17 @@ def _unreadable_lines(judgement: Judgement) -> Iterable[Violation]:
         yield violation_of(each, line)
 
 
-def _directives(judgement: Judgement, texts: RepositoryTexts) -> Directives:
+def _directives(
+    files: Mapping[str, JudgedFile], across: Iterable[Violation], texts: RepositoryTexts
+) -> Directives:
     """Those of the files that were judged, and of others in which there is a violation."""
     by_file = {}
-    for file, judged in judgement.files.items():
+    for file, judged in files.items():
         by_file[file] = directives(judged.source.text, judged.kind)
-    for violation in judgement.across:
+    for violation in across:
         file = violation.place.file
         kind = kind_by_name(file)
         source = texts.source(file)
         if file not in by_file and kind is not None and not isinstance(source, Unreadable):
             by_file[file] = directives(source.text, kind)
     return by_file
-
-
-def _families(judgement: Judgement) -> Mapping[str, tuple[str, ...]]:
-    unreadable = {each.file for each in judgement.unreadable}
-    families = {}
-    for file, judged in judgement.files.items():
-        families[file] = judged_families(
-            judged.examination.role, is_readable=file not in unreadable, is_whole=judgement.is_whole
-        )
-    return families

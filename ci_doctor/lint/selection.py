@@ -1,20 +1,296 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. From all that the rules say to what is reported: comments, settings, paths, changes, baseline."""
+"""Pure. Which violations are reported: by comments, by settings, by a baseline, by changed lines."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+import io
+import re
+import tokenize
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from ci_doctor.errors import ConfigError
 from ci_doctor.lint.baseline import BaselineEntry, LintBaseline, subtract
-from ci_doctor.lint.changed_lines import ChangedLines
-from ci_doctor.lint.configured import configured
-from ci_doctor.lint.examine import CiRole
-from ci_doctor.lint.rules import UNREADABLE
+from ci_doctor.lint.lint_rule import (
+    IGNORE_WITHOUT_REASON,
+    UNKNOWN_RULE,
+    UNREADABLE,
+    UNUSED_IGNORE,
+    LintRule,
+    Place,
+    Unreadable,
+    Violation,
+)
 from ci_doctor.lint.settings import LintSettings
-from ci_doctor.lint.suppression import Directives, suppress, wrong_directives
-from ci_doctor.lint.unreadable import Unreadable
-from ci_doctor.lint.violation import Place, Violation
+from ci_doctor.lint.source_files import ChangedLines, CiRole, SourceKind, matches
+from ci_doctor.model.suggestion import did_you_mean, nearest
+
+_DIRECTIVE: Final = re.compile(
+    r"(?:^|(?<=\s))#[ \t]*ci-doctor:[ \t]*ignore\[(?P<rules>[^\]\n]{0,500})\](?P<reason>[^\n]*)"
+)
+_WORD: Final = "ci-doctor:"
+_MOST_COMMENT_LINES: Final = 50
+
+
+class IgnoreDirective(Struct, frozen=True, kw_only=True):
+    """A comment that silences `rules` from `first` to `last` (lines, inclusive).
+
+    line: where the comment stands. reason: what stands behind the bracket; empty without one.
+    """
+
+    line: int
+    excerpt: str
+    rules: tuple[str, ...]
+    reason: str
+    first: int
+    last: int
+
+
+def directives(text: str, kind: SourceKind) -> tuple[IgnoreDirective, ...]:
+    """The directives of a file, from its first line on.
+
+    On a line with code one counts for the whole statement, as far as backslashes continue it; alone
+    on a line it counts for the next line that is no comment.
+    """
+    # Nearly no file has one, and a file may have a line of a megabyte.
+    if _WORD not in text:
+        return ()
+    lines = text.split("\n")
+    statements = _statements(lines)
+    read = []
+    for line, match in _comments(text, lines, kind):
+        before = lines[line - 1][: match.start()]
+        target = line if before.strip() else _next_code(lines, line)
+        first, last = statements[target - 1]
+        named = [rule.strip() for rule in match["rules"].split(",")]
+        directive = IgnoreDirective(
+            line=line,
+            excerpt=match[0].strip(),
+            rules=tuple(rule for rule in named if rule),
+            reason=match["reason"].strip(" \t\r:-–—"),
+            first=first,
+            last=last,
+        )
+        read.append(directive)
+    return tuple(read)
+
+
+def _comments(text: str, lines: list[str], kind: SourceKind) -> Iterator[tuple[int, re.Match[str]]]:
+    """The lines with a directive, and its match there."""
+    comments = _comment_lines(text) if kind is SourceKind.PYTHON else None
+    for number, line in enumerate(lines, start=1):
+        if _WORD not in line or (comments is not None and number not in comments):
+            continue
+        match = _DIRECTIVE.search(line)
+        if match is not None:
+            yield number, match
+
+
+def _comment_lines(text: str) -> set[int] | None:
+    """The lines of a Python program that have a comment; None if it is no Python.
+
+    A docstring may show how a directive is written.
+    """
+    numbers = set()
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type == tokenize.COMMENT:
+                numbers.add(token.start[0])
+    except (tokenize.TokenError, SyntaxError, ValueError, RecursionError):
+        return None
+    return numbers
+
+
+def _next_code(lines: list[str], line: int) -> int:
+    """The first line behind `line` that is no comment: a reason may go on over several lines."""
+    for number in range(line + 1, min(line + _MOST_COMMENT_LINES, len(lines)) + 1):
+        if not lines[number - 1].lstrip().startswith("#"):
+            return number
+    return line
+
+
+def _statements(lines: list[str]) -> list[tuple[int, int]]:
+    """For each line the first and the last of those that backslashes join with it."""
+    ranges: list[tuple[int, int]] = []
+    first = 1
+    for number, line in enumerate(lines, start=1):
+        if not _is_continued(line) or number == len(lines):
+            ranges += [(first, number)] * (number - first + 1)
+            first = number + 1
+    return ranges
+
+
+def _is_continued(line: str) -> bool:
+    line = line.removesuffix("\r")
+    # An even number of them is a backslash itself. A comment has no continuation.
+    count = len(line) - len(line.rstrip("\\"))
+    return count % 2 == 1 and not line.lstrip().startswith("#")
+
+
+# What comments of `directive` silence, and what is wrong with these comments themselves.
+
+Directives = Mapping[str, tuple[IgnoreDirective, ...]]  # by file
+_Index = dict[tuple[str, str], list[IgnoreDirective]]
+_Use = tuple[str, int, str]  # a file, the line of a directive, and a rule that it has silenced
+
+
+class Suppression(Struct, frozen=True, kw_only=True):
+    """`kept` violations and the number of those that a comment silences."""
+
+    kept: tuple[Violation, ...]
+    silenced: int
+    used: frozenset[_Use]
+
+
+def suppress(violations: Collection[Violation], directives: Directives) -> Suppression:
+    """Leave out what a directive silences at its place. One without a reason silences nothing."""
+    index = _index(directives)
+    kept = []
+    used: set[_Use] = set()
+    for violation in violations:
+        uses = list(_silencing(violation, index))
+        used.update(uses)
+        if not uses:
+            kept.append(violation)
+    return Suppression(kept=tuple(kept), silenced=len(violations) - len(kept), used=frozenset(used))
+
+
+def _index(directives: Directives) -> _Index:
+    """The directives by file and rule. Their statements do not overlap, so one order is both's."""
+    index: _Index = {}
+    for file, several in directives.items():
+        for directive in sorted(several, key=lambda each: each.first):
+            if directive.reason:
+                for rule in directive.rules:
+                    index.setdefault((file, rule), []).append(directive)
+    return index
+
+
+def _silencing(violation: Violation, index: _Index) -> Iterator[_Use]:
+    place = violation.place
+    rule = violation.rule.id
+    several = index.get((place.file, rule), [])
+    begun = bisect_right(several, place.end_line, key=lambda each: each.first)
+    for directive in reversed(several[:begun]):
+        if directive.last < place.line:
+            return
+        yield (place.file, directive.line, rule)
+
+
+def wrong_directives(
+    directives: Directives,
+    used: Collection[_Use],
+    rule_ids: Callable[[], Collection[str]],
+    judged: Mapping[str, Collection[str]],
+) -> Iterator[Violation]:
+    """What is wrong with the directives themselves.
+
+    rule_ids: gives the ids of all rules; it is called if there is a directive. judged: for each file the families of rules (`shell`) that have
+    looked at all of it; a directive for another one may be right.
+    """
+    rules = rule_ids() if any(directives.values()) else ()
+    for file, several in directives.items():
+        for directive in several:
+            if not directive.reason:
+                yield _about(file, directive, IGNORE_WITHOUT_REASON, "this comment gives no reason")
+            for rule in directive.rules:
+                yield from _wrong_rule(file, directive, rule, used, rules, judged)
+
+
+def _wrong_rule(
+    file: str,
+    directive: IgnoreDirective,
+    rule: str,
+    used: Collection[_Use],
+    rules: Collection[str],
+    judged: Mapping[str, Collection[str]],
+) -> Iterator[Violation]:
+    if rule not in rules:
+        near = nearest(rule, rules)
+        remedy = f"did you mean `{near}`?" if near else None
+        yield _about(file, directive, UNKNOWN_RULE, f"no rule is called `{rule}`", remedy)
+        return
+    is_judged = rule.partition("/")[0] in judged.get(file, ())
+    # Without a reason it could silence nothing, and that is said already.
+    if is_judged and directive.reason and (file, directive.line, rule) not in used:
+        yield _about(file, directive, UNUSED_IGNORE, f"`{rule}` reports nothing here")
+
+
+def _about(
+    file: str,
+    directive: IgnoreDirective,
+    rule: LintRule,
+    summary: str,
+    remedy: str | None = None,
+) -> Violation:
+    return Violation(
+        rule=rule,
+        place=Place(file=file, line=directive.line, end_line=directive.line),
+        summary=summary,
+        excerpt=directive.excerpt,
+        remedy=remedy or rule.rule.remedy,
+    )
+
+
+# What `[lint]` in ci-doctor.toml makes of violations.
+
+EVERYTHING = "*"
+
+
+def check_rule_names(
+    settings: LintSettings, rule_ids: Callable[[], Collection[str]], where: str
+) -> None:
+    """Raises ConfigError for a name or a pattern in `settings` that fits no rule.
+
+    rule_ids: gives the ids of all rules. where: the place to name, such as `ci-doctor.toml`.
+    """
+    names = tuple(_names(settings))
+    rules = rule_ids() if names else ()
+    for name in names:
+        if not any(fnmatchcase(rule, name) for rule in rules):
+            hint = did_you_mean(name, rules)
+            raise ConfigError(f"{where}: [lint]: no rule is called `{name}`", hint=hint)
+
+
+def is_left_out(file: str, settings: LintSettings) -> bool:
+    """Whether no rule at all counts for `file`, so that it need not be read."""
+    return EVERYTHING in _ignored(file, settings)
+
+
+def configured(violations: Iterable[Violation], settings: LintSettings) -> Iterator[Violation]:
+    """`violations` without those that the settings leave out, and with the severities they state."""
+    patterns: dict[str, tuple[str, ...]] = {}
+    for violation in violations:
+        file = violation.place.file
+        if file not in patterns:
+            patterns[file] = _ignored(file, settings)
+        rule = violation.rule.id
+        if any(fnmatchcase(rule, pattern) for pattern in patterns[file]):
+            continue
+        severity = settings.severity.get(rule)
+        yield violation if severity is None else replace(violation, severity=severity)
+
+
+def _ignored(file: str, settings: LintSettings) -> tuple[str, ...]:
+    """The patterns of rules that do not count for `file`."""
+    ignored = list(settings.ignore)
+    for each in settings.paths:
+        if any(matches(pattern, file) for pattern in each.match):
+            ignored += each.ignore
+    return tuple(ignored)
+
+
+def _names(settings: LintSettings) -> Iterator[str]:
+    yield from settings.ignore
+    yield from settings.severity
+    for each in settings.paths:
+        yield from each.ignore
+
+
+# From all that the rules say to what is reported: comments, settings, paths, changes, baseline.
 
 # The families of rules that look at a file of each role, and the one that looks at all files.
 _FAMILIES: Final = {

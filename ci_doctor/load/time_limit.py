@@ -5,8 +5,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
-from ci_doctor.system.processes.cpu_wait import CpuWaits
-from ci_doctor.system.processes.extension import extended
+from ci_doctor.system.processes.cpu_wait import CpuWaits, extended
 
 # Each request reads the waits at its start, and a thousand may start in a second.
 _OLDEST_S = 1.0

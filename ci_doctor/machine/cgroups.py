@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from ci_doctor.machine.host import ROOT, content_of, number_of, numbers_of
-from ci_doctor.system.processes.memory_events import Version, limit_of, mount_of, own_cgroup
+from ci_doctor.system.processes.kernel_words import Version, limit_of, mount_of, own_cgroup
 
 
 class UnknownCgroupError(Exception):

@@ -30,7 +30,8 @@ class LeftThing(Struct, frozen=True, kw_only=True):
     """One thing that `services` have left behind; `why` says how that is known.
 
     `name` is a path, the id of System V, or a port. `size` is bytes, None if it has none. `remedy`
-    removes it. `strict` tells that one of the services may leave nothing.
+    removes it. `strict` tells that one of the services may leave nothing. `known` is what it is, if a
+    known program leaves such things by design.
     """
 
     kind: LeftKind
@@ -40,6 +41,7 @@ class LeftThing(Struct, frozen=True, kw_only=True):
     size: int | None = None
     remedy: str | None = None
     strict: bool = False
+    known: str | None = None
 
 
 class LeftBehind(Struct, frozen=True, kw_only=True):

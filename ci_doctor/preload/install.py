@@ -49,7 +49,7 @@ from ci_doctor.preload.trial import (
     refuse_unreachable,
     try_preloads,
 )
-from ci_doctor.system.files.atomic import write_atomically
+from ci_doctor.system.files.writing import write_atomically
 
 FOREIGN_FILE: Final = Rule(
     id="preload/foreign-file",

@@ -11,12 +11,12 @@ from typing import Final
 from msgspec import Struct
 
 from ci_doctor.diagnosis.diagnosis import diagnose_logs, load_rules
-from ci_doctor.diagnosis.reading.log_text import LogText
-from ci_doctor.diagnosis.rule_set import RuleSet
+from ci_doctor.diagnosis.log_rules import RuleSet
+from ci_doctor.diagnosis.log_text import LogText
 from ci_doctor.errors import CiDoctorError
 from ci_doctor.model.cause import Cause, FailureClass
 from ci_doctor.pytest_runs.attempt import PytestOutcome, TestAttempt
-from ci_doctor.system.secrets.cutting import shortened_words
+from ci_doctor.system.secrets.private_keys import shortened_words
 
 # Tests that are looked at: the others rarely say something else.
 _MOST: Final = 20

@@ -14,7 +14,7 @@ from ci_doctor.pytest_runs.judging import TestJudgement
 from ci_doctor.pytest_runs.naming import command_of, explain_command, shaping_options
 from ci_doctor.pytest_runs.result import PytestResult
 from ci_doctor.render.formatting import amount
-from ci_doctor.system.secrets.cutting import first_words, last_words, shortened_words
+from ci_doctor.system.secrets.private_keys import first_words, last_words, shortened_words
 
 # Of each verdict; the facts hold all of them.
 _MOST: Final = 50

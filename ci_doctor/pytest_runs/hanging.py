@@ -21,8 +21,8 @@ from ci_doctor.pytest_runs.time_limit import (
 )
 from ci_doctor.system import clock
 from ci_doctor.system.processes.process_table import Kin
-from ci_doctor.system.processes.signalling import send_signal, wait_for_all
 from ci_doctor.system.processes.tree import OwnTree
+from ci_doctor.system.processes.tree_stop import send_signal, wait_for_all
 
 # As in the recorder, which writes the stacks of all threads then.
 _STACKS_SIGNAL: Final = signal.SIGPWR

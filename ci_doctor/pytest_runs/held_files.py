@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Self
 
 from ci_doctor.errors import InfraError
-from ci_doctor.system.files.directories import make_directory
 from ci_doctor.system.files.own_directory import lasting_directory
+from ci_doctor.system.files.writing import make_directory
 
 _MODE = 0o600
 

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct, field
 
 from ci_doctor.errors import PreparationError, UsageError
-from ci_doctor.system.processes.limited_run import run_limited
+from ci_doctor.system.processes.limited_runs import run_limited
 
 _OLDEST: Final = 7
 _LIMIT_S: Final = 60.0

@@ -9,9 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from ci_doctor.system.relay.channel import STDERR, Channel, open_channel_to, open_channels
-from ci_doctor.system.relay.command_log import CommandLog
-from ci_doctor.system.relay.pump import Pump
+from ci_doctor.system.relay.output import (
+    STDERR,
+    Channel,
+    CommandLog,
+    Pump,
+    open_channel_to,
+    open_channels,
+)
 
 _LOG_LIMIT: Final = 64 * 1024 * 1024
 _LOG_MODE: Final = 0o600

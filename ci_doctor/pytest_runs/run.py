@@ -23,9 +23,9 @@ from ci_doctor.pytest_runs.quarantine import read_quarantine
 from ci_doctor.pytest_runs.request import QUARANTINE_FILE, PytestRequest, RerunPlace
 from ci_doctor.pytest_runs.stages import TestStages
 from ci_doctor.pytest_runs.whole import is_usage_error, question_of
-from ci_doctor.system.files.directories import make_directory
+from ci_doctor.system.files.opening import open_closed_streams
 from ci_doctor.system.files.own_directory import own_directory
-from ci_doctor.system.files.streams import open_closed_streams
+from ci_doctor.system.files.writing import make_directory
 from ci_doctor.system.processes.interruption import Interruption
 from ci_doctor.system.secrets.log_files import redact_files
 

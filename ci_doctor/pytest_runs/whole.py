@@ -14,7 +14,7 @@ from ci_doctor.pytest_runs.attempt import (
     missing_tests,
 )
 from ci_doctor.pytest_runs.time_limit import StuckCollection
-from ci_doctor.system.secrets.cutting import first_words
+from ci_doctor.system.secrets.private_keys import first_words
 
 _INTERRUPTED = 2
 _USAGE = 4

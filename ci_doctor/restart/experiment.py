@@ -1,26 +1,172 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on processes: makes a whole check, from the first start of the services to their stop."""
+"""Acts on processes and files: a whole check, from its request to its outcome."""
 
 import asyncio
+import contextlib
 import functools
+import shlex
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
+from ci_doctor.config.decoding import seconds_above_zero, seconds_of
+from ci_doctor.errors import UsageError
 from ci_doctor.load.looks import count_prompts
+from ci_doctor.load.requests import read_requests
 from ci_doctor.load.sending import Sender
-from ci_doctor.machine.gpus import read_gpu_memory
+from ci_doctor.machine.gpus import check_gpu_library, read_gpu_memory
+from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.service import FailureKind, ServiceFailure
-from ci_doctor.restart.named_memory import named_memory
-from ci_doctor.restart.notes import Notes, RestartProgress
-from ci_doctor.restart.observed import Observation, Phase, RestartEnding
+from ci_doctor.model.suggestion import did_you_mean
+from ci_doctor.model.table import Table, row
+from ci_doctor.render.formatting import amount
+from ci_doctor.restart.answers import Notes, RestartProgress
+from ci_doctor.restart.observed import Observation, Phase, RestartEnding, Starts
 from ci_doctor.restart.phases import FailedError, Phases
-from ci_doctor.restart.settings import RestartPlan
-from ci_doctor.restart.traffic import one_pass
+from ci_doctor.restart.promises import Terms
+from ci_doctor.restart.release import named_memory
+from ci_doctor.restart.report import outcome_of
+from ci_doctor.restart.settings import (
+    RestartPlan,
+    RestartRequest,
+    RestartSettings,
+    check_conditions,
+    plan_condition,
+)
+from ci_doctor.restart.traffic import logs_of, one_pass
 from ci_doctor.services.busy_timeout import all_waits
+from ci_doctor.services.check import check_scripts, check_services
 from ci_doctor.services.group import start_group
 from ci_doctor.services.spec import LaunchContext
 from ci_doctor.system import clock
 from ci_doctor.system.processes.interruption import Interruption
+from ci_doctor.system.secrets.log_files import redact_files
+from ci_doctor.system.secrets.redaction import Redactor
+
+# Of a budget, what is kept for stopping everything and writing the report.
+# Stopping a group takes 8 s at most (services/stopping.py); a short budget cannot spare that.
+_LONGEST_RESERVE_S = 12.0
+_SHORTEST_RESERVE_S = 0.5
+# What these do by default is not to end a process (signal(7)).
+_NO_END = frozenset(
+    {
+        signal.SIGCHLD,
+        signal.SIGCONT,
+        signal.SIGSTOP,
+        signal.SIGTSTP,
+        signal.SIGTTIN,
+        signal.SIGTTOU,
+        signal.SIGURG,
+        signal.SIGWINCH,
+    }
+)
+
+
+def make_plan(request: RestartRequest) -> RestartPlan:
+    """Check everything before anything is started. Raises UsageError for what cannot work."""
+    settings = request.settings
+    names = settings.services or tuple(request.specs)
+    context = LaunchContext(
+        environment=request.environment,
+        directory=request.services_directory.absolute(),
+        log_directory=request.directory.absolute() / "logs",
+    )
+    order = check_services(request.specs, names, context)
+    check_scripts(request.specs, order, context)
+    if settings.gpu_memory:
+        check_gpu_library()
+    conditions = [plan_condition(written, names[-1], order) for written in settings.recovered]
+    load, verify = _commands_of_writes(settings)
+    requests = () if request.requests is None else read_requests(request.requests)
+    budget_s = seconds_above_zero(settings.budget, "budget")
+    reserve_s = min(_LONGEST_RESERVE_S, _SHORTEST_RESERVE_S + 0.25 * budget_s)
+    plan = RestartPlan(
+        specs=request.specs,
+        names=names,
+        order=order,
+        kill=_killed(request, names, order),
+        signal=read_signal(settings.signal),
+        at=settings.at,
+        requests=requests,
+        concurrency=settings.concurrency,
+        passes=settings.passes,
+        # With `same_outputs` a difference is a broken promise anyway; without requests there is none.
+        control_starts=settings.control_starts if requests and not settings.same_outputs else 0,
+        load=load,
+        acknowledged=settings.acknowledged,
+        verify=verify,
+        request_timeout_s=seconds_above_zero(settings.request_timeout, "request_timeout"),
+        outage_s=seconds_of(settings.outage, "outage"),
+        release_timeout_s=seconds_of(settings.release_timeout, "release_timeout"),
+        recovery_timeout_s=seconds_above_zero(settings.recovery_timeout, "recovery_timeout"),
+        conditions=tuple(conditions),
+        throughput=settings.throughput,
+        same_outputs=settings.same_outputs,
+        shared_memory=settings.shared_memory,
+        gpu_memory=settings.gpu_memory,
+        deadline=request.started + budget_s - reserve_s,
+        # Of the reserve, because SIGKILL, the logs and the report come after the grace.
+        grace_s=min(5.0, reserve_s / 3),
+        directory=request.directory.absolute(),
+        services_directory=request.services_directory.absolute(),
+        environment=request.environment,
+    )
+    # Last, because a probe can only be checked with the placeholders of all services.
+    check_conditions(plan, context)
+    return plan
+
+
+def read_signal(text: str) -> signal.Signals:
+    """A signal that ends a process, by name (`SIGKILL`, `term`). Raises UsageError."""
+    usable = {}
+    for number in signal.Signals:
+        if number not in _NO_END:
+            usable[number.name] = number
+    name = text.strip().upper()
+    if not name.startswith("SIG"):
+        name = f"SIG{name}"
+    if name in usable:
+        return usable[name]
+    if name in signal.Signals.__members__:
+        raise UsageError(
+            f"signal: {name} does not end a process", hint='use "SIGKILL" or "SIGTERM"'
+        )
+    raise UsageError(f"signal: there is no {text!r}", hint=did_you_mean(name, usable))
+
+
+def _commands_of_writes(settings: RestartSettings) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The words of `load` and `verify`; none of either. Raises UsageError for one alone."""
+    words = []
+    for key, command in (("load", settings.load), ("verify", settings.verify)):
+        try:
+            split = shlex.split(command) if isinstance(command, str) else list(command or ())
+        except ValueError as error:
+            raise UsageError(f"{key}: {error}", hint="close the quotation") from error
+        if command is not None and not split:
+            raise UsageError(f"{key}: the command is empty", hint="name a program")
+        words.append(tuple(split))
+    load, verify = words
+    if bool(load) is not bool(verify):
+        missing = "verify" if load else "load"
+        raise UsageError(
+            f"restart-check: `{missing}` is missing",
+            hint="`load` prints what was acknowledged, and `verify` what is lost of it: name both",
+        )
+    return load, verify
+
+
+def _killed(request: RestartRequest, names: tuple[str, ...], order: tuple[str, ...]) -> str:
+    kill = request.settings.kill
+    if kill is None:
+        return names[-1]
+    if kill not in order:
+        where = f"{request.origins['kill']}: " if "kill" in request.origins else ""
+        raise UsageError(
+            f"{where}kill = {kill!r} is none of the services that are started",
+            hint=did_you_mean(kill, order),
+        )
+    return kill
+
 
 # A start that is not ready so few seconds before the budget ends was not ready because of it.
 _CLOSE_S = 0.5
@@ -155,3 +301,81 @@ async def _with_services(plan: RestartPlan, notes: Notes) -> None:
     finally:
         # Also after an error or a cancellation: no process may be left.
         notes.note(stopped=await launched.stop(grace_s=plan.grace_s))
+
+
+def run(
+    plan: RestartPlan,
+    *,
+    redactor: Redactor,
+    interruption: Interruption | None = None,
+    on_progress: Callable[[RestartProgress], None] = lambda _: None,
+    on_warning: Callable[[str], None] = lambda _: None,
+) -> Outcome:
+    """Kill the service under load, start it again, check what was promised, and judge.
+
+    No process is left, however it ends. Logs lie in `plan.directory`/logs, without the secrets that
+    `redactor` knows. `interruption` is handling signals already; without one, signals are handled
+    here. Raises UsageError and InfraError as `start_group` and `ask` do.
+    """
+    starts = Starts()
+
+    def note(progress: RestartProgress) -> None:
+        if progress.event is not None and progress.phase is not Phase.CONTROL:
+            starts.add(progress.event)
+        on_progress(progress)
+
+    with contextlib.ExitStack() as stack:
+        if interruption is None:
+            interruption = Interruption()
+            stack.enter_context(interruption.handling())
+        try:
+            observation = observe(plan, interruption, note)
+        finally:  # whatever has ended it
+            logs = [Path(start.log) for start in starts.runs if start.log is not None]
+            logs += [*control_logs(plan), *logs_of(plan)]
+            for warning in redact_files(logs, redactor):
+                on_warning(warning)
+    return outcome_of(
+        observation, terms_of(plan), starts.runs, directory=plan.directory, cwd=Path.cwd()
+    )
+
+
+def terms_of(plan: RestartPlan) -> Terms:
+    """What the plan promises."""
+    return Terms(
+        kill=plan.kill,
+        signal=plan.signal.name,
+        request_timeout_s=plan.request_timeout_s,
+        release_timeout_s=plan.release_timeout_s,
+        recovery_timeout_s=plan.recovery_timeout_s,
+        throughput=plan.throughput,
+        same_outputs=plan.same_outputs,
+        control_starts=plan.control_starts,
+        acknowledged=plan.acknowledged if plan.load else 0,
+    )
+
+
+def would_do(plan: RestartPlan) -> Outcome:
+    """What would be started and killed, and nothing done."""
+    rows = [row(name, shlex.join(plan.specs[name].words())) for name in plan.order]
+    rows += [row(name, shlex.join(words)) for name, words in _commands(plan)]
+    when = (
+        f"when {plan.kill_when_done} of {len(plan.requests)} requests to {plan.names[-1]} are done"
+    )
+    if not plan.requests:
+        when = f"after {plan.acknowledged} acknowledged writes"
+    first = ""
+    if plan.control_starts:
+        first = f"start everything {amount(plan.control_starts, 'time')} as a control, then "
+    return Outcome(
+        verdict=None,
+        summary=(
+            f"would {first}send {plan.signal.name} to {plan.kill} {when}, and start it again "
+            f"{plan.outage_s:g} s after its end"
+        ),
+        tables=(Table(title="Services", rows=tuple(rows)),),
+    )
+
+
+def _commands(plan: RestartPlan) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    return (("load", plan.load), ("verify", plan.verify)) if plan.load else ()

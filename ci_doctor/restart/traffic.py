@@ -1,18 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on the network: a load that goes on while a service is killed and comes back."""
+"""Acts on the network and processes: the load while a service is killed and comes back."""
 
 import asyncio
 import contextlib
+import os
+import signal
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import BinaryIO, Final, Self
 
 import httpx
 
+from ci_doctor.errors import UsageError
 from ci_doctor.load.requests import Request
 from ci_doctor.load.sending import Reply, Sender, ask, send_all
-from ci_doctor.restart.observed import Phase
+from ci_doctor.restart.observed import AcknowledgedWrites, Phase
+from ci_doctor.restart.settings import RestartPlan
+from ci_doctor.services.busy_timeout import BusyTimeout
+from ci_doctor.services.running import RunningGroup
+from ci_doctor.services.spec import LaunchContext, fill, placeholders_for
 from ci_doctor.system import clock
+from ci_doctor.system.files.writing import make_directory
+from ci_doctor.system.processes.process import Child, describe_exit, has_ended
 
 # A refused client does not try again at once; and thousands of attempts a second would slow down
 # the relaunch.
@@ -159,3 +169,166 @@ class Traffic:
             is_reached = self._sent >= min(self._sender.concurrency, len(self._requests))
         if is_reached:
             self._reached.set()
+
+
+ACKNOWLEDGED_FILE: Final = "acknowledged.txt"
+LOST_FILE: Final = "lost.txt"
+LOAD_LOG: Final = "load.log"
+VERIFY_LOG: Final = "verify.log"
+# Between two looks at the file and the process; the kill may come as much later than its line.
+_PAUSE_S: Final = 0.02
+_LOST_KEPT: Final = 5
+_LONGEST_LINE: Final = 300
+# After SIGKILL a process is gone at once, unless it waits inside a driver or a file system.
+_LAST_LIMIT_S: Final = 2.0
+
+
+class Writes:
+    """The command `load` beside the services, and after the restart the command `verify`.
+
+    A line that the load has printed whole is an acknowledged write. The lines stand in a file of the
+    report's directory, which the verifier gets as its standard input and as `{acknowledged}`.
+    """
+
+    def __init__(self, plan: RestartPlan, group: RunningGroup, context: LaunchContext) -> None:
+        self._plan = plan
+        self._group = group
+        self._context = context
+        self._path = plan.directory / ACKNOWLEDGED_FILE
+        self._load: Child | None = None
+        self._lines = 0
+        self._whole = 0
+        self._before_kill = 0
+        self._load_ended: str | None = None
+
+    async def reached(self, limit_s: float) -> AcknowledgedWrites | None:
+        """Start the load; None once as many writes are acknowledged as are wanted before the kill.
+
+        Otherwise what there is: the load ended before, or took longer than `limit_s`.
+        Raises UsageError if the command cannot be run.
+        """
+        make_directory(self._plan.directory)
+        self._load = self._spawn("load", self._plan.load, self._path, LOAD_LOG)
+        time_limit = BusyTimeout(limit_s, self._group.living_pids)
+        while self._count() < self._plan.acknowledged:
+            if has_ended(self._load.pidfd):
+                # What it wrote last may have come after the count.
+                if self._count() < self._plan.acknowledged:
+                    self._load_ended = _ending(self._load)
+                    return self._result()
+                break
+            if time_limit.left_s() <= 0:
+                return self._result()
+            await asyncio.sleep(_PAUSE_S)
+        return None
+
+    def killed(self) -> None:
+        """The signal is sent now."""
+        self._before_kill = self._count()
+
+    async def verified(self, limit_s: float) -> AcknowledgedWrites:
+        """End the load, run the verifier, and return what it says. `limit_s` is for each of them."""
+        assert self._load is not None  # noqa: S101 - `reached` made it
+        await self._end(self._load, limit_s)
+        self._count()
+        # A line that its end has cut was never acknowledged whole.
+        os.truncate(self._path, self._whole)
+        lost = self._plan.directory / LOST_FILE
+        child = self._spawn("verify", self._plan.verify, lost, VERIFY_LOG, stdin=self._path)
+        if not await self._has_ended(child, limit_s):
+            await self._end(child, _LAST_LIMIT_S)
+            return self._result(problem=f"the verifier did not end within {limit_s:g} s")
+        returncode = child.wait()
+        lines = [line for line in lost.read_text(errors="replace").splitlines() if line.strip()]
+        # As comm(1), diff(1) and grep(1) end: 0 or 1 is an answer, anything else is an error.
+        if returncode not in (0, 1):
+            return self._result(problem=f"the verifier ended: {_ending(child)}")
+        if returncode == 1 and not lines:
+            return self._result(problem="the verifier ended with 1, and printed nothing")
+        return self._result(lines=lines, verified=True)
+
+    def _count(self) -> int:
+        """The lines that are whole."""
+        with self._path.open("rb") as file:
+            file.seek(self._whole)
+            new = file.read()
+        self._lines += new.count(b"\n")
+        self._whole += new.rfind(b"\n") + 1
+        return self._lines
+
+    def _result(
+        self, *, lines: Sequence[str] = (), verified: bool = False, problem: str | None = None
+    ) -> AcknowledgedWrites:
+        return AcknowledgedWrites(
+            before_kill=self._before_kill,
+            acknowledged=self._lines,
+            load_ended=self._load_ended,
+            lost=tuple(line[:_LONGEST_LINE] for line in lines[:_LOST_KEPT]),
+            lost_count=len(lines),
+            verified=verified,
+            problem=problem,
+        )
+
+    def _spawn(
+        self, key: str, words: Sequence[str], output: Path, log: str, stdin: Path | None = None
+    ) -> Child:
+        placeholders = placeholders_for(self._plan.names[-1], self._context, self._group.ports)
+        placeholders["acknowledged"] = str(self._path)
+        logs = self._context.log_directory
+        make_directory(logs)
+        filled = [fill(word, placeholders) for word in words]
+        given = Path(os.devnull) if stdin is None else stdin
+        with output.open("wb") as out, (logs / log).open("wb") as err, given.open("rb") as source:
+            try:
+                return self._launch(filled, out, err, source)
+            except OSError as error:
+                raise UsageError(
+                    f"{key}: cannot run {filled[0]}: {error.strerror}",
+                    hint="name a program on PATH, or one relative to the configuration",
+                ) from error
+
+    def _launch(
+        self, words: Sequence[str], output: BinaryIO, error: BinaryIO, source: BinaryIO
+    ) -> Child:
+        return self._group.launch(
+            words,
+            environment=self._context.environment,
+            directory=self._context.directory,
+            output=output.fileno(),
+            error=error.fileno(),
+            input=source.fileno(),
+        )
+
+    async def _has_ended(self, child: Child, limit_s: float) -> bool:
+        """Whether it ends within `limit_s`."""
+        time_limit = BusyTimeout(limit_s, self._group.living_pids)
+        while not has_ended(child.pidfd):
+            if time_limit.left_s() <= 0:
+                return False
+            await asyncio.sleep(_PAUSE_S)
+        return True
+
+    async def _end(self, child: Child, limit_s: float) -> None:
+        """SIGTERM, and SIGKILL after `limit_s`. A load may go on for ever, and must not."""
+        for number, seconds in ((signal.SIGTERM, limit_s), (signal.SIGKILL, _LAST_LIMIT_S)):
+            if has_ended(child.pidfd):
+                break
+            signal.pidfd_send_signal(child.pidfd, number)
+            await self._has_ended(child, seconds)
+
+
+def _ending(child: Child) -> str:
+    returncode = child.wait()
+    return "in a way that nobody saw" if returncode is None else describe_exit(returncode)
+
+
+def logs_of(plan: RestartPlan) -> tuple[Path, ...]:
+    """The files that the two commands of `plan` write, as far as they are there. Reads files."""
+    logs = plan.directory / "logs"
+    files = (
+        plan.directory / ACKNOWLEDGED_FILE,
+        plan.directory / LOST_FILE,
+        logs / LOAD_LOG,
+        logs / VERIFY_LOG,
+    )
+    return tuple(file for file in files if file.is_file())

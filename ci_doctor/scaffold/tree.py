@@ -15,7 +15,7 @@ from ci_doctor.errors import UsageError
 from ci_doctor.git import ask_git
 from ci_doctor.scaffold.listed_files import LEFT_OUT, ListedFiles
 from ci_doctor.scaffold.reading.shell_words import without_marks
-from ci_doctor.system.files.regular_file import open_at_once
+from ci_doctor.system.files.opening import open_at_once
 
 MOST_FILES: Final = 100_000
 LARGEST_FILE: Final = 512 << 10

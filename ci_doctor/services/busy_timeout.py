@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the clock and /proc: a time limit that is extended on a busy machine."""
+"""Reads the clock and /proc: waits up to a time limit that a busy machine extends, or up to a death."""
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, TypeVar
 
 from ci_doctor.system import clock
-from ci_doctor.system.processes.cpu_wait import CpuWaits
-from ci_doctor.system.processes.extension import extended, longest
+from ci_doctor.system.processes.cpu_wait import CpuWaits, extended, longest
 
+T = TypeVar("T")
 # Shorter than this, the last attempt would fail for lack of time of its own.
 SHORTEST_ATTEMPT_S = 0.1
 
@@ -95,3 +95,29 @@ def _waits_from_now(pids: Callable[[], Iterable[int]]) -> Callable[[], float]:
     waits = all_waits(pids)
     before = waits.now()
     return lambda: waits.since(before)
+
+
+async def before_death(
+    death: "asyncio.Future[Any]", *work: Coroutine[Any, Any, T]
+) -> "list[asyncio.Task[T]]":
+    """Do all of `work` at once, until it is done, one of it raises, or `death` is set.
+
+    Returns its tasks, all of them ended: what was not done in time is cancelled, and no error of it
+    goes unread.
+    """
+    tasks = [asyncio.create_task(each) for each in work]
+
+    def cancel(_: object = None) -> None:
+        for task in tasks:
+            task.cancel()
+
+    # A done callback, because waiting on `death` itself would cancel it with us.
+    death.add_done_callback(cancel)
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+    finally:
+        death.remove_done_callback(cancel)
+        # If we are cancelled ourselves, the work must not go on behind us.
+        cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    return tasks

@@ -1,16 +1,199 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads processes: finds everything below a service while it runs, and reports each end."""
+"""Reads processes: the end of every process below a service, and whose memory ran out."""
 
 import asyncio
 import os
+import resource
+import signal
 from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Literal, assert_never
 
-from ci_doctor.services.descendant_end import LONGEST_S, SHORTEST_S, DescendantEnd, next_pause
-from ci_doctor.services.members import Member, Members
+from msgspec import Struct
+
+from ci_doctor.services.instance import Death
 from ci_doctor.system import clock
-from ci_doctor.system.processes.children import ChildrenLook, NewestPid
-from ci_doctor.system.processes.exit_status import exit_status, is_ending
-from ci_doctor.system.processes.process_table import Kin, look_up
+from ci_doctor.system.processes.kernel_words import MemoryEvents, oom_cause
+from ci_doctor.system.processes.process import exit_status, is_ending
+from ci_doctor.system.processes.process_table import ChildrenLook, Kin, NewestPid, look_up
+
+
+class OomWatch:
+    """The OOM counters of a cgroup, compared at each death with those of the death before.
+
+    `scope` is the process whose cgroup is read.
+    """
+
+    def __init__(self, scope: int | Literal["self"] = "self") -> None:
+        self._scope = scope
+        self._memory = MemoryEvents.read(scope)
+
+    def death(self, returncode: int | None, peak_rss: int | None = None) -> Death:
+        """Return how a process ended, and whose memory ran out if the OOM killer ended it."""
+        cause = None
+        # The OOM killer sends only SIGKILL.
+        if returncode == -signal.SIGKILL:
+            # The counters are those of the whole cgroup: only what they grew by is about this end.
+            before, self._memory = self._memory, MemoryEvents.read(self._scope)
+            cause = oom_cause(before, self._memory)
+        if cause is None:
+            return Death(returncode=returncode, peak_rss=peak_rss)
+        return Death(
+            returncode=returncode, peak_rss=peak_rss, oom=cause.describe(), host_oom=cause.host
+        )
+
+
+# A process without a pidfd is checked by each scan instead (descendants.py).
+_PIDFDS = 1000
+# Closed at once when descriptors run out: enough for a scan of /proc, a log and a probe.
+_SPARE_PIDFDS = 8
+
+
+class Member:
+    """A process below `root` (None if unknown). Without a `pidfd`, each scan must check it."""
+
+    def __init__(self, kin: Kin, root: int | None) -> None:
+        self.kin = kin
+        self.root = root
+        self.pidfd: int | None = None
+
+
+class Members:
+    """Calls `on_end` with the pid when a process ends that has a pidfd.
+
+    At most 1000 have one, and at most a quarter of what the limit of open files allows.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, on_end: Callable[[int], None]) -> None:
+        self._loop = loop
+        self._on_end = on_end
+        self._members: dict[int, Member] = {}
+        # Services, logs and probes need descriptors of the same limit.
+        self._free_pidfds = min(_PIDFDS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4)
+
+    def __iter__(self) -> Iterator[Member]:
+        return iter(self._members.values())
+
+    def __contains__(self, pid: int) -> bool:
+        return pid in self._members
+
+    def __getitem__(self, pid: int) -> Member:
+        return self._members[pid]
+
+    def add(self, kin: Kin, root: int | None) -> Member:
+        """Add a process, and watch it if a pidfd is left."""
+        member = self._members[kin.pid] = Member(kin, root)
+        self.watch(member)
+        return member
+
+    def remove(self, pid: int) -> Member:
+        """Remove and return a process, and close its pidfd."""
+        member = self._members.pop(pid)
+        self._close(member)
+        return member
+
+    def unwatched(self) -> list[Member]:
+        """Those without a pidfd."""
+        return [member for member in self if member.pidfd is None]
+
+    def close(self) -> None:
+        """Let all go; may be called again."""
+        for member in self:
+            self._close(member)
+        self._members.clear()
+
+    def watch(self, member: Member) -> None:
+        """Open a pidfd for it, if one is left and it still lives."""
+        if self._free_pidfds <= 0:
+            return
+        pid = member.kin.pid
+        try:
+            pidfd = os.pidfd_open(pid)
+        except ProcessLookupError:  # gone already, and so reported as unwatched
+            return
+        except OSError:
+            self._make_room()
+            return
+        try:
+            # The pid may have been reused between the scan and pidfd_open.
+            now = look_up(pid)
+        except OSError:
+            os.close(pidfd)
+            self._make_room()
+            return
+        if now is None or now.identity != member.kin.identity:
+            os.close(pidfd)
+            return
+        self._loop.add_reader(pidfd, self._on_end, pid)
+        member.pidfd = pidfd
+        self._free_pidfds -= 1
+
+    def _make_room(self) -> None:
+        """No file descriptor is left: do with fewer, since scans and others need some."""
+        watched = [member for member in self if member.pidfd is not None]
+        # The newest: the oldest are the service's own processes, whose end matters most.
+        for member in watched[-_SPARE_PIDFDS:]:
+            self._close(member)
+        self._free_pidfds = 0
+
+    def _close(self, member: Member) -> None:
+        if member.pidfd is not None:
+            self._loop.remove_reader(member.pidfd)
+            os.close(member.pidfd)
+            member.pidfd = None
+            self._free_pidfds += 1
+
+
+SHORTEST_S = 0.05
+LONGEST_S = 1.0
+_LONGEST_QUIET_S = 2.0
+
+DescendantPolicy = Literal["signal", "exit", "ignore"]
+
+
+class DescendantEnd(Struct, frozen=True, kw_only=True):
+    """A process below a service that has ended, noticed `at` that monotonic second.
+
+    `returncode` is as subprocess has it, None if the system does not tell. With `root_ended` the
+    service's own process had ended or was about to: the end of this one may follow from that.
+    """
+
+    kin: Kin
+    returncode: int | None
+    at: float
+    root_ended: bool
+
+
+def is_death(policy: DescendantPolicy, returncode: int | None, *, root_ended: bool) -> bool:
+    """Whether the end of a process below a service is a death of the service.
+
+    "signal": only if a signal ended it, since compilers come and go; "exit": every exit but 0 too.
+    A process below a service that has itself ended is no cause, nor is an unknown end. Nor is
+    SIGPIPE, by which every `yes | head` of a start script ends.
+    """
+    if root_ended or returncode is None or returncode == -signal.SIGPIPE:
+        return False
+    match policy:
+        case "signal":
+            return returncode < 0
+        case "exit":
+            return returncode != 0
+        case "ignore":
+            return False
+        case _:
+            assert_never(policy)
+
+
+def next_pause(previous_s: float, cost_s: float, *, changed: bool) -> float:
+    """Seconds until the next scan, after one that took `cost_s` seconds.
+
+    It is soon while the tree changes, then ever later. Scans take at most a 40th of the time while
+    the tree changes, and a 1000th once it has been quiet for a while; an expensive one is never put
+    off for longer than two seconds.
+    """
+    if changed:
+        return min(max(SHORTEST_S, 40 * cost_s), LONGEST_S)
+    return max(SHORTEST_S, min(2 * previous_s, 1000 * cost_s, _LONGEST_QUIET_S))
+
 
 # Between two looks at the newest pid, which is one read of /proc/loadavg.
 _TICK_S = 0.2

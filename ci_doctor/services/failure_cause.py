@@ -3,17 +3,20 @@
 
 import contextlib
 import re
+from collections.abc import Iterable
 from typing import Any, Protocol
 
-from ci_doctor.diagnosis.log_end import LogEnd, read_log_end
+from msgspec import structs
+
+from ci_doctor.diagnosis.log_end import LogEnd, cause_among, read_log_end
 from ci_doctor.model.cause import Cause, FailureClass, for_record
 from ci_doctor.model.service import FailureKind, NamedProcess, ServiceFailure
 from ci_doctor.render.formatting import duration
-from ci_doctor.services.logs.files import is_out_of_space
+from ci_doctor.services.instance import Death, Instance, Subject
+from ci_doctor.services.logs import is_out_of_space
 from ci_doctor.services.misuse import misuse_of
 from ci_doctor.services.ports import PortOwner, is_local, listens, owner_of
 from ci_doctor.services.probes.ready import ReadinessProbe
-from ci_doctor.services.subject import Death, Subject
 from ci_doctor.system import clock
 from ci_doctor.system.processes.process_table import Kin, look_up
 from ci_doctor.system.processes.tree import living_in_use
@@ -276,3 +279,18 @@ def _meaning(returncode: int | None) -> str:
             return "; ci-doctor did not send that, the kernel does when memory runs out"
         case _:
             return ""
+
+
+def with_cause_elsewhere(failure: ServiceFailure, group: Iterable[Instance]) -> ServiceFailure:
+    """`failure`, with the cause that another log of its group names, if one does.
+
+    The failure stays that of its service, because the machine is certain of it: the other log is
+    evidence. A failure outside the change stays as it is: its cause is certain enough.
+    """
+    paths = [instance.service.log for instance in group]
+    if failure.kind is FailureKind.OUTSIDE or len(paths) < 2:
+        return failure
+    cause = cause_among(paths)
+    if cause is None or cause.place.file == failure.log:
+        return failure
+    return structs.replace(failure, elsewhere=for_record(cause))

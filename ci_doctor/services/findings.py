@@ -1,18 +1,179 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happened to services as findings, with the root line of each log marked. Pure."""
+"""What happened to services as findings, beside their rules, with the root line of each log marked. Pure."""
 
 import shlex
 from collections.abc import Iterator, Sequence
 
+from ci_doctor.diagnosis.excerpt import marked
 from ci_doctor.diagnosis.import_race import next_step
-from ci_doctor.diagnosis.root_lines import marked
 from ci_doctor.model.cause import Cause, about_retry
-from ci_doctor.model.finding import Evidence, Finding, NextStep, ShellCommand
+from ci_doctor.model.finding import Evidence, Finding, NextStep, Severity, ShellCommand
 from ci_doctor.model.rule import Rule
-from ci_doctor.model.service import FailureKind, NamedProcess, ServiceFailure, StopResult
+from ci_doctor.model.service import (
+    FailureKind,
+    LeftBehind,
+    LeftThing,
+    NamedProcess,
+    ServiceFailure,
+    StopResult,
+)
+from ci_doctor.model.table import Row, Table, row
+from ci_doctor.model.table import size as size_cell
 from ci_doctor.render.formatting import size
-from ci_doctor.services import rules
-from ci_doctor.services.leaks.findings import leak_findings
+
+DIED = Rule(
+    id="services/died",
+    severity=Severity.ERROR,
+    meaning=(
+        "A service ended by itself, before it was ready or while it was in use. Exit code 0 counts "
+        "too, since a server runs until it is stopped."
+    ),
+    remedy="Read the excerpt of its log; the line marked with `>` is the nearest to the cause.",
+)
+DESCENDANT_DIED = Rule(
+    id="services/descendant-died",
+    severity=Severity.ERROR,
+    meaning=(
+        "A signal ended a process below a service (a worker, an engine), and the service itself "
+        "lived on without it."
+    ),
+    remedy=(
+        'Read the excerpt of the log. If such an end is wanted, set `descendants = "ignore"` for '
+        "that service."
+    ),
+)
+OOM_KILLED = Rule(
+    id="services/oom-killed",
+    severity=Severity.ERROR,
+    meaning=(
+        "The kernel killed a process because memory ran out: the limit of its cgroup, or the whole "
+        "machine's. The latter lies outside the change."
+    ),
+    remedy=("Raise the memory limit of the step or container, or lower what the service takes."),
+)
+FATAL_LINE = Rule(
+    id="services/fatal-line",
+    severity=Severity.ERROR,
+    meaning=(
+        "A service wrote a line that its `fatal` pattern names, and did not end: a server that "
+        "serves no more may live on."
+    ),
+    remedy="Read the line; make the pattern narrower if it means no end.",
+)
+NOT_READY = Rule(
+    id="services/not-ready",
+    severity=Severity.ERROR,
+    meaning="A service lived and did not become ready in time.",
+    remedy=(
+        "Read its log and the last answer of its probe. Raise `start_timeout` or `--timeout` only "
+        "if it still made progress."
+    ),
+)
+OUTSIDE = Rule(
+    id="services/outside",
+    severity=Severity.ERROR,
+    meaning=(
+        "A service could not serve for a reason outside the change: its port is taken, the disk is "
+        "full, no memory is left."
+    ),
+    remedy="Free what is named, or retry on another machine.",
+)
+CLIENT_FAILED = Rule(
+    id="services/client-failed",
+    severity=Severity.ERROR,
+    meaning="Every service was ready and lived; the command that ran under them failed by itself.",
+    remedy="Read what the command printed. ci-doctor exits with the same status.",
+)
+ENDED_WITH_CLIENT = Rule(
+    id="services/ended-with-client",
+    severity=Severity.WARNING,
+    meaning=(
+        "A service ended by itself in the moment in which the command that used it ended well."
+    ),
+    remedy="Nothing, if the command asks its server to end; else read the log.",
+)
+KILLED = Rule(
+    id="services/killed",
+    severity=Severity.NOTE,
+    meaning="Processes ignored every request to end and had to be killed.",
+    remedy="Let the server end on SIGTERM: a deployment that kills it loses what it holds.",
+)
+SURVIVOR = Rule(
+    id="services/survivor",
+    severity=Severity.WARNING,
+    meaning=(
+        "A process outlived even SIGKILL: it is held in the kernel (often by a device or a network "
+        "file system), or belongs to another user."
+    ),
+    remedy=(
+        "Look at it with `ps -o pid,user,stat,wchan,args -p PID`; the machine may need a restart."
+    ),
+)
+NOT_RELEASED = Rule(
+    id="services/not-released",
+    severity=Severity.WARNING,
+    meaning=(
+        "A condition of `released` did not hold in time after the stop: a port or GPU memory is "
+        "still taken."
+    ),
+    remedy="Find who holds it, or raise `release_timeout`.",
+)
+STOP_FAILED = Rule(
+    id="services/stop-failed",
+    severity=Severity.WARNING,
+    meaning=(
+        "Something went wrong while the services were stopped, such as a `stop_command` that "
+        "failed."
+    ),
+    remedy="Run the named command by hand; what it should have stopped may still run.",
+)
+LEFT_BEHIND = Rule(
+    id="services/left-behind",
+    severity=Severity.WARNING,
+    meaning=(
+        "Something that a service's own processes made or held is still there after the stop: "
+        'shared memory, a semaphore, a temporary file, a socket, a port. With `leaks = "strict"` '
+        "it is an error. Nothing is removed: it may be meant to stay."
+    ),
+    remedy=(
+        "Let the server remove it when it ends; what may stay goes into `leaks_allowed`. The "
+        "command shown removes it by hand."
+    ),
+)
+UNSEEN = Rule(
+    id="services/leaks-unseen",
+    severity=Severity.ERROR,
+    meaning=(
+        'A service is to leave nothing behind (`leaks = "strict"`), and this could not be checked. '
+        "Its processes belong to another user, or a place such as /dev/shm could not be read."
+    ),
+    remedy="Run ci-doctor as the user of the service, or as root. Mend the reason that is named.",
+)
+LOG_CUT = Rule(
+    id="services/log-cut",
+    severity=Severity.NOTE,
+    meaning="A log grew beyond its limit, so its middle was cut out; the log marks the cut.",
+    remedy="Raise `log_limit` for that service, or make it write less.",
+)
+
+RULES = (
+    DIED,
+    DESCENDANT_DIED,
+    OOM_KILLED,
+    FATAL_LINE,
+    NOT_READY,
+    OUTSIDE,
+    CLIENT_FAILED,
+    ENDED_WITH_CLIENT,
+    KILLED,
+    SURVIVOR,
+    NOT_RELEASED,
+    STOP_FAILED,
+    LEFT_BEHIND,
+    UNSEEN,
+    LOG_CUT,
+)
+
 
 # As many lines as every renderer shows of one excerpt.
 _SHOWN = 10
@@ -30,22 +191,22 @@ def finding_of(failure: ServiceFailure) -> Finding:
 
 def late_finding(failure: ServiceFailure) -> Finding:
     """A service that ended in the moment in which its client ended well."""
-    return rules.ENDED_WITH_CLIENT.finding(failure.message, evidence=evidence_of(failure))
+    return ENDED_WITH_CLIENT.finding(failure.message, evidence=evidence_of(failure))
 
 
 def _rule_of(failure: ServiceFailure) -> Rule:
     # Before the kind: whoever ran out of memory, this rule's remedy is the one that helps.
     if failure.oom:
-        return rules.OOM_KILLED
+        return OOM_KILLED
     if failure.kind is FailureKind.OUTSIDE:
-        return rules.OUTSIDE
+        return OUTSIDE
     if failure.kind is FailureKind.NOT_READY:
-        return rules.NOT_READY
+        return NOT_READY
     if failure.fatal is not None:
-        return rules.FATAL_LINE
+        return FATAL_LINE
     if failure.descendant is not None:
-        return rules.DESCENDANT_DIED
-    return rules.DIED
+        return DESCENDANT_DIED
+    return DIED
 
 
 def evidence_of(failure: ServiceFailure) -> tuple[Evidence, ...]:
@@ -112,12 +273,12 @@ def with_next_step(advice: str | None, failure: ServiceFailure) -> str | None:
 
 
 def _first_step(rule: Rule, failure: ServiceFailure) -> NextStep | None:
-    if rule in {rules.OOM_KILLED, rules.OUTSIDE}:
+    if rule in {OOM_KILLED, OUTSIDE}:
         return rule.remedy
     if failure.log is None:
         return "see why it could not be started"
     log = shlex.quote(failure.log)
-    if rule is rules.NOT_READY:
+    if rule is NOT_READY:
         return (
             f"see whether it still made progress (`tail {log}`) before you raise `start_timeout` "
             "or `--timeout`"
@@ -132,19 +293,19 @@ def stop_findings(result: StopResult) -> Iterator[Finding]:
     # In the order of their weight: a survivor holds a GPU for the next job, a cut log harms nobody.
     if result.survivors:
         pids = ",".join(str(process.pid) for process in result.survivors)
-        yield rules.SURVIVOR.finding(
+        yield SURVIVOR.finding(
             f"not even SIGKILL has ended {_named(result.survivors)}",
             remedy=ShellCommand(f"ps -o pid,user,stat,wchan,args -p {pids}"),
         )
-    yield from _sentences(rules.NOT_RELEASED, result.not_released)
-    yield from _sentences(rules.STOP_FAILED, result.problems)
+    yield from _sentences(NOT_RELEASED, result.not_released)
+    yield from _sentences(STOP_FAILED, result.problems)
     yield from leak_findings(result.left_behind)
     if result.killed:
-        yield rules.KILLED.finding(
+        yield KILLED.finding(
             f"{_named(result.killed)} ignored every request to end and needed SIGKILL",
-            remedy=rules.KILLED.remedy,
+            remedy=KILLED.remedy,
         )
-    yield from _sentences(rules.LOG_CUT, result.cut_logs)
+    yield from _sentences(LOG_CUT, result.cut_logs)
 
 
 def _sentences(rule: Rule, sentences: Sequence[str]) -> Iterator[Finding]:
@@ -159,3 +320,78 @@ def _named(processes: Sequence[NamedProcess]) -> str:
     if len(processes) > _NAMED:
         text += f" and {len(processes) - _NAMED} more"
     return text
+
+
+def leak_findings(left: LeftBehind) -> Iterator[Finding]:
+    """One for each service, or for those that held a thing together; what is unknown is none.
+
+    What a known program leaves by design is one only where nothing may stay.
+    """
+    by_owner: dict[tuple[str, ...], list[LeftThing]] = {}
+    for thing in left.things:
+        if thing.strict or thing.known is None:
+            by_owner.setdefault(thing.services, []).append(thing)
+    for services, things in by_owner.items():
+        yield _leak_finding(" and ".join(services), things)
+    if left.unseen:
+        yield UNSEEN.finding(
+            f"what services left behind could not be seen: {', '.join(left.unseen)}",
+            remedy=UNSEEN.remedy,
+        )
+
+
+def _leak_finding(services: str, things: Sequence[LeftThing]) -> Finding:
+    severity = LEFT_BEHIND.severity
+    if any(thing.strict for thing in things):
+        severity = Severity.ERROR
+    groups = _together(things)
+    lines = [f"{_what(group)} {_which(group)}, {group[0].why}" for group in groups[:_SHOWN]]
+    if len(groups) > _SHOWN:
+        lines.append(f"and {len(groups) - _SHOWN} more")
+    return LEFT_BEHIND.finding(
+        f"{services} left behind {summary(things)}",
+        evidence=(Evidence(excerpt="\n".join(lines)),),
+        remedy="; ".join(thing.remedy for thing in things[:_SHOWN] if thing.remedy),
+        severity=severity,
+    )
+
+
+def summary(things: Sequence[LeftThing]) -> str:
+    """`shared memory /dev/shm/psm_1`, `3 things: shared memory, unix socket`."""
+    if len(things) == 1:
+        return f"{things[0].kind} {things[0].name}"
+    kinds = ", ".join(dict.fromkeys(str(thing.kind) for thing in things))
+    return f"{len(things)} things: {kinds}"
+
+
+def leak_table(left: LeftBehind) -> tuple[Table, ...]:
+    """What was left by service, and how much belongs to nobody known; empty if there is nothing."""
+    rows: list[Row] = []
+    for group in _together(left.things):
+        sizes = [thing.size for thing in group if thing.size is not None]
+        whole = size_cell(sum(sizes) if sizes else None)
+        rows.append(row(" and ".join(group[0].services), _what(group), _which(group), whole))
+    for folder, count in left.unknown.items():
+        rows.append(row("owner unknown", "new meanwhile", f"{count} in {folder}", None))
+    if not left.things:
+        return ()
+    return (Table(title="Left behind", columns=("what", "name", "size"), rows=tuple(rows)),)
+
+
+def _together(things: Sequence[LeftThing]) -> list[list[LeftThing]]:
+    """Each thing alone, but those that one known program has left together."""
+    groups: dict[object, list[LeftThing]] = {}
+    for number, thing in enumerate(things):
+        key = number if thing.known is None else (thing.services, thing.known)
+        groups.setdefault(key, []).append(thing)
+    return list(groups.values())
+
+
+def _what(group: Sequence[LeftThing]) -> str:
+    return group[0].known or str(group[0].kind)
+
+
+def _which(group: Sequence[LeftThing]) -> str:
+    if len(group) == 1:
+        return group[0].name
+    return f"{len(group)} times, such as {group[0].name}"

@@ -1,19 +1,105 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One start of a service, as a value for others and as what is watched of it. Pure."""
+"""One start of a service, its events and its end, as values and as what is watched of it. Pure."""
 
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
-from ci_doctor.services.outcome import EventKind, ServiceEvent
 from ci_doctor.services.probes.ready import ReadinessProbe, Scheme, written_host
 from ci_doctor.services.spec import FilledSpec, ServiceSpec
-from ci_doctor.services.subject import Death, Subject
+from ci_doctor.system.processes.process import describe_exit, signal_name
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
+
+
+class Subject(Struct, frozen=True, kw_only=True):
+    """The service that a failure is about; `at` is monotonic seconds, `duration_s` its age.
+
+    `when` replaces its age in sentences, if that says nothing about its death.
+    """
+
+    name: str
+    pid: int
+    port: int
+    log: Path
+    was_ready: bool
+    at: float
+    duration_s: float
+    when: str | None = None
+
+
+class Death(Struct, frozen=True, kw_only=True):
+    """How a process ended.
+
+    `returncode` is as subprocess has it, None if nobody knows; `peak_rss` is bytes. `oom` tells
+    whose memory ran out, if the kernel killed for lack of it; `host_oom` that it was the machine's.
+    """
+
+    returncode: int | None
+    peak_rss: int | None = None
+    oom: str | None = None
+    host_oom: bool = False
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code; None if a signal ended it."""
+        if self.returncode is None or self.returncode < 0:
+            return None
+        return self.returncode
+
+    @property
+    def signal(self) -> str | None:
+        """The name of the signal that ended it, if one did."""
+        if self.returncode is None or self.returncode >= 0:
+            return None
+        return signal_name(-self.returncode)
+
+    def words(self) -> str:
+        """`exit code 3`, `killed by SIGKILL (9)`."""
+        if self.returncode is None:
+            return "its exit code is unknown"
+        return describe_exit(self.returncode)
+
+
+class EventKind(StrEnum):
+    """What can happen to a service, in the order in which it does."""
+
+    STARTED = "started"
+    READY = "ready"
+    DIED = "died"
+    DESCENDANT_DIED = "descendant-died"
+    STOPPING = "stopping"
+    KILLED = "killed"
+    STOPPED = "stopped"
+
+
+class ServiceEvent(Struct, frozen=True, kw_only=True):
+    """Something happened to `service`.
+
+    `at` is monotonic seconds (system.clock). `duration_s` counts from the service's start (for
+    `stopped`, from `stopping`). `start` counts the starts of the service in its group. `killed` and
+    `descendant-died` are about one process, under its own `pid` and `name`; `service` is None if
+    `killed` ended a process further down. `peak_rss` is bytes, `oom` as in ServiceFailure. `url` is
+    the address of a service that is ready.
+    """
+
+    kind: EventKind
+    service: str | None
+    at: float
+    start: int | None = None
+    pid: int | None = None
+    log: str | None = None
+    url: str | None = None
+    duration_s: float | None = None
+    exit_code: int | None = None
+    signal: str | None = None
+    name: str | None = None
+    peak_rss: int | None = None
+    oom: str | None = None
 
 
 class RunningService(Struct, frozen=True, kw_only=True):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. Whether a process ended because its command cannot run as it was written.
+"""Reads its table: whether a process ended because its command cannot run as it was written.
 
 A misspelt script, module, program or option fails on every machine, however often it is tried. The
 programs say so themselves, each with its own exit code:
@@ -12,9 +12,12 @@ programs say so themselves, each with its own exit code:
   A launcher such as torchrun, or a script with `|| exit 1`, has 1 for whatever its program says.
 """
 
+import functools
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
+import tomli
 from msgspec import Struct
 
 # What a process ends with whose command cannot run; see `is_sudden`.
@@ -41,68 +44,14 @@ class _Sign(Struct, frozen=True):
     pattern: re.Pattern[str]
 
 
-def _sign(codes: set[int], pattern: str) -> _Sign:
-    return _Sign(frozenset(codes), re.compile(pattern))
+@functools.cache
+def _signs() -> tuple[_Sign, ...]:
+    """The table beside this module; read at the first end of a service that never was ready."""
+    text = Path(__file__).with_name("misuse.toml").read_text(encoding="utf-8")
+    rows = tomli.loads(text)["sign"]
+    return tuple(_Sign(frozenset(row["codes"]), re.compile(row["regex"])) for row in rows)
 
 
-_SIGNS: tuple[_Sign, ...] = (
-    # Python
-    _sign({1, 2}, r"can't open file (?P<about>.+): \[Errno \d+\]"),
-    _sign({1}, r"^\S*(?:python|pypy)[\d.]*\S*: No module named (?P<about>.+)"),
-    _sign(
-        {1}, r"^\S*(?:python|pypy)[\d.]*\S*: Error while finding module .*? for (?P<about>'.+?')"
-    ),
-    _sign({1}, r"^\S*(?:python|pypy)[\d.]*\S*: can't find '__main__' module in (?P<about>.+)"),
-    # shells and what runs another command
-    _sign({126, 127}, r": (?P<about>[^:]+): (?:command )?not found$"),
-    _sign({126, 127}, r": command not found: (?P<about>.+)$"),
-    _sign({126, 127}, r"can't open input file: (?P<about>.+)$"),
-    _sign(
-        {126, 127}, r"[:‘'](?P<about>[^:‘’']+)[’']?: (?:No such file or directory|Is a directory)$"
-    ),
-    _sign(
-        {126, 127}, r"[:‘'](?P<about>[^:‘’']+)[’']?: (?:Permission denied|[Cc]annot execute\b.*)$"
-    ),
-    _sign({2, 127}, r": (?:cannot open|[Cc]an't open) (?P<about>[^:]+)(?:: No such file.*)?$"),
-    # what runs another command, with codes of its own: numactl, sudo, strace; gosu, docker; inits
-    _sign({1}, r"^numactl: execution of [`‘'](?P<about>.+)['’]: "),
-    _sign({1}, r"^sudo: (?P<about>.+): command not found$"),
-    _sign({1}, r"^strace: Can't stat '(?P<about>.+)': No such file or directory$"),
-    _sign({1, 127}, r"\bexec: (?P<about>\".+?\"): .*\b(?:not found|no such file)"),
-    _sign({127}, r"^\[FATAL tini \(\d+\)\] exec (?P<about>.+) failed: "),
-    _sign({2}, r"^\[dumb-init\] (?P<about>.+): No such file or directory$"),
-    # other interpreters
-    _sign({2}, r"Can't open perl script (?P<about>\".+?\")"),
-    _sign({1}, r"^ruby: No such file or directory -- (?P<about>\S+)"),
-    _sign({1}, r"^Could not open input file: (?P<about>.+)"),
-    _sign({1}, r"^Error: Unable to access jarfile (?P<about>.+)"),
-    _sign({1}, r"^Error: Could not find or load main class (?P<about>\S+)"),
-    _sign({2}, r"^Fatal error: cannot open file (?P<about>'.+?')"),
-    # launchers: uv, poetry, npm, make, uvicorn, flask
-    _sign({1, 2}, r"^error: Failed to spawn: (?P<about>.+)"),
-    _sign({1}, r"^Command not found: (?P<about>\S+)$"),
-    _sign({1}, r"\bMissing script: (?P<about>\".+\")"),
-    _sign({2}, r"^make: \*\*\* No rule to make target (?P<about>'.+?')"),
-    _sign({1, 3}, r"\bError loading ASGI app\. (?P<about>Could not import module \".+?\")"),
-    _sign(
-        {1, 3}, r"\bError loading ASGI app\. (?P<about>Attribute \".+?\" not found in module .+)"
-    ),
-    _sign({2}, r"^Error: (?P<about>Could not (?:import|locate) .+)"),
-    # options: Python itself, argparse, click and typer, clap, Go's flag, getopt
-    _sign({2}, r"^[Uu]nknown option:? (?P<about>\S+)"),
-    _sign({1, 2}, r"\berror: unrecognized arguments?: (?P<about>.+)"),
-    # Of a value, the value: the option that it is given to is known.
-    _sign({1, 2}, r"\berror: argument \S+: invalid .*?: (?P<about>'.+?')(?: \(|$)"),
-    _sign({1, 2}, r"\berror: (?P<about>(?:the following arguments are required|argument \S+): .+)"),
-    _sign({1, 2}, r"\berror: (?P<about>ambiguous option: .+)"),
-    _sign({1, 2}, r"^\W*(?:Error: )?No such (?:option|command):? (?P<about>\S+)"),
-    _sign({2}, r"^\W*(?:Error: )(?P<about>(?:Missing|Invalid value|Got unexpected|Option) .+)"),
-    _sign(
-        {2}, r"^error: (?P<about>(?:unexpected argument|unrecognized subcommand|invalid value) .+)"
-    ),
-    _sign({2}, r"^flag provided but not defined: (?P<about>\S+)"),
-    _sign({1, 2}, r": (?:unrecognized|invalid|unknown) option (?:-- )?(?P<about>\S+)$"),
-)
 # Node names the file first, and that nothing required it last.
 _NODE_MISSING = re.compile(r"^Error: Cannot find module (?P<about>'.+')")
 _NODE_ENTRY = "requireStack: []"
@@ -117,7 +66,7 @@ def misuse_of(exit_code: int | None, lines: Sequence[str]) -> Misuse | None:
                 return Misuse(line=line.strip(), about=match["about"])
     # The last line first: what comes before it may be a warning of something that went on.
     for line in reversed(lines):
-        for sign in _SIGNS:
+        for sign in _signs():
             match = sign.pattern.search(line.rstrip()) if exit_code in sign.codes else None
             if match:
                 return Misuse(line=line.strip(), about=match["about"])

@@ -9,19 +9,16 @@ from pathlib import Path
 from ci_doctor.machine.gpus import read_gpu_memory
 from ci_doctor.model.service import LeftBehind, ServiceFailure, StopResult
 from ci_doctor.services.deaths import DeathWatch
-from ci_doctor.services.instance import Instance, RunningService
+from ci_doctor.services.instance import Death, EventKind, Instance, RunningService, ServiceEvent
 from ci_doctor.services.leaks.ledger import LeakLedger
-from ci_doctor.services.outcome import EventKind, ServiceEvent
 from ci_doctor.services.ports import ReservedPort, reserve_port
 from ci_doctor.services.probes.probe import ProbeContext, wait_until_ready
 from ci_doctor.services.stopping import Stopping, settle
-from ci_doctor.services.subject import Death
 from ci_doctor.system import clock
 from ci_doctor.system.guardian.client import Guardian
 from ci_doctor.system.processes.process import Child
 from ci_doctor.system.processes.process_table import Kin, still_lives
-from ci_doctor.system.processes.subreaper import become_subreaper
-from ci_doctor.system.processes.tree import OwnTree
+from ci_doctor.system.processes.tree import OwnTree, become_subreaper
 
 LONGEST_GRACE_S = 5.0
 # What fails because of a death does so at once or much later. So long it is waited for, if anything

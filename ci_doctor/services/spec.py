@@ -1,15 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a service is: its command, environment, readiness probe, and what it needs. Pure."""
+"""What a service is as written: its command, its ports, in which order a group is started. Pure."""
 
+import functools
+import re
 import shlex
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
 
+from ci_doctor.config.decoding import convert
+from ci_doctor.config.loading import Config
+from ci_doctor.errors import UsageError
 from ci_doctor.model.parse_duration import parse_duration
 from ci_doctor.model.parse_size import parse_size
+from ci_doctor.model.suggestion import did_you_mean
 from ci_doctor.services.probes.ready import ReadinessProbe, ReadySpec, parse_ready, read_ready
 
 Duration = str | int | float
@@ -210,3 +217,88 @@ def placeholders_for(name: str, context: LaunchContext, ports: Mapping[str, int]
     # Last, so that no placeholder of the launch takes its place.
     placeholders["port"] = str(ports[name])
     return placeholders
+
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*", re.ASCII)
+
+
+def port_names(specs: Mapping[str, ServiceSpec], order: Sequence[str]) -> tuple[str, ...]:
+    """What stands before `.port` in the placeholders of the services in `order`.
+
+    `kv` is the service's own port, `kv.http` its further port `http`. Raises UsageError if a name
+    cannot stand in a placeholder, or stands for two ports.
+    """
+    names = list(order)
+    for service in order:
+        for further in specs[service].ports:
+            if not _NAME.fullmatch(further):
+                raise UsageError(
+                    f'service "{service}": "{further}" cannot name a port',
+                    hint='use letters, digits, underscores and hyphens: ports = ["http"]',
+                )
+            names.append(f"{service}.{further}")
+    for name, times in Counter(names).items():
+        if times > 1:
+            raise UsageError(
+                f"the placeholder {{{name}.port}} stands for {times} ports",
+                hint="rename one of them, in `ports` or the service itself",
+            )
+    return tuple(names)
+
+
+def start_order(specs: Mapping[str, ServiceSpec], names: Sequence[str]) -> tuple[str, ...]:
+    """`names` with everything that they need, each once, and after what it needs.
+
+    Raises UsageError if no name is given, a name is unknown, or services need each other in a
+    cycle.
+    """
+    if not names:
+        hint = "describe one in ci-doctor.toml, as [services.NAME]"
+        if specs:
+            hint = f"name one of: {', '.join(specs)}"
+        raise UsageError("no service is named", hint=hint)
+    order: list[str] = []
+    for name in names:
+        _visit(name, (), specs, order)
+    return tuple(order)
+
+
+def _visit(
+    name: str, path: tuple[str, ...], specs: Mapping[str, ServiceSpec], order: list[str]
+) -> None:
+    """Append what `name` needs, then `name`; `path` leads from a name that was given to it."""
+    if name in path:
+        cycle = " -> ".join((*path[path.index(name) :], name))
+        raise UsageError(
+            f"services need each other in a circle: {cycle}", hint="remove one of these needs"
+        )
+    if name not in specs:
+        subject = f'service "{name}"'
+        if path:  # only what needs it can be mended
+            subject = f'service "{path[-1]}" needs "{name}", which'
+        raise UsageError(f"{subject} is not defined", hint=did_you_mean(name, specs))
+    for needed in specs[name].needs:
+        _visit(needed, (*path, name), specs, order)
+    if name not in order:
+        order.append(name)
+
+
+def service_specs(loaded: Config) -> dict[str, ServiceSpec]:
+    """Every `[services.NAME]`, in the order of the file. Raises ConfigError with file and line."""
+    specs = {}
+    for name, table in loaded.tables.get("services", {}).items():
+        where = functools.partial(_where, loaded, name)
+        specs[name] = convert(table, ServiceSpec, where)
+    return specs
+
+
+def _where(loaded: Config, name: str, keys: Sequence[str | int]) -> str:
+    return loaded.where("services", name, *keys)
+
+
+def relative(path: str, directory: Path) -> str:
+    """A path inside `directory` relative to it; any other path as it is."""
+    inner = Path(path)
+    if not inner.is_relative_to(directory):
+        return path
+    return str(inner.relative_to(directory))

@@ -16,7 +16,7 @@ from ci_doctor.model.about import About
 from ci_doctor.model.finding import Finding
 from ci_doctor.model.outcome import Attachment, Outcome, concluded
 from ci_doctor.model.table import Row, Table
-from ci_doctor.system.files.atomic import write_atomically
+from ci_doctor.system.files.writing import write_atomically
 
 
 class AddedFile(Struct, frozen=True, kw_only=True):

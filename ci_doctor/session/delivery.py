@@ -11,7 +11,7 @@ from typing import TextIO
 from ci_doctor.errors import CiDoctorError
 from ci_doctor.model.report import Report
 from ci_doctor.render import RENDERERS, Renderer
-from ci_doctor.system.files.atomic import write_atomically
+from ci_doctor.system.files.writing import write_atomically
 
 
 def write(report: Report, directory: Path, junit: str | None = None) -> tuple[str, ...]:

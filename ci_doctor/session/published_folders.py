@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ci_doctor.errors import UsageError
 from ci_doctor.session.report_directory import ROOT_VARIABLE
-from ci_doctor.system.files.atomic import write_atomically
+from ci_doctor.system.files.writing import write_atomically
 
 _FILE = ".folders.json"
 

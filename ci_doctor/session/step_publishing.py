@@ -19,7 +19,7 @@ from ci_doctor.render.step_annotation import is_worth_showing, render, step_styl
 from ci_doctor.render.step_cause import leading_report
 from ci_doctor.render.step_result import StepResult
 from ci_doctor.session.job_record import FinishedJob, about_of_job, record_of, said_of
-from ci_doctor.system.files.atomic import write_atomically
+from ci_doctor.system.files.writing import write_atomically
 from ci_doctor.system.secrets.redaction import Redactor
 
 PAGE = "report.html"

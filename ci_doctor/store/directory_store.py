@@ -19,8 +19,8 @@ from typing import Final
 from ci_doctor.store.errors import DamagedError, TooLargeError, file_system_error
 from ci_doctor.store.object_names import TEMPORARY, check_object_name
 from ci_doctor.store.objects import StoredObject
-from ci_doctor.system.files.directories import make_directory
-from ci_doctor.system.files.regular_file import open_at_once
+from ci_doctor.system.files.opening import open_at_once
+from ci_doctor.system.files.writing import make_directory
 
 # These say that the file system has no hard links (link(2)).
 _NO_LINKS: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})

@@ -9,7 +9,7 @@ import msgspec
 from ci_doctor.store.digest import RunningDigest, digest
 from ci_doctor.store.manifest import FRAME_BYTES
 from ci_doctor.store.walk import TreeFile
-from ci_doctor.system.files.regular_file import open_at_once
+from ci_doctor.system.files.opening import open_at_once
 
 
 class FrameFile(msgspec.Struct, frozen=True, kw_only=True, gc=False):

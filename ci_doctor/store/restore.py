@@ -27,12 +27,12 @@ from ci_doctor.store.merge import Merge, MergePlan, PresentFile, default_group, 
 from ci_doctor.store.objects import ObjectStore
 from ci_doctor.store.staging import Stage
 from ci_doctor.store.unpack import Unpacking
-from ci_doctor.system.files.directories import make_directory
 from ci_doctor.system.files.own_directory import (
     abandoned_directories,
     own_directory,
     remove_abandoned,
 )
+from ci_doctor.system.files.writing import make_directory
 
 _PURPOSE: Final = "restore"
 _LEFTOVER_AGE_S: Final = 60.0

@@ -15,7 +15,7 @@ from ci_doctor.system.processes.process import describe_status, signal_name
 
 if TYPE_CHECKING:
     from ci_doctor.supervision.cause_of_failure import CauseOfFailure
-    from ci_doctor.system.relay.command_end import CommandEnd
+    from ci_doctor.system.relay.relay import CommandEnd
 
 _LOG_TITLE = "what the command wrote"
 

@@ -11,9 +11,8 @@ from ci_doctor.supervision.request import Supervised, SupervisionRequest
 from ci_doctor.system.files.own_directory import own_directory
 from ci_doctor.system.processes.interruption import signals_noted
 from ci_doctor.system.processes.kernel_words import KernelBefore
-from ci_doctor.system.relay.command_end import CommandEnd
-from ci_doctor.system.relay.command_log import CommandLog
-from ci_doctor.system.relay.relay import relay
+from ci_doctor.system.relay.output import CommandLog
+from ci_doctor.system.relay.relay import CommandEnd, relay
 
 if TYPE_CHECKING:
     from ci_doctor.supervision.cause_of_failure import CauseOfFailure

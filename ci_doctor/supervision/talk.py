@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from ci_doctor.render.formatting import percent
 from ci_doctor.render.safe_text import printable
-from ci_doctor.system.secrets.cutting import shortened_words
+from ci_doctor.system.secrets.private_keys import shortened_words
 
 if TYPE_CHECKING:
     from ci_doctor.model.cause import Cause, LogLine

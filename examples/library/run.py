@@ -6,14 +6,14 @@ import sys
 from pathlib import Path
 
 from ci_doctor.config.loading import load_config
-from ci_doctor.correctness.configured import parse_arm_variables, read_settings
-from ci_doctor.correctness.request import ExperimentRequest
+from ci_doctor.correctness.planning import parse_arm_variables, read_settings
+from ci_doctor.correctness.preparation import ExperimentRequest
 from ci_doctor.correctness.run import run as run_experiment
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.services.launch.plan import LaunchRequest
-from ci_doctor.services.launch.run import make_plan
-from ci_doctor.services.launch.run import run as run_launch
+from ci_doctor.services.launch.launch import make_plan
+from ci_doctor.services.launch.launch import run as run_launch
+from ci_doctor.services.launch.report import LaunchRequest
 from ci_doctor.services.spec import ServiceSpec
 from ci_doctor.system.secrets.redaction import Redactor
 

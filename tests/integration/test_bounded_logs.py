@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.diagnosis.log_end import read_log_end
-from ci_doctor.services.logs.files import open_log
-from ci_doctor.services.logs.watch import FatalLine, LogWatch
+from ci_doctor.services.logs import FatalLine, LogWatch, open_log
 from ci_doctor.system.files.bounded_log import LogBound
 
 pytestmark = pytest.mark.integration

@@ -186,7 +186,7 @@ def check(bench: Bench, ran: Ran, verdict: str, code: int) -> None:
         ("surrogate", "surrogate"),
     ],
 )
-@pytest.mark.gate(3)
+@pytest.mark.gate(1)
 def test_equal_and_complete_answers_pass(bench: Bench, baseline: str, candidate: str) -> None:
     ran = bench.compare(baseline, candidate)
     check(bench, ran, "pass", 0)
@@ -195,6 +195,7 @@ def test_equal_and_complete_answers_pass(bench: Bench, baseline: str, candidate:
     assert not bench.rules()
 
 
+@pytest.mark.nightly
 def test_the_order_of_choices_is_not_compared(bench: Bench) -> None:
     bench.ask(2, n=3)
     check(bench, bench.compare("", "fresh"), "pass", 0)
@@ -271,7 +272,7 @@ NEVER_READY = ("never-ready", "elsewhere")
 
 
 @pytest.mark.parametrize("trait", [*NEVER_ANSWER, *DIE, *NEVER_READY])
-@pytest.mark.gate(4)
+@pytest.mark.gate(2)
 def test_a_candidate_that_never_works_is_a_regression(bench: Bench, trait: str) -> None:
     start_timeout = "0.6" if trait in NEVER_READY else "20"
     limits = ("--request-timeout", "0.5", "--start-timeout", start_timeout)
@@ -293,7 +294,7 @@ def test_a_candidate_that_never_works_is_a_regression(bench: Bench, trait: str) 
 
 
 @pytest.mark.parametrize("trait", [*NEVER_ANSWER, "empty", *DIE, *NEVER_READY])
-@pytest.mark.gate(4)
+@pytest.mark.gate(2)
 def test_arms_that_both_never_work_prove_nothing(bench: Bench, trait: str) -> None:
     start_timeout = "0.6" if trait in NEVER_READY else "20"
     ran = bench.compare(trait, trait, "--request-timeout", "0.5", "--start-timeout", start_timeout)
@@ -383,7 +384,7 @@ def own_server(bench: Bench, source: str, baseline: str = "", candidate: str = "
         pytest.param("raise TimeoutError('engine: not ready in 600 s')", "not ready", id="time"),
     ],
 )
-@pytest.mark.gate(3)
+@pytest.mark.gate(1)
 def test_what_the_repositorys_own_code_ends_in_both_arms_is_never_retried(
     bench: Bench, source: str, headline: str
 ) -> None:
@@ -414,6 +415,7 @@ http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_
 """
 
 
+@pytest.mark.nightly
 def test_a_cause_outside_that_only_the_candidates_log_names_is_not_retried(bench: Bench) -> None:
     check(bench, own_server(bench, FULL_FOR_ONE), "failed", 1)
     assert "No space left on device" in bench.report["summary"]
@@ -466,6 +468,7 @@ def test_the_death_of_a_service_behind_the_endpoint_counts(bench: Bench) -> None
         ("misses", "", "void", 86),
     ],
 )
+@pytest.mark.gate(2)
 def test_a_pass_needs_the_proof_that_was_asked_for(
     bench: Bench, trait: str, labels: str, verdict: str, code: int
 ) -> None:
@@ -565,7 +568,7 @@ def test_servers_that_do_not_read_their_prompts_prove_nothing(bench: Bench, trai
         ("no-logprobs", "lack the log-probabilities that were asked for"),
     ],
 )
-@pytest.mark.gate(2)
+@pytest.mark.gate(1)
 def test_answers_that_follow_something_else_than_the_prompts_prove_nothing(
     bench: Bench, trait: str, reason: str
 ) -> None:
@@ -602,6 +605,7 @@ def test_a_resumed_run_has_the_control_of_its_finished_starts(bench: Bench) -> N
     assert controls(bench) == [("A1", "same"), ("B1", "same")]
 
 
+@pytest.mark.nightly
 def test_every_pass_is_asked_and_compared(bench: Bench) -> None:
     ran = bench.compare("", "", "--passes", "2", "--only", "r1", "--only", "r2")
     check(bench, ran, "pass", 0)
@@ -667,7 +671,7 @@ def until(bench: Bench, process: subprocess.Popen[bytes], moment: str) -> bytes:
     ("moment", "traits"),
     [("started", "never-ready deaf"), ("requests", "silent tell=1"), ("stopping", "deaf")],
 )
-@pytest.mark.gate(4)
+@pytest.mark.gate(2)
 def test_a_signal_ends_everything_and_keeps_what_was_gathered(
     bench: Bench, moment: str, traits: str, number: signal.Signals, times: int
 ) -> None:
@@ -702,6 +706,7 @@ def test_a_lost_terminal_leaves_no_server_behind(bench: Bench, number: signal.Si
     assert number.name in bench.report["error"]["message"]
 
 
+@pytest.mark.nightly
 def test_under_nohup_a_lost_terminal_changes_nothing(bench: Bench) -> None:
     os.mkfifo(bench.directory / "told")
     env = environment({"TOLD": str(bench.directory / "told")})
@@ -737,6 +742,7 @@ def test_a_verdict_stands_where_nothing_can_be_shown(bench: Bench, target: str |
     assert ended.returncode == 1
 
 
+@pytest.mark.nightly
 def test_file_descriptors_that_run_out_are_not_the_servers_fault(bench: Bench) -> None:
     bench.ask(120)
     limited = [
@@ -911,6 +917,7 @@ def test_a_dry_run_starts_and_writes_nothing(bench: Bench) -> None:
     assert "serve_model.py" in ran.out
 
 
+@pytest.mark.nightly
 def test_a_log_that_nobody_reads_stops_nothing(bench: Bench) -> None:
     process = bench.begin()
     assert process.stderr is not None

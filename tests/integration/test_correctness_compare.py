@@ -150,7 +150,7 @@ def test_one_start_a_side_that_differs_is_inconclusive_and_says_where_and_what_w
     ran = compare(tmp_path, "a.jsonl", "b.jsonl")
 
     assert ran.code == 86, ran
-    assert "request cmpl-1, character 8, A1 against B1" in ran.out
+    assert "request cmpl-1: A1 against B1, character 8 of text" in ran.out
     assert "[old]" in ran.out
     assert "[new]" in ran.out
     assert "collect 5 baseline and 5 candidate starts in turn" in " ".join(ran.out.split())
@@ -400,3 +400,19 @@ def test_the_report_directory_holds_a_case_for_each_request(tmp_path: Path) -> N
     failed = {case.get("name") for case in tests if case.find("error") is not None}
     assert {case.get("name") for case in tests} == {"cmpl-0", "cmpl-1", "cmpl-2"}
     assert failed == {"cmpl-1"}
+
+
+def test_an_answer_of_the_candidates_own_that_chance_makes_is_no_error_of_its_request(
+    tmp_path: Path,
+) -> None:
+    for side, answers in (("A", "aabc"), ("B", "aad")):
+        for number, answer in enumerate(answers):
+            write(tmp_path / side / f"{number}.jsonl", responses([*SAME, answer]))
+
+    words = ("A", "B", "--report-dir", "report", "--junit", "requests")
+    code, report = verdict(tmp_path, *words)
+
+    assert (code, report["verdict"], report["facts"]["kinds"]["own"]) == (0, "flaky", 1)
+    tests = ET.parse(tmp_path / "report" / "junit.xml").getroot().findall(".//testcase")
+    failed = [case.get("name") for case in tests if {"error", "failure"} & {e.tag for e in case}]
+    assert (len(tests), failed) == (5, [])

@@ -16,7 +16,7 @@ import pytest
 
 from ci_doctor.model.service import FailureKind, ServiceFailure
 from ci_doctor.services.group import start_group
-from ci_doctor.services.outcome import EventKind, ServiceEvent
+from ci_doctor.services.instance import EventKind, ServiceEvent
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import ServiceSpec
 from tests.support.scene import TCP, Scene

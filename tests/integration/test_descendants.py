@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.services import descendants
-from ci_doctor.services.descendant_end import DescendantEnd
-from ci_doctor.services.descendants import DescendantWatch
-from ci_doctor.system.processes.children import children_of
-from ci_doctor.system.processes.subreaper import become_subreaper
+from ci_doctor.services.descendants import DescendantEnd, DescendantWatch
+from ci_doctor.system.processes.process_table import children_of
+from ci_doctor.system.processes.tree import become_subreaper
 
 pytestmark = pytest.mark.integration
 

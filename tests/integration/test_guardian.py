@@ -23,12 +23,11 @@ import psutil
 import pytest
 
 from ci_doctor.errors import InfraError
-from ci_doctor.system.guardian import connection as guardian_module
-from ci_doctor.system.guardian import launch as guardian_launch
+from ci_doctor.system.guardian import client as guardian_module
 from ci_doctor.system.guardian.client import Guardian
-from ci_doctor.system.processes import stop_order
-from ci_doctor.system.processes.children import children_of
+from ci_doctor.system.processes import tree_stop
 from ci_doctor.system.processes.process import Child
+from ci_doctor.system.processes.process_table import children_of
 from ci_doctor.system.processes.tree import OwnTree
 
 pytestmark = pytest.mark.integration
@@ -391,7 +390,7 @@ def test_each_process_is_asked_by_the_gentlest_signal_that_it_hears(scene: Scene
 def test_who_ignores_both_signals_is_killed_and_its_helpers_have_a_time_of_their_own(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stop_order, "HELPERS_S", 0.5)
+    monkeypatch.setattr(tree_stop, "HELPERS_S", 0.5)
     child, pids = scene.family()
     asyncio.run(scene.tree.terminate(LIMIT_S))
     assert child.wait() == -signal.SIGKILL, "nobody would ever tell it to end"
@@ -537,7 +536,7 @@ def dies_after_a_fork(monkeypatch: pytest.MonkeyPatch, scene: Scene, when: str) 
         f"import sys; sys.argv[1:1] = {words!r}; exec(open({program!r}).read())"
         "  # ci_doctor.system.guardian.main"
     )
-    monkeypatch.setattr(guardian_launch, "_PROGRAM", code)
+    monkeypatch.setattr(guardian_module, "_PROGRAM", code)
     scene.guardian.close()
     scene.guardian = Guardian.start()
     scene.tree = OwnTree(scene.guardian)

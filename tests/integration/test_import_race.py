@@ -331,52 +331,6 @@ def test_what_outlives_the_command_is_stopped(site: Site) -> None:
     assert site.report["facts"]["command"]["outlived"] == ["sleep"]
 
 
-def test_the_timeline_is_written_and_attached(site: Site) -> None:
-    site.put(named("replaced, thread first"))
-
-    site.race("--", *command(named("replaced, thread first")))
-
-    timeline = json.loads((site.out / "imports.json").read_text())
-    assert timeline["otherData"]["tool"] == "ci-doctor"
-    assert any(
-        event.get("name") == "lazypkg" and event["ph"] == "X" for event in timeline["traceEvents"]
-    )
-    assert [each["path"] for each in site.report["attachments"]] == [
-        "imports.json",
-        "environment.json",
-    ]
-
-
-def test_a_timeline_of_ours_is_replaced_and_a_file_of_others_is_not(site: Site) -> None:
-    def here() -> Ran:
-        return doctor(
-            "import-race", "--json", "--", sys.executable, "-c", "import json", cwd=site.directory
-        )
-
-    here()
-    first = (site.directory / "imports.json").read_bytes()
-    here()
-    assert (site.directory / "imports.json").read_bytes() != first
-    (site.directory / "imports.json").write_text('{"mine": true}')
-
-    ran = here()
-
-    assert [finding["rule"] for finding in json.loads(ran.out)["findings"]] == [
-        "import-race/timeline"
-    ]
-    assert (site.directory / "imports.json").read_text() == '{"mine": true}'
-
-
-def test_a_named_timeline_that_is_not_ours_is_refused_before_anything_starts(site: Site) -> None:
-    (site.directory / "data.json").write_text("[]")
-
-    ran = site.python("open('started', 'w')", "--timeline", "data.json")
-
-    assert ran.code == 2
-    assert not (site.directory / "started").exists()
-    assert (site.directory / "data.json").read_text() == "[]"
-
-
 def test_a_report_holds_no_secret_of_the_environment(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -75,7 +75,7 @@ def fires(program: Program, directory: Path, python: Path | str = sys.executable
 
 
 @pytest.mark.parametrize("name", RACY)
-@pytest.mark.gate(3)
+@pytest.mark.gate(2)
 def test_a_racy_program_that_does_not_fail_by_itself_is_made_to(name: str, tmp_path: Path) -> None:
     fires(named(name), tmp_path)
 
@@ -95,7 +95,7 @@ def test_other_interpreters_are_made_to(version: str, tmp_path: Path) -> None:
     [each for each in SAFE if each.name != "awaited thread"],
     ids=lambda program: program.name,
 )
-@pytest.mark.gate(3)
+@pytest.mark.gate(2)
 def test_a_safe_program_ends_as_it_does_without_us(program: Program, tmp_path: Path) -> None:
     program.write(tmp_path)
 
@@ -374,6 +374,7 @@ def test_a_rule_that_loses_is_not_offered(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
+@pytest.mark.gate(1)
 def test_a_child_of_multiprocessing_gets_no_rule_for_its_copy_of_main(
     method: str, tmp_path: Path
 ) -> None:
@@ -389,6 +390,7 @@ def test_a_child_of_multiprocessing_gets_no_rule_for_its_copy_of_main(
 
 
 @pytest.mark.parametrize("method", ["spawn", "fork"])
+@pytest.mark.gate(1)
 def test_a_module_that_a_child_imports_gets_its_rule(method: str, tmp_path: Path) -> None:
     text = CHILD.format(definition="import service", method=method, target="service.serve")
     write(tmp_path, {"main.py": text, "service.py": SERVICE})
@@ -415,6 +417,7 @@ def test_a_module_that_a_child_imports_gets_its_rule(method: str, tmp_path: Path
         ),
     ],
 )
+@pytest.mark.gate(1)
 def test_a_module_that_pytest_rewrites_gets_no_rule(
     files: dict[str, str], options: tuple[str, ...], has_rule: bool, tmp_path: Path
 ) -> None:
@@ -429,6 +432,7 @@ def test_a_module_that_pytest_rewrites_gets_no_rule(
 
 
 @pytest.mark.parametrize("version", ["3.8.18", "3.9.18", "3.10.13", "3.11.7", "3.12.1"])
+@pytest.mark.gate(1)
 def test_a_living_subinterpreter_leaves_the_status_of_the_command(
     version: str, tmp_path: Path
 ) -> None:

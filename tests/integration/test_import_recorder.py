@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ci_doctor.imports.record.recording import recording
+from ci_doctor.imports.recording import recording
 from tests.integration.preload_venvs import each_interpreter, interpreters, skip_without
 
 pytestmark = pytest.mark.integration

@@ -455,6 +455,7 @@ def killed(process: psutil.Process) -> None:
 
 
 @pytest.mark.parametrize("moment", ["start", "client", "stop"])
+@pytest.mark.gate(1)
 def test_a_launch_goes_on_without_its_guardian(site: Site, moment: str) -> None:
     told, go = site.directory / "told", site.directory / "go"
     slow = f"until test -e {go}; do sleep 0.01; done; exec {site.service('answers', '{port}')}"

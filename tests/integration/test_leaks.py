@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from ci_doctor.model.finding import Severity
 from ci_doctor.model.service import LeftBehind, LeftKind, StopResult
+from ci_doctor.services.findings import leak_findings, leak_table
 from ci_doctor.services.spec import ServiceSpec
 from tests.support.cli import doctor
 from tests.support.scene import PROGRAMS, TCP, Scene
@@ -65,6 +67,43 @@ def test_what_a_service_leaves_is_named_and_the_remedy_removes_it(scene: Scene, 
     assert thing.remedy is not None
     subprocess.run(shlex.split(thing.remedy), check=True)
     assert left_by(scene, api=service(scene, "nothing")).things == ()
+
+
+KNOWN = {
+    "vllm": ("ZeroMQ sockets of vLLM", 3),
+    "sglang": ("ZeroMQ sockets of SGLang", 3),
+    "inductor": ("compile cache of PyTorch", 1),
+    "elastic": ("logs of torchrun", 1),
+    "ray": ("session directory of Ray", 1),
+    "triton": ("compile cache of Triton", 1),
+}
+
+
+@pytest.mark.parametrize("what", KNOWN)
+def test_what_a_known_server_leaves_by_design_is_known(scene: Scene, what: str) -> None:
+    left = left_by(scene, api=service(scene, what))
+    names = (scene.directory / "name").read_text().split("\n")
+    assert {thing.name for thing in left.things} == set(names)
+    assert [thing.known for thing in left.things] == [KNOWN[what][0]] * KNOWN[what][1]
+    assert list(leak_findings(left)) == []
+    (table,) = leak_table(left)
+    (row,) = (row for row in table.rows if row.label == "api")
+    assert row.cells[0].value == KNOWN[what][0]
+
+
+def test_strict_counts_what_is_known_too_and_shows_it_in_one_line(scene: Scene) -> None:
+    left = left_by(scene, api=service(scene, "vllm", leaks="strict"))
+    (finding,) = leak_findings(left)
+    assert finding.severity is Severity.ERROR
+    (evidence,) = finding.evidence
+    assert evidence.excerpt is not None
+    assert len(evidence.excerpt.splitlines()) == 1
+    assert "3 times" in evidence.excerpt
+
+
+def test_a_socket_of_another_name_is_not_taken_for_a_known_one(scene: Scene) -> None:
+    (thing,) = left_by(scene, api=service(scene, "socket")).things
+    assert thing.known is None
 
 
 def test_what_was_there_before_is_no_leak(scene: Scene) -> None:

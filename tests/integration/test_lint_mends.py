@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.lint.shell.check import check_shell
-from ci_doctor.lint.shell.shell_source import ShellSource
+from ci_doctor.lint.source_files import ShellSource
 
 CALLS = 3
 # Each call notes its name and takes the next bit of MASK for its status; behind the last bit all succeed.

@@ -83,6 +83,7 @@ def test_the_cause_of_a_fault_is_named(
     assert localised(bench)["cause"]
 
 
+@pytest.mark.nightly
 def test_in_a_flaky_environment_an_equal_pair_is_not_taken_for_proof(bench: Bench) -> None:
     # The starts that are made to localise it are none of these.
     check(bench, compared(bench, "flip@1", "flip@2", most="2"), "flaky", 0)
@@ -96,6 +97,7 @@ def test_in_a_flaky_environment_an_equal_pair_is_not_taken_for_proof(bench: Benc
     assert list(results(bench).values())[-1] == "not tried"
 
 
+@pytest.mark.nightly
 def test_a_start_that_dies_while_it_is_localised_changes_nothing_but_the_report(
     bench: Bench,
 ) -> None:

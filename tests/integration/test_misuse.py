@@ -110,6 +110,7 @@ def test_an_option_that_the_change_has_removed_is_a_regression(bench: Bench) -> 
     assert (bench.report["verdict"], ran.code) == ("regression", 1), ran
 
 
+@pytest.mark.nightly
 def test_a_script_that_the_change_has_removed_is_a_regression(bench: Bench) -> None:
     """Each arm has a checkout of its own, and the same command."""
     command = parsing(bench, "server.py")

@@ -230,7 +230,7 @@ def test_a_test_that_failed_and_passed_alone_is_flaky_whatever_its_order_does(
     assert (test["verdict"], test["why"]) == ("flaky", "failed 1 of 2 runs alone")
 
 
-@pytest.mark.gate(2)
+@pytest.mark.gate(1)
 @pytest.mark.parametrize("options", [("-x",), ("-x", "-n2"), ("--sw",)])
 def test_the_tests_behind_a_flaky_stop_run(
     project_with_plugins: TestProject, options: tuple[str, ...]
@@ -401,6 +401,7 @@ def test_reruns_end_with_their_budget_and_failures_alike_are_one(project: TestPr
         ("os.killpg(0, signal.SIGKILL)", 1),
     ],
 )
+@pytest.mark.gate(1)
 def test_a_test_that_takes_our_folders_or_group_away_changes_no_verdict(
     project: TestProject, body: str, code: int
 ) -> None:
@@ -505,6 +506,7 @@ def test_fixtures_that_freeze_the_time_and_replace_writing_hide_nothing(
     assert project.report["facts"]["counts"] == {"pass": 1, "failed": 1}
 
 
+@pytest.mark.nightly
 def test_a_killed_worker_of_xdist_names_its_test(project_with_plugins: TestProject) -> None:
     project = project_with_plugins
     project.put(
@@ -619,6 +621,7 @@ def test_reruns_in_the_process_need_the_plugin(project: TestProject) -> None:
     assert "pytest-rerunfailures" in ran.err
 
 
+@pytest.mark.nightly
 def test_reruns_in_the_process_are_attempts(project_with_plugins: TestProject) -> None:
     project = project_with_plugins
     project.put("test_once.py", ONCE)

@@ -162,6 +162,7 @@ def test_a_worker_that_comes_back_is_a_pass_and_every_phase_is_told(bench: Bench
     assert ran.out.startswith("✓ PASS")
 
 
+@pytest.mark.nightly
 def test_a_router_that_holds_requests_while_its_worker_is_gone_hangs_them(bench: Bench) -> None:
     bench.write(router="holds", request_timeout="1500ms")
     report = expect(bench, bench.check(), "failed", 1, "hung-requests")
@@ -200,6 +201,7 @@ def test_a_child_that_outlives_its_parent_is_a_tree_that_is_not_released(bench: 
 
 
 @pytest.mark.parametrize("how", ["shm", "shm-open"])
+@pytest.mark.gate(1)
 def test_shared_memory_that_outlives_its_processes_is_told_unless_it_is_meant(
     bench: Bench, how: str
 ) -> None:
@@ -266,7 +268,7 @@ def test_one_that_ignores_the_signal_is_killed_and_told(bench: Bench) -> None:
         pytest.param("list@2", {}, ["lost-after"], "requests failed", id="not-a-text"),
     ],
 )
-@pytest.mark.gate(3)
+@pytest.mark.gate(2)
 def test_each_thing_that_the_second_start_does_worse_is_one_broken_promise(
     bench: Bench, traits: str, settings: dict[str, Any], rules: list[str], said: str
 ) -> None:
@@ -276,6 +278,7 @@ def test_each_thing_that_the_second_start_does_worse_is_one_broken_promise(
     assert [case["outcome"] for case in report["cases"]].count("failed") == 1
 
 
+@pytest.mark.nightly
 def test_a_neighbour_that_dies_with_the_worker_is_the_broken_promise(bench: Bench) -> None:
     bench.write(router="dies")
     report = expect(bench, bench.check(), "failed", 1, "other-died")
@@ -312,6 +315,7 @@ def write_store(bench: Bench, lie: str) -> None:
 
 
 @pytest.mark.parametrize("lie", ["loses-a-key", "loses-a-tenth"])
+@pytest.mark.gate(1)
 def test_a_store_that_loses_keys_by_a_kill_does_not_pass(bench: Bench, lie: str) -> None:
     write_store(bench, lie)
     report = expect(bench, bench.check(), "failed", 1, "unkept-answers")
@@ -323,6 +327,7 @@ def test_a_store_that_loses_keys_by_a_kill_does_not_pass(bench: Bench, lie: str)
     ("lie", "warnings"),
     [("honest", []), ("varies-after-the-first-start", ["restart-check/starts-differ"])],
 )
+@pytest.mark.gate(1)
 def test_a_store_whose_answers_depend_on_no_kill_passes(
     bench: Bench, lie: str, warnings: list[str]
 ) -> None:
@@ -380,6 +385,7 @@ def test_a_store_that_writes_before_it_acknowledges_keeps_every_line(bench: Benc
         ({"verify": ["sh", "-c", "exit 3"]}, "proves-nothing", "the verifier ended: exit code 3"),
     ],
 )
+@pytest.mark.gate(1)
 def test_writes_that_nobody_acknowledged_or_verified_prove_nothing(
     bench: Bench, settings: dict[str, Any], rule: str, said: str
 ) -> None:

@@ -16,7 +16,7 @@ import pytest
 from ci_doctor.model.service import StopResult
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.system.guardian.client import Guardian
-from ci_doctor.system.processes import stop_order
+from ci_doctor.system.processes import tree_stop
 from ci_doctor.system.processes.tree import OwnTree
 from tests.support.scene import PROGRAMS, TCP, Scene
 
@@ -122,7 +122,7 @@ def test_a_stop_goes_on_when_the_last_helper_has_ended(
 ) -> None:
     # Whoever waited for the whole of them would wait for the 1000 s of the test's own limit.
     for name in ("HELPERS_S", "OWN_TIME_S"):
-        monkeypatch.setattr(stop_order, name, 1000.0)
+        monkeypatch.setattr(tree_stop, name, 1000.0)
     guardian = Guardian.start()
     tree = OwnTree(guardian)
     try:
@@ -147,7 +147,7 @@ def test_a_stop_goes_on_when_the_last_helper_has_ended(
 def test_an_only_process_that_ignores_sigint_is_asked_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stop_order, "OWN_TIME_S", 1000.0)
+    monkeypatch.setattr(tree_stop, "OWN_TIME_S", 1000.0)
     guardian = Guardian.start()
     tree = OwnTree(guardian)
     try:

@@ -81,6 +81,7 @@ def test_a_pass_says_what_it_cannot_exclude(bench: Bench) -> None:
     assert "looks at 9, 12 and 16 starts" in ran.err
 
 
+@pytest.mark.nightly
 def test_the_gates_level_decides_whether_numbers_may_differ(bench: Bench) -> None:
     ran = bench.compare("", "logprobs", "--compare", "words")
     check(bench, ran, "pass", 0)
@@ -102,6 +103,7 @@ def test_a_limit_of_another_form_is_refused_before_anything_is_started(bench: Be
     assert not (bench.reports / "samples.jsonl").exists()
 
 
+@pytest.mark.nightly
 def test_more_candidate_starts_can_be_asked_for_before_a_pass(bench: Bench) -> None:
     check(bench, bench.compare("", "", "--min-candidate-starts", "4"), "pass", 0)
     assert sorted(order(bench)) == list("ABBBB")
@@ -116,6 +118,7 @@ def test_the_policy_any_passes_what_it_names(bench: Bench) -> None:
     check(bench, bench.compare("", "flip", "--policy", "any"), "inconclusive", 86)
 
 
+@pytest.mark.nightly
 def test_what_is_undecided_can_be_let_through_and_keeps_its_name(bench: Bench) -> None:
     check(
         bench, bench.compare("", "flip", *ONE_PAIR, "--on-inconclusive", "pass"), "inconclusive", 0
@@ -146,12 +149,14 @@ def test_a_server_that_cannot_forget_makes_all_void(bench: Bench) -> None:
     assert "/reset was answered with HTTP 404" in bench.report["summary"]
 
 
+@pytest.mark.nightly
 def test_a_server_that_forgets_at_the_second_request_is_compared(bench: Bench) -> None:
     arms(bench, "remembers", "remembers holds-blocks-once", 'reset = "/reset"')
     check(bench, run(bench), "pass", 0)
     assert bench.report["facts"]["within"] == {"A1": 0, "B1": 0}
 
 
+@pytest.mark.nightly
 def test_a_server_that_says_it_has_not_forgotten_makes_all_void(bench: Bench) -> None:
     arms(bench, "", "holds-blocks", 'reset = "/reset"\nrequest_timeout = "500ms"')
     check(bench, run(bench), "void", 86)
@@ -165,6 +170,7 @@ def test_a_server_that_says_it_has_not_forgotten_makes_all_void(bench: Bench) ->
     [("fresh", ["A1", "B1"]), ("warm-up", ["A0"])],
     ids=["fresh", "warm-up"],
 )
+@pytest.mark.gate(1)
 def test_no_start_is_compared_that_finds_other_caches(
     bench: Bench, setting: str, compiling: list[str]
 ) -> None:
@@ -188,6 +194,7 @@ def test_no_start_is_compared_that_finds_other_caches(
         ("tells-secret", "no such line", ", at_start = true", "void", 86),
     ],
 )
+@pytest.mark.gate(1)
 def test_a_line_of_the_log_can_be_the_proof(
     bench: Bench, trait: str, line: str, setting: str, verdict: str, code: int
 ) -> None:
@@ -222,6 +229,7 @@ def test_a_proof_that_cannot_be_is_found_before_anything_is_started(
     assert said in " ".join(ran.err.split())
 
 
+@pytest.mark.nightly
 def test_a_request_that_is_turned_away_is_asked_again(bench: Bench) -> None:
     check(bench, bench.compare("", "throttles"), "pass", 0)
     assert {sample["meta"].get("tries") for sample in bench.samples} == {None, 2}
@@ -444,6 +452,7 @@ def test_an_untrusted_build_leaves_nothing_in_the_archive(bench: Bench) -> None:
     assert "pull request 7" in json.dumps(bench.report["facts"]["archive"])
 
 
+@pytest.mark.nightly
 def test_a_near_miss_is_told_as_what_differs(bench: Bench) -> None:
     check(bench, archived(bench, "", ""), "pass", 0)
     ran = archived(bench, "slow", "")

@@ -3,10 +3,10 @@
 
 from typing import Any
 
-from ci_doctor.diagnosis.candidate import Candidate
-from ci_doctor.diagnosis.lines.clean_line import CleanLine
-from ci_doctor.diagnosis.log_rule import LogRule, Role
-from ci_doctor.diagnosis.reading.log_text import TextLine
+from ci_doctor.diagnosis.lines import CleanLine
+from ci_doctor.diagnosis.log_rules import LogRule, Role
+from ci_doctor.diagnosis.log_text import TextLine
+from ci_doctor.diagnosis.rank import Candidate
 
 
 def a_candidate(line: int, role: Role = Role.CAUSE, **fields: Any) -> Candidate:

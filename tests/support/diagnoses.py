@@ -6,9 +6,9 @@ from typing import Any
 from msgspec import structs
 
 from ci_doctor.diagnosis.diagnosis import Diagnosis
-from ci_doctor.diagnosis.exit_status import judged, retry_policy
-from ci_doctor.diagnosis.lines.clean_line import clean_line
+from ci_doctor.diagnosis.lines import clean_line
 from ci_doctor.diagnosis.outcome import outcome_of
+from ci_doctor.diagnosis.outside import judged, retry_policy
 from ci_doctor.model.cause import Cause, FailureClass, LogLine, title_of
 from ci_doctor.model.facts.diagnose import LogLines
 from ci_doctor.model.report import Report

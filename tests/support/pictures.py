@@ -106,6 +106,7 @@ def regression() -> Report:
         "smallest_p": 1 / 56,
         "labelings": 56,
         "alpha": 0.05,
+        "level": 0.05,
     }
     sample = sample_reports()["regression"]
     return a_report(

@@ -11,7 +11,7 @@ import psutil
 
 from ci_doctor.model.service import ServiceFailure
 from ci_doctor.services.group import start_group
-from ci_doctor.services.outcome import EventKind, ServiceEvent
+from ci_doctor.services.instance import EventKind, ServiceEvent
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import LaunchContext, ServiceSpec
 from tests.support.cli import BARE

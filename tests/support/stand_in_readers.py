@@ -4,11 +4,9 @@
 import re
 from collections.abc import Iterator, Mapping
 
-from ci_doctor.lint.lint_rule import Example, LintRule
-from ci_doctor.lint.reading import FileReading, Readers, ReadText
-from ci_doctor.lint.shell.shell_source import ShellSource
-from ci_doctor.lint.unreadable import Unreadable
-from ci_doctor.lint.violation import Edit, Place, Violation
+from ci_doctor.lint.lint_rule import Edit, Example, LintRule, Place, Unreadable, Violation
+from ci_doctor.lint.lint_run import Readers, ReadText
+from ci_doctor.lint.source_files import CiRole, FileReading, ShellSource
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.rule import Rule
 
@@ -36,7 +34,9 @@ def shell(source: ShellSource, read: ReadText) -> FileReading:
             function = next(_bad_words(match[1], sourced, None, 0), None)
             if function is not None:
                 violations.append(_caller(source, match, function))
-    return FileReading(violations=tuple(violations), unreadable=_half(source.file, source.text))
+    return FileReading(
+        role=CiRole.SCRIPT, violations=tuple(violations), unreadable=_half(source.file, source.text)
+    )
 
 
 def _bad_words(
@@ -97,7 +97,7 @@ def pipeline(file: str, text: str) -> FileReading | None:
                 file=file, text=command, lines=(number,), offset=None, embedded=embedded
             )
             scripts.append(script)
-    return FileReading(violations=tuple(violations), scripts=tuple(scripts))
+    return FileReading(role=CiRole.PIPELINE, violations=tuple(violations), scripts=tuple(scripts))
 
 
 def python(file: str, text: str) -> FileReading | None:
@@ -111,7 +111,7 @@ def python(file: str, text: str) -> FileReading | None:
             violations.append(
                 Violation(rule=SLOW_GATE, place=place, summary="a slow gate", excerpt=line)
             )
-    return FileReading(violations=tuple(violations))
+    return FileReading(role=CiRole.GATE, violations=tuple(violations))
 
 
 def consistency(files: Mapping[str, str], whole: bool) -> tuple[Violation, ...]:

@@ -20,7 +20,7 @@ from ci_doctor.config.reference import reference_text
 from ci_doctor.diagnosis.diagnosis import load_rules
 from ci_doctor.lint.all_rules import lint_rules
 from ci_doctor.lint.lint_rule import Example
-from ci_doctor.lint.source_kind import kind_by_name
+from ci_doctor.lint.source_files import kind_by_name
 from ci_doctor.model.cause import POLICIES
 from ci_doctor.model.exit_code import ExitCode
 from ci_doctor.model.meanings import EXIT_CODES, VERDICTS
@@ -165,7 +165,7 @@ def lint_rules_page() -> str:
         "# Rules of lint",
         "",
         "Every rule by which [`ci-doctor lint`](lint.md) reads scripts, pipelines and gates, by family, with the first of its",
-        "examples. `ci-doctor explain RULE` prints the same. This page is made from the rules (`ci_doctor/lint/rules.py` lists",
+        "examples. `ci-doctor explain RULE` prints the same. This page is made from the rules (`ci_doctor/lint/all_rules.py` lists",
         "them); a test holds both together, and another one runs every example.",
         "",
         "| rule | severity | meaning |",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ci_doctor.caches.families.unknown_fact import UnknownFactError
 from ci_doctor.machine.toolkit import read_toolkit
-from ci_doctor.system.processes.limited_run import LimitedRun, run_limited
+from ci_doctor.system.processes.limited_runs import LimitedRun, run_limited
 
 _TIMEOUT_S = 30  # on a busy machine, too
 NONE = "none"

@@ -14,9 +14,8 @@ from msgspec import Struct
 
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.system import clock
-from ci_doctor.system.processes.cpu_wait import CpuWaits
-from ci_doctor.system.processes.extension import extended
-from ci_doctor.system.processes.memory_events import unescaped
+from ci_doctor.system.files.own_directory import unescaped
+from ci_doctor.system.processes.cpu_wait import CpuWaits, extended
 
 # Well below the deadline of a check, so that one dead disk leaves the others known.
 _LIMIT_S = 1.0

@@ -33,7 +33,7 @@ from ci_doctor.machine.host import (
 from ci_doctor.model.finding import Evidence, Severity, ShellCommand
 from ci_doctor.model.rule import Rule
 from ci_doctor.render.formatting import number, percent, size
-from ci_doctor.system.processes.memory_events import limit_of
+from ci_doctor.system.processes.kernel_words import limit_of
 
 _MIB = 2**20
 

@@ -94,7 +94,7 @@ def _place(named: str | None, config_path: Path | None) -> Path | str:
     if named:
         return archive_place(named)
     from ci_doctor.config.loading import load_config
-    from ci_doctor.correctness.configured import read_settings
+    from ci_doctor.correctness.planning import read_settings
     from ci_doctor.correctness.settings import Arm
 
     loaded = load_config(config_path, Path.cwd())

@@ -9,7 +9,7 @@ import click
 from ci_doctor.commands import completion_values as values
 from ci_doctor.commands.documented import VERDICT, command, option
 from ci_doctor.commands.options import config_option, output_options, pass_session
-from ci_doctor.correctness.comparison import AnswerLevel, read_comparison
+from ci_doctor.correctness.settings import AnswerLevel, read_comparison
 from ci_doctor.session.session import Session
 
 

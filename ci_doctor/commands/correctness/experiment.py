@@ -13,9 +13,8 @@ from ci_doctor.commands.telling.experiment import ExperimentSource
 from ci_doctor.commands.telling.teller import Teller
 from ci_doctor.config.exit_codes import read_exit_codes
 from ci_doctor.config.loading import load_config
-from ci_doctor.correctness.configured import parse_arm_variables, read_settings
-from ci_doctor.correctness.preparation import PreparedExperiment, prepare
-from ci_doctor.correctness.request import ExperimentRequest
+from ci_doctor.correctness.planning import parse_arm_variables, read_settings
+from ci_doctor.correctness.preparation import ExperimentRequest, PreparedExperiment, prepare
 from ci_doctor.correctness.run import check_prepared, preview, run_prepared
 from ci_doctor.correctness.settings import Caches, CorrectnessSettings, OnInconclusive
 from ci_doctor.environment.expected_preparation import missing_preparation
@@ -23,7 +22,7 @@ from ci_doctor.errors import UsageError
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.session.exit_policy import ExitPolicy
 from ci_doctor.session.session import Session
-from ci_doctor.system.files.machine_place import RECEIPTS, machine_place
+from ci_doctor.system.files.own_directory import RECEIPTS, machine_place
 from ci_doctor.system.processes.interruption import Interruption
 
 DEFAULT_DIRECTORY = Path("ci-doctor-report")

@@ -7,8 +7,7 @@ import click
 
 from ci_doctor.commands import completion_values as values
 from ci_doctor.commands.documented import TIME, VERDICT, option
-from ci_doctor.correctness.comparison import AnswerLevel
-from ci_doctor.correctness.settings import Caches, OnInconclusive, Policy
+from ci_doctor.correctness.settings import AnswerLevel, Caches, OnInconclusive, Policy
 
 _COMPARED = "What is compared"
 _REQUESTS = "Requests"

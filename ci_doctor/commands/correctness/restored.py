@@ -12,8 +12,7 @@ from ci_doctor.caches.families.table import all_families
 from ci_doctor.caches.machine_directory import machine_directory
 from ci_doctor.caches.receipt import Receipt, receipts_of
 from ci_doctor.caches.rules import IGNORED, NOT_COPIED
-from ci_doctor.correctness.restored_caches import CopiedCache
-from ci_doctor.correctness.settings import Caches
+from ci_doctor.correctness.settings import Caches, CopiedCache
 from ci_doctor.model.finding import Finding
 from ci_doctor.store.errors import StoreError
 

@@ -109,7 +109,7 @@ def diagnose(
 
     from ci_doctor.commands.diagnose_settings import exit_policy, rule_files
     from ci_doctor.config.loading import load_config
-    from ci_doctor.diagnosis.run import DiagnoseRequest
+    from ci_doctor.diagnosis.diagnosis import DiagnoseRequest
 
     loaded = load_config(config_path, Path.cwd())
     session.policy = exit_policy(loaded, os.environ, None)
@@ -122,9 +122,9 @@ def diagnose(
         return follow_until_interrupted(session, request)
     from ci_doctor.commands.history_database import with_history
     from ci_doctor.commands.telling.late import LateTeller
-    from ci_doctor.diagnosis.exit_status import verdict_by_class
+    from ci_doctor.diagnosis.diagnosis import run
     from ci_doctor.diagnosis.outcome import outcome_of
-    from ci_doctor.diagnosis.run import run
+    from ci_doctor.diagnosis.outside import verdict_by_class
 
     with LateTeller() as tell:
         diagnosis = run(request, tell)

@@ -4,14 +4,14 @@
 import sys
 from typing import TYPE_CHECKING
 
-from ci_doctor.diagnosis.follow_run import follow_logs
+from ci_doctor.diagnosis.follow import follow_logs
 from ci_doctor.render.named_cause import named_cause_json, named_cause_text
 from ci_doctor.session.delivery import write_data
 from ci_doctor.session.log_stream import harmless
 from ci_doctor.system.processes.interruption import Interruption
 
 if TYPE_CHECKING:
-    from ci_doctor.diagnosis.run import DiagnoseRequest
+    from ci_doctor.diagnosis.diagnosis import DiagnoseRequest
     from ci_doctor.model.cause import Cause
     from ci_doctor.session.session import Session
 

@@ -36,8 +36,7 @@ from ci_doctor.session.session import Session
 def rules(session: Session, checked: Path | None, config_path: Path | None) -> int:
     """List the rules about log lines, ci-doctor's own and those of this repository."""
     from ci_doctor.commands.diagnose_settings import own_rule_files
-    from ci_doctor.diagnosis.rules_check import check_outcome
-    from ci_doctor.diagnosis.rules_outcome import rules_outcome
+    from ci_doctor.diagnosis.explained import check_outcome, rules_outcome
 
     session.claim()
     if checked is not None:

@@ -3,26 +3,22 @@
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import click
 
 from ci_doctor.commands import completion_values as values
-from ci_doctor.commands.documented import REPORT, command, option
+from ci_doctor.commands.documented import command, option
 from ci_doctor.commands.options import config_option, output_options
 from ci_doctor.commands.separator import check_separator, stands_behind
-from ci_doctor.errors import UsageError
 
 if TYPE_CHECKING:
-    from ci_doctor.config.loading import Config
-    from ci_doctor.imports.baseline import Baseline
     from ci_doctor.imports.investigate import RaceRequest
     from ci_doctor.session.session import Session
 
 
 @command(
     "import-race",
-    section="import-race",
     below={"probe": "ci_doctor.commands.import_race.probe"},
     examples={
         "ci-doctor import-race -- python app.py": "Record one run, and report possible races.",
@@ -56,26 +52,6 @@ if TYPE_CHECKING:
     show_default=True,
     help="How many hazards --confirm tries, the worst first.",
 )
-@option(
-    "--timeline",
-    group=REPORT,
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Write the imports by thread to this file, for Perfetto. "
-    "[default: imports.json in --report-dir, or here]",
-)
-@option(
-    "--baseline",
-    group="Known races",
-    metavar="FILE",
-    help="Accept the import races that this file lists. [default: `baseline` in [import-race]]",
-)
-@option(
-    "--update-baseline",
-    group="Known races",
-    is_flag=True,
-    help="Write the import races of this run to the baseline, and remove those that did not occur.",
-)
 @config_option
 @output_options
 @click.argument(
@@ -95,9 +71,6 @@ def import_race(
     confirm: bool,
     timeout: str | None,
     candidates: int,
-    timeline: Path | None,
-    baseline: str | None,
-    update_baseline: bool,
     config_path: Path | None,
 ) -> int:
     """Run CMD, record its imports across threads, and report possible races.
@@ -118,15 +91,13 @@ def import_race(
     from ci_doctor.config.exit_codes import read_exit_codes
     from ci_doctor.config.loading import load_config
     from ci_doctor.environment.expected_preparation import missing_preparation
-    from ci_doctor.imports.investigate import RaceRequest
-    from ci_doctor.imports.run import not_run
-    from ci_doctor.services.launch.client import problem
+    from ci_doctor.imports.investigate import RaceRequest, not_run
+    from ci_doctor.services.launch.plan import problem
     from ci_doctor.session.exit_policy import ExitPolicy
 
     loaded = load_config(config_path, Path.cwd())
     codes, _ = read_exit_codes(loaded, os.environ)
     session.policy = ExitPolicy(codes=codes)
-    known = _baseline(loaded, baseline, update=update_baseline)
     if reason := problem(words[0], os.environ, Path.cwd()):
         return session.finish(not_run(*reason))
     timeout_s = None
@@ -141,46 +112,15 @@ def import_race(
         timeout_s=timeout_s,
         confirming=confirm,
         candidates=candidates,
-        baseline=known.baseline,
-        updated_baseline=known.written_to,
     )
-    return _investigate(session, request, timeline)
+    return _investigate(session, request)
 
 
-class _Known(NamedTuple):
-    """The known races, and the file that is written anew, if any."""
-
-    baseline: "Baseline"
-    written_to: Path | None
-
-
-def _baseline(loaded: "Config", flag: str | None, *, update: bool) -> _Known:
-    """Raises UsageError if the file cannot be read, or if there is none to update."""
-    from ci_doctor.config.decoding import decode_section, path_in
-    from ci_doctor.imports.baseline import NO_BASELINE
-    from ci_doctor.imports.baseline_file import load_baseline
-    from ci_doctor.imports.settings import ImportRaceSettings
-
-    settings, origins = decode_section(
-        loaded, "import-race", ImportRaceSettings, environ=os.environ, flags={"baseline": flag}
-    )
-    if settings.baseline is None:
-        if update:
-            raise UsageError(
-                "--update-baseline: no baseline is named",
-                hint="name one with --baseline FILE, or with `baseline` in [import-race]",
-            )
-        return _Known(NO_BASELINE, None)
-    path = path_in(loaded, origins["baseline"], settings.baseline)
-    known = load_baseline(path, may_be_missing=update)
-    return _Known(known, path if update else None)
-
-
-def _investigate(session: "Session", request: "RaceRequest", timeline: Path | None) -> int:
+def _investigate(session: "Session", request: "RaceRequest") -> int:
     from ci_doctor.commands.telling.line import LineKind
     from ci_doctor.commands.telling.steps import StepSource
     from ci_doctor.commands.telling.teller import Teller
-    from ci_doctor.imports.run import run
+    from ci_doctor.imports.investigate import run
     from ci_doctor.system.processes.interruption import Interruption
 
     redactor = session.redactor
@@ -194,7 +134,6 @@ def _investigate(session: "Session", request: "RaceRequest", timeline: Path | No
                 directory=session.directory,
                 redactor=redactor,
                 interruption=interruption,
-                timeline=timeline,
                 on_event=teller,
             )
         return session.finish(outcome)

@@ -19,7 +19,7 @@ from ci_doctor.model.report import Report
 from ci_doctor.session.about import read_about, working_directory
 from ci_doctor.session.job_record import FinishedJob, record_of
 from ci_doctor.system import clock
-from ci_doctor.system.files.atomic import write_atomically
+from ci_doctor.system.files.writing import write_atomically
 from ci_doctor.system.secrets.redaction import Redactor
 
 # Of hooks/post-command, if it changes the status.

@@ -9,7 +9,7 @@ import click
 
 from ci_doctor.render.safe_text import printable
 from ci_doctor.session.failure import outcome_of
-from ci_doctor.system.processes.alarm import TimeIsUp, time_limit
+from ci_doctor.system.processes.limited_calls import TimeIsUp, time_limit
 
 T = TypeVar("T")
 

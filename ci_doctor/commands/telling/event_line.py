@@ -2,7 +2,7 @@
 """Pure. An event of a service in words."""
 
 from ci_doctor.render.formatting import duration
-from ci_doctor.services.outcome import EventKind, ServiceEvent
+from ci_doctor.services.instance import EventKind, ServiceEvent
 
 _VERBS = {
     EventKind.STARTED: "started",

@@ -10,9 +10,9 @@ from typing import Any, Self
 from ci_doctor.commands.telling.line import Span
 from ci_doctor.commands.telling.teller import Teller
 from ci_doctor.render.formatting import size
-from ci_doctor.services.logs.watch import LogWatch
-from ci_doctor.services.outcome import EventKind, ServiceEvent
-from ci_doctor.system.secrets.cutting import StreamedKeys
+from ci_doctor.services.instance import EventKind, ServiceEvent
+from ci_doctor.services.logs import LogWatch
+from ci_doctor.system.secrets.private_keys import StreamedKeys
 
 # One for each service in turn, readable on a dark terminal and on a light one.
 _COLOURS = ("36", "33", "35", "32", "34", "91")

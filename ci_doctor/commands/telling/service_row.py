@@ -10,7 +10,7 @@ from ci_doctor.commands.telling.line import Span
 from ci_doctor.render.formatting import duration
 from ci_doctor.render.layout import clip, pad
 from ci_doctor.render.safe_text import one_line, printable
-from ci_doctor.services.outcome import EventKind, ServiceEvent
+from ci_doctor.services.instance import EventKind, ServiceEvent
 
 _TAIL_BYTES = 4096
 _CUT_WORD = re.compile(r"^\S+")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from ci_doctor.commands.telling.event_line import event_line
 from ci_doctor.commands.telling.line import Line, LineKind, Span
 from ci_doctor.commands.telling.service_row import ServiceRow
-from ci_doctor.services.outcome import ServiceEvent
+from ci_doctor.services.instance import ServiceEvent
 from ci_doctor.system import clock
 
 _NARROWEST_NAME = 8

@@ -8,7 +8,7 @@ from ci_doctor.commands.telling.line import Line, LineKind, Span
 from ci_doctor.render.formatting import duration
 
 if TYPE_CHECKING:
-    from ci_doctor.services.wait.waited import WaitProgress
+    from ci_doctor.services.wait import WaitProgress
 
 _QUIET_S = 2.0  # a wait that ends sooner needs no word
 

@@ -33,8 +33,8 @@ from ci_doctor.identity.identity import Identity
 from ci_doctor.store.errors import StoreError
 from ci_doctor.store.objects import ObjectStore, StoredObject
 from ci_doctor.system import clock
-from ci_doctor.system.files.directories import make_directory
 from ci_doctor.system.files.own_directory import own_directory
+from ci_doctor.system.files.writing import make_directory
 
 NEWEST = 20
 # Files are read beyond the number of wanted starts, because some are revoked or of one build.

@@ -13,12 +13,10 @@ from pathlib import Path
 from msgspec import Struct
 
 from ci_doctor.correctness.archive.build_origin import BuildOrigin
-from ci_doctor.correctness.comparison import AnswerLevel
 from ci_doctor.correctness.evidence.samples import SamplePosition
-from ci_doctor.correctness.pass_digests import PassDigests
 from ci_doctor.correctness.results import StartResult
-from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.tally import outcome
+from ci_doctor.correctness.settings import AnswerLevel, Arm
+from ci_doctor.correctness.tally import PassDigests, outcome
 from ci_doctor.correctness.verdict.starts import Answer, ArmStart
 from ci_doctor.identity.identity import Identity
 

@@ -15,7 +15,7 @@ from ci_doctor.correctness.archive.build_words import build_of
 from ci_doctor.correctness.archive.matches import ArchiveMatches
 from ci_doctor.correctness.archive.near_misses import explain_near_miss
 from ci_doctor.correctness.archive.revocations import read_revocations
-from ci_doctor.correctness.evidence.outputs import Outputs
+from ci_doctor.correctness.evidence.samples import Outputs
 from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.settings import ArchiveWrite, Rules
 from ci_doctor.correctness.verdict.differences import MANY_BUILDS

@@ -8,11 +8,15 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ci_doctor.correctness.collected.blocks import AmbiguousError, blocks
-from ci_doctor.correctness.collected.entries import Entry, read
-from ci_doctor.correctness.collected.formats import SampleFormat, recognise
+from ci_doctor.correctness.collected.formats import (
+    AmbiguousError,
+    Entry,
+    SampleFormat,
+    blocks,
+    read,
+    recognise,
+)
 from ci_doctor.correctness.evidence.files import SAMPLES
-from ci_doctor.correctness.evidence.samples import is_control
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.errors import InfraError, UsageError
 
@@ -125,8 +129,8 @@ def unreadable(path: Path, error: OSError) -> InfraError | UsageError:
     return InfraError(f"cannot read {path}: {error.strerror}", hint="look at the disk")
 
 
-def records(source: Source) -> Iterator[tuple[str | None, SourcePosition, bytes]]:
-    """Every record of a file: its id in LMCache's format, else None; its position; its bytes.
+def records(source: Source) -> Iterator[tuple[str | None, bytes, int, int]]:
+    """Every record of a file: its id in LMCache's format, else None; its bytes, offset and number.
 
     Raises NoEvidenceError.
     """
@@ -135,19 +139,17 @@ def records(source: Source) -> Iterator[tuple[str | None, SourcePosition, bytes]
         return
     offset = 0
     for number, line in enumerate(lines(source.path), start=1):
-        length = len(line)
-        if not line.isspace() and not is_control(line):
-            position = SourcePosition(source=source, offset=offset, length=length, line=number)
-            yield None, position, line
-        offset += length
+        if not line.isspace():
+            yield None, line, offset, number
+        offset += len(line)
 
 
-def _block_records(source: Source) -> Iterator[tuple[str | None, SourcePosition, bytes]]:
+def _block_records(source: Source) -> Iterator[tuple[str | None, bytes, int, int]]:
     numbered = enumerate(blocks(lines(source.path)), start=1)
     try:
         for number, (identity, offset, length) in numbered:
-            position = SourcePosition(source=source, offset=offset, length=length, line=number)
-            yield identity, position, content(position)
+            place = SourcePosition(source=source, offset=offset, length=length, line=number)
+            yield identity, content(place), offset, number
     except AmbiguousError as error:
         raise NoEvidenceError(
             f"the blocks of {source.path} cannot be told apart: {error}"

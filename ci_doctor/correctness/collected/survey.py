@@ -2,37 +2,265 @@
 """Reads files of samples once: which starts and requests they hold, and where answers may differ.
 
 No answer is kept, only the SHA-256 of its bytes and its position. Two answers with the same bytes
-are the same. The others are read again, the slow way (`reread`).
+are the same. The others are read again, the slow way (`collected_experiment`).
+
+The bytes of a line may be "unknown" at any time, and the slow way (`formats.read`) then decides. Two
+lines are "the same" only if they are equal byte for byte, except for whole values of top-level keys
+that are never compared. Nothing inside an answer is masked: a token's text, such as `"id"`, may be a
+key there (legacy `top_logprobs`). Two things stay unnoticed, which the slow way refuses: a number
+beyond all doubles (1e999), and a duplicate key. Both are then the same on both sides.
 """
 
+import re
 from collections.abc import Sequence
+from hashlib import sha256
+from typing import Annotated
 
-from msgspec import Struct
+import msgspec
+from msgspec import Struct, field
 
-from ci_doctor.correctness.collected.paired_lines import PairedLines, pair_lines
-from ci_doctor.correctness.collected.record_tables import ChosenStart, Positions, align
-from ci_doctor.correctness.collected.sources import NoEvidenceError, Source
-from ci_doctor.correctness.collected.start_records import (
-    CollectedStart,
-    FileStart,
-    read_starts,
+from ci_doctor.correctness.collected.formats import SampleFormat, read
+from ci_doctor.correctness.collected.sources import (
+    NoEvidenceError,
+    Source,
+    SourcePosition,
+    records,
 )
+from ci_doctor.correctness.evidence.samples import is_control
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.errors import UsageError
+from ci_doctor.load.choices import BROKEN_OFF
+from ci_doctor.load.schema import AnswerSchema, ChoiceSchema
+
+# --- one line by its bytes ---
+
+_PLAIN = rb'[^"\\\x00-\x1f\x7f-\xff]*'  # a string that needs no decoding
+# As our own SampleWriter writes it: the top-level keys in this order, with these spaces.
+_OURS_HEAD = re.compile(
+    rb'\{"arm": "(?P<arm>baseline|candidate)", "start": (?P<start>[1-9][0-9]{0,8}), '
+    rb'"pass": (?P<pass>[1-9][0-9]{0,8}), "id": "(?P<id>'
+    + _PLAIN
+    + rb')", "status": 200, "error": null, "output": (?=\{)'
+)
+_DIGEST = b', "digest": "'
+_OURS_TAIL = re.compile(
+    rb', "digest": "[0-9a-f]{64}"(?:, "words_digest": (?:null|"[0-9a-f]{64}"))?'
+    rb'(?:, "tokens_digest": (?:null|"[0-9a-f]{64}"))?'
+    rb', "prompt_facts": (\{[^{}]*\}), "empty": false, "meta": (?=\{)'
+)
+# As OpenAI, vLLM and SGLang write it: `created` is a count of seconds.
+_RESPONSE_HEAD = re.compile(
+    rb'\{"id": ?"(?P<id>'
+    + _PLAIN
+    + rb')", ?(?:"object": ?"(?:chat\.completion|text_completion)", ?)?'
+    rb'"created": ?(?:0|[1-9][0-9]{0,15}), ?(?=")'
+)
+HEADS = {SampleFormat.OURS: _OURS_HEAD, SampleFormat.RESPONSES: _RESPONSE_HEAD}
+
+
+# msgspec checks the whole line as JSON and makes values only of the fields that have a type.
+_Count = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class _Usage(msgspec.Struct, gc=False):
+    completion_tokens: _Count | None = None
+    prompt_tokens: _Count | None = None
+
+
+class _Response(AnswerSchema, gc=False):
+    error: None = None  # anything else does not decode
+    usage: _Usage | None = None
+    completion_tokens: _Count | None = None  # of our own samples
+
+
+class _SampleLine(msgspec.Struct, gc=False):
+    output: _Response
+
+
+class _Object(msgspec.Struct, gc=False):
+    """Any JSON object."""
+
+
+_response = msgspec.json.Decoder(_Response).decode
+_sample = msgspec.json.Decoder(_SampleLine).decode
+_object = msgspec.json.Decoder(_Object).decode
+
+
+def token(form: SampleFormat, line: bytes, at: int) -> bytes | None:
+    """A SHA-256, the same for two lines only if the compared bytes are; None if unknown.
+
+    The compared part begins at `at`, behind the head. In our own samples it ends where the value of
+    `meta` begins. That must be the last thing in the line: the brace after it then closes the line's
+    own object, so that no second `output` can follow.
+    """
+    if form is SampleFormat.RESPONSES:
+        return sha256(memoryview(line)[at:]).digest()
+    # The stored digest and what was asked are part of it: if they differ, the slow way looks at the
+    # answers.
+    tail = _OURS_TAIL.match(line, line.rfind(_DIGEST, at))
+    if tail is None or not _ends_with_object(line[tail.end() :]):
+        return None
+    return sha256(memoryview(line)[at : tail.end()]).digest()
+
+
+def _ends_with_object(rest: bytes) -> bool:
+    """Whether `rest` is one object, the brace that closes the line, and its newline."""
+    if not rest.endswith(b"}}\n") or not rest.isascii():
+        return False
+    try:
+        _object(rest[:-2])
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return True
+
+
+def is_answer(form: SampleFormat, line: bytes) -> bool:
+    """Whether a line is JSON throughout and holds a whole answer; False also means "unknown"."""
+    try:
+        # msgspec checks the UTF-8 of the strings that it decodes, and skips the others unchecked.
+        if not line.isascii():
+            line.decode("utf-8")
+        response = _sample(line).output if form is SampleFormat.OURS else _response(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    choices = response.choices
+    if response.object == "error" or not choices:
+        return False
+    # Nearly every answer has one choice: a plain call costs less than `all` and `map`.
+    return _is_whole(choices[0]) if len(choices) == 1 else all(map(_is_whole, choices))
+
+
+def _is_whole(choice: ChoiceSchema) -> bool:
+    # null: the answer is not finished.
+    if choice.finish_reason is None or choice.finish_reason in BROKEN_OFF:
+        return False
+    message = choice.message
+    if message is None:
+        return bool(choice.text)
+    # The id of a tool call is random, and not compared: only the slow way can leave it out.
+    if message.tool_calls or message.function_call:
+        return False
+    return bool(message.content or message.reasoning_content or message.reasoning)
+
+
+# --- the starts of one file ---
+
+
+# gc=False: records hold no cycles, and the collector would visit all of them again and again.
+class SurveyRecord(Struct, frozen=True, gc=False):
+    """One answer: its request, its pass, and where it is (`offset` and `length` in bytes, `line` from 1).
+
+    `token` is the SHA-256 of its bytes, None if only the slow way can compare it.
+    """
+
+    id: str | None
+    pass_: int
+    token: bytes | None
+    offset: int
+    length: int
+    line: int
+
+
+class FileStart(Struct, kw_only=True):
+    """One start in a file; `arm` as the file names it, None if it does not."""
+
+    arm: str | None
+    records: list[SurveyRecord] = field(default_factory=list)
+
+
+def read_starts(source: Source, answer_tokens: set[bytes]) -> list[FileStart]:
+    """The starts of one file: one, or as many as our own samples name.
+
+    `answer_tokens` are the tokens of lines that are known to hold an answer; it grows. Raises
+    NoEvidenceError, InfraError.
+    """
+    starts: dict[tuple[str, int] | None, FileStart] = {}
+    form = source.form
+    head = HEADS[form].match if form in HEADS else None
+    # A hundred thousand lines a second go through here: no call that can be avoided.
+    for identity, line, offset, number in records(source):
+        key = None
+        match = head(line) if head else None
+        mark = token(form, line, match.end()) if match else None
+        # Lines with one token hold the same answer: one check is enough for all of them.
+        if match and mark and (mark in answer_tokens or is_answer(form, line)):
+            answer_tokens.add(mark)
+            name = match["id"].decode("ascii")
+            pass_ = 1
+            if form is SampleFormat.OURS:
+                key = match["arm"].decode(), int(match["start"])
+                pass_ = int(match["pass"])
+            record = SurveyRecord(name, pass_, mark, offset, len(line), number)
+        elif match is None and is_control(line):
+            continue
+        else:
+            entry = read(form, line)
+            key = entry.group
+            # The canonical digest of an answer that was read whole, but for what needs a closer look.
+            mark = None
+            if entry.digest is not None and not entry.prompt_facts and not entry.empty:
+                mark = entry.digest.encode()
+            named = identity or entry.id
+            record = SurveyRecord(named, entry.pass_, mark, offset, len(line), number)
+        start = starts.get(key)
+        if start is None:
+            start = starts[key] = FileStart(arm=key[0] if key else None)
+        start.records.append(record)
+    if None in starts and len(starts) > 1:
+        # An unreadable line belongs to some start of the file: to the first, rather than to none,
+        # or the answer that it held would not be missed.
+        nameless = starts.pop(None)
+        next(iter(starts.values())).records.extend(nameless.records)
+    return list(starts.values())
+
+
+# --- both sides beside each other ---
+
+
+class CollectedStart(Struct, kw_only=True):
+    """One start of the comparison: `number` counts from 1 within its arm.
+
+    `columns` holds its answers by pass and request, `twice` the requests with two answers in one
+    pass: neither is known to be the answer.
+    """
+
+    arm: Arm
+    number: int
+    source: Source
+    file_start: FileStart
+    columns: dict[int, dict[str, SurveyRecord]] = field(default_factory=dict)
+    twice: set[str] = field(default_factory=set)
+
+    @property
+    def name(self) -> str:
+        """`A1`, `B2`."""
+        return f"{self.arm.letter}{self.number}"
+
+    def place(self, request: str, number: int) -> SourcePosition | None:
+        """The position of the answer to a request in one pass; None if there is not exactly one."""
+        record = self.columns.get(number, {}).get(request)
+        if record is None or request in self.twice:
+            return None
+        return self.position(record)
+
+    def position(self, record: SurveyRecord) -> SourcePosition:
+        """Where a record of this start is."""
+        return SourcePosition(
+            source=self.source, offset=record.offset, length=record.length, line=record.line
+        )
 
 
 class Survey(Struct, frozen=True, kw_only=True):
     """The requests of both sides, and where the files hold answers that may differ.
 
-    `requests` are all, in order of first appearance. `odd` leads from those that are not known to
-    be the same everywhere to the positions of each start's answers, by pass, in the order of
-    `starts`. `passes` is how often each start got a request. `aligned` is what matches the answers:
-    `id` or `line`.
+    `requests` are all, in order of first appearance, `odd` those that are not known to be the same
+    everywhere. `passes` is how often each start got a request. `aligned` is what matches the
+    answers: `id` or `line`.
     """
 
     starts: tuple[CollectedStart, ...]
-    requests: list[str]
-    odd: dict[str, list[Positions]]
+    requests: Sequence[str]
+    odd: Sequence[str]
     passes: int
     aligned: str
     notes: tuple[str, ...] = ()
@@ -40,97 +268,141 @@ class Survey(Struct, frozen=True, kw_only=True):
 
 def survey(baseline: Sequence[Source], candidate: Sequence[Source]) -> Survey:
     """Read both sides. Raises NoEvidenceError, InfraError."""
-    # One file a side is the usual comparison of two runs, and reads several times as fast in pairs.
-    if len(baseline) == len(candidate) == 1:
-        left = baseline[0]
-        right = candidate[0]
-        pairs = pair_lines(left, right)
-        if pairs is not None:
-            return _from_pairs(pairs, left, right)
-    chosen: list[ChosenStart] = []
+    starts: list[CollectedStart] = []
     notes: list[str] = []
+    answer_tokens: set[bytes] = set()
     for arm, side in zip(Arm, (baseline, candidate), strict=True):
-        starts, side_notes = _choose(arm, side)
-        chosen.extend(starts)
+        of_side, side_notes = _choose(arm, side, answer_tokens)
+        starts.extend(of_side)
         notes.extend(side_notes)
-    _refuse_itself(chosen)
-    aligned = align(chosen)
+    _refuse_itself(starts)
+    passes = _passes(starts)
+    by_line = _by_line(starts)
+    # A dict, and not a set: requests stay in the order of the files.
+    requests: dict[str, None] = {}
+    for start in starts:
+        _align(start, by_line=by_line)
+        for column in start.columns.values():
+            requests.update(dict.fromkeys(column))
+    odd = [request for request in requests if not _is_same(request, starts, passes)]
     return Survey(
-        starts=tuple(start for start, _ in chosen),
-        requests=aligned.requests,
-        odd=aligned.odd,
-        passes=aligned.passes,
-        aligned=_alignment(by_line=aligned.by_line),
+        starts=tuple(starts),
+        requests=list(requests),
+        odd=odd,
+        passes=passes,
+        aligned="line" if by_line else "id",
         notes=tuple(notes),
     )
 
 
-def _alignment(*, by_line: bool) -> str:
-    return "line" if by_line else "id"
-
-
-def _from_pairs(pairs: PairedLines, left: Source, right: Source) -> Survey:
-    if not pairs.ids:
-        raise NoEvidenceError(f"{left.path} and {right.path} hold no answers")
-    names = pairs.ids
-    if pairs.by_line:
-        numbers = range(1, len(names) + 1)
-        names = [f"line {number}" for number in numbers]
-    odd: dict[str, list[Positions]] = {}
-    for index, (one, other) in pairs.odd.items():
-        request = names[index]
-        odd[request] = [{1: [one]}, {1: [other]}]
-    return Survey(
-        starts=(
-            CollectedStart(arm=Arm.BASELINE, number=1, source=left),
-            CollectedStart(arm=Arm.CANDIDATE, number=1, source=right),
-        ),
-        requests=names,
-        odd=odd,
-        passes=1,
-        aligned=_alignment(by_line=pairs.by_line),
-    )
-
-
-def _choose(arm: Arm, side: Sequence[Source]) -> tuple[list[ChosenStart], list[str]]:
+def _choose(
+    arm: Arm, side: Sequence[Source], answer_tokens: set[bytes]
+) -> tuple[list[CollectedStart], list[str]]:
     """The starts of one side, and notes. From a file that holds both arms, only the arm's own."""
-    chosen: list[ChosenStart] = []
+    chosen: list[CollectedStart] = []
     foreign: set[str] = set()
     for source in side:
-        starts = read_starts(source)
-        for file_start in _of_arm(arm, starts):
-            number = len(chosen) + 1
-            start = CollectedStart(arm=arm, number=number, source=source)
-            chosen.append((start, file_start))
-            if file_start.arm not in {None, arm.value}:
-                foreign.add(str(source.path))
+        starts = read_starts(source, answer_tokens)
+        arms = {start.arm for start in starts}
+        if {"baseline", "candidate"} <= arms:
+            starts = [start for start in starts if start.arm == arm.value]
+        # A file of one arm may be given as either side: two candidates compare, too.
+        elif not arms <= {None, arm.value}:
+            foreign.add(str(source.path))
+        for each in starts:
+            start = CollectedStart(arm=arm, number=len(chosen) + 1, source=source, file_start=each)
+            chosen.append(start)
     if not chosen:
         raise NoEvidenceError(f"there is no sample of the {arm}")
-    notes = []
-    for path in sorted(foreign):
-        note = f"{path} holds only samples of the other arm; all are taken as the {arm}'s"
-        notes.append(note)
+    notes = [
+        f"{path} holds only samples of the other arm; all are taken as the {arm}'s"
+        for path in sorted(foreign)
+    ]
     return chosen, notes
 
 
-def _of_arm(arm: Arm, starts: Sequence[FileStart]) -> list[FileStart]:
-    """The starts of a file that belong to a side."""
-    arms = {start.arm for start in starts}
-    if "baseline" in arms and "candidate" in arms:
-        return [start for start in starts if start.arm == arm.value]
-    # A file of one arm may be given as either side: two candidates compare, too.
-    return list(starts)
-
-
-def _refuse_itself(chosen: Sequence[ChosenStart]) -> None:
+def _refuse_itself(starts: Sequence[CollectedStart]) -> None:
     """Raises UsageError if the two sides are the same samples."""
     arms: dict[tuple[str, str | None], Arm] = {}
-    for start, file_start in chosen:
+    for start in starts:
         path = start.source.path
         # Resolved: a link and a relative path name one file, too.
-        samples = str(path.resolve()), file_start.arm
+        samples = str(path.resolve()), start.file_start.arm
         if arms.setdefault(samples, start.arm) is not start.arm:
             raise UsageError(
                 f"both sides name {path}, which does not hold both arms",
                 hint="samples are always the same as themselves: name another file",
             )
+
+
+def _passes(starts: Sequence[CollectedStart]) -> int:
+    """How often each start got a request. Raises NoEvidenceError if not all the same.
+
+    Also if answers of a whole pass are missing.
+    """
+    passes = {}
+    for start in starts:
+        there = {record.pass_ for record in start.file_start.records}
+        number = passes[start.name] = max(there)
+        if len(there) < number:
+            raise NoEvidenceError(
+                f"{start.name} has answers of pass {number}, and of {len(there)} passes in all"
+            )
+    if len(set(passes.values())) > 1:
+        counts = ", ".join(f"{name} {number}" for name, number in passes.items())
+        raise NoEvidenceError(f"the starts have different numbers of passes: {counts}")
+    return next(iter(passes.values()))
+
+
+def _by_line(starts: Sequence[CollectedStart]) -> bool:
+    """Whether lines are compared instead of ids. Raises NoEvidenceError if neither can be."""
+    ids = {
+        start.name: {record.id for record in start.file_start.records} - {None} for start in starts
+    }
+    as_many = len({len(start.file_start.records) for start in starts}) == 1
+    if not any(ids.values()):
+        if as_many:
+            return True
+        raise NoEvidenceError("the answers have no ids, and the files do not hold as many of them")
+    # One common id is enough to align by id: the requests of one side alone are then unanswered.
+    baseline, candidate = (
+        set().union(*(ids[start.name] for start in starts if start.arm is arm)) for arm in Arm
+    )
+    if not baseline.isdisjoint(candidate):
+        return False
+    # Random: the server made the ids up, another one for each answer. An id that two files share
+    # names a request. Then the order of lines proves nothing.
+    together = sum(map(len, ids.values()))
+    is_random = (
+        all(start.source.form.has_random_ids for start in starts)
+        and len(set().union(*ids.values())) == together
+    )
+    if as_many and is_random:
+        return True
+    raise NoEvidenceError("the two sides have no request id in common")
+
+
+def _align(start: CollectedStart, *, by_line: bool) -> None:
+    """Put every record of a start under its request and pass."""
+    for number, record in enumerate(start.file_start.records, start=1):
+        # An unreadable line has no id: its place in the file stands for it.
+        name = f"line {number}" if by_line else record.id or f"line {record.line}"
+        column = start.columns.setdefault(record.pass_, {})
+        if column.setdefault(name, record) is not record:
+            start.twice.add(name)
+
+
+def _is_same(request: str, starts: Sequence[CollectedStart], passes: int) -> bool:
+    """Whether every start has one answer in every pass, and the bytes of all are the same."""
+    first: bytes | None = None
+    for start in starts:
+        if len(start.columns) < passes or request in start.twice:
+            return False
+        for column in start.columns.values():
+            record = column.get(request)
+            if record is None or record.token is None:
+                return False
+            first = first or record.token
+            if record.token != first:
+                return False
+    return True

@@ -11,20 +11,85 @@ from collections.abc import Sequence
 from io import FileIO
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Annotated, Self
 
 import msgspec
-from msgspec import structs
+from msgspec import Meta, Struct, structs
 
 from ci_doctor.correctness.evidence.files import STARTS
 from ci_doctor.correctness.evidence.run_identity import RunIdentity, Setting, read_run
 from ci_doctor.correctness.evidence.samples import append_whole
-from ci_doctor.correctness.evidence.start_record import StartRecord, record_of
-from ci_doctor.correctness.results import StartResult
+from ci_doctor.correctness.results import ProofReading, SharedUse, StartResult, relative
 from ci_doctor.correctness.settings import Arm
+from ci_doctor.correctness.verdict.starts import ControlOutcome
 from ci_doctor.errors import InfraError, UsageError
-from ci_doctor.system.files.atomic import write_atomically
+from ci_doctor.model.service import LeftBehind, ServiceFailure
+from ci_doctor.system.files.writing import write_atomically
 from ci_doctor.system.secrets.redaction import Redactor
+
+SCHEMA = "ci-doctor/start/2"
+
+
+class StartRecord(Struct, frozen=True, kw_only=True):
+    """A line of `starts.jsonl`: a StartResult without what its lines of samples.jsonl hold.
+
+    Logs inside the report directory are relative to it.
+    """
+
+    schema: Annotated[str, Meta(pattern=r"^ci-doctor/start/[12]$")] = SCHEMA
+    arm: Arm
+    number: int
+    samples: int
+    failed: bool
+    outside: bool
+    failure: ServiceFailure | None
+    duration_s: float
+    logs: tuple[str, ...]
+    proof_missing: tuple[str, ...]
+    killed: tuple[str, ...]
+    not_released: tuple[str, ...]
+    left_behind: LeftBehind = LeftBehind()
+    facts: dict[str, str]
+    cached: int | None
+    proof: tuple[ProofReading, ...] = ()
+    shared: SharedUse = SharedUse()
+    control: ControlOutcome | None = None
+    devices: str = ""
+
+    @property
+    def name(self) -> str:
+        """`A1`, `B2`."""
+        return f"{self.arm.letter}{self.number}"
+
+
+def record_of(result: StartResult, samples: int, directory: Path) -> StartRecord:
+    """The record of a start with `samples` samples, for the report directory `directory`."""
+    start = result.start
+    failure = result.failure
+    if failure is not None and failure.log is not None:
+        log = relative(Path(failure.log), directory)
+        failure = structs.replace(failure, log=log)
+    return StartRecord(
+        arm=start.arm,
+        number=start.number,
+        samples=samples,
+        failed=start.failed,
+        outside=start.outside,
+        failure=failure,
+        duration_s=result.duration_s,
+        logs=tuple(relative(log, directory) for log in result.logs),
+        proof_missing=start.proof_missing,
+        killed=result.killed,
+        not_released=result.not_released,
+        left_behind=result.left_behind,
+        facts=dict(result.facts),
+        cached=result.cached,
+        proof=result.proof,
+        shared=result.shared,
+        control=start.control,
+        devices=start.devices,
+    )
+
 
 # Fields that may hold a secret. All others are numbers, or names that ci-doctor gave.
 _REDACTED = (

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads `run.json`, which identifies a run, so that no process resumes another run."""
+"""Acts on files: `run.json`, what a run is, so that no other is resumed, and the order of its starts."""
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -10,14 +11,18 @@ from typing import Annotated
 
 import msgspec
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
-from ci_doctor.correctness.evidence.files import RUN
+from ci_doctor.correctness.evidence.files import RUN, STARTS, is_ours
 from ci_doctor.correctness.settings import Arm, ArmPlan, ExperimentPlan, Policy, Rules
 from ci_doctor.environment.determinism_table import TABLE
 from ci_doctor.errors import UsageError
 from ci_doctor.load.canonical import digest
 from ci_doctor.load.requests import POST, Request
-from ci_doctor.services.start_order import start_order
+from ci_doctor.services.spec import start_order
+from ci_doctor.system import clock
+from ci_doctor.system.files.writing import write_atomically
+from ci_doctor.version import tool_version
 
 SCHEMA = "ci-doctor/run/2"
 Setting = str | int | float | bool | None
@@ -201,3 +206,77 @@ def read_run(directory: Path) -> RunDescription:
         raise UsageError(
             f"{path} is not a run of this ci-doctor: {error}", hint="leave --resume out"
         ) from error
+
+
+def write_run(directory: Path, identity: RunIdentity, max_starts: tuple[int, ...] = ()) -> None:
+    """Describe the run and its limit in `run.json`, before its first start.
+
+    Raises UsageError, also if `run.json` or `starts.jsonl` belongs to somebody else.
+    """
+    for path in (directory / RUN, directory / STARTS):
+        # Other tools write files of these names, and a directory of theirs is not ours to clear.
+        if path.exists() and not is_ours(path):
+            raise UsageError(
+                f"{path} is not a file that ci-doctor wrote",
+                hint="choose another directory with --report-dir",
+            )
+    run = RunDescription(
+        version=tool_version(),
+        started_at=clock.timestamp(),
+        identity=identity,
+        max_starts=max_starts,
+    )
+    _write(directory, run)
+
+
+def write_limits(directory: Path, max_starts: tuple[int, ...]) -> None:
+    """Note the limits under which the run in `directory` was made, and goes on. Raises UsageError."""
+    run = read_run(directory)
+    if run.max_starts != max_starts:
+        _write(directory, msgspec.structs.replace(run, max_starts=max_starts))
+
+
+def _write(directory: Path, run: RunDescription) -> None:
+    content = json.dumps(msgspec.to_builtins(run)).encode("ascii")
+    write_atomically(directory / RUN, content + b"\n")
+
+
+# Short enough to type, and far more orders than a run can have.
+_BYTES = 4
+
+
+def with_order(rules: Rules, seed: int | None, resumed: Path | None) -> Rules:
+    """`rules` with the seed of the order, and with the limits under which the run was begun.
+
+    A run that is `resumed` in that directory keeps its seed: the order goes on. A new run without a
+    `seed` gets one from the kernel, because the test uses that the order is chance. Raises
+    UsageError if a resumed run had a larger `max_starts`.
+    """
+    run = None if resumed is None else _recorded(resumed)
+    if seed is None:
+        seed = _seed_of(run)
+    before = () if run is None else run.max_starts
+    if before and max(before) > rules.max_starts:
+        raise UsageError(
+            f"max_starts {max(before)} -> {rules.max_starts}: a run is resumed with as many starts "
+            "or more, because its looks are planned for all of them",
+            hint=f"write --max-starts {max(before)} or more, or leave --resume out",
+        )
+    earlier = tuple(most for most in before if most != rules.max_starts)
+    return replace(rules, seed=seed, earlier_max_starts=earlier)
+
+
+def _recorded(directory: Path) -> RunDescription | None:
+    try:
+        return read_run(directory)
+    except UsageError:
+        # Whoever resumes this run gets the reason then.
+        return None
+
+
+def _seed_of(run: RunDescription | None) -> int:
+    if run is not None:
+        seed = run.identity.settings.get(SEED)
+        if isinstance(seed, int):
+            return seed
+    return int.from_bytes(os.urandom(_BYTES), "big")

@@ -390,15 +390,20 @@ def _of_memory(table: SendTable) -> Iterator[CausePart]:
             rows.append(_remembered(text, before, is_other=is_other))
     for (family, words, cost), values in zip(_MEMORY, zip(*rows, strict=True), strict=True):
         yield from thresholds(values, family, words, cost)
+    yield from _of_other_parameters(table)
+
+
+def _of_other_parameters(table: SendTable) -> Iterator[CausePart]:
+    """Whether the same prompt came before with another value of one parameter: a key that ignores it."""
     given = {name: parameters(each) for name, each in table.requests.items()}
     for key in sorted({key for each in table.sends for key in given[each.name]}):
-        values = []
+        is_other = []
         for lane in table.lanes:
             known = [(table.prompts[each.name], given[each.name].get(key)) for each in lane]
             for place, (text, value) in enumerate(known):
-                values.append(any(one == text and it != value for one, it in known[:place]))
-        text = f"if the same prompt came before with another `{key}`"
-        yield from thresholds(values, f"another {key}", text, 1.8)
+                is_other.append(any(one == text and it != value for one, it in known[:place]))
+        words = f"if the same prompt came before with another `{key}`"
+        yield from thresholds(is_other, f"another {key}", words, 1.8)
 
 
 def _remembered(text: str, before: Sequence[str], *, is_other: bool) -> tuple[float, ...]:

@@ -7,9 +7,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from ci_doctor.correctness import rules
-from ci_doctor.correctness.command_line import command_line
 from ci_doctor.correctness.evidence.files import LOCALISE, SAMPLES
-from ci_doctor.correctness.evidence.start_record import relative
 from ci_doctor.correctness.localise.trials import (
     Localisation,
     Trial,
@@ -20,7 +18,8 @@ from ci_doctor.correctness.localise.trials import (
     standing_of,
     words,
 )
-from ci_doctor.correctness.results import StartResult
+from ci_doctor.correctness.pace import command_line
+from ci_doctor.correctness.results import StartResult, relative
 from ci_doctor.model.facts.correctness import CorrectnessFacts
 from ci_doctor.model.facts.localisation import (
     LocalisationFacts,

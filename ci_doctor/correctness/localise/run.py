@@ -16,13 +16,11 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.correctness.attempt import ExperimentProgress, StartAttempt
-from ci_doctor.correctness.comparison import AnswerLevel, Comparison
+from ci_doctor.correctness.asking import PassPlan
+from ci_doctor.correctness.attempt import CACHES, ExperimentProgress, StartAttempt, start_tools
 from ci_doctor.correctness.evidence.files import LOCALISE, SAMPLES, SMALLEST, redact_logs
-from ci_doctor.correctness.evidence.outputs import Outputs
 from ci_doctor.correctness.evidence.resume import free_number
-from ci_doctor.correctness.evidence.samples import Sample, SampleWriter
-from ci_doctor.correctness.level_digests import level_digests
+from ci_doctor.correctness.evidence.samples import Outputs, Sample, SampleWriter
 from ci_doctor.correctness.localise.search import LocalisationSearch
 from ci_doctor.correctness.localise.trials import (
     Localisation,
@@ -36,19 +34,17 @@ from ci_doctor.correctness.localise.trials import (
     subject_of,
     words,
 )
-from ci_doctor.correctness.near_answers import NearAnswers
-from ci_doctor.correctness.pass_plan import PassPlan
 from ci_doctor.correctness.preparation import PreparedExperiment
 from ci_doctor.correctness.results import Experiment, StartResult
-from ci_doctor.correctness.settings import Arm, Caches, ExperimentPlan
-from ci_doctor.correctness.start_tools import CACHES, start_tools
-from ci_doctor.correctness.tally import Tally
+from ci_doctor.correctness.same_answers import NearAnswers
+from ci_doctor.correctness.settings import AnswerLevel, Arm, Caches, Comparison, ExperimentPlan
+from ci_doctor.correctness.tally import Tally, level_digests
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.errors import CiDoctorError, InfraError, UsageError
 from ci_doctor.load.requests import Request
 from ci_doctor.render import formatting
 from ci_doctor.system import clock
-from ci_doctor.system.files.atomic import write_atomically
+from ci_doctor.system.files.writing import write_atomically
 from ci_doctor.system.processes.interruption import Interruption
 from ci_doctor.system.secrets.redaction import Redactor
 

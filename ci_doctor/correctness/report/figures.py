@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the outputs of three pairs, and makes the figures, cases, attempts and attachments of an experiment."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from statistics import median_low
 
 from msgspec.structs import asdict
 
-from ci_doctor.correctness.evidence.start_record import relative
 from ci_doctor.correctness.report.differences import (
     AlignedRow,
     AnswerDifference,
@@ -27,20 +26,17 @@ from ci_doctor.correctness.report.suspects import (
     within,
 )
 from ci_doctor.correctness.report.tokens import Hardness, Step
-from ci_doctor.correctness.results import Experiment, StartResult
+from ci_doctor.correctness.results import Experiment, StartResult, relative
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.compare import answering, explain
-from ci_doctor.correctness.verdict.decision import Decision, PermutationTest
+from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.correctness.verdict.starts import ArmStart, DifferenceKind, of_arm
-from ci_doctor.load.requests import Request
 from ci_doctor.model.facts.answers import (
     AlignedAnswers,
+    AnswerFacts,
     AnswerMatrix,
-    DecisionTest,
     DivergencePositions,
     LogProbRow,
-    LookFacts,
-    RequestBoundFacts,
     RequestRow,
     StartColumn,
     TokenNumber,
@@ -53,14 +49,14 @@ from ci_doctor.model.verdict import Verdict, is_green
 
 
 def cases(
-    decision: Decision, requests: Sequence[Request], reasons: Mapping[str, str]
+    decision: Decision, requests: Iterable[str], reasons: Mapping[str, str]
 ) -> tuple[Case, ...]:
     """One case a request; `reasons` holds an error by request id."""
-    return tuple(_case(request, decision, reasons.get(request.id)) for request in requests)
+    return tuple(_case(request, decision, reasons.get(request)) for request in requests)
 
 
-def _case(request: Request, decision: Decision, reason: str | None) -> Case:
-    kind = decision.kinds.get(request.id, DifferenceKind.UNANSWERED)
+def _case(request: str, decision: Decision, reason: str | None) -> Case:
+    kind = decision.kinds.get(request, DifferenceKind.UNANSWERED)
     message = explain(kind)
     if decision.verdict in {Verdict.VOID, Verdict.INFRA, Verdict.FAILED}:
         # Answers that prove nothing must not look like passed tests to a reader that only counts.
@@ -75,7 +71,7 @@ def _case(request: Request, decision: Decision, reason: str | None) -> Case:
         outcome = CaseOutcome.FAILED
     else:
         outcome = CaseOutcome.ERROR
-    return Case(group="requests", name=request.id, outcome=outcome, message=message, detail=reason)
+    return Case(group="requests", name=request, outcome=outcome, message=message, detail=reason)
 
 
 def attempts(experiment: Experiment, directory: Path) -> tuple[Attempt, ...]:
@@ -151,24 +147,12 @@ def facts(
     A caller that knows more replaces `identity` and sets what is None here.
     """
     starts = experiment.starts
-    unit, positions = positions_of(differences)
-    groups = groups_of(experiment)
+    shared = answer_facts(experiment, decision, differences, list(decision.kinds))
     return CorrectnessFacts(
-        requests=len(decision.kinds),
-        starts=_starts(starts),
-        kinds=_kinds(decision),
-        clusters=tuple(tuple(names) for names in groups),
+        **asdict(shared),
         differing=_differing(starts),
-        matrix=_matrix(starts, decision),
-        within=within(experiment),
-        divergence=divergence_facts(str(unit), positions),
-        differences_by=_by_hardness(differences),
-        aligned=tuple(_shown(experiment, differences)),
-        test=decision_test(decision.test),
-        risk=decision.risk,
-        settle=decision.settle,
         rare_bug_bound=decision.bound,
-        bounds=_bounds(decision),
+        bounds=decision.bounds[:_MOST_BOUNDS],
         suspects=suspects(experiment, differences),
         identity=_identity(experiment),
         ending=str(experiment.ending),
@@ -176,29 +160,33 @@ def facts(
     )
 
 
-def _starts(starts: Sequence[ArmStart]) -> dict[str, int]:
-    """How many starts each arm has, archived ones included."""
-    counts = {}
-    for arm in Arm:
-        counts[str(arm)] = len(of_arm(starts, arm))
-    return counts
-
-
-def _kinds(decision: Decision) -> dict[str, int]:
-    """How many requests are of each kind; a kind that no request has counts 0."""
-    counts = {}
-    for kind in DifferenceKind:
-        counts[str(kind)] = decision.count(kind)
-    return counts
-
-
-def _shown(
-    experiment: Experiment, differences: Sequence[AnswerDifference]
-) -> Iterator[AlignedAnswers]:
-    """The hardest differences side by side: each costs the reading of two outputs."""
-    for difference in differences[:_ALIGNED]:
-        rows = logprob_rows(experiment.outputs, difference)
-        yield _aligned(difference, rows)
+def answer_facts(
+    experiment: Experiment,
+    decision: Decision,
+    differences: Sequence[AnswerDifference],
+    rows: Sequence[str],
+) -> AnswerFacts:
+    """What a run and collected samples both show; `rows` are the requests of the matrix."""
+    starts = experiment.starts
+    unit, positions = positions_of(differences)
+    return AnswerFacts(
+        requests=len(decision.kinds),
+        starts={str(arm): len(of_arm(starts, arm)) for arm in Arm},
+        kinds={str(kind): decision.count(kind) for kind in DifferenceKind},
+        clusters=tuple(tuple(names) for names in groups_of(experiment)),
+        matrix=_matrix(starts, decision, rows),
+        within=within(experiment),
+        divergence=_divergence(str(unit), positions),
+        differences_by=_by_hardness(differences),
+        # Each costs the reading of two outputs.
+        aligned=tuple(
+            _aligned(each, logprob_rows(experiment.outputs, each))
+            for each in differences[:_ALIGNED]
+        ),
+        test=decision.test,
+        risk=decision.risk,
+        settle=decision.settle,
+    )
 
 
 def _differing(starts: Sequence[ArmStart]) -> dict[str, int]:
@@ -209,7 +197,9 @@ def _differing(starts: Sequence[ArmStart]) -> dict[str, int]:
     return counts
 
 
-def _matrix(starts: Sequence[ArmStart], decision: Decision) -> AnswerMatrix:
+def _matrix(
+    starts: Sequence[ArmStart], decision: Decision, requests: Sequence[str]
+) -> AnswerMatrix:
     """Who answered what."""
     columns = []
     for start in starts:
@@ -222,19 +212,15 @@ def _matrix(starts: Sequence[ArmStart], decision: Decision) -> AnswerMatrix:
         )
         columns.append(column)
     rows = []
-    for request, kind in decision.kinds.items():
-        row = request_row(request, kind, starts)
-        rows.append(row)
-    return AnswerMatrix(starts=tuple(columns), requests=tuple(rows))
+    for request in requests:
+        answers = [start.answers.get(request) for start in starts]
+        kind = str(decision.kinds[request])
+        rows.append(RequestRow(id=request, kind=kind, classes=answer_classes(answers)))
+    left_out = len(decision.kinds) - len(rows)
+    return AnswerMatrix(starts=tuple(columns), requests=tuple(rows), left_out=left_out)
 
 
-def request_row(request: str, kind: DifferenceKind, starts: Sequence[ArmStart]) -> RequestRow:
-    """One request of the matrix."""
-    answers = [start.answers.get(request) for start in starts]
-    return RequestRow(id=request, kind=str(kind), classes=answer_classes(answers))
-
-
-def divergence_facts(unit: str, positions: Sequence[int]) -> DivergencePositions | None:
+def _divergence(unit: str, positions: Sequence[int]) -> DivergencePositions | None:
     """The spread of sorted positions; None if there are none."""
     if not positions:
         return None
@@ -245,26 +231,6 @@ def divergence_facts(unit: str, positions: Sequence[int]) -> DivergencePositions
         median=median_low(positions),
         max=positions[-1],
     )
-
-
-def decision_test(test: PermutationTest | None) -> DecisionTest | None:
-    """The exact test of a decision, as facts."""
-    if test is None:
-        return None
-    looks = []
-    for look in test.looks:
-        fact = LookFacts(**asdict(look))
-        looks.append(fact)
-    return DecisionTest(**{**asdict(test), "looks": tuple(looks)})
-
-
-def _bounds(decision: Decision) -> tuple[RequestBoundFacts, ...]:
-    """What is not excluded, by request: the largest first, some hundred at most."""
-    bounds = []
-    for bound in decision.bounds[:_MOST_BOUNDS]:
-        fact = RequestBoundFacts(**asdict(bound))
-        bounds.append(fact)
-    return tuple(bounds)
 
 
 def _by_hardness(differences: Sequence[AnswerDifference]) -> dict[str, int]:

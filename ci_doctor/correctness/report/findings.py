@@ -18,19 +18,53 @@ from ci_doctor.correctness.report.tokens import Hardness
 from ci_doctor.correctness.results import Experiment, ExperimentEnding, StartResult
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.compare import explain
-from ci_doctor.correctness.verdict.decision import Decision, PermutationTest
+from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.correctness.verdict.starts import ArmStart, DifferenceKind, of_arm
 from ci_doctor.correctness.verdict.validity import models_within
 from ci_doctor.load.looks import count_prompts
 from ci_doctor.load.requests import Request
 from ci_doctor.model.cause import Cause, about_retry
+from ci_doctor.model.facts.answers import PermutationTest
 from ci_doctor.model.finding import Evidence, Finding, NextStep, Severity, ShellCommand
 from ci_doctor.model.service import FailureKind, LeftBehind, ServiceFailure
 from ci_doctor.model.shortened import shortened
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render import formatting
-from ci_doctor.services.findings import cause_words, finding_of, with_next_step
-from ci_doctor.services.leaks.findings import leak_findings
+from ci_doctor.services.findings import cause_words, finding_of, leak_findings, with_next_step
+
+
+class Context(Struct, frozen=True, kw_only=True):
+    """What the findings refer to.
+
+    `places` is the file and the line of each request, the line None if the file has no lines, and
+    `total` how many requests there are. `requests` are those that were sent, if that is known, and
+    `prompts` counts different ones. `one_request` is the command line that runs one request alone, less
+    its id; `run` the report directory as a person would type it, empty if answers were collected
+    without one. `to_do` is then what to do about a regression.
+    """
+
+    places: Mapping[str, tuple[str, int | None]]
+    total: int
+    prompts: int
+    requests: Sequence[Request] = ()
+    one_request: str = ""
+    run: str = ""
+    to_do: str = ""
+
+
+def run_context(
+    requests: Sequence[Request], file: str, one_request: str, run: str = "ci-doctor-report"
+) -> Context:
+    """The context of a run that sent the `requests` of a file."""
+    return Context(
+        places={request.id: (file, request.line) for request in requests},
+        total=len(requests),
+        prompts=count_prompts(requests),
+        requests=requests,
+        one_request=one_request,
+        run=run,
+    )
+
 
 # --- why the starts of an arm failed, for a verdict that rests on no answers ---
 
@@ -100,21 +134,25 @@ def _named_by(failure: ServiceFailure) -> Cause | None:
 # --- warnings about answers that show little: one text for all, blank ones, another model ---
 
 _SHOWN = 3
+_MOST_EXCERPT = 300
 
 
 def suspicious_answers(
-    starts: Sequence[ArmStart], requests: Sequence[Request]
+    starts: Sequence[ArmStart], requests: Sequence[Request], prompts: int
 ) -> Iterator[Finding]:
-    """A finding for each kind; the first start that shows it stands for the others."""
-    yield from one_answer(starts, count_prompts(requests))
-    yield from blank_answers(starts)
+    """A finding for each kind; the first start that shows it stands for the others.
+
+    `requests` are those that were sent, if that is known; `prompts` counts different ones.
+    """
+    yield from _one_answer(starts, prompts)
+    yield from _blank_answers(starts)
     yield from _not_as_requested(starts, requests)
-    yield from other_model(starts)
+    yield from _other_model(starts)
     yield from _within_an_arm(starts)
     yield from _cut_answers(starts)
 
 
-def one_answer(starts: Sequence[ArmStart], prompts: int) -> Iterator[Finding]:
+def _one_answer(starts: Sequence[ArmStart], prompts: int) -> Iterator[Finding]:
     """One and the same text for different prompts."""
     for start in starts:
         if start.looks.is_one_answer(prompts):
@@ -125,7 +163,7 @@ def one_answer(starts: Sequence[ArmStart], prompts: int) -> Iterator[Finding]:
             return
 
 
-def blank_answers(starts: Sequence[ArmStart]) -> Iterator[Finding]:
+def _blank_answers(starts: Sequence[ArmStart]) -> Iterator[Finding]:
     """White space or tokens alone; answers without both have a finding of their own."""
     for start in starts:
         if start.looks.blank > start.empty:
@@ -152,7 +190,7 @@ def _not_as_requested(starts: Sequence[ArmStart], requests: Sequence[Request]) -
             return
 
 
-def other_model(starts: Sequence[ArmStart]) -> Iterator[Finding]:
+def _other_model(starts: Sequence[ArmStart]) -> Iterator[Finding]:
     """The two arms name different models in answers to the same requests."""
     baseline = _models(of_arm(starts, Arm.BASELINE))
     candidate = _models(of_arm(starts, Arm.CANDIDATE))
@@ -219,26 +257,12 @@ class _FailureGroup(Struct, frozen=True):
     cut_short: bool
 
 
-def start_findings(
-    experiment: Experiment,
-    decision: Decision,
-    requests_file: str,
-    lines: Mapping[str, int | None],
-) -> Iterator[Finding]:
-    """What went wrong in starts; `lines` holds the line of each request in the requests file.
-
-    A start that the budget cut short is no evidence. What stood in its way is shown all the same.
-    """
-    yield from failure_findings(experiment, decision)
-    yield from _unanswered(experiment, requests_file, lines)
-
-
-def start_notes(experiment: Experiment, requests: Sequence[Request]) -> Iterator[Finding]:
+def start_notes(experiment: Experiment, context: Context) -> Iterator[Finding]:
     """What is worth knowing of the starts and decides nothing."""
     yield from _throttled(experiment.results)
     yield from _empty(experiment.results)
     starts = [result.start for result in experiment.results]
-    yield from suspicious_answers(starts, requests)
+    yield from suspicious_answers(starts, context.requests, context.prompts)
     yield from control_findings(starts)
     yield from _killed(experiment.results)
     yield from leak_findings(all_left(experiment))
@@ -290,9 +314,7 @@ def _blame(group: _FailureGroup, decision: Decision) -> Severity:
     return Severity.WARNING
 
 
-def _unanswered(
-    experiment: Experiment, requests_file: str, lines: Mapping[str, int | None]
-) -> Iterator[Finding]:
+def _unanswered(experiment: Experiment, context: Context) -> Iterator[Finding]:
     """Requests without an answer; starts with the same errors share a finding."""
     groups: dict[_Errors, list[str]] = {}
     for result in experiment.results:
@@ -304,23 +326,19 @@ def _unanswered(
     for errors, names in groups.items():
         starts = ", ".join(names)
         yield rules.UNANSWERED.finding(
-            f"{len(errors)} of {len(lines)} requests were not answered in {starts}",
-            evidence=_error_evidence(errors, requests_file, lines),
+            f"{len(errors)} of {context.total} requests were not answered in {starts}",
+            evidence=_error_evidence(errors, context),
         )
 
 
-def _error_evidence(
-    errors: _Errors, requests_file: str, lines: Mapping[str, int | None]
-) -> tuple[Evidence, ...]:
+def _error_evidence(errors: _Errors, context: Context) -> tuple[Evidence, ...]:
     """The first errors that differ, each at the line of its request."""
     evidence = []
     for request, text in distinct_errors(dict(errors), _SHOWN):
-        item = Evidence(
-            file=requests_file,
-            line=lines.get(request),
-            excerpt=f"{request}: {text}",
-        )
-        evidence.append(item)
+        file, line = context.places.get(request, (None, None))
+        # A server may answer with a page of HTML, and a file may hold it in any length.
+        excerpt = f"{request}: {text}"[:_MOST_EXCERPT]
+        evidence.append(Evidence(file=file, line=line, excerpt=excerpt))
     return tuple(evidence)
 
 
@@ -394,19 +412,6 @@ _NOT_BY_STARTS = (
 )
 
 
-class Context(Struct, frozen=True, kw_only=True):
-    """What the findings refer to.
-
-    `one_request` is the command line that runs one request alone, less its id; `run` the report
-    directory as a person would type it.
-    """
-
-    requests_file: str
-    requests: Sequence[Request]
-    one_request: str
-    run: str = "ci-doctor-report"
-
-
 def replay_command(difference: AnswerDifference, context: Context) -> str:
     """The command line that shows one difference again."""
     pair = difference.pair
@@ -428,14 +433,14 @@ def findings(
     """The verdict's own finding, then failures, then notes; `differences` are hardest first."""
     if decision.verdict is not Verdict.PASS:
         yield _verdict_finding(experiment, decision, differences, context)
-    lines = _lines(context)
-    yield from start_findings(experiment, decision, context.requests_file, lines)
+    yield from failure_findings(experiment, decision)
+    yield from _unanswered(experiment, context)
     if experiment.ending is ExperimentEnding.BUDGET:
         rule = rules.BUDGET_SPENT
         yield rule.finding("the budget ended before the run was decided", remedy=rule.remedy)
     yield from mended_findings(decision)
     yield from _extended(experiment)
-    yield from start_notes(experiment, context.requests)
+    yield from start_notes(experiment, context)
 
 
 def mended_findings(decision: Decision) -> Iterator[Finding]:
@@ -464,11 +469,6 @@ def _extended(experiment: Experiment) -> Iterator[Finding]:
     )
 
 
-def _lines(context: Context) -> dict[str, int | None]:
-    """The line of each request in the requests file; None if the file has no lines."""
-    return {request.id: request.line for request in context.requests}
-
-
 def _verdict_finding(
     experiment: Experiment,
     decision: Decision,
@@ -479,16 +479,11 @@ def _verdict_finding(
     message = decision.reason
     if shown:
         message = _which(decision, differences)
-    lines = _lines(context)
     evidence = []
     for difference in shown:
+        file, line = context.places.get(difference.request, (None, None))
         excerpt = "\n".join(divergence_lines(difference))
-        item = Evidence(
-            file=context.requests_file,
-            line=lines.get(difference.request),
-            excerpt=excerpt,
-        )
-        evidence.append(item)
+        evidence.append(Evidence(file=file, line=line, excerpt=excerpt))
     rule = rules.OF_VERDICT[decision.verdict]
     remedy = _remedy(decision, shown, context)
     if decision.verdict is Verdict.FAILED:
@@ -524,6 +519,8 @@ def _remedy(
         if decision.is_final:
             return rules.MENDED.remedy if decision.mended else _NOT_BY_STARTS
         return rules.OF_VERDICT[decision.verdict].remedy
+    if not context.run:
+        return context.to_do
     if shown:
         return ShellCommand(replay_command(shown[0], context))
     # The candidate failed, so no recorded answer can be shown: one request has to be sent anew.

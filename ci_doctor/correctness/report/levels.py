@@ -8,10 +8,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.correctness import rules
-from ci_doctor.correctness.comparison import AnswerLevel, Comparison
 from ci_doctor.correctness.report.differences import counted_results
 from ci_doctor.correctness.results import Experiment
-from ci_doctor.correctness.settings import Rules
+from ci_doctor.correctness.settings import AnswerLevel, Comparison, Rules
 from ci_doctor.correctness.verdict.compare import counted
 from ci_doctor.correctness.verdict.decide import decide
 from ci_doctor.correctness.verdict.decision import Decision

@@ -21,9 +21,6 @@ from ci_doctor.correctness.settings import Arm, Policy, Rules
 from ci_doctor.correctness.verdict.compare import answering, counted
 from ci_doctor.correctness.verdict.decision import (
     Decision,
-    InterimLook,
-    PermutationTest,
-    RequestBound,
 )
 from ci_doctor.correctness.verdict.starts import (
     ArmStart,
@@ -31,6 +28,7 @@ from ci_doctor.correctness.verdict.starts import (
     independent_builds,
     of_arm,
 )
+from ci_doctor.model.facts.answers import InterimLook, PermutationTest, RequestBound
 from ci_doctor.model.table import Row, Table, row, text_table
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.formatting import amount, probability, whole_percent_up
@@ -439,6 +437,7 @@ def tables(
     decision: Decision,
     differences: Sequence[AnswerDifference],
     context: Context,
+    sources: Iterable[Row] = (),
 ) -> tuple[Table, ...]:
     """The evidence: who answered, what differs, of what kind, how sure it is, what to do next.
 
@@ -447,6 +446,7 @@ def tables(
     if not experiment.starts:
         return ()
     before = [
+        *sources,
         *start_rows(experiment),
         *request_rows(experiment.starts, decision),
         *difference_rows(experiment, differences),
@@ -480,5 +480,5 @@ def _next(
 ) -> Iterator[Row]:
     if decision.settle:
         yield row("to settle", decision.settle)
-    if differences:
+    if differences and context.run:
         yield row("next", f"`{replay_command(differences[0], context)}`")

@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ci_doctor.correctness.comparison import AnswerLevel, Comparison, read_comparison
 from ci_doctor.correctness.evidence.files import SAMPLES
 from ci_doctor.correctness.evidence.run_identity import read_run
 from ci_doctor.correctness.evidence.samples import Sample, is_control, read_line, read_lines
@@ -18,7 +17,7 @@ from ci_doctor.correctness.report.differences import AnswerPair, StartDigests, t
 from ci_doctor.correctness.report.divergence import Divergence, first_divergence, no_answer
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.same_answers import SameAnswers
-from ci_doctor.correctness.settings import Arm
+from ci_doctor.correctness.settings import AnswerLevel, Arm, Comparison, read_comparison
 from ci_doctor.correctness.tally import Tally
 from ci_doctor.correctness.verdict.compare import classify
 from ci_doctor.correctness.verdict.starts import Answer, DifferenceKind

@@ -10,6 +10,7 @@ from msgspec import Struct
 from ci_doctor.correctness.verdict.mix_test import MISSING, Pattern, Patterns
 from ci_doctor.correctness.verdict.starts import ArmStart, DifferenceKind
 from ci_doctor.model import binomial
+from ci_doctor.model.facts.answers import PermutationTest, RequestBound
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.formatting import whole_percent_up
 
@@ -24,50 +25,6 @@ class OrderDoubt(StrEnum):
     UNKNOWN = "unknown"
     # The arms lie so far apart in time that what changed with time changed with them.
     TIME = "time"
-
-
-class InterimLook(Struct, frozen=True, kw_only=True):
-    """One look at the evidence, at which a regression may be declared.
-
-    It comes after `starts` starts of both arms. `limit` is the p-value at which it declares one:
-    what the spending function allows by then, less what the earlier looks have spent. `p` is None
-    before the look.
-    """
-
-    starts: int
-    limit: float
-    p: float | None = None
-
-
-class PermutationTest(Struct, frozen=True, kw_only=True):
-    """The result of the permutation test at the last look.
-
-    `disputed` are the requests whose mix of answers differs most between the arms. `p` is the share
-    of the `labelings` whose largest difference is as large; `smallest_p` is the least that this
-    many starts can reach. A regression is declared at `level` and below (see `InterimLook.limit`); `alpha`
-    holds over all `looks`.
-    """
-
-    disputed: tuple[str, ...]
-    p: float
-    smallest_p: float
-    labelings: int
-    alpha: float
-    level: float
-    looks: tuple[InterimLook, ...] = ()
-
-
-class RequestBound(Struct, frozen=True, kw_only=True):
-    """What a green verdict excludes on one request.
-
-    The candidate gave an answer of its own in `differed` of `starts` starts. A fault on the request
-    that shows in less than the share `bound` (0 to 1) of all starts is not excluded.
-    """
-
-    request: str
-    differed: int
-    starts: int
-    bound: float
 
 
 class Decision(Struct, frozen=True, kw_only=True):

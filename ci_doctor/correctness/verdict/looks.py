@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from ci_doctor.correctness.settings import Arm, Rules, StartOrder
 from ci_doctor.correctness.verdict.compare import counted
-from ci_doctor.correctness.verdict.decision import InterimLook, OrderDoubt, PermutationTest
+from ci_doctor.correctness.verdict.decision import OrderDoubt
 from ci_doctor.correctness.verdict.mix_test import (
     Labels,
     MixTest,
@@ -30,6 +30,7 @@ from ci_doctor.correctness.verdict.mix_test import (
     traits,
 )
 from ci_doctor.correctness.verdict.starts import ArmStart, replaces_baseline
+from ci_doctor.model.facts.answers import InterimLook, PermutationTest
 
 
 def spent_by(alpha: float, made: int, most: int) -> float:

@@ -12,8 +12,7 @@ from enum import StrEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.correctness.comparison import AnswerLevel
-from ci_doctor.correctness.settings import Arm, Rules
+from ci_doctor.correctness.settings import AnswerLevel, Arm, Rules
 from ci_doctor.load.looks import AnswerLooks
 
 

@@ -3,7 +3,7 @@
 
 from ci_doctor.model.cause import Cause
 from ci_doctor.model.fingerprint import fingerprint
-from ci_doctor.system.secrets.cutting import first_words
+from ci_doctor.system.secrets.private_keys import first_words
 
 _LONGEST = 200
 _RULE = "test/failure"

@@ -1,11 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. The files of a repository, and where they contradict each other."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
 
-from ci_doctor.lint.consistency.all_rules import CHECKS
+from ci_doctor.lint.consistency import choice_rules, variable_rules
 from ci_doctor.lint.consistency.repository import RepositoryFiles
-from ci_doctor.lint.violation import Violation
+from ci_doctor.lint.lint_rule import LintRule, Violation
+
+_CHECKED: Final[tuple[tuple[LintRule, Callable[[RepositoryFiles], Iterator[Violation]]], ...]] = (
+    *variable_rules.RULES,
+    *choice_rules.RULES,
+)
+RULES: Final = tuple(rule for rule, _ in _CHECKED)
 
 
 def check_consistency(files: Mapping[str, str], *, whole: bool = True) -> tuple[Violation, ...]:
@@ -16,6 +23,6 @@ def check_consistency(files: Mapping[str, str], *, whole: bool = True) -> tuple[
     that need all say nothing. It raises for no text.
     """
     repository = RepositoryFiles(files, whole=whole)
-    violations = [violation for check in CHECKS for violation in check(repository)]
+    violations = [violation for _, check in _CHECKED for violation in check(repository)]
     violations.sort(key=lambda each: (each.place.file, each.place.line))
     return tuple(violations)

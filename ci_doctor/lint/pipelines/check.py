@@ -2,41 +2,52 @@
 """Pure. Reads one YAML file of CI: what its rules report, what they could not read, and the scripts in it."""
 
 import re
+from collections.abc import Callable, Iterator
+from typing import Final
 
-from msgspec import Struct
-
-from ci_doctor.lint.pipelines import all_rules
-from ci_doctor.lint.pipelines.kinds import is_pipeline, kind_of
-from ci_doctor.lint.pipelines.pipeline_context import PipelineContext
-from ci_doctor.lint.pipelines.pipeline_file import FileKind, PipelineFile, PipelineStep
-from ci_doctor.lint.pipelines.reading.compose import (
-    Composition,
-    YamlProblem,
-    compose,
-    with_plain_breaks,
+from ci_doctor.lint.lint_rule import LintRule, Unreadable, Violation
+from ci_doctor.lint.pipelines import (
+    artifact_rules,
+    condition_rules,
+    dependency_rules,
+    key_rules,
+    pin_rules,
+    retry_rules,
+    timeout_rules,
 )
-from ci_doctor.lint.pipelines.reading.steps import jobs_of, root_of, steps_of
-from ci_doctor.lint.pipelines.rules import unparsable_yaml
+from ci_doctor.lint.pipelines.pipeline_file import (
+    FileKind,
+    PipelineContext,
+    PipelineFile,
+    PipelineStep,
+    jobs_of,
+    kind_of,
+    root_of,
+    steps_of,
+)
 from ci_doctor.lint.pipelines.scripts import scripts_of
-from ci_doctor.lint.shell.shell_source import ShellSource
-from ci_doctor.lint.unreadable import Unreadable
-from ci_doctor.lint.violation import Violation
+from ci_doctor.lint.source_files import CiRole, FileReading
+from ci_doctor.syntax.yaml_reader import Composition, YamlProblem, compose, with_plain_breaks
 
-__all__ = ["PipelineContext", "PipelineReading", "check_pipeline", "is_pipeline"]
+_CHECKED: Final[
+    tuple[tuple[LintRule, Callable[[PipelineFile, PipelineContext], Iterator[Violation]]], ...]
+] = (
+    *key_rules.RULES,
+    *condition_rules.RULES,
+    *dependency_rules.RULES,
+    *retry_rules.RULES,
+    *timeout_rules.RULES,
+    *artifact_rules.RULES,
+    *pin_rules.RULES,
+)
+# `check_pipeline` itself runs the first one, which needs what the parser said.
+RULES: Final = (key_rules.UNPARSABLE_YAML, *(rule for rule, _ in _CHECKED))
 
 # A template engine's statement, or an expression where YAML has a value of its own.
 _TEMPLATE = re.compile(r"\{%|\{#|^[ \t]*\{\{|(?<!\$)\{\{-|:[ \t]+\{\{", re.MULTILINE)
 
 
-class PipelineReading(Struct, frozen=True, kw_only=True):
-    """What one file gives: violations in the order of its lines, and the programs of its steps."""
-
-    violations: tuple[Violation, ...] = ()
-    unreadable: tuple[Unreadable, ...] = ()
-    scripts: tuple[ShellSource, ...] = ()
-
-
-def check_pipeline(file: str, text: str, context: PipelineContext) -> PipelineReading:
+def check_pipeline(file: str, text: str, context: PipelineContext) -> FileReading:
     """Checks a file for which `is_pipeline` is true; `file` is relative to the repository.
 
     Raises nothing, whatever the text.
@@ -47,11 +58,12 @@ def check_pipeline(file: str, text: str, context: PipelineContext) -> PipelineRe
     pipeline = _pipeline(file, text, composition)
     violations: list[Violation] = []
     if composition.problem is not None and not composition.problem.ours and not templated:
-        violations += unparsable_yaml.check(pipeline, composition.problem)
-    for check in all_rules.CHECKS:
+        violations += key_rules.unparsable_yaml(pipeline, composition.problem)
+    for _, check in _CHECKED:
         violations += check(pipeline, context)
     violations.sort(key=lambda each: (each.place.line, each.rule.id))
-    return PipelineReading(
+    return FileReading(
+        role=CiRole.PIPELINE,
         violations=tuple(violations),
         unreadable=_unreadable(pipeline, composition.problem, templated=templated),
         scripts=scripts_of(pipeline),

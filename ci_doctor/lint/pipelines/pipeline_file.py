@@ -1,15 +1,164 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. A pipeline as its rules see it: what kind of file it is, its jobs and steps, and where they stand."""
 
+import re
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
+from functools import lru_cache
+from itertools import islice
+from pathlib import PurePosixPath
+from textwrap import dedent
+from typing import Final
 
 from msgspec import Struct
 
-from ci_doctor.lint.excerpt import excerpt_of
-from ci_doctor.lint.lint_rule import LintRule
-from ci_doctor.lint.pipelines.reading.yaml_nodes import MappingNode, Node, ScalarNode, text_of
-from ci_doctor.lint.violation import Edit, Place, Violation
+from ci_doctor.lint.lint_rule import Edit, Example, LintRule, Place, Violation, excerpt_of
 from ci_doctor.model.finding import Severity
+from ci_doctor.syntax.yaml_nodes import (
+    Field,
+    MappingNode,
+    Node,
+    ScalarNode,
+    SequenceNode,
+    items_of,
+    mapping_of,
+    text_of,
+)
+
+
+def words(text: str) -> frozenset[str]:
+    """The words of a text, which blanks separate."""
+    return frozenset(text.split())
+
+
+# The keys of steps and jobs, from Buildkite's and GitHub's reference pages (read in 2026).
+#
+# Buildkite: https://buildkite.com/docs/pipelines/configure/step-types. GitHub:
+# https://docs.github.com/actions/reference/workflows-and-actions/workflow-syntax. A test compares the first with the
+# published schema of pipelines.
+
+_ALL: Final = words(
+    "allow_dependency_failure branches depends_on id identifier if key label name type"
+)
+COMMAND_KEYS: Final = _ALL | words(
+    "agents artifact_paths cache cancel_on_build_failing checkout command commands concurrency "
+    "concurrency_group concurrency_method env if_changed image matrix notify parallelism plugins priority "
+    "retry secrets signature skip soft_fail timeout_in_minutes script"
+)
+WAIT_KEYS: Final = _ALL | {"wait", "waiter", "continue_on_failure", "if_changed"}
+BLOCK_KEYS: Final = _ALL | {
+    "block",
+    "blocked_state",
+    "fields",
+    "prompt",
+    "allowed_teams",
+    "if_changed",
+}
+INPUT_KEYS: Final = _ALL | {
+    "input",
+    "blocked_state",
+    "fields",
+    "prompt",
+    "allowed_teams",
+    "if_changed",
+}
+TRIGGER_KEYS: Final = _ALL | {"trigger", "async", "build", "skip", "soft_fail", "if_changed"}
+GROUP_KEYS: Final = _ALL | {"group", "steps", "if_changed", "notify", "skip"}
+BUILDKITE_KEYS: Final = (
+    COMMAND_KEYS | WAIT_KEYS | BLOCK_KEYS | INPUT_KEYS | TRIGGER_KEYS | GROUP_KEYS
+)
+PIPELINE_KEYS: Final = words("agents env image notify secrets priority checkout steps")
+
+# What the generators of public LLM-serving repositories add.
+GENERATOR_KEYS: Final = words(
+    "agent_pool agent_tags amd_only depends_on_any device dind fast_check fast_check_only gpu grade instance_size instance_type "
+    "job_env mirror mirror_hardwares mirror_hardware mount_buildkite_agent no_gpu no_plugin num_devices "
+    "num_gpus num_nodes optional source_file_dependencies torch_nightly working_dir"
+)
+
+WORKFLOW_KEYS: Final = words(
+    "cache-mode name run-name on true permissions env defaults concurrency jobs"
+)
+JOB_KEYS: Final = words(
+    "cache-mode name permissions needs if runs-on snapshot environment concurrency outputs env defaults steps "
+    "timeout-minutes strategy continue-on-error container services uses with secrets"
+)
+WORKFLOW_STEP_KEYS: Final = words(
+    "background cancel id if name parallel uses run wait wait-all working-directory shell with env continue-on-error timeout-minutes"
+)
+
+
+@lru_cache(maxsize=1024)
+def nearest_key(name: str, known: frozenset[str]) -> str | None:
+    """The key that was probably meant: spelt alike but for case, `-` and `_`, or one or two letters."""
+    plain = _plain(name)
+    for key in sorted(known):
+        if _plain(key) == plain:
+            return key
+    if len(plain) < 4:
+        return None
+    allowed = 1 if len(plain) < 8 else 2
+    near = [(distance(plain, _plain(key), allowed), key) for key in known]
+    best = min(near)
+    return best[1] if best[0] <= allowed else None
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("-", "").replace("_", "")
+
+
+def distance(one: str, other: str, limit: int) -> int:
+    """Letters to add, drop, replace or swap between two words; limit + 1 where there are more."""
+    if abs(len(one) - len(other)) > limit:
+        return limit + 1
+    before: list[int] = []
+    row = list(range(len(other) + 1))
+    for i, letter in enumerate(one, 1):
+        last, before, row = before, row, [i]
+        for j, against in enumerate(other, 1):
+            cost = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (letter != against))
+            if i > 1 and j > 1 and letter == other[j - 2] and one[i - 2] == against:
+                cost = min(cost, last[j - 2] + 1)
+            row.append(cost)
+        if min(row) > limit:
+            return limit + 1
+    return min(row[-1], limit + 1)
+
+
+# What of the repository a rule about one pipeline needs, as values and questions.
+
+
+class CorrectnessTimes(Struct, frozen=True, kw_only=True):
+    """What the `[correctness]` settings let `ci-doctor correctness` take. Times in seconds; None if not set.
+
+    retries: candidate starts at the first look. start: the most that one start may take.
+    """
+
+    retries: int
+    start: float | None = None
+    budget: float | None = None
+
+
+def _unknown(_name: str) -> None:
+    """What a caller without a repository knows of any path."""
+    return
+
+
+class PipelineContext(Struct, frozen=True, kw_only=True):
+    """The repository around a pipeline.
+
+    correctness: None without `[correctness]` settings. matches: whether a glob (`*`, `**`, `?`,
+    `[…]`, `{a,b}`), relative to the root, matches a file; None if that is not known. read: the text of a file, or None. others:
+    the texts of the repository's other pipelines, by file.
+    """
+
+    correctness: CorrectnessTimes | None = None
+    matches: Callable[[str], bool | None] = _unknown
+    read: Callable[[str], str | None] = _unknown
+    others: Mapping[str, str] = {}
+
+
+# A pipeline as its rules see it: what kind of file it is, its jobs and steps, and where they stand.
 
 _LONGEST_NAME = 60
 
@@ -125,3 +274,248 @@ class PipelineFile(Struct, frozen=True, eq=False, kw_only=True):
 
 def _short(text: str) -> str:
     return excerpt_of(" ".join(text.split()), _LONGEST_NAME)
+
+
+# Whether a YAML file belongs to CI, and who reads it.
+
+_YAML = (".yml", ".yaml")
+_CI_FOLDERS = frozenset({".buildkite", ".ci", "ci", ".circleci", ".gitlab"})
+# Files of GitHub's that hold no steps, and have readers of their own.
+_NOT_CI = frozenset(
+    {"dependabot", "config", "labeler", "mergify", "release", "funding", "stale", "codecov"}
+)
+_STEPS = re.compile(r"^steps:[ \t]*(?:#.*)?\r?$", re.MULTILINE)
+_STEP = re.compile(
+    r"^[ \t]*-[ \t]+(?:\{[ \t]*)?[\"']?(?:label|commands?|block|input|trigger|group|wait|plugins)\b",
+    re.MULTILINE,
+)
+_RECORD = re.compile(r"^-[ \t]+[\w-]+:", re.MULTILINE)
+_FIRST = re.compile(r"(?:\ufeff|---[^\n]*\n|[ \t]*#[^\n]*\n|[ \t]*\r?\n)*-[ \t]")
+_USING = re.compile(r"^[ \t]+using:", re.MULTILINE)
+_FEWEST_RECORDS = 20
+
+
+def is_pipeline(file: str, text: str) -> bool:
+    """Whether a YAML file is a pipeline, a workflow or an action, or a list of records of CI.
+
+    `file` is its path from the root of the repository. Answers by the path and a look at lines,
+    so that it also knows files that cannot be parsed.
+    """
+    path = PurePosixPath(file)
+    if path.suffix.lower() not in _YAML:
+        return False
+    if is_workflow_path(path):
+        return True
+    if path.stem.lower() == "action":
+        return _USING.search(text) is not None
+    folders = set(path.parts[:-1])
+    if ".github" in folders:
+        return "ISSUE_TEMPLATE" not in folders and path.stem.lower() not in _NOT_CI
+    by_place = bool(_CI_FOLDERS & folders) or path.name == ".gitlab-ci.yml"
+    by_steps = _STEPS.search(text) is not None and _STEP.search(text) is not None
+    return by_place or by_steps or _holds_records(text)
+
+
+def is_workflow_path(path: PurePosixPath) -> bool:
+    """Whether GitHub takes a file at this path for a workflow."""
+    return path.suffix.lower() in _YAML and path.parts[-3:-1] == (".github", "workflows")
+
+
+def _holds_records(text: str) -> bool:
+    """A list of many mappings at the top, as a changelog that CI reads."""
+    if _FIRST.match(text) is None:
+        return False
+    first = islice(_RECORD.finditer(text), _FEWEST_RECORDS)
+    return len(list(first)) == _FEWEST_RECORDS
+
+
+def kind_of(file: str, documents: tuple[Node, ...]) -> FileKind:
+    """Who reads the file, by its path and its first document."""
+    path = PurePosixPath(file)
+    root = documents[0] if documents else None
+    if is_workflow_path(path):
+        return FileKind.WORKFLOW
+    if isinstance(root, MappingNode):
+        if path.stem.lower() == "action" and root.get("runs") is not None:
+            return FileKind.ACTION
+        if isinstance(root.get("jobs"), MappingNode) and root.get("on", "true") is not None:
+            return FileKind.WORKFLOW
+        if isinstance(root.get("steps"), SequenceNode):
+            return _kind_of_steps(items_of(root.get("steps")))
+    if isinstance(root, SequenceNode) and _looks_like_steps(root.items):
+        return _kind_of_steps(root.items)
+    return FileKind.DATA
+
+
+def _looks_like_steps(items: list[Node]) -> bool:
+    steps = [each for each in items[:50] if isinstance(each, MappingNode)]
+    commands = [
+        each for each in steps if each.get("command", "commands", "plugins", "block", "group")
+    ]
+    return bool(commands) and 2 * len(commands) >= len(steps)
+
+
+def _kind_of_steps(items: list[Node]) -> FileKind:
+    """Own steps if a generator's key stands in one, or if many keys are nobody's we know."""
+    steps = [each for each in items if isinstance(each, MappingNode)]
+    known = own = 0
+    for step in steps[:400]:
+        names = set(step.fields)
+        own += len(names & GENERATOR_KEYS)
+        known += len(names & BUILDKITE_KEYS)
+        if (
+            step.get("command", "commands", "plugins", "trigger", "block", "input", "group", "wait")
+            is None
+        ):
+            own += len(names - BUILDKITE_KEYS) > 1
+    if own:
+        return FileKind.OWN_STEPS
+    return FileKind.BUILDKITE if known or not steps else FileKind.DATA
+
+
+# The jobs and steps of a pipeline, a workflow or an action, from its nodes.
+
+_KIND_KEYS = (
+    ("group", StepKind.GROUP),
+    ("trigger", StepKind.TRIGGER),
+    ("block", StepKind.BLOCK),
+    ("input", StepKind.INPUT),
+    ("wait", StepKind.WAIT),
+    ("waiter", StepKind.WAIT),
+)
+_NAMED_KINDS = {
+    "block": StepKind.BLOCK,
+    "manual": StepKind.BLOCK,
+    "input": StepKind.INPUT,
+    "wait": StepKind.WAIT,
+    "waiter": StepKind.WAIT,
+    "trigger": StepKind.TRIGGER,
+}
+# A group may hold no group; what a file nests all the same is read this far.
+_DEEPEST_GROUP = 3
+
+
+def root_of(documents: tuple[Node, ...]) -> MappingNode | None:
+    """The mapping that holds steps or jobs. A bare list of steps gets one around it."""
+    first = documents[0] if documents else None
+    if isinstance(first, SequenceNode):
+        key = ScalarNode(
+            value="steps",
+            style="",
+            tag=None,
+            line=first.line,
+            end_line=first.line,
+            start=0,
+            end=0,
+        )
+        fields = {"steps": Field(key, first)}
+        return MappingNode(fields=fields, repeated=[], tag=None, line=first.line)
+    return first if isinstance(first, MappingNode) else None
+
+
+def jobs_of(root: MappingNode | None) -> tuple[PipelineJob, ...]:
+    """The jobs of a workflow."""
+    jobs = mapping_of(root.get("jobs")) if root else None
+    if jobs is None:
+        return ()
+    return tuple(
+        PipelineJob(id=name, key=field.key, node=field.value)
+        for name, field in jobs.fields.items()
+        if isinstance(field.value, MappingNode)
+    )
+
+
+def steps_of(
+    kind: FileKind, root: MappingNode | None, jobs: tuple[PipelineJob, ...]
+) -> tuple[PipelineStep, ...]:
+    """All steps in the order of the file; those of a group follow it."""
+    if root is None or kind is FileKind.DATA:
+        return ()
+    if kind is FileKind.WORKFLOW:
+        return tuple(step for job in jobs for step in _github_steps(job.node, job))
+    if kind is FileKind.ACTION:
+        runs = mapping_of(root.get("runs"))
+        return tuple(_github_steps(runs, None)) if runs else ()
+    return tuple(_buildkite_steps(items_of(root.get("steps")), None, 0))
+
+
+def _github_steps(holder: MappingNode, job: PipelineJob | None) -> Iterator[PipelineStep]:
+    for node in items_of(holder.get("steps")):
+        if isinstance(node, MappingNode):
+            yield PipelineStep(node=node, kind=StepKind.COMMAND, job=job)
+            for inner in items_of(node.get("parallel")):
+                if isinstance(inner, MappingNode):
+                    yield PipelineStep(node=inner, kind=StepKind.COMMAND, job=job)
+
+
+def _buildkite_steps(
+    items: list[Node], group: MappingNode | None, depth: int
+) -> Iterator[PipelineStep]:
+    for node in items:
+        if not isinstance(node, MappingNode):
+            continue
+        kind = _kind(node)
+        yield PipelineStep(node=node, kind=kind, group=group)
+        if kind is StepKind.GROUP and depth < _DEEPEST_GROUP:
+            yield from _buildkite_steps(items_of(node.get("steps")), node, depth + 1)
+        else:
+            yield from _mirrors(node, group)
+
+
+def _kind(node: MappingNode) -> StepKind:
+    named = text_of(node.get("type"))
+    if named in _NAMED_KINDS:
+        return _NAMED_KINDS[named]
+    if node.get("command", "commands", "script", "plugins") is not None:
+        return StepKind.COMMAND
+    for key, kind in _KIND_KEYS:
+        # `group: NAME` on a step of a generator says where it belongs.
+        if key in node.fields and (kind is not StepKind.GROUP or node.get("steps") is not None):
+            return kind
+    return StepKind.COMMAND
+
+
+def _mirrors(node: MappingNode, group: MappingNode | None) -> Iterator[PipelineStep]:
+    """The same step for other hardware, under `mirror:`."""
+    mirrors = mapping_of(node.get("mirror"))
+    for field in mirrors.fields.values() if mirrors else ():
+        other = field.value
+        if not isinstance(other, MappingNode):
+            continue
+        fields = {
+            name: Field(each.key, each.value, merged=True)
+            for name, each in node.fields.items()
+            if name not in ("mirror", "key")
+        }
+        fields.update(other.fields)
+        both = MappingNode(
+            fields=fields, repeated=[], tag=None, line=other.line, end_line=other.end_line
+        )
+        yield PipelineStep(node=both, kind=StepKind.COMMAND, group=group, mirrored=True)
+
+
+# Short forms of the files in the examples of rules about pipelines.
+
+
+def buildkite(text: str) -> tuple[Example, ...]:
+    """A pipeline of Buildkite."""
+    return (Example(file=".buildkite/pipeline.yml", text=dedent(text)),)
+
+
+def workflow(text: str) -> tuple[Example, ...]:
+    """A workflow of GitHub with one job `test`; `text` holds the keys of the job."""
+    body = dedent(text).strip("\n").replace("\n", "\n    ")
+    return (
+        Example(file=".github/workflows/test.yml", text=f"on: push\njobs:\n  test:\n    {body}\n"),
+    )
+
+
+def whole_workflow(text: str) -> tuple[Example, ...]:
+    """A workflow of GitHub as it stands."""
+    return (Example(file=".github/workflows/test.yml", text=dedent(text)),)
+
+
+def job_steps(text: str) -> tuple[Example, ...]:
+    """A workflow of GitHub with one job; `text` holds the items of its `steps`."""
+    body = dedent(text).strip("\n").replace("\n", "\n  ")
+    return workflow(f"runs-on: ubuntu-24.04\ntimeout-minutes: 30\nsteps:\n  {body}\n")

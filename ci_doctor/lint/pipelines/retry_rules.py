@@ -1,16 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. The automatic retries of a Buildkite step, as its pipeline writes them."""
+"""Pure. Rules about retries of a step, and about failures that it may have."""
 
+import re
+from collections import Counter
+from collections.abc import Iterator
 from typing import Final
 
 from msgspec import Struct
 
-from ci_doctor.lint.pipelines.reading.yaml_nodes import (
+from ci_doctor.lint.lint_rule import LintRule, Violation
+from ci_doctor.lint.pipelines.pipeline_file import (
+    FileKind,
+    PipelineContext,
+    PipelineFile,
+    PipelineStep,
+    StepKind,
+    buildkite,
+    workflow,
+)
+from ci_doctor.lint.pipelines.scripts import command_texts
+from ci_doctor.model.finding import Severity
+from ci_doctor.model.rule import Rule
+from ci_doctor.syntax.yaml_nodes import (
     MappingNode,
     Node,
     ScalarNode,
     SequenceNode,
     is_true,
+    items_of,
     mapping_of,
     scalars_of,
     text_of,
@@ -64,3 +81,334 @@ def _rule(node: MappingNode) -> StepRetry:
         ),
         limit=whole_number(node.get("limit")),
     )
+
+
+# `exit_status: "*"` covers 1 to 255, and so not the -1 of an agent that was lost.
+
+LOST_AGENT_NOT_RETRIED: Final = LintRule(
+    rule=Rule(
+        id="pipeline/lost-agent-not-retried",
+        severity=Severity.WARNING,
+        meaning='A step is retried on `exit_status: "*"`, which matches 1 to 255. A lost agent has the status -1, so the one failure that a retry is best for is not retried.',
+        remedy="Add a rule with `exit_status: -1`, and name the statuses of your own that another run helps.",
+    ),
+    bad=(
+        buildkite(
+            """
+            steps:
+              - command: make
+                retry:
+                  automatic:
+                    - exit_status: "*"
+                      limit: 2
+            """
+        ),
+        buildkite(
+            "steps:\n  - command: make\n    retry: {automatic: {exit_status: '*', limit: 1}}\n"
+        ),
+        buildkite(
+            """
+            steps:
+              - command: make
+                retry:
+                  automatic:
+                    - {exit_status: 75, limit: 2}
+                    - {exit_status: "*", limit: 1}
+            """
+        ),
+        buildkite(
+            """
+            retried: &retried
+              automatic: [{exit_status: "*"}]
+            steps:
+              - command: make
+                retry: *retried
+            """
+        ),
+        buildkite(
+            "steps:\n  - command: make\n    retry:\n      automatic:\n        - exit_status: '*'\n          signal: SIGKILL\n"
+        ),
+    ),
+    good=(
+        buildkite(
+            """
+            steps:
+              - command: make
+                retry:
+                  automatic:
+                    - {exit_status: -1, limit: 2}
+                    - {exit_status: "*", limit: 1}
+            """
+        ),
+        buildkite(
+            "steps:\n  - command: make\n    retry: {automatic: [{exit_status: [-1, 255]}, {exit_status: '*'}]}\n"
+        ),
+        buildkite(
+            "steps:\n  - command: make\n    retry: {automatic: {exit_status: '*', limit: 0}}\n"
+        ),
+        buildkite(
+            "steps:\n  - command: make\n    retry: {automatic: {signal_reason: agent_stop}}\n"
+        ),
+        buildkite("steps:\n  - command: make\n    retry: {automatic: {exit_status: 75}}\n"),
+    ),
+)
+
+
+def lost_agent_not_retried(
+    pipeline: PipelineFile, _context: PipelineContext
+) -> Iterator[Violation]:
+    """The rule with `"*"`, if no rule of the step names what a lost agent leaves."""
+    visited: set[int] = set()
+    for step in pipeline.commands:
+        rules = retry_rules(step.node)
+        if not rules or any(_covers_lost_agent(rule) for rule in rules):
+            continue
+        for rule in rules:
+            # `signal_reason: none` asks for plain failures, on purpose.
+            if (
+                rule.named
+                and rule.limit != 0
+                and rule.reason in (None, "*")
+                and id(rule.place) not in visited
+            ):
+                visited.add(id(rule.place))
+                yield pipeline.violation(
+                    LOST_AGENT_NOT_RETRIED,
+                    rule.place,
+                    f"{step.name} is retried on any status from 1 to 255, and not when its agent is lost (-1)",
+                    remedy="Add `- {exit_status: -1, signal_reason: none, limit: 2}` before this rule.",
+                )
+                break
+
+
+def _covers_lost_agent(rule: StepRetry) -> bool:
+    return -1 in rule.statuses or rule.reason in AGENT_REASONS
+
+
+# A retry that also retries a step that ran out of time.
+
+RETRIED_TIMEOUT: Final = LintRule(
+    rule=Rule(
+        id="pipeline/retried-timeout",
+        severity=Severity.WARNING,
+        meaning="A retry without `signal_reason` also matches a step that ran out of time. A hang then holds its agent again, for the whole time limit, as often as the rule allows.",
+        remedy="Add `signal_reason: none` to the rule, or `- {signal_reason: cancel, limit: 0}` as the first one.",
+    ),
+    bad=(
+        buildkite(
+            """
+            steps:
+              - command: make
+                timeout_in_minutes: 60
+                retry:
+                  automatic:
+                    - {exit_status: -1, limit: 1}
+                    - {exit_status: "*", limit: 3}
+            """
+        ),
+        buildkite(
+            "steps:\n  - command: make\n    timeout_in_minutes: 60\n    retry: {automatic: true}\n"
+        ),
+        buildkite(
+            "steps:\n  - command: make\n    timeout_in_minutes: 60\n    retry: {automatic: [{limit: 2}]}\n"
+        ),
+        buildkite(
+            "steps:\n  - command: make\n    timeout_in_minutes: 60\n    retry: {automatic: [{exit_status: -1}]}\n"
+        ),
+        buildkite(
+            "steps:\n  - command: make\n    timeout_in_minutes: 60\n    retry: {automatic: [{exit_status: [75, 255]}]}\n"
+        ),
+    ),
+    good=(
+        buildkite(
+            """
+            steps:
+              - command: make
+                timeout_in_minutes: 60
+                retry:
+                  automatic:
+                    - {exit_status: -1, signal_reason: none, limit: 1}
+                    - {exit_status: "*", signal_reason: none, limit: 3}
+            """
+        ),
+        buildkite(
+            """
+            steps:
+              - command: make
+                timeout_in_minutes: 60
+                retry:
+                  automatic:
+                    - {signal_reason: cancel, limit: 0}
+                    - {exit_status: "*", limit: 3}
+            """
+        ),
+        # Nothing ends this step for its time.
+        buildkite("steps:\n  - command: make\n    retry: {automatic: true}\n"),
+        buildkite(
+            "steps:\n  - command: make\n    timeout_in_minutes: 60\n    retry: {automatic: {exit_status: 75}}\n"
+        ),
+    ),
+)
+
+
+def retried_timeout(pipeline: PipelineFile, _context: PipelineContext) -> Iterator[Violation]:
+    """The first rule of each step that a time-out matches."""
+    visited: set[int] = set()
+    for step in pipeline.commands:
+        minutes = text_of(step.node.get("timeout_in_minutes"))
+        if minutes is None:
+            continue
+        for rule in retry_rules(step.node):
+            if rule.reason == "cancel" and rule.limit == 0:
+                break
+            if _matches_timeout(rule) and id(rule.place) not in visited:
+                visited.add(id(rule.place))
+                yield _violation(pipeline, step, rule, minutes)
+                break
+
+
+def _matches_timeout(rule: StepRetry) -> bool:
+    if rule.limit == 0 or rule.reason not in (None, "*", "cancel"):
+        return False
+    return rule.any_status or -1 in rule.statuses or 255 in rule.statuses
+
+
+def _violation(
+    pipeline: PipelineFile, step: PipelineStep, rule: StepRetry, minutes: str
+) -> Violation:
+    limit = 2 if rule.limit is None else rule.limit
+    times = "once" if limit == 1 else f"{limit} times"
+    return pipeline.violation(
+        RETRIED_TIMEOUT,
+        rule.place,
+        f"{step.name} is started again, up to {times}, after it ran out of its {minutes} minutes",
+        # A narrow rule is aimed at lost agents, and retries a time-out beside that.
+        severity=None if rule.any_status else Severity.NOTE,
+    )
+
+
+# A step whose failure, of whatever kind, never fails the build.
+
+SOFT_FAIL: Final = LintRule(
+    rule=Rule(
+        id="pipeline/soft-fail",
+        severity=Severity.WARNING,
+        meaning="Every failure of this step leaves the build green: a regression, a broken environment and a lost agent alike.",
+        remedy="Let only the status pass that may: `soft_fail: [{exit_status: 85}]`, which ci-doctor uses for a difference that the environment makes on its own.",
+    ),
+    bad=(
+        buildkite("steps:\n  - command: pytest tests\n    soft_fail: true\n"),
+        buildkite("steps:\n  - command: pytest tests\n    soft_fail:\n      - exit_status: '*'\n"),
+        buildkite("steps:\n  - commands: [cd tests, ./run_tests.sh]\n    soft_fail: True\n"),
+        buildkite("s: &s {soft_fail: true}\nsteps:\n  - command: pytest tests\n    <<: *s\n"),
+        buildkite("steps:\n  - command: pytest tests\n    num_gpus: 2\n    soft_fail: true\n"),
+        workflow("runs-on: ubuntu-24.04\ncontinue-on-error: true\nsteps:\n- run: pytest tests\n"),
+    ),
+    good=(
+        buildkite("steps:\n  - command: pytest tests\n    soft_fail: [{exit_status: 85}]\n"),
+        buildkite("steps:\n  - command: pytest tests\n    soft_fail: false\n"),
+        # Another step reads how this one ended.
+        buildkite(
+            """
+            steps:
+              - key: accuracy
+                command: pytest tests
+                soft_fail: true
+              - depends_on: accuracy
+                command: ./judge.sh $(buildkite-agent step get outcome --step accuracy)
+            """
+        ),
+        workflow(
+            "runs-on: ubuntu-24.04\ncontinue-on-error: ${{ matrix.nightly }}\nsteps:\n- run: pytest tests\n"
+        ),
+    ),
+)
+
+_TESTS = re.compile(
+    r"\b(?:pytest|unittest|tox|nox|ctest|go test|cargo test|bats|lm_eval|jest|vitest)\b"
+    r"|\btests?[/_.-]|[/_-]tests?\b|\b(?:make|npm|yarn|pnpm)(?: run)? [\w-]*test|\bcheck[/_.-]|\beval\b|\bverify",
+    re.IGNORECASE,
+)
+
+_RESULT = re.compile(r"\bneeds\.([\w-]+)\.(?:result|outputs)\b")
+_NAME = re.compile(r"[^\s\"'=;&|()]{3,200}")
+
+
+def soft_fail(pipeline: PipelineFile, _context: PipelineContext) -> Iterator[Violation]:
+    """Steps of Buildkite and jobs of GitHub; a note where nothing looks like a test."""
+    if pipeline.kind is FileKind.WORKFLOW:
+        yield from _jobs(pipeline)
+        return
+    named = _names_in_commands(pipeline)
+    visited: set[int] = set()
+    for step in pipeline.steps:
+        node = step.node.get("soft_fail")
+        if (
+            step.kind not in (StepKind.COMMAND, StepKind.TRIGGER)
+            or node is None
+            or id(node) in visited
+        ):
+            continue
+        if _softens_all(node) and not _outcome_is_read(named, step):
+            visited.add(id(node))
+            yield pipeline.violation(
+                SOFT_FAIL,
+                node,
+                f"no failure of {step.name} fails the build",
+                severity=None if _tests(step) else Severity.NOTE,
+            )
+
+
+def _softens_all(node: Node) -> bool:
+    if is_true(node):
+        return True
+    listed = [node] if isinstance(node, MappingNode) else items_of(node)
+    return any(
+        isinstance(each, MappingNode) and text_of(each.get("exit_status")) == "*" for each in listed
+    )
+
+
+def _tests(step: PipelineStep) -> bool:
+    return any(_TESTS.search(command.value) for command in command_texts(step))
+
+
+def _names_in_commands(pipeline: PipelineFile) -> Counter[str]:
+    """In how many steps' commands each word stands, if it may be a key."""
+    counts: Counter[str] = Counter()
+    if not any(step.node.get("soft_fail") is not None for step in pipeline.steps):
+        return counts
+    for step in pipeline.commands:
+        counts.update({word for text in command_texts(step) for word in _NAME.findall(text.value)})
+    return counts
+
+
+def _outcome_is_read(named: Counter[str], step: PipelineStep) -> bool:
+    """Whether a command of another step names this step's key."""
+    key = text_of(step.node.get("key", "id", "identifier"))
+    if not key or len(key) < 3:
+        return False
+    own = any(key in _NAME.findall(command.value) for command in command_texts(step))
+    return named[key] > own
+
+
+def _jobs(pipeline: PipelineFile) -> Iterator[Violation]:
+    read = set(_RESULT.findall(pipeline.text))
+    for job in pipeline.jobs:
+        node = job.node.get("continue-on-error")
+        if not isinstance(node, ScalarNode) or not is_true(node) or job.id in read:
+            continue
+        tests = any(_tests(step) for step in pipeline.job_steps.get(job.id, ()))
+        yield pipeline.violation(
+            SOFT_FAIL,
+            node,
+            f"no failure of the job '{job.id}' fails the workflow",
+            remedy="Remove it, or read the job's result in a later job.",
+            severity=None if tests else Severity.NOTE,
+        )
+
+
+RULES: Final = (
+    (LOST_AGENT_NOT_RETRIED, lost_agent_not_retried),
+    (RETRIED_TIMEOUT, retried_timeout),
+    (SOFT_FAIL, soft_fail),
+)

@@ -11,17 +11,17 @@ from ci_doctor.lint.pipelines.pipeline_file import (
     PipelineStep,
     StepKind,
 )
-from ci_doctor.lint.pipelines.reading.scalar_lines import scalar_lines
-from ci_doctor.lint.pipelines.reading.yaml_nodes import (
+from ci_doctor.lint.source_files import Shell, ShellSource
+from ci_doctor.syntax.yaml_nodes import (
     MappingNode,
     Node,
     ScalarNode,
     items_of,
     mapping_of,
+    scalar_lines,
     scalars_of,
     text_of,
 )
-from ci_doctor.lint.shell.shell_source import Shell, ShellSource
 
 # An expression does not reach over the beginning of another one: a text of beginnings takes no longer.
 # `${{ … }}` of GitHub, and `{{ … }}` of a Buildkite matrix or a template: a value nobody knows yet.

@@ -3,14 +3,14 @@
 
 import re
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import PurePosixPath
+from typing import Final
 
-from msgspec import Struct
-
-from ci_doctor.lint.python.all_rules import CHECKS
-from ci_doctor.lint.python.program import parse
-from ci_doctor.lint.unreadable import Unreadable
-from ci_doctor.lint.violation import Violation
+from ci_doctor.lint.lint_rule import LintRule, Unreadable, Violation
+from ci_doctor.lint.python import decision_rules, result_rules, uncounted_request_error
+from ci_doctor.lint.python.program import PythonProgram, parse
+from ci_doctor.lint.source_files import CiRole, FileReading
 
 # Folders of CI: a program in them runs in a job, and what it exits with is the job's result.
 _FOLDERS = re.compile(
@@ -19,11 +19,12 @@ _FOLDERS = re.compile(
 )
 
 
-class PythonReading(Struct, frozen=True, kw_only=True):
-    """What the rules report, and what could not be read."""
-
-    violations: tuple[Violation, ...]
-    unreadable: tuple[Unreadable, ...]
+_CHECKED: Final[tuple[tuple[LintRule, Callable[[PythonProgram], Iterator[Violation]]], ...]] = (
+    *decision_rules.RULES,
+    *uncounted_request_error.RULES,
+    *result_rules.RULES,
+)
+RULES: Final = tuple(rule for rule, _ in _CHECKED)
 
 
 def is_gate(file: str) -> bool:
@@ -34,7 +35,7 @@ def is_gate(file: str) -> bool:
     return any(_FOLDERS.fullmatch(part.lower()) for part in path.parts[:-1])
 
 
-def check_python(file: str, text: str) -> PythonReading:
+def check_python(file: str, text: str) -> FileReading:
     """The violations of one program, by their lines. It raises for no text."""
     try:
         program = parse(file, text)
@@ -42,12 +43,12 @@ def check_python(file: str, text: str) -> PythonReading:
         version = f"{sys.version_info.major}.{sys.version_info.minor}"
         reason = f"Python {version} refuses its syntax: {error.msg}"
         unreadable = Unreadable(file=file, line=error.lineno or 1, reason=reason)
-        return PythonReading(violations=(), unreadable=(unreadable,))
+        return FileReading(role=CiRole.GATE, unreadable=(unreadable,))
     try:
-        violations = [violation for check in CHECKS for violation in check(program)]
+        violations = [violation for _, check in _CHECKED for violation in check(program)]
     except RecursionError:
         reason = "an expression of it is nested too deeply to be read"
         unreadable = Unreadable(file=file, line=1, reason=reason)
-        return PythonReading(violations=(), unreadable=(unreadable,))
+        return FileReading(role=CiRole.GATE, unreadable=(unreadable,))
     violations.sort(key=lambda each: each.place.line)
-    return PythonReading(violations=tuple(violations), unreadable=())
+    return FileReading(role=CiRole.GATE, violations=tuple(violations))

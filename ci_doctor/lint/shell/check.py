@@ -5,39 +5,29 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.lint.shell.all_rules import CHECKS
+from ci_doctor.lint.lint_rule import Unreadable, Violation
 from ci_doctor.lint.shell.bash_syntax import bash_answer
 from ci_doctor.lint.shell.embedded_scripts import embedded_scripts
-from ci_doctor.lint.shell.read_program import read_program
-from ci_doctor.lint.shell.rules.syntax import syntax_violation
-from ci_doctor.lint.shell.shell_program import ShellProgram
-from ci_doctor.lint.shell.shell_source import Shell, ShellSource
-from ci_doctor.lint.shell.syntax_tree import without_expressions
-from ci_doctor.lint.unreadable import Unreadable
-from ci_doctor.lint.violation import Violation
+from ci_doctor.lint.shell.process_rules import syntax_violation
+from ci_doctor.lint.shell.rules import CHECKED
+from ci_doctor.lint.shell.shell_program import ShellProgram, read_program
+from ci_doctor.lint.source_files import CiRole, FileReading, Shell, ShellSource
+from ci_doctor.syntax.shell_tree import without_expressions
 
 _DEPTH: Final = 3
 _LARGEST: Final = 4_000_000
 
 
-class ShellReading(Struct, frozen=True, kw_only=True):
-    """What the rules report, and what no rule has looked at."""
-
-    violations: tuple[Violation, ...]
-    unreadable: tuple[Unreadable, ...]
-
-
-def check_shell(source: ShellSource, read: Callable[[str], str | None]) -> ShellReading:
+def check_shell(source: ShellSource, read: Callable[[str], str | None]) -> FileReading:
     """All rules over `source` and over the scripts inside it.
 
     `read` gives the text of another file of the repository by its path from the root, or None.
     """
     refusal = _refusal(source)
     if refusal:
-        return ShellReading(violations=(), unreadable=(_unreadable(source, 1, refusal),))
+        return FileReading(role=CiRole.SCRIPT, unreadable=(_unreadable(source, 1, refusal),))
     violations: list[Violation] = []
     unreadable: list[Unreadable] = []
     rest = [(source, False, 0)]
@@ -46,12 +36,14 @@ def check_shell(source: ShellSource, read: Callable[[str], str | None]) -> Shell
         program = read_program(each, read, is_limited=is_limited)
         if not _is_readable(program, violations, unreadable):
             continue
-        for check in CHECKS:
+        for _, check in CHECKED:
             violations += check(program)
         if depth < _DEPTH:
             rest += [(one.source, one.is_limited, depth + 1) for one in embedded_scripts(program)]
     violations.sort(key=lambda one: (one.place.line, one.rule.id))
-    return ShellReading(violations=tuple(violations), unreadable=tuple(unreadable))
+    return FileReading(
+        role=CiRole.SCRIPT, violations=tuple(violations), unreadable=tuple(unreadable)
+    )
 
 
 def _refusal(source: ShellSource) -> str:

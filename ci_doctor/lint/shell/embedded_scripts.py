@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from ci_doctor.lint.shell.shell_node import NodeKind, ShellNode
-from ci_doctor.lint.shell.shell_options import ShellOption, setting
-from ci_doctor.lint.shell.shell_source import Shell, ShellSource
+from ci_doctor.lint.shell.shell_program import ShellOption, setting
+from ci_doctor.lint.source_files import Shell, ShellSource
+from ci_doctor.syntax.shell_nodes import NodeKind, ShellNode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ci_doctor.lint.shell.shell_program import ShellProgram
-    from ci_doctor.lint.shell.shell_words import CommandWords
+    from ci_doctor.syntax.shell_nodes import CommandWords
 
 _SHELLS: Final = {"bash": Shell.BASH, "sh": Shell.SH, "dash": Shell.SH}
 _RUNNERS: Final = frozenset(

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from ci_doctor.lint.shell.checking_commands import is_check, is_filter, is_quiet
-from ci_doctor.lint.shell.shell_node import NodeKind, ShellNode
-from ci_doctor.lint.shell.shell_options import OptionState, ShellOption
+from ci_doctor.lint.shell.shell_program import OptionState, ShellOption
+from ci_doctor.syntax.shell_nodes import NodeKind, ShellNode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -1,23 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. A shell program as its rules see it: statements, words, functions, places."""
+"""Pure. A shell program as its rules see it, with the files that it sources and the options that hold."""
 
 from __future__ import annotations
 
 import bisect
+import posixpath
 import re
-from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar, cast
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
-from ci_doctor.lint.excerpt import LONGEST_EXCERPT, excerpt_of
-from ci_doctor.lint.shell.shell_node import NodeKind, ShellNode
-from ci_doctor.lint.shell.shell_words import CommandWords, unquoted, unwrapped
-from ci_doctor.lint.violation import Edit, Place
+from ci_doctor.lint.lint_rule import LONGEST_EXCERPT, Edit, Example, Place, Violation, excerpt_of
+from ci_doctor.lint.source_files import ShellSource
+from ci_doctor.syntax.shell_nodes import CommandWords, NodeKind, ShellNode, unquoted, unwrapped
+from ci_doctor.syntax.shell_tree import syntax_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from ci_doctor.lint.shell.shell_source import ShellSource
-    from ci_doctor.lint.shell.syntax_tree import SyntaxTree
+    from ci_doctor.lint.lint_rule import LintRule
+    from ci_doctor.model.finding import Severity
+    from ci_doctor.syntax.shell_tree import SyntaxTree
 
 Answer = TypeVar("Answer")
 
@@ -158,3 +160,275 @@ class ShellProgram:
             Edit(file=self.source.file, start=base + start, end=base + end, text=text)
             for start, end, text in changes
         )
+
+
+# Whether errexit and pipefail hold at a place of a program, by the `set` that stands before it.
+#
+# A place inside a function takes the option from the function's calls. True and False are certain; None is unknown: a
+# function that nobody calls here, or that some calls reach with and some without.
+
+_SHEBANG: Final = re.compile(r"#![^\n]*\b(?:ba|da|k|z)?sh\b([^\n]*)")
+_MOST_CALLS: Final = 20
+_DEEPEST_CALLS: Final = 30
+_SCOPES: Final = (NodeKind.SUBSHELL, NodeKind.SUBSTITUTION, NodeKind.FUNCTION)
+
+
+class ShellOption(StrEnum):
+    """An option of `set` by its long name."""
+
+    ERREXIT = "errexit"
+    PIPEFAIL = "pipefail"
+
+
+def setting(words: tuple[str, ...], option: ShellOption) -> bool | None:
+    """What `set` with these arguments makes of `option`; None if it leaves it alone."""
+    value = None
+    letter = "e" if option is ShellOption.ERREXIT else ""
+    for index, word in enumerate(words):
+        if word in ("--", "-") or word[:1] not in "-+":
+            # The word after `-o` is its value, and `-euo pipefail` is one as well.
+            if index and "o" in words[index - 1][1:] and words[index - 1][0] in "-+":
+                if word == option:
+                    value = words[index - 1][0] == "-"
+                continue
+            break
+        if letter and letter in word[1:] and not word.startswith("--"):
+            value = word[0] == "-"
+    return value
+
+
+class OptionState:
+    """Answers for one program; each `set` is read once."""
+
+    def __init__(self, program: ShellProgram, option: ShellOption) -> None:
+        self._program = program
+        self._option = option
+        self._initial = self._at_start()
+        self._depth = 0
+        self._functions: dict[int, bool | None] = {}
+        self._changes: dict[int | None, list[tuple[int, bool]]] = {}
+        for start, scope, value in sorted(self._all_changes(), key=lambda each: each[0]):
+            self._changes.setdefault(scope, []).append((start, value))
+        self._inherits = "inherit_errexit" in program.text or "set -o posix" in program.text
+
+    def at(self, node: ShellNode) -> bool | None:
+        """Whether the option holds when `node` runs."""
+        around = [each for each in node.ancestors() if each.kind in _SCOPES]
+        function = next((each for each in around if each.kind is NodeKind.FUNCTION), None)
+        scopes: list[int | None] = [id(each) for each in around]
+        if function is None:
+            scopes.append(None)
+        changes = [change for scope in scopes if (change := self._last_before(scope, node.start))]
+        place, state = max(changes, default=(-1, None))
+        if self._is_cleared_after(around, place):
+            return False
+        if state is not None:
+            return state
+        if function is not None:
+            return self._in_function(function)
+        return self._initial
+
+    def _last_before(self, scope: int | None, start: int) -> tuple[int, bool] | None:
+        changes = self._changes.get(scope)
+        place = bisect.bisect_left(changes, (start,)) if changes else 0
+        return changes[place - 1] if changes and place else None
+
+    def _is_cleared_after(self, around: list[ShellNode], place: int) -> bool:
+        """Bash clears errexit in a command substitution."""
+        if self._option is not ShellOption.ERREXIT or self._inherits:
+            return False
+        return any(each.kind is NodeKind.SUBSTITUTION and each.start > place for each in around)
+
+    def _in_function(self, function: ShellNode) -> bool | None:
+        """What all calls of `function` say; None if they differ, or if it calls itself."""
+        key = id(function)
+        if key not in self._functions:
+            if self._depth > _DEEPEST_CALLS:
+                return None
+            self._depth += 1
+            self._functions[key] = None
+            calls = self._program.by_name.get(function.word, [])
+            states = {self.at(call) for call in calls[:_MOST_CALLS]}
+            self._functions[key] = states.pop() if len(states) == 1 else None
+            self._depth -= 1
+        return self._functions[key]
+
+    def _at_start(self) -> bool:
+        source = self._program.source
+        if self._option is ShellOption.PIPEFAIL:
+            return source.pipefail or bool(re.match(r"#![^\n]*pipefail", source.text[:200]))
+        shebang = _SHEBANG.match(source.text[:200])
+        flags = shebang[1].split() if shebang else []
+        return source.errexit or any(re.fullmatch(r"-[a-z]*e[a-z]*", flag) for flag in flags)
+
+    def _all_changes(self) -> list[tuple[int, int | None, bool]]:
+        """Where something sets the option, in which scope, and to what."""
+        changes = []
+        for node in self._program.by_name.get("set", []):
+            value = setting(self._program.words(node).arguments, self._option)
+            if value is not None:
+                changes.append((node.start, _scope(node), value))
+        for node, library in self._program.sourced_at:
+            value = OptionState(library, self._option).at_end()
+            if value is not None:
+                changes.append((node.start, _scope(node), value))
+        return changes
+
+    def at_end(self) -> bool | None:
+        """What the program as a sourced file makes of the option; None if it leaves it alone."""
+        changes = self._changes.get(None)
+        return changes[-1][1] if changes else None
+
+
+def _scope(node: ShellNode) -> int | None:
+    """The id of the subshell or function to which a `set` is confined; None for the whole program."""
+    return next((id(each) for each in node.ancestors() if each.kind in _SCOPES), None)
+
+
+# Which files of the repository a `source` may mean.
+
+# Spellings of "the directory of this script", with what they need after them.
+_DIRNAME: Final = r"\$\(\s*dirname\s+(?:--\s+)?(?:\$\(\s*(?:realpath|readlink)[^()]*\)|[^()]*)\s*\)"
+_OWN_DIRECTORY: Final = re.compile(
+    rf"""\$\(\s*cd\s+[^()]*?(?:{_DIRNAME}|\$\{{(?:BASH_SOURCE(?:\[0\])?|0)%/\*\}})[^()]*\)
+    | {_DIRNAME}
+    | \$\{{(?:BASH_SOURCE(?:\[0\])?|0)%/\*\}}
+    """,
+    re.VERBOSE,
+)
+_VARIABLE: Final = re.compile(r"^\$\{?(\w+)\}?")
+_ASSIGNMENT: Final = (
+    r"(?m)^[ \t]*(?:readonly\s+|export\s+|local\s+|declare\s+(?:-\w+\s+)?)?{}=(.+)$"
+)
+
+
+def candidates(word: str, text: str, file: str) -> Iterator[str]:
+    """Paths, relative to the root, that `source word` in `text` of `file` may mean, most likely first."""
+    path = _expanded(word.strip(), text)
+    if path is None:
+        return
+    directory = posixpath.dirname(file)
+    if path.startswith("\0"):
+        yield from _inside(posixpath.join(directory, path[1:].lstrip("/") or "."))
+    elif path.startswith("/"):
+        # A mounted checkout: `/workspace/benchmarks/lib.sh` ends with a path of the repository.
+        parts = path.strip("/").split("/")
+        for index in range(1, len(parts)):
+            yield "/".join(parts[index:])
+    elif "$" not in path:
+        yield from _inside(path)
+        yield from _inside(posixpath.join(directory, path))
+
+
+def _inside(path: str) -> Iterator[str]:
+    normal = posixpath.normpath(path)
+    if not normal.startswith(("../", "/")) and normal != "..":
+        yield normal
+
+
+def _expanded(word: str, text: str) -> str | None:
+    """`word` with the script's own directory as NUL; None if it cannot be known."""
+    plain = word.replace('"', "").replace("'", "")
+    own = _OWN_DIRECTORY.match(plain)
+    if own:
+        return "\0" + plain[own.end() :]
+    named = _VARIABLE.match(plain)
+    if named is None:
+        return plain
+    rest = plain[named.end() :]
+    values = re.findall(_ASSIGNMENT.format(re.escape(named[1])), text[:200_000])
+    if not values:
+        # A root of the checkout that the environment names, such as $GITHUB_WORKSPACE.
+        return rest.lstrip("/") if rest.startswith("/") else None
+    value = values[-1].replace('"', "").replace("'", "")
+    own = _OWN_DIRECTORY.match(value)
+    if own:
+        above = re.search(r"/(\.\.(?:/\.\.)*)", own[0])
+        up = "/" + above[1] if above else ""
+        tail = re.split(r"[\s;&]", value[own.end() :])[0]
+        return "\0" + up + tail + rest
+    return None if "$" in value else value + rest
+
+
+# A program together with the files that it sources, as far as `read` has them.
+
+Read = Callable[[str], str | None]
+
+_DEPTH: Final = 4
+
+
+def read_program(source: ShellSource, read: Read, *, is_limited: bool = False) -> ShellProgram:
+    """`source` with what it sources, to a depth of four files."""
+    program = ShellProgram(source, syntax_tree(source.text))
+    _link(program, read, frozenset({source.file}))
+    program.is_limited = is_limited
+    return program
+
+
+@lru_cache(maxsize=64)
+def _library(file: str, text: str) -> ShellProgram:
+    """A sourced file: hundreds of scripts source the same one, and it is parsed once."""
+    return ShellProgram(ShellSource(file=file, text=text), syntax_tree(text))
+
+
+def _link(program: ShellProgram, read: Read, known: frozenset[str]) -> None:
+    if len(known) > _DEPTH:
+        return
+    sourced = []
+    for name in ("source", "."):
+        for node in program.by_name.get(name, []):
+            library = _sourced(program, node, read, known)
+            if library is not None:
+                sourced.append((node, library))
+    program.sourced_at = tuple(sourced)
+
+
+def _sourced(
+    program: ShellProgram, node: ShellNode, read: Read, known: frozenset[str]
+) -> ShellProgram | None:
+    words = program.written_words(node)
+    if len(words) < 2:
+        return None
+    for path in candidates(words[1], program.text, program.source.file):
+        text = None if path in known else read(path)
+        if text is None or "\0" in text:
+            continue
+        library = _library(path, text)
+        if "source" in library.by_name or "." in library.by_name:
+            # What it sources depends on `read`, so that it is not shared.
+            library = ShellProgram(library.source, library.tree)
+            _link(library, read, known | {path})
+        return library
+    return None
+
+
+# What a rule of shell scripts says about a statement, and small scripts as its examples.
+
+
+def script(text: str) -> tuple[Example, ...]:
+    """An example of one script."""
+    return (Example(file="run.sh", text="#!/bin/bash\n" + text),)
+
+
+def violation(  # noqa: PLR0913 - the fields of Violation by their names
+    program: ShellProgram,
+    rule: LintRule,
+    node: ShellNode,
+    summary: str,
+    *,
+    remedy: str | None = None,
+    severity: Severity | None = None,
+    related: tuple[Place, ...] = (),
+    edits: tuple[Edit, ...] = (),
+) -> Violation:
+    """`rule` reports `node`. The fields are those of Violation."""
+    return Violation(
+        rule=rule,
+        place=program.place(node),
+        summary=summary,
+        excerpt=program.excerpt(node),
+        remedy=remedy,
+        severity=severity,
+        related=related,
+        edits=edits,
+    )

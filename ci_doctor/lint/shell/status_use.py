@@ -7,8 +7,8 @@ import re
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from ci_doctor.lint.shell.shell_node import NodeKind, ShellNode
-from ci_doctor.lint.shell.shell_options import OptionState, ShellOption
+from ci_doctor.lint.shell.shell_program import OptionState, ShellOption
+from ci_doctor.syntax.shell_nodes import NodeKind, ShellNode
 
 if TYPE_CHECKING:
     from ci_doctor.lint.shell.shell_program import ShellProgram

@@ -6,6 +6,8 @@ Most fields have a default, so that a page can still draw the report of an earli
 
 from msgspec import Struct, field
 
+from ci_doctor.model.facts import Facts
+
 
 class StartColumn(Struct, frozen=True, kw_only=True):
     """One start: `A1` of the baseline, `B2` of the candidate; `archived` is of an earlier build."""
@@ -138,10 +140,12 @@ class LevelFacts(Struct, frozen=True, kw_only=True):
     largest_ulp: int | None = None
 
 
-class LookFacts(Struct, frozen=True, kw_only=True):
-    """One look: after `starts` starts of both arms, with `p` (None if it was not made).
+class InterimLook(Struct, frozen=True, kw_only=True):
+    """One look at the evidence, at which a regression may be declared.
 
-    A regression is declared at `limit` and below: the share of alpha that this look may spend.
+    It comes after `starts` starts of both arms. `limit` is the p-value at which it declares one:
+    what the spending function allows by then, less what the earlier looks have spent. `p` is None
+    before the look.
     """
 
     starts: int
@@ -149,10 +153,11 @@ class LookFacts(Struct, frozen=True, kw_only=True):
     p: float | None = None
 
 
-class RequestBoundFacts(Struct, frozen=True, kw_only=True):
-    """What is not excluded on one request: a fault in a share of starts up to `bound` (0 to 1).
+class RequestBound(Struct, frozen=True, kw_only=True):
+    """What a green verdict excludes on one request.
 
-    The candidate gave an answer of its own in `differed` of `starts` starts.
+    The candidate gave an answer of its own in `differed` of `starts` starts. A fault on the request
+    that shows in less than the share `bound` (0 to 1) of all starts is not excluded.
     """
 
     request: str
@@ -161,18 +166,43 @@ class RequestBoundFacts(Struct, frozen=True, kw_only=True):
     bound: float
 
 
-class DecisionTest(Struct, frozen=True, kw_only=True):
-    """The exact test of the decision (correctness/verdict/mix_test.py).
+class PermutationTest(Struct, frozen=True, kw_only=True):
+    """The result of the permutation test at the last look (correctness/verdict/mix_test.py).
 
-    `p` is the share of all `labelings` in which the mixes of answers differ as much; `smallest_p`
-    the least that these starts can reach. A regression is declared at `level` and below; `alpha`
+    `disputed` are the requests whose mix of answers differs most between the arms. `p` is the share
+    of the `labelings` whose largest difference is as large; `smallest_p` is the least that this
+    many starts can reach. A regression is declared at `level` and below (see `InterimLook.limit`); `alpha`
     holds over all `looks`.
     """
 
+    disputed: tuple[str, ...]
     p: float
+    smallest_p: float
+    labelings: int
     alpha: float
-    level: float | None = None
-    smallest_p: float | None = None
-    labelings: int | None = None
-    disputed: tuple[str, ...] = ()
-    looks: tuple[LookFacts, ...] = ()
+    level: float
+    looks: tuple[InterimLook, ...] = ()
+
+
+class AnswerFacts(Facts, frozen=True, kw_only=True):
+    """What starts answered, whether a run made them or their samples were collected.
+
+    `starts` counts by arm, `kinds` requests by kind of difference, `within` by start the requests
+    that vary between its passes, `differences_by` differing requests by hardness. `clusters` are
+    names of starts that answered everything alike. `aligned` are the hardest differences. `levels`
+    holds the verdict at each level.
+    """
+
+    requests: int
+    starts: dict[str, int]
+    kinds: dict[str, int]
+    clusters: tuple[tuple[str, ...], ...]
+    matrix: AnswerMatrix
+    within: dict[str, int]
+    divergence: DivergencePositions | None
+    differences_by: dict[str, int]
+    aligned: tuple[AlignedAnswers, ...]
+    test: PermutationTest | None
+    risk: str | None
+    settle: str | None
+    levels: tuple[LevelFacts, ...] = ()

@@ -3,14 +3,7 @@
 
 from msgspec import Struct
 
-from ci_doctor.model.facts import Facts
-from ci_doctor.model.facts.answers import (
-    AlignedAnswers,
-    AnswerMatrix,
-    DecisionTest,
-    DivergencePositions,
-    LevelFacts,
-)
+from ci_doctor.model.facts.answers import AnswerFacts
 
 
 class SampleFile(Struct, frozen=True, kw_only=True):
@@ -27,30 +20,16 @@ class ExaminedRequests(Struct, frozen=True, kw_only=True):
     read: int
 
 
-class CompareFacts(Facts, frozen=True, kw_only=True):
+class CompareFacts(AnswerFacts, frozen=True, kw_only=True):
     """What two sides of collected samples hold, and what the verdict rests on.
 
-    `aligned_by` is what matches the answers: `id` or `line`. `files`, `answered`, `within` and
-    `errors` are by start; `errors` holds the first ones, by request. The rest is as in
-    CorrectnessFacts.
+    `aligned_by` is what matches the answers: `id` or `line`. `files`, `answered` and `errors` are by
+    start; `errors` holds the first ones, by request.
     """
 
-    requests: int
     aligned_by: str
     passes: int
     files: dict[str, SampleFile]
-    starts: dict[str, int]
     answered: dict[str, int]
-    kinds: dict[str, int]
-    clusters: tuple[tuple[str, ...], ...]
-    matrix: AnswerMatrix
-    within: dict[str, int]
-    divergence: DivergencePositions | None
-    differences_by: dict[str, int]
     examined: ExaminedRequests
-    aligned: tuple[AlignedAnswers, ...]
-    test: DecisionTest | None
-    risk: str | None
-    settle: str | None
     errors: dict[str, dict[str, str]]
-    levels: tuple[LevelFacts, ...] = ()

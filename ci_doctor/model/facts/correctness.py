@@ -3,15 +3,7 @@
 
 from msgspec import Struct
 
-from ci_doctor.model.facts import Facts
-from ci_doctor.model.facts.answers import (
-    AlignedAnswers,
-    AnswerMatrix,
-    DecisionTest,
-    DivergencePositions,
-    LevelFacts,
-    RequestBoundFacts,
-)
+from ci_doctor.model.facts.answers import AnswerFacts, RequestBound
 from ci_doctor.model.facts.archive import ArchiveUseFacts
 from ci_doctor.model.facts.localisation import LocalisationFacts
 from ci_doctor.model.service import LeftBehind
@@ -127,34 +119,18 @@ class DeviceFacts(Struct, frozen=True, kw_only=True):
     devices: str
 
 
-class CorrectnessFacts(Facts, frozen=True, kw_only=True):
-    """What the starts answered, and what the verdict rests on.
+class CorrectnessFacts(AnswerFacts, frozen=True, kw_only=True):
+    """What the starts of a run answered, and what the verdict rests on.
 
-    `starts` counts by arm, `kinds` requests by kind of difference, `differing` requests by pair of
-    starts (`A1/B1`), `within` by start the requests that vary between its passes, `differences_by`
-    differing requests by hardness. `clusters` are names of starts that answered everything alike.
-    `aligned` are the hardest differences. `rare_bug_bound` is the rate of a fault on one request that
-    is not excluded, from 0 to 1; None unless the verdict is green. `bounds` holds it by request, the
-    hundred largest first. `archive` are sentences, `archived` counts what was used of it,
-    `left_behind` is what stayed on the machine, `proof`, `shared` and `control` are by start,
-    `devices` too, if they were drawn. `levels` holds
-    the verdict at each level. `localisation` is None if there was nothing to localise. `repository` and what follows are None, or empty, if the run ended
-    before they were known.
+    `differing` counts requests by pair of starts (`A1/B1`). `rare_bug_bound` is the rate of a fault on
+    one request that is not excluded, from 0 to 1; None unless the verdict is green. `bounds` holds it
+    by request, the hundred largest first. `archive` are sentences, `archived` counts what was used of
+    it, `left_behind` is what stayed on the machine, `proof`, `shared` and `control` are by start,
+    `devices` too, if they were drawn. `localisation` is None if there was nothing to localise.
+    `repository` and what follows are None, or empty, if the run ended before they were known.
     """
 
-    requests: int
-    starts: dict[str, int]
-    kinds: dict[str, int]
-    clusters: tuple[tuple[str, ...], ...]
     differing: dict[str, int]
-    matrix: AnswerMatrix
-    within: dict[str, int]
-    divergence: DivergencePositions | None
-    differences_by: dict[str, int]
-    aligned: tuple[AlignedAnswers, ...]
-    test: DecisionTest | None
-    risk: str | None
-    settle: str | None
     rare_bug_bound: float | None
     suspects: tuple[str, ...]
     identity: IdentityFacts
@@ -166,10 +142,9 @@ class CorrectnessFacts(Facts, frozen=True, kw_only=True):
     archive: tuple[str, ...] = ()
     archived: ArchiveUseFacts | None = None
     left_behind: LeftBehind | None = None
-    bounds: tuple[RequestBoundFacts, ...] = ()
+    bounds: tuple[RequestBound, ...] = ()
     proof: tuple[ProofFacts, ...] = ()
     shared: tuple[SharedFacts, ...] = ()
-    levels: tuple[LevelFacts, ...] = ()
     control: tuple[ControlFacts, ...] = ()
     devices: tuple[DeviceFacts, ...] = ()
     localisation: LocalisationFacts | None = None

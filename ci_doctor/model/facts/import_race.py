@@ -60,14 +60,10 @@ class HazardFacts(Struct, frozen=True, kw_only=True):
 
 
 class JudgedHazardFacts(HazardFacts, frozen=True, kw_only=True):
-    """A hazard and what is known of it.
-
-    hold: the delay that made it fire. id: its line in a baseline.
-    """
+    """A hazard and what is known of it. hold: the delay that made it fire."""
 
     standing: str
     hold: str | None
-    id: str = ""
 
 
 class RaceCounts(Struct, frozen=True, kw_only=True):
@@ -79,7 +75,6 @@ class RaceCounts(Struct, frozen=True, kw_only=True):
     open: int
     not_confirmed: int = field(name="not confirmed")
     no_harm_seen: int = field(name="no harm seen", default=0)
-    known: int = 0
     processes: int
     threads: int
     loaded: int
@@ -136,8 +131,7 @@ class AnalysisFacts(Struct, frozen=True, kw_only=True):
 class ImportRaceFacts(Facts, frozen=True, kw_only=True):
     """What was recorded, and what can race.
 
-    `immune_to` are hazards that an immune interpreter does not have. `baseline_unused` are entries
-    of the baseline whose races did not occur.
+    `immune_to` are hazards that an immune interpreter does not have.
     """
 
     hazards: tuple[JudgedHazardFacts, ...]
@@ -147,7 +141,6 @@ class ImportRaceFacts(Facts, frozen=True, kw_only=True):
     processes: tuple[RecordedProcessFacts, ...]
     command: RecordedCommandFacts
     analysis: AnalysisFacts
-    baseline_unused: tuple[str, ...] = ()
 
 
 class ImportProbeFacts(Facts, frozen=True, kw_only=True):

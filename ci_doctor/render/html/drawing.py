@@ -13,9 +13,9 @@ from msgspec import Struct
 from ci_doctor.model.facts.answers import (
     AlignedAnswers,
     AnswerMatrix,
-    DecisionTest,
     DivergencePositions,
     LevelFacts,
+    PermutationTest,
 )
 from ci_doctor.model.facts.correctness import FactDifference, IdentityFacts
 from ci_doctor.render.formatting import probability
@@ -62,7 +62,7 @@ class PageParts(Struct, frozen=True, kw_only=True):
 
     figures: Pairs
     commits: Pairs
-    test: DecisionTest | None
+    test: PermutationTest | None
     tested: bool
     risk: str | None
     settle: str | None
@@ -87,7 +87,7 @@ class PageParts(Struct, frozen=True, kw_only=True):
 def drawn(facts: Facts) -> PageParts:
     """What there is to draw of `facts`."""
     # Each part by itself: one of an unknown form must not take the page away.
-    test = part(facts, "test", DecisionTest)
+    test = part(facts, "test", PermutationTest)
     view = _matrix(facts, test)
     identity = part(facts, "identity", IdentityFacts)
     within = part(facts, "within", Counts) or {}
@@ -114,7 +114,7 @@ def drawn(facts: Facts) -> PageParts:
     )
 
 
-def _matrix(facts: Facts, test: DecisionTest | None) -> matrix.MatrixView | None:
+def _matrix(facts: Facts, test: PermutationTest | None) -> matrix.MatrixView | None:
     picture = part(facts, "matrix", AnswerMatrix)
     if picture is None:
         return None
@@ -142,7 +142,7 @@ def _histogram(facts: Facts) -> Histogram | None:
 
 
 def _figures(
-    facts: Facts, view: matrix.MatrixView | None, test: DecisionTest | None
+    facts: Facts, view: matrix.MatrixView | None, test: PermutationTest | None
 ) -> Iterator[tuple[str, str]]:
     """The few figures that stand large above everything else."""
     if view is None:

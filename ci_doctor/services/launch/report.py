@@ -1,26 +1,307 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a launch to its outcome: the verdict, the root cause, what followed. Pure."""
+"""What a launch means: its verdict, its findings, its outcome. Pure."""
 
+import errno
+import os
 import shlex
-from collections.abc import Iterator
+import signal
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from msgspec import convert, structs, to_builtins
+from msgspec import Struct, convert, structs, to_builtins
 
 from ci_doctor.model.facts.launch import ClientFacts, LaunchFacts, ServiceRunFacts
 from ci_doctor.model.finding import Finding
-from ci_doctor.model.outcome import Attachment, Attempt, Case, CaseOutcome, Failure, Outcome
-from ci_doctor.model.service import FailureKind, ServiceFailure
+from ci_doctor.model.outcome import (
+    Attachment,
+    Attempt,
+    Case,
+    CaseOutcome,
+    Failure,
+    Outcome,
+    signal_kind,
+)
+from ci_doctor.model.service import FailureKind, NamedProcess, ServiceFailure, StopResult
 from ci_doctor.model.table import Row, Table, row
+from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.formatting import duration
-from ci_doctor.services import rules
-from ci_doctor.services.findings import finding_of, late_finding, stop_findings
-from ci_doctor.services.launch.conclude import LaunchConclusion, client_end, conclude, status_of
-from ci_doctor.services.launch.launched import ClientRun, Launched
-from ci_doctor.services.launch.plan import LaunchPlan
-from ci_doctor.services.launch.record import ServiceRun
-from ci_doctor.services.leaks.findings import leak_table
-from ci_doctor.services.paths import relative
+from ci_doctor.services.findings import (
+    CLIENT_FAILED,
+    finding_of,
+    late_finding,
+    leak_table,
+    stop_findings,
+    summary,
+)
+from ci_doctor.services.instance import EventKind, ServiceEvent
+from ci_doctor.services.spec import LaunchContext, ServiceSpec, relative
+from ci_doctor.system.processes.process import describe_exit
+
+
+class LaunchRequest(Struct, frozen=True, kw_only=True):
+    """Which services to start, and what to run under them.
+
+    `names` of `specs` are started, with everything that they need; `services_directory` is the base
+    of their relative `cwd`. `limit_s` is what all have together to become ready, None for each
+    one's own `start_timeout`. `client` is a command, empty for none. It runs in `client_directory`
+    on our own stdin and stderr and the file descriptor `client_output`. All run under
+    `environment`. `directory` receives the logs, `events` is a file to write events to.
+    """
+
+    specs: Mapping[str, ServiceSpec]
+    names: tuple[str, ...]
+    environment: Mapping[str, str]
+    directory: Path
+    services_directory: Path = Path()
+    limit_s: float | None = None
+    client: tuple[str, ...] = ()
+    client_directory: Path = Path()
+    client_output: int = 1
+    events: Path | None = None
+
+
+class LaunchPlan(Struct, frozen=True, kw_only=True):
+    """A request that was checked: `order` are all services, each after what it needs."""
+
+    request: LaunchRequest
+    order: tuple[str, ...]
+    context: LaunchContext
+
+
+# What a shell ends with if it cannot run a command, and ci-doctor if it does not know its status.
+NOT_FOUND, NOT_EXECUTABLE, UNKNOWN = 127, 126, 70
+_ENDED = {EventKind.DIED, EventKind.STOPPED}
+
+
+class ServiceRun(Struct, frozen=True, kw_only=True):
+    """One service: how its start went so far.
+
+    `started_at`, `ended_at` are monotonic seconds, `ready_s` what it took to become ready.
+    `exit_code` or `signal` tell how its process ended, `by_itself` that nobody had requested it.
+    `peak_rss` is bytes.
+    """
+
+    name: str
+    pid: int | None = None
+    log: str | None = None
+    url: str | None = None
+    started_at: float | None = None
+    ready_s: float | None = None
+    ended_at: float | None = None
+    by_itself: bool = False
+    exit_code: int | None = None
+    signal: str | None = None
+    peak_rss: int | None = None
+
+    @property
+    def duration_s(self) -> float:
+        """From its start to its end; 0 if it was not started or has not ended."""
+        if self.started_at is None or self.ended_at is None:
+            return 0.0
+        return self.ended_at - self.started_at
+
+
+class LaunchRecord:
+    """Takes every event of a group; `services` are in the order of `names`."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._runs: dict[str, ServiceRun] = {}
+        for name in names:
+            self._runs[name] = ServiceRun(name=name)
+        self.killed: list[NamedProcess] = []
+
+    @property
+    def services(self) -> tuple[ServiceRun, ...]:
+        """Each service so far."""
+        return tuple(self._runs.values())
+
+    def add(self, event: ServiceEvent) -> None:
+        """Take note of an event."""
+        if event.kind is EventKind.KILLED and event.pid is not None:
+            process = NamedProcess(pid=event.pid, name=event.name or "?")
+            self.killed.append(process)
+        # Events about a worker or a whole group name no service.
+        if event.service in self._runs:
+            run = self._runs[event.service]
+            self._runs[event.service] = _after(run, event)
+
+
+def _after(run: ServiceRun, event: ServiceEvent) -> ServiceRun:
+    if event.kind is EventKind.STARTED:
+        return ServiceRun(name=run.name, pid=event.pid, log=event.log, started_at=event.at)
+    if event.kind is EventKind.READY:
+        return structs.replace(run, ready_s=event.duration_s, url=event.url)
+    if event.kind in _ENDED:
+        return structs.replace(
+            run,
+            ended_at=event.at,
+            by_itself=event.kind is EventKind.DIED,
+            exit_code=event.exit_code,
+            signal=event.signal,
+            peak_rss=event.peak_rss,
+        )
+    return run
+
+
+class ClientRun(Struct, frozen=True, kw_only=True):
+    """The client: its words as run, `returncode` as subprocess has it.
+
+    None stands for an unknown end, and for one that was never run.
+    `unable` tells why it could not be run, as errno. `end_requested` tells that ci-doctor asked it
+    to end, so that its end is no news.
+    """
+
+    words: tuple[str, ...]
+    returncode: int | None = None
+    duration_s: float = 0.0
+    peak_rss: int | None = None
+    end_requested: bool = False
+    unable: int | None = None
+
+    @property
+    def name(self) -> str:
+        """`pytest` for `/usr/bin/pytest`."""
+        return Path(self.words[0]).name
+
+
+class Launched(Struct, frozen=True, kw_only=True):
+    """How it ended: by a `failure`, by the signal `received`, or by the client's own end.
+
+    `failure` is the root cause. `late` is a service that ended in the moment in which the client
+    ended well. `stopped` is None if nothing is known of the stop. `hurried` tells that what was
+    killed had no time to end by itself.
+    """
+
+    services: tuple[ServiceRun, ...]
+    failure: ServiceFailure | None = None
+    late: ServiceFailure | None = None
+    received: signal.Signals | None = None
+    client: ClientRun | None = None
+    stopped: StopResult | None = None
+    hurried: bool = False
+
+
+class LaunchConclusion(Struct, frozen=True, kw_only=True):
+    """What a launch means. Without a verdict, `error` tells why there is none.
+
+    `status` is the client's exit status as a shell has it, if the client is what ended the launch.
+    """
+
+    verdict: Verdict | None
+    summary: str
+    error: Failure | None = None
+    status: int | None = None
+
+
+def conclude(launched: Launched) -> LaunchConclusion:
+    """The verdict: of the service that failed, or of the client."""
+    if launched.failure is not None:
+        error = launched.failure.usage_error
+        if error is not None:
+            return LaunchConclusion(verdict=None, summary=error.message, error=error)
+        return LaunchConclusion(
+            verdict=launched.failure.verdict, summary=_blame(launched, launched.failure)
+        )
+    if launched.received is not None:
+        return _interrupted(launched, launched.received)
+    client = launched.client
+    assert client is not None  # noqa: S101 - without one, only a failure or a signal ends a launch
+    if client.unable is not None:
+        return _unable(client, client.unable)
+    status = status_of(client)
+    strict = _strict_leaks(launched)
+    # The client's own failure says more, and is a failure too.
+    if strict and status == 0:
+        return LaunchConclusion(
+            verdict=Verdict.FAILED,
+            summary=f"{client_end(client)}, but {strict}",
+        )
+    return LaunchConclusion(
+        verdict=Verdict.FAILED if status else Verdict.PASS,
+        summary=f"{client_end(client)}; {_lived(launched)}",
+        status=status,
+    )
+
+
+def _strict_leaks(launched: Launched) -> str | None:
+    """What a service that may leave nothing has left behind, in words."""
+    if launched.stopped is None:
+        return None
+    left = launched.stopped.left_behind
+    things = [thing for thing in left.things if thing.strict]
+    if things:
+        services = dict.fromkeys(name for thing in things for name in thing.services)
+        return f"{_listed(list(services))} left behind {summary(things)}"
+    if left.unseen:
+        return "what its services left behind could not be seen"
+    return None
+
+
+def status_of(client: ClientRun) -> int:
+    """The client's exit status as a shell has it; 70 if nobody knows it."""
+    if client.returncode is None:
+        return UNKNOWN
+    if client.returncode < 0:
+        return 128 - client.returncode  # what a shell's `$?` holds after a signal (POSIX, 2.8.2)
+    return client.returncode
+
+
+def client_end(client: ClientRun) -> str:
+    """`pytest ended with exit code 3 after 3.2 s`."""
+    if client.returncode is None:
+        return f"how {client.name} ended is not known"
+    verb = "ended with"
+    if client.returncode < 0:  # a signal ended it: `was killed by SIGTERM`
+        verb = "was"
+    end = describe_exit(client.returncode)
+    return f"{client.name} {verb} {end} after {duration(client.duration_s)}"
+
+
+def _unable(client: ClientRun, number: int) -> LaunchConclusion:
+    message = f"cannot run {client.words[0]}: {os.strerror(number)}"
+    hint = "is it made for this machine, and does a script begin with #! and its interpreter?"
+    return LaunchConclusion(
+        verdict=None,
+        summary=message,
+        error=Failure(message=message, hint=hint),
+        status=NOT_FOUND if number == errno.ENOENT else NOT_EXECUTABLE,
+    )
+
+
+def _blame(launched: Launched, failure: ServiceFailure) -> str:
+    failed = f"the service {failure.service} failed"
+    if launched.client is None:
+        return f"{failed}, so every service was stopped"
+    if launched.client.duration_s == 0.0:
+        return f"{failed}, so {launched.client.name} was not run"
+    return f"{failed} while {launched.client.name} ran"
+
+
+def _interrupted(launched: Launched, received: signal.Signals) -> LaunchConclusion:
+    stopped = "every process was stopped"
+    if launched.stopped is not None and launched.stopped.survivors:
+        names = [process.name for process in launched.stopped.survivors]
+        stopped = f"could not stop {_listed(names)}"
+    message = f"interrupted by {received.name}; {stopped}"
+    return LaunchConclusion(
+        verdict=None,
+        summary=message,
+        error=Failure(message=message, kind=signal_kind(received.name)),
+    )
+
+
+def _lived(launched: Launched) -> str:
+    if launched.late is not None:
+        return f"{launched.late.service} ended in the same moment"
+    names = [run.name for run in launched.services]
+    return f"{_listed(names)} lived until then"
+
+
+def _listed(names: Sequence[str]) -> str:
+    """`kv`, `kv and vllm`, `kv, vllm and router`."""
+    if len(names) < 2:
+        return "".join(names)
+    return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def outcome_of(
@@ -99,7 +380,7 @@ def _findings(launched: Launched, cwd: Path) -> Iterator[Finding]:
 
 def _client_failed(client: ClientRun) -> Iterator[Finding]:
     if client.unable is None and status_of(client) != 0:
-        yield rules.CLIENT_FAILED.finding(
+        yield CLIENT_FAILED.finding(
             f"{client_end(client)}, while every service lived",
             remedy="see what it printed above: no service failed before it",
         )

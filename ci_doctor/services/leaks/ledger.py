@@ -6,29 +6,95 @@ when the stop begins, and after it. What a process made and closed in between, i
 others use too, belongs to nobody known.
 """
 
+import functools
 import os
+import re
+import shlex
 import stat
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Literal
 
-from msgspec import Struct, structs
+import tomli
+from msgspec import Struct, convert, structs
 
 from ci_doctor.model.service import LeftBehind, LeftKind, LeftThing
-from ci_doctor.services.leaks.attribution import Witnesses
-from ci_doctor.services.leaks.holding import HeldResources, Tables, holding, in_use
-from ci_doctor.services.leaks.left import removal
 from ci_doctor.services.leaks.places import (
     SHARED_MEMORY,
+    HeldResources,
     IpcObject,
     PlacesSnapshot,
+    Tables,
     bound_sockets,
+    holding,
+    in_use,
     semaphore_pids,
     snapshot,
 )
 from ci_doctor.system.processes.listeners import listening_ports
 from ci_doctor.system.processes.process_table import Kin, still_lives
+
+_IPCRM = {
+    LeftKind.SYSV_SHARED_MEMORY: "-m",
+    LeftKind.SYSV_SEMAPHORES: "-s",
+    LeftKind.SYSV_QUEUE: "-q",
+}
+
+
+def removal(kind: LeftKind, name: str) -> str | None:
+    """The command that removes it; None if only its owner can."""
+    if kind in _IPCRM:
+        return f"ipcrm {_IPCRM[kind]} {name}"
+    if kind is LeftKind.PORT:
+        return f"ss -ltnp 'sport = :{name}'"
+    if kind is LeftKind.TEMPORARY_DIRECTORY:
+        return f"rm -r {shlex.quote(name)}"
+    return f"rm {shlex.quote(name)}"
+
+
+# Shorter numbers stand in names by chance.
+_PID = re.compile(r"(?<!\d)\d{3,}(?!\d)")
+
+
+class Witnesses:
+    """Which service a path or a pid belongs to, and how that is known."""
+
+    def __init__(self) -> None:
+        self._by_path: dict[str, dict[str, str]] = {}
+        self._by_pid: dict[int, str] = {}
+
+    def saw(self, path: str, service: str, why: str) -> None:
+        """A process of `service` had something to do with `path`; the first sight counts."""
+        self._by_path.setdefault(path, {}).setdefault(service, why)
+
+    def belongs(self, pid: int, service: str) -> None:
+        """The process `pid` is one of `service`."""
+        self._by_pid.setdefault(pid, service)
+
+    def of_path(self, path: str) -> Mapping[str, str]:
+        """The services of `path`, each with the reason."""
+        owners = self._by_path.get(path)
+        if owners:
+            return owners
+        return dict(self._by_name(path))
+
+    def of_object(self, pids: tuple[int, ...], ipc_object: IpcObject) -> Mapping[str, str]:
+        """The service of a System V object that `pids` made or used last."""
+        for pid in pids:
+            service = self._by_pid.get(pid)
+            if service is not None:
+                return {service: f"{ipc_object.kind} of pid {pid}"}
+        return {}
+
+    def _by_name(self, path: str) -> Iterator[tuple[str, str]]:
+        name = path.rpartition("/")[2]
+        for text in _PID.findall(name):
+            service = self._by_pid.get(int(text))
+            if service is not None:
+                yield service, f"its name holds the pid {text}"
+
 
 TEMPORARY = "/tmp"  # noqa: S108 - read, not written
 
@@ -228,7 +294,7 @@ class LeakLedger:
 
     def _graded(self, thing: LeftThing) -> LeftThing:
         strict = any(self._policies[name].mode == "strict" for name in thing.services)
-        return structs.replace(thing, strict=strict)
+        return structs.replace(thing, strict=strict, known=known(thing, self._folders))
 
     def _unseen_by_strict(self) -> tuple[str, ...]:
         unseen = []
@@ -236,6 +302,33 @@ class LeakLedger:
             if any(self._policies[name].mode == "strict" for name in services):
                 unseen.append(what)
         return tuple(unseen)
+
+
+class _Known(Struct, frozen=True, forbid_unknown_fields=True):
+    """A row of known.toml."""
+
+    what: str
+    kinds: tuple[LeftKind, ...]
+    path: str
+    source: str
+
+
+@functools.cache
+def _known_rows() -> tuple[_Known, ...]:
+    text = Path(__file__).with_name("known.toml").read_text(encoding="utf-8")
+    return convert(tomli.loads(text)["left"], tuple[_Known, ...])
+
+
+def known(thing: LeftThing, folders: Iterable[str]) -> str | None:
+    """What the thing is, if a known program leaves such things by design in one of `folders`."""
+    paths = [thing.name.removeprefix(f"{folder}/") for folder in folders]
+    # A socket may be bound in any folder (VLLM_RPC_BASE_PATH).
+    paths.append(os.path.basename(thing.name))  # noqa: PTH119
+    for known_row in _known_rows():
+        matches = (re.fullmatch(known_row.path, path) for path in paths)
+        if thing.kind in known_row.kinds and any(matches):
+            return known_row.what
+    return None
 
 
 def _thing(kind: LeftKind, name: str, owners: Mapping[str, str], size: int | None) -> LeftThing:

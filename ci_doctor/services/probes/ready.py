@@ -6,26 +6,145 @@ import shlex
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
-from urllib.parse import urlsplit
+from typing import Any, NoReturn
+from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 from msgspec import Struct
 
+from ci_doctor.model.parse_duration import parse_duration
 from ci_doctor.model.suggestion import did_you_mean
-from ci_doctor.services.probes import ready_values
-from ci_doctor.services.probes.json_condition import JsonCondition, parse_condition
+
+FORMS = '"/health", http://HOST:PORT/PATH, tcp://HOST:PORT, log:REGEX, exec:COMMAND, file:PATH'
+_STATUS = re.compile(r"[1-5](?:\d\d|xx)", re.ASCII | re.IGNORECASE)
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)  # RFC 9110, 5.6.2
+_NO_HOST = re.compile(r"[^\w.:%-]")
+_VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+
+
+def words(text: str | list[str], fill: Callable[[str], str]) -> tuple[str, ...]:
+    """The words of a command, split as a shell would, then filled."""
+    try:
+        split = shlex.split(text) if isinstance(text, str) else text
+    except ValueError as error:
+        raise ValueError(f"ready: `exec` cannot be split into words: {error}") from error
+    filled = tuple(map(fill, split))
+    # execve(2) takes no empty name, and a NUL would end a word.
+    if not filled or not filled[0] or "\0" in "".join(filled):
+        raise ValueError("ready: `exec` names no command")
+    return filled
+
+
+def file(text: str) -> str:
+    """The path of a file."""
+    if not text or "\0" in text:
+        raise ValueError("ready: `file` names no file")
+    return text
+
+
+def host_and_port(address: SplitResult, text: str, default: int | None) -> tuple[str, int]:
+    """Of an address that `text` writes; `default` is the port if it names none."""
+    if "@" in address.netloc:
+        raise ValueError(
+            "ready: an address cannot hold a user or a password; name a variable in `authorization`"
+        )
+    try:
+        port = address.port
+    except ValueError:  # no number, or beyond 65535
+        port = 0
+    if port is None:
+        port = default
+    if not address.hostname or _NO_HOST.search(address.hostname):
+        no_address(text)
+    if not port:
+        raise ValueError(f'ready = "{text}" names no port from 1 to 65535')
+    return address.hostname, port
+
+
+def no_address(text: str) -> NoReturn:
+    """Raise for a `ready` that is no probe at all."""
+    raise ValueError(f'ready = "{text}" is none of {FORMS}')
+
+
+def regex(key: str, text: str) -> str:
+    """`text`, which compiles and is not empty."""
+    if not text:
+        raise ValueError(f"ready: `{key}` is an empty regular expression, which matches everything")
+    try:
+        re.compile(text, re.MULTILINE)
+    except re.error as error:
+        raise ValueError(f"ready: `{key}` = {text!r} is no regular expression: {error}") from error
+    return text
+
+
+def statuses(given: int | str | list[int | str]) -> tuple[str, ...]:
+    """`200`, `2xx` and their like, as text."""
+    # A single status is written without a list.
+    if not isinstance(given, list):
+        given = [given]
+    texts = tuple(str(value).lower() for value in given)
+    for text in texts:
+        if not _STATUS.fullmatch(text):
+            raise ValueError(
+                f'ready: `status` holds {text}, which is neither an HTTP status nor a class ("2xx")'
+            )
+    if not texts:
+        raise ValueError("ready: `status` is empty, so that no answer could be a good one")
+    return texts
+
+
+def headers(given: Mapping[str, str], fill: Callable[[str], str]) -> tuple[tuple[str, str], ...]:
+    """Names and filled values that HTTP can carry."""
+    filled = []
+    for name, text in given.items():
+        value = fill(text).strip()
+        # A line end in a value would let it write further headers, or a second request.
+        if not _HEADER.fullmatch(name) or not value.isprintable():
+            raise ValueError(
+                f"ready: `headers`: {name!r} is no HTTP header, or its value holds a control "
+                "character"
+            )
+        filled.append((name, value))
+    return tuple(filled)
+
+
+def variable(name: str | None) -> str | None:
+    """The name of an environment variable."""
+    if name is not None and not _VARIABLE.fullmatch(name):
+        # The text may be the secret itself: it is not shown.
+        raise ValueError(
+            "ready: `authorization` takes the name of an environment variable, not the value to "
+            "send"
+        )
+    return name
+
+
+def duration(key: str, value: Any) -> float:
+    """Seconds."""
+    try:
+        return parse_duration(value)
+    except ValueError as error:
+        raise ValueError(f"ready: `{key}`: {error}") from error
+
+
+def attempt(value: Any) -> float:
+    """Seconds, more than none."""
+    seconds = duration("attempt_timeout", value)
+    if seconds <= 0:
+        raise ValueError("ready: `attempt_timeout` leaves an attempt no time")
+    return seconds
+
 
 # In a request line these would end the path, or begin another header.
 _UNPRINTABLE = re.compile(r"[\x00-\x20\x7f]")
-_ONLY_HTTP = ("status", "body", "json", "headers", "authorization")
+_ONLY_HTTP = ("status", "body", "headers", "authorization")
 
 
 class ReadySpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The table form of `ready`: one of `http`, `tcp`, `log`, `exec`, `file` (docs/probes.md).
 
-    `http` is a path or a URL, `tcp` HOST:PORT. `status`, `body` (a regex), `json` (a condition),
-    `headers` and `authorization` (the name of an environment variable) go with `http` alone.
-    Durations are seconds or text.
+    `http` is a path or a URL, `tcp` HOST:PORT. `status`, `body` (a regex), `headers` and
+    `authorization` (the name of an environment variable) go with `http` alone. Durations are seconds or text.
     """
 
     http: str | None = None
@@ -35,7 +154,6 @@ class ReadySpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     file: str | None = None
     status: int | str | list[int | str] = "2xx"
     body: str | None = None
-    json: str | None = None
     headers: dict[str, str] = {}
     authorization: str | None = None
     ready_for: str | int | float = 0
@@ -56,7 +174,7 @@ class ReadinessProbe(Struct, frozen=True, kw_only=True):
     """A readiness probe, understood and with every placeholder replaced.
 
     `host` and `port` are of HTTP and TCP; `path` (with its query), `tls`, `status` ("200", "2xx"),
-    `body`, `json`, `headers` and `authorization` (a variable's name, never its value) of HTTP;
+    `body`, `headers` and `authorization` (a variable's name, never its value) of HTTP;
     `pattern` of LOG, `words` of EXEC, `file` of FILE. The probe must hold for `ready_for_s`
     seconds; one attempt takes `attempt_s` seconds at most.
     """
@@ -68,7 +186,6 @@ class ReadinessProbe(Struct, frozen=True, kw_only=True):
     tls: bool = False
     status: tuple[str, ...] = ("2xx",)
     body: str | None = None
-    json: JsonCondition | None = None
     headers: tuple[tuple[str, str], ...] = ()
     authorization: str | None = None
     pattern: str = ""
@@ -151,19 +268,15 @@ def parse_ready(
         _refuse_http_keys(spec, scheme)
     body = None
     if spec.body is not None:
-        body = ready_values.regex("body", fill(spec.body))
-    json = None
-    if spec.json is not None:
-        json = parse_condition(fill(spec.json))
+        body = regex("body", fill(spec.body))
     return msgspec.structs.replace(
         _aim(scheme, text, port, directory, fill),
-        status=ready_values.statuses(spec.status),
+        status=statuses(spec.status),
         body=body,
-        json=json,
-        headers=ready_values.headers(spec.headers, fill),
-        authorization=ready_values.variable(spec.authorization),
-        ready_for_s=ready_values.duration("ready_for", spec.ready_for),
-        attempt_s=ready_values.attempt(spec.attempt_timeout),
+        headers=headers(spec.headers, fill),
+        authorization=variable(spec.authorization),
+        ready_for_s=duration("ready_for", spec.ready_for),
+        attempt_s=attempt(spec.attempt_timeout),
     )
 
 
@@ -180,7 +293,7 @@ def read_ready(ready: str | ReadySpec) -> ReadySpec:
     if ready.startswith("/") or scheme in {"http", "https"}:
         return ReadySpec(http=ready)
     if not colon or scheme not in set(Scheme):
-        raise ValueError(f'ready = "{ready}" is none of {ready_values.FORMS}')
+        raise ValueError(f'ready = "{ready}" is none of {FORMS}')
     if scheme == Scheme.TCP:
         rest = rest.removeprefix("//")
     return msgspec.convert({scheme: rest}, ReadySpec)
@@ -233,7 +346,7 @@ def _aim(
 ) -> ReadinessProbe:
     """The probe with what it is aimed at, and nothing else."""
     if isinstance(text, list) or scheme is Scheme.EXEC:
-        return ReadinessProbe(scheme=Scheme.EXEC, words=ready_values.words(text, fill))
+        return ReadinessProbe(scheme=Scheme.EXEC, words=words(text, fill))
     target = fill(text)
     match scheme:
         case Scheme.HTTP:
@@ -241,9 +354,9 @@ def _aim(
         case Scheme.TCP:
             return _tcp(target)
         case Scheme.LOG:
-            return ReadinessProbe(scheme=scheme, pattern=ready_values.regex("log", target))
+            return ReadinessProbe(scheme=scheme, pattern=regex("log", target))
         case _:
-            return ReadinessProbe(scheme=scheme, file=directory / ready_values.file(target))
+            return ReadinessProbe(scheme=scheme, file=directory / file(target))
 
 
 def _http(text: str, port: int) -> ReadinessProbe:
@@ -255,12 +368,12 @@ def _http(text: str, port: int) -> ReadinessProbe:
         return ReadinessProbe(scheme=Scheme.HTTP, host="127.0.0.1", port=port, path=text)
     address = urlsplit(text)
     if address.scheme not in {"http", "https"}:
-        ready_values.no_address(text)
+        no_address(text)
     tls = address.scheme == "https"
     default = 80
     if tls:
         default = 443
-    host, number = ready_values.host_and_port(address, text, default=default)
+    host, number = host_and_port(address, text, default=default)
     path = address.path or "/"
     if address.query:
         path += f"?{address.query}"
@@ -274,6 +387,6 @@ def _tcp(text: str) -> ReadinessProbe:
         url = f"tcp://{text}"
     address = urlsplit(url)
     if address.path or address.query:
-        ready_values.no_address(text)
-    host, number = ready_values.host_and_port(address, text, default=None)
+        no_address(text)
+    host, number = host_and_port(address, text, default=None)
     return ReadinessProbe(scheme=Scheme.TCP, host=host, port=number)

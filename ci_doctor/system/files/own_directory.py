@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on temporary directories of ours: made, locked while in use, recognised when abandoned.
-
-The lock is the kernel's (flock(2)) on the directory itself. It ends with the process, and holds
-across containers that share the file system, where no table of processes shows the owner.
-"""
+"""Reads the environment: where the processes of this user on this machine keep what they share."""
 
 import contextlib
 import fcntl
@@ -12,13 +8,32 @@ import re
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
 from ci_doctor.errors import UsageError
-from ci_doctor.system.processes.memory_events import unescaped
 
+STATE_VARIABLE = "CI_DOCTOR_STATE_DIR"
+# What `ci-doctor cache restore` has installed.
+RECEIPTS = "receipts"
+# An agent that runs as a service has no XDG_RUNTIME_DIR. The directory in it is checked before it is used.
+_FALLBACK = "/tmp"  # noqa: S108
+
+
+def machine_place(environ: Mapping[str, str]) -> Path:
+    """`$CI_DOCTOR_STATE_DIR`, else `$XDG_RUNTIME_DIR/ci-doctor`, else `/tmp/ci-doctor-UID`."""
+    named = environ.get(STATE_VARIABLE)
+    runtime = environ.get("XDG_RUNTIME_DIR")
+    if named:
+        return Path(named)
+    if runtime and Path(runtime).is_dir():
+        return Path(runtime, "ci-doctor")
+    return Path(_FALLBACK, f"ci-doctor-{os.geteuid()}")
+
+
+# Of a character in mountinfo.
+_ESCAPE: Final = re.compile(r"\\([0-7]{3})")
 _PREFIX: Final = "ci-doctor-tmp."
 # mkdtemp appends eight of these characters (tempfile._RandomNameSequence).
 _NAME: Final = re.compile(r"ci-doctor-tmp\.(?:[a-z-]+\.)?[a-z0-9_]{8}")
@@ -108,6 +123,11 @@ def mounted_below(mounts: Iterable[str], path: Path) -> Path | None:
         if point.is_relative_to(path):
             return point
     return None
+
+
+def unescaped(field: str) -> str:
+    r"""Spaces and the like are written as `\040` in mountinfo."""
+    return _ESCAPE.sub(lambda match: chr(int(match[1], 8)), field)
 
 
 @contextlib.contextmanager

@@ -3,40 +3,332 @@
 
 The guardian is the parent of all that we start, and a child subreaper (prctl(2)): an orphan below
 it stays below it. It watches our pidfd. If it is killed itself, its children become ours, because
-we are a subreaper too.
+we are a subreaper too. Requests to it, what it answers and what it reports go over one socket.
 """
 
 import contextlib
 import errno
 import os
-from collections.abc import Mapping, Sequence
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
 from ci_doctor.errors import InfraError
 from ci_doctor.system import clock
-from ci_doctor.system.guardian.beginning import begin
-from ci_doctor.system.guardian.connection import (
-    READY,
-    Answer,
-    GuardianConnection,
-    GuardianLostError,
-)
-from ci_doctor.system.guardian.launch import SCARCE
-from ci_doctor.system.guardian.strays import find_stray, ticks_now
-from ci_doctor.system.processes.children import children_of
-from ci_doctor.system.processes.cpu_wait import CpuWaits
-from ci_doctor.system.processes.extension import extended
+from ci_doctor.system.guardian.wire import Wire
+from ci_doctor.system.processes.cpu_wait import CpuWaits, extended
 from ci_doctor.system.processes.process import (
     Child,
     ProcessEnding,
     adopted_ending,
+    describe_exit,
     observed_ending,
 )
-from ci_doctor.system.processes.process_table import look_up
-from ci_doctor.system.processes.subreaper import become_subreaper
+from ci_doctor.system.processes.process_table import Kin, children_of, look_up
+from ci_doctor.system.processes.tree import become_subreaper
+
+READY = 0  # the token of the first message, which answers no request
+_ANSWER_S = 5.0
+_STOPPED_HINT = (
+    "see what stopped or killed the process ci-doctor-guard: the kernel's log, or the agent's"
+)
+
+
+class GuardianLostError(InfraError):
+    """The guardian is gone, or was ended because it did not answer."""
+
+
+Answer = tuple[tuple[Any, ...], list[int]]  # a message without its token, and file descriptors
+
+
+class GuardianConnection:
+    """Our end of the socket to a guardian, and the guardian's process. Use it from one thread.
+
+    `gone` says that the guardian has ended, and that all it sent was read.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], wire: Wire) -> None:
+        self.gone = False
+        self._process = process
+        self._wire = wire
+        self._answers: dict[int, Answer] = {}
+        self._endings: dict[int, ProcessEnding] = {}
+
+    @property
+    def pid(self) -> int:
+        """The guardian's own."""
+        return self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """How the guardian itself ended; None while it lives."""
+        return self._process.returncode
+
+    def put(self, message: tuple[Any, ...], descriptors: Iterable[int] = ()) -> None:
+        """Queue a message; the next `exchange` sends it."""
+        self._wire.put(message, descriptors)
+
+    def answer(self, token: int, limit_s: float | None = None) -> Answer:
+        """Wait for the answer to the request `token`.
+
+        Raises GuardianLostError if the guardian is gone, or does not answer within `limit_s` seconds
+        (None: 5); it is ended then, and what it has started becomes ours.
+        """
+        try:
+            self._wait_for(token, _ANSWER_S if limit_s is None else limit_s)
+        except BaseException:
+            # A signal's exception. File descriptors that are not sent yet may be closed by the
+            # caller before the next exchange, and their numbers may then mean other files.
+            if self._wire.unsent:
+                self.lose()
+            raise
+        if token in self._answers:
+            return self._answers.pop(token)
+        state = "is gone" if self.gone else "does not answer"
+        # What it would do later, nobody would learn of.
+        self.lose()
+        raise GuardianLostError(f"the guardian process {state}", hint=_STOPPED_HINT)
+
+    def ending(self, token: int, limit_s: float) -> ProcessEnding | None:
+        """How the child `token` ended; None if the guardian does not report it in `limit_s`.
+
+        A `limit_s` of 0 still reads what has arrived.
+        """
+        deadline = clock.now() + limit_s
+        if token not in self._endings and not self.gone:
+            self.exchange(limit_s)
+        while token not in self._endings and not self.gone and clock.now() < deadline:
+            self.exchange(deadline - clock.now())
+        return self._endings.pop(token, None)
+
+    def exchange(self, limit_s: float) -> bool:
+        """Send what is queued and read what has come, waiting at most `limit_s` seconds for that.
+
+        Returns whether anything came.
+        """
+        # Not an error yet: what the guardian wrote before its end can still be read.
+        with contextlib.suppress(OSError):
+            self._wire.send()
+        events = select.POLLIN
+        if self._wire.unsent:
+            events |= select.POLLOUT
+        poll = select.poll()
+        poll.register(self._wire.fileno(), events)
+        if not poll.poll(max(0.0, limit_s) * 1000):
+            return False
+        messages = self._wire.receive()
+        if messages is None:
+            self.gone = True
+            return True
+        for message, descriptors in messages:
+            self._take(message, descriptors)
+        return True
+
+    def lose(self) -> None:
+        """End the guardian if it lives. Its children are ours then, and all it sent is read."""
+        if self._process.returncode is None:
+            self._process.kill()
+            # Its socket closes before its children change parents (exit_notify in kernel/exit.c);
+            # that is done once it can be waited for.
+            self._process.wait()
+        while not self.gone and self.exchange(0.0):
+            pass
+        self.gone = True
+        self._drop_answers()
+        self._wire.close()
+
+    def _wait_for(self, token: int, limit_s: float) -> None:
+        deadline = clock.now() + limit_s
+        while token not in self._answers and not self.gone:
+            left_s = deadline - clock.now()
+            if left_s <= 0:
+                return
+            self.exchange(left_s)
+
+    def _take(self, message: tuple[Any, ...], descriptors: list[int]) -> None:
+        kind, *fields = message
+        if kind == "exited":
+            token, returncode, peak_rss = fields
+            self._endings[token] = ProcessEnding(returncode=returncode, peak_rss=peak_rss)
+        elif kind == "ready":
+            self._answers[READY] = (message, descriptors)
+        else:
+            token, *rest = fields
+            # One request is under way at a time. An older answer is of a call that an exception
+            # has ended, and nobody will fetch it.
+            self._drop_answers()
+            self._answers[token] = ((kind, *rest), descriptors)
+
+    def _drop_answers(self) -> None:
+        for _, descriptors in self._answers.values():
+            for descriptor in descriptors:
+                os.close(descriptor)
+        self._answers.clear()
+
+
+SCARCE = (
+    "see what is used up: `ulimit -n` (file descriptors), `ulimit -u` (processes), `ulimit -v` "
+    "and the memory"
+)
+SECCOMP = "allow prctl(PR_SET_CHILD_SUBREAPER) in the container's seccomp profile"
+
+_ROOT = Path(__file__).parents[3]
+# By import and not as a script, so that it is compiled once. Our own root comes last in the path,
+# so that it shadows nothing.
+_PROGRAM = (
+    "import sys; sys.path.append(sys.argv[1]); "
+    "from ci_doctor.system.guardian.main import main; main()"
+)
+# What Python itself may need to start. The rest of a job's variables may be secret, and may be the
+# marks by which an agent finds what it is to kill.
+_KEPT = ("LD_LIBRARY_PATH",)
+
+
+def launch() -> tuple[subprocess.Popen[bytes], Wire]:
+    """Return a guardian that is about to be ready, and our end of the socket.
+
+    It leads a process group of its own, so that a signal to ours does not reach it. It stays in
+    our session: from another one it could not start a process in our group (setpgid(2)).
+    Raises InfraError if the system lets us start none.
+    """
+    try:
+        ours, its = socket.socketpair()
+        with its:
+            try:
+                return _run(its.fileno()), Wire(ours)
+            except OSError:
+                ours.close()
+                raise
+    except OSError as error:
+        raise InfraError(
+            f"cannot start the guardian process: {error.strerror}", hint=SCARCE
+        ) from error
+
+
+def _run(channel: int) -> subprocess.Popen[bytes]:
+    doctor = os.pidfd_open(os.getpid())
+    try:
+        # -I -S: without site-packages, whose .pth files could run any code in the guardian.
+        python = [sys.executable, "-I", "-S", "-c", _PROGRAM]
+        arguments = [str(_ROOT), str(channel), str(doctor), str(os.getpid())]
+        return subprocess.Popen(
+            [*python, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=(channel, doctor),
+            cwd="/",
+            env={name: os.environ[name] for name in _KEPT if name in os.environ},
+            process_group=0,
+        )
+    finally:
+        os.close(doctor)
+
+
+_START_S = 30.0  # a cold file system under a loaded machine
+
+
+def begin(attempts: int = 2) -> tuple[int, GuardianConnection]:
+    """A guardian that is ready: its pid, and our connection to it.
+
+    One that is killed before it is ready is started again, up to `attempts` in all. Raises
+    InfraError if there is none then.
+    """
+    process, wire = launch()
+    connection = GuardianConnection(process, wire)
+    try:
+        _wait_until_ready(connection)
+    except BaseException as error:
+        was_killed = connection.gone and (process.wait() or 0) < 0
+        connection.lose()
+        if isinstance(error, InfraError) and was_killed and attempts > 1:
+            return begin(attempts - 1)
+        raise
+    return process.pid, connection
+
+
+def _wait_until_ready(connection: GuardianConnection) -> None:
+    try:
+        (_, refused), _ = connection.answer(READY, _START_S)
+    except InfraError as error:
+        how = describe_exit(connection.returncode or 0)
+        raise InfraError(f"the guardian process did not start ({how})", hint=SCARCE) from error
+    if refused:
+        raise InfraError(
+            f"the guardian process may not adopt orphans: {os.strerror(refused)}", hint=SECCOMP
+        )
+
+
+# How the guardian's child is called between fork and exec.
+_GUARDIAN = "ci_doctor.system.guardian.main"
+_NAME_BYTES = 15  # of a name in the process table: TASK_COMM_LEN in linux/sched.h
+
+
+def ticks_now() -> int:
+    """Clock ticks since boot, as the process table has the start of a process."""
+    return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
+
+
+def find_stray(words: Sequence[str], known: Collection[int], since: int) -> int | None:
+    """The pid of our new child that runs `words` or has run them; None if they were never run.
+
+    Once the guardian is gone its children are ours. A child that was about to run `words` is killed.
+    `known` are children that cannot be it, and it was started at the tick `since` or later. Others
+    may be orphans of services, which are older or run something else.
+    """
+    for pid in children_of(os.getpid()):
+        kin = look_up(pid)
+        if pid in known or kin is None or kin.started < since:
+            continue
+        line = _command_line(pid)
+        if any(_GUARDIAN in word for word in line):
+            _end(pid)
+        elif _runs(line, words) or _has_run(kin, words):
+            return pid
+    return None
+
+
+def _end(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError, ChildProcessError):
+        # A child of ours that nobody has waited for: its pid is its own.
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def _command_line(pid: int) -> list[str]:
+    """That of a process; empty once it has ended."""
+    try:
+        content = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return []
+    # Each argument ends with a NUL (proc_pid_cmdline(5)).
+    return [os.fsdecode(word) for word in content.split(b"\0")[:-1]]
+
+
+def _runs(line: Sequence[str], words: Sequence[str]) -> bool:
+    # Of a script, its interpreter stands before it, and its path in place of its name.
+    own = list(words[1:])
+    is_same = line[len(line) - len(own) :] == own and len(line) > len(own)
+    name = Path(words[0]).name if words else ""
+    return is_same and any(Path(word).name == name for word in line[: len(line) - len(own)])
+
+
+def _has_run(kin: Kin, words: Sequence[str]) -> bool:
+    """Whether it has ended, by the name that exec gave it."""
+    if not kin.ended or not words:
+        return False
+    name = os.fsencode(Path(words[0]).name)[:_NAME_BYTES]
+    return os.fsencode(kin.name) == name
+
 
 _STATUS_S = 1.0
 _LOSSES = 3  # of guardians in one request, before it fails

@@ -15,15 +15,35 @@ import select
 import signal
 import socket
 import sys
+import time
+from collections.abc import Collection, Iterable
 
-from ci_doctor.system.guardian.child import EXEC, IGNORED, Program, read_report, start
-from ci_doctor.system.guardian.stop import end_all, still_lives
 from ci_doctor.system.guardian.wire import Wire
+from ci_doctor.system.processes.process_table import Kin, descendants, look_up, read_table
+from ci_doctor.system.processes.program import EXEC, Program, read_report, start
+from ci_doctor.system.processes.tree_stop import TreeStop
 
 TYPE_CHECKING = False  # as in wire
 if TYPE_CHECKING:
     from typing import Any
 
+# What the guardian ignores: it ends with ci-doctor, and not before.
+_IGNORED = (
+    signal.SIGINT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGQUIT,
+    signal.SIGPIPE,
+    signal.SIGTSTP,
+    signal.SIGTTIN,
+    signal.SIGTTOU,
+)
+_RESTORED = frozenset({*_IGNORED, signal.SIGXFSZ, signal.SIGCHLD})  # Python itself ignores SIGXFSZ
+
+
+_GRACE_S = 1.0
+_STOP_COMMANDS_S = 3.0
+_LIMIT_S = 10.0  # only the kernel holds a process back that long after SIGKILL
 # linux/prctl.h
 _SET_NAME = 15
 _SET_CHILD_SUBREAPER = 36
@@ -84,7 +104,10 @@ class Loop:
     def stop_programs(self) -> list[Program]:
         """What ci-doctor wants to be run for those that still live."""
         programs = [child.stop for child in self.spawned.values()]
-        programs += [stop for identity, stop in self.minded.items() if still_lives(*identity)]
+        for identity, stop in self.minded.items():
+            kin = look_up(identity[0])
+            if kin is not None and kin.identity == identity and not kin.ended:
+                programs.append(stop)
         return [program for program in programs if program is not None]
 
     def send(self) -> None:
@@ -129,7 +152,7 @@ class Loop:
         # A group of another pid namespace reads as 0, and then the child leads one of its own
         # (setpgid(2)).
         group = os.getpgid(self.doctor_pid) if foreground else None
-        pid, report = start(Program(*program), streams, group=group, stay_ignored=self.stay_ignored)
+        pid, report = start(Program(*program), streams, lambda: _prepare(group, self.stay_ignored))
         try:
             # Nobody has waited for the child yet, so that its pid is certainly its own.
             pidfd = os.pidfd_open(pid)
@@ -189,6 +212,92 @@ class Loop:
             self.wire.put(("exited", child.token, returncode, peak_rss))
 
 
+def _prepare(group: int | None, stay_ignored: frozenset[int]) -> None:
+    """In the child: lead a session, or join the process `group`; signals of `stay_ignored` stay so."""
+    if group is None:
+        os.setsid()
+    else:
+        os.setpgid(0, group)
+    # An ignored signal stays ignored across exec, a handler does not (execve(2)).
+    for signal_number in _RESTORED - stay_ignored:
+        signal.signal(signal_number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def end_all(
+    roots: Collection[int],
+    minded: Collection[tuple[int, int]],
+    stop_programs: Iterable[Program],
+    wakeup: int,
+) -> None:
+    """Ask everything below us to end, run `stop_programs` meanwhile, and then kill what is left.
+
+    `roots` are the pids that were started as themselves, and not by others. `minded` are processes
+    that are not below us, as pid and start: they and what is below them end too. `wakeup` becomes
+    readable with each SIGCHLD. Those asked have 1 second, helpers of others 2 after all others have
+    ended (tree_stop.py), `stop_programs` 3, and the whole 10.
+    """
+    began = time.monotonic()
+    stopping = set(_started(stop_programs))
+    known = set(minded)
+    heads = {*roots, *(pid for pid, _ in minded)}
+    stop = TreeStop(lambda kin: kin.pid in heads, signal.SIGTERM)
+    is_asking = True
+    quiet = 0
+    # One empty look is not enough: a fork under way during it is seen by the next.
+    while quiet < 2 and (age_s := time.monotonic() - began) < _LIMIT_S:
+        _reap(stopping)
+        spared = stopping if age_s < _STOP_COMMANDS_S else frozenset[int]()
+        pause_s = 0.02
+        try:
+            living = _living(spared, known)
+            # An orphan of a minded process is below nobody any more.
+            known.update(kin.identity for kin in living)
+            quiet = 0 if living or spared else quiet + 1
+            if living and is_asking and age_s < _GRACE_S:
+                _, pause_s = stop.ask(living, age_s, _GRACE_S)
+                is_asking = pause_s > 0
+                pause_s = min(pause_s, _GRACE_S - age_s)
+            else:
+                stop.kill(living, _LIMIT_S)
+        except (OSError, MemoryError):
+            # No file descriptor or memory left just now: what we end gives some back.
+            quiet = 0
+        _wait(wakeup, 0.002 if quiet else min(0.1, max(0.0, pause_s)))
+
+
+def _living(spared: Collection[int], minded: Collection[tuple[int, int]]) -> list[Kin]:
+    """What lives below us, without `spared` and their descendants, and with the `minded`."""
+    table = list(read_table())
+    bystanders = frozenset(kin.identity for kin in table if kin.pid in spared)
+    others = [kin for kin in table if kin.identity in minded]
+    family = {kin.identity: kin for kin in others}
+    for root in (os.getpid(), *(kin.pid for kin in others)):
+        family.update((kin.identity, kin) for kin in descendants(table, root, bystanders))
+    return [kin for kin in family.values() if not kin.ended]
+
+
+def _started(programs: Iterable[Program]) -> Iterable[int]:
+    for program in programs:
+        with contextlib.suppress(OSError):
+            pid, report = start(program, (None, None, None), lambda: _prepare(None, frozenset()))
+            os.close(report)
+            yield pid
+
+
+def _reap(stopping: set[int]) -> None:
+    with contextlib.suppress(ChildProcessError):
+        while pid := os.waitpid(-1, os.WNOHANG)[0]:
+            stopping.discard(pid)
+
+
+def _wait(wakeup: int, limit_s: float) -> None:
+    poll = select.poll()
+    poll.register(wakeup, select.POLLIN)
+    if poll.poll(limit_s * 1000):
+        os.read(wakeup, 4096)
+
+
 def main() -> None:
     """Serve until ci-doctor is gone, and then end all that is left.
 
@@ -198,7 +307,7 @@ def main() -> None:
     # nohup(1) has SIGHUP ignored for the whole job.
     is_hangup_ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     stay_ignored = frozenset({signal.SIGHUP}) if is_hangup_ignored else frozenset[int]()
-    for number in IGNORED:
+    for number in _IGNORED:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     os.set_inheritable(channel, False)

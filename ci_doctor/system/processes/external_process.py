@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Self
 
 from ci_doctor.system import clock
-from ci_doctor.system.processes.exit_status import exit_status
-from ci_doctor.system.processes.process import has_ended
+from ci_doctor.system.processes.process import exit_status, has_ended
 from ci_doctor.system.processes.process_table import Kin, look_up
 
 

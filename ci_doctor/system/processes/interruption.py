@@ -2,6 +2,7 @@
 """Acts on signals: a request to end cancels the running task, and cannot cut off its report."""
 
 import contextlib
+import os
 import signal
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -88,3 +89,15 @@ def _handled_by(handler: Callable[[int, object], None]) -> Iterator[None]:
 def _is_ignored_hangup(number: signal.Signals) -> bool:
     """Whether nohup(1) has SIGHUP ignored: the user wants the job to outlive the terminal."""
     return number is signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN
+
+
+def in_foreground() -> bool:
+    """Whether Ctrl-C on our terminal reaches our whole process group, and so its commands too."""
+    try:
+        # Any of the three: the terminal is the same, and each may be redirected.
+        for number in (0, 1, 2):
+            if os.isatty(number) and os.tcgetpgrp(number) == os.getpgrp():
+                return True
+    except OSError:  # the terminal has gone away
+        return False
+    return False

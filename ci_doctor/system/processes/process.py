@@ -1,15 +1,90 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on processes: one that was started for us, and how it ended."""
+"""Acts on processes: one that was started for us, and how one ends, also one that is not our child."""
 
+import errno
+import fcntl
 import os
 import select
 import signal
+import struct
 from collections.abc import Callable
+from pathlib import Path
 
 from msgspec import Struct
 
-from ci_doctor.system.processes.exit_status import exit_status
-from ci_doctor.system.processes.process_table import look_up
+from ci_doctor.system.processes.process_table import Kin, look_up
+
+# linux/pidfd.h, Linux >= 6.15: struct pidfd_info in its first version, 64 bytes, and
+# _IOWR(0xFF, 11, that).
+_INFO = struct.Struct("=QQ11Ii")
+_GET_INFO = 3 << 30 | _INFO.size << 16 | 0xFF << 8 | 11
+_INFO_EXIT = 1 << 3
+# An older kernel, or one that no longer has the status.
+_UNKNOWN = frozenset({errno.ENOTTY, errno.EINVAL, errno.ESRCH, errno.EBADF})
+
+_PF_EXITING = 0x4  # linux/sched.h
+
+
+def exit_status(pidfd: int | None, pid: int, started: int) -> int | None:
+    """Return the exit code of an ended process, or the negative signal number; None if unknown.
+
+    `started` (clock ticks since boot) names the process together with `pid`. /proc/PID/stat shows
+    the status until the parent has waited for the process, if this user may see it. After that
+    `pidfd` has it, if that was open before, on Linux >= 6.15.
+    """
+    kin = _permitted(pid)
+    if kin is not None and kin.started == started and kin.ended:
+        return os.waitstatus_to_exitcode(kin.status)
+    if pidfd is None:
+        return None
+    return _reaped_status(pidfd)
+
+
+def is_ending(pid: int, started: int) -> bool:
+    """Whether that process has ended or is certain to.
+
+    Its end may take its children with it before it is a zombie: with PR_SET_PDEATHSIG (prctl(2))
+    children get their signal when the thread that made them ends, while the memory of their
+    parent is still being released.
+    """
+    kin = look_up(pid)
+    if kin is None or kin.started != started:
+        return True
+    if kin.state in {"Z", "X"} or kin.flags & _PF_EXITING:
+        return True
+    # While a group exit is under way exit_code already holds its status; it holds a stop's signal
+    # too (do_group_exit and do_signal_stop in kernel/).
+    return kin.status != 0 and not kin.is_stopped
+
+
+def _permitted(pid: int) -> Kin | None:
+    """The row of a process, if its exit code is the true one.
+
+    To others the kernel shows 0 (proc_pid_stat(5), PTRACE_MODE_READ). /proc/PID/exe needs the
+    same right. A zombie has no such link, so that "no such file" means that the right is there.
+    """
+    try:
+        Path(f"/proc/{pid}/exe").readlink()
+    except PermissionError:
+        return None
+    except OSError:
+        pass
+    return look_up(pid)
+
+
+def _reaped_status(pidfd: int) -> int | None:
+    buffer = bytearray(_INFO.pack(_INFO_EXIT, *[0] * 13))
+    try:
+        fcntl.ioctl(pidfd, _GET_INFO, buffer, True)
+    except OSError as error:
+        if error.errno in _UNKNOWN:
+            return None
+        raise
+    mask, *_, status = _INFO.unpack(buffer)
+    if not mask & _INFO_EXIT:
+        return None
+    return os.waitstatus_to_exitcode(status)
+
 
 _FROM_SHELL = 128
 # What timeout(1) and a POSIX shell mean by a status; another program may mean anything by it.

@@ -8,15 +8,44 @@ walk from ourselves finds them all.
 
 import contextlib
 import os
+import signal
 import weakref
 from collections.abc import Iterator
 from typing import Protocol
 
 from msgspec import Struct
 
-from ci_doctor.system.processes.children import children_of, kernel_lists_children
-from ci_doctor.system.processes.process_table import Kin, descendants, look_up, read_table
-from ci_doctor.system.processes.tree_stop import TreeStop
+from ci_doctor.errors import InfraError
+from ci_doctor.system import clock
+from ci_doctor.system.processes.process_table import (
+    Kin,
+    children_of,
+    descendants,
+    kernel_lists_children,
+    look_up,
+    read_table,
+)
+from ci_doctor.system.processes.tree_stop import TreeStop, wait_for_all, wait_for_one
+
+_WATCHED_AT_ONCE = 16  # file descriptors; the rest is watched in the next round
+_LOOK_AGAIN_S = 0.02
+_PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
+
+
+def become_subreaper() -> None:
+    """From now on orphans below us become our children. Raises InfraError if the system refuses."""
+    import ctypes
+
+    # A parent may have left SIGCHLD ignored; then the kernel discards exit codes (waitpid(2)).
+    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        reason = os.strerror(ctypes.get_errno())
+        raise InfraError(
+            f"this system does not let ci-doctor adopt orphaned processes: {reason}",
+            hint="allow prctl(PR_SET_CHILD_SUBREAPER) in the container's seccomp profile",
+        )
 
 
 class KillOutcome(Struct, frozen=True, kw_only=True):
@@ -58,7 +87,7 @@ class OwnTree:
     def __init__(self, guardian: Spawner | None = None) -> None:
         self._root = os.getpid()
         self._guardian = guardian
-        self._stop = TreeStop(self.living, self._is_root)
+        self._stop = TreeStop(self._is_root)
         self._bystanders: frozenset[tuple[int, int]] = frozenset()
         self._bystanders = frozenset(kin.identity for kin in self._descendants())
 
@@ -97,7 +126,15 @@ class OwnTree:
         Helpers come after all others (TreeStop). Returns as soon as none is left, or when only
         SIGKILL would help.
         """
-        await self._stop.terminate(limit_s)
+        began = clock.now()
+        while (age_s := clock.now() - began) < limit_s:
+            living = self.living(thorough=False)
+            if not living:
+                return
+            awaited, pause_s = self._stop.ask(living, age_s, limit_s)
+            if pause_s <= 0:
+                return
+            await wait_for_all(awaited[:_WATCHED_AT_ONCE], min(pause_s, limit_s - age_s))
 
     def kill(self, limit_s: float, *, at_once: bool = False) -> KillOutcome:
         """Send SIGKILL until none is left or time is up.
@@ -105,7 +142,21 @@ class OwnTree:
         Blocks for a few milliseconds, unless helpers tidy up (they may not, `at_once`) or the
         kernel holds a process back.
         """
-        survivors = self._stop.kill(limit_s, at_once=at_once)
+        deadline = clock.now() + limit_s
+        survivors: tuple[Kin, ...] = ()
+        quiet = 0
+        # One empty look is not enough: a fork under way during it is seen by the next.
+        while quiet < 2:
+            living = self.living(thorough=quiet > 0)
+            quiet = 0 if living else quiet + 1
+            if living and clock.now() > deadline:
+                survivors = living
+                break
+            if at_once:
+                self._stop.kill_all(living)
+            else:
+                self._stop.kill(living, limit_s)
+            wait_for_one(living[:_WATCHED_AT_ONCE], _LOOK_AGAIN_S)
         return KillOutcome(killed=tuple(self._stop.killed.values()), survivors=survivors)
 
     def _is_root(self, kin: Kin) -> bool:

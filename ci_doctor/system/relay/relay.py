@@ -1,20 +1,96 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acts on processes: runs one command beside us as if it stood in our place, and keeps its output."""
 
+import contextlib
+import errno
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from msgspec import Struct
+
 from ci_doctor.system import clock
-from ci_doctor.system.relay.arrivals import ENDING, RELAYED, WAKE_UP, Arrivals
-from ci_doctor.system.relay.channel import Channel, open_channels
-from ci_doctor.system.relay.command_end import CommandEnd
-from ci_doctor.system.relay.command_log import CommandLog
-from ci_doctor.system.relay.group_probe import GroupProbe
-from ci_doctor.system.relay.hand_over import hand_over
-from ci_doctor.system.relay.pump import Pump
-from ci_doctor.system.relay.start import start
+from ci_doctor.system.processes import program
+from ci_doctor.system.relay.output import STDERR, STDOUT, Channel, CommandLog, Pump, open_channels
+from ci_doctor.system.relay.signals import ENDING, RELAYED, WAKE_UP, Arrivals, GroupProbe
+
+
+class CommandEnd(Struct, frozen=True, kw_only=True):
+    """The end of a command.
+
+    returncode: its exit code, or the negative signal number. request: the first signal by which
+    somebody requested its end. reader_left: nobody read one of our streams any more. problems:
+    sentences on output that could not be handed on or kept.
+    """
+
+    returncode: int
+    request: int | None = None
+    reader_left: bool = False
+    problems: tuple[str, ...] = ()
+
+    @property
+    def signal(self) -> int | None:
+        """The signal that ended it; None if it ended by itself."""
+        if self.returncode < 0:
+            return -self.returncode
+        return None
+
+    @property
+    def shell_status(self) -> int:
+        """The status as a shell has it: 128+n for the signal n."""
+        if self.signal is not None:
+            return 128 + self.signal
+        return self.returncode
+
+
+class CommandRefusedError(OSError):
+    """The system does not run the command (execve(2)); `errno` says why."""
+
+
+def start(
+    command: tuple[str, ...],
+    environ: Mapping[str, str],
+    channels: Sequence[Channel],
+    prepare: Callable[[], None],
+) -> int:
+    """The pid of `command`, which runs. `prepare` is called in the new process before.
+
+    Raises CommandRefusedError if the command cannot be run, and OSError if no process is left for
+    it.
+    """
+    if not command[0]:
+        raise CommandRefusedError(errno.ENOENT, os.strerror(errno.ENOENT), command[0])
+    inlets = {number: channel.inlet for channel in channels for number in channel.numbers}
+    words = [os.fsencode(word) for word in command]
+    variables = {os.fsencode(name): os.fsencode(value) for name, value in environ.items()}
+    pid, report = program.start(
+        program.Program(words, variables),
+        [inlets.get(number) for number in range(3)],
+        prepare,
+    )
+    failure = program.read_report(report)
+    if failure is not None:
+        os.waitpid(pid, 0)
+        _, number = failure
+        raise CommandRefusedError(number, os.strerror(number), command[0])
+    return pid
+
+
+def hand_over(channel: Channel) -> None:
+    """From now on cat passes the output of `channel` on, until nobody writes any more."""
+    actions = [
+        (os.POSIX_SPAWN_DUP2, channel.source, 0),
+        (os.POSIX_SPAWN_DUP2, channel.target, STDOUT),
+        # It would complain of a terminal's end (EIO).
+        (os.POSIX_SPAWN_OPEN, STDERR, os.devnull, os.O_WRONLY, 0),
+    ]
+    # Without cat they get SIGPIPE, as from any reader that leaves.
+    with contextlib.suppress(OSError):
+        os.posix_spawnp(
+            "cat", ["cat"], os.environ, file_actions=actions, setsigdef=[signal.SIGPIPE]
+        )
+
 
 # What a shell has started beside the command (`> >(tee log)`) ends a moment after it.
 _LAST_WORDS_S: Final = 0.2

@@ -5,8 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 
-from ci_doctor.system.secrets.spans import PLACEHOLDER
-from ci_doctor.system.secrets.written_forms import COMMON
+from ci_doctor.system.secrets.spans import COMMON, PLACEHOLDER
 
 # The agent's own list, and what it lacks:
 # https://buildkite.com/docs/pipelines/configure/managing-log-output#redacted-environment-variables

@@ -2,7 +2,7 @@
 """Pure. Takes secrets out of texts, command lines and reports before others see them."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from itertools import islice
 from typing import Any
@@ -13,24 +13,50 @@ from msgspec.structs import asdict, replace
 from ci_doctor.model.outcome import Case
 from ci_doctor.model.report import Report
 from ci_doctor.model.table import Row
-from ci_doctor.system.secrets.case_batches import batches_of_cases, may_hold_secret
-from ci_doctor.system.secrets.fragments import Fragments
 from ci_doctor.system.secrets.patterns import (
     assignment,
     hide_places,
     may_be_secret,
+    may_name_secret,
     name_pattern,
     secret_values,
 )
 from ci_doctor.system.secrets.spans import (
+    COMMON,
     PLACEHOLDER,
+    Fragments,
     Span,
     has_colour_in_word,
     through_colours,
+    to_bytes,
     without,
+    written_forms,
 )
-from ci_doctor.system.secrets.tokens import LONGEST_TOKEN, token_spans
-from ci_doctor.system.secrets.written_forms import COMMON, to_bytes, written_forms
+from ci_doctor.system.secrets.tokens import LONGEST_TOKEN, may_hold_token, token_spans
+
+_BATCH = 100
+
+
+def batches_of_cases(cases: Sequence[Case]) -> Iterator[Sequence[Case]]:
+    """`cases` in their order, a hundred at a time."""
+    for start in range(0, len(cases), _BATCH):
+        yield cases[start : start + _BATCH]
+
+
+def may_hold_secret(cases: Sequence[Case], forms: Iterable[bytes]) -> bool:
+    """Whether something in `cases` could have to go; never false if it has to.
+
+    `forms` are the known secrets as they may be written. A line of the joined text is a text of a
+    case: if no line holds the beginning of a secret, no case does.
+    """
+    if any(case.attempts for case in cases):
+        return True
+    text = "\n".join(f"{case.group}\n{case.name}\n{case.message}\n{case.detail}" for case in cases)
+    if "\x1b" in text or "://" in text or may_name_secret(text):
+        return True
+    content = to_bytes(text)
+    return may_hold_token(content) or any(form in content for form in forms)
+
 
 _COLOUR = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")  # ECMA-48 CSI
 # `HF_TOKEN of vllm`: a variable inside a label; a plain word such as `token` is none.

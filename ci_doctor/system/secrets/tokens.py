@@ -1,14 +1,216 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. Where secrets stand that are known by their form: tokens, private keys, signed addresses."""
+"""Pure. Where secrets stand that are known by their form: tokens, private keys, signed addresses.
+
+Tokens are known by their beginning, as the two lists beside this file have it; credentials by what
+stands around them, in logs too. Every repetition is bounded: a log may be hostile.
+"""
 
 import re
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 
-from ci_doctor.system.secrets.credentials import CREDENTIALS
+import msgspec
+from msgspec import Struct
+
 from ci_doctor.system.secrets.private_keys import LONGEST_KEY, key_spans, may_hold_key
 from ci_doctor.system.secrets.spans import Span
-from ci_doctor.system.secrets.token_formats import HEAD_LETTERS, TokenFormat, token_formats
+
+
+class TokenFormat(Struct, frozen=True):
+    """A kind of token.
+
+    `heads` are the letters and digits that it begins with, up to its first other character, or
+    `HEAD_LETTERS` of them if a random part follows at once. `pattern` matches the whole.
+    """
+
+    id: str
+    heads: tuple[str, ...]
+    pattern: str
+
+
+HEAD_LETTERS = 4
+_WORD = r"[A-Za-z0-9_-]"
+_OWN = (
+    # https://github.blog/2021-04-05-behind-githubs-new-authentication-token-formats/
+    TokenFormat("github", ("ghp", "gho", "ghu", "ghs", "ghr"), r"gh[pousr]_[A-Za-z0-9]{16,}"),
+    TokenFormat("github-fine-grained", ("github",), r"github_pat_\w{16,}"),
+    # https://docs.gitlab.com/security/tokens/#token-prefixes
+    TokenFormat(
+        "gitlab",
+        (
+            *("glpat", "gldt", "glrt", "glrtr", "glcbt", "glptt", "glft"),
+            *("glsoat", "glagent", "gloas", "glimt", "glffct"),
+        ),
+        rf"gl(?:pat|dt|rtr?|cbt|ptt|ft|soat|agent|oas|imt|ffct)-{_WORD}{{14,}}(?:\.\w+)*",
+    ),
+    # https://huggingface.co/docs/hub/security-tokens
+    TokenFormat("hugging-face", ("hf",), r"hf_[A-Za-z0-9]{16,}"),
+    TokenFormat("hugging-face-organization", ("api",), r"api_org_[A-Za-z0-9]{16,}"),
+    # OpenAI, Anthropic, DeepSeek, OpenRouter, LiteLLM: a kind, or a long random run. A branch that
+    # is called sk-learn-something has neither.
+    TokenFormat(
+        "sk",
+        ("sk",),
+        rf"sk-(?:(?:ant|proj|svcacct|admin|or|lf)-{_WORD}{{8,}}"
+        rf"|{_WORD}{{0,40}}?[A-Za-z0-9]{{16,}}{_WORD}*)",
+    ),
+    TokenFormat("nvidia", ("nvapi",), rf"nvapi-{_WORD}{{16,}}"),
+    TokenFormat("groq", ("gsk",), r"gsk_[A-Za-z0-9]{16,}"),
+    TokenFormat("xai", ("xai",), r"xai-[A-Za-z0-9]{16,}"),
+    TokenFormat("cerebras", ("csk",), r"csk-[A-Za-z0-9]{16,}"),
+    TokenFormat("perplexity", ("pplx",), r"pplx-[A-Za-z0-9]{16,}"),
+    TokenFormat("replicate", ("r8",), r"r8_[A-Za-z0-9]{16,}"),
+    TokenFormat("fireworks", ("fw",), r"fw_[A-Za-z0-9]{16,}"),
+    TokenFormat("together", ("tgp",), rf"tgp_v1_{_WORD}{{16,}}"),
+    TokenFormat("runpod", ("rpa",), r"rpa_[A-Za-z0-9]{20,}"),
+    TokenFormat("langsmith", ("lsv2",), r"lsv2_(?:pt|sk)_\w{16,}"),
+    TokenFormat("wandb", ("wandb",), r"wandb_v1_\w{16,}"),
+    # https://buildkite.com/docs/platform/security/tokens: bkua_ of a user, bkaj_ of a job, bkct_ …
+    TokenFormat(
+        "buildkite",
+        tuple(f"bk{kind}" for kind in ["ua", "aj", "at", "ct", "cr", "js", "mt", "pt", "rt", "oi", "ps", "pi"]),
+        r"bk(?:ua|aj|at|ct|cr|js|mt|pt|rt|oi|ps|pi)_[\w-]{16,}(?:\.[\w-]+)*",
+    ),
+    # https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_identifiers.html
+    TokenFormat("aws", ("AKIA", "ASIA", "ABIA", "ACCA"), r"A(?:KIA|SIA|BIA|CCA)[A-Z0-9]{12,}"),
+    TokenFormat("google-api-key", ("AIza",), rf"AIza{_WORD}{{16,}}"),
+    TokenFormat("google-oauth", ("ya29", "GOCSPX"), rf"(?:ya29\.|GOCSPX-){_WORD}{{16,}}"),
+    # https://api.slack.com/authentication/token-types
+    TokenFormat(
+        "slack",
+        tuple(f"xox{kind}" for kind in "abceoprsd"),
+        r"xox[abceoprsd](?:\.xox[bp])?-[A-Za-z0-9-]{10,}",
+    ),
+    TokenFormat("slack-app", ("xapp",), r"xapp-\d-[A-Za-z0-9-]{10,}"),
+    TokenFormat("npm", ("npm",), r"npm_[A-Za-z0-9]{16,}"),
+    # A macaroon (pypi.org/help/#apitoken): base64 of its version and the length of the location.
+    TokenFormat("pypi", ("pypi",), rf"pypi-(?:AgE{_WORD}{{12,}}|{_WORD}*[A-Za-z0-9]{{24,}}{_WORD}*)"),
+    TokenFormat("digitalocean", ("dop", "doo", "dor"), r"do[por]_v1_[a-f0-9]{16,}"),
+    TokenFormat("stripe", ("sk", "rk", "pk"), r"[srp]k_(?:live|test|prod)_[A-Za-z0-9]{10,}"),
+    TokenFormat("sendgrid", ("SG",), rf"SG\.{_WORD}{{14,}}(?:\.{_WORD}+)?"),
+    TokenFormat("docker", ("dckr",), rf"dckr_[po]at_{_WORD}{{16,}}"),
+    TokenFormat("vault", ("hvs", "hvb", "hvr"), rf"hv[sbr]\.{_WORD}{{20,}}"),
+    TokenFormat("tailscale", ("tskey",), rf"tskey-{_WORD}{{16,}}"),
+    TokenFormat("databricks", ("dapi",), r"dapi[a-f0-9]{24,}(?:-\d)?"),
+    TokenFormat("atlassian", ("ATAT", "ATCT"), r"AT[AC]TT3[\w=-]{20,}"),
+    # RFC 7519 and RFC 7516: three parts or five. The header is base64 of `{"` and a small letter.
+    TokenFormat(
+        "jwt",
+        tuple(f"eyJ{letter}" for letter in "hijklmnopqrstuvwxyz0123456"),
+        rf"eyJ[h-z0-6]{_WORD}{{5,4096}}\.{_WORD}{{6,8192}}(?:\.{_WORD}{{1,8192}}){{0,3}}",
+    ),
+)  # fmt: skip
+
+
+class _VendoredList(Struct):
+    version: str
+    formats: tuple[TokenFormat, ...]
+
+
+@cache
+def token_formats() -> dict[bytes, tuple[TokenFormat, ...]]:
+    """All formats by their heads."""
+    path = Path(__file__).with_name("gitleaks.json")
+    vendored = msgspec.json.decode(path.read_bytes(), type=_VendoredList)
+    formats: dict[bytes, tuple[TokenFormat, ...]] = {}
+    for each in (*_OWN, *vendored.formats):
+        for head in each.heads:
+            key = head.encode()
+            formats[key] = (*formats.get(key, ()), each)
+    return formats
+
+
+_RANDOM = rb"(?=[A-Za-z._~+/=-]{0,200}[0-9])[A-Za-z0-9._~+/-]{16,8192}={0,2}"
+# Between a header's name and its value: as sent, as JSON, and as Python shows a dict and a pair.
+_BETWEEN = rb"""\\?['"]?\s{0,4}[:=,]\s{0,4}(?:b(?=\\?['"]))?\\?['"]?"""
+# RFC 6750 and RFC 7617. `Bearer token required` is a sentence: a credential holds a digit.
+_BEARER = re.compile(rb"\b(?i:bearer)(?:\s|%20){1,4}['\"]?(?P<secret>" + _RANDOM + rb")")
+_AUTHORIZATION = re.compile(
+    rb"(?i:authorization)" + _BETWEEN + rb"(?:\w{1,16}\s{1,4})?(?P<secret>" + _RANDOM + rb")"
+)
+# RFC 6265; the name of the first cookie stays.
+_COOKIE = re.compile(
+    rb"\b(?i:(?:set-)?cookie)" + _BETWEEN
+    + rb"""[\w.-]{1,128}=(?P<secret>[^\r\n'"\\]{8,4096})"""
+)  # fmt: skip
+_USER_AND_PASSWORD = re.compile(
+    rb"""://[^\s/'\":@]{0,256}:(?P<secret>[^\s/?#'"\\]{1,1024})@[\w\[]"""
+)
+# https://learn.microsoft.com/azure/storage/common/storage-configure-connection-string
+_AZURE_KEY = re.compile(rb"\b(?:Account|SharedAccess)Key=(?P<secret>[A-Za-z0-9+/%]{20,512}={0,2})")
+# The form of gitleaks' rule for Azure AD's client secrets.
+_AZURE_SECRET = re.compile(
+    rb"(?<![\w~.-])(?P<secret>[A-Za-z0-9_~.]{3}\dQ~[A-Za-z0-9_~.-]{31,34})(?![\w~-])"
+)
+# ~/.docker/config.json: base64 of user and password.
+_DOCKER = re.compile(
+    rb"""\\?"auth\\?"\s{0,4}:\s{0,4}\\?"(?P<secret>[A-Za-z0-9+/]{12,4096}={0,2})\\?\""""
+)
+# No further than the next curl: each character of a hostile log is read for one of them.
+_CURL = re.compile(
+    # The words of a command line may stand each on a line of its own.
+    rb"""\bcurl(?:\s(?:(?!curl\s)[^\n]){0,512}?(?<=\s)|\n(?:(?!curl\n)[^\n]{1,256}\n){0,16}?)"""
+    rb"""(?:-u|-U|--user|--proxy-user)[ =\n]?['"]?"""
+    rb"""[^\s:'"]{1,128}:(?P<secret>(?!\$)[^\s'"]{1,512})"""
+)
+_NETRC = re.compile(
+    rb"\bmachine\s{1,8}\S{1,256}\s{1,8}login\s{1,8}\S{1,256}\s{1,8}password\s{1,8}"
+    rb"(?P<secret>\S{1,512})"
+)
+# A password as an option of a client. `docker run -p 80:80` is none.
+_CLIENT = re.compile(
+    rb"""\b(?:sshpass|(?:docker|podman|nerdctl|buildah|skopeo|oras|crane|helm|registry)\s{1,8}login|az\s{1,8}login"""
+    rb"""|mysql(?:dump|admin)?|mariadb|mongosh?|redis-cli|twine\s{1,8}upload|htpasswd)\s{1,8}"""
+    rb"""(?:[^\s]{1,64}\s{1,8}){0,8}?(?:-p|-a|--password|--pass)(?:=|\s{1,8}|(?=[^\s-]))['"]?"""
+    rb"""(?P<secret>(?![$-])[^\s'"]{4,512})"""
+)
+# RFC 7517: the private members of a key. OpenSSL's text of one: bytes in hexadecimal.
+_MEMBERS = (b"d", b"p", b"q", b"dp", b"dq", b"qi", b"k")
+_JWK = re.compile(
+    rb"""\\?"(?:d|p|q|dp|dq|qi|k)\\?"\s{0,4}:\s{0,4}\\?"(?P<secret>[A-Za-z0-9_-]{20,1400})\\?\""""
+)
+_OPENSSL = re.compile(
+    rb"\b(?:priv|privateExponent|prime1|prime2|exponent1|exponent2|coefficient):"
+    rb"(?P<secret>(?:\s{1,16}[0-9a-f]{2}(?::[0-9a-f]{2}){0,31}:?){1,80})"
+)
+# Base64 of `-----BEGIN` and the four kinds of private keys, as in a kubeconfig.
+_PEM_IN_BASE64 = re.compile(
+    rb"LS0tLS1CRUdJTi(?:BSU0EgUFJJVk|BQUklWQVRFIE|BFQyBQUklWQV|BPUEVOU1NIIF)"
+    rb"[A-Za-z0-9+/_-]{0,16384}={0,2}"
+)
+# A piece of text that is in whatever the pattern matches, and the pattern: to look for the piece
+# first is what keeps a log without credentials cheap.
+CREDENTIALS = (
+    (b"earer", _BEARER),
+    (b"BEARER", _BEARER),
+    (b"uthorization", _AUTHORIZATION),
+    (b"AUTHORIZATION", _AUTHORIZATION),
+    (b"ookie", _COOKIE),
+    (b"COOKIE", _COOKIE),
+    (b"://", _USER_AND_PASSWORD),
+    (b"Key=", _AZURE_KEY),
+    (b"Q~", _AZURE_SECRET),
+    (b'"auth', _DOCKER),
+    (b"curl", _CURL),
+    (b"machine", _NETRC),
+    (b"sshpass", _CLIENT),
+    (b"login", _CLIENT),
+    (b"mysql", _CLIENT),
+    (b"mariadb", _CLIENT),
+    (b"mongo", _CLIENT),
+    (b"redis-cli", _CLIENT),
+    (b"twine", _CLIENT),
+    (b"htpasswd", _CLIENT),
+    *((b'"' + member + mark, _JWK) for member in _MEMBERS for mark in (b'"', b'\\"')),
+    (b"priv:", _OPENSSL),
+    (b"privateExponent:", _OPENSSL),
+    (b"prime1:", _OPENSSL),
+    (b"exponent1:", _OPENSSL),
+    (b"coefficient:", _OPENSSL),
+    (b"LS0tLS1CRUdJTi", _PEM_IN_BASE64),
+)
+
 
 LONGEST_TOKEN = LONGEST_KEY + 1_000  # bytes; nothing is longer than a private key
 _SHORTEST = 14

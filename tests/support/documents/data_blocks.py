@@ -14,7 +14,7 @@ import yaml
 
 from ci_doctor.commands.config import describe
 from ci_doctor.config.loading import load_config
-from ci_doctor.diagnosis.rule_files import parse_rules
+from ci_doctor.diagnosis.log_rules import parse_rules
 from ci_doctor.errors import CiDoctorError
 from ci_doctor.pytest_runs.quarantine import read_quarantine
 from tests.support.documents.page import Block

@@ -16,9 +16,10 @@ from typing import Any
 when, flag, root = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
 sys.path.append(root)
 
-from ci_doctor.system.guardian import child, main  # noqa: E402
+from ci_doctor.system.guardian import main  # noqa: E402
+from ci_doctor.system.processes import program  # noqa: E402
 
-start, become = child.start, child._become
+start, become = program.start, program._become
 
 
 def start_and_die(*arguments: Any, **options: Any) -> tuple[int, int]:
@@ -26,7 +27,7 @@ def start_and_die(*arguments: Any, **options: Any) -> tuple[int, int]:
         return start(*arguments, **options)
     flag.touch()
     if when == "fork":
-        child._become = become_an_orphan  # type: ignore[assignment]
+        program._become = become_an_orphan  # type: ignore[assignment]
     pid, report = start(*arguments, **options)
     if when == "exec":
         select.select([report], [], [])

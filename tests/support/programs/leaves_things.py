@@ -3,6 +3,7 @@
 
 WHAT is `segment`, `semaphore`, `sysv`, `sets`, `queue`, `file`, `folder`, `socket`, `pid` (a file that is closed, with the pid in
 its name), `closed` (the same without the pid), or `nothing`. Names are unique by a random part.
+`vllm`, `sglang`, `inductor`, `elastic`, `ray`, `triton` make what these leave, by the names that they give.
 """
 
 import ctypes
@@ -11,6 +12,7 @@ import secrets
 import socket
 import sys
 import tempfile
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 
@@ -63,6 +65,32 @@ def make_closed(name: str) -> str:
     return path
 
 
+def bind(path: str) -> str:
+    bound = socket.socket(socket.AF_UNIX)
+    os.chdir(os.path.dirname(path))  # noqa: PTH120 - the whole path may be too long for a socket
+    bound.bind(os.path.basename(path))  # noqa: PTH119
+    bound.listen()
+    kept.append(bound)
+    return path
+
+
+def make_sockets_of_sglang() -> str:
+    """As `NamedTemporaryFile(delete=False)`, whose file ZeroMQ replaces by its socket."""
+    names = []
+    for _ in range(3):
+        with tempfile.NamedTemporaryFile(delete=False) as file:
+            os.unlink(file.name)  # noqa: PTH108
+        names.append(bind(file.name))
+    return "\n".join(names)
+
+
+def make_tree(*parts: str) -> str:
+    folder = Path(temporary, *parts)
+    folder.mkdir(parents=True)
+    open_file(f"{folder}/inner")
+    return f"{temporary}/{parts[0]}"
+
+
 temporary = tempfile.gettempdir()
 MAKERS: dict[str, Callable[[], str]] = {
     "segment": lambda: open_file(f"/dev/shm/kept-{mark}"),
@@ -75,6 +103,12 @@ MAKERS: dict[str, Callable[[], str]] = {
     "socket": make_socket,
     "pid": lambda: make_closed(str(os.getpid())),
     "closed": lambda: make_closed("x"),
+    "vllm": lambda: "\n".join(bind(f"{temporary}/{uuid.uuid4()}") for _ in range(3)),
+    "sglang": make_sockets_of_sglang,
+    "inductor": lambda: make_tree(f"torchinductor_{mark}", "kq"),
+    "elastic": lambda: make_tree(f"torchelastic_{mark}", "none_x"),
+    "ray": lambda: make_tree("ray", f"session_2026-11-03_16-33-59_356303_{os.getpid()}", "logs"),
+    "triton": lambda: make_tree(".triton", "cache"),
     "nothing": str,
 }
 (directory / "name").write_text(MAKERS[what]())

@@ -234,7 +234,7 @@ def record(
     folder = root / "proc" / str(pid)
     (folder / "fd").mkdir(parents=True)
     fields = [str(parent), str(pid), str(pid), *["0"] * 13, "1", "0", "100"]
-    (folder / "stat").write_text(f"{pid} ({name}) S {' '.join(fields)} 0 0\n")
+    (folder / "stat").write_text(f"{pid} ({name}) S {' '.join(fields)}{' 0' * 32}\n")
     (folder / "cmdline").write_bytes(line.replace(" ", "\0").encode() + b"\0")
     environ = "HF_TOKEN=hf_secret\0" + (f"BUILDKITE_JOB_ID={job}\0" if job else "")
     (folder / "environ").write_text(environ)

@@ -3,9 +3,9 @@
 
 import textwrap
 
-from ci_doctor.compat.judging.breakage import Judged
-from ci_doctor.compat.judging.judge import judge
-from ci_doctor.compat.sources.code_tree import CodeTree
+from ci_doctor.compat.breaks import Judged
+from ci_doctor.compat.judge import judge
+from ci_doctor.compat.world import CodeTree
 
 
 def tree(label: str, files: dict[str, str], version: str | None = None) -> CodeTree:

@@ -10,7 +10,7 @@ from ci_doctor.correctness.settings import CorrectnessSettings
 from ci_doctor.environment.determinism import Profile
 from ci_doctor.environment.settings import SetupEnvSettings
 from ci_doctor.errors import ConfigError, UsageError
-from ci_doctor.services.configured import service_specs
+from ci_doctor.services.spec import service_specs
 
 
 @pytest.fixture(autouse=True)

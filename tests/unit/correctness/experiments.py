@@ -7,7 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from ci_doctor.correctness.evidence.samples import Sample
-from ci_doctor.correctness.report.findings import Context
+from ci_doctor.correctness.report.findings import Context, run_context
 from ci_doctor.correctness.results import Experiment, ExperimentEnding, StartResult
 from ci_doctor.correctness.settings import Arm, Rules
 from ci_doctor.correctness.tally import Tally
@@ -96,9 +96,7 @@ def context(count: int = 2) -> Context:
         Request(id=f"r{index}", path="/v1/completions", body={}, line=index + 1)
         for index in range(count)
     ]
-    return Context(
-        requests_file="prompts.jsonl", requests=requests, one_request="ci-doctor correctness --only"
-    )
+    return run_context(requests, "prompts.jsonl", "ci-doctor correctness --only")
 
 
 def decided(made: Experiment, count: int = 2) -> Decision:

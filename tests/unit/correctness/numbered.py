@@ -5,13 +5,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ci_doctor.correctness.comparison import Comparison
 from ci_doctor.correctness.evidence.samples import Sample
-from ci_doctor.correctness.level_digests import level_digests
 from ci_doctor.correctness.results import Experiment, ExperimentEnding, StartResult
 from ci_doctor.correctness.same_answers import SameAnswers
-from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.tally import Tally
+from ci_doctor.correctness.settings import Arm, Comparison
+from ci_doctor.correctness.tally import Tally, level_digests
 from ci_doctor.load.canonical import digest
 
 

@@ -5,9 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ci_doctor.config.loading import load_config
-from ci_doctor.correctness.budget import budget_of
-from ci_doctor.correctness.configured import read_settings
-from ci_doctor.correctness.planning import plan
+from ci_doctor.correctness.pace import budget_of
+from ci_doctor.correctness.planning import plan, read_settings
 from ci_doctor.correctness.settings import Arm, ExperimentPlan
 from ci_doctor.load.requests import Request
 

@@ -8,17 +8,16 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from ci_doctor.correctness.evidence.begin_run import write_run
 from ci_doctor.correctness.evidence.finished_starts import StartWriter
 from ci_doctor.correctness.evidence.resume import Resumed, resume
-from ci_doctor.correctness.evidence.run_identity import RunIdentity
+from ci_doctor.correctness.evidence.run_identity import RunIdentity, write_run
 from ci_doctor.correctness.evidence.samples import Sample, SampleWriter
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm, ArmPlan
 from ci_doctor.correctness.tally import Tally
 from ci_doctor.load.canonical import digest
 from ci_doctor.model.service import ServiceFailure
-from ci_doctor.services.logs.files import open_log
+from ci_doctor.services.logs import open_log
 from ci_doctor.services.spec import ServiceSpec
 from ci_doctor.system.secrets.redaction import Redactor
 

@@ -1,14 +1,89 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Tests of which answers count as the same."""
+
+# SPDX-License-Identifier: Apache-2.0
+from collections.abc import Mapping
+
+# SPDX-License-Identifier: Apache-2.0
 from itertools import permutations
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from ci_doctor.correctness.comparison import AnswerLevel, Comparison, read_comparison
-from ci_doctor.correctness.same_answers import SameAnswers, levels_of
-from ci_doctor.correctness.settings import Arm
+from ci_doctor.correctness.same_answers import NearAnswers, SameAnswers, are_near, levels_of
+from ci_doctor.correctness.settings import (
+    AnswerLevel,
+    Arm,
+    Comparison,
+    NumberLimit,
+    read_comparison,
+)
 from ci_doctor.correctness.verdict.canary import canary_detected
+from ci_doctor.load.answer_parts import parts
+from ci_doctor.load.canonical import digest
 from tests.unit.correctness.numbered import compared, completion, outputs, start
+
+
+def limit(text: str) -> NumberLimit:
+    made = read_comparison(AnswerLevel.NUMBERS, text).limit
+    assert made is not None
+    return made
+
+
+def near(one: Mapping[str, Any], other: Mapping[str, Any], text: str = "0.25 nat") -> bool:
+    both = [are_near(parts(a), parts(b), limit(text)) for a, b in ((one, other), (other, one))]
+    assert both[0] is both[1], "it has no direction"
+    return both[0]
+
+
+def test_words_and_tokens_must_be_the_same_however_near_the_numbers_are() -> None:
+    one = completion("a", -1.0, tokens=(1,))
+    assert near(one, completion("a", -1.25, tokens=(1,)))
+    assert not near(one, completion("a", -1.5, tokens=(1,)))
+    assert not near(one, completion("b", -1.0, tokens=(1,)))
+    assert not near(one, completion("a", -1.0, tokens=(2,)))
+    assert not near(one, completion("a", tokens=(1,))), "one side gives no numbers"
+
+
+@pytest.mark.parametrize(
+    ("other", "is_near"),
+    [
+        ({"x": -1.25, "y": -2.0}, True),
+        ({"x": -1.5, "y": -2.0}, False),
+        # The last alternative of one side may be the next after the last of the other.
+        ({"x": -1.0, "z": -2.0}, True),
+        ({"x": -1.0, "z": -2.25}, True),
+        ({"x": -1.0, "z": -2.5}, False),
+        ({"x": -1.0, "z": -1.5}, False),
+        ({}, False),
+    ],
+)
+def test_alternatives_are_compared_by_token_as_far_as_both_sides_list_it(
+    other: dict[str, float], is_near: bool
+) -> None:
+    one = completion("a", -1.0, top=[{"x": -1.0, "y": -2.0}])
+    assert near(one, completion("a", -1.0, top=[other])) is is_near
+
+
+def test_an_answer_belongs_to_the_earliest_outcome_that_it_is_near() -> None:
+    first, second, third, fourth = (completion("a", n) for n in (-1.0, -1.2, -1.4, -1.3))
+    known = outputs(first, second, third, fourth)
+    within = NearAnswers(limit("0.25 nat"), known)
+
+    made = [within.outcome("r0", digest(each)) for each in (first, second, third, fourth, third)]
+
+    # The second is near the first. The third is near the second only, so it is an outcome of its
+    # own; the fourth is near both of them, and not near the first.
+    assert made == [digest(each) for each in (first, first, third, third, third)]
+    assert within.outcome("r1", digest(second)) == digest(second), "of another request"
+
+
+def test_an_answer_that_is_there_already_is_not_read() -> None:
+    one = completion("a", -1.0)
+    within = NearAnswers(limit("0 nat"), {})
+    assert {within.outcome("r0", digest(one)) for _ in range(3)} == {digest(one)}
+
 
 ONE = completion("a", -1.0, tokens=(1,))
 NEAR = completion("a", -1.01, tokens=(1,))
@@ -98,7 +173,7 @@ def test_the_proof_of_the_comparison_goes_through_the_gates_level(comparison: Co
 def test_a_gate_that_calls_everything_equal_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     made = compared(WITHIN, ALL, start("A1", [ONE]), start("B1", [NEAR]))
     assert canary_detected(made, ["r0"])
-    monkeypatch.setattr("ci_doctor.correctness.near_answers.are_near", lambda *_: True)
+    monkeypatch.setattr("ci_doctor.correctness.same_answers.are_near", lambda *_: True)
     assert not canary_detected(made, ["r0"])
 
 

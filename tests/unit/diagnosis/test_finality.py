@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.diagnosis.diagnosis import diagnose, load_rules
-from ci_doctor.diagnosis.exit_status import verdict_by_class
+from ci_doctor.diagnosis.outside import verdict_by_class
 from ci_doctor.model.cause import FailureClass
 from ci_doctor.model.verdict import Verdict
 

@@ -12,8 +12,7 @@ from ci_doctor.errors import UsageError
 from ci_doctor.model.about import About
 from ci_doctor.model.outcome import ErrorKind, Failure, Outcome
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.system.begun_call import TimedOut
-from ci_doctor.system.processes.forked_call import ForkedCall
+from ci_doctor.system.processes.limited_calls import ForkedCall, TimedOut
 from tests.support.snapshots import a_snapshot
 
 PASSED = Outcome(verdict=Verdict.PASS, summary="all went well")

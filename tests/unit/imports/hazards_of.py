@@ -4,13 +4,9 @@
 from pathlib import Path
 from typing import Any
 
-from ci_doctor.imports.analyse.hazard import Closeness, Hazard, HazardKind, Import
-from ci_doctor.imports.confirm.delays import Hold, grouped
-from ci_doctor.imports.confirm.run import Confirmation, HeldRun
-from ci_doctor.imports.confirm.standing import judge
-from ci_doctor.imports.investigation import Investigation
-from ci_doctor.imports.record.events import HeldImport, ImportEvent, Site
-from ci_doctor.imports.record.recorded import RecordedProcess, RecordedRun
+from ci_doctor.imports.confirm import Confirmation, HeldRun, Hold, Investigation, grouped, judge
+from ci_doctor.imports.hazard import Closeness, Hazard, HazardKind, Import
+from ci_doctor.imports.trace import HeldImport, ImportEvent, RecordedProcess, RecordedRun, Site
 
 
 def an_import(thread: str, name: str, line: int) -> Import:

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds the text of a trace, an event at a time, as the recorder writes it."""
 
-from ci_doctor.imports.analyse.find_hazards import find_hazards
-from ci_doctor.imports.analyse.hazard import Hazard
-from ci_doctor.imports.record.recorded import RecordedProcess
-from ci_doctor.imports.record.trace import read_trace
+from ci_doctor.imports.find_hazards import find_hazards
+from ci_doctor.imports.hazard import Hazard
+from ci_doctor.imports.trace import RecordedProcess, read_trace
 
 MS = 1_000_000
 

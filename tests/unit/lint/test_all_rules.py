@@ -8,17 +8,24 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.lint.all_rules import FAMILIES, lint_rules, rules_for_catalogue
-from ci_doctor.lint.directive import directives
-from ci_doctor.lint.examine import examine
-from ci_doctor.lint.lint_rule import Example, LintRule
-from ci_doctor.lint.readers import readers_of
-from ci_doctor.lint.reading import Readers
-from ci_doctor.lint.repository_texts import RepositoryTexts
-from ci_doctor.lint.selection import SelectionRequest, judged_families, select, violation_of
+from ci_doctor.lint.lint_rule import Example, LintRule, Violation
+from ci_doctor.lint.lint_run import Readers
+from ci_doctor.lint.reading import examine, readers_of
+from ci_doctor.lint.selection import (
+    SelectionRequest,
+    directives,
+    judged_families,
+    select,
+    violation_of,
+)
 from ci_doctor.lint.settings import LintSettings
-from ci_doctor.lint.source_kind import SourceKind, kind_by_first_line, kind_by_name
-from ci_doctor.lint.source_tree import LintTree
-from ci_doctor.lint.violation import Violation
+from ci_doctor.lint.source_files import (
+    LintTree,
+    RepositoryTexts,
+    SourceKind,
+    kind_by_first_line,
+    kind_by_name,
+)
 
 LINT_RULES = lint_rules()
 IDS = tuple(rule.id for rule in LINT_RULES)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a run to the verdict: what fails, what passes, and what is no answer."""
+"""From a run to the verdict and the findings: what fails, what passes, and what is no answer."""
 
 from pathlib import Path
 
 import pytest
 
-from ci_doctor.lint.findings import MOST_FINDINGS
-from ci_doctor.lint.outcome import outcome_of
+from ci_doctor.lint.lint_rule import Place, Violation, excerpt_of
+from ci_doctor.lint.outcome import MOST_FINDINGS, findings_of, outcome_of
 from ci_doctor.lint.settings import LintSettings, PathSettings
 from ci_doctor.model.facts.lint import LintFacts
 from ci_doctor.model.finding import RemedyKind, Severity
@@ -14,6 +14,7 @@ from ci_doctor.model.outcome import CaseOutcome, Outcome
 from ci_doctor.model.verdict import Verdict
 from tests.support.git_repository import commit, git, make_repository
 from tests.support.lint_runs import BAD, lint, request
+from tests.support.stand_in_readers import BAD_WORD
 
 
 def outcome(directory: Path, *names: str, since: str | None = None) -> Outcome:
@@ -168,3 +169,44 @@ def test_a_file_that_no_rule_has_looked_at_has_not_passed(tmp_path: Path) -> Non
     assert (half.name, half.outcome) == ("half.sh", CaseOutcome.SKIPPED)
     assert (nul.name, nul.outcome) == ("nul.sh", CaseOutcome.SKIPPED)
     assert nul.message == "no rule could read it: it holds a NUL byte, as binary files do"
+
+
+# What a finding of lint holds of a violation, whatever its line and its words are.
+
+PLACE = Place(file="x.sh", line=1, end_line=1)
+LONG = "x" * 1_000_000
+
+
+def test_words_of_a_megabyte_do_not_reach_the_report() -> None:
+    violation = Violation(
+        rule=BAD_WORD,
+        place=PLACE,
+        summary=f"`{LONG}` is evil",
+        excerpt=f"echo {LONG}",
+        remedy=f"good {LONG}",
+    )
+
+    (finding,) = findings_of([violation])
+
+    assert (finding.summary, finding.evidence[0].excerpt) == ("…", "echo …")
+    # Half a command would be another command.
+    assert finding.remedy is None
+
+
+# How a line is cut: no part of a word stays that a redactor would know as a whole.
+
+
+@pytest.mark.parametrize(
+    ("line", "excerpt"),
+    [
+        ("  curl a  ", "curl a"),
+        ("curl abcd", "curl abcd"),
+        ("curl abcde", "curl …"),
+        ("curl -s abc", "curl -s …"),
+        ("curl abcd  e", "curl abcd …"),
+        ("curl\tabcdef", "curl …"),
+        ("abcdefghij", "…"),
+    ],
+)
+def test_a_line_is_cut_between_two_words(line: str, excerpt: str) -> None:
+    assert excerpt_of(line, 9) == excerpt

@@ -103,7 +103,7 @@ def test_links_pipes_and_deleted_files_are_counted_and_never_opened(tmp_path: Pa
 
     for ran in (in_git, walked):
         assert reported(ran) == []
-        assert list(ran.judgement.files) == ["ok.sh"]
+        assert list(ran.files) == ["ok.sh"]
     assert (in_git.tree.links, in_git.tree.missing) == (2, 1)
     # git does not list a pipe.
     assert walked.tree.special == 1
@@ -152,7 +152,7 @@ def test_what_cannot_be_read_is_a_finding_and_not_clean(
     ran = lint(tmp_path)
 
     assert reported(ran) == [("lint/unreadable", "run.sh", line)]
-    assert len(ran.judgement.unreadable) == 1
+    assert len(ran.unreadable) == 1
 
 
 def test_names_that_are_no_text_are_read(tmp_path: Path) -> None:
@@ -264,7 +264,7 @@ def test_a_path_with_all_rules_left_out_is_not_even_read(tmp_path: Path) -> None
 
     ran = lint(tmp_path, settings=settings)
 
-    assert list(ran.judgement.files) == ["run.sh"]
+    assert list(ran.files) == ["run.sh"]
     assert ran.left_out == 1
 
 
@@ -300,7 +300,7 @@ def test_since_reports_an_unchanged_line_whose_cause_has_changed(tmp_path: Path)
     ran = lint(tmp_path, since="HEAD")
 
     assert reported(ran) == [("shell/bad-word", "caller.sh", 1), ("shell/bad-word", "lib.sh", 1)]
-    assert "apart.sh" not in ran.judgement.files
+    assert "apart.sh" not in ran.files
 
 
 def test_since_reports_a_contradiction_with_a_changed_line(tmp_path: Path) -> None:

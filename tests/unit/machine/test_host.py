@@ -20,7 +20,7 @@ from ci_doctor.machine.host import (
     python_encoding,
     resource_limits,
 )
-from ci_doctor.system.processes.memory_events import limit_of
+from ci_doctor.system.processes.kernel_words import limit_of
 from tests.support.cli import BARE
 from tests.support.machine_trees import UNLIMITED_V1, write_tree
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from ci_doctor.diagnosis.exit_status import retry_policy
+from ci_doctor.diagnosis.outside import retry_policy
 from ci_doctor.model.cause import FailureClass, about_retry, likelihood
 
 

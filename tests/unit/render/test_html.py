@@ -56,7 +56,7 @@ PICTURES: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
         "differences_by": st.dictionaries(TEXT, st.integers(-1, 9), max_size=3) | VALUES,
         "clusters": st.lists(st.lists(TEXT, max_size=2), max_size=2) | VALUES,
         "within": st.dictionaries(TEXT, st.integers(0, 3), max_size=3) | VALUES,
-        "test": st.fixed_dictionaries({"p": st.floats(0, 1), "alpha": st.floats(0, 1)}, optional={"disputed": st.lists(TEXT, max_size=3)}) | VALUES,
+        "test": st.fixed_dictionaries({"p": st.floats(0, 1), "smallest_p": st.floats(0, 1), "alpha": st.floats(0, 1), "level": st.floats(0, 1), "labelings": st.integers(0, 99), "disputed": st.lists(TEXT, max_size=3)}) | VALUES,
         "identity": st.fixed_dictionaries({}, optional={"facts": st.dictionaries(TEXT, VALUES, max_size=2), "unknown": st.lists(TEXT, max_size=2)}) | VALUES,
         "suspects": st.lists(TEXT, max_size=2) | VALUES,
         "risk": TEXT | VALUES,
@@ -173,7 +173,14 @@ def test_a_p_above_alpha_does_not_exclude_chance() -> None:
     report = pictures()["regression"]
     facts = {
         **report.facts,
-        "test": {"disputed": ["x"], "p": 0.1, "smallest_p": 0.1, "labelings": 10, "alpha": 0.05},
+        "test": {
+            "disputed": ["x"],
+            "p": 0.1,
+            "smallest_p": 0.1,
+            "labelings": 10,
+            "alpha": 0.05,
+            "level": 0.05,
+        },
     }
     text = " ".join(ParsedPage(html.render(replace(report, facts=facts))).text.split())
 

@@ -14,7 +14,7 @@ from ci_doctor.restart.observed import (
     ProcessIdentity,
     Released,
 )
-from ci_doctor.restart.promise import Terms
+from ci_doctor.restart.promises import Terms
 
 TERMS = Terms(
     kill="worker",

@@ -14,7 +14,7 @@ from ci_doctor.scaffold.proposing.config_file import config_text
 from ci_doctor.scaffold.scaffold_facts import ScaffoldFacts
 from ci_doctor.scaffold.servers.choose import choose_arms
 from ci_doctor.scaffold.tree import read_files
-from ci_doctor.services.configured import service_specs
+from ci_doctor.services.spec import service_specs
 from tests.support.repository_layouts import ENGINE, FULL_STACK, KV_CACHE, LAYOUTS, Layout, build
 
 CODES = {

@@ -6,7 +6,7 @@ import pytest
 
 from ci_doctor.model.service import FailureKind, NamedProcess, ServiceFailure
 from ci_doctor.services.failure_cause import descendant_died, died
-from ci_doctor.services.subject import Death, Subject
+from ci_doctor.services.instance import Death, Subject
 from ci_doctor.system.processes.process_table import Kin
 
 HEADER = 'Traceback (most recent call last):\n  File "/app/serve.py", line 3, in <module>\n'

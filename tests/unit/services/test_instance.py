@@ -3,6 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from ci_doctor.model.service import FailureKind, ServiceFailure
+from ci_doctor.model.verdict import Verdict
 from ci_doctor.services.instance import RunningService
 from ci_doctor.services.probes.ready import parse_ready
 
@@ -31,3 +33,15 @@ def test_a_service_is_shown_by_the_address_at_which_it_was_probed(
         command=("redis-server",),
     )
     assert service.address == address
+
+
+@pytest.mark.parametrize(
+    ("kind", "verdict"),
+    [
+        (FailureKind.DIED, Verdict.FAILED),
+        (FailureKind.NOT_READY, Verdict.FAILED),
+        (FailureKind.OUTSIDE, Verdict.INFRA),
+    ],
+)
+def test_only_a_cause_outside_the_change_is_infra(kind: FailureKind, verdict: Verdict) -> None:
+    assert ServiceFailure(kind=kind, service="v", message="m", duration_s=1.0).verdict is verdict

@@ -12,7 +12,7 @@ from ci_doctor.model.verdict import Verdict
 from ci_doctor.supervision.cause_of_failure import CauseOfFailure
 from ci_doctor.supervision.conclude import Ended, conclude
 from ci_doctor.supervision.request import SupervisionRequest
-from ci_doctor.system.relay.command_end import CommandEnd
+from ci_doctor.system.relay.relay import CommandEnd
 from tests.support.builders import a_finding
 from tests.support.diagnoses import a_cause
 

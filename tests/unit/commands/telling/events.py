@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ci_doctor.commands.telling.line import ProgressSource
-from ci_doctor.services.outcome import EventKind, ServiceEvent
+from ci_doctor.services.instance import EventKind, ServiceEvent
 
 STARTED = ServiceEvent(
     kind=EventKind.STARTED, service="vllm", at=10.0, pid=4242, log="logs/vllm-1.log"

@@ -3,7 +3,7 @@ import pytest
 from msgspec import structs
 
 from ci_doctor.commands.telling.event_line import event_line
-from ci_doctor.services.outcome import EventKind, ServiceEvent
+from ci_doctor.services.instance import EventKind, ServiceEvent
 from tests.unit.commands.telling.events import DIED, LOST, READY, STARTED, STOPPED
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 from ci_doctor.commands.telling.restart import RestartSource
-from ci_doctor.restart.notes import RestartProgress
+from ci_doctor.restart.answers import RestartProgress
 from ci_doctor.restart.observed import Phase
 from tests.unit.commands.telling.events import READY, live, taken
 

@@ -7,7 +7,7 @@ import pytest
 from ci_doctor.commands.telling.service_output import ServiceOutput
 from ci_doctor.commands.telling.services import ServiceSource
 from ci_doctor.commands.telling.teller import Teller
-from ci_doctor.services.outcome import EventKind, ServiceEvent
+from ci_doctor.services.instance import EventKind, ServiceEvent
 from ci_doctor.system.secrets.redaction import Redactor
 
 NAMES = ("kv", "vllm")

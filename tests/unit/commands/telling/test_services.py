@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.commands.telling.services import ServiceSource
-from ci_doctor.services.outcome import EventKind, ServiceEvent
+from ci_doctor.services.instance import EventKind, ServiceEvent
 from tests.unit.commands.telling.events import DIED, LOST, READY, STARTED, live, taken
 
 

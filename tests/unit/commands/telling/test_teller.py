@@ -168,7 +168,7 @@ from pathlib import Path
 from ci_doctor.commands.telling.service_output import ServiceOutput
 from ci_doctor.commands.telling.services import ServiceSource
 from ci_doctor.commands.telling.teller import Teller
-from ci_doctor.services.outcome import EventKind, ServiceEvent
+from ci_doctor.services.instance import EventKind, ServiceEvent
 from ci_doctor.system import clock
 from ci_doctor.system.secrets.redaction import Redactor
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 from ci_doctor.commands.telling.waiting import WaitSource
-from ci_doctor.services.wait.waited import WaitProgress
+from ci_doctor.services.wait import WaitProgress
 from tests.unit.commands.telling.events import live, taken
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from ci_doctor.correctness.archive.archive import Archive, unfit
 from ci_doctor.correctness.archive.near_misses import explain_near_miss
-from ci_doctor.correctness.evidence.outputs import Outputs
+from ci_doctor.correctness.evidence.samples import Outputs
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.errors import UsageError
 from ci_doctor.identity.identity import Identity

@@ -18,7 +18,7 @@ from ci_doctor.correctness.archive.near_misses import explain_near_miss
 from ci_doctor.correctness.archive.revoke import revoke
 from ci_doctor.correctness.archive.run_archive import RunArchive, keep_baseline
 from ci_doctor.correctness.archive.survey import survey
-from ci_doctor.correctness.evidence.outputs import Outputs
+from ci_doctor.correctness.evidence.samples import Outputs
 from ci_doctor.correctness.settings import ArchiveWrite
 from ci_doctor.errors import UsageError
 from ci_doctor.identity.identity import Identity

@@ -5,8 +5,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from ci_doctor.correctness.archive.run_origin import origin_of_run
-from ci_doctor.correctness.evidence.begin_run import write_run
-from ci_doctor.correctness.evidence.run_identity import identify, read_run
+from ci_doctor.correctness.evidence.run_identity import identify, read_run, write_run
 from ci_doctor.correctness.settings import ExperimentPlan
 from tests.unit.correctness.plans import planned
 

@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ci_doctor.correctness.collected.formats import SampleFormat
-from ci_doctor.correctness.collected.reread import Collected, reread
 from ci_doctor.correctness.collected.sources import Source
-from ci_doctor.correctness.collected.survey import survey
 from ci_doctor.correctness.settings import Arm
 
 
@@ -47,13 +45,13 @@ def source(arm: Arm, path: Path, form: SampleFormat = SampleFormat.RESPONSES) ->
     return Source(arm=arm, path=path, form=form)
 
 
-def collect(directory: Path, baseline: Sequence[str], candidate: Sequence[str]) -> Collected:
-    """Starts with these answers, a file each."""
+def files(directory: Path, baseline: Sequence[str], candidate: Sequence[str]) -> list[list[Source]]:
+    """The files of both sides: starts with these answers, a file each."""
     sides = []
     for arm, starts in zip(Arm, (baseline, candidate), strict=True):
-        files = []
+        of_arm = []
         for number, words in enumerate(starts, start=1):
             path = write(directory / f"{arm.letter}{number}.jsonl", responses(words))
-            files.append(source(arm, path))
-        sides.append(files)
-    return reread(survey(*sides))
+            of_arm.append(source(arm, path))
+        sides.append(of_arm)
+    return sides

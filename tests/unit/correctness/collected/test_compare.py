@@ -7,6 +7,22 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.correctness.collected.compare import CompareRequest, compare
+from ci_doctor.correctness.collected.experiment import (
+    SAME,
+    TWICE,
+    collected_experiment,
+    read_again,
+)
+from ci_doctor.correctness.collected.judge import can_see, judge
+from ci_doctor.correctness.collected.survey import Survey, survey
+from ci_doctor.correctness.results import Experiment
+from ci_doctor.correctness.settings import (
+    AnswerLevel,
+    Comparison,
+    Rules,
+    StartOrder,
+    read_comparison,
+)
 from ci_doctor.errors import UsageError
 from ci_doctor.model.facts import Facts
 from ci_doctor.model.facts.compare import CompareFacts
@@ -14,7 +30,7 @@ from ci_doctor.model.finding import Severity
 from ci_doctor.model.outcome import CaseOutcome, Outcome
 from ci_doctor.model.verdict import Verdict
 from tests.support.tables import lines_of
-from tests.unit.correctness.collected.sample_files import responses, write
+from tests.unit.correctness.collected.sample_files import files, response, responses, write
 
 
 def compared(directory: Path, left: str, right: str, *, details: bool = True) -> Outcome:
@@ -34,14 +50,17 @@ def test_the_evidence_is_a_table(tmp_path: Path) -> None:
     (table,) = compared(tmp_path, "x y", "x z").tables
 
     assert [row.label for row in table.rows] == [
-        "baseline", "candidate", "aligned", "starts", "clusters", "requests", "to settle",
+        "baseline", "candidate", "aligned", "starts", "answered", "clusters", "differing",
+        "requests", "kind", "first at", "to settle",
     ]  # fmt: skip
     lines = lines_of(table)
-    assert lines[2:6] == [
+    assert lines[2:8] == [
         "aligned    by id",
-        "starts     A1 | B1   answered 2/2 each",
+        "starts     A1 | B1",
+        "answered   2/2 each",
         "clusters   {A1}  {B1}",
-        "requests   1 equal, 1 changed",
+        "differing  A/B 1   of 2 requests",
+        "requests   2 stable (1 equal, 1 changed)",
     ]
 
 
@@ -58,7 +77,7 @@ def test_requests_without_an_answer_are_a_finding_for_each_start(tmp_path: Path)
     outcome = compared(tmp_path, "x y", "x -")
     (finding,) = [each for each in outcome.findings if each.rule == "correctness/unanswered"]
 
-    assert finding.summary == "1 of 2 requests have no answer in B1"
+    assert finding.summary == "1 of 2 requests were not answered in B1"
     assert outcome.cases[0].outcome is CaseOutcome.ERROR
 
 
@@ -134,3 +153,166 @@ def test_starts_whose_time_is_not_recorded_are_in_no_order(tmp_path: Path) -> No
     outcome = collected(tmp_path, "ABABABABAB", texts=CHANGED, clock=False)
     assert outcome.verdict is Verdict.INCONCLUSIVE
     assert "nothing records the order of the starts" in outcome.summary
+
+
+COMPARISONS = [Comparison(level=level) for level in AnswerLevel]
+NEAR = read_comparison(AnswerLevel.NUMBERS, "0.25 nat")
+NEARER = read_comparison(AnswerLevel.NUMBERS, "0.125 nat")
+
+
+def outcome_of(
+    directory: Path, comparison: Comparison, text: str = "a", number: float = -1.0
+) -> Outcome:
+    """Three equal answers, and one of the candidate that has this text and this number."""
+    same = [response(f"c-{number}", "a", -1.0) for number in range(3)]
+    write(directory / "a.jsonl", [*same, response("c-3", "a", -1.0)])
+    write(directory / "b.jsonl", [*same, response("c-3", text, number)])
+    request = CompareRequest(
+        baseline=str(directory / "a.jsonl"),
+        candidate=str(directory / "b.jsonl"),
+        comparison=comparison,
+    )
+    return compare(request)
+
+
+@pytest.mark.parametrize(
+    ("comparison", "verdict"),
+    [
+        (COMPARISONS[0], Verdict.PASS),
+        (COMPARISONS[1], Verdict.PASS),
+        (COMPARISONS[2], Verdict.INCONCLUSIVE),
+        (NEAR, Verdict.PASS),
+        (NEARER, Verdict.INCONCLUSIVE),
+    ],
+)
+def test_numbers_that_differ_count_as_the_gate_says(
+    tmp_path: Path, comparison: Comparison, verdict: Verdict
+) -> None:
+    made = outcome_of(tmp_path, comparison, number=-1.25)
+    assert made.verdict is verdict
+    assert isinstance(made.facts, CompareFacts)
+    words, tokens, numbers = made.facts.levels
+    assert (words.verdict, tokens.verdict) == ("pass", "pass")
+    assert (numbers.apart, numbers.largest_nat) == (1, 0.25)
+    assert numbers.verdict == ("pass" if comparison is NEAR else "inconclusive")
+    assert [table.title for table in made.tables] == ["Evidence", "Levels"]
+
+
+@pytest.mark.parametrize("comparison", [*COMPARISONS, NEAR])
+def test_other_words_differ_whatever_the_gate_compares(
+    tmp_path: Path, comparison: Comparison
+) -> None:
+    assert outcome_of(tmp_path, comparison, text="b").verdict is Verdict.INCONCLUSIVE
+
+
+@pytest.mark.parametrize("comparison", [*COMPARISONS, NEAR])
+def test_files_that_are_equal_everywhere_pass_at_every_level(
+    tmp_path: Path, comparison: Comparison
+) -> None:
+    made = outcome_of(tmp_path, comparison)
+    assert made.verdict is Verdict.PASS
+    assert isinstance(made.facts, CompareFacts)
+    assert {each.verdict for each in made.facts.levels} == {"pass"}
+
+
+# --- the experiment that samples are, its decision, its differences ---
+
+
+def made(directory: Path, baseline: list[str], candidate: list[str]) -> tuple[Survey, Experiment]:
+    """Starts with these answers, a file each."""
+    read = survey(*files(directory, baseline, candidate))
+    order = range(len(read.starts))
+    return read, collected_experiment(
+        read, order, Rules(order=StartOrder.EXCHANGEABLE), Comparison()
+    )
+
+
+def test_what_is_the_same_everywhere_is_not_read_again(tmp_path: Path) -> None:
+    read, experiment = made(tmp_path, ["x y w"], ["x y z"])
+    one, other = experiment.results
+
+    assert one.start.answers["c-1"] == other.start.answers["c-1"] == SAME
+    assert one.start.answers["c-2"] != other.start.answers["c-2"]
+    # The first proves what the others rest on.
+    assert read_again(read) == ["c-2", "c-0"]
+    output = experiment.outputs[other.digests["c-2"][1]]
+    assert output == {"choices": [{"index": 0, "text": "the z", "finish_reason": "length"}]}
+
+
+def test_an_error_is_no_answer(tmp_path: Path) -> None:
+    _, experiment = made(tmp_path, ["x y"], ["x -"])
+
+    assert experiment.starts[1].answers["c-1"] is None
+    assert [start.answered for start in experiment.starts] == [2, 1]
+    assert [bool(result.errors) for result in experiment.results] == [False, True]
+
+
+def test_an_id_that_comes_twice_is_no_answer(tmp_path: Path) -> None:
+    a = write(tmp_path / "a", [response("c-0", "x"), response("c-0", "x")])
+    b = write(tmp_path / "b", responses("x"))
+    facts = compare(CompareRequest(baseline=str(a), candidate=str(b))).facts
+
+    assert isinstance(facts, CompareFacts)
+    assert facts.errors["A1"] == {"c-0": TWICE}
+
+
+@pytest.mark.parametrize(
+    ("baseline", "candidate", "verdict"),
+    [
+        (["x y"], ["x y"], Verdict.PASS),
+        (["x y"], ["x z"], Verdict.INCONCLUSIVE),
+        (["x y", "x z"], ["x y"], Verdict.FLAKY),
+        (["x y"] * 5, ["x z"] * 3, Verdict.REGRESSION),
+        (["x -"], ["x -"], Verdict.VOID),
+    ],
+)
+def test_collected_samples_get_the_verdict_of_an_experiment(
+    tmp_path: Path, baseline: list[str], candidate: list[str], verdict: Verdict
+) -> None:
+    assert judge(*made(tmp_path, baseline, candidate)).verdict is verdict
+
+
+def test_equal_files_say_so_in_bytes(tmp_path: Path) -> None:
+    decision = judge(*made(tmp_path, ["x y"], ["x y"]))
+
+    assert decision.reason == (
+        "all 2 answers are the same, byte for byte, in 1 baseline and 1 candidate starts"
+    )
+    assert len(decision.kinds) == 2
+
+
+def test_an_undecided_comparison_says_how_many_starts_would_settle_it(tmp_path: Path) -> None:
+    settle = judge(*made(tmp_path, ["x"], ["y"])).settle
+
+    assert settle is not None
+    assert settle.startswith("a decision takes 6 baseline and 3 candidate starts: collect 5 and 2")
+
+
+@pytest.mark.parametrize("answers", ["x", "0", "é", "x -", "- x"])
+def test_a_changed_answer_is_noticed(tmp_path: Path, answers: str) -> None:
+    assert can_see(*made(tmp_path, [answers], [answers]))
+
+
+def test_a_comparison_of_bytes_that_notices_nothing_is_void(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ci_doctor.correctness.collected.judge.token", lambda *_: b"the same")
+    assert compared(tmp_path, "x y", "x y").verdict is Verdict.VOID
+
+
+def test_a_comparison_of_answers_that_notices_nothing_is_void(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ci_doctor.correctness.collected.judge.canary_detected", lambda *_: False)
+    assert compared(tmp_path, "x y", "x y").verdict is Verdict.VOID
+
+
+def test_the_differences_are_those_of_a_run(tmp_path: Path) -> None:
+    excerpts = [
+        evidence.excerpt
+        for finding in compared(tmp_path, "x old", "x new").findings
+        for evidence in finding.evidence
+    ]
+    assert excerpts == [
+        "request c-1: A1 against B1, character 4 of text\n  A1  the [old]\n  B1  the [new]"
+    ]

@@ -1,13 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
+"""What the survey calls the same, and how the two sides are aligned: the fast way never contradicts the slow one."""
+
+import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from ci_doctor.correctness.collected.formats import SampleFormat
+from ci_doctor.correctness.collected.formats import SampleFormat, read
 from ci_doctor.correctness.collected.sources import NoEvidenceError, Source
-from ci_doctor.correctness.collected.survey import Survey, survey
+from ci_doctor.correctness.collected.survey import HEADS, Survey, is_answer, survey, token
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.errors import UsageError
+from ci_doctor.load.canonical import digest
 from tests.unit.correctness.collected.sample_files import response, responses, source, write
 from tests.unit.correctness.report.recorded_runs import answer, line, write_run
 
@@ -23,7 +31,8 @@ def test_only_what_may_differ_keeps_its_positions(tmp_path: Path) -> None:
 
     assert (found.requests, found.passes, found.aligned) == (["c-0", "c-1", "c-2"], 1, "id")
     assert list(found.odd) == ["c-1"]
-    assert [column[1][0].line for column in found.odd["c-1"]] == [2, 2]
+    places = [start.place("c-1", 1) for start in found.starts]
+    assert [place and place.line for place in places] == [2, 2]
 
 
 def test_files_in_another_order_are_aligned_by_id(tmp_path: Path) -> None:
@@ -50,7 +59,7 @@ def test_random_ids_are_aligned_by_line(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("left", "right", "reason"),
-    [("", "", "hold no answers"), ("x", "", "no sample of the candidate")],
+    [("", "", "no sample of the baseline"), ("x", "", "no sample of the candidate")],
 )
 def test_files_without_answers_are_no_evidence(
     tmp_path: Path, left: str, right: str, reason: str
@@ -105,3 +114,241 @@ def test_the_controls_of_a_run_are_not_compared(tmp_path: Path) -> None:
     found = survey([a], [b])
 
     assert (found.requests, list(found.odd)) == (["r0"], [])
+
+
+# Token texts that are keys of legacy `top_logprobs`, and look like what is masked.
+TOKENS = st.sampled_from(
+    ["id", "created", "choices", "digest", "meta", 'a"b', "\\", ": 1", "é", "Paris"]
+)
+
+
+def response_line(
+    identity: str = "cmpl-1",
+    created: int = 1,
+    text: str = "Paris",
+    top: dict[str, float] | None = None,
+) -> bytes:
+    choice = {
+        "index": 0,
+        "text": text,
+        "logprobs": {"top_logprobs": [top or {}]},
+        "finish_reason": "length",
+    }
+    body = {
+        "id": identity,
+        "object": "text_completion",
+        "created": created,
+        "model": "m",
+        "choices": [choice],
+    }
+    return json.dumps(body, separators=(",", ":")).encode() + b"\n"
+
+
+def sample_line(
+    arm: str = "baseline",
+    meta: Any = None,
+    text: str = "Paris",
+    top: dict[str, float] | None = None,
+) -> bytes:
+    output = {"choices": [{"index": 0, "text": text, "logprobs": {"top_logprobs": [top or {}]}}]}
+    line = {
+        "arm": arm,
+        "start": 1,
+        "pass": 1,
+        "id": "r0",
+        "status": 200,
+        "error": None,
+        "output": output,
+    }
+    rest = {
+        "digest": digest(output),
+        "prompt_facts": {"model": "m"},
+        "empty": False,
+        "meta": meta or {"id": "x"},
+    }
+    return json.dumps({**line, **rest}).encode() + b"\n"
+
+
+MAKERS = {SampleFormat.RESPONSES: response_line, SampleFormat.OURS: sample_line}
+
+
+def fast_token(form: SampleFormat, line: bytes) -> bytes | None:
+    match = HEADS[form].match(line)
+    return token(form, line, match.end()) if match and is_answer(form, line) else None
+
+
+def fast_same(form: SampleFormat, left: bytes, right: bytes) -> bool:
+    mark = fast_token(form, left)
+    return mark is not None and mark == fast_token(form, right)
+
+
+def slow_same(form: SampleFormat, left: bytes, right: bytes) -> bool:
+    one, other = read(form, left), read(form, right)
+    return one.digest is not None and one.digest == other.digest
+
+
+def test_responses_that_differ_only_in_id_and_time_are_alike_without_being_read() -> None:
+    assert fast_same(
+        SampleFormat.RESPONSES, response_line("cmpl-1", 1), response_line("cmpl-22", 1_760_000_000)
+    )
+
+
+def test_samples_that_differ_only_in_arm_and_meta_are_alike_without_being_read() -> None:
+    assert fast_same(
+        SampleFormat.OURS,
+        sample_line("baseline", {"id": "a"}),
+        sample_line("candidate", {"id": "bc", "created": 7}),
+    )
+
+
+@pytest.mark.parametrize("key", ["id", "created", "digest", "meta", "choices"])
+@pytest.mark.parametrize("form", list(MAKERS))
+def test_a_token_whose_text_is_a_masked_key_is_compared(form: SampleFormat, key: str) -> None:
+    left, right = MAKERS[form](top={key: -1.0}), MAKERS[form](top={key: -2.0})
+
+    assert not fast_same(form, left, right)
+    assert not slow_same(form, left, right)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        response_line().replace(b'"index":0', b'"index":0,,'),
+        response_line().replace(b"Paris", b"Pa\xffris"),
+        response_line().replace(b'"length"', b'"abort"'),
+        response_line().replace(b'"model":"m"', b'"model":"m","error":{"message":"no"}'),
+        response_line().replace(b"text_completion", b"error"),
+        response_line().replace(b'"Paris"', b"NaN"),
+        response_line()[:-10] + b"\n",
+        sample_line().replace(b'"meta": {', b'"meta": {,'),
+    ],
+)
+def test_a_broken_line_is_not_alike_even_to_itself(broken: bytes) -> None:
+    form = SampleFormat.OURS if broken.startswith(b'{"arm"') else SampleFormat.RESPONSES
+
+    assert not fast_same(form, broken, broken)
+    assert read(form, broken).digest is None
+
+
+def test_a_second_output_behind_the_meta_is_seen() -> None:
+    honest = sample_line()
+    crafted = honest[:-2] + b', "output": {"choices": [{"index": 0, "text": "Rome"}]}}\n'
+
+    assert not fast_same(SampleFormat.OURS, honest, crafted)
+    assert not slow_same(SampleFormat.OURS, honest, crafted)
+
+
+def test_an_empty_answer_is_left_to_the_slow_way() -> None:
+    assert not fast_same(SampleFormat.RESPONSES, response_line(text=""), response_line(text=""))
+    assert read(SampleFormat.RESPONSES, response_line(text="")).empty
+
+
+@given(
+    form=st.sampled_from(list(MAKERS)),
+    top=st.dictionaries(TOKENS, st.floats(-9, 0), max_size=3),
+    other=st.dictionaries(TOKENS, st.floats(-9, 0), max_size=3),
+    texts=st.tuples(st.sampled_from(["Paris", "id", ""]), st.sampled_from(["Paris", "id", ""])),
+)
+def test_two_answers_are_never_alike_unless_they_are_the_same(
+    form: SampleFormat, top: dict[str, float], other: dict[str, float], texts: tuple[str, str]
+) -> None:
+    left, right = MAKERS[form](text=texts[0], top=top), MAKERS[form](text=texts[1], top=other)
+
+    assert not fast_same(form, left, right) or slow_same(form, left, right)
+
+
+@given(
+    form=st.sampled_from(list(MAKERS)),
+    edits=st.lists(
+        st.tuples(
+            st.integers(0, 400),
+            st.integers(0, 4),
+            st.sampled_from(
+                [
+                    b"",
+                    b"x",
+                    b'"',
+                    b"{",
+                    b"}",
+                    b",",
+                    b":",
+                    b"1",
+                    b"\\",
+                    b'"id":"q",',
+                    b', "digest": "',
+                    b"\xff",
+                ]
+            ),
+        ),
+        min_size=1,
+        max_size=3,
+    ),
+    both=st.booleans(),
+)
+def test_random_edits_never_make_different_answers_alike(
+    form: SampleFormat, edits: list[tuple[int, int, bytes]], both: bool
+) -> None:
+    line = MAKERS[form](top={"id": -1.0, "created": -2.0})
+    changed = line
+    for at, removed, put in edits:
+        changed = changed[:at] + put + changed[at + removed :]
+    left = changed if both else line
+
+    assert not fast_same(form, left, changed) or slow_same(form, left, changed)
+
+
+def rows(directory: Path, *sides: Sequence[Sequence[str | None]]) -> Survey:
+    """Rows of text with these ids, a file for each start of each side."""
+    files = []
+    for arm, starts in zip(Arm, sides, strict=True):
+        of_arm = []
+        for number, ids in enumerate(starts):
+            lines = [{"text": "x"} if each is None else {"id": each, "text": "x"} for each in ids]
+            path = write(directory / f"{arm}{number}", lines)
+            of_arm.append(source(arm, path, SampleFormat.ROWS))
+        files.append(of_arm)
+    return survey(*files)
+
+
+def test_requests_keep_their_order_and_a_duplicate_id_is_odd(tmp_path: Path) -> None:
+    found = rows(tmp_path, [["b", "a", "b"]], [["a", "b", "c"]])
+
+    assert (found.requests, found.aligned, list(found.odd)) == (["b", "a", "c"], "id", ["b", "c"])
+    assert found.starts[0].place("b", 1) is None
+
+
+@pytest.mark.parametrize(
+    "sides", [([["a"]], [["b"]]), ([[None]], [[None]])], ids=["random", "none"]
+)
+def test_ids_that_name_no_request_are_aligned_by_line(
+    tmp_path: Path, sides: tuple[list[list[str | None]], ...]
+) -> None:
+    assert rows(tmp_path, *sides).aligned == "line"
+
+
+@pytest.mark.parametrize(
+    ("sides", "reason"),
+    [
+        (([["a"]], [["b", "c"]]), "no request id in common"),
+        (([["a"], ["a"]], [["b"]]), "no request id in common"),
+        (([[None]], [[None, None]]), "no ids"),
+    ],
+)
+def test_files_that_cannot_be_aligned_are_no_evidence(
+    tmp_path: Path, sides: tuple[list[list[str | None]], ...], reason: str
+) -> None:
+    with pytest.raises(NoEvidenceError, match=reason):
+        rows(tmp_path, *sides)
+
+
+def test_a_pass_that_cannot_be_is_refused_at_once(tmp_path: Path) -> None:
+    lines = [
+        {"arm": "baseline", "start": 1, "pass": number, "id": "r0", "status": 200, "error": None}
+        | {"output": {"choices": [{"text": "a"}]}}
+        for number in (1, 999_999_999)
+    ]
+    sides = [
+        [source(arm, write(tmp_path / f"{arm}.jsonl", lines), SampleFormat.OURS)] for arm in Arm
+    ]
+    with pytest.raises(NoEvidenceError, match="answers of pass 999999999, and of 2 passes in all"):
+        survey(*sides)

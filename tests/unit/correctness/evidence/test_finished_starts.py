@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ci_doctor.correctness.evidence.begin_run import write_run
 from ci_doctor.correctness.evidence.finished_starts import (
     StartWriter,
     earlier_durations,
     read_starts,
     write_starts,
 )
+from ci_doctor.correctness.evidence.run_identity import write_run
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.tally import Tally
 from ci_doctor.errors import InfraError, UsageError

@@ -6,8 +6,6 @@ import pytest
 from msgspec.structs import replace
 
 from ci_doctor.correctness.attempt import ExperimentProgress
-from ci_doctor.correctness.comparison import AnswerLevel, read_comparison
-from ci_doctor.correctness.conclude import judge
 from ci_doctor.correctness.localise.report import smallest_command
 from ci_doctor.correctness.localise.run import GateAnswers, localise, with_request_file
 from ci_doctor.correctness.localise.search import LocalisationSearch
@@ -19,6 +17,8 @@ from ci_doctor.correctness.localise.trials import (
     together,
 )
 from ci_doctor.correctness.results import Experiment
+from ci_doctor.correctness.run import judge
+from ci_doctor.correctness.settings import AnswerLevel, read_comparison
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.errors import InfraError
 from ci_doctor.load.canonical import digest

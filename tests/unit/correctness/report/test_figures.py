@@ -8,8 +8,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from ci_doctor.correctness.evidence.outputs import Outputs
-from ci_doctor.correctness.evidence.samples import Sample, SampleWriter
+from ci_doctor.correctness.evidence.samples import Outputs, Sample, SampleWriter
 from ci_doctor.correctness.report import figures
 from ci_doctor.correctness.report.differences import differences
 from ci_doctor.correctness.report.figures import facts
@@ -53,7 +52,7 @@ def test_no_case_passes_where_the_evidence_proves_nothing(
     made = experiment(*results)
     decision = decided(made)
     assert decision.verdict is verdict
-    cases = figures.cases(decision, context().requests, {"r1": "HTTP 500"})
+    cases = figures.cases(decision, ["r0", "r1"], {"r1": "HTTP 500"})
     assert [case.outcome for case in cases] == [CaseOutcome(outcome) for outcome in outcomes]
     assert [case.detail for case in cases] == [None, "HTTP 500"]
 
@@ -90,7 +89,7 @@ def test_what_the_policy_lets_pass_is_no_error_to_a_reader_that_only_counts() ->
     made = experiment(result("A1", "x x"), result("B1", "x y"))
     decision = replace(decided(made), verdict=Verdict.PASS)
 
-    assert [case.outcome for case in figures.cases(decision, context().requests, {})] == [
+    assert [case.outcome for case in figures.cases(decision, ["r0", "r1"], {})] == [
         CaseOutcome.PASSED
     ] * 2
 

@@ -17,7 +17,7 @@ from ci_doctor.correctness.report.findings import (
 from ci_doctor.correctness.results import Experiment, ExperimentEnding
 from ci_doctor.correctness.settings import Arm, Rules
 from ci_doctor.correctness.verdict.starts import ArmStart
-from ci_doctor.load.looks import LooksOfAnswers
+from ci_doctor.load.looks import LooksOfAnswers, count_prompts
 from ci_doctor.load.requests import Request
 from ci_doctor.model.finding import Finding, Severity
 from ci_doctor.model.service import FailureKind, LeftBehind, LeftKind, LeftThing
@@ -95,7 +95,7 @@ def start(texts: Sequence[str], arm: Arm = Arm.BASELINE, model: str | None = Non
 
 
 def suspicions(starts: Sequence[ArmStart], asked: Sequence[Request]) -> list[tuple[str, str]]:
-    findings = suspicious_answers(starts, asked)
+    findings = suspicious_answers(starts, asked, count_prompts(asked))
     return [(each.rule.removeprefix("correctness/"), each.summary) for each in findings]
 
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 from msgspec.structs import replace
 
-from ci_doctor.correctness.comparison import AnswerLevel, Comparison, read_comparison
 from ci_doctor.correctness.report.levels import (
     JudgedStarts,
     NumberSpread,
@@ -12,6 +11,7 @@ from ci_doctor.correctness.report.levels import (
     spread_of_requests,
 )
 from ci_doctor.correctness.results import Experiment
+from ci_doctor.correctness.settings import AnswerLevel, Comparison, read_comparison
 from ci_doctor.correctness.verdict.decide import decide
 from ci_doctor.model.facts.answers import LevelFacts
 from ci_doctor.model.verdict import Verdict

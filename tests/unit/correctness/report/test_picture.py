@@ -4,14 +4,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ci_doctor.correctness.comparison import AnswerLevel, Comparison
 from ci_doctor.correctness.report.differences import differences
 from ci_doctor.correctness.report.picture import certainty_tables, order_tables, tables
 from ci_doctor.correctness.results import Experiment, StartResult
-from ci_doctor.correctness.settings import Policy, Rules
-from ci_doctor.correctness.verdict import decision as decisions
-from ci_doctor.correctness.verdict.decision import Decision, RequestBound
+from ci_doctor.correctness.settings import AnswerLevel, Comparison, Policy, Rules
+from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.load.canonical import digest
+from ci_doctor.model.facts.answers import PermutationTest, RequestBound
 from ci_doctor.model.report import Report
 from ci_doctor.model.table import Table
 from ci_doctor.model.verdict import Verdict
@@ -199,7 +198,7 @@ def crowded() -> tuple[Experiment, Decision]:
     decision = decided(whole, 20)
     return whole, replace(
         decision,
-        test=decisions.PermutationTest(disputed=tuple(f"r{each}" for each in range(20)), p=0.0178571, smallest_p=0.0178571, labelings=12870, alpha=0.05, level=0.036),
+        test=PermutationTest(disputed=tuple(f"r{each}" for each in range(20)), p=0.0178571, smallest_p=0.0178571, labelings=12870, alpha=0.05, level=0.036),
         risk="a bug that shows in less than 32% of starts can hide behind 8 clean candidate starts (at 95% confidence)",
         settle="7 more starts, which take about 1 h 20 min: raise --budget to 3h, or go on with --resume ci-doctor-report",
     )  # fmt: skip

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ci_doctor.correctness.evidence.begin_run import write_run as write_identity
 from ci_doctor.correctness.evidence.run_identity import RunIdentity
-from ci_doctor.correctness.level_digests import level_digests
+from ci_doctor.correctness.evidence.run_identity import write_run as write_identity
 from ci_doctor.correctness.report.recorded import (
     RecordedRequest,
     choose_pair,
@@ -18,6 +17,7 @@ from ci_doctor.correctness.report.recorded import (
     recorded_comparison,
 )
 from ci_doctor.correctness.report.tokens import Hardness
+from ci_doctor.correctness.tally import level_digests
 from ci_doctor.correctness.verdict.starts import DifferenceKind
 from ci_doctor.errors import UsageError
 from tests.unit.correctness.report.recorded_runs import answer, line, write_run

@@ -3,10 +3,10 @@ from typing import Any
 
 import pytest
 
-from ci_doctor.correctness.comparison import AnswerLevel, Comparison
 from ci_doctor.correctness.report.differences import differences
 from ci_doctor.correctness.report.suspects import fact_differences, lines_up, suspects, within
 from ci_doctor.correctness.results import Experiment, StartResult
+from ci_doctor.correctness.settings import AnswerLevel, Comparison
 from ci_doctor.load.canonical import digest
 from tests.unit.correctness.experiments import decided, experiment, result
 from tests.unit.correctness.numbered import compared, completion, outputs, start

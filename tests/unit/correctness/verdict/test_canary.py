@@ -5,9 +5,8 @@ import pytest
 from msgspec.structs import replace
 
 from ci_doctor.correctness import same_answers
-from ci_doctor.correctness.comparison import AnswerLevel
-from ci_doctor.correctness.level_digests import digest_at
-from ci_doctor.correctness.settings import Rules
+from ci_doctor.correctness.settings import AnswerLevel, Rules
+from ci_doctor.correctness.tally import digest_at
 from ci_doctor.correctness.verdict import canary as canary_module
 from ci_doctor.correctness.verdict.canary import canary, canary_detected
 from ci_doctor.correctness.verdict.starts import DifferenceKind

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ci_doctor.correctness.comparison import AnswerLevel
-from ci_doctor.correctness.settings import Arm, Policy, Rules, StartOrder
+from ci_doctor.correctness.settings import AnswerLevel, Arm, Policy, Rules, StartOrder
 from ci_doctor.correctness.verdict.decide import decide
 from ci_doctor.correctness.verdict.starts import Answer, ArmStart, DifferenceKind
 from ci_doctor.model.verdict import Verdict

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from ci_doctor.correctness.control_request import control_requests
+from ci_doctor.correctness.asking import control_requests
 from ci_doctor.load.protocols.json_value import JSON_VALUE
 from ci_doctor.load.requests import Request
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.correctness.preflight import sampling_findings
+from ci_doctor.correctness.preparation import sampling_findings
 from ci_doctor.load.prompts import prompt_of, token_limit
 from ci_doctor.load.requests import Request, read_requests
 from ci_doctor.scaffold.proposing.api_requests import api_requests

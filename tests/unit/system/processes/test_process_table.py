@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 import os
+import subprocess
 
 import pytest
 
 from ci_doctor.system.processes.process_table import (
+    ChildrenLook,
     Kin,
+    NewestPid,
+    children_of,
     descendants,
     look_up,
     parse_stat,
@@ -20,8 +24,12 @@ TABLE = [kin(1, 0), kin(10, 1), kin(11, 10), kin(12, 11), kin(13, 10), kin(20, 1
 
 
 def test_a_name_may_hold_spaces_and_parentheses() -> None:
-    row = parse_stat("42 (a) b (c)) S 7 42 42 0 -1 4 1 0 0 0 0 0 0 0 20 0 3 0 5555 1 2 3")
-    assert row == Kin(pid=42, parent=7, started=5555, state="S", threads=3, name="a) b (c)")
+    row = parse_stat(
+        f"42 (a) b (c)) Z 7 41 40 0 -1 4 1 0 0 0 0 0 0 0 20 0 3 0 5555{29 * ' 1'} 256 0"
+    )
+    assert (row.identity, row.name, row.parent) == ((42, 5555), "a) b (c)", 7)
+    assert (row.group, row.session, row.flags) == (41, 40, 4)
+    assert (row.state, row.threads, row.status, row.ended) == ("Z", 3, 256, False)
 
 
 def test_descendants_are_found_at_every_depth() -> None:
@@ -55,3 +63,24 @@ def test_this_process_is_in_the_table() -> None:
 
 def test_a_pid_that_nobody_has_is_none() -> None:
     assert look_up(2**22 + 1) is None
+
+
+def test_a_child_is_in_the_list_until_it_is_reaped() -> None:
+    with subprocess.Popen(["sleep", "1000"]) as child:
+        assert child.pid in children_of(os.getpid())
+        assert child.pid in ChildrenLook(listed=False).of(os.getpid())
+        child.kill()
+    assert child.pid not in children_of(os.getpid())
+
+
+def test_a_process_that_is_gone_has_no_children() -> None:
+    assert children_of(2**22 + 1) == []
+
+
+def test_the_newest_pid_can_be_read_again_after_it_was_closed() -> None:
+    newest = NewestPid()
+    assert newest.read() is not None
+    newest.close()
+    newest.close()
+    assert newest.read() is not None
+    newest.close()

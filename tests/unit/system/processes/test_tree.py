@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ci_doctor.system.processes.subreaper import become_subreaper
-from ci_doctor.system.processes.tree import OwnTree
+from ci_doctor.system.processes.tree import OwnTree, become_subreaper
 
 
 @pytest.fixture

@@ -14,12 +14,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ci_doctor.diagnosis.diagnosis import DiagnoseRequest, run
 from ci_doctor.diagnosis.log_end import read_log_end
 from ci_doctor.diagnosis.outcome import outcome_of
-from ci_doctor.diagnosis.run import DiagnoseRequest, run
-from ci_doctor.system.secrets.cutting import StreamedKeys, first_words, last_words
 from ci_doctor.system.secrets.log_files import redact_file
-from ci_doctor.system.secrets.private_keys import key_spans, without_keys
+from ci_doctor.system.secrets.private_keys import (
+    StreamedKeys,
+    first_words,
+    key_spans,
+    last_words,
+    without_keys,
+)
 from ci_doctor.system.secrets.redaction import Redactor
 from tests.support.growth import assert_linear
 

@@ -16,7 +16,7 @@ from ci_doctor.model.report import SCHEMA
 from ci_doctor.model.table import text_table
 from ci_doctor.render import json as report_json
 from ci_doctor.system.secrets.redaction import Redactor
-from ci_doctor.system.secrets.written_forms import COMMON
+from ci_doctor.system.secrets.spans import COMMON
 from tests.support.builders import a_finding, a_report
 from tests.support.growth import assert_linear
 

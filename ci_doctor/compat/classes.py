@@ -1,0 +1,492 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. Classes: those above them, their names and those of their instances, and decorators."""
+
+import ast
+import builtins
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Final
+
+from msgspec import Struct
+
+from ci_doctor.compat.scopes import Binding, FunctionNode, NameScope
+from ci_doctor.compat.world import (
+    AbsentRef,
+    Asks,
+    ClassRef,
+    FunctionRef,
+    Ignorance,
+    InstanceRef,
+    OutsideRef,
+    Ref,
+    SuperRef,
+    UnknownRef,
+    joined,
+)
+
+# They add no name that a caller could miss or pass.
+_TRANSPARENT: Final = frozenset(
+    {
+        "abc.ABC",
+        "builtins.object",
+        "typing.Generic",
+        "typing.Protocol",
+        "typing_extensions.Generic",
+        "typing_extensions.Protocol",
+    }
+)
+_PLAIN_METACLASSES: Final = frozenset({"ABCMeta", "type"})
+
+
+class OpaqueBase(Struct, frozen=True):
+    """A class above that nobody can read: its name, and whether it is a metaclass."""
+
+    name: str
+    is_metaclass: bool = False
+
+
+Ancestor = ClassRef | OpaqueBase
+
+
+class Bases:
+    """Linearises the bases of classes."""
+
+    def __init__(self, evaluation: Asks) -> None:
+        self._evaluation = evaluation
+        self._orders: dict[ClassRef, tuple[Ancestor, ...]] = {}
+
+    def order(self, cls: ClassRef) -> tuple[Ancestor, ...]:
+        """The class and those above it; `object` and classes like it are left out."""
+        if cls not in self._orders:
+            self._orders[cls] = (cls, OpaqueBase("a circle of bases"))
+            self._orders[cls] = self._linear(cls)
+        return self._orders[cls]
+
+    def _linear(self, cls: ClassRef) -> tuple[Ancestor, ...]:
+        node = cls.scope.node
+        parent = cls.scope.parent
+        if not isinstance(node, ast.ClassDef) or parent is None:
+            return (cls, OpaqueBase("no class"))
+        direct: list[Ancestor] = []
+        for base in node.bases:
+            direct += self._base(base, cls)
+        for keyword in node.keywords:
+            name = ast.unparse(keyword.value).rpartition(".")[2]
+            if keyword.arg == "metaclass" and name not in _PLAIN_METACLASSES:
+                direct.append(OpaqueBase(name, is_metaclass=True))
+        orders: list[Sequence[Ancestor]] = [
+            self.order(each) if isinstance(each, ClassRef) else (each,) for each in direct
+        ]
+        merged = _merged([*orders, direct])
+        return (cls, *merged) if merged is not None else (cls, OpaqueBase("bases without an order"))
+
+    def _base(self, base: ast.expr, cls: ClassRef) -> list[Ancestor]:
+        parent = cls.scope.parent
+        assert parent is not None  # noqa: S101 - a class stands in a scope
+        ref = self._evaluation.value(base, parent)
+        if isinstance(ref, ClassRef):
+            return [ref]
+        if isinstance(base, ast.Subscript):
+            return self._base(base.value, cls)
+        if isinstance(ref, OutsideRef):
+            return [] if ref.path in _TRANSPARENT else [OpaqueBase(ref.path)]
+        detail = ref.detail if isinstance(ref, UnknownRef) else ""
+        return [OpaqueBase(detail or ast.unparse(base))]
+
+
+def _merged(orders: list[Sequence[Ancestor]]) -> tuple[Ancestor, ...] | None:
+    """C3: the first head that stands in no tail, again and again. None if there is none."""
+    left = [list(order) for order in orders if order]
+    result: list[Ancestor] = []
+    while left:
+        head = next(
+            (order[0] for order in left if not any(order[0] in other[1:] for other in left)), None
+        )
+        if head is None:
+            return None
+        result.append(head)
+        left = [[each for each in order if each != head] for order in left]
+        left = [order for order in left if order]
+    return tuple(result)
+
+
+# They keep the parameters of a function. The last word suffices: nobody gives one of these names to
+# a decorator that changes parameters.
+_KEEPING: Final = frozenset(
+    {
+        "abstractmethod",
+        "override",
+        "final",
+        "lru_cache",
+        "cache",
+        "wraps",
+        "no_type_check",
+        "inference_mode",
+        "no_grad",
+        "enable_grad",
+        "deprecated",
+        "contextmanager",
+        "asynccontextmanager",
+        "staticmethod",
+        "classmethod",
+        "coroutine",
+        "set_module",
+        "runtime_checkable",
+        "total_ordering",
+        "dataclass_transform",
+        "unique",
+        "ignore",
+        "unused",
+    }
+)
+_PROPERTIES: Final = frozenset(
+    {"property", "cached_property", "abstractproperty", "setter", "deleter", "getter"}
+)
+_MANAGERS: Final = frozenset({"contextmanager", "asynccontextmanager"})
+
+
+class Shape(StrEnum):
+    """What stands in a class or module under a function's name."""
+
+    PLAIN = "plain"
+    STATIC = "static"
+    CLASS = "class"
+    PROPERTY = "property"
+    UNKNOWN = "unknown"
+
+
+def words(node: FunctionNode | ast.ClassDef) -> list[str]:
+    """The last word of each decorator: `lru_cache` of `@functools.lru_cache(maxsize=1)`."""
+    return [_word(each) for each in node.decorator_list]
+
+
+def _word(decorator: ast.expr) -> str:
+    called = decorator.func if isinstance(decorator, ast.Call) else decorator
+    return ast.unparse(called).rpartition(".")[2]
+
+
+def is_overload(node: FunctionNode) -> bool:
+    """Whether the definition is for type checkers alone."""
+    return "overload" in words(node)
+
+
+def makes_manager(node: FunctionNode) -> bool:
+    """Whether a call gives a context manager and not what the body returns."""
+    return bool(_MANAGERS & set(words(node)))
+
+
+def shape(node: FunctionNode, scope: NameScope, evaluation: Asks) -> Shape:
+    """What the decorators make of a function that is defined in `scope`."""
+    kind = Shape.PLAIN
+    for decorator in node.decorator_list:
+        word = _word(decorator)
+        if word in _PROPERTIES:
+            return Shape.PROPERTY
+        if word == "staticmethod":
+            kind = Shape.STATIC
+        elif word == "classmethod":
+            kind = Shape.CLASS
+        elif word not in _KEEPING and not keeps_parameters(decorator, scope, evaluation):
+            return Shape.UNKNOWN
+    implicit = {
+        "__new__": Shape.STATIC,
+        "__init_subclass__": Shape.CLASS,
+        "__class_getitem__": Shape.CLASS,
+    }
+    return implicit.get(node.name, kind) if scope.is_class else kind
+
+
+def keeps_parameters(decorator: ast.expr, scope: NameScope, evaluation: Asks) -> bool:
+    """Whether a decorator of the given packages calls its function with what it was given.
+
+    It does if it returns the function itself, or an inner function that takes and hands on
+    `*args, **kwargs`.
+    """
+    ref = evaluation.value(decorator.func if isinstance(decorator, ast.Call) else decorator, scope)
+    if isinstance(ref, OutsideRef) or not isinstance(ref, FunctionRef):
+        return False
+    if isinstance(decorator, ast.Call):
+        return False
+    return _returns_same(ref.scope)
+
+
+def makes_dataclass(decorator: ast.expr, scope: NameScope, evaluation: Asks) -> bool:
+    """Whether the decorator promises to work like `dataclass` (PEP 681): a class keeps its names."""
+    ref = evaluation.value(decorator.func if isinstance(decorator, ast.Call) else decorator, scope)
+    node = ref.scope.node if isinstance(ref, FunctionRef) else None
+    return isinstance(node, FunctionNode) and "dataclass_transform" in words(node)
+
+
+def _returns_same(scope: NameScope) -> bool:
+    node = scope.node
+    if not isinstance(node, ast.FunctionDef) or not node.args.args or not scope.returns:
+        return False
+    parameter = node.args.args[0].arg
+    for value, _ in scope.returns:
+        if not isinstance(value, ast.Name):
+            return False
+        if value.id != parameter and not _hands_on(scope, value.id, parameter):
+            return False
+    return True
+
+
+def _hands_on(scope: NameScope, name: str, parameter: str) -> bool:
+    """Whether the inner function `name` calls `parameter(*args, **kwargs)` and nothing else of it."""
+    inner = next((each for each in scope.children.values() if each.name == name), None)
+    node = None if inner is None else inner.node
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return False
+    arguments = node.args
+    plain = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    if plain or arguments.vararg is None or arguments.kwarg is None:
+        return False
+    expected = f"{parameter}(*{arguments.vararg.arg}, **{arguments.kwarg.arg})"
+    calls = [
+        ast.unparse(each)
+        for each in ast.walk(node)
+        if isinstance(each, ast.Call) and ast.unparse(each.func) == parameter
+    ]
+    return bool(calls) and all(call == expected for call in calls)
+
+
+_ENUMS: Final = frozenset(
+    {"enum.Enum", "enum.IntEnum", "enum.StrEnum", "enum.Flag", "enum.IntFlag"}
+)
+_PLAIN_CLASS_DECORATORS: Final = frozenset(
+    {"dataclass", "final", "runtime_checkable", "total_ordering", "unique", "deprecated"}
+)
+_UNKNOWN: Final = UnknownRef(Ignorance.EXPRESSION)
+_ATTRIBUTE_HOOKS: Final = ("__getattr__", "__getattribute__")
+
+
+class ClassMembers:
+    """Looks names up in classes and instances."""
+
+    def __init__(self, evaluation: Asks) -> None:
+        self._evaluation = evaluation
+        self.bases = Bases(evaluation)
+
+    def instance(self, cls: ClassRef) -> Ref:
+        """What a call of the class gives."""
+        for ancestor in self.bases.order(cls):
+            if isinstance(ancestor, OpaqueBase) and ancestor.is_metaclass:
+                return UnknownRef(Ignorance.BASES, ancestor.name)
+            if isinstance(ancestor, ClassRef) and "__new__" in ancestor.scope.bindings:
+                return InstanceRef(cls, is_exact=False)
+        unknown = self.decorated(cls)
+        return InstanceRef(cls) if unknown is None else unknown
+
+    def decorated(self, cls: ClassRef) -> UnknownRef | None:
+        """Why a decorator may have put something else in the place of the class; None if not."""
+        node = cls.scope.node
+        parent = cls.scope.parent
+        if not isinstance(node, ast.ClassDef) or parent is None:
+            return None
+        for decorator, word in zip(node.decorator_list, words(node), strict=True):
+            if word in _PLAIN_CLASS_DECORATORS or makes_dataclass(
+                decorator, parent, self._evaluation
+            ):
+                continue
+            return UnknownRef(Ignorance.DECORATED, word)
+        return None
+
+    def function(self, binding: Binding, scope: NameScope) -> Ref:
+        """What a `def` binds: the function, or a reason why its decorators make it unknown."""
+        node = binding.node
+        assert isinstance(node, FunctionNode)  # noqa: S101 - that is what the kind says
+        if is_overload(node):
+            return UnknownRef(Ignorance.DECORATED, "overload")
+        if shape(node, scope, self._evaluation) is Shape.UNKNOWN:
+            return UnknownRef(Ignorance.DECORATED, ", ".join(words(node)))
+        return FunctionRef(scope.children[id(node)])
+
+    def member(self, cls: ClassRef, name: str) -> Ref:
+        """What the class or one above it binds the name to, as it stands there."""
+        ref, _ = self.lookup(self.bases.order(cls), name)
+        return ref
+
+    def lookup(self, order: Sequence[Ancestor], name: str) -> tuple[Ref, ClassRef | None]:
+        """What the first class in `order` that has the name binds it to, and that class."""
+        vague: UnknownRef | None = None
+        for ancestor in order:
+            if isinstance(ancestor, OpaqueBase):
+                known = _builtin_without(ancestor.name, name)
+                if not known:
+                    return UnknownRef(Ignorance.BASES, ancestor.name), None
+                continue
+            ref = self._own(ancestor, name)
+            if ref is not None:
+                return (ref if vague is None else vague), ancestor
+            if ancestor.scope.is_dynamic:
+                vague = vague or UnknownRef(Ignorance.DYNAMIC, ancestor.name)
+        if vague is not None:
+            return vague, None
+        first = next((each for each in order if isinstance(each, ClassRef)), None)
+        place = first.name if first is not None else ""
+        scope = first.scope if first is not None else None
+        return AbsentRef(place, name, scope=scope), None
+
+    def _own(self, cls: ClassRef, name: str) -> Ref | None:
+        bindings = cls.scope.bindings.get(name)
+        if not bindings:
+            return None
+        real = [
+            each
+            for each in bindings
+            if not (isinstance(each.node, FunctionNode) and is_overload(each.node))
+        ]
+        if not real:
+            return UnknownRef(Ignorance.DECORATED, "overload")
+        return self._evaluation.bound(name, cls.scope)
+
+    def class_attribute(self, cls: ClassRef, name: str) -> Ref:
+        """What `Class.name` stands for."""
+        if name == "__init__":
+            return _UNKNOWN
+        order = self.bases.order(cls)
+        if any(isinstance(each, OpaqueBase) and each.is_metaclass for each in order):
+            return UnknownRef(Ignorance.BASES, "metaclass")
+        ref, owner = self.lookup(order, name)
+        if isinstance(ref, AbsentRef):
+            return self._absent_of_class(ref, order)
+        if isinstance(ref, FunctionRef) and owner is not None:
+            return self._bound(ref, owner, on_class=True)
+        if any(isinstance(each, OpaqueBase) and each.name in _ENUMS for each in order):
+            return InstanceRef(cls)
+        return UnknownRef(Ignorance.DYNAMIC, "__get__") if self._is_descriptor(ref) else ref
+
+    def _absent_of_class(self, ref: AbsentRef, order: Sequence[Ancestor]) -> Ref:
+        if hasattr(type, ref.name) or hasattr(object, ref.name):
+            return _UNKNOWN
+        decorated = self._any_decorated(order)
+        if decorated is not None:
+            return decorated
+        # A dataclass keeps fields without a default from its class; an instance has them.
+        return ref if not self._declares(order, ref.name) else _UNKNOWN
+
+    def _any_decorated(self, order: Sequence[Ancestor]) -> UnknownRef | None:
+        for ancestor in order:
+            if isinstance(ancestor, ClassRef):
+                unknown = self.decorated(ancestor)
+                if unknown is not None:
+                    return unknown
+        return None
+
+    def _declares(self, order: Sequence[Ancestor], name: str) -> bool:
+        return any(isinstance(each, ClassRef) and name in each.scope.attributes for each in order)
+
+    def instance_attribute(self, instance: InstanceRef, name: str) -> Ref:
+        """What `instance.name` stands for."""
+        order = self.bases.order(instance.cls)
+        ref, owner = self.lookup(order, name)
+        own = self._assigned_to_self(order, name)
+        if own is not None:
+            # An annotation in the body of the class says more than a value that nobody knows.
+            declared = isinstance(own, UnknownRef) and isinstance(ref, InstanceRef)
+            return ref if declared else own
+        if isinstance(ref, FunctionRef) and owner is not None:
+            return self._bound(ref, owner, on_class=False)
+        if isinstance(ref, AbsentRef):
+            return self._absent_of_instance(ref, order)
+        return UnknownRef(Ignorance.DYNAMIC, "__get__") if self._is_descriptor(ref) else ref
+
+    def _is_descriptor(self, ref: Ref) -> bool:
+        """Whether an attribute of a class gives something else than itself (`__get__`)."""
+        if not isinstance(ref, InstanceRef):
+            return False
+        return not isinstance(self.member(ref.cls, "__get__"), AbsentRef)
+
+    def _assigned_to_self(self, order: Sequence[Ancestor], name: str) -> Ref | None:
+        refs = []
+        for ancestor in order:
+            if isinstance(ancestor, ClassRef):
+                for scope, binding in ancestor.scope.attributes.get(name, ()):
+                    if self._evaluation.runs(binding.guards, scope):
+                        refs.append(self._evaluation.binding(binding, scope))
+        return joined(refs) if refs else None
+
+    def _absent_of_instance(self, ref: AbsentRef, order: Sequence[Ancestor]) -> Ref:
+        if hasattr(object, ref.name):
+            return _UNKNOWN
+        for hook in _ATTRIBUTE_HOOKS:
+            if not isinstance(self.lookup(order, hook)[0], AbsentRef):
+                return UnknownRef(Ignorance.DYNAMIC, hook)
+        decorated = self._any_decorated(order)
+        if decorated is not None:
+            return decorated
+        return ref if not self._declares(order, ref.name) else _UNKNOWN
+
+    def super_attribute(self, ref: SuperRef, name: str) -> Ref:
+        """What `super().name` stands for in a method of the class."""
+        order = self.bases.order(ref.cls)[1:]
+        if not order:
+            return _UNKNOWN
+        member, owner = self.lookup(order, name)
+        if isinstance(member, FunctionRef) and owner is not None:
+            return self._bound(member, owner, on_class=ref.is_class)
+        if isinstance(member, AbsentRef):
+            return self._absent_of_instance(member, order)
+        return member
+
+    def _bound(self, ref: FunctionRef, owner: ClassRef, *, on_class: bool) -> Ref:
+        node = ref.scope.node
+        if not isinstance(node, FunctionNode) or ref.scope.parent is not owner.scope:
+            return ref
+        match shape(node, owner.scope, self._evaluation):
+            case Shape.STATIC:
+                return FunctionRef(ref.scope, owner=owner.scope)
+            case Shape.CLASS:
+                return FunctionRef(ref.scope, skip=1, owner=owner.scope)
+            case Shape.PROPERTY:
+                return _UNKNOWN if on_class else self._property(node, ref)
+            case Shape.UNKNOWN:
+                return UnknownRef(Ignorance.DECORATED, ", ".join(words(node)))
+            case Shape.PLAIN:
+                return FunctionRef(ref.scope, skip=0 if on_class else 1, owner=owner.scope)
+
+    def _property(self, node: FunctionNode, ref: FunctionRef) -> Ref:
+        if node.returns is not None:
+            return self._evaluation.annotation(node.returns, ref.scope.parent or ref.scope)
+        values = [value for value, _ in ref.scope.returns if value is not None]
+        return self._evaluation.value(values[0], ref.scope) if len(values) == 1 else _UNKNOWN
+
+    def first_parameter(self, binding: Binding, scope: NameScope) -> Ref | None:
+        """`self` or `cls`, if the parameter is the first one of a method; else None."""
+        cls = scope.parent
+        node = scope.node
+        if cls is None or not cls.is_class or not isinstance(node, FunctionNode):
+            return None
+        arguments = [*node.args.posonlyargs, *node.args.args]
+        if not arguments or scope.bindings.get(arguments[0].arg, [None])[0] is not binding:
+            return None
+        given = set(words(node))
+        if "staticmethod" in given:
+            return None
+        if self.is_class_level(scope):
+            return ClassRef(cls)
+        return InstanceRef(ClassRef(cls), is_exact=False)
+
+    def is_class_level(self, function: NameScope) -> bool:
+        """Whether the first parameter of a method is the class."""
+        node = function.node
+        if not isinstance(node, FunctionNode):
+            return False
+        return "classmethod" in words(node) or node.name in {
+            "__new__",
+            "__init_subclass__",
+        }
+
+    def changes_result(self, scope: NameScope) -> bool:
+        """Whether a decorator makes a call give something else than the body returns."""
+        return isinstance(scope.node, FunctionNode) and makes_manager(scope.node)
+
+
+def _builtin_without(path: str, name: str) -> bool:
+    """Whether a class of Python's own surely lacks the name."""
+    if path in _ENUMS:
+        import enum
+
+        return not hasattr(enum.Enum, name) and name not in {"name", "value", "_value_"}
+    top, _, word = path.partition(".")
+    cls = getattr(builtins, word, None) if top == "builtins" else None
+    return isinstance(cls, type) and not hasattr(cls, name)

@@ -1,0 +1,351 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads a caller and its callees: which places of the caller break, and what nobody can judge."""
+
+import ast
+import contextlib
+import gc
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+from ci_doctor.compat.breaks import Breakage, BreakKind, Judged, SourceLine, excerpt
+from ci_doctor.compat.calls import (
+    CallSignature,
+    Constructors,
+    arguments_of,
+    mismatches,
+    of_function,
+    right_call,
+    sentence,
+)
+from ci_doctor.compat.evaluation import Evaluation
+from ci_doctor.compat.overrides import CalleeCalls, DoubtCheck, OverrideJudge
+from ci_doctor.compat.scopes import BindingKind, NameScope, ReadModule, UseKind, UseSite
+from ci_doctor.compat.world import (
+    AbsentRef,
+    Caught,
+    ClassRef,
+    CodeTree,
+    FunctionRef,
+    Ignorance,
+    InstanceRef,
+    Life,
+    ModuleRef,
+    Ref,
+    SuperRef,
+    UnionRef,
+    UnknownRef,
+    World,
+    side_of,
+)
+
+
+class SiteJudge:
+    """Judges the places of modules, one module after the other, into one result."""
+
+    def __init__(self, evaluation: Evaluation, doubts: DoubtCheck) -> None:
+        self._evaluation = evaluation
+        self._world = evaluation.world
+        self._constructors = Constructors(evaluation)
+        self._doubts = doubts
+        self.judged = Judged()
+        self._kept: set[Breakage] = set()
+
+    def module(self, module: ReadModule) -> None:
+        """Judge every place of a module."""
+        self.judged.files += 1
+        for site in module.sites:
+            try:
+                self._site(module, site)
+            except RecursionError:
+                # Names that lead to names, deeper than Python itself goes.
+                self.judged.miss(Ignorance.EXPRESSION)
+
+    def _site(self, module: ReadModule, site: UseSite) -> None:
+        life = self._evaluation.conditions.runs(site.guards, site.scope)
+        if life in {Life.DEAD, Life.TYPING}:
+            return
+        match site.kind:
+            case UseKind.IMPORT:
+                self._import(module, site, life)
+            case UseKind.CALL:
+                self._call(module, site, life)
+            case UseKind.ATTRIBUTE:
+                self._attribute(module, site, life)
+
+    def _import(self, module: ReadModule, site: UseSite, life: Life) -> None:
+        binding = site.binding
+        if binding is None:
+            return
+        ref = self._evaluation.binding(binding, site.scope)
+        target = binding.target
+        if binding.level or not self._world.is_callee(target):
+            return
+        if isinstance(ref, AbsentRef) and self._doubts.may_be_set(ref):
+            self.judged.miss(Ignorance.PATCHED)
+        elif isinstance(ref, AbsentRef):
+            kind = BreakKind.MODULE_GONE if ref.is_module else BreakKind.NAME_GONE
+            gone = _gone_sentence(ref)
+            symbol = ref.name if ref.is_module else f"{ref.place}.{ref.name}"
+            error = "ModuleNotFoundError" if ref.is_module else "ImportError"
+            broken = Breakage(kind=kind, at=self._line(module, site), symbol=symbol, sentence=gone)
+            self._keep(broken, site, life, error)
+        elif isinstance(ref, UnknownRef) and not ref.is_there:
+            self.judged.miss(ref.why)
+            self._leave_open(module, site, life)
+        else:
+            self.judged.count("imports")
+
+    def _leave_open(self, module: ReadModule, site: UseSite, life: Life) -> None:
+        """Keep an import that nobody can judge, if it runs when its module is imported and nothing handles it."""
+        caught = self._evaluation.conditions.caught(site.guards, "ImportError")
+        if life is Life.ALWAYS and site.scope.parent is None and caught is Caught.NOT:
+            self.judged.open_imports.append(self._line(module, site))
+
+    def _attribute(self, module: ReadModule, site: UseSite, life: Life) -> None:
+        node = site.node
+        assert isinstance(node, ast.Attribute)  # noqa: S101 - that is what the kind says
+        owner = self._evaluation.value(node.value, site.scope)
+        if isinstance(owner, UnknownRef) and self._concerns(node.value, site.scope):
+            self.judged.miss(owner.why)
+        if not self._is_callee(owner):
+            return
+        match self._evaluation.value(node, site.scope):
+            case UnknownRef(is_there=False) as ref:
+                self.judged.miss(ref.why)
+            case AbsentRef() as ref:
+                self._gone(module, site, life, owner, ref)
+            case _:
+                self.judged.count("attributes")
+
+    def _gone(
+        self, module: ReadModule, site: UseSite, life: Life, owner: Ref, ref: AbsentRef
+    ) -> None:
+        """Judge an attribute that no line gives its owner."""
+        if ref.scope is not None and not self._world.is_callee(ref.scope.module):
+            # A class of the caller's own, below one of the callee.
+            own = self._doubts.is_named_in_caller(ref.name)
+            if own:
+                self.judged.miss(Ignorance.SEVERAL)
+                return
+        if self._doubts.may_be_set(ref) or self._doubts.may_have(owner, ref.name):
+            self.judged.miss(Ignorance.PATCHED)
+            return
+        place = self._class_line(ref.scope) if ref.scope is not None else None
+        broken = Breakage(
+            kind=BreakKind.ATTRIBUTE_GONE,
+            at=self._line(module, site),
+            symbol=f"{ref.place}.{ref.name}",
+            sentence=_gone_sentence(ref),
+            definition=place,
+        )
+        self._keep(broken, site, life, "AttributeError")
+
+    def _call(self, module: ReadModule, site: UseSite, life: Life) -> None:
+        node = site.node
+        assert isinstance(node, ast.Call)  # noqa: S101 - that is what the kind says
+        ref = self._evaluation.value(node.func, site.scope)
+        signature = self._signature(ref)
+        if signature is None:
+            return
+        if isinstance(signature, UnknownRef):
+            if self._concerns(node.func, site.scope):
+                self.judged.miss(signature.why)
+            return
+        if not self._world.is_callee(signature.module):
+            return
+        misfits = mismatches(signature, arguments_of(node))
+        if not misfits:
+            self.judged.count("calls")
+            return
+        if self._doubts.may_take(ref, node):
+            self.judged.miss(Ignorance.SEVERAL)
+            return
+        self.judged.count("calls")
+        broken = Breakage(
+            kind=BreakKind.CALL,
+            at=self._line(module, site),
+            symbol=f"{signature.module}.{signature.qualified}",
+            sentence="; ".join(sentence(signature, each) for each in misfits),
+            definition=self._definition(signature),
+            signature=signature,
+            mismatches=tuple(misfits),
+            call=right_call(node, signature, misfits),
+        )
+        self._keep(broken, site, life, "TypeError")
+
+    def _signature(self, ref: Ref) -> CallSignature | UnknownRef | None:
+        """What a call takes that stands for `ref`; None if it is nothing of the callee."""
+        match ref:
+            case FunctionRef():
+                return of_function(ref)
+            case ClassRef():
+                return self._constructors.signature(ref)
+            case InstanceRef():
+                called = self._evaluation.attribute(ref, "__call__")
+                return of_function(called) if isinstance(called, FunctionRef) else None
+            case UnknownRef():
+                return ref
+            case UnionRef():
+                return UnknownRef(Ignorance.SEVERAL)
+            case _:
+                return None
+
+    def _is_callee(self, ref: Ref) -> bool:
+        """Whether the thing is the callee's own, or an instance of a class below one of its classes."""
+        match ref:
+            case ModuleRef():
+                return self._world.is_callee(ref.name)
+            case ClassRef():
+                return self._descends(ref)
+            case InstanceRef() | SuperRef():
+                return self._descends(ref.cls)
+            case FunctionRef():
+                return self._world.is_callee(ref.scope.module)
+            case _:
+                return False
+
+    def _descends(self, cls: ClassRef) -> bool:
+        order = self._evaluation.classes.bases.order(cls)
+        return any(
+            isinstance(each, ClassRef) and self._world.is_callee(each.scope.module)
+            for each in order
+        )
+
+    def _concerns(self, node: ast.expr, scope: NameScope) -> bool:
+        """Whether an expression begins with something of the callee."""
+        while isinstance(node, ast.Attribute | ast.Call | ast.Subscript | ast.Await):
+            node = node.func if isinstance(node, ast.Call) else node.value
+        if not isinstance(node, ast.Name):
+            return False
+        around: NameScope | None = scope
+        while around is not None:
+            for binding in around.bindings.get(node.id, ()):
+                is_import = binding.kind in {BindingKind.IMPORT, BindingKind.FROM}
+                if is_import and not binding.level and self._world.is_callee(binding.target):
+                    return True
+            around = around.parent
+        return self._is_callee(self._evaluation.value(node, scope))
+
+    def _keep(self, broken: Breakage, site: UseSite, life: Life, error: str) -> None:
+        caught = self._evaluation.conditions.caught(site.guards, error)
+        if broken in self._kept:
+            return  # `from gone import a, b` is one break
+        self._kept.add(broken)
+        if life is Life.GUARDED or caught is Caught.BY_NAME:
+            self.judged.guarded += 1
+            return
+        import msgspec
+
+        self.judged.breaks.append(msgspec.structs.replace(broken, caught=caught))
+
+    def _line(self, module: ReadModule, site: UseSite) -> SourceLine:
+        line = getattr(site.node, "lineno", 1)
+        if site.kind is UseKind.ATTRIBUTE:
+            line = getattr(site.node, "end_lineno", line)
+        return SourceLine(file=module.path, line=line, text=excerpt(module, site.node, line))
+
+    def _definition(self, signature: CallSignature) -> SourceLine | None:
+        read = self._world.module(signature.module)
+        if read is None:
+            return None
+        return SourceLine(file=read.path, line=signature.line, text=signature.text)
+
+    def _class_line(self, scope: NameScope) -> SourceLine | None:
+        read = self._world.module(scope.module)
+        if read is None:
+            return None
+        line = getattr(scope.node, "lineno", 1)
+        return SourceLine(file=read.path, line=line, text=f"class {scope.qualified}")
+
+
+def _gone_sentence(ref: AbsentRef) -> str:
+    if ref.is_module:
+        return f"there is no module {ref.name}"
+    if ref.scope is not None:
+        return f"class {ref.place} has no attribute `{ref.name}`"
+    return f"module {ref.place} has no name `{ref.name}`"
+
+
+def judge(
+    caller: CodeTree,
+    callees: Sequence[CodeTree],
+    *,
+    python: tuple[int, int],
+    tell: Callable[[str], None] = lambda _: None,
+) -> Judged:
+    """Judge every place of the caller that concerns a callee.
+
+    `python` is the version that `sys.version_info` guards are decided by.
+    """
+    with _without_collector():
+        return _judge(caller, callees, python, tell)
+
+
+@contextlib.contextmanager
+def _without_collector() -> Iterator[None]:
+    """Syntax trees live until the end: the collector goes through millions of nodes and frees none.
+
+    It took half of the time on vllm and transformers.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _judge(
+    caller: CodeTree,
+    callees: Sequence[CodeTree],
+    python: tuple[int, int],
+    tell: Callable[[str], None],
+) -> Judged:
+    world = World(side_of(caller, is_caller=True), [side_of(each) for each in callees], python)
+    evaluation = Evaluation(world)
+    tell(f"reading {caller.label}")
+    modules = concerned_modules(world)
+    doubts = DoubtCheck(evaluation, modules)
+    judging = SiteJudge(evaluation, doubts)
+    for module in modules:
+        judging.module(module)
+    calls = CalleeCalls(evaluation, doubts)
+    overrides = OverrideJudge(evaluation, calls, judging.judged)
+    parents = _parents(modules)
+    for module in modules:
+        overrides.module(module, parents)
+    judging.judged.unread = world.unread
+    return judging.judged
+
+
+def _parents(modules: Sequence[ReadModule]) -> frozenset[str]:
+    """The last words of all bases of the caller's classes."""
+    names = set()
+    for module in modules:
+        for scope in module.classes:
+            for base in getattr(scope.node, "bases", ()):
+                names.add(ast.unparse(base).partition("[")[0].rpartition(".")[2])
+    return frozenset(names)
+
+
+def concerned_modules(world: World) -> list[ReadModule]:
+    """The modules of the caller whose text names a callee, parsed."""
+    tops = {top for side in world.callees for top in side.index.tops}
+    if not tops:
+        return []
+    pattern = re.compile(rb"\b(?:" + "|".join(map(re.escape, sorted(tops))).encode() + rb")\b")
+    by_path = {file.path: name for name, file in world.caller.index.modules.items()}
+    modules = []
+    for path, source in world.caller_files():
+        if not pattern.search(source):
+            continue
+        name = by_path.get(path)
+        read = world.module(name) if name is not None and world.side(name) is world.caller else None
+        if read is None:
+            is_package = path.endswith("__init__.py")
+            stem = path.removesuffix(".py").replace("/", ".")
+            read = world.parse(stem, path, source, is_package=is_package)
+        if read is not None:
+            modules.append(read)
+    return modules

@@ -1,0 +1,478 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. The names of modules: imports, star imports, stubs, and `__getattr__` (PEP 562)."""
+
+import ast
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Final
+
+from ci_doctor.compat.folding import Folding, UndecidedError
+from ci_doctor.compat.scope_reader import last_word
+from ci_doctor.compat.scopes import Binding, NameScope, ReadModule
+from ci_doctor.compat.world import (
+    AbsentRef,
+    Asks,
+    ConstantRef,
+    Ignorance,
+    Life,
+    ModuleRef,
+    OutsideRef,
+    Ref,
+    UnknownRef,
+)
+
+
+class Answer(StrEnum):
+    """One way through the function."""
+
+    GIVES = "gives a value"
+    RAISES = "raises AttributeError"
+    GOES_ON = "goes on behind the statement"
+    REFUSES = "raises AttributeError if nothing else gives it"
+    UNDECIDED = "the source does not decide it"
+
+
+_OPEN: Final = frozenset({Answer.UNDECIDED})
+_ON: Final = frozenset({Answer.GOES_ON})
+
+
+class ModuleGetattr:
+    """Follows the statements of such a function."""
+
+    def __init__(self, evaluation: Asks, folding: Folding) -> None:
+        self._evaluation = evaluation
+        self._folding = folding
+        self._refuses = False
+
+    def answer(self, scope: NameScope, name: str) -> Answer:
+        """What the `__getattr__` of the module of `scope` does for `name`."""
+        bindings = scope.bindings.get("__getattr__", [])
+        node = bindings[-1].node if bindings else None
+        if len(bindings) != 1 or not isinstance(node, ast.FunctionDef) or len(node.args.args) != 1:
+            return Answer.UNDECIDED
+        names = {node.args.args[0].arg: name}
+        self._refuses = False
+        ways = self._block(node.body, scope.children[id(node)], names)
+        if ways == {Answer.RAISES}:
+            return Answer.RAISES
+        if ways <= {Answer.GIVES, Answer.GOES_ON}:  # at its end it returns None
+            return Answer.GIVES
+        return Answer.REFUSES if self._refuses else Answer.UNDECIDED
+
+    def _block(
+        self, body: Sequence[ast.stmt], scope: NameScope, names: dict[str, str]
+    ) -> frozenset[Answer]:
+        ways: set[Answer] = set()
+        for statement in body:
+            step = self._statement(statement, scope, names)
+            ways |= step - _ON
+            if Answer.GOES_ON not in step:
+                return frozenset(ways)
+        return frozenset({*ways, Answer.GOES_ON})
+
+    def _statement(  # noqa: PLR0911 - a case per form
+        self, node: ast.stmt, scope: NameScope, names: dict[str, str]
+    ) -> frozenset[Answer]:
+        match node:
+            case ast.If():
+                return self._if(node, scope, names)
+            case ast.Raise():
+                called = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
+                is_absence = called is not None and last_word(called) == "AttributeError"
+                return frozenset({Answer.RAISES if is_absence else Answer.UNDECIDED})
+            case ast.Return():
+                return frozenset({self._returned(node.value, scope, names)})
+            case ast.Try():
+                return self._try(node, scope, names)
+            case ast.With():
+                return self._block(node.body, scope, names)
+            case ast.Assign() | ast.AnnAssign() | ast.Expr() | ast.Import() | ast.ImportFrom():
+                # A warning, a message, the import of what is returned.
+                return _ON
+            case ast.Pass() | ast.Global():
+                return _ON
+            case _:
+                return frozenset({Answer.UNDECIDED, Answer.GOES_ON})
+
+    def _try(self, node: ast.Try, scope: NameScope, names: dict[str, str]) -> frozenset[Answer]:
+        """`try: value = TABLE[name]`, and any other."""
+        first = node.body[0]
+        value = first.value if isinstance(first, ast.Assign | ast.Return) else None
+        held: bool | None = None
+        if isinstance(value, ast.Subscript):
+            try:
+                held = self._folding.contains(value.slice, value.value, scope, names)
+            except UndecidedError:
+                held = None
+        ways: set[Answer] = set()
+        if held is not False:
+            ways |= self._block([*node.body, *node.orelse], scope, names)
+        if held is not True:
+            for handler in node.handlers:
+                ways |= self._block(handler.body, scope, names)
+        if held is None and Answer.GIVES in ways:
+            ways = ways - {Answer.GIVES} | _OPEN
+        return frozenset(ways)
+
+    def _if(self, node: ast.If, scope: NameScope, names: dict[str, str]) -> frozenset[Answer]:
+        decided = self._test(node.test, scope, names)
+        ways: set[Answer] = set()
+        if decided is not False:
+            ways |= self._block(node.body, scope, names)
+        # A table of names that are gone holds it.
+        self._refuses = self._refuses or (decided is True and Answer.RAISES in ways)
+        if decided is not True:
+            ways |= self._block(node.orelse, scope, names)
+        if decided is None and Answer.GIVES in ways:
+            ways = ways - {Answer.GIVES} | _OPEN
+        return frozenset(ways)
+
+    def _test(self, test: ast.expr, scope: NameScope, names: dict[str, str]) -> bool | None:
+        """Whether a test about the name is true."""
+        match test:
+            case ast.UnaryOp(op=ast.Not()):
+                inner = self._test(test.operand, scope, names)
+                return None if inner is None else not inner
+            case ast.BoolOp():
+                is_and = isinstance(test.op, ast.And)
+                parts = [self._test(each, scope, names) for each in test.values]
+                if (not is_and) in parts:
+                    return not is_and
+                return None if None in parts else is_and
+            case ast.Compare(ops=[op], comparators=[right]):
+                return self._compared(test.left, op, right, scope, names)
+            case _:
+                return self._truth(test, scope, names)
+
+    def _truth(self, test: ast.expr, scope: NameScope, names: dict[str, str]) -> bool | None:
+        try:
+            return bool(self._folding.value(test, scope, names))
+        except UndecidedError:
+            return None
+
+    def _compared(
+        self,
+        left: ast.expr,
+        op: ast.cmpop,
+        right: ast.expr,
+        scope: NameScope,
+        names: dict[str, str],
+    ) -> bool | None:
+        try:
+            if isinstance(op, ast.In | ast.NotIn):
+                held = self._folding.contains(left, right, scope, names)
+                return held is isinstance(op, ast.In)
+            same = self._folding.value(left, scope, names) == self._folding.value(
+                right, scope, names
+            )
+        except UndecidedError:
+            return None
+        if isinstance(op, ast.Eq | ast.NotEq):
+            return same is isinstance(op, ast.Eq)
+        return None
+
+    def _returned(self, value: ast.expr | None, scope: NameScope, names: dict[str, str]) -> Answer:
+        if not isinstance(value, ast.Call) or last_word(value.func) != "getattr":
+            return Answer.GIVES if not isinstance(value, ast.Call) else Answer.UNDECIDED
+        if len(value.args) != 2:
+            return Answer.UNDECIDED
+        owner = self._evaluation.value(value.args[0], scope)
+        try:
+            name = self._folding.value(value.args[1], scope, names)
+        except UndecidedError:
+            return Answer.UNDECIDED
+        if not isinstance(owner, ModuleRef) or not isinstance(name, str):
+            return Answer.UNDECIDED
+        is_absent = isinstance(self._evaluation.member(owner.name, name), AbsentRef)
+        return Answer.RAISES if is_absent else Answer.UNDECIDED
+
+
+# What the import system gives every module.
+_OWN_NAMES: Final = frozenset(
+    {
+        "__name__",
+        "__file__",
+        "__doc__",
+        "__path__",
+        "__package__",
+        "__spec__",
+        "__loader__",
+        "__dict__",
+        "__all__",
+        "__builtins__",
+        "__cached__",
+        "__class__",
+    }
+)
+
+
+class ModuleMembers:
+    """Looks names up in modules."""
+
+    def __init__(self, evaluation: Asks) -> None:
+        self._evaluation = evaluation
+        self._world = evaluation.world
+        self._looking: set[tuple[str, str]] = set()
+        self._known: dict[tuple[str, str], Ref] = {}
+        self._looking_at_stubs: set[tuple[str, str]] = set()
+        self._getattr = ModuleGetattr(evaluation, Folding(evaluation))
+
+    def imported(self, target: str, alias: str) -> Ref:
+        """What `import target` binds: the module with an alias, else its top package."""
+        if self._world.side(target) is None:
+            return OutsideRef(target if alias else target.partition(".")[0])
+        state = self.module(target)
+        if isinstance(state, AbsentRef | UnknownRef):
+            return state
+        return state if alias else ModuleRef(target.partition(".")[0])
+
+    def module(self, name: str) -> Ref:
+        """The module of that dotted name, or why there is none."""
+        parts = name.split(".")
+        for length in range(2, len(parts) + 1):
+            part = ".".join(parts[:length])
+            if self._world.file(part) is None:
+                if self._world.may_be_built(part):
+                    return UnknownRef(Ignorance.BUILD, part)
+                if self._is_compiled_or_dynamic(".".join(parts[: length - 1])):
+                    return UnknownRef(Ignorance.NO_SOURCE, part)
+                return AbsentRef(".".join(parts[: length - 1]), part, is_module=True)
+        return ModuleRef(name)
+
+    def imported_from(self, binding: Binding, scope: NameScope) -> Ref:
+        """What `from target import name` binds."""
+        name = self.absolute(binding, scope)
+        if name is None:
+            return UnknownRef(Ignorance.EXPRESSION)
+        if self._world.side(name) is None:
+            return OutsideRef(f"{name}.{binding.name}")
+        state = self.module(name)
+        if not isinstance(state, ModuleRef):
+            return self._own_fault(state, scope)
+        if binding.name == "*":
+            return state
+        return self._own_fault(self.member(name, binding.name), scope)
+
+    def absolute(self, binding: Binding, scope: NameScope) -> str | None:
+        """The absolute name of the module that a `from` names."""
+        if not binding.level:
+            return binding.target
+        parts = scope.module.split(".")
+        file = self._world.file(scope.module)
+        drop = binding.level - (1 if file is not None and file.is_package else 0)
+        if drop > len(parts) - (1 if binding.target == "" and drop == len(parts) else 0):
+            return None
+        kept = parts[: len(parts) - drop]
+        name = ".".join([*kept, binding.target] if binding.target else kept)
+        return name or None
+
+    def _own_fault(self, ref: Ref, scope: NameScope) -> Ref:
+        """What is missing inside a callee is the callee's own affair, and no proof for the caller."""
+        if isinstance(ref, AbsentRef) and self._world.is_callee(scope.module):
+            return UnknownRef(Ignorance.LAZY, ref.name)
+        return ref
+
+    def member(self, module: str, name: str) -> Ref:
+        """What a name of a module stands for."""
+        key = (module, name)
+        if key in self._looking:
+            return UnknownRef(Ignorance.LAZY, module)
+        if key not in self._known:
+            self._looking.add(key)
+            try:
+                self._known[key] = self._member(module, name)
+            finally:
+                self._looking.discard(key)
+        return self._known[key]
+
+    def _member(self, module: str, name: str) -> Ref:
+        version = self._world.versions().get(module.partition(".")[0])
+        if version is not None and _is_of_version(module, name):
+            return ConstantRef(version)
+        read = self._world.module(module)
+        ref = None if read is None else self._in_source(module, name, read)
+        if ref is not None:
+            return ref
+        if self._world.file(f"{module}.{name}") is not None:
+            return ModuleRef(f"{module}.{name}")
+        return self._missing(module, name, read)
+
+    def _in_source(self, module: str, name: str, read: ReadModule) -> Ref | None:
+        """What the statements of the module bind the name to; None if none of them does."""
+        ref = self._evaluation.bound(name, read.scope)
+        if ref is not None:
+            return self._certain(ref, name, read)
+        star = self.from_stars(read.scope, name)
+        if not isinstance(star, UnknownRef) or star.is_there:
+            return star
+        if self._world.file(f"{module}.{name}") is not None or self._stub_lacks(module, name):
+            return None
+        # A star of what nobody can read may bring it; the types of the module say whether.
+        return _there(module) if self._is_stubbed(module, name) else star
+
+    def _certain(self, ref: Ref, name: str, read: ReadModule) -> Ref:
+        """`ref`, marked as being there if a statement surely binds the name, whatever it gives it."""
+        if not isinstance(ref, UnknownRef):
+            return ref
+        lives = [
+            self._evaluation.runs(each.guards, read.scope) for each in read.scope.bindings[name]
+        ]
+        live = [each for each in lives if each not in {Life.DEAD, Life.TYPING}]
+        if Life.ALWAYS in live or len(live) > 1:
+            return UnknownRef(ref.why, ref.detail, is_there=True)
+        return ref
+
+    def _missing(self, module: str, name: str, read: ReadModule | None) -> Ref:
+        if name in _OWN_NAMES or self._is_stubbed(module, name):
+            return _there(module)
+        if self._world.may_be_built(f"{module}.{name}"):
+            return UnknownRef(Ignorance.BUILD, f"{module}.{name}")
+        if read is None:
+            return self._without_source(module, name)
+        if "__getattr__" in read.scope.bindings or read.scope.is_dynamic:
+            return self._lazy(module, name, read)
+        if self._any_binding(read.scope, name):
+            # In a branch that does not run here.
+            return UnknownRef(Ignorance.CONDITION, name)
+        return AbsentRef(module, name)
+
+    def _without_source(self, module: str, name: str) -> Ref:
+        file = self._world.file(module)
+        if file is not None and file.compiled is None and file.is_package:
+            return AbsentRef(module, name)  # a namespace package holds modules and nothing else
+        is_there = self._world.is_in_compiled(module, name)
+        return UnknownRef(Ignorance.NO_SOURCE, module, is_there=is_there)
+
+    def _lazy(self, module: str, name: str, read: ReadModule) -> Ref:
+        """A name that the module makes at run time: where it says it is from, or whether it makes it."""
+        ref = self._evaluation.bound(name, read.scope, typing=True)
+        if ref is None:
+            ref = self.from_stars(read.scope, name)
+        # A table of lazy names is text.
+        is_quoted = any(f'"{name}"' in line or f"'{name}'" in line for line in read.lines)
+        if isinstance(ref, UnknownRef) and not ref.is_there:
+            return UnknownRef(ref.why, ref.detail, is_there=is_quoted)
+        if ref is not None and not isinstance(ref, AbsentRef):
+            return ref
+        if name in (exported_names(read) or ()):
+            return _there(module)
+        return self._made(module, name, read, is_quoted=is_quoted)
+
+    def _made(self, module: str, name: str, read: ReadModule, *, is_quoted: bool) -> Ref:
+        """What `__getattr__` of the module makes of the name."""
+        answer = Answer.UNDECIDED
+        if _is_attached(read):
+            answer = Answer.GIVES if is_quoted else Answer.RAISES
+        elif not read.scope.is_dynamic:
+            answer = self._getattr.answer(read.scope, name)
+        if answer is Answer.RAISES:
+            return AbsentRef(module, name)
+        is_there = answer is Answer.GIVES or (is_quoted and answer is not Answer.REFUSES)
+        return UnknownRef(Ignorance.LAZY, module, is_there=is_there)
+
+    def _stub_lacks(self, module: str, name: str) -> bool:
+        """Whether the module has types that name all it has, and not this name."""
+        stub = self._world.stub(module)
+        if stub is None or "__getattr__" in stub.scope.bindings:
+            return False
+        return not self._is_stubbed(module, name)
+
+    def _is_stubbed(self, module: str, name: str) -> bool:
+        """Whether the types of the module (PEP 484) name it."""
+        stub = self._world.stub(module)
+        if stub is None or (module, name) in self._looking_at_stubs:
+            return False
+        if name in stub.scope.bindings:
+            return True
+        self._looking_at_stubs.add((module, name))
+        try:
+            targets = [self.absolute(each, stub.scope) for each in stub.scope.stars]
+            return any(each is not None and self._is_stubbed(each, name) for each in targets)
+        finally:
+            self._looking_at_stubs.discard((module, name))
+
+    def _any_binding(self, scope: NameScope, name: str) -> bool:
+        if name in scope.bindings:
+            return True
+        return any(name in child.outer for child in scope.children.values())
+
+    def from_stars(self, scope: NameScope, name: str) -> Ref | None:
+        """What a star import of the module binds the name to; None if none of them does."""
+        vague: Ref | None = None
+        for binding in scope.stars:
+            target = self.absolute(binding, scope)
+            if target is None or self._world.side(target) is None:
+                vague = UnknownRef(Ignorance.OUTSIDE, target or "")
+                continue
+            if not self._world.may_export(target, name):
+                continue
+            ref = self._through_star(target, name)
+            if isinstance(ref, UnknownRef) and not ref.is_there:
+                # Another star may say where the name comes from.
+                vague = vague if self._stub_lacks(target, name) else ref
+            elif ref is not None:
+                return ref
+        return vague
+
+    def _through_star(self, target: str, name: str) -> Ref | None:
+        read = self._world.module(target)
+        if read is None:
+            is_there = self._is_stubbed(target, name)
+            return UnknownRef(Ignorance.NO_SOURCE, target, is_there=is_there)
+        exported = exported_names(read)
+        if exported is None:
+            if name.startswith("_"):
+                return None
+        elif name not in exported:
+            return None
+        ref = self.member(target, name)
+        return None if isinstance(ref, AbsentRef) else ref
+
+    def _is_compiled_or_dynamic(self, module: str) -> bool:
+        file = self._world.file(module)
+        if file is not None and file.path is None and not file.is_package:
+            return True
+        read = self._world.module(module)
+        return read is not None and (read.scope.is_dynamic or "__path__" in read.scope.bindings)
+
+
+def _is_attached(read: ReadModule) -> bool:
+    """Whether the module's lazy names are the texts of one call: `lazy_loader.attach(__name__, submod_attrs={…})`."""
+    bindings = read.scope.bindings.get("__getattr__", [])
+    call = bindings[0].value if len(bindings) == 1 else None
+    if not isinstance(call, ast.Call) or last_word(call.func) not in {"attach", "_attach"}:
+        return False
+    given = [*call.args, *(each.value for each in call.keywords)]
+    literal = (ast.Dict, ast.List, ast.Set, ast.Tuple, ast.Constant)
+    for each in given:
+        stated = [binding.value for binding in read.scope.bindings.get(last_word(each), [])]
+        is_stated = len(stated) == 1 and isinstance(stated[0], literal)
+        if not (isinstance(each, literal) or is_stated or last_word(each) == "__name__"):
+            return False
+    return True
+
+
+def _is_of_version(module: str, name: str) -> bool:
+    """Whether the name is the version of its package as text: `numpy.version.version`, `x.__version__`."""
+    last = module.partition(".")[2]
+    if name == "__version__":
+        return last in {"", "version", "_version", "__about__", "about"}
+    return last in {"version", "_version"} and name in {"version", "short_version", "full_version"}
+
+
+def _there(module: str) -> UnknownRef:
+    """A name of the module that exists, whatever it is."""
+    return UnknownRef(Ignorance.LAZY, module, is_there=True)
+
+
+def exported_names(read: ReadModule) -> frozenset[str] | None:
+    """The names in `__all__`; None if the module has none, or one that is not a plain list."""
+    bindings = read.scope.bindings.get("__all__", [])
+    if len(bindings) != 1 or not isinstance(bindings[0].value, ast.List | ast.Tuple):
+        return None
+    names = set()
+    for element in bindings[0].value.elts:
+        if not isinstance(element, ast.Constant) or not isinstance(element.value, str):
+            return None
+        names.add(element.value)
+    return frozenset(names)

@@ -1,0 +1,399 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads what a person names as a package: a directory, PATH@REVISION, a wheel, an sdist, a name."""
+
+import os
+import re
+import sys
+import tarfile
+import tomllib
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from email.parser import BytesHeaderParser
+from pathlib import Path
+from typing import IO, Final
+
+from msgspec import Struct
+
+from ci_doctor.compat.world import LARGEST_SOURCE, CodeTree
+from ci_doctor.errors import UsageError
+from ci_doctor.git import GitObjects, ask_git, run_git
+from ci_doctor.machine.packages import Package, installed, normal, read_record
+
+
+class MetadataFields(Struct, frozen=True, kw_only=True):
+    """What a distribution says of itself; None if it does not."""
+
+    name: str | None = None
+    version: str | None = None
+    requires_python: str | None = None
+
+
+def metadata_fields(content: bytes) -> MetadataFields:
+    """Name, version and the Python it asks for."""
+    headers = BytesHeaderParser().parsebytes(content)
+    return MetadataFields(
+        name=headers.get("Name"),
+        version=headers.get("Version"),
+        requires_python=headers.get("Requires-Python"),
+    )
+
+
+def wheel_tree(file: Path | IO[bytes], label: str, digest: str | None = None) -> CodeTree:
+    """The members of a wheel. Raises UsageError if it is no zip archive."""
+    try:
+        archive = zipfile.ZipFile(file)
+    except (zipfile.BadZipFile, OSError, ValueError) as error:
+        raise UsageError(
+            f"{label} cannot be read: {error}", hint="name a complete wheel"
+        ) from error
+    sizes = {info.filename: info.file_size for info in archive.infolist()}
+
+    def read(name: str) -> bytes:
+        return _member(archive, name, sizes)
+
+    fields = _fields(sizes, archive)
+    return CodeTree(
+        label=label,
+        names=frozenset(filter(is_inside, sizes)),
+        read=read,
+        distribution=fields.name,
+        version=fields.version,
+        digest=digest,
+    )
+
+
+def is_inside(name: str) -> bool:
+    """Whether a member's name stays below the archive's own root."""
+    return (
+        bool(name) and not name.startswith("/") and ".." not in name.split("/") and "\\" not in name
+    )
+
+
+def _member(archive: zipfile.ZipFile, name: str, sizes: dict[str, int]) -> bytes:
+    # A zip bomb says its size, or ends at it: zipfile never gives more than the size in its directory.
+    if sizes.get(name, 0) > LARGEST_SOURCE:
+        raise OSError(f"{name} is larger than 4 MiB")
+    try:
+        with archive.open(name) as member:
+            return member.read(LARGEST_SOURCE + 1)
+    except (
+        KeyError,
+        zipfile.BadZipFile,
+        zlib.error,
+        RuntimeError,
+        NotImplementedError,
+        EOFError,
+    ) as error:
+        raise OSError(f"{name} cannot be read: {error}") from error
+
+
+def _fields(sizes: dict[str, int], archive: zipfile.ZipFile) -> MetadataFields:
+    for name in sizes:
+        if name.endswith(".dist-info/METADATA") and name.count("/") == 1:
+            return metadata_fields(_member(archive, name, sizes))
+    return MetadataFields()
+
+
+# vLLM's sdist has 30 MB in 5,000 files. Beyond these limits an archive is no package.
+_MOST_MEMBERS: Final = 200_000
+_MOST_BYTES: Final = 2 * 2**30
+_KEPT: Final = (
+    ".py",
+    "/PKG-INFO",
+    "/pyproject.toml",
+    "/setup.py",
+    "/CMakeLists.txt",
+    "/MANIFEST.in",
+)
+
+
+def sdist_tree(path: Path, label: str) -> CodeTree:
+    """The source in an sdist. Raises UsageError if it is no tar archive, or larger than the limits.
+
+    Links, devices and names that lead out are skipped: nothing is ever written.
+    """
+    try:
+        with tarfile.open(path, "r:*") as archive:
+            files = _files(archive, label)
+    except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
+        raise UsageError(
+            f"{label} cannot be read: {error}", hint="name a complete sdist"
+        ) from error
+    files = _without_top(files)
+    fields = metadata_fields(files["PKG-INFO"]) if "PKG-INFO" in files else MetadataFields()
+
+    def read(name: str) -> bytes:
+        if name not in files:
+            raise OSError(f"{name} is not in {label}")
+        return files[name]
+
+    return CodeTree(
+        label=label,
+        names=frozenset(files),
+        read=read,
+        distribution=fields.name,
+        version=fields.version,
+        is_built=False,
+    )
+
+
+def _files(archive: tarfile.TarFile, label: str) -> dict[str, bytes]:
+    files: dict[str, bytes] = {}
+    total = 0
+    for count, member in enumerate(archive):
+        total += member.size
+        if count > _MOST_MEMBERS or total > _MOST_BYTES:
+            raise UsageError(
+                f"{label} has more than {_MOST_MEMBERS} members or 2 GiB",
+                hint="name a smaller archive, or the package's directory",
+            )
+        name = member.name.removeprefix("./")
+        if not member.isreg() or not is_inside(name) or member.size > LARGEST_SOURCE:
+            continue
+        if not name.endswith(_KEPT):
+            continue
+        content = archive.extractfile(member)
+        if content is not None:
+            files[name] = content.read()
+    return files
+
+
+def _without_top(files: dict[str, bytes]) -> dict[str, bytes]:
+    """The files below the one directory `name-version/` that every sdist has."""
+    tops = {name.partition("/")[0] for name in files}
+    if len(tops) != 1 or any("/" not in name for name in files):
+        return files
+    return {name.partition("/")[2]: content for name, content in files.items()}
+
+
+# Never a part of the package itself.
+_LEFT_OUT: Final = frozenset(
+    {"__pycache__", "node_modules", "build", "dist", "site-packages", "venv", "third_party"}
+)
+_SUFFIXES: Final = (".py", ".so", ".pyx")
+_VERSION_LINE: Final = re.compile(
+    r"""^__version__\s*(?::\s*str\s*)?=\s*["']([^"']+)["']""", re.MULTILINE
+)
+_MOST_FILES: Final = 200_000
+
+
+def directory_tree(path: Path, label: str) -> CodeTree:
+    """The source below `path`. Raises UsageError if it has no Python file."""
+    top = path.resolve()
+    inside = ""
+    if (top / "__init__.py").is_file():
+        # The package itself was named, and not the directory that holds it.
+        inside = f"{top.name}/"
+        top = top.parent
+    names = frozenset(_names(top, inside))
+    if not any(name.endswith(".py") for name in names):
+        raise UsageError(f"{label} has no Python file", hint="name the directory of a package")
+
+    def read(name: str) -> bytes:
+        return read_inside(top, name)
+
+    fields = _metadata(names, read)
+    return CodeTree(
+        label=label,
+        names=names,
+        read=read,
+        distribution=fields.name,
+        version=fields.version,
+        is_built=False,
+    )
+
+
+def _names(top: Path, inside: str) -> Iterator[str]:
+    count = 0
+    for folder, below, files in os.walk(top / inside if inside else top):
+        below[:] = sorted(each for each in below if _is_walked(Path(folder), each))
+        relative = Path(folder).relative_to(top).as_posix()
+        prefix = "" if relative == "." else f"{relative}/"
+        for name in files:
+            count += 1
+            if count > _MOST_FILES:
+                raise UsageError(
+                    f"{top} has more than {_MOST_FILES} files", hint="name the package's directory"
+                )
+            if name.endswith(_SUFFIXES) or (not prefix and not name.startswith(".git/")):
+                yield f"{prefix}{name}"
+
+
+def _is_walked(folder: Path, name: str) -> bool:
+    return not name.startswith(".") and name not in _LEFT_OUT and not (folder / name).is_symlink()
+
+
+def read_inside(top: Path, name: str) -> bytes:
+    """The content of a file below `top`. Raises OSError if it leads out, is no file or too large."""
+    path = top / name
+    real = path.resolve()
+    if not real.is_relative_to(top):
+        raise OSError(f"{name} is a link that leads out of the directory")
+    # A device or a pipe would block, and a file of any size would be read whole.
+    if not real.is_file() or real.stat().st_size > LARGEST_SOURCE:
+        raise OSError(f"{name} is no file of at most 4 MiB")
+    return real.read_bytes()
+
+
+def _metadata(names: frozenset[str], read: Callable[[str], bytes]) -> MetadataFields:
+    if "PKG-INFO" in names:
+        return metadata_fields(read("PKG-INFO"))
+    name = version = None
+    if "pyproject.toml" in names:
+        try:
+            project = tomllib.loads(read("pyproject.toml").decode()).get("project", {})
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError):
+            project = {}
+        name, version = project.get("name"), project.get("version")
+    return MetadataFields(name=name, version=version or _literal_version(names, read))
+
+
+def _literal_version(names: frozenset[str], read: Callable[[str], bytes]) -> str | None:
+    """The version that a package's `__init__.py`, `version.py` or `_version.py` states."""
+    places = ("__init__.py", "version.py", "_version.py", "__version__.py")
+    wanted = [name for name in sorted(names) if name.count("/") <= 2 and name.endswith(places)]
+    versions = set()
+    for name in wanted:
+        if name.rpartition("/")[2] in places:
+            try:
+                match = _VERSION_LINE.search(read(name).decode("utf-8", "replace"))
+            except OSError:
+                continue
+            if match is not None:
+                versions.add(match.group(1))
+    return versions.pop() if len(versions) == 1 else None
+
+
+_REGULAR = {"100644", "100755"}
+
+
+def revision_tree(directory: Path, revision: str, label: str) -> CodeTree:
+    """The files of `revision` below `directory`. Raises UsageError if git does not know it."""
+    commit = ask_git(
+        directory, "rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}"
+    )
+    if commit is None:
+        raise UsageError(
+            f"{directory} has no revision {revision}",
+            hint="fetch it, or see `git rev-parse`",
+        )
+    root = Path(ask_git(directory, "rev-parse", "--show-toplevel") or directory).resolve()
+    below = directory.resolve().relative_to(root).as_posix()
+    objects = _objects(root, commit, "" if below == "." else below)
+    contents = GitObjects(root)
+
+    def read(name: str) -> bytes:
+        if name not in objects:
+            raise OSError(f"{name} is not in {label}")
+        return contents.blob(objects[name], LARGEST_SOURCE)
+
+    fields = MetadataFields()
+    if "PKG-INFO" in objects:
+        fields = metadata_fields(read("PKG-INFO"))
+    tag = ask_git(root, "describe", "--tags", "--abbrev=0", "--match", "v[0-9]*", commit)
+    return CodeTree(
+        label=label,
+        names=frozenset(objects),
+        read=read,
+        distribution=fields.name,
+        version=fields.version or (None if tag is None else tag.removeprefix("v")),
+        is_built=False,
+        digest=commit,
+    )
+
+
+def _objects(root: Path, commit: str, below: str) -> dict[str, str]:
+    """The regular files of the commit by name below the directory, with their object ids."""
+    spec = f"{commit}:{below}" if below else commit
+    listed = run_git(root, ("ls-tree", "-r", "-z", "--end-of-options", spec))
+    if listed.returncode:
+        raise UsageError(f"git cannot list {spec}: {listed.stderr.strip()}")
+    objects = {}
+    for entry in listed.stdout.split("\0"):
+        head, tab, name = entry.partition("\t")
+        fields = head.split()
+        if tab and fields[0] in _REGULAR:
+            objects[name] = fields[2]
+    is_package = "__init__.py" in objects
+    prefix = f"{Path(below).name}/" if is_package and below else ""
+    return {f"{prefix}{name}": each for name, each in objects.items()}
+
+
+def installed_tree(name: str, python: Path | None) -> CodeTree:
+    """The files of the distribution `name` in the environment of `python`, or in ours.
+
+    Raises UsageError if it is not installed there.
+    """
+    wanted = normal(name)
+    for package in installed(site_directories(python), lambda each: each == wanted):
+        if package.is_wheel:
+            return _tree(package)
+    where = "this Python" if python is None else str(python)
+    raise UsageError(
+        f"{name} is no file or directory, and no package of {where}",
+        hint="name a path, a wheel, an sdist, PATH@REVISION, or a package and --python",
+    )
+
+
+def site_directories(python: Path | None) -> list[Path]:
+    """Where the interpreter keeps packages, by the layout of its prefix."""
+    if python is None:
+        return [Path(each) for each in sys.path if Path(each).is_dir()]
+    # The path as it was typed: a virtual environment's python is a link to another one.
+    prefix = python if python.is_dir() else python.parent.parent
+    patterns = (
+        "lib*/python3*/site-packages",
+        "lib*/python3*/dist-packages",
+        "lib/python3/dist-packages",
+    )
+    return [site for pattern in patterns for site in sorted(prefix.glob(pattern))]
+
+
+def _tree(package: Package) -> CodeTree:
+    site = package.site
+    recorded = (file.path for file in read_record(package.folder) if file.is_in_site)
+    code = (path for path in recorded if path.endswith((".py", ".so")))
+    names = frozenset(path for path in code if (site / path).is_file())
+    fields = metadata_fields((package.folder / "METADATA").read_bytes())
+
+    def read(name: str) -> bytes:
+        return read_inside(site.resolve(), name)
+
+    if not any(name.endswith(".py") for name in names):
+        raise UsageError(
+            f"{fields.name} has no Python file in {site}",
+            hint="if it is an editable installation, name its checkout",
+        )
+    return CodeTree(
+        label=f"{fields.name} {fields.version}",
+        names=names,
+        read=read,
+        distribution=fields.name,
+        version=fields.version,
+    )
+
+
+_TARS: Final = (".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar")
+_ZIPS: Final = (".whl", ".zip", ".egg")
+
+
+def open_source(text: str, python: Path | None = None) -> CodeTree:
+    """The code that `text` names. Raises UsageError if there is none."""
+    path = Path(text)
+    if path.is_dir():
+        return directory_tree(path, text)
+    if path.is_file():
+        return _archive(path, text)
+    place, at, revision = text.rpartition("@")
+    if at and revision and Path(place or ".").is_dir():
+        return revision_tree(Path(place or "."), revision, text)
+    return installed_tree(text, python)
+
+
+def _archive(path: Path, text: str) -> CodeTree:
+    if path.name.endswith(_TARS):
+        return sdist_tree(path, text)
+    if path.name.endswith(_ZIPS):
+        return wheel_tree(path, text)
+    raise UsageError(f"{text} is no wheel and no sdist", hint="name a directory or an archive")

@@ -1,0 +1,429 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the files of code trees, and has the words for what an expression may stand for."""
+
+import ast
+import re
+from collections.abc import Callable, Iterator, Sequence
+from enum import IntEnum, StrEnum
+from typing import Any, Final, Protocol
+
+from msgspec import Struct
+
+from ci_doctor.compat.scope_reader import read_module
+from ci_doctor.compat.scopes import (
+    Binding,
+    Guards,
+    ModuleFile,
+    ModuleIndex,
+    NameScope,
+    ReadModule,
+    module_index,
+)
+
+
+class Ignorance(StrEnum):
+    """Why nobody knows what an expression stands for."""
+
+    OUTSIDE = "a package that was not given"
+    NO_SOURCE = "a module without Python source"
+    LAZY = "a module that makes its names at run time"
+    DECORATED = "a decorator whose effect is not known"
+    BASES = "a class with a base that is not known"
+    DYNAMIC = "a class or a module that code changes at run time"
+    EXPRESSION = "a value that the source does not decide"
+    SEVERAL = "a name with several possible values"
+    NARROWED = "a value whose type a test looks at"
+    CONDITION = "a condition that is not decided"
+    PATCHED = "a name that code assigns from elsewhere"
+    BUILD = "a module that a build may make"
+    COMMON = "an override of a method whose name is everywhere in the callee"
+    GENERATED = "a constructor that a library makes"
+
+
+class ModuleRef(Struct, frozen=True):
+    """A module of a given package."""
+
+    name: str
+
+
+class ClassRef(Struct, frozen=True):
+    """A class. Two are the same if their scopes are."""
+
+    scope: NameScope
+
+    @property
+    def name(self) -> str:
+        """Its dotted name."""
+        return f"{self.scope.module}.{self.scope.qualified}"
+
+
+class FunctionRef(Struct, frozen=True):
+    """A function.
+
+    skip: how many leading parameters are filled already (self, cls). owner: the class it was found in.
+    """
+
+    scope: NameScope
+    skip: int = 0
+    owner: NameScope | None = None
+
+    @property
+    def name(self) -> str:
+        """Its dotted name."""
+        return f"{self.scope.module}.{self.scope.qualified}"
+
+
+class InstanceRef(Struct, frozen=True):
+    """An instance. `is_exact`: of this very class, and not of one below it."""
+
+    cls: ClassRef
+    is_exact: bool = True
+
+
+class SuperRef(Struct, frozen=True):
+    """`super()` in a method of `cls`. `is_class`: in a classmethod."""
+
+    cls: ClassRef
+    is_class: bool = False
+
+
+class ConstantRef(Struct, frozen=True, eq=False):
+    """A value that the source states: a number, a string, a version."""
+
+    value: Any
+
+
+class OutsideRef(Struct, frozen=True):
+    """Something of a package that was not given, by its dotted name."""
+
+    path: str
+
+
+class AwaitableRef(Struct, frozen=True):
+    """What a coroutine function returns."""
+
+    result: "Ref"
+
+
+class UnionRef(Struct, frozen=True):
+    """One of several things, each of them known."""
+
+    options: "tuple[Ref, ...]"
+
+
+class AbsentRef(Struct, frozen=True):
+    """A name that is surely not there. `place` is the module or the class without it."""
+
+    place: str
+    name: str
+    is_module: bool = False
+    scope: NameScope | None = None
+
+
+class UnknownRef(Struct, frozen=True):
+    """Nobody knows. `detail` is a name: of a decorator, a base, a package. `is_there`: the name itself exists."""
+
+    why: Ignorance
+    detail: str = ""
+    is_there: bool = False
+
+
+Ref = (
+    ModuleRef
+    | ClassRef
+    | FunctionRef
+    | InstanceRef
+    | SuperRef
+    | ConstantRef
+    | OutsideRef
+    | AwaitableRef
+    | UnionRef
+    | AbsentRef
+    | UnknownRef
+)
+
+
+def joined(refs: list[Ref]) -> Ref:
+    """What a name with all these values stands for.
+
+    None beside another value is left out: a name is often None until it has its value.
+    """
+    kept: list[Ref] = []
+    for ref in refs:
+        options = ref.options if isinstance(ref, UnionRef) else (ref,)
+        for option in options:
+            if option not in kept:
+                kept.append(option)
+    values = [ref for ref in kept if not (isinstance(ref, ConstantRef) and ref.value is None)]
+    if not values:
+        return kept[0] if kept else UnknownRef(Ignorance.EXPRESSION)
+    if len(values) == 1:
+        return values[0]
+    for ref in values:
+        if isinstance(ref, UnknownRef | OutsideRef | AbsentRef):
+            return UnknownRef(Ignorance.SEVERAL)
+    return UnionRef(tuple(values))
+
+
+class Life(IntEnum):
+    """The certain ones last: a statement under several conditions has the least of them."""
+
+    DEAD = 0
+    TYPING = 1  # under TYPE_CHECKING: never at run time
+    GUARDED = 2  # a condition about versions or names that is not decided, or a fallback
+    SOMETIMES = 3  # a condition about anything else
+    ALWAYS = 4
+
+
+class Caught(IntEnum):
+    """Whether an exception at a place ends in a handler around it."""
+
+    NOT = 0
+    BROADLY = 1  # `except Exception`
+    BY_NAME = 2
+
+
+# Files that say what a build makes.
+_BUILD_FILES: Final = ("setup.py", "pyproject.toml", "CMakeLists.txt", ".gitignore", "MANIFEST.in")
+_QUOTED: Final = re.compile(r"""["'](\w+)["']""")
+_WORD: Final = re.compile(r"\w+")
+
+
+# A generated table of that size holds no call, and takes seconds to parse.
+LARGEST_SOURCE = 4 * 2**20
+
+
+class CodeTree(Struct, frozen=True, kw_only=True, eq=False):
+    """Files by their names below the tree, with `/` between parts.
+
+    label: how a person calls it. read: the bytes of a name; raises OSError. distribution and
+    version: from its metadata, if it has any. is_built: no build adds modules to it. digest: the
+    same for the same content, if that is known.
+    """
+
+    label: str
+    names: frozenset[str]
+    read: Callable[[str], bytes]
+    distribution: str | None = None
+    version: str | None = None
+    is_built: bool = True
+    digest: str | None = None
+
+
+class Side(Struct, frozen=True, kw_only=True, eq=False):
+    """A tree with its modules. `is_caller`: its calls are judged, not its definitions."""
+
+    tree: CodeTree
+    index: ModuleIndex
+    is_caller: bool
+
+
+def side_of(tree: CodeTree, *, is_caller: bool = False) -> Side:
+    """The modules of a tree."""
+    return Side(tree=tree, index=module_index(tree.names), is_caller=is_caller)
+
+
+class World:
+    """The caller and what it calls. A module is looked for in the caller first."""
+
+    def __init__(self, caller: Side, callees: Sequence[Side], python: tuple[int, int]) -> None:
+        self.caller = caller
+        self.callees = tuple(callees)
+        self.python = python
+        self._modules: dict[str, ReadModule | None] = {}
+        self._build_words: dict[int, frozenset[str]] = {}
+        self._exports: dict[str, frozenset[str] | None] = {}
+        self._stubs: dict[str, ReadModule | None] = {}
+        self._compiled: dict[str, bytes] = {}
+        self.unread: dict[str, str] = {}
+
+    def side(self, module: str) -> Side | None:
+        """The package that has the module's top name, if it was given."""
+        top = module.partition(".")[0]
+        for side in (*self.callees, self.caller):
+            if top in side.index.tops:
+                return side
+        return None
+
+    def is_callee(self, module: str) -> bool:
+        """Whether the module belongs to a package whose definitions count."""
+        side = self.side(module)
+        return side is not None and not side.is_caller
+
+    def file(self, module: str) -> ModuleFile | None:
+        """The module's file, if the package has such a module."""
+        side = self.side(module)
+        return None if side is None else side.index.modules.get(module)
+
+    def module(self, name: str) -> ReadModule | None:
+        """The module, parsed; None if it has no Python source that can be read."""
+        if name not in self._modules:
+            self._modules[name] = self._read(name)
+        return self._modules[name]
+
+    def stub(self, name: str) -> ReadModule | None:
+        """The types of the module (PEP 484), parsed; None without a stub that can be read."""
+        side = self.side(name)
+        path = None if side is None else side.index.stubs.get(name)
+        if side is None or path is None:
+            return None
+        if path not in self._stubs:
+            try:
+                source = side.tree.read(path)
+                is_package = path.endswith("__init__.pyi")
+                self._stubs[path] = self.parse(name, path, source, is_package=is_package)
+            except OSError as error:
+                self.unread[path] = str(error)
+                self._stubs[path] = None
+        return self._stubs[path]
+
+    def is_in_compiled(self, module: str, name: str) -> bool:
+        """Whether the compiled module holds the name as text; names of its attributes are text there."""
+        side = self.side(module)
+        file = None if side is None else side.index.modules.get(module)
+        if side is None or file is None or file.compiled is None:
+            return False
+        if file.compiled not in self._compiled:
+            try:
+                self._compiled[file.compiled] = side.tree.read(file.compiled)
+            except OSError:
+                self._compiled[file.compiled] = b""
+        return name.encode() in self._compiled[file.compiled]
+
+    def may_export(self, module: str, name: str) -> bool:
+        """Whether a star import of the module may bring the name.
+
+        Its text decides that before it is parsed: a package of hundreds of lazy modules has a
+        star import of each.
+        """
+        if module not in self._exports:
+            side = self.side(module)
+            file = None if side is None else side.index.modules.get(module)
+            text = None
+            if side is not None and file is not None and file.path is not None:
+                try:
+                    text = side.tree.read(file.path)
+                except OSError as error:
+                    self.unread[file.path] = str(error)
+            self._exports[module] = _exported_words(text)
+        words = self._exports[module]
+        return words is None or name in words
+
+    def may_be_built(self, name: str) -> bool:
+        """Whether a build might make a module of that name, which the tree does not have."""
+        side = self.side(name)
+        if side is None or side.tree.is_built:
+            return False
+        last = name.rpartition(".")[2]
+        if last.startswith("_C") or last.endswith(("_pb2", "_pb2_grpc", "_version", "version")):
+            return True
+        return last in self._named_by_build(side)
+
+    def versions(self) -> dict[str, str]:
+        """The known versions of the callees, by distribution and by top package."""
+        known: dict[str, str] = {}
+        for side in self.callees:
+            if side.tree.version is None:
+                continue
+            for top in side.index.tops:
+                known[top] = side.tree.version
+            if side.tree.distribution is not None:
+                known[side.tree.distribution] = side.tree.version
+        return known
+
+    def caller_files(self) -> Iterator[tuple[str, bytes]]:
+        """The Python files of the caller with their content, by path."""
+        for path in sorted(self.caller.tree.names):
+            if path.endswith(".py"):
+                try:
+                    yield path, self.caller.tree.read(path)
+                except OSError as error:
+                    self.unread[path] = str(error)
+
+    def _named_by_build(self, side: Side) -> frozenset[str]:
+        key = id(side)
+        if key not in self._build_words:
+            words: set[str] = set()
+            for name in _BUILD_FILES:
+                if name in side.tree.names:
+                    text = side.tree.read(name).decode("utf-8", "replace")
+                    words |= set(_WORD.findall(text))
+            self._build_words[key] = frozenset(words)
+        return self._build_words[key]
+
+    def _read(self, name: str) -> ReadModule | None:
+        side = self.side(name)
+        file = None if side is None else side.index.modules.get(name)
+        if side is None or file is None or file.path is None:
+            return None
+        try:
+            source = side.tree.read(file.path)
+        except OSError as error:
+            self.unread[file.path] = str(error)
+            return None
+        return self.parse(name, file.path, source, is_package=file.is_package)
+
+    def parse(self, name: str, path: str, source: bytes, *, is_package: bool) -> ReadModule | None:
+        """A module of this source; None, and a line in `unread`, if no Python could run it."""
+        if len(source) > LARGEST_SOURCE:
+            self.unread[path] = "larger than 4 MiB"
+            return None
+        try:
+            return read_module(name, path, source, is_package=is_package)
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            self.unread[path] = f"no Python: {error}"
+            return None
+
+
+def _exported_words(text: bytes | None) -> frozenset[str] | None:
+    """The words that a star import of a module of this text may bring; None if that may be any."""
+    if text is None or b"import *" in text:
+        return None
+    pattern = _QUOTED if b"__all__" in text and b"__all__ +" not in text else _WORD
+    return frozenset(pattern.findall(text.decode("utf-8", "replace")))
+
+
+class Asks(Protocol):
+    """The evaluation as its parts see it: each of them needs the others' answers."""
+
+    world: World
+
+    def value(self, node: ast.expr, scope: NameScope) -> Ref:
+        """What an expression stands for in a scope."""
+        ...
+
+    def bound(self, name: str, scope: NameScope, *, typing: bool = False) -> Ref | None:
+        """What a name stands for in this very scope; None if no line there binds it."""
+        ...
+
+    def binding(self, binding: Binding, scope: NameScope) -> Ref:
+        """What one statement binds."""
+        ...
+
+    def attribute(self, ref: Ref, name: str) -> Ref:
+        """What an attribute stands for."""
+        ...
+
+    def member(self, module: str, name: str) -> Ref:
+        """What a name of a module stands for."""
+        ...
+
+    def imported(self, target: str, alias: str) -> Ref:
+        """What `import target` binds: the module with an alias, else its top package."""
+        ...
+
+    def absolute(self, binding: Binding, scope: NameScope) -> str | None:
+        """The absolute name of the module that a `from` names."""
+        ...
+
+    def annotation(self, node: ast.expr, scope: NameScope) -> Ref:
+        """What a value with that annotation stands for."""
+        ...
+
+    def class_member(self, cls: ClassRef, name: str) -> Ref:
+        """What a name of a class stands for, through its bases."""
+        ...
+
+    def runs(self, guards: Guards, scope: NameScope) -> Life:
+        """Whether a statement with these conditions runs."""
+        ...

@@ -1,0 +1,328 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on the network: sends the requests of a pass, the reset between two, and the control."""
+
+import asyncio
+import functools
+import itertools
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+import httpx
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ci_doctor.correctness.evidence.samples import NO_PASS, Sample
+from ci_doctor.correctness.settings import Arm, ExperimentPlan
+from ci_doctor.correctness.tally import Tally, level_digests
+from ci_doctor.correctness.verdict.starts import (
+    ArmStart,
+    ControlOutcome,
+    ControlResult,
+    ControlTry,
+    control_outcome,
+    with_inside,
+)
+from ci_doctor.load.answers import protocol_of
+from ci_doctor.load.changed_prompt import PromptChange, changed_body
+from ci_doctor.load.prompts import is_free, prompt_of
+from ci_doctor.load.requests import Request
+from ci_doctor.load.sending import Reply, Sender, send_all
+from ci_doctor.system import clock
+
+
+class PassPlan(Struct, frozen=True, kw_only=True):
+    """One pass: `requests` in their order, `concurrency` at a time.
+
+    `resets`: an arm with a `reset` path is reset before it. `pause_s`: no request comes for so long
+    before it.
+    """
+
+    requests: tuple[Request, ...]
+    concurrency: int
+    resets: bool
+    pause_s: float = 0.0
+
+
+def passes_of(plan: ExperimentPlan) -> tuple[PassPlan, ...]:
+    """The passes of each start of an experiment."""
+    passes = []
+    for number in range(plan.passes):
+        # Before the first pass there is nothing that the server could remember.
+        resets = number > 0
+        made = PassPlan(requests=plan.requests, concurrency=plan.concurrency, resets=resets)
+        passes.append(made)
+    return tuple(passes)
+
+
+async def collect(
+    sender: Sender,
+    requests: Sequence[Request],
+    sample: Callable[..., Sample],
+    keep: Callable[[Sample], None],
+) -> None:
+    """Send all `requests`; `keep` gets a sample for each as it arrives, also for an error.
+
+    `sample` makes a Sample of the fields given here and of what the caller adds (arm, start, pass).
+    An exception from `keep` ends the sending and is raised. Raises InfraError as `send_all` does.
+    """
+
+    def on_reply(reply: Reply) -> None:
+        keep(sample(id=reply.id, **_fields(reply)))
+
+    await send_all(sender, requests, on_reply)
+
+
+def _fields(reply: Reply) -> dict[str, object]:
+    """The fields of a sample that the reply decides."""
+    answer = reply.answer
+    # An error is evidence too: the other arm may not have it.
+    if answer is None:
+        return {"status": reply.status, "error": reply.error}
+    digests = level_digests(answer.output, answer.digest)
+    return {
+        "status": reply.status,
+        "output": answer.output,
+        "digest": answer.digest,
+        "words_digest": digests.words,
+        "tokens_digest": digests.tokens,
+        "prompt_facts": answer.prompt_facts,
+        "empty": answer.empty,
+        "meta": answer.meta,
+    }
+
+
+# vLLM answers `{"success": false}` with status 200 while blocks are held, and asks callers to try
+# again (vllm/entrypoints/serve/dev/cache/api_router.py, 0.33.0). An offload that is under way ends
+# within that time, or hangs.
+_AGAIN_S = 5.0
+_PAUSE_S = 0.1
+
+
+async def reset(sender: Sender, path: str) -> tuple[str, ...]:
+    """POST to `path` until the server has forgotten.
+
+    Returns one sentence if that is not certain.
+    """
+    deadline = clock.now() + min(_AGAIN_S, sender.timeout_s)
+    while True:
+        try:
+            async with asyncio.timeout(sender.timeout_s), sender.client() as client:
+                response = await client.post(path)
+        except (TimeoutError, httpx.HTTPError) as error:
+            return (f"the reset request {path} was not answered: {type(error).__name__}",)
+        if not response.is_success:
+            return (f"the reset request {path} was answered with HTTP {response.status_code}",)
+        if not _is_refusal(response.content):
+            return ()
+        if clock.now() >= deadline:
+            return (f"`success` is false in every answer to the reset request {path}",)
+        await asyncio.sleep(_PAUSE_S)
+
+
+def _is_refusal(body: bytes) -> bool:
+    """Whether the body is JSON that says `"success": false`."""
+    try:
+        content = json.loads(body)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(content, dict) and content.get("success") is False
+
+
+# How many different words an answer has, and how many characters.
+Variety = tuple[int, int]
+_PREFIX = "control:"
+# A prompt of so many characters is within the context of any model.
+_IS_READ_WHOLE = 400
+# The middle third of so many characters has several letters.
+_HAS_MIDDLE = 40
+
+
+class ControlRequest(Struct, frozen=True, kw_only=True):
+    """A `request` to send, which is the request `original` with a changed prompt.
+
+    `telling`: the two answers can hardly be the same by chance. `by_tokens`: their words or tokens must
+    differ, and not their numbers alone.
+    """
+
+    original: str
+    request: Request
+    telling: bool
+    by_tokens: bool
+
+
+def is_due(arm: Arm, starts: Iterable[ArmStart]) -> bool:
+    """Whether the next start of an arm gets a control: no earlier one of today has decided it."""
+    for start in starts:
+        if start.arm is arm and start.control is not None and start.control.is_decisive:
+            return False
+    return True
+
+
+def control_requests(
+    requests: Sequence[Request], variety: Mapping[str, Variety]
+) -> Iterator[ControlRequest]:
+    """At most two controls, the better one first; none if no prompt can be changed.
+
+    `variety` holds each request that the start has answered.
+    """
+    answered = [each for each in requests if each.id in variety and not _is_echo(each)]
+    # The sort is stable: of equal ones the first of the file is taken.
+    ranked = sorted(answered, key=lambda each: _rank(each, variety[each.id]), reverse=True)
+    changeable = [each for each in ranked if _is_changeable(each)]
+    if not changeable:
+        return
+    first = changeable[0]
+    yield _control(first, PromptChange.REVERSED, variety)
+    yield _control(_another(changeable), PromptChange.REPLACED, variety)
+
+
+def inside_requests(
+    requests: Sequence[Request], variety: Mapping[str, Variety]
+) -> Iterator[tuple[ControlRequest, ...]]:
+    """Controls with another middle of the prompt, in groups; what two of a group show is no chance.
+
+    Of the shortest prompts that have a middle the most is changed. Of longer ones more is left at the
+    ends. Those that a server may cut, or of which only the end may matter, are left out.
+    """
+    answered = [each for each in requests if each.id in variety and not _is_echo(each)]
+    telling = [
+        each for each in answered if _is_changeable(each) and _is_telling(each, variety[each.id])
+    ]
+    by_prompt = {prompt_of(each): each for each in telling}
+    by_prompt = {text: each for text, each in by_prompt.items() if len(text) <= _IS_READ_WHOLE}
+    ranked = sorted(by_prompt, key=lambda prompt: (len(prompt) < _HAS_MIDDLE, len(prompt)))
+    long = sorted(ranked, key=len, reverse=True)
+    for prompts in dict.fromkeys((tuple(ranked[:2]), tuple(long[:2]))):
+        if len(prompts) > 1:
+            yield tuple(_control(by_prompt[each], PromptChange.INSIDE, variety) for each in prompts)
+
+
+def _is_changeable(request: Request) -> bool:
+    if not protocol_of(request).prompted:
+        return False
+    return changed_body(request, PromptChange.REVERSED) is not None
+
+
+def _is_echo(request: Request) -> bool:
+    """Whether the answer repeats the prompt: then it changes with it, whoever answers."""
+    return bool(request.body.get("echo"))
+
+
+def _rank(request: Request, variety: Variety) -> tuple[bool, Variety]:
+    """The longer and the freer an answer, the more it would differ."""
+    return _is_telling(request, variety), variety
+
+
+def _is_telling(request: Request, variety: Variety) -> bool:
+    # Vectors and scores of two prompts are never the same, digit by digit.
+    if not protocol_of(request).sampled:
+        return True
+    words, _ = variety
+    messages = request.body.get("messages") or ()
+    # A system message may demand one of a few words, whatever the user writes.
+    is_label = words <= 1 and len(messages) > 1
+    return is_free(request) and not is_label
+
+
+def _another(ranked: Sequence[Request]) -> Request:
+    """The best one with another prompt than the first; the first if all have the same."""
+    first = ranked[0]
+    for request in ranked:
+        if prompt_of(request) != prompt_of(first):
+            return request
+    return first
+
+
+def _control(
+    original: Request, change: PromptChange, variety: Mapping[str, Variety]
+) -> ControlRequest:
+    body = changed_body(original, change)
+    assert body is not None  # noqa: S101 - both changes take the same prompts
+    inside = "inside:" if change is PromptChange.INSIDE else ""
+    request = replace(original, id=f"{_PREFIX}{inside}{original.id}", body=body)
+    return ControlRequest(
+        original=original.id,
+        request=request,
+        telling=_is_telling(original, variety[original.id]),
+        # A label may rightly be the same. Then its numbers are what a changed prompt changes.
+        by_tokens=is_free(original),
+    )
+
+
+# An answer of so many different words is no label.
+_MANY_WORDS = 6
+
+
+async def send_control(
+    sender: Sender,
+    requests: Sequence[Request],
+    tally: Tally,
+    keep: Callable[[Sample], None],
+) -> ControlOutcome | None:
+    """Send controls to a server that has answered what `tally` holds; one alone if it decides.
+
+    `keep` gets their samples, which belong to no pass. None if the server has answered nothing, or if no
+    protocol of `requests` has prompts.
+    Raises InfraError as `collect` does.
+    """
+    if not tally.variety or not any(protocol_of(each).prompted for each in requests):
+        return None
+    tries = await _until_changed(sender, control_requests(requests, tally.variety), tally, keep)
+    outcome = control_outcome(tries)
+    if outcome.result is not ControlResult.CHANGED:
+        return outcome
+    # An answer that several prompts got is a refusal, or a label: a changed prompt may get it, too.
+    given = Counter(
+        itertools.chain.from_iterable(set(each.values()) for each in tally.tokens.values())
+    )
+    shared = {each for each, times in given.items() if times > 1}
+    alone = [each for each in requests if shared.isdisjoint(tally.tokens.get(each.id, {}).values())]
+    for group in inside_requests(alone or requests, tally.variety):
+        outcome = with_inside(outcome, await _until_changed(sender, group, tally, keep))
+    return outcome
+
+
+async def _until_changed(
+    sender: Sender,
+    controls: Iterable[ControlRequest],
+    tally: Tally,
+    keep: Callable[[Sample], None],
+) -> list[ControlTry]:
+    """Send controls until one changes the answer."""
+    tries: list[ControlTry] = []
+    for control in controls:
+        tries.append(_judged(control, await _sample(sender, control, tally, keep), tally))
+        if tries[-1].same is False:
+            break
+    return tries
+
+
+async def _sample(
+    sender: Sender, control: ControlRequest, tally: Tally, keep: Callable[[Sample], None]
+) -> Sample:
+    """The answer to one control, also if it is an error."""
+    made: list[Sample] = []
+    sample = functools.partial(Sample, arm=tally.arm.value, start=tally.number, pass_=NO_PASS)
+    await collect(sender, [control.request], sample, made.append)
+    # The prompt stands in no file: a person needs it to look at the answer.
+    meta = {**made[0].meta, "body": control.request.body}
+    answer = replace(made[0], meta=meta)
+    keep(answer)
+    return answer
+
+
+def _judged(control: ControlRequest, answer: Sample, tally: Tally) -> ControlTry:
+    if answer.digest is None:
+        error = answer.error or "no answer"
+        return ControlTry(request=control.original, telling=control.telling, error=error)
+    digests, changed = tally.digests, answer.digest
+    if control.by_tokens:
+        # Numbers alone may differ by noise, whatever the prompt was.
+        digests, changed = tally.tokens, answer.tokens_digest or answer.digest
+    given: Iterable[str] = digests.get(control.original, {}).values()
+    words, _ = tally.variety[control.original]
+    if words >= _MANY_WORDS:
+        # So long an answer to a prompt that nobody sent before is none of another request.
+        given = itertools.chain.from_iterable(each.values() for each in digests.values())
+    return ControlTry(request=control.original, telling=control.telling, same=changed in given)

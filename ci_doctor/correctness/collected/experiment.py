@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads again, the slow and complete way, what the survey could not match: an experiment of samples.
+
+From here on collected samples go the way of a run of ours: samples, tally, starts, decision, report.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice, pairwise
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from ci_doctor.correctness.collected.formats import Entry, SampleFormat
+from ci_doctor.correctness.collected.sources import SourcePosition, content, entry
+from ci_doctor.correctness.collected.survey import CollectedStart, Survey
+from ci_doctor.correctness.evidence.run_identity import drawn_in, read_run
+from ci_doctor.correctness.evidence.samples import Sample
+from ci_doctor.correctness.results import Experiment, ExperimentEnding, StartResult
+from ci_doctor.correctness.same_answers import SameAnswers
+from ci_doctor.correctness.settings import Comparison, Rules
+from ci_doctor.correctness.tally import Tally, level_digests
+from ci_doctor.correctness.verdict.schedule import sequence
+from ci_doctor.errors import UsageError
+from ci_doctor.load import strict_json
+from ci_doctor.load.looks import AnswerLooks, LooksOfAnswers
+
+# The outcome of a request whose answers are the same bytes in every start and pass. A digest has 64
+# characters, so none is equal to it.
+SAME = "="
+TWICE = "its id is in the file more than once"
+# Answers that are all the same, or blank, are so from the beginning.
+LOOKED_AT = 200
+# So many answers of a start are read for their time: they lie close together in time.
+_TIMED = 100
+# Where an answer holds the time at which it was made, in seconds, by format: OpenAI's `created`,
+# and `created_at` of its Responses API.
+_KEYS = ("created", "created_at")
+_ROW_KEYS = (*_KEYS, "timestamp")
+
+
+class _Outputs(Mapping[str, Mapping[str, Any]]):
+    """The answers that were read, by their digests; each is read again when it is asked for."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, SourcePosition] = {}
+
+    def keep(self, digest: str, place: SourcePosition) -> None:
+        """Remember where the answer with this digest is."""
+        self._places.setdefault(digest, place)
+
+    def __getitem__(self, digest: str) -> Mapping[str, Any]:
+        output = entry(self._places[digest]).output
+        if output is None:
+            raise KeyError(digest)
+        return output
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+def read_again(survey: Survey) -> list[str]:
+    """The requests whose answers are read whole: all that may differ, and one that proves the rest."""
+    odd = set(survey.odd)
+    proving = (request for request in survey.requests if request not in odd)
+    return [*survey.odd, *islice(proving, 1)]
+
+
+def collected_experiment(
+    survey: Survey, order: Sequence[int], rules: Rules, comparison: Comparison
+) -> Experiment:
+    """The starts of a survey in `order`, as a run leaves them. Raises InfraError."""
+    requests = read_again(survey)
+    outputs = _Outputs()
+    gate = SameAnswers(comparison, outputs)
+    same = dict.fromkeys(survey.requests, SAME)
+    looked_at = set()
+    results = []
+    for index in order:
+        start = survey.starts[index]
+        result = gate.at_gate(_result(start, requests, survey.passes, outputs))
+        looks = AnswerLooks()
+        if start.arm not in looked_at:
+            looked_at.add(start.arm)
+            looks = _looks(start)
+        answers = {**same, **result.start.answers}
+        made = replace(result.start, answers=answers, looks=looks)
+        results.append(replace(result, start=made))
+    return Experiment(
+        results=tuple(results),
+        outputs=outputs,
+        ending=ExperimentEnding.COMPLETE,
+        rules=rules,
+        comparison=comparison,
+    )
+
+
+def _result(
+    start: CollectedStart, requests: Sequence[str], passes: int, outputs: _Outputs
+) -> StartResult:
+    """What one start answered to these requests."""
+    tally = Tally(arm=start.arm, number=start.number, ids=requests, passes=passes)
+    for request in requests:
+        for number in range(1, passes + 1):
+            place = start.place(request, number)
+            answer = Entry(error=TWICE if request in start.twice else None)
+            if place is not None:
+                answer = entry(place)
+            sample = Sample(
+                arm=start.arm.value,
+                start=start.number,
+                pass_=number,
+                id=request,
+                error=answer.error,
+            )
+            if place is not None and answer.output is not None and answer.digest is not None:
+                outputs.keep(answer.digest, place)
+                levels = level_digests(answer.output, answer.digest)
+                sample = replace(
+                    sample,
+                    output=answer.output,
+                    digest=answer.digest,
+                    words_digest=levels.words,
+                    tokens_digest=levels.tokens,
+                    prompt_facts=answer.prompt_facts,
+                    empty=answer.empty,
+                )
+            tally.add(sample)
+    return StartResult(
+        start=tally.start(failed=False, outside=False),
+        failure=None,
+        duration_s=0.0,
+        logs=(),
+        digests=tally.digests,
+        errors=tally.errors,
+    )
+
+
+def _looks(start: CollectedStart) -> AnswerLooks:
+    """What the first answers of a start look like."""
+    looks = LooksOfAnswers()
+    for number, record in enumerate(islice(start.file_start.records, LOOKED_AT)):
+        answer = entry(start.position(record))
+        if answer.output is not None:
+            looks.add(record.id or str(number), answer.output, answer.prompt_facts)
+    return looks.value()
+
+
+# --- the order of the starts ---
+
+
+def recorded_order(survey: Survey) -> tuple[int, ...] | None:
+    """The indices of the survey's starts in order of time; None if nothing records it.
+
+    Our own samples are written as they arrive, so one file of them is in order. Other files record
+    it if each answer holds the time at which it was made, and no two starts of different arms
+    overlap. Raises InfraError if a file can no longer be read.
+    """
+    indices = range(len(survey.starts))
+    places = [list(_places(survey, start)) for start in survey.starts]
+    if not all(places):
+        return None
+    sources = {start.source.path for start in survey.starts}
+    if len(sources) == 1 and survey.starts[0].source.form is SampleFormat.OURS:
+        return tuple(sorted(indices, key=lambda index: min(each.line for each in places[index])))
+    spans = [_span(each) for each in places]
+    known = [span for span in spans if span is not None]
+    if len(known) < len(spans):
+        return None
+    order = sorted(indices, key=lambda index: known[index])
+    for before, after in pairwise(order):
+        is_other_arm = survey.starts[before].arm is not survey.starts[after].arm
+        if is_other_arm and known[before][1] >= known[after][0]:
+            return None
+    return tuple(order)
+
+
+def drawn_rules(survey: Survey, order: Sequence[int], alpha: float) -> Rules | None:
+    """The rules of the run of ours that made these starts, in that order of time.
+
+    None if they are not those of one run, or not made in the order that its seed draws, or if its
+    alpha was another.
+    """
+    sources = {start.source.path for start in survey.starts}
+    if len(sources) > 1 or survey.starts[0].source.form is not SampleFormat.OURS:
+        return None
+    try:
+        run = read_run(sources.pop().parent)
+        rules = drawn_in(run)
+    except (UsageError, msgspec.ValidationError):
+        return None
+    arms = tuple(survey.starts[index].arm for index in order)
+    if rules is None or rules.alpha != alpha or sequence(rules)[: len(arms)] != arms:
+        return None
+    return rules
+
+
+def _places(survey: Survey, start: CollectedStart) -> Iterator[SourcePosition]:
+    """Where the answers of a start are, to the requests that are not the same everywhere."""
+    for request in survey.odd:
+        for column in start.columns.values():
+            if request in column:
+                yield start.position(column[request])
+
+
+def _span(places: Sequence[SourcePosition]) -> tuple[float, float] | None:
+    """The first and the last time in the answers at these places; None if one has none."""
+    times = [_time(place) for place in places[:_TIMED]]
+    known = [time for time in times if time is not None]
+    if not known or len(known) < len(times):
+        return None
+    return min(known), max(known)
+
+
+def _time(place: SourcePosition) -> float | None:
+    form = place.source.form
+    if form is SampleFormat.LMCACHE:
+        return None
+    try:
+        value: Any = strict_json.parse(content(place))
+    except ValueError:
+        return None
+    # The way to the object that holds the time.
+    ways = {SampleFormat.OURS: ("meta",), SampleFormat.BATCH: ("response", "body")}
+    for key in ways.get(form, ()):
+        value = value.get(key) if isinstance(value, dict) else None
+    if not isinstance(value, dict):
+        return None
+    for key in _ROW_KEYS if form is SampleFormat.ROWS else _KEYS:
+        time = value.get(key)
+        # True is an int. 0 is what a server without a clock says.
+        if isinstance(time, int | float) and not isinstance(time, bool) and time > 0:
+            return float(time)
+    return None

@@ -1,0 +1,390 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads logs while they are written, until a signal comes, and names each fatal cause as it appears."""
+
+import asyncio
+import contextlib
+import glob
+import os
+import re
+from bisect import bisect_right
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from ci_doctor.diagnosis.conclusion import next_command
+from ci_doctor.diagnosis.diagnosis import load_rules
+from ci_doctor.diagnosis.lines import CleanLine, clean_line
+from ci_doctor.diagnosis.log_rules import LogRule, Role, RuleSet
+from ci_doctor.diagnosis.log_text import LONGEST_LINE_BYTES, TextLine
+from ci_doctor.diagnosis.open_log import STANDARD_INPUT, expand
+from ci_doctor.diagnosis.outside import retry_policy
+from ci_doctor.diagnosis.rules import rule_of
+from ci_doctor.diagnosis.scan import RuleMatch, fast_engine, strongest_match
+from ci_doctor.diagnosis.tracebacks import is_exception
+from ci_doctor.errors import UsageError
+from ci_doctor.model.cause import Cause, LogLine, title_of
+from ci_doctor.model.facts.diagnose import FollowFacts
+from ci_doctor.model.finding import Evidence
+from ci_doctor.model.fingerprint import fingerprint
+from ci_doctor.model.outcome import Failure, Outcome, signal_kind
+from ci_doctor.render.formatting import amount
+from ci_doctor.system.files.inotify import FileWatch
+from ci_doctor.system.processes.interruption import Interruption
+from ci_doctor.system.secrets.private_keys import first_words
+
+# What is read before the caller and the event loop get their turn: some milliseconds of work.
+_TURN_BYTES = 1024 * 1024
+
+
+class NewLines(Struct, frozen=True, kw_only=True):
+    """Lines that one of the logs has got.
+
+    log: its index in the paths that are followed. lines: whole ones, in order; their numbers and
+    offsets count from the start of the file. is_restarted: the file was truncated or replaced
+    before these lines, so their numbers begin at 1 again.
+    """
+
+    log: int
+    lines: tuple[TextLine, ...]
+    is_restarted: bool = False
+
+
+async def follow(paths: Sequence[Path]) -> AsyncGenerator[NewLines, None]:
+    """New lines of the logs at `paths`: first what they hold already, then what is written.
+
+    A file that does not exist yet is waited for. A file that replaces another (log rotation) is
+    read from its start, after the rest of the old one. A truncated file is read from its start;
+    this is noticed only if it is shorter than what was read before. A line without a newline is
+    handed out when it is finished, or in pieces with one number once it exceeds 64 KiB.
+    """
+    changed = asyncio.Event()
+    logs = [_GrowingLog(path) for path in paths]
+    watches = [FileWatch(path, changed.set) for path in paths]
+    try:
+        while True:
+            changed.clear()
+            for index, log in enumerate(logs):
+                for lines, is_restarted in log.new_lines():
+                    yield NewLines(log=index, lines=lines, is_restarted=is_restarted)
+                    await asyncio.sleep(0)
+            await changed.wait()
+    finally:
+        for watch in watches:
+            watch.close()
+        for log in logs:
+            log.close()
+
+
+class _GrowingLog:
+    """A file, how far it was read, and the line that is not finished yet."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._descriptor = -1
+        self._start_again()
+
+    def _start_again(self) -> None:
+        self._offset = 0
+        self._number = 1
+        self._unfinished = b""
+        self._is_restarted = False
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def new_lines(self) -> Iterator[tuple[tuple[TextLine, ...], bool]]:
+        """The lines since the last call, in turns, and whether the file began anew before them."""
+        if self._descriptor < 0 and not self._open():
+            return
+        while True:
+            self._check_truncation()
+            yield from self._rest()
+            if not self._is_replaced():
+                return
+            self.close()
+            if not self._open():
+                return
+            self._start_again()
+            self._is_restarted = True
+
+    def _open(self) -> bool:
+        try:
+            self._descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except OSError:
+            return False
+        return True
+
+    def _check_truncation(self) -> None:
+        if os.fstat(self._descriptor).st_size < self._offset + len(self._unfinished):
+            self._start_again()
+            self._is_restarted = True
+
+    def _is_replaced(self) -> bool:
+        try:
+            there = self._path.stat()
+        except OSError:
+            # Between the two halves of a rotation; the watch reports the new file.
+            return False
+        return not os.path.samestat(there, os.fstat(self._descriptor))
+
+    def _rest(self) -> Iterator[tuple[tuple[TextLine, ...], bool]]:
+        while True:
+            unread = self._offset + len(self._unfinished)
+            piece = os.pread(self._descriptor, _TURN_BYTES, unread)
+            if not piece:
+                return
+            lines = tuple(self._take(piece))
+            if lines:
+                is_restarted, self._is_restarted = self._is_restarted, False
+                yield lines, is_restarted
+
+    def _take(self, piece: bytes) -> Iterator[TextLine]:
+        """The lines that `piece` finishes."""
+        whole = (self._unfinished + piece).split(b"\n")
+        self._unfinished = whole.pop()
+        for content in whole:
+            yield from self._pieces(content)
+            self._offset += 1
+            self._number += 1
+        while len(self._unfinished) > LONGEST_LINE_BYTES:
+            content = self._unfinished[:LONGEST_LINE_BYTES]
+            self._unfinished = self._unfinished[LONGEST_LINE_BYTES:]
+            yield from self._pieces(content)
+
+    def _pieces(self, content: bytes) -> Iterator[TextLine]:
+        for start in range(0, max(1, len(content)), LONGEST_LINE_BYTES):
+            yield TextLine(self._number, self._offset, content[start : start + LONGEST_LINE_BYTES])
+            self._offset += len(content[start : start + LONGEST_LINE_BYTES])
+
+
+_FATAL = frozenset({Role.CAUSE, Role.FAILURE})
+# What shows that an error before it was not survived.
+_ENDS = frozenset({Role.SYMPTOM, Role.END})
+_READ = _FATAL | _ENDS | {Role.ERROR}
+# What a program says when an exception ends it: words of vLLM and SGLang, and what
+# multiprocessing and threading print above the traceback.
+_ENDS_BY: Final = re.compile(
+    rb"hit an exception|encountered a fatal error|failed to start|background task failed"
+    rb"|WorkerProc failed|Unhandled (?:error|exception)|Uncaught exception|(?:^|\) )Process [\w.-]+:$"
+)
+_LINES_OF_TRACEBACK: Final = 400
+_LINES_OF_END: Final = 3
+# Fingerprints that are remembered; a log that runs for weeks must not fill the memory.
+_REMEMBERED = 10_000
+
+
+class NewCause(Struct, frozen=True, kw_only=True):
+    """A cause that has appeared: its log, its line, its rule, and what the rule captures."""
+
+    log: str
+    line: int
+    clean: CleanLine
+    rule: LogRule
+    fields: dict[str, str]
+    fingerprint: str
+
+
+class CauseWatch:
+    """Give it the new lines of logs; it gives back the causes that nobody was told of.
+
+    A line that names a cause or a failure counts at once. A mere error counts if the next thing in
+    its log is a symptom or the end of a step: servers log errors that they survive. The exception
+    of a traceback counts at once if its program has just said that it ends by it, and in the end
+    if nothing follows it.
+    """
+
+    def __init__(self, rules: RuleSet) -> None:
+        self._rules = rules
+        self._engine = fast_engine(rules.literals)
+        self._known: set[str] = set()
+        self._pending: dict[str, NewCause] = {}
+        # By log: its last mere error, the number of its last line, and of the last one that announced an end.
+        self._latest: dict[str, NewCause] = {}
+        self._last: dict[str, int] = {}
+        self._announced: dict[str, int] = {}
+
+    def take(self, log: str, lines: Sequence[TextLine]) -> Iterator[NewCause]:
+        """The new causes in `lines`, which the log of this name has got."""
+        announcing = [line.number for line in lines if _ENDS_BY.search(line.content)]
+        for line, indices in self._hit_lines(lines):
+            while announcing and announcing[0] <= line.number:
+                self._announced[log] = announcing.pop(0)
+            clean = clean_line(line.content)
+            # The line below a header, which may be the cause, may not be written yet.
+            match = strongest_match(self._rules, sorted(indices), clean.texts, _READ)
+            if match is None:
+                continue
+            cause = self._cause(log, line, clean, match)
+            yield from self._decided(cause)
+        for number in announcing:
+            self._announced[log] = number
+        if lines:
+            self._last[log] = lines[-1].number
+
+    def rest(self) -> Iterator[NewCause]:
+        """The causes with which a log ends, to be called when no more lines come."""
+        for log, cause in self._latest.items():
+            if self._last[log] - cause.line <= _LINES_OF_END:
+                yield from self._unknown(cause)
+        self._latest.clear()
+
+    def _decided(self, cause: NewCause) -> Iterator[NewCause]:
+        role = cause.rule.role
+        if role is Role.ERROR and self._is_announced(cause):
+            yield from self._unknown(cause)
+            return
+        if role is Role.ERROR:
+            self._latest[cause.log] = cause
+            self._pending.setdefault(cause.log, cause)
+            return
+        pending = self._pending.pop(cause.log, None)
+        if role in _ENDS and pending is not None:
+            yield from self._unknown(pending)
+        if role in _FATAL:
+            yield from self._unknown(cause)
+
+    def _is_announced(self, cause: NewCause) -> bool:
+        """Whether `cause` is the exception of a traceback by which its program says that it ends."""
+        begin = self._announced.get(cause.log)
+        if begin is None or not 0 <= cause.line - begin <= _LINES_OF_TRACEBACK:
+            return False
+        return is_exception(cause.clean.message, 0, is_certain=False)
+
+    def _unknown(self, cause: NewCause) -> Iterator[NewCause]:
+        if cause.fingerprint in self._known:
+            return
+        if len(self._known) >= _REMEMBERED:
+            self._known.clear()
+        self._known.add(cause.fingerprint)
+        yield cause
+
+    def _cause(self, log: str, line: TextLine, clean: CleanLine, match: RuleMatch) -> NewCause:
+        return NewCause(
+            log=log,
+            line=line.number,
+            clean=clean,
+            rule=match.rule,
+            fields=match.fields,
+            fingerprint=fingerprint(match.rule.id, match.fields, clean.message),
+        )
+
+    def _hit_lines(self, lines: Sequence[TextLine]) -> Iterator[tuple[TextLine, set[int]]]:
+        """The lines that hold a literal, in order, with the rules to try on each."""
+        starts = []
+        offset = 0
+        for line in lines:
+            starts.append(offset)
+            offset += len(line.content) + 1
+        block = b"\n".join(line.content for line in lines)
+        indices_of: dict[int, set[int]] = {}
+        for literal, position in self._engine(block):
+            index = bisect_right(starts, position) - 1
+            indices_of.setdefault(index, set()).update(self._rules.rules_of[literal])
+        for index in sorted(indices_of):
+            yield lines[index], indices_of[index]
+
+
+def follow_logs(
+    names: Sequence[str],
+    rules: tuple[Path, ...],
+    interruption: Interruption,
+    on_cause: Callable[[Cause], None],
+) -> Outcome:
+    """Follow the logs `names` until `interruption`, and give each new cause to `on_cause`.
+
+    A file that does not exist yet is waited for. Raises UsageError for what cannot be followed,
+    ConfigError if one of the files `rules` has a mistake.
+    """
+    paths = _paths(names)
+    watch = CauseWatch(load_rules(rules))
+    causes: list[Cause] = []
+
+    def take(cause: Cause) -> None:
+        causes.append(cause)
+        on_cause(cause)
+
+    with contextlib.suppress(asyncio.CancelledError):
+        asyncio.run(_follow(paths, watch, interruption, take))
+    for cause in watch.rest():
+        take(_named(cause))
+    return _outcome(paths, causes, interruption)
+
+
+def _paths(names: Sequence[str]) -> list[Path]:
+    if STANDARD_INPUT in names:
+        raise UsageError("--follow reads files, and no stdin", hint="name the file that is written")
+    paths: list[Path] = []
+    for name in names:
+        expanded = expand([name])
+        logs = expanded.names
+        # A plain name is that of a file to come.
+        if not logs and not Path(name).is_dir() and not glob.has_magic(name):
+            logs = (name,)
+        if not logs:
+            raise UsageError(f"{name}: {expanded.unreadable.get(name, 'no log')}")
+        paths.extend(Path(log) for log in logs)
+    return paths
+
+
+async def _follow(
+    paths: Sequence[Path],
+    watch: CauseWatch,
+    interruption: Interruption,
+    take: Callable[[Cause], None],
+) -> None:
+    task = asyncio.current_task()
+    assert task is not None  # noqa: S101 - this is one
+    with interruption.watch(task):
+        async with contextlib.aclosing(follow(paths)) as growth:
+            async for news in growth:
+                for cause in watch.take(str(paths[news.log]), news.lines):
+                    take(_named(cause))
+
+
+def _named(cause: NewCause) -> Cause:
+    rule = cause.rule
+    place = LogLine(
+        file=cause.log, line=cause.line, text=cause.clean.text, message=cause.clean.message
+    )
+    return Cause(
+        fingerprint=cause.fingerprint,
+        title=title_of(rule.class_),
+        place=place,
+        rule=rule.id,
+        class_=rule.class_,
+        retry=retry_policy(rule.class_, cause.clean.text),
+        explanation=rule.explanation,
+        remedy=rule.remedy or rule_of(rule.class_).remedy or "",
+        next_command=next_command(rule.next_command, cause.fields),
+    )
+
+
+def _outcome(paths: Sequence[Path], causes: Sequence[Cause], interruption: Interruption) -> Outcome:
+    received = interruption.received
+    findings = []
+    for cause in causes:
+        place = cause.place
+        evidence = Evidence(
+            file=place.file, line=place.line, end_line=place.line, excerpt=place.text
+        )
+        summary = f"{cause.title}: {first_words(place.message, 300)}"
+        findings.append(
+            rule_of(cause.class_).finding(
+                summary, evidence=(evidence,), remedy=cause.remedy or None
+            )
+        )
+    summary = f"{amount(len(causes), 'cause')} named in {amount(len(paths), 'log')}"
+    error = None
+    if received is not None:
+        error = Failure(message=f"ended by {received.name}", kind=signal_kind(received.name))
+    return Outcome(
+        verdict=None,
+        summary=summary,
+        error=error,
+        findings=tuple(findings),
+        facts=FollowFacts(causes=tuple(causes)),
+    )

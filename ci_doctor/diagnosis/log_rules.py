@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the rules about log lines, and says which of them match a line."""
+
+import re
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from functools import cached_property
+from pathlib import Path
+from typing import Final, Protocol
+
+import msgspec
+import tomli  # compiled: three times as fast as tomllib, which would be half of a short diagnosis
+from msgspec import Struct
+
+from ci_doctor.errors import ConfigError
+from ci_doctor.model.cause import FailureClass
+
+
+class Role(StrEnum):
+    """What a matching line is in the story of a failure.
+
+    cause: names a specific cause. failure: a tool names what it found wrong (a test, a lint rule, a
+    line of source). error: says only that something went wrong. symptom: follows from a cause that
+    stands elsewhere. noise: looks fatal and is not. begin and end: where a step of the job begins,
+    and where it ends with a failure. success: the job, the step or a tool in it ended well.
+    job-passed and job-end: the CI system reports that the job passed, or that it is over, however
+    it ended. traceback: a traceback begins. run-begin, run-failed and run-passed: a run of a test
+    runner, or one of its tests, begins and ends. Only those in NAMEABLE can be named as a cause.
+    """
+
+    CAUSE = "cause"
+    FAILURE = "failure"
+    ERROR = "error"
+    SYMPTOM = "symptom"
+    NOISE = "noise"
+    BEGIN = "begin"
+    END = "end"
+    SUCCESS = "success"
+    JOB_PASSED = "job-passed"
+    JOB_END = "job-end"
+    TRACEBACK = "traceback"
+    RUN_BEGIN = "run-begin"
+    RUN_FAILED = "run-failed"
+    RUN_PASSED = "run-passed"
+
+
+# Lines of these roles can be named as a cause.
+NAMEABLE: Final = frozenset({Role.CAUSE, Role.FAILURE, Role.ERROR, Role.SYMPTOM})
+# Points of a line before its place in the log is looked at; a rule may set its own.
+WEIGHTS: Final = {
+    Role.CAUSE: 90,
+    Role.FAILURE: 70,
+    Role.ERROR: 40,
+    Role.SYMPTOM: 15,
+}
+
+
+class LogRule(
+    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"class_": "class"}
+):
+    """One entry of a rules file.
+
+    id: `family/what-happened`. literals: byte strings of which a matching line holds one; they are
+    looked for before the regex is tried. regex: in the syntax that both `re` and RE2 read; it is
+    searched in the line without escapes, timestamps and prefixes. Its named groups make the
+    fingerprint. weight: 0 to 100, None for the usual one of the role. is_outside: the line shows
+    that the cause lies outside the change. next_line: for the header of a list: a regex for the
+    next line with a letter or digit; the hit names that line, and there is no hit if it differs.
+    instead_of: ids of rules that do not count on a line that this one matches, however heavy they are.
+    yields_to: from ids of rules that may name an example of this one to the reason.
+    next_command: a command of ci-doctor that investigates, in which `{name}` stands for a named
+    group. match and no_match: examples; of a rule with next_line they are headers.
+    """
+
+    id: str
+    role: Role
+    literals: tuple[str, ...]
+    regex: str
+    class_: FailureClass | None = None
+    weight: int | None = None
+    is_outside: bool = False
+    next_line: str | None = None
+    instead_of: tuple[str, ...] = ()
+    yields_to: dict[str, str] = {}
+    explanation: str = ""
+    remedy: str = ""
+    next_command: str | None = None
+    match: tuple[str, ...] = ()
+    no_match: tuple[str, ...] = ()
+
+    @property
+    def family(self) -> str:
+        """The tool of which the rule tells: its id up to the slash."""
+        return self.id.partition("/")[0]
+
+    @property
+    def points(self) -> int:
+        """The weight of a matching line."""
+        if self.weight is not None:
+            return self.weight
+        return WEIGHTS.get(self.role, 0)
+
+
+# What a failed command printed last. No line holds a literal of it, but a diagnosis may name it.
+LAST_OUTPUT = LogRule(
+    id="generic/last-output",
+    role=Role.ERROR,
+    class_=FailureClass.CODE_BUG,
+    weight=20,
+    literals=(),
+    regex="",
+    explanation="The command failed, and these are its last words.",
+    remedy="Read the lines above it.",
+)
+
+
+# The time of `re` may grow with the square of the length of a text. In characters.
+_SHORT_TEXT = 400
+
+
+class Match(Protocol):
+    """What both regex engines give back."""
+
+    def groupdict(self) -> dict[str, str | None]:
+        """The named groups."""
+
+
+def fields_of(match: Match) -> dict[str, str]:
+    """The named groups that hold something."""
+    return {name: value for name, value in match.groupdict().items() if value}
+
+
+class Pattern(Protocol):
+    """A compiled regex of either engine."""
+
+    def search(self, text: str, /) -> Match | None:
+        """The first match in `text`."""
+
+
+class BoundedRegex:
+    """`regex`, in the syntax that both engines read; each is compiled when it is needed first.
+
+    RE2 takes time linear in the text (https://github.com/google/re2/wiki/WhyRE2), and is slower to
+    load and to start than `re`. So `re` reads short texts, if the regex is not `is_foreign`.
+    """
+
+    def __init__(self, regex: str, *, is_foreign: bool) -> None:
+        self._regex = regex
+        self._is_foreign = is_foreign
+        self._of_re: Pattern | None = None
+        self._of_re2: Pattern | None = None
+
+    def search(self, text: str, /) -> Match | None:
+        """The first match in `text`."""
+        if self._is_foreign or len(text) > _SHORT_TEXT:
+            return self._linear().search(text)
+        if self._of_re is None:
+            self._of_re = re.compile(self._regex)
+        return self._of_re.search(text)
+
+    def _linear(self) -> Pattern:
+        if self._of_re2 is None:
+            import re2
+
+            self._of_re2 = re2.compile(self._regex)
+        return self._of_re2
+
+
+# A literal in one of these would call a rule on a good part of all lines.
+ORDINARY_LINES = (
+    "2026-11-22T09:00:00.0000000Z  * [new branch]      fix-1 -> origin/fix-1",
+    "(APIServer pid=7) INFO 11-22 09:00:00 [loggers.py:127] Engine 000: Avg prompt throughput: 1.0 tokens/s",
+    "[2026-11-22 09:00:00] INFO server.py:12: Decode batch, #running-req: 1, token usage: 0.01",
+    'INFO:     127.0.0.1:40000 - "POST /v1/completions HTTP/1.1" 200 OK',
+    "DEBUG 11-22 09:00:00 [scheduler.py:12] step 7 took 0.01 s",
+    "tests/unit/test_models.py::test_error_is_raised PASSED                   [ 12%]",
+    "tests/test_errors.py .......................                             [ 20%]",
+    "test_failure (tests.test_models.TestFailure.test_failure) ... ok",
+    "ok 12 - reports an error for bad input",
+    "    ✓ throws an error (2 ms)",
+    "=== RUN   TestReader",
+    "--- PASS: TestReader (0.00s)",
+    "[ RUN      ] ReaderTest.Close",
+    "[       OK ] ReaderTest.Close (0 ms)",
+    "      Start  1: reader_close",
+    " 1/40 Test  #1: reader_close .....................   Passed    0.11 sec",
+    "ReaderTest > closes() STARTED",
+    "ReaderTest > closes() PASSED",
+    "[INFO] Running org.example.ReaderTest",
+    "test errors::tests::fails ... ok",
+    "[INFO] Tests run: 3, Failures: 0, Errors: 0, Skipped: 0, Time elapsed: 0.1 s - in org.example.ErrorTest",
+    "[INFO] Downloading from central: https://repo.example.org/maven2/org/example/errors/1.0/errors-1.0.jar",
+    "[12/99] /usr/bin/c++ -O2 -Wall -Werror=format -Isrc/include -c src/error.cc -o error.cc.o",
+    "gcc -O2 -Wall -Werror -fstack-protector -Isrc -c src/failure.c -o failure.o",
+    "   Compiling error-chain v0.12.4",
+    "Collecting exceptiongroup>=1.0 (from pytest)",
+    "  Downloading exceptiongroup-1.2.0-py3-none-any.whl.metadata (6.6 kB)",
+    "Requirement already satisfied: packaging in /usr/lib/python3/site-packages (24.0)",
+    "#12 1.234 Get:3 http://deb.example.org/debian bookworm/main amd64 liberror-perl all 0.17 [26.2 kB]",
+    "Unpacking liberror-perl (0.17029-2) ...",
+    "Loading safetensors checkpoint shards:  50%|#####     | 2/4 [00:01<00:01,  1.5it/s]",
+    "  /usr/lib/python3/site-packages/lib/core.py:12: DeprecationWarning: this option is deprecated",
+    "+ export PATH=/usr/local/bin:/usr/bin",
+    "Receiving objects:  50% (500/1000), 1.2 MiB | 2.4 MiB/s",
+)
+
+
+class RuleSet:
+    """House rules, and a repository's own, whose regexes are foreign ones of BoundedRegex."""
+
+    def __init__(self, house: Sequence[LogRule], own: Sequence[LogRule] = ()) -> None:
+        self.rules = (*house, *own)
+        self._first_own = len(house)
+        self._compiled: dict[int, Pattern] = {}
+        self._compiled_next: dict[int, Pattern] = {}
+
+    @property
+    def own(self) -> tuple[LogRule, ...]:
+        """Those of the repository."""
+        return self.rules[self._first_own :]
+
+    @cached_property
+    def literals(self) -> tuple[bytes, ...]:
+        """Every literal once, in a fixed order."""
+        return tuple(self._rules_by_literal)
+
+    @cached_property
+    def rules_of(self) -> tuple[tuple[int, ...], ...]:
+        """For each of `literals`, the indices in `rules` of those to try on a line with it."""
+        return tuple(tuple(indices) for indices in self._rules_by_literal.values())
+
+    @cached_property
+    def _rules_by_literal(self) -> dict[bytes, list[int]]:
+        by_literal: dict[bytes, list[int]] = {}
+        for index, rule in enumerate(self.rules):
+            for literal in rule.literals:
+                by_literal.setdefault(literal.encode(), []).append(index)
+        return by_literal
+
+    def pattern(self, index: int) -> Pattern:
+        """The regex of `rules[index]`, compiled when it is needed first."""
+        # Most logs hold the literals of a few rules; compiling all would double the start.
+        compiled = self._compiled.get(index)
+        if compiled is None:
+            compiled = self._compile(index, self.rules[index].regex)
+            self._compiled[index] = compiled
+        return compiled
+
+    def next_line_pattern(self, index: int) -> Pattern | None:
+        """The regex for the line below a hit of `rules[index]`; None if the hit names its own."""
+        regex = self.rules[index].next_line
+        if regex is None:
+            return None
+        compiled = self._compiled_next.get(index)
+        if compiled is None:
+            compiled = self._compile(index, regex)
+            self._compiled_next[index] = compiled
+        return compiled
+
+    def _compile(self, index: int, regex: str) -> Pattern:
+        return BoundedRegex(regex, is_foreign=index >= self._first_own)
+
+    def matching(
+        self, indices: Iterable[int], texts: Sequence[str]
+    ) -> list[tuple[int, dict[str, str]]]:
+        """Those rules among `indices` whose regex is in one of `texts`.
+
+        With each come the named groups of its first match, without empty ones.
+        """
+        matches = []
+        for index in indices:
+            pattern = self.pattern(index)
+            for text in texts:
+                match = pattern.search(text)
+                if match is not None:
+                    matches.append((index, fields_of(match)))
+                    break
+        return matches
+
+
+# Not by importlib.resources, whose import takes longer than to read the files.
+_FOLDER = Path(__file__).with_name("rules")
+
+
+class RuleFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The content of one TOML file: `[[rule]]` tables."""
+
+    rule: tuple[LogRule, ...] = ()
+
+
+def house_rules() -> tuple[LogRule, ...]:
+    """The rules of `diagnosis/rules/*.toml`, by name of file and in the order of each file."""
+    rules: list[LogRule] = []
+    for file in sorted(_FOLDER.glob("*.toml")):
+        rules.extend(parse_rules(file.read_text("utf-8"), file.name))
+    return tuple(rules)
+
+
+def parse_rules(text: str, name: str) -> tuple[LogRule, ...]:
+    """The rules in the TOML `text` of the file `name`; raises ConfigError if it has a mistake."""
+    try:
+        content = tomli.loads(text)
+        return msgspec.convert(content, RuleFile).rule
+    except (tomli.TOMLDecodeError, msgspec.ValidationError) as error:
+        raise ConfigError(f"{name}: {error}") from error

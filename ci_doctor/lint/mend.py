@@ -1,0 +1,322 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on files: makes the edits of violations, and puts each file in its place by one step."""
+
+import stat
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
+from pathlib import Path
+
+from msgspec import Struct
+
+from ci_doctor.errors import UsageError
+from ci_doctor.lint.lint_rule import Edit, Violation
+from ci_doctor.lint.lint_run import LintRequest, LintRun
+from ci_doctor.lint.reading import examine
+from ci_doctor.lint.source_files import RepositoryTexts, SourceText, read_source
+from ci_doctor.model.facts.lint import LintFixFacts
+from ci_doctor.system.files.writing import write_atomically
+
+_CONTEXT = 3
+
+
+class _Block(Struct, frozen=True, kw_only=True):
+    """Lines `first` to `last` (0-based, `last` excluded) of the old text, and what replaces them."""
+
+    first: int
+    last: int
+    new: tuple[str, ...]
+
+
+def edited(text: str, edits: Sequence[Edit]) -> str:
+    """`text` after `edits`, which are in order and do not overlap."""
+    parts = []
+    end = 0
+    for edit in edits:
+        parts += [text[end : edit.start], edit.text]
+        end = edit.end
+    parts.append(text[end:])
+    return "".join(parts)
+
+
+def unified_diff(file: str, text: str, edits: Sequence[Edit]) -> str:
+    """What `edits` change in `text`, as `git diff` shows it; empty if they change nothing."""
+    lines = _lines(text)
+    blocks = list(_blocks(lines, edits))
+    if not blocks:
+        return ""
+    parts = [f"--- {_header_name(f'a/{file}')}\n+++ {_header_name(f'b/{file}')}\n"]
+    shift = 0
+    for hunk in _hunks(blocks):
+        parts.append(_hunk(lines, hunk, shift))
+        shift += sum(len(block.new) - (block.last - block.first) for block in hunk)
+    return "".join(parts)
+
+
+def _header_name(name: str) -> str:
+    """`name` as git writes it in a diff: in C's quotes if a character of it would end the line."""
+    if name.isprintable() and not {'"', "\\"} & set(name):
+        # Behind a tab git looks for no name: one with spaces ends there.
+        return f"{name}\t" if " " in name else name
+    characters = []
+    for byte in name.encode("utf-8", "surrogateescape"):
+        character = chr(byte)
+        is_plain = 0x20 <= byte < 0x7F and character not in {'"', "\\"}
+        characters.append(character if is_plain else f"\\{byte:03o}")
+    return f'"{"".join(characters)}"'
+
+
+def _lines(text: str) -> list[str]:
+    """The lines with their ends; only a line feed ends one, as in git."""
+    parts = text.split("\n")
+    lines = [f"{part}\n" for part in parts[:-1]]
+    return [*lines, parts[-1]] if parts[-1] else lines
+
+
+def _blocks(lines: list[str], edits: Sequence[Edit]) -> Iterator[_Block]:
+    """The edits, joined where they touch the same lines, without lines that stay as they are."""
+    starts = [0, *accumulate(map(len, lines))]
+    for group in _of_common_lines(starts, edits):
+        first = bisect_right(starts, group[0].start) - 1
+        last = max(bisect_right(starts, max(group[-1].end - 1, group[-1].start)), first + 1)
+        last = min(last, len(lines))
+        offset = starts[min(first, len(lines))]
+        old = lines[first:last]
+        moved = [
+            Edit(file=each.file, start=each.start - offset, end=each.end - offset, text=each.text)
+            for each in group
+        ]
+        new = _lines(edited("".join(old), moved))
+        while old and new and old[0] == new[0]:
+            old, new, first = old[1:], new[1:], first + 1
+        while old and new and old[-1] == new[-1]:
+            old, new = old[:-1], new[:-1]
+        if old or new:
+            yield _Block(first=first, last=first + len(old), new=tuple(new))
+
+
+def _of_common_lines(starts: list[int], edits: Sequence[Edit]) -> Iterator[list[Edit]]:
+    group: list[Edit] = []
+    last = -1
+    for edit in edits:
+        first = bisect_right(starts, edit.start) - 1
+        if group and first > last:
+            yield group
+            group = []
+        group.append(edit)
+        last = bisect_right(starts, edit.end) - 1
+    if group:
+        yield group
+
+
+def _hunks(blocks: list[_Block]) -> Iterator[list[_Block]]:
+    """Blocks whose context meets, together."""
+    hunk: list[_Block] = []
+    for block in blocks:
+        if hunk and block.first - hunk[-1].last > 2 * _CONTEXT:
+            yield hunk
+            hunk = []
+        hunk.append(block)
+    yield hunk
+
+
+def _hunk(lines: list[str], blocks: list[_Block], shift: int) -> str:
+    """One `@@` part. shift: how many lines the parts before it have added."""
+    first = max(blocks[0].first - _CONTEXT, 0)
+    last = min(blocks[-1].last + _CONTEXT, len(lines))
+    rows = []
+    at = first
+    for block in blocks:
+        rows += [f" {line}" for line in lines[at : block.first]]
+        rows += [f"-{line}" for line in lines[block.first : block.last]]
+        rows += [f"+{line}" for line in block.new]
+        at = block.last
+    rows += [f" {line}" for line in lines[at:last]]
+    old = last - first
+    new = old + sum(len(block.new) - (block.last - block.first) for block in blocks)
+    # git counts an empty range from the line before it.
+    head = f"@@ -{first + (old > 0)},{old} +{first + shift + (new > 0)},{new} @@\n"
+    return head + "".join(map(_ended, rows))
+
+
+def _ended(row: str) -> str:
+    return row if row.endswith("\n") else f"{row}\n\\ No newline at end of file\n"
+
+
+# The edits of violations as changes of whole files, shown before they are made.
+
+# The file, its new text -> how many parts of it cannot be read.
+CountUnreadable = Callable[[str, str], int]
+
+
+class FileRepair(Struct, frozen=True, kw_only=True):
+    """A file as it was read and as it is to be; `count` violations are mended."""
+
+    source: SourceText
+    text: str
+    diff: str
+    count: int
+
+
+class RepairPlan(Struct, frozen=True, kw_only=True):
+    """What to write.
+
+    refused: files left as they are, with the reason. overlapping: violations whose edits meet
+    another's; a second run mends them.
+    """
+
+    files: tuple[FileRepair, ...]
+    refused: Mapping[str, str]
+    overlapping: int
+
+    @property
+    def diff(self) -> str:
+        """The changes of all files as one unified diff."""
+        return "".join(each.diff for each in self.files)
+
+
+def plan_repair(
+    violations: Iterable[Violation],
+    sources: Mapping[str, SourceText],
+    count_unreadable: CountUnreadable,
+) -> RepairPlan:
+    """The changes that mend `violations`, as far as they have edits.
+
+    A file that could be read less well after its change is refused. Edits of files that are not in
+    `sources` count as overlapping: nobody has read these files.
+    """
+    edits, counts, overlapping = _accepted(violations, sources)
+    files = []
+    refused = {}
+    for file, several in edits.items():
+        source = sources[file]
+        text = edited(source.text, several)
+        reason = _objection(source, text, count_unreadable)
+        if reason is not None:
+            refused[file] = reason
+        elif text != source.text:
+            diff = unified_diff(file, source.text, several)
+            files.append(FileRepair(source=source, text=text, diff=diff, count=counts.get(file, 0)))
+    return RepairPlan(files=tuple(files), refused=refused, overlapping=overlapping)
+
+
+def _accepted(
+    violations: Iterable[Violation], sources: Mapping[str, SourceText]
+) -> tuple[dict[str, list[Edit]], dict[str, int], int]:
+    """Edits by file in their order, the number of violations that they mend, and of those left out."""
+    edits: dict[str, list[Edit]] = {}
+    known: set[Edit] = set()
+    counts: dict[str, int] = {}
+    left_out = 0
+    for violation in violations:
+        if not violation.edits:
+            continue
+        # All edits of a violation or none: half a repair may be worse than the mistake.
+        new = [edit for edit in violation.edits if edit not in known]
+        if not all(_fits(edit, sources, edits.get(edit.file, [])) for edit in new):
+            left_out += 1
+            continue
+        for edit in new:
+            insort(edits.setdefault(edit.file, []), edit, key=_start)
+            known.add(edit)
+        file = violation.place.file
+        counts[file] = counts.get(file, 0) + 1
+    return edits, counts, left_out
+
+
+def _fits(edit: Edit, sources: Mapping[str, SourceText], others: list[Edit]) -> bool:
+    """Whether `edit` lies in its file, and meets none of `others`, which are in order."""
+    source = sources.get(edit.file)
+    if source is None or not 0 <= edit.start <= edit.end <= len(source.text):
+        return False
+    index = bisect_left(others, edit.start, key=_start)
+    neighbours = others[max(index - 1, 0) : index + 1]
+    return not any(_meet(edit, other) for other in neighbours)
+
+
+def _meet(one: Edit, other: Edit) -> bool:
+    # Two that only touch change different characters, unless one of them inserts there.
+    if one.start == one.end or other.start == other.end:
+        return one.start <= other.end and other.start <= one.end
+    return one.start < other.end and other.start < one.end
+
+
+def _start(edit: Edit) -> int:
+    return edit.start
+
+
+def _objection(source: SourceText, text: str, count_unreadable: CountUnreadable) -> str | None:
+    try:
+        source.encoded(text)
+    except UnicodeEncodeError:
+        return f"the change cannot be written in {source.encoding}"
+    if count_unreadable(source.file, text) > count_unreadable(source.file, source.text):
+        return "the file could not be parsed after the change"
+    return None
+
+
+# Acts on files: writes what `repair` has planned, if a file is still what it was.
+
+
+def write_repairs(root: Path, plan: RepairPlan) -> Mapping[str, str]:
+    """Write the files of `plan`, each as a whole and with its mode; the reasons of those not written."""
+    refused = {}
+    for each in plan.files:
+        reason = _not_written(root, each)
+        if reason is not None:
+            refused[each.source.file] = reason
+    return refused
+
+
+def _not_written(root: Path, repair: FileRepair) -> str | None:
+    source = repair.source
+    path = root / source.file
+    if read_source(root, source.file) != source:
+        return "it has changed since it was read"
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode)
+        write_atomically(path, source.encoded(repair.text), mode=mode)
+    except UsageError as error:
+        return error.message
+    except OSError as error:
+        return error.strerror or str(error)
+    return None
+
+
+# Acts on files: mends what can be mended safely, and looks again: `ci-doctor lint --fix`.
+
+
+def planned(ran: LintRun, request: LintRequest) -> RepairPlan:
+    """The changes that mend what `ran` reports. Nothing is changed."""
+    files = ran.files
+    sources = {file: judged.source for file, judged in files.items()}
+    texts = RepositoryTexts(ran.scope.root)
+    readers = request.readers(ran.tree, texts)
+
+    def count_unreadable(file: str, text: str) -> int:
+        return len(examine(file, text, files[file].kind, readers, texts.read).unreadable)
+
+    return plan_repair(ran.selection.violations, sources, count_unreadable)
+
+
+def mended(ran: LintRun, plan: RepairPlan, show: Callable[[str], None]) -> LintFixFacts:
+    """Show the changes of `plan`, make them, and say what came of it."""
+    if plan.diff:
+        show(plan.diff)
+    not_written = write_repairs(ran.scope.root, plan)
+    return fix_facts(plan, not_written, is_dry_run=False)
+
+
+def fix_facts(
+    plan: RepairPlan, not_written: Mapping[str, str], *, is_dry_run: bool
+) -> LintFixFacts:
+    """The facts of `plan`, of which the files of `not_written` stayed as they were."""
+    files = {each.source.file: each.count for each in plan.files}
+    written = {file: count for file, count in files.items() if file not in not_written}
+    return LintFixFacts(
+        is_dry_run=is_dry_run,
+        diff=plan.diff,
+        files=written,
+        refused={**plan.refused, **not_written},
+        overlapping=plan.overlapping,
+    )

@@ -1,0 +1,344 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. Rules about versions of plugins and images that may change under a step."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from typing import Final
+
+from ci_doctor.lint.lint_rule import LintRule, Violation
+from ci_doctor.lint.pipelines.pipeline_file import (
+    FileKind,
+    PipelineContext,
+    PipelineFile,
+    buildkite,
+    job_steps,
+    whole_workflow,
+    words,
+    workflow,
+)
+from ci_doctor.model.finding import Severity
+from ci_doctor.model.rule import Rule
+from ci_doctor.syntax.yaml_nodes import MappingNode, Node, ScalarNode, SequenceNode, walk
+
+UNPINNED_PLUGIN: Final = LintRule(
+    rule=Rule(
+        id="pipeline/unpinned-plugin",
+        severity=Severity.WARNING,
+        meaning="A plugin or an action is taken from a branch, so the pipeline changes without a commit of its own.",
+        remedy="Name a version tag, or better the full SHA of a commit: `docker#v5.13.0`, `actions/checkout@<sha> # v5`.",
+    ),
+    bad=(
+        buildkite(
+            "steps:\n  - command: make\n    plugins:\n      - docker: {image: python:3.12.4}\n"
+        ),
+        buildkite(
+            "steps:\n  - command: make\n    plugins:\n      - docker#master: {image: python:3.12.4}\n"
+        ),
+        buildkite(
+            "steps:\n  - command: make\n    plugins:\n      - ssh://git@github.com/org/x-buildkite-plugin.git: ~\n"
+        ),
+        buildkite("steps:\n  - command: make\n    plugins: [org/cache]\n"),
+        buildkite("steps:\n  - command: make\n    plugins: {docker-login: {username: me}}\n"),
+        job_steps("- uses: actions/checkout\n"),
+        job_steps("- uses: org/tool@main\n"),
+        whole_workflow(
+            "on: push\njobs:\n  call:\n    uses: org/repo/.github/workflows/x.yml@master\n"
+        ),
+    ),
+    good=(
+        buildkite(
+            "steps:\n  - command: make\n    plugins:\n      - docker#v5.13.0: {image: python:3.12.4}\n"
+        ),
+        buildkite("steps:\n  - command: make\n    plugins: [./.buildkite/plugins/cache]\n"),
+        buildkite("steps:\n  - command: make\n    plugins: [{kubernetes: {podSpec: {}}}]\n"),
+        job_steps("- uses: actions/checkout@v5\n"),
+        job_steps("- uses: ./.github/actions/build\n"),
+        job_steps("- uses: docker://alpine:3.20\n"),
+    ),
+)
+
+_BRANCHES = frozenset({"main", "master", "head", "trunk", "develop", "dev", "latest"})
+# Settings of the agent's stack, not plugins that are cloned.
+_BUILT_IN = frozenset({"kubernetes"})
+
+
+def unpinned_plugin(pipeline: PipelineFile, context: PipelineContext) -> Iterator[Violation]:
+    """Plugins of Buildkite's steps, `uses` of GitHub's; each action once."""
+    actions: dict[str, list[ScalarNode]] = {}
+    if pipeline.kind in (FileKind.WORKFLOW, FileKind.ACTION):
+        for holder in (
+            *(job.node for job in pipeline.jobs),
+            *(step.node for step in pipeline.steps),
+        ):
+            uses = holder.get("uses")
+            if isinstance(uses, ScalarNode):
+                actions.setdefault(uses.value, []).append(uses)
+        for places in actions.values():
+            yield from _action(pipeline, places, context)
+        return
+    visited: set[int] = set()
+    for step in pipeline.commands:
+        for name in plugin_names(step.node.get("plugins")):
+            if id(name) not in visited:
+                visited.add(id(name))
+                yield from _plugin(pipeline, name)
+
+
+def plugin_names(node: Node | None) -> Iterator[ScalarNode]:
+    """The sources of the plugins of a step, as they stand."""
+    listed = node.items if isinstance(node, SequenceNode) else [node]
+    for each in listed:
+        if isinstance(each, ScalarNode):
+            yield each
+        elif isinstance(each, MappingNode):
+            yield from (field.key for field in each.fields.values())
+
+
+def _plugin(pipeline: PipelineFile, name: ScalarNode) -> Iterator[Violation]:
+    source, _, version = name.value.partition("#")
+    if not source or source[0] in "./~" or source in _BUILT_IN or "${" in source or "{{" in source:
+        return
+    if not version and "$" not in name.value:
+        yield pipeline.violation(
+            UNPINNED_PLUGIN,
+            name,
+            f"the plugin '{source}' has no version, so its default branch runs",
+        )
+    elif version.lower() in _BRANCHES:
+        yield pipeline.violation(
+            UNPINNED_PLUGIN, name, f"the plugin '{source}' runs from '{version}', which moves"
+        )
+
+
+def _action(
+    pipeline: PipelineFile, places: list[ScalarNode], context: PipelineContext
+) -> Iterator[Violation]:
+    uses, *others = places
+    name, _, version = uses.value.partition("@")
+    if name.startswith((".", "docker://")) or "${{" in uses.value or "/" not in name:
+        return
+    severity = None
+    if not version:
+        summary = (
+            f"the action '{name}' has no `@version`, without which GitHub refuses the workflow"
+        )
+        severity = Severity.ERROR
+    elif version.lower() in _BRANCHES and not _is_own(name, context):
+        summary = f"the action '{name}' runs from '{version}', which moves"
+    else:
+        return
+    if others:
+        summary += f" (at {len(places)} places of this file)"
+    yield pipeline.violation(
+        UNPINNED_PLUGIN, uses, summary, severity=severity, related=tuple(others)
+    )
+
+
+def _is_own(name: str, context: PipelineContext) -> bool:
+    """Whether the action is a file of this repository, whose main branch the author holds."""
+    path = "/".join(name.split("/")[2:])
+    files = (path, f"{path}/action.yml", f"{path}/action.yaml") if path else ()
+    return any(context.matches(file) is True for file in files)
+
+
+# One step that uses another version of a plugin or an action than all others of the file.
+
+_BAD_STEP = "  - {command: make, plugins: [{docker#v5.1.0: {image: 'a/b:1'}}]}\n"
+_STEP = "  - {command: make, plugins: [{docker#v5.2.0: {image: 'a/b:1'}}]}\n"
+
+DIFFERING_VERSIONS: Final = LintRule(
+    rule=Rule(
+        id="pipeline/differing-versions",
+        severity=Severity.NOTE,
+        meaning="One step uses another version of a plugin or an action than all other steps of the file: it was probably forgotten at an update.",
+        remedy="Use one version, or say in a comment why this step has its own.",
+    ),
+    bad=(
+        buildkite("steps:\n" + 5 * _STEP + _BAD_STEP),
+        buildkite("steps:\n" + 3 * _STEP + _BAD_STEP + 3 * _STEP),
+        job_steps(5 * "- uses: actions/cache@v4\n" + "- uses: actions/cache@v3\n"),
+        job_steps("- uses: actions/cache/save@v3\n" + 6 * "- uses: actions/cache/save@v4\n"),
+        job_steps(7 * "- uses: a/b@v2.1\n" + "- uses: a/b@v2\n"),
+    ),
+    good=(
+        buildkite("steps:\n" + 5 * _STEP),
+        buildkite("steps:\n" + 3 * _STEP + 2 * _BAD_STEP),
+        job_steps("- uses: actions/cache@v4\n- uses: actions/cache@v3\n"),
+    ),
+)
+
+_FEWEST = 5
+
+
+def differing_versions(pipeline: PipelineFile, _context: PipelineContext) -> Iterator[Violation]:
+    """A version used once where another one is used five times or more."""
+    uses: dict[str, list[tuple[str, ScalarNode]]] = defaultdict(list)
+    for node in _references(pipeline):
+        sign = "@" if pipeline.kind in (FileKind.WORKFLOW, FileKind.ACTION) else "#"
+        name, _, version = node.value.partition(sign)
+        if version and "$" not in version:
+            uses[name].append((version, node))
+    for name, versions in uses.items():
+        counts = Counter(version for version, _ in versions)
+        usual, count = counts.most_common(1)[0]
+        if len(counts) != 2 or count < _FEWEST or count != len(versions) - 1:
+            continue
+        version, node = next(each for each in versions if each[0] != usual)
+        yield pipeline.violation(
+            DIFFERING_VERSIONS,
+            node,
+            f"'{name}' has the version {version} here and {usual} in {count} other steps",
+        )
+
+
+def _references(pipeline: PipelineFile) -> Iterator[ScalarNode]:
+    visited: set[int] = set()
+    for step in pipeline.commands:
+        uses = step.node.get("uses")
+        names = [uses] if isinstance(uses, ScalarNode) else plugin_names(step.node.get("plugins"))
+        for name in names:
+            if id(name) not in visited:
+                visited.add(id(name))
+                yield name
+
+
+# Images whose tag moves, and images of a namespace that belongs to no known project.
+
+UNPINNED_IMAGE: Final = LintRule(
+    rule=Rule(
+        id="pipeline/unpinned-image",
+        severity=Severity.WARNING,
+        meaning="A step runs in an image whose tag moves, so a green and a red run may differ in everything that the image holds. An image of a personal namespace can also be gone tomorrow.",
+        remedy="Name a version, or better the digest: `image: vllm/vllm-openai@sha256:…`.",
+    ),
+    bad=(
+        buildkite(
+            "steps:\n  - command: make\n    plugins: [{docker#v5.13.0: {image: vllm/vllm-openai:latest}}]\n"
+        ),
+        buildkite("steps:\n  - command: make\n    plugins: [{docker#v5.13.0: {image: ubuntu}}]\n"),
+        buildkite("image: registry.example.org:5000/team/ci\nsteps:\n  - command: make\n"),
+        buildkite(
+            "steps:\n  - command: make\n    plugins: [{kubernetes: {podSpec: {containers: [{image: 'nvcr.io/nvidia/pytorch:latest'}]}}}]\n"
+        ),
+        workflow(
+            "runs-on: ubuntu-24.04\ncontainer: {image: pytorch/pytorch:latest}\nsteps:\n- run: make\n"
+        ),
+        workflow("runs-on: ubuntu-24.04\ncontainer: rocm/pytorch\nsteps:\n- run: make\n"),
+        job_steps("- uses: docker://alpine:latest\n"),
+        buildkite(
+            "steps:\n  - command: make\n    plugins: [{docker#v5.13.0: {image: 'somebody/kimi-rocm:dmabuf'}}]\n"
+        ),
+    ),
+    good=(
+        buildkite(
+            "steps:\n  - command: make\n    plugins: [{docker#v5.13.0: {image: 'vllm/vllm-openai:v0.19.0'}}]\n"
+        ),
+        buildkite(f"image: vllm/vllm-openai@sha256:{'0' * 64}\nsteps:\n  - command: make\n"),
+        buildkite("image: $REGISTRY/ci\nsteps:\n  - command: make\n"),
+        buildkite("image: '${IMAGE:-x}'\nsteps:\n  - command: make\n"),
+        workflow("runs-on: ubuntu-24.04\ncontainer: ${{ matrix.image }}\nsteps:\n- run: make\n"),
+        job_steps("- uses: docker://alpine:3.20\n"),
+        # A key that merely has this name.
+        buildkite("steps:\n  - command: make\n    label: image\n    env: {image: fast}\n"),
+    ),
+)
+
+_IMAGE = re.compile(
+    r"(?:(?P<host>[\w-]+(?:\.[\w-]+)+(?::\d+)?|localhost(?::\d+)?)/)?"
+    r"(?P<path>[a-z0-9]+(?:[._/-]+[a-z0-9]+)*)(?::(?P<tag>[\w][\w.-]{0,127}))?(?P<digest>@sha256:[0-9a-f]{64})?"
+)
+# A name without a namespace is else often an image that the job has built itself.
+_OFFICIAL = words(
+    "ubuntu debian alpine python node golang rust busybox redis postgres nginx docker"
+)
+# By convention an image that the machine itself has built.
+_BUILT_HERE = ("local/", "localhost/")
+_MOVING = frozenset({"latest", "main", "master", "nightly", "dev", "edge", "stable", "rolling"})
+# Projects and vendors on Docker Hub whose images CI of LLM serving uses.
+_KNOWN: Final = words(
+    "amd aquasec axolotlai bitnami buildkite catthehacker cimg curlimages deepspeed docker dockerhub "
+    "envoyproxy gcr grafana habana haproxy hashicorp huggingface infiniflow intel jupyter kserve "
+    "kvcacheai library lightllm lmcache lmsysorg mambaorg mcr minio mlcommons modular moby mongo "
+    "mysql nginx nvidia nvidiadynamo ollama openmmlab openvino opensearchproject otel pingcap prom "
+    "pytorch python qdrant rayproject redis rocm sglang snakemake tensorflow tonistiigi triton "
+    "ubuntu verlai vllm vllmascend vllmproject vllmopenaiopensource xprobe kindest rancher elastic"
+)
+
+
+def unpinned_image(pipeline: PipelineFile, _context: PipelineContext) -> Iterator[Violation]:
+    """Values of `image` and `container`, and actions that are images; each image once."""
+    places: dict[tuple[str, bool], list[ScalarNode]] = {}
+    for document in pipeline.documents:
+        for node in walk(document):
+            if isinstance(node, MappingNode):
+                for value, certain in _images(node, pipeline):
+                    places.setdefault((_name(value), certain), []).append(value)
+    for (name, certain), nodes in places.items():
+        match = _IMAGE.fullmatch(name)
+        if match is not None and not match["digest"]:
+            yield from _judged(pipeline, match, nodes, certain=certain)
+
+
+def _images(node: MappingNode, pipeline: PipelineFile) -> Iterator[tuple[ScalarNode, bool]]:
+    """Values of a mapping that name images; whether a name without a tag is certainly one."""
+    for key in ("image", "container", "uses"):
+        field = node.fields.get(key)
+        if field is None or field.merged or not isinstance(field.value, ScalarNode):
+            continue
+        if key != "uses" or field.value.value.startswith("docker://"):
+            # Agents of a cloud are asked for by the family of their machine's image.
+            machine = node.get("queue", "provider", "machineType", "machine_type") is not None
+            data = pipeline.kind is FileKind.DATA or (
+                key == "container" and pipeline.kind is not FileKind.WORKFLOW
+            )
+            yield field.value, not (machine or data)
+
+
+def _name(value: ScalarNode) -> str:
+    written = value.value.strip()
+    return written.removeprefix("docker://")
+
+
+def _judged(
+    pipeline: PipelineFile, match: re.Match[str], nodes: list[ScalarNode], *, certain: bool
+) -> Iterator[Violation]:
+    name, tag = match.group(), match["tag"]
+    known = match["host"] is not None or match["path"] in _OFFICIAL
+    severity = None
+    if match["path"].startswith(_BUILT_HERE):
+        return
+    if tag and _moves(tag) and (known or "/" in match["path"]):
+        summary = f"the tag of the image '{name}' moves"
+    elif tag is None and (match["host"] or (certain and (known or "/" in match["path"]))):
+        summary = f"the image '{name}' has no tag, which means `latest`"
+    elif tag is not None and _is_private(match):
+        namespace = match["path"].split("/")[0]
+        summary = f"the image '{name}' comes from the namespace '{namespace}', which looks like a person's"
+        severity = Severity.NOTE
+    else:
+        return
+    if len(nodes) > 1:
+        summary += f" (at {len(nodes)} places of this file)"
+    yield pipeline.violation(
+        UNPINNED_IMAGE, nodes[0], summary, severity=severity, related=tuple(nodes[1:])
+    )
+
+
+def _moves(tag: str) -> bool:
+    return tag in _MOVING or tag.startswith("latest-")
+
+
+def _is_private(match: re.Match[str]) -> bool:
+    """A namespace on Docker Hub that is nobody's we know, under a tag without a version."""
+    parts = match["path"].split("/")
+    if match["host"] or len(parts) != 2 or parts[0] in _KNOWN:
+        return False
+    return re.search(r"\d+\.\d+", match["tag"]) is None
+
+
+RULES: Final = (
+    (UNPINNED_PLUGIN, unpinned_plugin),
+    (DIFFERING_VERSIONS, differing_versions),
+    (UNPINNED_IMAGE, unpinned_image),
+)

@@ -1,0 +1,592 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. Rules about a status that its own statement hides."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from ci_doctor.lint.lint_rule import LintRule
+from ci_doctor.lint.shell.checking_commands import is_judged_later, named
+from ci_doctor.lint.shell.failure_fate import Loss, fates_of
+from ci_doctor.lint.shell.shell_program import script, violation
+from ci_doctor.lint.shell.status_use import StatusUse, use_of
+from ci_doctor.lint.source_files import Shell
+from ci_doctor.model.finding import Severity
+from ci_doctor.model.rule import Rule
+from ci_doctor.syntax.shell_nodes import NodeKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ci_doctor.lint.lint_rule import Edit, Violation
+    from ci_doctor.lint.shell.shell_program import ShellProgram
+    from ci_doctor.syntax.shell_nodes import ShellNode
+
+STATUS_LOST_IN_DECLARATION: Final = LintRule(
+    rule=Rule(
+        id="shell/status-lost-in-declaration",
+        severity=Severity.WARNING,
+        meaning="The status of `export X=$(cmd)` is that of `export`: 0. A failure of the command inside is lost, and X is empty.",
+        remedy="Write two statements: `X=$(cmd)`, then `export X`.",
+    ),
+    bad=(
+        script("export PORT=$(python3 pick_port.py) || exit 1\n"),
+        script(
+            "f() {\n  local out=$(curl -sf localhost/x)\n  if [ $? -ne 0 ]; then return 1; fi\n}\n"
+        ),
+        script('set -e\nexport IMAGE=$(docker build -q .)\ndocker run "$IMAGE"\n'),
+        script('set -euo pipefail\nreadonly COMMIT="$(git rev-parse HEAD)"\n'),
+        script("if export TOKEN=$(get-token); then run; fi\n"),
+        script("f() {\n  declare -r v=$(python3 v.py)\n  rc=$?\n}\n"),
+    ),
+    good=(
+        script("PORT=$(python3 pick_port.py) || exit 1\nexport PORT\n"),
+        script("set -e\nexport NOW=$(date +%s)\n"),
+        script('export PORT=$(python3 pick_port.py)\necho "$PORT"\n'),
+        script("set -e\nexport V=$(cat version || echo 1)\n"),
+        script("set -e\nf() {\n  local old=$(shopt -p nullglob)\n}\n"),
+        script(
+            "f() {\n  local out\n  out=$(curl -sf localhost/x)\n  if [ $? -ne 0 ]; then return 1; fi\n}\n"
+        ),
+    ),
+)
+
+# These hardly fail, or a value without them is of no harm.
+_HARMLESS: Final = frozenset(
+    {
+        "echo",
+        "printf",
+        "date",
+        "pwd",
+        "dirname",
+        "basename",
+        "nproc",
+        "whoami",
+        "uname",
+        "seq",
+        "id",
+        "hostname",
+        "realpath",
+        "readlink",
+        "cat",
+        "tr",
+        "cut",
+        "sed",
+        "awk",
+        "wc",
+        "head",
+        "tail",
+        "sort",
+        "true",
+        "uuidgen",
+        "expr",
+        "bc",
+        "getconf",
+        "command",
+        "eval",
+        "which",
+        "arch",
+        "dpkg",
+        "tput",
+        "xargs",
+        "mktemp",
+        "cd",
+        "grep",
+        "env",
+        "stat",
+        "logname",
+        "tty",
+        "bash",
+        "rev",
+        "uniq",
+        "shopt",
+    }
+)
+
+
+def status_lost_in_declaration(program: ShellProgram) -> Iterator[Violation]:
+    """Declarations with a command substitution whose failure something relies on."""
+    for node in program.of(NodeKind.DECLARATION):
+        if (
+            node.word not in ("export", "local", "readonly", "declare", "typeset")
+            or not node.children
+        ):
+            continue
+        inner = [
+            each for each in node.children if each.kind is NodeKind.SUBSTITUTION and each.children
+        ]
+        if not inner or program.text[inner[0].start] in "<>":
+            continue
+        use = use_of(program, node)
+        if use is StatusUse.READ and _reads_declaration(program, node):
+            yield violation(
+                program,
+                STATUS_LOST_IN_DECLARATION,
+                node,
+                f"What reads this status reads that of `{node.word}`, which is 0",
+                severity=Severity.ERROR,
+            )
+        elif (
+            use is StatusUse.ENDS
+            and any(_can_fail(program, each) for each in inner)
+            and not _is_tested(program, node)
+        ):
+            yield violation(
+                program,
+                STATUS_LOST_IN_DECLARATION,
+                node,
+                f"A failure inside does not end the script, in spite of errexit: the status is that of `{node.word}`",
+            )
+
+
+def _reads_declaration(program: ShellProgram, node: ShellNode) -> bool:
+    parent = node.parent
+    if parent is not None and parent.kind is NodeKind.AND_OR and parent.children[-1] is not node:
+        index = parent.children.index(node)
+        return parent.operators[index : index + 1] == ["||"] and program.of_node(
+            parent.children[index + 1]
+        ) not in ("true", ":")
+    if node.is_condition or (
+        parent is not None and parent.is_condition and parent.kind is NodeKind.NEGATION
+    ):
+        return True
+    after = node.next_statement()
+    head = program.of_node(after).partition("\n")[0] if after is not None else ""
+    return "$?" in head
+
+
+def _is_tested(program: ShellProgram, node: ShellNode) -> bool:
+    """Whether a test of an empty variable follows, which says the same."""
+    named = re.search(r"\b(\w+)=[\"']?\$\(", program.of_node(node))
+    after = program.text[node.end : node.end + 400]
+    return named is not None and bool(re.search(rf"(?:-[zn]|\[\[?)\s+\"?\$\{{?{named[1]}\b", after))
+
+
+def _can_fail(program: ShellProgram, substitution: ShellNode) -> bool:
+    """Whether its status is that of a program that fails in earnest."""
+    last = substitution.children[-1]
+    if last.kind is NodeKind.PIPELINE:
+        last = last.children[-1]
+    if last.kind is NodeKind.AND_OR and "||" in last.operators:
+        return False
+    if last.kind is not NodeKind.COMMAND or not last.word or "$" in last.word:
+        return False
+    words = program.words(last)
+    name = words.name
+    if name == "curl" and "f" not in words.flags() and not words.has("--fail"):
+        return False  # the answer is read, not the status
+    function = program.definition(name)
+    if function is not None:
+        return False
+    return name not in _HARMLESS
+
+
+# A status that a pipe hides.
+
+STATUS_LOST_IN_PIPE: Final = LintRule(
+    rule=Rule(
+        id="shell/status-lost-in-pipe",
+        severity=Severity.WARNING,
+        meaning="Without pipefail the status of a pipeline is that of its last command. `tee` succeeds, whatever became of the command before it.",
+        remedy="Write `set -o pipefail` before it, or read `${PIPESTATUS[0]}`.",
+    ),
+    bad=(
+        script("pytest tests | tee log\nrc=$?\nexit $rc\n"),
+        script("if ! pytest tests 2>&1 | tee log; then\n  exit 1\nfi\n"),
+        script("pytest tests | tee log || exit 1\n"),
+        script("set -e\npython3 bench.py 2>&1 | tee bench.log\ncat bench.log\n"),
+        script("set -ex\nbash run.sh |& tee -a log\necho done\n"),
+        script("make test 2>&1 | tee make.log\nif [ $? -ne 0 ]; then exit 1; fi\n"),
+        script("set -e\npytest tests | tail -5\n"),
+        script("set -e\npython3 compare.py a b 2>&1 | grep -v DEBUG\necho same\n"),
+    ),
+    good=(
+        script("set -o pipefail\npytest tests | tee log\nrc=$?\nexit $rc\n"),
+        script("set -euo pipefail\nif ! pytest tests | tee log; then exit 1; fi\n"),
+        script("pytest tests | tee log\nrc=${PIPESTATUS[0]}\n"),
+        script("set -e\necho hello | tee log\ncat log\n"),
+        script("pytest tests | grep -q passed || exit 1\n"),
+        script("set -e\npytest tests | tee log\ngrep -q ' passed' log\n"),
+    ),
+)
+
+_SILENT: Final = frozenset({"tee", "ts", "unbuffer"})
+# What these print is a message, and their failure is of no interest.
+_MESSAGES: Final = frozenset(
+    {
+        "echo",
+        "printf",
+        "date",
+        "cat",
+        "ls",
+        "env",
+        "printenv",
+        "nvidia-smi",
+        "rocm-smi",
+        "amd-smi",
+        "df",
+        "free",
+        "uname",
+        "head",
+        "tail",
+        "sed",
+        "awk",
+        "grep",
+        "yes",
+        "sort",
+        "jq",
+        "ps",
+        "hostname",
+        "pip",
+        "find",
+        "lscpu",
+        "npu-smi",
+        "column",
+    }
+)
+_CONTAINERS: Final = frozenset({"docker", "podman", "kubectl", "oc", "journalctl", "git"})
+_REPORTS: Final = frozenset(
+    {
+        "logs",
+        "ps",
+        "inspect",
+        "images",
+        "get",
+        "describe",
+        "top",
+        "stats",
+        "version",
+        "info",
+        "-u",
+        "status",
+        "log",
+        "diff",
+    }
+)
+
+
+def status_lost_in_pipe(program: ShellProgram) -> Iterator[Violation]:
+    """Checks before a filter, and pipelines that end with `tee` whose status something relies on."""
+    known: set[int] = set()
+    fates = fates_of(program)
+    for node, _ in fates.checks():
+        fate = fates.fate(node)
+        if fate.loss is not Loss.PIPE or fate.by is None or fate.by.parent is None:
+            continue
+        pipeline = fate.by.parent
+        if id(pipeline) in known or is_judged_later(program, node):
+            known.add(id(pipeline))
+            continue
+        known.add(id(pipeline))
+        name, last = named(program, node), program.words(fate.by).name
+        said = f"`{last}` succeeds whatever becomes of `{name}` before the pipe"
+        yield violation(
+            program,
+            STATUS_LOST_IN_PIPE,
+            pipeline,
+            said,
+            remedy=_remedy(program, name),
+            severity=Severity.ERROR,
+        )
+    if "tee" in program.text or "ts" in program.text:
+        yield from _to_tee(program, known)
+
+
+def _remedy(program: ShellProgram, name: str) -> str:
+    if program.source.shell is Shell.SH:
+        return f"`{name} > log; rc=$?; cat log; exit $rc`: sh has no pipefail"
+    return f"Write `set -o pipefail` before `{name}`"
+
+
+def _to_tee(program: ShellProgram, known: set[int]) -> Iterator[Violation]:
+    for node in program.of(NodeKind.PIPELINE):
+        if id(node) in known or not _hides(program, node):
+            continue
+        use = use_of(program, node)
+        if use is StatusUse.ENDS:
+            said = f"A failure of `{named(program, node.children[0])}` does not end the script, in spite of errexit"
+            yield violation(program, STATUS_LOST_IN_PIPE, node, said)
+        elif use is StatusUse.READ and _reads_pipe(program, node):
+            name = program.words(node.children[-1]).name
+            said = f"What reads this status reads that of `{name}`, which is 0"
+            severity = None if _is_before_and(node) else Severity.ERROR
+            yield violation(program, STATUS_LOST_IN_PIPE, node, said, severity=severity)
+        elif use is StatusUse.READ and program.source.embedded and node.parent is program.root:
+            whole = program.source.embedded.removeprefix("the ")
+            said = f"The {whole} ends with the status of `tee`, which is 0"
+            yield violation(program, STATUS_LOST_IN_PIPE, node, said, severity=Severity.ERROR)
+
+
+def _hides(program: ShellProgram, node: ShellNode) -> bool:
+    """Whether it ends with `tee` and pipefail is off, and what stands before `tee` matters."""
+    last, first = node.children[-1], node.children[0]
+    if last.kind is not NodeKind.COMMAND or program.words(last).name not in _SILENT:
+        return False
+    if len(node.children) < 2 or _is_message(program, first):
+        return False
+    if any(each.background for each in node.ancestors()):
+        return False
+    return use_of(program, first) is StatusUse.LOST_IN_PIPE
+
+
+def _reads_pipe(program: ShellProgram, node: ShellNode) -> bool:
+    """Whether an operator, a condition or `$?` reads it; the end of the program is another matter."""
+    current = node
+    for parent in node.ancestors():
+        if current.is_condition:
+            return True
+        if parent.kind is NodeKind.AND_OR and parent.children[-1] is not current:
+            index = parent.children.index(current)
+            return not _means_nothing(program, parent.children[index + 1])
+        if parent.kind not in (NodeKind.AND_OR, NodeKind.NEGATION):
+            break
+        current = parent
+    after = current.next_statement()
+    head = program.of_node(after).partition("\n")[0] if after is not None else ""
+    return "$?" in head or "${?}" in head
+
+
+def _is_before_and(node: ShellNode) -> bool:
+    """`cmd | tee file && next` goes on after a failure; nothing that handles the failure is lost."""
+    parent = node.parent
+    if parent is None or parent.kind is not NodeKind.AND_OR or parent.children[-1] is node:
+        return False
+    return "||" not in parent.operators[parent.children.index(node) :]
+
+
+def _means_nothing(program: ShellProgram, node: ShellNode) -> bool:
+    return program.of_node(node) in ("true", ":")
+
+
+def _is_message(program: ShellProgram, node: ShellNode) -> bool:
+    if node.kind in (NodeKind.GROUP, NodeKind.SUBSHELL):
+        return all(_is_message(program, each) for each in node.children)
+    if node.kind is NodeKind.NEGATION and node.children:
+        return _is_message(program, node.children[0])
+    if node.kind is not NodeKind.COMMAND:
+        return node.kind in (
+            NodeKind.LOOP,
+            NodeKind.IF,
+            NodeKind.CASE,
+            NodeKind.ASSIGNMENT,
+            NodeKind.TEST,
+        )
+    words = program.words(node)
+    if words.name in _CONTAINERS:
+        return any(each in _REPORTS for each in words.arguments[:3])
+    return words.name in _MESSAGES
+
+
+# `$?` after `if ! cmd`, which is always 0.
+
+STATUS_OF_NEGATION: Final = LintRule(
+    rule=Rule(
+        id="shell/status-of-negation",
+        severity=Severity.ERROR,
+        meaning="In `if ! cmd; then`, `$?` is the status of the negation: 0. The real status is lost, and an `exit $?` there ends with success.",
+        remedy="Keep the status first: `cmd || rc=$?`, then compare `rc`.",
+    ),
+    bad=(
+        script("if ! pytest tests; then\n  rc=$?\n  exit $rc\nfi\n"),
+        script("if ! make test; then exit $?; fi\n"),
+        script('if ! run; then\n  echo "failed with $?"\nfi\n'),
+        script("if a; then\n  b\nelif ! c; then\n  status=$?\nfi\n"),
+        script("while ! pull; do\n  rc=$?\n  [ $rc = 2 ] && exit 2\n  sleep 1\ndone\n"),
+    ),
+    good=(
+        script('rc=0\npytest tests || rc=$?\nif [ "$rc" -ne 0 ]; then exit $rc; fi\n'),
+        script("if ! pytest tests; then\n  echo failed\n  docker logs server\n  exit 1\nfi\n"),
+        script("if pytest tests; then\n  rc=$?\nfi\n"),
+        script("if ! pytest tests; then\n  show_logs\n  rc=$?\nfi\n"),
+    ),
+)
+
+_STATUS: Final = re.compile(r"\$\?|\$\{\?\}")
+
+
+def status_of_negation(program: ShellProgram) -> Iterator[Violation]:
+    """First statements after a negated condition that read `$?`."""
+    if "$?" not in program.text:
+        return
+    for node in program.of(NodeKind.IF, NodeKind.ELIF, NodeKind.LOOP):
+        conditions = [each for each in node.children if each.is_condition]
+        if not conditions or not _is_negated(conditions[-1]):
+            continue
+        first = _first_statement(node)
+        if first is None or not _STATUS.search(_head(program, first)):
+            continue
+        yield violation(
+            program,
+            STATUS_OF_NEGATION,
+            first,
+            "`$?` is 0 here: it is the status of `!`, not of the command",
+            edits=_repair(program, node, conditions, first),
+        )
+
+
+def _is_negated(condition: ShellNode) -> bool:
+    if condition.kind is NodeKind.PIPELINE:
+        condition = condition.children[0]
+    return condition.kind is NodeKind.NEGATION
+
+
+def _head(program: ShellProgram, node: ShellNode) -> str:
+    """The part of a statement that reads `$?` before anything else has run."""
+    text = program.of_node(node)
+    if node.kind in (NodeKind.COMMAND, NodeKind.ASSIGNMENT, NodeKind.DECLARATION, NodeKind.TEST):
+        return re.sub(r"(?s)'[^']*'|\$\((?!\().*", "", text)
+    if node.kind in (NodeKind.IF, NodeKind.CASE, NodeKind.AND_OR):
+        return re.split(r"\n|;|&&|\|\|", text, maxsplit=1)[0]
+    return ""
+
+
+def _first_statement(node: ShellNode) -> ShellNode | None:
+    rest = [each for each in node.children if not each.is_condition]
+    if rest and rest[0].kind is NodeKind.DO:
+        rest = rest[0].children
+    return rest[0] if rest and rest[0].kind not in (NodeKind.ELIF, NodeKind.ELSE) else None
+
+
+def _repair(
+    program: ShellProgram, node: ShellNode, conditions: list[ShellNode], first: ShellNode
+) -> tuple[Edit, ...]:
+    """`if ! cmd; then rc=$?; …; exit $rc; fi` becomes `if cmd; then :; else rc=$?; …; exit $rc; fi`.
+
+    Only where the status leaves by that `exit` alone: then a failure that was hidden becomes red,
+    and nothing else changes.
+    """
+    body = [each for each in node.children if not each.is_condition]
+    is_plain = node.kind is NodeKind.IF and len(conditions) == 1
+    if not is_plain or any(each.kind in (NodeKind.ELIF, NodeKind.ELSE) for each in body):
+        return ()
+    if conditions[0].kind is not NodeKind.NEGATION or "trap" in program.by_name:
+        return ()
+    if any(
+        each.kind not in (NodeKind.PROGRAM, NodeKind.IF, NodeKind.ELSE) for each in node.ancestors()
+    ):
+        return ()
+    if not _leaves_by_exit(program, body, first):
+        return ()
+    mark = re.compile(r"!\s+").match(program.text, conditions[0].start)
+    between = program.text[conditions[0].end : first.start]
+    place = re.fullmatch(r"(\s*;?\s*then)\s+", between)
+    if mark is None or place is None or program.source.embedded is not None:
+        return ()
+    end = conditions[0].end + len(place[1])
+    return program.edits((mark.start(), mark.end(), ""), (end, end, " :; else"))
+
+
+def _leaves_by_exit(program: ShellProgram, body: list[ShellNode], first: ShellNode) -> bool:
+    """Whether the body only says something between `rc=$?` and `exit $rc`; or is `exit $?` alone."""
+    texts = [program.of_node(each) for each in body]
+    if len(body) == 1:
+        return (
+            re.fullmatch(r"exit [\"']?\$\??\{?\??\}?[\"']?", texts[0]) is not None
+            and _STATUS.search(texts[0]) is not None
+        )
+    named = re.fullmatch(r"([A-Za-z_]\w*)=\$\?", texts[0])
+    if named is None or body[0] is not first:
+        return False
+    name = re.escape(named[1])
+    if re.fullmatch(rf"exit [\"']?\$\{{?{name}\}}?[\"']?", texts[-1]) is None:
+        return False
+    return all(
+        each.kind is NodeKind.COMMAND
+        and each.word in ("echo", "printf", "cat", "tail")
+        and not re.search(rf"\$\{{?{name}\b|\$\?|\$\(|`", text)
+        for each, text in zip(body[1:-1], texts[1:-1], strict=True)
+    )
+
+
+# Success that is printed after a barrier whose status nobody reads.
+
+SUCCESS_UNCHECKED: Final = LintRule(
+    rule=Rule(
+        id="shell/success-unchecked",
+        severity=Severity.WARNING,
+        meaning="A message of success is printed whether the barrier before it succeeded or not.",
+        remedy="End the script if the barrier fails: `barrier … || exit 1`, then print.",
+    ),
+    bad=(
+        script(
+            'python3 sync.py barrier --timeout 1800\necho "Congratulations, all nodes are up"\n'
+        ),
+        script('eval "$HEALTH_BARRIER_CMD"\necho "all servers are ready"\n'),
+        script('python3 wait_for_server.py --port 8000\necho "Server is ready"\n'),
+        script('./healthcheck.sh\nprintf "Health check passed\\n"\n'),
+        script('python -m tools.wait_for_ready\necho "Cluster ready!"\npytest\n'),
+        script('pytest a &\npytest b &\nwait\necho "All tests passed"\n'),
+    ),
+    good=(
+        script('python3 sync.py barrier --timeout 1800 || exit 1\necho "all nodes are up"\n'),
+        script('set -e\npython3 sync.py barrier\necho "all nodes are up"\n'),
+        script(
+            'python3 sync.py barrier\nif [ $? -ne 0 ]; then exit 1; fi\necho "all nodes are up"\n'
+        ),
+        script('pytest a &\nwait $! || exit 1\necho "All tests passed"\n'),
+        script('pytest a &\nwait\necho "All tests are finished"\n'),
+        script('python3 build.py\necho "build is ready"\n'),
+    ),
+)
+
+_BARRIER: Final = re.compile(
+    r"(?i)barrier|wait[_-]?(?:for|until)|health[_-]?(?:check|barrier)|check[_-]?health|wait[_-]ready"
+)
+_SUCCESS: Final = re.compile(
+    r"(?i)\b(?:success\w*|congrat\w*|ready|healthy|passed|all (?:\w+ ){0,20}up|is up|are up|complete\w*|finished|done|started)\b"
+)
+_PASSED: Final = re.compile(r"(?i)\b(?:passed|succe(?:ss|eded)\w*)\b")
+_DOUBT: Final = re.compile(r"(?i)fail|error|warn|not |wait|\$\?|time(?:d )?out|if ")
+
+
+def success_unchecked(program: ShellProgram) -> Iterator[Violation]:
+    """A barrier, ignored, and an `echo` of success as the next statement."""
+    for node in program.commands:
+        after = node.next_statement()
+        if after is None or after.word not in ("echo", "printf", "log", "info"):
+            continue
+        if not _is_barrier(program, node) and not _is_bare_wait(program, node):
+            continue
+        said = program.of_node(after)
+        if _is_bare_wait(program, node):
+            if _PASSED.search(said) and not _DOUBT.search(said):
+                yield _report(program, after, node, "`wait` without a process is always 0")
+            continue
+        if not _SUCCESS.search(said) or _DOUBT.search(said):
+            continue
+        if use_of(program, node) is StatusUse.IGNORED:
+            yield _report(program, after, node, "the barrier before it may have failed")
+
+
+def _report(program: ShellProgram, said: ShellNode, barrier: ShellNode, why: str) -> Violation:
+    what = f"This says success in any case: {why}"
+    return violation(program, SUCCESS_UNCHECKED, said, what, related=(program.place(barrier),))
+
+
+def _is_bare_wait(program: ShellProgram, node: ShellNode) -> bool:
+    """`wait` for all that runs in the background, of which the shell forgets every status."""
+    return program.of_node(node).strip() == "wait"
+
+
+def _is_barrier(program: ShellProgram, node: ShellNode) -> bool:
+    """Programs and strings alone: a function's body says whether it can fail, in shell/unchecked-wait."""
+    words = program.words(node)
+    if words.name in ("echo", "printf", "log") or program.definition(words.name) is not None:
+        return False
+    asked = " ".join((words.name, *words.arguments[:3]))
+    is_program = (
+        words.name in ("eval", "bash", "sh")
+        or "/" in node.word
+        or words.name.startswith("python")
+        or "." in words.name
+    )
+    return is_program and bool(_BARRIER.search(asked))
+
+
+RULES: Final = (
+    (STATUS_LOST_IN_DECLARATION, status_lost_in_declaration),
+    (STATUS_LOST_IN_PIPE, status_lost_in_pipe),
+    (STATUS_OF_NEGATION, status_of_negation),
+    (SUCCESS_UNCHECKED, success_unchecked),
+)

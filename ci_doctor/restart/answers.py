@@ -1,0 +1,399 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keeps requests, answers and what else is observed during a check. Pure."""
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, structs
+
+from ci_doctor.load.canonical import Canonical, is_blank, text_of
+from ci_doctor.load.looks import words_of
+from ci_doctor.restart.observed import (
+    AnswerComparison,
+    BlankAnswer,
+    Counts,
+    DifferentAnswer,
+    Observation,
+    Phase,
+    RestartEnding,
+)
+from ci_doctor.services.instance import ServiceEvent
+
+if TYPE_CHECKING:
+    from ci_doctor.load.sending import Reply
+    from ci_doctor.machine.gpus import GpuMemory
+    from ci_doctor.restart.release import NamedMemory
+
+
+_BLANKS_KEPT = 5
+_UNKEPT_SHOWN = 5
+# Characters of each text that are shown of a difference, and how many of them stand before it.
+_LONGEST_SHOWN = 300
+_SHOWN_BEFORE = 40
+# Of a text so much is kept to show a difference: a load may hold thousands of long answers.
+_LONGEST_KEPT = 4_000
+
+
+class _Voice(Struct):
+    """The answers to one request in one part of the check. `texts` are their hashes."""
+
+    texts: set[int]
+    shortest: int
+    longest: int
+    last: str = ""
+    blanks: int = 0
+    count: int = 0
+
+    def add(self, text: str, *, blank: bool) -> None:
+        length = len(text)
+        self.texts.add(hash(text))
+        self.last = text[:_LONGEST_KEPT]
+        self.shortest = min(self.shortest, length)
+        self.longest = max(self.longest, length)
+        self.blanks += blank
+        self.count += 1
+
+
+def _voice() -> _Voice:
+    return _Voice(texts=set(), shortest=1 << 62, longest=0)
+
+
+class AnswerBook:
+    """Takes every answer with the phase in which its request was sent."""
+
+    def __init__(self) -> None:
+        self._controls: dict[str, _Voice] = {}
+        self._control_starts = 0
+        self._before: dict[str, _Voice] = {}
+        self._after: dict[str, _Voice] = {}
+        self._models: dict[Phase, set[str]] = {}
+        self._blank: list[BlankAnswer] = []
+        self._blank_count = 0
+
+    def begin_control(self) -> None:
+        """One more control start gets the load, once."""
+        self._control_starts += 1
+
+    def add(self, phase: Phase, name: str, answer: Canonical) -> None:
+        """Take note of the answer to the request `name`."""
+        model = answer.prompt_facts.get("model")
+        if model is not None:
+            self._models.setdefault(phase, set()).add(str(model))
+        text = words_of(answer.output)
+        blank = is_blank(answer.output)
+        if phase is Phase.CONTROL:
+            self._controls.setdefault(name, _voice()).add(text, blank=blank)
+            return
+        if phase is Phase.BASELINE:
+            self._before.setdefault(name, _voice()).add(text, blank=blank)
+            return
+        if blank and self._always_had_words(name):
+            self._note_blank(phase, name)
+        if phase is Phase.AFTER:
+            self._after.setdefault(name, _voice()).add(text, blank=blank)
+
+    def comparison(self) -> AnswerComparison:
+        """What came of it."""
+        both = [name for name in self._before if name in self._after]
+        agreed = [name for name in both if self._has_agreed(name)]
+        unkept = [name for name in agreed if self._is_unkept(name)]
+        noisy = [name for name in both if self._is_noisy(name)]
+        return AnswerComparison(
+            requests=len(self._before),
+            blank=tuple(self._blank),
+            blank_count=self._blank_count,
+            different_before=_different(self._before.values()),
+            different_after=_different(self._after.values()),
+            compared=len(both),
+            shorter=sum(map(self._is_shorter, both)),
+            steady=sum(map(self._is_steady, both)),
+            changed=sum(map(self._has_changed, both)),
+            controls=self._control_starts,
+            restless=sum(map(self._is_restless, self._before)),
+            agreed=len(agreed),
+            unkept=tuple(map(self._difference, unkept[:_UNKEPT_SHOWN])),
+            unkept_count=len(unkept),
+            noisy=len(noisy),
+            chance=round(sum(map(self._chance, noisy)), 6),
+            models_before=self._named(Phase.BASELINE),
+            models_after=self._named(Phase.AFTER),
+        )
+
+    def _always_had_words(self, name: str) -> bool:
+        voice = self._before.get(name)
+        return voice is not None and not voice.blanks
+
+    def _note_blank(self, phase: Phase, name: str) -> None:
+        self._blank_count += 1
+        known = any(each.id == name for each in self._blank)
+        if not known and len(self._blank) < _BLANKS_KEPT:
+            self._blank.append(BlankAnswer(id=name, phase=phase))
+
+    def _is_shorter(self, name: str) -> bool:
+        """Whether each answer after has less than half of the characters of each before."""
+        return 2 * self._after[name].longest < self._before[name].shortest
+
+    def _is_steady(self, name: str) -> bool:
+        # One answer is always the same as itself.
+        voice = self._before[name]
+        return voice.count > 1 and len(voice.texts) == 1
+
+    def _has_changed(self, name: str) -> bool:
+        return self._is_steady(name) and not self._after[name].texts <= self._before[name].texts
+
+    def _has_agreed(self, name: str) -> bool:
+        """Whether the request got one text in each control start and in every pass of the baseline."""
+        control = self._controls.get(name)
+        if control is None or control.count < self._control_starts:
+            return False
+        return self._is_steady(name) and control.texts == self._before[name].texts
+
+    def _is_restless(self, name: str) -> bool:
+        control = self._controls.get(name)
+        return (
+            control is not None
+            and self._is_steady(name)
+            and control.texts != self._before[name].texts
+        )
+
+    def _is_unkept(self, name: str) -> bool:
+        # One pass alone may be an accident, as in the baseline.
+        after = self._after[name]
+        return after.count > 1 and after.texts.isdisjoint(self._before[name].texts)
+
+    def _is_noisy(self, name: str) -> bool:
+        """Whether it varied before the kill, and not each time: it looks steady now and then."""
+        control = self._controls.get(name, _voice())
+        texts = self._before[name].texts | control.texts
+        return 1 < len(texts) < self._before[name].count + control.count
+
+    def _chance(self, name: str) -> float:
+        control = self._controls.get(name, _voice())
+        return chance_of_unkept(self._before[name].count + control.count, self._after[name].count)
+
+    def _difference(self, name: str) -> DifferentAnswer:
+        before, after = from_first_difference(self._before[name].last, self._after[name].last)
+        return DifferentAnswer(id=name, phase=Phase.AFTER, before=before, after=after)
+
+    def _named(self, phase: Phase) -> tuple[str, ...]:
+        return tuple(sorted(self._models.get(phase, ())))
+
+
+def _different(voices: Iterable[_Voice]) -> int:
+    """How many different texts there are over all requests."""
+    texts: set[int] = set()
+    for voice in voices:
+        texts |= voice.texts
+    return len(texts)
+
+
+def chance_of_unkept(before: int, after: int) -> float:
+    """How many requests look unkept by chance for each that is seen to vary: at most so many.
+
+    A request gets its other text with a probability p each time, at `before` answers and then at
+    `after` ones. It looks unkept with (1-p)^before · p^after, and is seen to vary with
+    1 - (1-p)^before - p^before. The result is the greatest ratio over p.
+    """
+    ratios = []
+    for percent in range(1, 100):
+        p = percent / 100
+        varies = 1 - (1 - p) ** before - p**before
+        if varies > 0:
+            ratios.append((1 - p) ** before * p**after / varies)
+    return max(ratios, default=1.0)
+
+
+def from_first_difference(before: str, after: str) -> tuple[str, str]:
+    """Both texts from a little before their first difference."""
+    same = 0
+    for one, other in zip(before, after, strict=False):
+        if one != other:
+            break
+        same += 1
+    start = max(0, same - _SHOWN_BEFORE)
+    end = start + _LONGEST_SHOWN
+    return before[start:end], after[start:end]
+
+
+# Errors that differ, of one phase: thousands of refused connections say the same.
+_ERRORS_KEPT = 3
+_DIFFERENCES_KEPT = 5
+
+
+class Ledger:
+    """Takes each reply with the phase in which its request was sent."""
+
+    def __init__(self, *, compare: bool) -> None:
+        self.different: list[DifferentAnswer] = []
+        self.different_count = 0
+        self.book = AnswerBook()
+        self._compare = compare
+        self._tallies: dict[Phase, _Tally] = {}
+        # Digests decide what is the same; of the texts the first is kept, to show a difference.
+        self._digests: dict[str, set[str]] = {}
+        self._texts: dict[str, str] = {}
+
+    def keep(self, phase: Phase, reply: "Reply") -> None:
+        """Take note of a reply."""
+        self._tally(phase).add(reply)
+        if reply.answer is None:
+            return
+        self.book.add(phase, reply.id, reply.answer)
+        if not self._compare or phase is Phase.CONTROL:
+            return
+        if phase is Phase.BASELINE:
+            self._learn(reply.id, reply.answer)
+        else:
+            self._compare_with_baseline(phase, reply.id, reply.answer)
+
+    def lasted(self, phase: Phase, seconds: float) -> None:
+        """Requests were sent for so long."""
+        self._tally(phase).seconds += seconds
+
+    def passed(self, phase: Phase, answered: int, seconds: float) -> None:
+        """One whole pass of the load is through."""
+        tally = self._tally(phase)
+        tally.seconds += seconds
+        # A clock that has not moved gives no rate.
+        rate = 0.0
+        if seconds > 0:
+            rate = answered / seconds
+        tally.rates.append(rate)
+
+    def ok(self, phase: Phase) -> int:
+        """The good answers so far."""
+        return self._tally(phase).ok
+
+    @property
+    def counts(self) -> dict[Phase, Counts]:
+        """The phases in their order."""
+        counts = {}
+        for phase in Phase:
+            if phase in self._tallies:
+                counts[phase] = self._tallies[phase].counts()
+        return counts
+
+    @property
+    def unstable(self) -> tuple[str, ...]:
+        """The requests that the baseline itself answered differently."""
+        names = []
+        for name, digests in self._digests.items():
+            if len(digests) > 1:
+                names.append(name)
+        return tuple(names)
+
+    def _tally(self, phase: Phase) -> "_Tally":
+        return self._tallies.setdefault(phase, _Tally())
+
+    def _learn(self, name: str, answer: Canonical) -> None:
+        digests = self._digests.setdefault(name, set())
+        digests.add(answer.digest)
+        self._texts.setdefault(name, text_of(answer.output))
+
+    def _compare_with_baseline(self, phase: Phase, name: str, answer: Canonical) -> None:
+        digests = self._digests.get(name, set())
+        # With several, the baseline contradicts itself and proves nothing.
+        if len(digests) != 1 or answer.digest in digests:
+            return
+        self.different_count += 1
+        if len(self.different) >= _DIFFERENCES_KEPT or self._is_kept(name):
+            return
+        text = text_of(answer.output)
+        before, after = from_first_difference(self._texts[name], text)
+        self.different.append(DifferentAnswer(id=name, phase=phase, before=before, after=after))
+
+    def _is_kept(self, name: str) -> bool:
+        # The load is sent again and again: one request must not fill the list.
+        return any(each.id == name for each in self.different)
+
+
+class _Tally:
+    def __init__(self) -> None:
+        self.ok = 0
+        self.failed = 0
+        self.hung = 0
+        self.empty = 0
+        self.blank = 0
+        self.seconds = 0.0
+        self.rates: list[float] = []
+        self.errors: list[str] = []
+
+    def add(self, reply: "Reply") -> None:
+        if reply.answer is not None:
+            self.ok += 1
+            self.empty += reply.answer.empty
+            self.blank += is_blank(reply.answer.output)
+        elif reply.hung:
+            self.hung += 1
+        else:
+            self.failed += 1
+        if reply.error is None or reply.error in self.errors:
+            return
+        if len(self.errors) < _ERRORS_KEPT:
+            self.errors.append(reply.error)
+
+    def counts(self) -> Counts:
+        # The best pass: a busy machine is slow for a moment, a server that lost a worker stays so.
+        rate = max(self.rates, default=None)
+        return Counts(
+            ok=self.ok,
+            failed=self.failed,
+            hung=self.hung,
+            empty=self.empty,
+            blank=self.blank,
+            seconds=round(self.seconds, 3),
+            rate=rate,
+            errors=tuple(self.errors),
+        )
+
+
+class RestartProgress(Struct, frozen=True, kw_only=True):
+    """An event of a service, or how far a phase has come, in words."""
+
+    phase: Phase
+    event: ServiceEvent | None = None
+    text: str = ""
+
+
+class Notes:
+    """The observation so far, and the requests in `ledger`. `phase` is what is going on.
+
+    `gpu_before` is what the GPUs held before anything was started, `memory_before` the shared memory
+    with a name; None if they are not checked.
+    """
+
+    def __init__(
+        self, requests: int, on_progress: Callable[[RestartProgress], None], *, compare: bool
+    ) -> None:
+        self.phase = Phase.BASELINE
+        self.gpu_before: tuple[GpuMemory, ...] | None = None
+        self.memory_before: NamedMemory | None = None
+        self.ledger = Ledger(compare=compare)
+        self._observation = Observation(requests=requests)
+        self._on_progress = on_progress
+
+    def note(self, **fields: Any) -> None:
+        """Set fields of the observation."""
+        self._observation = structs.replace(self._observation, **fields)
+
+    def say(self, text: str) -> None:
+        """Report how far the phase has come."""
+        self._on_progress(RestartProgress(phase=self.phase, text=text))
+
+    def event(self, event: ServiceEvent) -> None:
+        """Report an event of a service."""
+        self._on_progress(RestartProgress(phase=self.phase, event=event))
+
+    def observation(self, ending: RestartEnding) -> Observation:
+        """All of it."""
+        # Only now, and not with each reply: a load has thousands of them.
+        ledger = self.ledger
+        return structs.replace(
+            self._observation,
+            ending=ending,
+            phases=ledger.counts,
+            different=tuple(ledger.different),
+            different_count=ledger.different_count,
+            unstable=ledger.unstable,
+            answers=ledger.book.comparison(),
+        )

@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""The log of each start: opened and watched. Pure."""

@@ -1,0 +1,367 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on file descriptors: waits until an external process is ready or dead. Starts and kills nothing."""
+
+import asyncio
+import contextlib
+import errno
+import os
+import signal
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from msgspec import Struct, structs
+
+from ci_doctor.errors import InfraError, UsageError
+from ci_doctor.model.facts.wait import WaitFacts
+from ci_doctor.model.finding import Evidence, Finding, RemedyKind
+from ci_doctor.model.outcome import Case, CaseOutcome, Failure, Outcome, signal_kind
+from ci_doctor.model.service import FailureKind, ServiceFailure
+from ci_doctor.model.verdict import Verdict
+from ci_doctor.render.formatting import duration
+from ci_doctor.services.descendants import DescendantPolicy
+from ci_doctor.services.external_watch import ExternalWatch, absent
+from ci_doctor.services.findings import finding_of, with_next_step
+from ci_doctor.services.pidfile import LARGEST_PID, await_pidfile, check_age
+from ci_doctor.services.probes.ready import ReadinessProbe, Scheme
+from ci_doctor.system import clock
+from ci_doctor.system.processes.external_process import ExternalProcess
+from ci_doctor.system.processes.interruption import Interruption
+
+
+class WaitRequest(Struct, frozen=True, kw_only=True):
+    """What to wait for, for `limit_s` seconds: the `probe` of a process, while all of them live.
+
+    These are the processes `pids`, or the one that `pidfile` will name. `environment` and `directory`
+    are what probes work with.
+    """
+
+    probe: ReadinessProbe
+    limit_s: float
+    pids: tuple[int, ...] = ()
+    pidfile: Path | None = None
+    log: Path | None = None
+    descendants: DescendantPolicy = "signal"
+    environment: Mapping[str, str] = {}
+    directory: Path = Path()
+
+
+class WaitProgress(Struct, frozen=True, kw_only=True):
+    """How it stands: `answer` is why it is not ready yet."""
+
+    name: str
+    waited_s: float
+    answer: str
+
+
+class Waited(Struct, frozen=True, kw_only=True):
+    """How it ended: ready, unless there is a `failure` or a signal was `received`.
+
+    `waited_s` counts from our start. `answer` is the last one on the way that was not good.
+    """
+
+    name: str
+    pid: int | None
+    waited_s: float
+    failure: ServiceFailure | None = None
+    received: signal.Signals | None = None
+    answer: str = ""
+
+
+_OUTCOMES = {Verdict.PASS: CaseOutcome.PASSED, Verdict.INFRA: CaseOutcome.ERROR}
+
+
+def outcome_of(waited: Waited, probe: ReadinessProbe) -> Outcome:
+    """What the wait comes to."""
+    facts = WaitFacts(
+        pid=waited.pid,
+        name=waited.name,
+        probe=probe.describe(),
+        waited_s=round(waited.waited_s, 3),
+        answer=waited.answer or None,
+        cause=waited.failure,
+        received=waited.received.name if waited.received else None,
+    )
+    if waited.received is not None:
+        return _interrupted(waited, waited.received, facts)
+    verdict = _verdict(waited.failure)
+    return Outcome(
+        verdict=verdict,
+        summary=_summary(waited, probe),
+        findings=() if waited.failure is None else (_finding(waited.failure),),
+        cases=(_case(waited, verdict),),
+        facts=facts,
+    )
+
+
+def _interrupted(waited: Waited, received: signal.Signals, facts: WaitFacts) -> Outcome:
+    message = (
+        f"interrupted by {received.name} after {duration(waited.waited_s)}; {waited.name} was not "
+        "ready yet"
+    )
+    if waited.answer:
+        message += f": {waited.answer}"
+    error = Failure(message=message, kind=signal_kind(received.name))
+    return Outcome(verdict=None, summary=message, error=error, facts=facts)
+
+
+def _verdict(failure: ServiceFailure | None) -> Verdict:
+    if failure is None:
+        return Verdict.PASS
+    return failure.verdict
+
+
+def _summary(waited: Waited, probe: ReadinessProbe) -> str:
+    if waited.failure is None:
+        age = duration(waited.waited_s)
+        return f"{waited.name} is ready: {probe.describe()}, after {age}"
+    if waited.failure.kind is FailureKind.NOT_READY:
+        return f"{waited.name} was not ready in time: {probe.describe()}"
+    return f"{waited.name} will not become ready: {probe.describe()}"
+
+
+def _finding(failure: ServiceFailure) -> Finding:
+    finding = finding_of(failure)
+    advice = _advice(failure)
+    if advice is not None:
+        finding = structs.replace(finding, remedy=advice, remedy_kind=RemedyKind.ADVICE)
+    if not failure.exit_unknown:
+        return finding
+    why = "exit code unknown: it is not a child of ci-doctor, and its own parent has taken the code"
+    return structs.replace(finding, evidence=(*finding.evidence, Evidence(excerpt=why)))
+
+
+def _advice(failure: ServiceFailure) -> str | None:
+    """What to do, for options that only `wait` has; None if the finding has its own remedy."""
+    if failure.kind is FailureKind.NOT_READY:
+        return with_next_step(_advice_for_unready(failure), failure)
+    if failure.kind is FailureKind.DIED and failure.log is None:
+        return "name its log with --log FILE, and its last lines stand here"
+    return None
+
+
+def _advice_for_unready(failure: ServiceFailure) -> str:
+    if failure.pid is None:
+        return "see whether it was started, and whether it writes this pidfile"
+    if failure.log is None:
+        return "name its log with --log FILE; raise --timeout only if it still made progress"
+    return "see whether it still made progress before you raise --timeout"
+
+
+def _case(waited: Waited, verdict: Verdict) -> Case:
+    message = None
+    detail = None
+    if waited.failure is not None:
+        message = waited.failure.message
+        detail = "\n".join(waited.failure.tail) or None
+    return Case(
+        group="services",
+        name=waited.name,
+        outcome=_OUTCOMES.get(verdict, CaseOutcome.FAILED),
+        message=message,
+        detail=detail,
+        duration_s=round(waited.waited_s, 3),
+    )
+
+
+# For a terminal: a clock that a reader sees move, without a redraw that costs CPU.
+_TICK_S = 0.25
+
+
+def wait_for(
+    request: WaitRequest, interruption: Interruption, on_progress: Callable[[WaitProgress], None]
+) -> Waited:
+    """Wait to the end, or until `interruption` has received a signal.
+
+    `on_progress` is called four times a second, and at once for the first answer that is not good.
+    Raises UsageError if nobody can wait for `request` at all, InfraError if the system does not let
+    us watch.
+    """
+    with asyncio.Runner() as runner:
+        return runner.run(_Wait(request, on_progress).to_the_end(interruption))
+
+
+class _Wait:
+    """One wait under way."""
+
+    def __init__(self, request: WaitRequest, on_progress: Callable[[WaitProgress], None]) -> None:
+        self._request = request
+        self._on_progress = on_progress
+        self._began = clock.now()
+        self._deadline = self._began + request.limit_s
+        self._processes: list[ExternalProcess] = []
+        self._name = _and(f"pid {pid}" for pid in request.pids) or str(request.pidfile)
+        self._answer = ""
+
+    async def to_the_end(self, interruption: Interruption) -> Waited:
+        """Ready, dead, out of time, or interrupted."""
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - we are in one
+        ticking = asyncio.create_task(self._tick())
+        try:
+            with interruption.watch(task):
+                return self._waited(failure=await self._wait())
+        except asyncio.CancelledError:
+            if interruption.received is None:
+                raise
+            return self._waited(received=interruption.received)
+        finally:
+            ticking.cancel()
+            for process in self._processes:
+                process.close()
+
+    async def _wait(self) -> ServiceFailure | None:
+        failure = await self._open()
+        if failure is not None:
+            return failure
+        self._name = _and(process.name for process in self._processes)
+        watch = ExternalWatch(
+            self._processes, self._request.log, self._request.probe, self._request.descendants
+        )
+        try:
+            return await watch.until_ready(
+                self._deadline - clock.now(),
+                self._request.environment,
+                self._request.directory,
+                self._note,
+            )
+        finally:
+            watch.close()
+
+    async def _open(self) -> ServiceFailure | None:
+        """Open the processes to wait for; why there is none."""
+        pids = self._request.pids
+        pidfile = self._request.pidfile
+        if pidfile is not None:
+            pid = await await_pidfile(pidfile, self._request.limit_s)
+            if not isinstance(pid, int):
+                limit = f"{self._request.limit_s:g} s"
+                return self._nobody(f"no process was named within {limit}: {pid}")
+            pids = (pid,)
+            self._name = f"pid {pid}"
+        for pid in pids:
+            try:
+                process = ExternalProcess.open(pid)
+            except OSError as error:
+                raise _cannot_watch(pid, error) from error
+            if process is None:
+                return absent(pid, self._request.log, self._request.probe)
+            self._processes.append(process)
+            if pidfile is not None:
+                check_age(pidfile, process)
+        return None
+
+    def _nobody(self, message: str) -> ServiceFailure:
+        now = clock.now()
+        return ServiceFailure(
+            kind=FailureKind.NOT_READY,
+            service=self._name,
+            message=message,
+            at=now,
+            duration_s=now - self._began,
+        )
+
+    def _note(self, answer: str) -> None:
+        # Not only with the next tick: a wait may end before that.
+        is_first = not self._answer
+        self._answer = answer
+        if is_first:
+            self._report()
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(_TICK_S)
+            self._report()
+
+    def _report(self) -> None:
+        waited_s = clock.now() - self._began
+        progress = WaitProgress(name=self._name, waited_s=waited_s, answer=self._answer)
+        self._on_progress(progress)
+
+    def _waited(
+        self, *, failure: ServiceFailure | None = None, received: signal.Signals | None = None
+    ) -> Waited:
+        # With a pidfile, nobody named a pid before.
+        pids = [process.pid for process in self._processes] or self._request.pids
+        return Waited(
+            name=self._name,
+            pid=next(iter(pids), None),
+            waited_s=clock.now() - self._began,
+            failure=failure,
+            received=received,
+            answer=self._answer,
+        )
+
+
+def _and(names: Iterable[str]) -> str:
+    return " and ".join(names)
+
+
+def _cannot_watch(pid: int, error: OSError) -> UsageError | InfraError:
+    # pidfd_open(2): EINVAL; ENOENT from Linux 6.10 on
+    if error.errno in {errno.EINVAL, errno.ENOENT}:
+        return UsageError(
+            f"{pid} is the id of a thread, not of a process",
+            hint="name the process; `ps -o pid,tid -L`",
+        )
+    return InfraError(
+        f"cannot watch pid {pid}: {error.strerror}", hint="see pidfd_open(2), and `ulimit -n`"
+    )
+
+
+def run(
+    request: WaitRequest,
+    *,
+    interruption: Interruption | None = None,
+    on_progress: Callable[[WaitProgress], None] = lambda _: None,
+) -> Outcome:
+    """Wait until the process is ready or dead, and judge.
+
+    `interruption` is handling signals already; without one, signals are handled here. Raises
+    UsageError if nobody can wait for `request`, InfraError if the system does not let us watch.
+    """
+    check_request(request)
+    with contextlib.ExitStack() as stack:
+        if interruption is None:
+            interruption = Interruption()
+            stack.enter_context(interruption.handling())
+        waited = wait_for(request, interruption, on_progress)
+    return outcome_of(waited, request.probe)
+
+
+def check_request(request: WaitRequest) -> None:
+    """Raises UsageError for a request that makes no sense."""
+    if bool(request.pids) is (request.pidfile is not None):
+        raise UsageError(
+            "exactly one of --pid and --pidfile is needed",
+            hint="name the process, or the file that will",
+        )
+    for pid in request.pids:
+        _check_pid(pid)
+    probe = request.probe
+    if probe.is_network and not probe.port:
+        raise UsageError(
+            f"--ready {probe.path} names no host and port",
+            hint=f"write the whole URL: http://127.0.0.1:8000{probe.path}",
+        )
+    if probe.scheme is Scheme.LOG and request.log is None:
+        raise UsageError("--ready log:… needs a log to look in", hint="name it with --log FILE")
+
+
+def _check_pid(pid: int) -> None:
+    if pid <= 0:
+        raise UsageError(
+            f"--pid {pid} names no process",
+            hint="is the variable that held it empty, or a process group?",
+        )
+    if pid > LARGEST_PID:
+        raise UsageError(
+            f"--pid {pid} names no process: no system has so many",
+            hint=f"a pid is at most {LARGEST_PID} (proc_sys_kernel(5), pid_max)",
+        )
+    if pid == 1:
+        raise UsageError("--pid 1 is the system's first process", hint="name the server itself")
+    if pid == os.getpid():
+        raise UsageError(
+            f"--pid {pid} is ci-doctor itself",
+            hint="name the server, as in `--pid $!` right after its start",
+        )

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acts on files: opens them so that nothing waits for ever, without a name, or in place of closed streams."""
+
+import os
+import stat
+import tempfile
+from pathlib import Path
+from typing import IO, Final
+
+# A snapshot with the hashes of a hundred thousand files has a tenth of it.
+_MOST_BYTES: Final = 256 << 20
+
+
+def open_at_once(path: Path | str, *, follow: bool = True, dir_fd: int | None = None) -> int:
+    """A descriptor that reads `path`; the open of a pipe does not wait for its writer. Raises OSError.
+
+    follow: whether a symbolic link is opened as what it leads to, or is an error. dir_fd: as of `os.open`. A file under a lease of
+    another process refuses O_NONBLOCK (fcntl(2), F_SETLEASE): it is opened as soon as the lease is over.
+    """
+    kind = os.O_CLOEXEC if follow else os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        return os.open(path, os.O_RDONLY | os.O_NONBLOCK | kind, dir_fd=dir_fd)
+    except BlockingIOError:
+        # The path may lead to a pipe by now; what this descriptor pins stays what it is.
+        pinned = os.open(path, os.O_PATH | kind, dir_fd=dir_fd)
+        try:
+            if not stat.S_ISREG(os.fstat(pinned).st_mode):
+                raise
+            return os.open(f"/proc/self/fd/{pinned}", os.O_RDONLY | os.O_CLOEXEC)
+        finally:
+            os.close(pinned)
+
+
+def read_regular(path: Path, most_bytes: int = _MOST_BYTES, *, follow: bool = True) -> bytes:
+    """The content of `path`. Raises OSError, also for what is no file or is too large.
+
+    follow: whether a symbolic link is read as the file that it leads to, or is an error.
+    """
+    descriptor = open_at_once(path, follow=follow)
+    with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(0, "it is no regular file")
+        if status.st_size > most_bytes:
+            raise OSError(0, f"it is larger than {most_bytes >> 20} MiB")
+        return file.read(most_bytes)
+
+
+def unnamed_file() -> IO[bytes]:
+    """An empty file that is gone once it is closed, open for reading and writing.
+
+    It lies in the temporary directory. If nothing can be written there (no such directory, a full
+    or a read-only disk), it lies in memory. Raises OSError.
+    """
+    try:
+        return tempfile.TemporaryFile()
+    except OSError:
+        return open(os.memfd_create("output"), "w+b")  # noqa: PTH123 - a descriptor has no path
+
+
+def open_closed_streams() -> None:
+    """Open /dev/null at each of 0, 1 and 2 that is closed. Raises OSError if that fails.
+
+    Otherwise the next file that we open gets that number (open(2)), and a child that inherits our
+    streams would write into it.
+    """
+    while True:
+        descriptor = os.open(os.devnull, os.O_RDWR)
+        if descriptor > 2:
+            break
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)

@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+from pathlib import Path
+
+import pytest
+
+from ci_doctor.diagnosis.conclusion import next_command, subject_of
+from ci_doctor.diagnosis.diagnosis import diagnose, load_rules
+from ci_doctor.diagnosis.outcome import outcome_of
+from ci_doctor.model.facts.diagnose import DiagnoseFacts
+
+PYTEST = [
+    "____ test_a[fp8] ____",
+    "",
+    "    def test_a(client):",
+    ">       assert client.get() == 3",
+]
+FRAMES = [
+    "Traceback (most recent call last):",
+    '  File "/srv/one/vllm/engine.py", line 12, in start',
+    "    check()",
+    '  File "/srv/one/vllm/loader.py", line 7, in check',
+    "    assert x",
+]
+
+
+def test_an_assertion_is_about_its_test() -> None:
+    assert subject_of("E       assert 4 == 3", PYTEST) == "test_a[fp8]"
+    above = ["FAIL: test_a (tests.test_b.C)", "-----", *FRAMES]
+    assert subject_of("AssertionError: 3 != 4", above) == "test_a (tests.test_b.C)"
+    assert subject_of("/w/a_test.cc:12: Failure", ["[ RUN      ] Foo.Bar", "x"]) == "Foo.Bar"
+
+
+def test_an_exception_without_words_is_about_the_function_that_raised_it() -> None:
+    assert subject_of("AssertionError", FRAMES) == "loader.py check"
+    assert subject_of("KeyError: 0", FRAMES) == "loader.py check"
+
+
+def test_an_exception_with_words_is_about_nothing_else() -> None:
+    assert subject_of("ValueError: the head is odd", [*PYTEST, *FRAMES]) == ""
+    assert subject_of("E       assert 4 == 3", []) == ""
+
+
+JAVA = """\
+Exception in thread "main" org.example.StartError: cannot start the service
+\tat org.example.Main.main(Main.java:12)
+Caused by: org.example.PoolException: pool is closed
+\tat org.example.Pool.open(Pool.java:40)
+\t... 1 more
+Caused by: java.io.IOException: the widget is odd
+\t... 3 more
+"""
+DOTNET = """\
+Unhandled exception. System.InvalidOperationException: cannot start
+ ---> System.Data.DataException: the pool is closed
+ ---> System.IO.IOException: the widget is odd
+   at System.IO.File.Open()
+   --- End of inner exception stack trace ---
+   at Program.Main() in /w/Program.cs:line 4
+"""
+NODE = """\
+Error: cannot start
+    at main (/w/index.js:5:9) {
+  [cause]: Error: the pool is closed
+      at open (/w/pool.js:2:9) {
+    [cause]: Error: the widget is odd
+        at open (/w/widget.js:3:1)
+  }
+}
+
+Node.js v20.20.2
+"""
+RUST = """\
+Error: cannot start the service
+
+Caused by:
+    0: the pool is closed
+    1: the widget is odd
+"""
+LOADER = """\
+Traceback (most recent call last):
+  File "/w/train.py", line 20, in <module>
+    for batch in loader:
+  File "/venv/torch/_utils.py", line 733, in reraise
+    raise exception
+KeyError: Caught KeyError in DataLoader worker process 0.
+Original Traceback (most recent call last):
+  File "/venv/torch/utils/data/_utils/worker.py", line 349, in _worker_loop
+    data = fetcher.fetch(index)
+KeyError: 'the widget is odd'
+"""
+REMOTE = """\
+multiprocessing.pool.RemoteTraceback:
+\"\"\"
+Traceback (most recent call last):
+  File "/w/m.py", line 3, in f
+    raise ValueError("the widget is odd")
+ValueError: the widget is odd
+\"\"\"
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "/w/m.py", line 6, in <module>
+    p.map(f, [1])
+RuntimeError: a worker has failed
+"""
+
+
+@pytest.mark.parametrize("text", [JAVA, DOTNET, NODE, RUST, LOADER, REMOTE])
+def test_the_innermost_cause_is_named(tmp_path: Path, text: str) -> None:
+    log = tmp_path / "job.log"
+    log.write_text(f"starting\n{text}")
+
+    # So short a log names no cause by itself: jobs that passed print such chains, too.
+    cause = diagnose([str(log)], load_rules(), status=1).cause
+
+    assert cause is not None
+    assert "the widget is odd" in cause.place.text
+
+
+def test_a_cause_below_other_output_belongs_to_something_else(tmp_path: Path) -> None:
+    log = tmp_path / "job.log"
+    log.write_text(f"{JAVA.splitlines()[0]}\nthe next step begins\n{JAVA.splitlines()[5]}\n")
+
+    cause = diagnose([str(log)], load_rules()).cause
+
+    assert cause is not None
+    assert cause.place.line == 1
+
+
+TRACEBACK = """\
+ERROR 11-22 14:00:09 [core.py:935] Traceback (most recent call last):
+ERROR 11-22 14:00:09 [core.py:935]   File "/w/core.py", line 12, in run
+ERROR 11-22 14:00:09 [core.py:935]     f(sinks=1)
+ERROR 11-22 14:00:09 [core.py:935] TypeError: f() got an unexpected keyword argument 'sinks'
+RuntimeError: Engine core initialization failed. See root cause above.
+"""
+CLIENT = """\
+2026-11-22T14:58:00.000+01:00 GET /health: Connection refused
+2026-11-22T15:05:10.000+01:00 client: TimeoutError: Timed out waiting for server after 300 s
+2026-11-22T15:05:11.000+01:00 client: bye
+"""
+
+
+def _consequences(tmp_path: Path, **logs: str) -> list[tuple[str, int | None]]:
+    names = []
+    for name, text in logs.items():
+        path = tmp_path / f"{name}.log"
+        path.write_text(text)
+        names.append(str(path))
+    cause = diagnose(names, load_rules()).cause
+    assert cause is not None
+    assert cause.rule == "api/unexpected-argument"
+    return [(Path(place.file).stem, place.line) for place in cause.consequences]
+
+
+def test_what_stands_above_the_cause_does_not_follow_from_it(tmp_path: Path) -> None:
+    above = "curl: (7) Failed to connect to localhost port 8000: Connection refused\n"
+    below = "make: *** [Makefile:3: test] Error 1\nmake: Leaving directory '/w'\n"
+    assert _consequences(tmp_path, job=above + TRACEBACK + below) == [("job", 6), ("job", 7)]
+
+
+def test_a_time_out_in_another_log_follows_in_the_order_of_time(tmp_path: Path) -> None:
+    server = "INFO 11-22 14:00:01 [core.py:10] Starting\n" + TRACEBACK
+    chain = [("server", 6), ("client", 2)]
+    assert _consequences(tmp_path, client=CLIENT, server=server) == chain
+    assert _consequences(tmp_path, server=server, client=CLIENT) == chain
+
+
+TEMPLATE = "ci-doctor import-race probe {module}:{name}"
+
+
+def test_captures_stand_in_the_command() -> None:
+    fields = {"module": "transformers.utils", "name": "GenerationConfig"}
+
+    command = next_command(TEMPLATE, fields)
+
+    assert command == "ci-doctor import-race probe transformers.utils:GenerationConfig"
+
+
+@pytest.mark.parametrize(
+    "name", ["", "x; rm -rf ~", "$(id)", "`id`", "-rf", "a b", "a\nb", "a'b", "a|b", "\u202ea"]
+)
+def test_what_may_act_in_a_shell_makes_no_command(name: str) -> None:
+    assert next_command(TEMPLATE, {"module": "os", "name": name}) is None
+
+
+def test_without_a_template_or_a_capture_there_is_none() -> None:
+    assert next_command(None, {}) is None
+    assert next_command(TEMPLATE, {"module": "os"}) is None
+    assert next_command("ci-doctor setup-env", {}) == "ci-doctor setup-env"
+
+
+BOUND = "ERROR:    [Errno 98] error while attempting to bind on address ('127.0.0.1', 8000): address already in use"
+STARTED = "INFO:     Started server process [4711]\nINFO:     Waiting for application startup.\n"
+STOPPED = "INFO:     Waiting for application shutdown.\nINFO:     Application shutdown complete.\n"
+
+
+def facts_of(folder: Path, text: str, status: int | None) -> DiagnoseFacts:
+    log = folder / "command.log"
+    log.write_text(text)
+    facts = outcome_of(diagnose([str(log)], load_rules(), status=status)).facts
+    assert isinstance(facts, DiagnoseFacts)
+    return facts
+
+
+def named(folder: Path, text: str, status: int | None) -> str | None:
+    cause = facts_of(folder, text, status).root_cause
+    return None if cause is None else cause.place.text
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        STOPPED,
+        f"{STOPPED}INFO:     Finished server process [4711]\n",
+        f"{STOPPED}INFO:     Stopping parent process [4710]\n",
+    ],
+)
+def test_a_server_that_stops_in_order_after_a_cause_has_not_ended_well(
+    tmp_path: Path, end: str
+) -> None:
+    assert named(tmp_path, f"{STARTED}{BOUND}\n{end}", None) == BOUND
+
+
+def test_a_server_that_stops_in_order_long_after_an_error_has_ended_well(tmp_path: Path) -> None:
+    requests = 'INFO:     127.0.0.1:40000 - "POST /v1/completions HTTP/1.1" 200 OK\n' * 20
+
+    assert named(tmp_path, f"{STARTED}{BOUND}\n{requests}{STOPPED}", None) is None
+
+
+@pytest.mark.parametrize(
+    "end", ["All checks passed!", "Job succeeded", "Finished: SUCCESS", "done"]
+)
+def test_words_of_success_do_not_outweigh_a_failed_status(tmp_path: Path, end: str) -> None:
+    text = f"collecting\nerror: widget 3 does not fit\n{end}\n"
+
+    assert named(tmp_path, text, 1) == "error: widget 3 does not fit"
+
+
+def test_a_status_of_success_names_no_cause(tmp_path: Path) -> None:
+    assert named(tmp_path, f"{STARTED}{BOUND}\n", 0) is None
+
+
+def test_last_words_that_no_rule_knows_are_one_possibility_and_no_class(tmp_path: Path) -> None:
+    cause = facts_of(tmp_path, "loading\nmytool: widget mismatch at 3\n", 1).root_cause
+
+    assert cause is not None
+    assert (cause.place.line, cause.class_) == (2, None)
+    assert cause.likelihood == "one possibility among others"
+
+
+@pytest.mark.parametrize("status", [124, 137, 139, 143, -9])
+def test_what_ended_by_a_signal_or_a_limit_had_no_last_words(tmp_path: Path, status: int) -> None:
+    assert named(tmp_path, "loading weights\n", status) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [(137, "SIGKILL"), (-11, "SIGSEGV"), (124, "timeout(1)"), (3, "exit code 3")],
+)
+def test_the_status_is_said_where_no_line_explains_it(
+    tmp_path: Path, status: int, words: str
+) -> None:
+    log = tmp_path / "a.log"
+    log.write_text("ok\n")
+
+    assert words in outcome_of(diagnose([str(log)], load_rules(), status=status)).summary
+
+
+def test_what_the_status_alone_has_named_asks_for_no_retry(tmp_path: Path) -> None:
+    text = "curl: (6) Could not resolve host: pypi.org\nAll checks passed!\n"
+    alone = facts_of(tmp_path, text, None).root_cause
+    cause = facts_of(tmp_path, text, 1).root_cause
+
+    assert alone is None
+    assert cause is not None
+    assert (cause.class_, cause.may_be_retried) == ("network", False)
+
+
+def test_of_several_logs_the_quiet_ones_have_no_last_words(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text("a client writes this\n")
+    (tmp_path / "b.log").write_text("error: widget 3 does not fit\n")
+    names = [str(tmp_path / "a.log"), str(tmp_path / "b.log")]
+
+    cause = diagnose(names, load_rules(), status=1).cause
+
+    assert cause is not None
+    assert cause.place.file == names[1]

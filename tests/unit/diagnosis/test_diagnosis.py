@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+import gzip
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from ci_doctor.catalogue import all_rules
+from ci_doctor.diagnosis.diagnosis import DiagnoseRequest, Diagnosis, diagnose, load_rules, run
+from ci_doctor.diagnosis.outcome import outcome_of
+from ci_doctor.model.cause import FailureClass
+from ci_doctor.model.facts.diagnose import DiagnoseFacts
+from ci_doctor.model.finding import Severity
+from ci_doctor.model.outcome import Outcome
+from ci_doctor.model.verdict import Verdict
+from tests.support.diagnoses import LINES, a_cause, a_diagnosis
+
+
+def test_names_that_mean_nothing_are_unreadable(tmp_path: Path) -> None:
+    request = DiagnoseRequest(logs=(str(tmp_path / "none-*.log"), str(tmp_path / "gone.log")))
+
+    diagnosis = run(request)
+
+    assert diagnosis.logs == ()
+    assert set(diagnosis.unreadable) == set(request.logs)
+
+
+def test_progress_names_each_log_up_to_its_end(tmp_path: Path) -> None:
+    for name in ("a.log", "b.log"):
+        (tmp_path / name).write_text("all is well\n" * 1000)
+    told: list[str] = []
+
+    run(DiagnoseRequest(logs=(str(tmp_path),)), told.append)
+
+    assert told == [f"reading {tmp_path}/a.log, 100 %", f"reading {tmp_path}/b.log, 100 %"]
+
+
+def test_a_packed_log_that_breaks_off_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+    lines = "".join(f"line {number} of a log\n" for number in range(5000))
+    whole = gzip.compress(lines.encode())
+    (tmp_path / "cut.log.gz").write_bytes(whole[: len(whole) // 2])
+    name = str(tmp_path / "cut.log.gz")
+
+    diagnosis = run(DiagnoseRequest(logs=(name,)))
+    findings = outcome_of(diagnosis).findings
+
+    assert diagnosis.logs == (name,)
+    assert "is read in part" in findings[-1].summary
+
+
+ONE = (
+    '  File "server.py", line 68\n    def broken(:\n               ^\nSyntaxError: invalid syntax\n'
+)
+OTHER = "2026-11-24 09:00:0{} ERROR worker.py:{} -- widget {} does not fit\n"
+
+
+@pytest.mark.parametrize(
+    "texts", [(ONE, ONE), (ONE + ONE,), (OTHER.format(1, 7, 1), OTHER.format(9, 7, 2))]
+)
+def test_a_failure_that_is_there_twice_is_as_sure_as_once(
+    tmp_path: Path, texts: tuple[str, ...]
+) -> None:
+    (tmp_path / "once").mkdir()
+    (tmp_path / "once" / "a.log").write_text(texts[0].replace(ONE + ONE, ONE))
+    for number, text in enumerate(texts):
+        (tmp_path / f"{number}.log").write_text(text)
+    names = tuple(str(tmp_path / f"{number}.log") for number in range(len(texts)))
+
+    once = run(DiagnoseRequest(logs=(str(tmp_path / "once"),), status=1)).cause
+    twice = run(DiagnoseRequest(logs=names, status=1)).cause
+
+    assert once is not None
+    assert twice is not None
+    assert (twice.place.file, twice.place.line) == (names[0], once.place.line)
+    assert twice.confidence == pytest.approx(once.confidence, abs=0.02)
+
+
+def facts_of(outcome: Outcome) -> DiagnoseFacts:
+    assert isinstance(outcome.facts, DiagnoseFacts)
+    return outcome.facts
+
+
+def test_the_first_evidence_is_the_root_line_and_the_second_its_surroundings() -> None:
+    outcome = outcome_of(a_diagnosis(a_cause()))
+
+    root, around, consequence = outcome.findings[0].evidence
+    assert (root.file, root.line, root.end_line, root.excerpt) == ("server.log", 10, 10, LINES[3])
+    assert (around.file, around.line, around.end_line) == ("server.log", 7, 11)
+    marked = [line for line in (around.excerpt or "").split("\n") if line.startswith("> ")]
+    assert marked == [f"> {LINES[3]}"]
+    assert (consequence.file, consequence.line) == ("client.log", 3)
+
+
+def test_a_named_cause_judges_nothing() -> None:
+    outcome = outcome_of(a_diagnosis(a_cause()))
+
+    assert (outcome.verdict, outcome.error) == (None, None)
+    assert outcome.findings[0].severity is Severity.ERROR
+    assert outcome.findings[0].rule == "diagnose/code-bug"
+    assert "80 % sure: server.log:10: ValueError: 40 heads for 3 GPUs" in outcome.summary
+
+
+def test_facts_hold_the_cause_for_programs() -> None:
+    facts = facts_of(outcome_of(a_diagnosis(a_cause())))
+
+    cause = facts.root_cause
+    assert cause is not None
+    assert (cause.class_, cause.retry, cause.may_be_retried) == ("code-bug", "no", False)
+    assert cause.place.message == "ValueError: 40 heads for 3 GPUs"
+    assert cause.fingerprint == "d36b44f3af775a6e"
+    assert facts.excerpt is not None
+    assert facts.excerpt.messages[2] == "    raise ValueError(text)"
+
+
+def test_without_a_cause_a_note_shows_the_best_place() -> None:
+    outcome = outcome_of(a_diagnosis(None))
+
+    (finding,) = outcome.findings
+    assert (finding.rule, finding.severity) == ("diagnose/no-cause", Severity.NOTE)
+    assert (finding.evidence[0].file, finding.evidence[0].line) == ("server.log", 10)
+    assert facts_of(outcome).root_cause is None
+    assert "no cause is named" in outcome.summary
+
+
+def test_no_readable_log_is_void() -> None:
+    outcome = outcome_of(Diagnosis(cause=None, logs=(), unreadable={"gone.log": "No such file"}))
+
+    assert outcome.verdict is Verdict.VOID
+    assert [each.rule for each in outcome.findings] == ["diagnose/unreadable-log"]
+
+
+def test_an_unreadable_log_beside_others_is_a_warning() -> None:
+    diagnosis = structs.replace(a_diagnosis(a_cause()), unreadable={"x.log": "binary data"})
+
+    outcome = outcome_of(diagnosis)
+
+    assert outcome.verdict is None
+    assert outcome.findings[1].severity is Severity.WARNING
+    assert "binary data" in outcome.findings[1].summary
+
+
+def test_a_cause_without_a_class_is_named_too() -> None:
+    outcome = outcome_of(a_diagnosis(a_cause(class_=None)))
+
+    assert outcome.findings[0].rule == "diagnose/unclassified"
+
+
+def test_every_class_has_a_rule_in_the_catalogue() -> None:
+    rules = all_rules()
+
+    for class_ in FailureClass:
+        assert rules[f"diagnose/{class_.value}"].meaning
+
+
+def test_logs_that_end_well_and_hold_nothing_have_no_finding() -> None:
+    ended_well = structs.replace(a_diagnosis(None), ended_well=True)
+
+    outcome = outcome_of(ended_well)
+    with_candidates = outcome_of(structs.replace(ended_well, n_candidates=1))
+
+    assert (outcome.findings, outcome.verdict) == ((), None)
+    assert [each.rule for each in with_candidates.findings] == ["diagnose/no-cause"]
+    assert "the logs end well" in with_candidates.summary
+
+
+GOOD = """\
+loading model at 2026-11-21T10:00:00Z
+ERROR: plugin foo is not installed
+serving on port 8000
+all 12 requests answered
+"""
+
+
+def write(path: Path, text: str) -> str:
+    path.write_text(text)
+    return str(path)
+
+
+def test_an_error_of_the_good_run_explains_nothing(tmp_path: Path) -> None:
+    good = write(tmp_path / "good.log", GOOD)
+    bad = write(
+        tmp_path / "bad.log",
+        GOOD.replace("all 12", "only 3") + "ERROR: request 4 has a wrong answer\n",
+    )
+    assert diagnose([bad], load_rules(), [good]).best != diagnose([bad], load_rules()).best
+    best = diagnose([bad], load_rules(), [good]).best
+    assert best is not None
+    assert best.text == "ERROR: request 4 has a wrong answer"
+
+
+def test_without_any_candidate_the_first_of_the_last_new_lines_is_shown(tmp_path: Path) -> None:
+    good = write(tmp_path / "good.log", GOOD)
+    bad = write(
+        tmp_path / "bad.log",
+        "loading model at 2026-11-22T11:11:11Z\nserving on port 9000\nthe answers are odd today\nand so it goes\n",
+    )
+    diagnosis = diagnose([bad], load_rules(), [good])
+    assert diagnosis.cause is None
+    assert diagnosis.best is not None
+    assert diagnosis.best.text == "the answers are odd today"
+
+
+BODY = (
+    "starting the widget server",
+    "ERROR: optional plugin foo is not installed",
+    "loading model weights from the cache",
+    "error: cannot read cache entry 3, using defaults",
+    "serving on port 8000",
+    "all requests were answered",
+)
+HOSTS = [("alpha", "bravo"), ("gpu-a-17", "gpu-b-2"), ("i-0abc12345def", "i-0fed98765aaa")]
+
+
+@pytest.mark.parametrize(
+    "form",
+    ["{} {}", "{}: {}", "[{}] {}", "{} | {}", "<{}> {}", "host={} {}", "09:00:01 {} {}"],
+)
+@pytest.mark.parametrize("hosts", HOSTS)
+@pytest.mark.parametrize(
+    "new", ["ERROR: request 4 has a wrong answer", "the answer differs from the reference by 0.3"]
+)
+def test_the_only_new_line_is_the_cause_whatever_machine_wrote_it(
+    tmp_path: Path, form: str, hosts: tuple[str, str], new: str
+) -> None:
+    good = write(tmp_path / "good.log", "".join(f"{form.format(hosts[0], x)}\n" for x in BODY))
+    lines = [*BODY[:-1], new]
+    bad = write(tmp_path / "bad.log", "".join(f"{form.format(hosts[1], x)}\n" for x in lines))
+
+    cause = diagnose([bad], load_rules(), [good]).cause
+
+    assert cause is not None
+    assert cause.place.line == len(lines)
+
+
+def test_a_calm_new_line_and_one_of_several_are_no_cause_by_that_alone(tmp_path: Path) -> None:
+    good = write(tmp_path / "good.log", GOOD)
+    calm = write(tmp_path / "calm.log", f"{GOOD}INFO: request 4 has an odd answer\n")
+    several = write(tmp_path / "several.log", f"{GOOD}the first odd thing\nthe second odd line\n")
+
+    assert diagnose([calm], load_rules(), [good]).cause is None
+    assert diagnose([several], load_rules(), [good]).cause is None

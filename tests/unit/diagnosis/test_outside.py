@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+from typing import Any
+
+import pytest
+
+from ci_doctor.diagnosis.outside import retry_policy, verdict_by_class
+from ci_doctor.model.cause import Cause, FailureClass, LogLine, RetryPolicy
+from ci_doctor.model.verdict import Verdict
+from tests.support.diagnoses import a_cause
+
+
+def classed(class_: FailureClass | None, text: str = "it broke", **changes: Any) -> Cause:
+    place = LogLine(file="job.log", line=7, text=text)
+    return a_cause(class_=class_, place=place, **changes)
+
+
+@pytest.mark.parametrize("class_", [None, *FailureClass])
+def test_a_class_alone_never_asks_for_a_retry(class_: FailureClass | None) -> None:
+    assert verdict_by_class(classed(class_)) is Verdict.FAILED
+    assert verdict_by_class(None) is Verdict.FAILED
+
+
+@pytest.mark.parametrize("class_", [FailureClass.NETWORK, FailureClass.DISK])
+def test_a_retry_needs_a_proof_an_end_by_it_and_a_cure(class_: FailureClass) -> None:
+    proven = classed(class_, is_outside=True)
+    survived = classed(class_, is_outside=True, is_final=False)
+    incurable = classed(FailureClass.CODE_BUG, is_outside=True)
+
+    assert verdict_by_class(proven) is Verdict.INFRA
+    assert not survived.may_be_retried
+    assert not incurable.may_be_retried
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "curl: (22) The requested URL returned error: 404",
+        "2026-01-02 03:04:05 ERROR 403: Forbidden.",
+        "npm error code E401",
+        "HTTPError: 404 Client Error: Not Found for url: https://pypi.org/simple/x/",
+        "Hash mismatch for `torch==2.9.0`",
+        "SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed certificate",
+        "ERROR: pull access denied for org/image, repository does not exist",
+    ],
+)
+def test_what_another_run_meets_again_is_not_cured_by_it(text: str) -> None:
+    assert retry_policy(FailureClass.NETWORK, text) is RetryPolicy.NO
+    assert not classed(FailureClass.NETWORK, text, is_outside=True).may_be_retried
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "curl: (6) Could not resolve host: pypi.org",
+        "getaddrinfo ENOTFOUND registry.npmjs.org",
+        "HTTPError: 503 Server Error: Service Unavailable for url: https://pypi.org/simple/x/",
+        "429 Client Error: Too Many Requests for url: https://huggingface.co/api",
+    ],
+)
+def test_an_outage_is_cured_by_another_run(text: str) -> None:
+    assert retry_policy(FailureClass.NETWORK, text) is RetryPolicy.YES

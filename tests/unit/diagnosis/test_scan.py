@@ -1,0 +1,331 @@
+# SPDX-License-Identifier: Apache-2.0
+import functools
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ci_doctor.diagnosis.diagnosis import diagnose, load_rules
+from ci_doctor.diagnosis.explained import explain_text
+from ci_doctor.diagnosis.log_rules import LogRule, Role, RuleSet, house_rules
+from ci_doctor.diagnosis.log_text import BLOCK_BYTES
+from ci_doctor.diagnosis.open_log import open_log
+from ci_doctor.diagnosis.scan import Engine, Hit, Scan, fast_engine, named_lines, quick_engine, scan
+from ci_doctor.model.facts.explain import ExplainFacts
+
+
+def rule(name: str, literal: str, regex: str, role: Role = Role.ERROR) -> LogRule:
+    return LogRule(id=name, role=role, literals=(literal,), regex=regex)
+
+
+RULES = RuleSet(
+    [
+        rule("a/broken", "broken", r"^(?P<what>\w+) is broken"),
+        rule("a/anywhere", "shattered", "shattered"),
+        rule("go/test-begins", "=== RUN   ", "^=== RUN", Role.RUN_BEGIN),
+    ]
+)
+
+
+def scanned(path: Path, rules: RuleSet = RULES) -> Scan:
+    with open_log(str(path)) as log:
+        return scan(log, rules)
+
+
+def numbers(result: Scan) -> list[int]:
+    return [hit.line.number for hit in result.hits]
+
+
+def test_a_hit_has_its_line_and_its_fields(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(
+        b"fine\r\n2026-11-22T09:00:00Z \x1b[31mdisk is broken\x1b[0m\r\nit is not brok en\n"
+    )
+
+    hits = scanned(path).hits
+
+    assert [(hit.line.number, hit.fields, hit.clean.message) for hit in hits] == [
+        (2, {"what": "disk"}, "disk is broken")
+    ]
+
+
+def test_lines_are_numbered_right_over_many_blocks(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    ordinary = b"x" * 99 + b"\n"
+    count = 3 * BLOCK_BYTES // len(ordinary)
+    path.write_bytes(ordinary * count + b"disk is broken\n" + ordinary * count + b"cpu is broken")
+
+    assert numbers(scanned(path)) == [count + 1, 2 * count + 2]
+
+
+def test_the_segment_of_a_progress_bar_with_the_hit_counts(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"one\n" + b" 10%\r 20%\rdisk is broken\r 30%\r" * 50_000 + b"done\nlast\n")
+
+    result = scanned(path)
+
+    assert result.counts == {0: 50_000}
+    assert set(numbers(result)) == {2}
+    assert result.hits[0].line.content == b"disk is broken"
+
+
+@pytest.mark.parametrize("position", [100, 5_000, 100_000, BLOCK_BYTES - 3, BLOCK_BYTES + 9_000])
+def test_a_hit_deep_in_a_long_line_is_shown_with_what_is_around_it(
+    position: int, tmp_path: Path
+) -> None:
+    path = tmp_path / "log"
+    before = b"y" * (position - 1) + b" "
+    path.write_bytes(b"first\n" + before + b"shattered" + b" z" * BLOCK_BYTES + b"\nnext\n")
+
+    with open_log(str(path)) as log:
+        (hit,) = scan(log, RULES).hits
+        around = [line.number for line in (*log.before(hit.line, 5), *log.after(hit.line, 5))]
+
+    assert (hit.line.number, b"shattered z z" in hit.line.content) == (2, True)
+    assert len(hit.line.content) <= 2000
+    assert around == [1, 2, 3]
+
+
+def test_the_middle_of_a_long_line_is_no_start_of_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"disk is broken " * 10_000)
+
+    result = scanned(path)
+
+    assert [hit.line.offset for hit in result.hits] == [0]
+
+
+def test_every_rule_keeps_its_first_and_last_hits_and_counts_all(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_text("".join(f"disk is broken {number}\n" for number in range(1, 5_001)))
+
+    result = scanned(path)
+
+    assert result.counts == {0: 5_000}
+    assert numbers(result) == [*range(1, 201), *range(4_801, 5_001)]
+
+
+def test_a_repeated_error_keeps_the_time_of_each_line(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_text(
+        "2026-11-22T09:00:00.0000000Z disk is broken\n"
+        "2026-11-22T09:00:01.5000000Z disk is broken\n"
+        "2026-11-22T09:00:02.5000000Z disk is fine\n"
+        "disk is broken\n"
+    )
+
+    result = scanned(path)
+
+    assert result.counts == {0: 3}
+    assert [(hit.line.number, hit.clean.time, hit.clean.message) for hit in result.hits] == [
+        (1, "2026-11-22T09:00:00.0000000Z", "disk is broken"),
+        (2, "2026-11-22T09:00:01.5000000Z", "disk is broken"),
+        (4, None, "disk is broken"),
+    ]
+
+
+def test_marks_that_stand_in_ordinary_lines_count_near_other_hits_only(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    far = "=== RUN   TestFar\n" + "x\n" * 50_000
+    path.write_text(far + "=== RUN   TestNear\ndisk is broken\n")
+
+    assert [hit.clean.message for hit in scanned(path).hits] == [
+        "=== RUN   TestNear",
+        "disk is broken",
+    ]
+
+
+HOUSE = RuleSet(house_rules())
+ENGINES = {
+    "fast": fast_engine,
+    "quick": quick_engine,
+}
+
+
+def engine_of(name: str, literals: Sequence[bytes]) -> Engine:
+    return _made(name, tuple(literals))
+
+
+@functools.cache
+def _made(name: str, literals: tuple[bytes, ...]) -> Engine:
+    return ENGINES[name](literals)
+
+
+def kinds_of_content() -> dict[str, bytes]:
+    examples = "\n".join(example for rule in HOUSE.rules[::12] for example in rule.match).encode()
+    return {
+        "lines": examples,
+        "one line": examples.replace(b"\n", b" "),
+        "progress": examples.replace(b"\n", b"\r"),
+        "windows": examples.replace(b"\n", b"\r\n"),
+        "zeros": examples.replace(b" ", b"\0"),
+        "noise": b"text\n" + os.urandom(2_000) + examples,
+        "coloured": b"\x1b[31m" + examples.replace(b"\n", b"\x1b[0m\n\x1b[31m"),
+    }
+
+
+KINDS = kinds_of_content()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_all_engines_give_the_same_scan(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"a log\n" * 2000 + KINDS[kind])
+    scans = []
+    for name in ENGINES:
+        with open_log(str(path)) as log:
+            scans.append(scan(log, HOUSE, functools.partial(engine_of, name)))
+
+    assert scans[0].hits
+    assert scans[1] == scans[0]
+
+
+BOTH_ENGINES = [fast_engine, quick_engine]
+
+
+def every_place(literals: Sequence[bytes], block: bytes) -> list[tuple[int, int]]:
+    """What an engine must give, by comparing each literal at each offset."""
+    return [
+        (index, start)
+        for index, literal in enumerate(literals)
+        for start in range(len(block))
+        if block.startswith(literal, start)
+    ]
+
+
+# Few letters, so that literals overlap and repeat.
+words = st.text("ab: \r", min_size=1, max_size=9).map(str.encode)
+
+
+@given(
+    literals=st.lists(words, min_size=1, max_size=20, unique=True),
+    block=st.lists(words | st.just(b"\n") | st.binary(max_size=3)).map(b"".join),
+)
+def test_every_engine_gives_every_place_of_every_literal(
+    literals: list[bytes], block: bytes
+) -> None:
+    expected = every_place(literals, block)
+
+    for make_engine in BOTH_ENGINES:
+        engine = make_engine(literals)
+        assert sorted(engine(block)) == expected, make_engine.__name__
+
+
+@pytest.mark.parametrize("make_engine", BOTH_ENGINES)
+def test_a_literal_is_found_whatever_bytes_it_has(
+    make_engine: Callable[[Sequence[bytes]], Engine],
+) -> None:
+    literals = [b"(){}[]?*+|\\^$.", "nicht möglich".encode(), b"\x01\xff"]
+    block = b"\n".join(literals)
+
+    assert sorted(make_engine(literals)(block)) == [(0, 0), (1, 15), (2, 30)]
+
+
+def test_without_literals_nothing_is_found() -> None:
+    assert fast_engine([])(b"anything") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("SyntaxError: invalid syntax", "python/syntax-error"),
+        ("SyntaxError: Unexpected token '}'", "stack/node-uncaught"),
+        ("TypeError: unsupported operand type(s) for +: 'int' and 'str'", "python/exception"),
+        ("TypeError: x.map is not a function", "stack/node-uncaught"),
+        ("java.lang.IllegalStateException: closed", "stack/java-exception"),
+        ("System.NullReferenceException: Object reference not set", "stack/dotnet-exception"),
+        ("ERROR in ./src/index.js", "build/webpack-error"),
+        ("ERROR in src/app.ts:3:5 - error TS2304: Cannot find name 'x'.", "build/tsc-error"),
+        ("  × Building wheel for x (pyproject.toml) did not run successfully.", "packages/pip-build-failed"),
+        ("ERROR: /src/a.py Imports are incorrectly sorted and/or formatted.", "lint/formatter"),
+        ("FAIL: reader-close.sh", "automake/failed-test"),
+        ("BrokenPipeError: [Errno 32] Broken pipe", "python/pipe-closed"),
+        ("lld-link: error: undefined symbol: ProfilerInit", "build/linker-error"),
+        ("reader_test.cpp:12: error: Failure in TEST(reader, closes)", "unity/failed-test"),
+        ("error: invalid target release: 11", "build/maven-problem"),
+    ],
+)  # fmt: skip
+def test_a_message_is_explained_by_the_tool_that_writes_it(text: str, rule: str) -> None:
+    outcome = explain_text(text, ())
+
+    assert outcome is not None
+    assert isinstance(outcome.facts, ExplainFacts)
+    assert outcome.facts.rule == rule
+
+
+@pytest.mark.parametrize("status", [1, 2, 124, 127, 137, 139, 143, 255])
+@pytest.mark.parametrize(
+    "mark",
+    [
+        "##[error]Process completed with exit code {}.",
+        "Error: Process completed with exit code {}.",
+        "##[error]The process '/usr/bin/bash' failed with exit code {}",
+        "##[error]Bash exited with code '{}'.",
+        "##[error]Step script exited with code {}.",
+        "ERROR: Job failed: exit code {}",
+        "ERROR: Job failed: command terminated with exit code {}",
+        "🚨 Error: The command exited with status {}",
+        "user command error: exit status {}",
+        "Exited with code exit status {}",
+        "ERROR: script returned exit code {}",
+        "[taskcluster 2025-01-02 03:04:05.678Z] Unsuccessful task run with exit code: {} completed in 4 seconds",
+        'The command "make test" exited with {}.',
+        "Done. Your build exited with {}.",
+    ],
+)
+def test_the_mark_at_the_end_of_a_job_is_no_cause(tmp_path: Path, mark: str, status: int) -> None:
+    log = tmp_path / "job.log"
+    log.write_text(f"loading the widget\nthe widget is odd\n{mark.format(status)}\n")
+
+    cause = diagnose([str(log)], load_rules()).cause
+
+    assert cause is None or cause.place.line != 3
+
+
+@pytest.mark.parametrize(
+    "line", ["Killed", "sh: line 4:   28 Killed      ./server", "exit code 137"]
+)
+def test_a_kill_alone_is_no_proof_that_memory_ran_out(tmp_path: Path, line: str) -> None:
+    log = tmp_path / "job.log"
+    log.write_text(f"loading the widget\n{line}\n")
+
+    cause = diagnose([str(log)], load_rules(), status=137).cause
+
+    assert cause is None or cause.class_ is None
+
+
+RULES_OF_HEADER_LINES = RuleSet(
+    [
+        LogRule(
+            id="runner/failures",
+            role=Role.FAILURE,
+            literals=("Failures:",),
+            regex="^Failures:$",
+            next_line=r"^\s*1\) (?P<test>.+)",
+        )
+    ]
+)
+
+
+def named(folder: Path, *lines: str) -> tuple[Hit, ...]:
+    path = folder / "log"
+    path.write_text("\n".join(lines) + "\n")
+    with open_log(str(path)) as log:
+        return named_lines(log, scan(log, RULES_OF_HEADER_LINES).hits, RULES_OF_HEADER_LINES)
+
+
+def test_a_header_names_the_first_entry_of_its_list(tmp_path: Path) -> None:
+    (hit,) = named(tmp_path, "Failures:", "--------", "", "  1) closes twice", "  2) opens")
+    assert hit.line.number == 4
+    assert hit.fields == {"test": "closes twice"}
+
+
+def test_a_header_without_its_list_is_no_hit(tmp_path: Path) -> None:
+    assert named(tmp_path, "Failures:", "none at all", "  1) closes twice") == ()
+
+
+def test_a_header_at_the_end_of_a_log_is_no_hit(tmp_path: Path) -> None:
+    assert named(tmp_path, "Failures:", "") == ()

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cycles and submodule orders between two threads."""
+
+from ci_doctor.imports.find_hazards import find_hazards
+from ci_doctor.imports.hazard import Closeness, HazardKind
+from tests.unit.imports.traces import MS, Trace, cycle, only_hazard
+
+
+def test_two_ways_into_a_cycle_can_meet() -> None:
+    hazard = only_hazard(cycle("b"))
+    assert (hazard.kind, hazard.closeness, hazard.pair) == (
+        HazardKind.CYCLE,
+        Closeness.LATENT,
+        ("a", "b"),
+    )
+    assert (hazard.first.name, hazard.second.name, hazard.margin_ns) == ("a", "b", MS)
+
+
+def test_one_way_into_a_cycle_cannot_meet_itself() -> None:
+    assert find_hazards(cycle("a").process()).hazards == ()
+
+
+def test_a_module_that_both_go_through_keeps_them_apart() -> None:
+    assert find_hazards(cycle("gate", gate=True).process()).hazards == ()
+    assert only_hazard(cycle("b", gate=True)).kind is HazardKind.CYCLE
+
+
+def test_a_cycle_after_a_join_is_safe() -> None:
+    trace = cycle("c")
+    trace.after(0, 1)
+    trace.ask(0, "b")
+    assert find_hazards(trace.process()).hazards == ()
+
+
+def submodule() -> Trace:
+    """A thread imports pkg, which imports pkg.sub."""
+    trace = Trace()
+    trace.background()
+    trace.ask(1, "pkg")
+    trace.begin(1, "pkg")
+    trace.ask(1, "pkg", "sub")
+    trace.ask(1, "pkg.sub", how="importlib")
+    trace.begin(1, "pkg.sub")
+    trace.end(1)
+    trace.end(1)
+    return trace
+
+
+def test_a_package_and_its_submodule_imported_by_two_threads_can_meet() -> None:
+    trace = submodule()
+    trace.ask(0, "pkg", line=7)
+    trace.ask(0, "pkg.sub", how="importlib", line=7)
+    hazard = only_hazard(trace)
+    assert (hazard.kind, hazard.modules, hazard.pair) == (
+        HazardKind.SUBMODULE,
+        ("pkg", "pkg.sub"),
+        ("pkg", "pkg.sub"),
+    )
+
+
+def test_a_package_imported_by_both_threads_is_safe() -> None:
+    trace = submodule()
+    trace.ask(0, "pkg")
+    trace.ask(0, "pkg.sub", how="importlib", line=20)
+    assert find_hazards(trace.process()).hazards == ()
+
+
+def test_a_submodule_that_is_asked_for_by_a_thread_which_its_package_starts_meets_nothing_by_itself() -> (
+    None
+):
+    trace = Trace()
+    trace.ask(0, "pkg")
+    trace.begin(0, "pkg")
+    trace.background("pkg")
+    trace.ask(1, "pkg.sub")
+    trace.begin(1, "pkg.sub")
+    trace.end(1)
+    trace.ask(0, "pkg.sub")
+    trace.end(0)
+    assert find_hazards(trace.process()).hazards == ()
+
+
+def test_a_submodule_that_waits_for_the_package_which_started_its_thread_can_meet_it() -> None:
+    trace = Trace()
+    trace.ask(0, "pkg")
+    trace.begin(0, "pkg")
+    trace.background("pkg")
+    trace.ask(1, "pkg.sub")
+    trace.begin(1, "pkg.sub")
+    trace.ask(1, "pkg", "name")
+    trace.end(1)
+    trace.ask(0, "pkg.sub")
+    trace.end(0)
+    assert only_hazard(trace).kind is HazardKind.SUBMODULE
+
+
+def test_a_package_that_is_half_loaded_does_not_keep_its_submodules_apart() -> None:
+    # pkg.d does not wait for pkg, which imports b while it is loaded; c and b import each other.
+    trace = Trace()
+    trace.background()
+    trace.ask(1, "pkg")
+    trace.begin(1, "pkg")
+    trace.ask(1, "b")
+    trace.begin(1, "b")
+    trace.ask(1, "c")
+    trace.begin(1, "c")
+    trace.ask(1, "b")
+    for _ in range(3):
+        trace.end(1)
+    trace.ask(0, "pkg", line=8)
+    trace.ask(0, "pkg.d", how="importlib", line=8)
+    trace.begin(0, "pkg.d")
+    trace.ask(0, "c", "name")
+    trace.end(0)
+    hazard = only_hazard(trace)
+    assert (hazard.kind, hazard.pair) == (HazardKind.CYCLE, ("b", "c"))
+
+
+def test_a_deadlock_that_was_avoided_has_handed_out_an_incomplete_module() -> None:
+    trace = cycle("b")
+    trace.event("deadlock", 0, "a", 1, ("b",), False)
+    hazard = only_hazard(trace)
+    assert (hazard.closeness, hazard.pair) == (Closeness.HANDED_OUT, ("a", "b"))
+    assert "holds b and went on without a" in hazard.detail
+
+
+def test_a_deadlock_that_nothing_explains_is_told_too() -> None:
+    trace = Trace()
+    trace.background()
+    trace.ask(1, "x")
+    trace.ask(0, "y")
+    trace.event("deadlock", 0, "x", 1, ("y", "x"), True)
+    hazard = only_hazard(trace)
+    assert (hazard.closeness, hazard.pair) == (Closeness.FIRED, ("x", "y"))
+
+
+def test_an_import_that_failed_because_a_deadlock_was_avoided_is_told_once() -> None:
+    trace = Trace()
+    trace.background()
+    trace.ask(1, "a")
+    trace.begin(1, "a")
+    trace.ask(0, "b")
+    trace.begin(0, "b")
+    trace.ask(1, "b")
+    trace.ask(0, "a")
+    trace.event("deadlock", 1, "b", 0, ("a",), True)
+    trace.end(1, "failed")
+    trace.event("wait", 0, "a", 1, MS, "removed")
+    trace.end(0)
+    hazard = only_hazard(trace)
+    assert (hazard.kind, hazard.closeness) == (HazardKind.CYCLE, Closeness.FIRED)

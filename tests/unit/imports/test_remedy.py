@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where an import can stand, and which rule ends a hazard."""
+
+from pathlib import Path
+
+import pytest
+
+from ci_doctor.imports.find_hazards import find_hazards
+from ci_doctor.imports.remedy import Remedy, place_for_import, remedy
+from ci_doctor.preload.preload_rule import format_rule
+from tests.unit.imports.traces import Trace
+
+THREAD = "threading.Thread(target=work).start()\n"
+TOP = "at the top of {}"
+AFTER = "right after line {}, which extends sys.path"
+
+
+@pytest.mark.parametrize(
+    ("lines", "place"),
+    [
+        ("import threading\n", TOP),
+        ("import sys\nsys.path.insert(0, 'lib')\n", AFTER.format(2)),
+        ("import sys\nsys.path += ['lib']\n", AFTER.format(2)),
+        ("import sys\nsys.path[:0] = [\n    'lib',\n]\n", AFTER.format(4)),
+        ("import sys\nif True:\n    sys.path.append('lib')\n", AFTER.format(3)),
+        ("import site\nsite.addsitedir('lib')\n", AFTER.format(2)),
+        ("import sys\nsys.path.append('a')\nimport os\nsys.path.append('b')\n", AFTER.format(4)),
+        ('"""Doc."""\nfrom __future__ import annotations\n', "right after line 2, the import from"),
+        ("import sys\ndef f():\n    sys.path.append('a')\n", TOP),
+        ("print(sys.path)\n", TOP),
+    ],
+)
+def test_it_stands_after_the_line_that_makes_its_module_importable(
+    lines: str, place: str, tmp_path: Path
+) -> None:
+    script = tmp_path / "app.py"
+    script.write_text(lines + THREAD + "sys.path.append('too late')\n")
+
+    told = place_for_import(str(script), len(lines.splitlines()) + 1)
+
+    assert place.format(script) in told
+
+
+def test_a_script_that_cannot_be_read_gets_the_usual_place(tmp_path: Path) -> None:
+    assert place_for_import("nowhere.py", 5) == "at the top of nowhere.py"
+    broken = tmp_path / "broken.py"
+    broken.write_text("def (\n")
+    assert place_for_import(str(broken), 5) == f"at the top of {broken}"
+
+
+def of_thread_started_in(module: str, name: str = "lazy", *names: str) -> Remedy:
+    trace = Trace()
+    trace.background(module)
+    trace.load(1, name, replaced=True)
+    trace.ask(0, name, *names)
+    return remedy(find_hazards(trace.process()).hazards[0])
+
+
+def test_the_module_that_starts_the_thread_is_the_trigger() -> None:
+    advice = of_thread_started_in("app.core", "lazy", "Thing", "Other")
+    assert advice.rule is not None
+    assert format_rule(advice.rule) == "app.core=lazy:Thing,Other"
+    assert "`ci-doctor preload install --rule app.core=lazy:Thing,Other`" in advice.text
+    assert "`ci-doctor run --preload app.core=lazy:Thing,Other -- CMD`" in advice.text
+    assert advice.move is None
+
+
+def test_a_module_run_with_m_is_a_trigger_by_its_real_name() -> None:
+    advice = of_thread_started_in("__main__:app.cli")
+    assert advice.rule is not None
+    assert advice.rule.trigger == "app.cli"
+
+
+def test_a_script_gets_an_import_to_move() -> None:
+    advice = of_thread_started_in("__main__", "lazy", "Thing")
+    assert advice.rule is None
+    assert (
+        advice.move
+        == "write `from lazy import Thing` at the top of app.py, before line 5 starts the thread"
+    )
+    assert advice.text == advice.move
+
+
+def test_a_module_under_the_trigger_cannot_be_preloaded_before_it() -> None:
+    advice = of_thread_started_in("lazy", "lazy.sub")
+    assert advice.rule is None
+    assert (
+        advice.move
+        == "write `import lazy.sub` at the top of app.py, before line 5 starts the thread"
+    )
+
+
+def test_a_star_is_no_attribute() -> None:
+    advice = of_thread_started_in("app", "lazy", "*")
+    assert advice.rule is not None
+    assert format_rule(advice.rule) == "app=lazy"
+
+
+def test_of_a_submodule_order_the_package_is_loaded_first() -> None:
+    trace = Trace()
+    trace.background("app")
+    trace.ask(1, "pkg")
+    trace.begin(1, "pkg")
+    trace.ask(1, "pkg.sub", "name")
+    trace.begin(1, "pkg.sub")
+    trace.end(1)
+    trace.end(1)
+    trace.ask(0, "pkg.sub", "name")
+    advice = remedy(find_hazards(trace.process()).hazards[0])
+    assert advice.rule is not None
+    assert format_rule(advice.rule) == "app=pkg;pkg.sub:name"
+    assert "'app=pkg;pkg.sub:name'" in advice.text
+
+
+def test_a_failed_import_is_not_cured_by_a_preload() -> None:
+    trace = Trace()
+    trace.background("app")
+    trace.load(1, "broken", status="failed")
+    trace.ask(0, "broken")
+    advice = remedy(find_hazards(trace.process()).hazards[0])
+    assert advice.rule is None
+    assert advice.move is not None
+    assert "import broken" in advice.move

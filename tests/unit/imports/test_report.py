@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The verdict, facts, runs and outcome of an investigation."""
+
+import signal
+
+import msgspec
+import pytest
+
+from ci_doctor.imports.confirm import Investigation, Standing
+from ci_doctor.imports.hazard import Closeness, HazardKind
+from ci_doctor.imports.report import (
+    attempts,
+    cases,
+    conclude,
+    facts,
+    interrupted,
+    race_outcome,
+    tables,
+)
+from ci_doctor.model.outcome import CaseOutcome, ErrorKind
+from ci_doctor.model.verdict import Verdict
+from tests.support.tables import lines_of
+from tests.unit.imports.hazards_of import (
+    FIRED,
+    MET,
+    NOT_MET,
+    RUN,
+    a_hazard,
+    a_held_run,
+    a_process,
+    a_run,
+    an_investigation,
+)
+
+ENDED_OTHERWISE = msgspec.structs.replace(a_held_run(NOT_MET, exit_code=1), ended_as_recorded=False)
+MET_AND_ENDED_OTHERWISE = msgspec.structs.replace(
+    a_held_run(MET, exit_code=1), ended_as_recorded=False
+)
+
+
+@pytest.mark.parametrize(
+    ("what", "verdict", "said"),
+    [
+        (an_investigation(), Verdict.PASS, "no import race in 1 process"),
+        (
+            an_investigation(FIRED),
+            Verdict.FAILED,
+            "1 import race can happen here; 1 fired in the recorded run",
+        ),
+        (
+            an_investigation(FIRED, recorded=a_run(a_process(), exit_code=1)),
+            Verdict.FAILED,
+            "which then ended with exit code 1",
+        ),
+        (
+            an_investigation(FIRED, a_hazard(HazardKind.FAILED, "x")),
+            Verdict.FAILED,
+            "`--confirm` settles the others",
+        ),
+        (an_investigation(a_hazard()), Verdict.INCONCLUSIVE, "`--confirm` settles it"),
+        (
+            an_investigation(a_hazard(), confirmed=(((RUN,), RUN),)),
+            Verdict.FAILED,
+            "1 fired once the right import was delayed",
+        ),
+        (
+            an_investigation(a_hazard(), confirmed=(((RUN,), None),)),
+            Verdict.PASS,
+            "did not make it fire",
+        ),
+        (
+            an_investigation(a_hazard(), confirmed=(((a_held_run(),), None),)),
+            Verdict.INCONCLUSIVE,
+            "could not decide it",
+        ),
+        (an_investigation(a_hazard(), confirmed=()), Verdict.INCONCLUSIVE, "could not decide it"),
+        (
+            an_investigation(a_hazard(), confirmed=(((ENDED_OTHERWISE,), None),)),
+            Verdict.INCONCLUSIVE,
+            "could not decide it",
+        ),
+        (
+            an_investigation(a_hazard(), confirmed=(((MET_AND_ENDED_OTHERWISE,), None),)),
+            Verdict.PASS,
+            "did not make it fire",
+        ),
+        (
+            an_investigation(a_hazard(closeness=Closeness.HANDED_OUT), confirmed=(((RUN,), None),)),
+            Verdict.PASS,
+            "did no harm in 1 run with a delay",
+        ),
+        (
+            an_investigation(recorded=a_run(a_process(unjudged=("greenlets",)))),
+            Verdict.VOID,
+            "several greenlets import in one thread",
+        ),
+        (
+            an_investigation(FIRED, recorded=a_run(a_process(unjudged=("fibers",)))),
+            Verdict.FAILED,
+            "1 fired in the recorded run",
+        ),
+        (an_investigation(is_whole=False), Verdict.INCONCLUSIVE, "more than can be compared"),
+        (
+            an_investigation(a_hazard(), confirmed=(((RUN,), None),), is_whole=False),
+            Verdict.INCONCLUSIVE,
+            "than can be compared",
+        ),
+        (
+            an_investigation(FIRED, is_whole=False),
+            Verdict.FAILED,
+            "1 fired in the recorded run",
+        ),
+        (an_investigation(recorded=a_run()), Verdict.VOID, "nothing was recorded"),
+        (
+            an_investigation(recorded=a_run(a_process(), unreadable=("1.trace: damaged",))),
+            Verdict.VOID,
+            "1 trace cannot be read",
+        ),
+        (
+            an_investigation(isolated="-I (ignores PYTHONPATH)"),
+            Verdict.VOID,
+            "-I (ignores PYTHONPATH)",
+        ),
+        (
+            an_investigation(recorded=a_run(a_process(), exit_code=3)),
+            Verdict.INCONCLUSIVE,
+            "exit code 3",
+        ),
+        (
+            an_investigation(recorded=a_run(a_process(), exit_code=None, signal="SIGSEGV")),
+            Verdict.INCONCLUSIVE,
+            "SIGSEGV",
+        ),
+        (
+            an_investigation(
+                recorded=a_run(a_process(), exit_code=None, signal="SIGINT", timed_out=True)
+            ),
+            Verdict.PASS,
+            "no import",
+        ),
+        (an_investigation(spared=(a_hazard(),)), Verdict.PASS, "immune"),
+    ],
+)
+def test_the_verdict_is_never_better_than_what_is_known(
+    what: Investigation, verdict: Verdict, said: str
+) -> None:
+    conclusion = conclude(what)
+
+    assert conclusion.verdict is verdict
+    assert said in conclusion.summary
+
+
+def test_facts_are_json_and_hold_every_hazard() -> None:
+    known = facts(
+        an_investigation(a_hazard(), a_hazard(pid=2), interpreters={"/usr/bin/python3": None})
+    )
+
+    decoded = msgspec.json.decode(msgspec.json.encode(known))
+    assert [hazard["pid"] for hazard in decoded["hazards"]] == [1, 2]
+    assert decoded["hazards"][0]["standing"] == "possible"
+    assert decoded["interpreters"] == {"/usr/bin/python3": "unknown"}
+    assert decoded["counts"]["possible"] == 1
+
+
+def test_every_standing_is_counted() -> None:
+    assert set(msgspec.to_builtins(facts(an_investigation()))["counts"]) >= {
+        str(standing) for standing in Standing
+    }
+
+
+def test_every_run_is_an_attempt_that_says_whether_it_ended_as_the_recorded_one() -> None:
+    run = msgspec.structs.replace(a_held_run(NOT_MET, exit_code=1), ended_as_recorded=False)
+
+    recorded, held = attempts(
+        an_investigation(a_hazard(), confirmed=(((run,), run),), runs=(run,)),
+        {1: "held-1.stderr"},
+    )
+
+    assert (recorded.name, recorded.ok) == ("recorded", True)
+    assert (held.ok, held.log, held.facts["same_end_as_recorded"]) == (
+        False,
+        "held-1.stderr",
+        False,
+    )
+    assert held.facts["fired"] is True
+
+
+def test_cases_count_hazards_and_one_passes_where_there_is_none() -> None:
+    assert [
+        case.outcome for case in cases(an_investigation(FIRED, a_hazard(HazardKind.FAILED, "x")))
+    ] == [
+        CaseOutcome.FAILED,
+        CaseOutcome.ERROR,
+    ]
+    assert [case.outcome for case in cases(an_investigation())] == [CaseOutcome.PASSED]
+    assert cases(an_investigation(recorded=a_run())) == ()
+
+
+def test_processes_are_listed_with_their_command_and_figures_and_cut_short() -> None:
+    processes = [a_process(pid=number) for number in range(9)]
+
+    (recorded,) = tables(an_investigation(recorded=a_run(*processes)))
+
+    lines = lines_of(recorded)
+    assert lines[0].split() == ["Python", "modules", "threads", "command"]
+    assert lines[1].split() == ["0", "3.11.7", "0", "0", "python3", "app.py"]
+    assert lines[-1] == "… and 3 more"
+
+
+def test_each_interpreter_has_its_answer() -> None:
+    answers = {"/a/python3": True, "/b/python3": False, "/c/python3": None}
+
+    _, interpreters = tables(an_investigation(interpreters=answers))
+
+    assert [line.split()[1].rstrip(":") for line in lines_of(interpreters)] == [
+        "exposed",
+        "immune",
+        "unknown",
+    ]
+
+
+def test_it_has_all_parts_of_a_report() -> None:
+    outcome = race_outcome(an_investigation(FIRED), {}, {})
+
+    assert outcome.verdict is Verdict.FAILED
+    assert [finding.rule for finding in outcome.findings] == ["import-race/self-replacing"]
+    assert [table.title for table in outcome.tables] == ["Recorded"]
+    assert [attempt.name for attempt in outcome.attempts] == ["recorded"]
+    assert len(outcome.cases) == 1
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"),
+    [
+        (signal.SIGINT, ErrorKind.SIGINT),
+        (signal.SIGTERM, ErrorKind.SIGTERM),
+        (signal.SIGHUP, ErrorKind.SIGHUP),
+    ],
+)
+def test_a_signal_takes_the_verdict_and_leaves_the_evidence(
+    number: signal.Signals, kind: ErrorKind
+) -> None:
+    whole = race_outcome(an_investigation(FIRED), {}, {})
+
+    outcome = interrupted(whole, number)
+
+    assert outcome.verdict is None
+    assert outcome.error is not None
+    assert outcome.error.kind is kind
+    assert number.name in outcome.summary
+    assert outcome.findings == whole.findings

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What programs read and set, and where files contradict each other."""
+
+import ast
+
+import pytest
+
+from ci_doctor.lint.consistency.check import check_consistency
+from ci_doctor.lint.consistency.choice_rules import OptionChoices, enums, option_choices
+from ci_doctor.lint.consistency.repository import RepositoryFiles, comes_from, set_variables
+from ci_doctor.lint.python.program import parse
+
+READS = "import os\n" + "".join(
+    f'{name} = os.environ.get("ENGINE_{name}", "1")\n' for name in ("SIZE", "PORT", "LEVEL")
+)
+
+
+def reports(files: dict[str, str], *, whole: bool = True) -> list[tuple[str, int, str | None]]:
+    violations = check_consistency(files, whole=whole)
+    return [(each.place.file, each.place.line, each.remedy) for each in violations]
+
+
+def test_a_mistyped_variable_gets_the_name_that_is_like_it() -> None:
+    files = {"engine/__init__.py": READS, "run.sh": "true\nexport ENGINE_SZIE=2\n"}
+
+    assert reports(files) == [("run.sh", 2, "Did you mean `ENGINE_SIZE`?")]
+
+
+def test_a_variable_that_only_begins_alike_is_no_suggestion() -> None:
+    files = {"engine/__init__.py": READS, "run.sh": "export ENGINE_DENSE_OPTIMIZE=2\n"}
+
+    assert reports(files) == [("run.sh", 1, "Remove the line")]
+
+
+@pytest.mark.parametrize(
+    "reader",
+    [
+        {"native/server.cu": 'getenv("ENGINE_EXTRA");\n'},
+        {"engine/extra.py": 'import os\nx = os.environ.get(f"ENGINE_{key.upper()}")\n'},
+        {"other.sh": 'echo "${ENGINE_EXTRA:-1}"\n'},
+    ],
+    ids=["native code", "a computed name", "a script"],
+)
+def test_a_variable_that_something_may_read_is_not_reported(reader: dict[str, str]) -> None:
+    files = {"engine/__init__.py": READS, "run.sh": "export ENGINE_EXTRA=2\n", **reader}
+
+    assert reports(files) == []
+
+
+def test_what_nobody_reads_cannot_be_said_of_a_part_of_the_repository() -> None:
+    files = {"engine/__init__.py": READS, "run.sh": "export ENGINE_SZIE=2\n"}
+
+    assert reports(files, whole=False) == []
+
+
+def test_variables_of_a_ci_system_are_its_own() -> None:
+    text = 'import os\na = os.getenv("BUILDKITE_JOB_ID", "a")\nb = os.getenv("BUILDKITE_JOB_ID", "b")\n'
+
+    assert reports({"buildkite/__init__.py": text}) == []
+
+
+def test_defaults_of_two_packages_are_not_compared() -> None:
+    read = 'import os\nsize = os.environ.get("ENGINE_SIZE", "{}")\n'
+    files = {"engine/__init__.py": read.format("1"), "client/__init__.py": read.format("2")}
+
+    assert reports(files) == []
+
+
+@pytest.mark.parametrize("text", ["def half(", "\0", "\ufeff", "x" * 100_000, "(" * 10_000])
+def test_no_text_ends_it(text: str) -> None:
+    files = {"engine/__init__.py": READS + text, "a.sh": text, "a.yml": text, "Dockerfile": text}
+
+    assert isinstance(check_consistency(files), tuple)
+
+
+# Which options of a parser accept only values of a list.
+
+
+def choices(*arguments: str, after: str = "") -> dict[str, OptionChoices]:
+    lines = [f"parser.add_argument({each})" for each in arguments]
+    return option_choices(parse("a.py", "\n".join([*lines, "args = parser.parse_args()", after])))
+
+
+def test_an_option_accepts_its_list_and_its_default() -> None:
+    (known,) = choices("'-m', '--run-mode', choices=['a', 'b'], default='auto'").values()
+
+    assert known.option == "--run-mode"
+    assert known.accepted == {"a", "b", "auto"}
+    assert known.namespaces == {"args"}
+
+
+def test_parsers_of_one_program_accept_what_any_of_them_does() -> None:
+    known = choices("'--mode', choices=['a']", "'--mode', choices=('b',), type=str")
+
+    assert known["mode"].accepted == {"a", "b"}
+
+
+def test_an_option_is_unknown_if_one_of_its_parsers_accepts_anything() -> None:
+    assert choices("'--mode', choices=['a']", "'--mode'") == {}
+
+
+def test_computed_lists_types_and_assigned_options_are_unknown() -> None:
+    assert choices("'--mode', choices=MODES") == {}
+    assert choices("'--mode', choices=['a'], type=fold") == {}
+    assert choices("'--mode', choices=['a']", after="args.mode = 'c'") == {}
+
+
+# Which enums of a repository are known for sure.
+
+METHOD = "from enum import Enum\nclass Method(Enum):\n    A = 'a'\n    B = 'b'\n"
+
+
+def test_members_and_values_of_constants_are_known() -> None:
+    enum = enums(RepositoryFiles({"p/a.py": METHOD}))["Method"]
+
+    assert enum.members == {"A", "B"}
+    assert enum.values == frozenset({"a", "b"})
+
+
+def test_computed_values_leave_the_members_known() -> None:
+    text = METHOD.replace("'b'", "make()")
+
+    enum = enums(RepositoryFiles({"p/a.py": text}))["Method"]
+
+    assert (enum.members, enum.values) == (frozenset({"A", "B"}), None)
+
+
+def test_missing_may_accept_any_value() -> None:
+    text = METHOD + "    @classmethod\n    def _missing_(cls, value):\n        return cls.A\n"
+
+    assert enums(RepositoryFiles({"p/a.py": text}))["Method"].values is None
+
+
+def test_a_name_of_two_classes_means_nothing_for_sure() -> None:
+    assert enums(RepositoryFiles({"p/a.py": METHOD, "p/b.py": "class Method:\n    pass\n"})) == {}
+
+
+def test_members_under_a_condition_and_bases_of_others_are_left_out() -> None:
+    conditional = METHOD + "    if GPU:\n        C = 'c'\n"
+    inherited = METHOD.replace("(Enum)", "(Base, Enum)")
+
+    assert enums(RepositoryFiles({"p/a.py": conditional})) == {}
+    assert enums(RepositoryFiles({"p/a.py": inherited})) == {}
+
+
+# Which variables scripts, YAML and Dockerfiles set to a constant.
+
+
+def variables(file: str, text: str) -> list[tuple[str, str, int]]:
+    repository = RepositoryFiles({file: text})
+    return [(each.name, each.value, each.place.line) for each in set_variables(repository)]
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("run.sh", "true\nexport ENGINE_SIZE=16\n"),
+        ("run.sh", "true\nENGINE_SIZE='16' ./serve\n"),
+        ("run.sh", 'true\ndocker run -e ENGINE_SIZE=16 -e "B=2" image\n'),
+        ("Dockerfile", "FROM a\nENV ENGINE_SIZE=16\n"),
+        ("a.yml", "env:\n  ENGINE_SIZE: 16\r\n"),
+        ("a.yml", "env:\n  - 'ENGINE_SIZE': \"16\"  # small\n"),
+        ("a.yml", "steps:\n  - command: export ENGINE_SIZE=16\n"),
+    ],
+)
+def test_a_constant_is_known_with_its_line(file: str, text: str) -> None:
+    assert ("ENGINE_SIZE", "16", 2) in variables(file, text)
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("run.sh", "# export ENGINE_SIZE=16\n"),
+        ("run.sh", 'export ENGINE_SIZE="$1"\n'),
+        ("run.sh", "export ENGINE_SIZE=$(nproc)\n"),
+        ("run.sh", "serve --set:ENGINE_SIZE=16\n"),
+        ("run.sh", "env | grep -E '^(PATH=|ENGINE_SIZE=|HOME=)'\n"),
+        ("a.yml", "  # ENGINE_SIZE: 16\n"),
+        ("a.yml", "  text: see ENGINE_SIZE: 16\n"),
+        ("a.yml", "  ENGINE_SIZE: *size\n"),
+        ("notes.md", "export ENGINE_SIZE=16\n"),
+    ],
+)
+def test_comments_and_computed_values_are_none(file: str, text: str) -> None:
+    assert variables(file, text) == []
+
+
+# Whether an import statement may read a file of the repository.
+
+
+def statement(text: str) -> ast.ImportFrom:
+    (node,) = ast.parse(text).body
+    assert isinstance(node, ast.ImportFrom)
+    return node
+
+
+@pytest.mark.parametrize(
+    ("text", "definer"),
+    [
+        ("from engine.method import X", "engine/method.py"),
+        ("from engine.method import X", "src/engine/method.py"),
+        ("from engine import X", "engine/deep/method.py"),
+        ("from .method import X", "engine/method.py"),
+        ("from . import X", "engine/method.py"),
+        ("from ..other.method import X", "other/method.py"),
+    ],
+)
+def test_it_reads_its_module_or_what_a_package_hands_on(text: str, definer: str) -> None:
+    assert comes_from(statement(text), "engine/server.py", definer)
+
+
+@pytest.mark.parametrize(
+    ("text", "definer"),
+    [
+        ("from other.method import X", "engine/method.py"),
+        ("from .pb.method import X", "engine/method.py"),
+        ("from method import X", "engine/second_method.py"),
+        ("from .... import X", "engine/method.py"),
+    ],
+)
+def test_it_does_not_read_another_module(text: str, definer: str) -> None:
+    assert not comes_from(statement(text), "engine/server.py", definer)

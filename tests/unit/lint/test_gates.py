@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which Python programs decide in a job, and that no text of one ends lint."""
+
+import pytest
+
+from ci_doctor.lint.python.check import check_python, is_gate
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        ".buildkite/compare.py",
+        ".github/scripts/gate.py",
+        "ci/gate.py",
+        "tools/ci_tools/gate.py",
+        "qa/L0_trace/client.py",
+    ],
+)
+def test_python_in_folders_of_ci_is_a_gate(file: str) -> None:
+    assert is_gate(file)
+
+
+@pytest.mark.parametrize(
+    "file", ["ci.py", "package/circle.py", "ci_doctor/gate.py", "ci/gate.sh", "specific/gate.py"]
+)
+def test_other_python_is_none(file: str) -> None:
+    assert not is_gate(file)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def half(",
+        "x = '\0'",
+        "\ufeffx = 1\r\n\tif x:\r\n",
+        "x = " + "(" * 5_000,
+        "x = " + "-" * 50_000 + "1",
+        "try:\n    assert " + "f(" * 80 + ")" * 80 + "\nexcept Exception:\n    pass\n",
+    ],
+    ids=["half", "NUL", "tabs and CRLF", "parentheses", "operators", "nested calls"],
+)
+def test_text_that_python_refuses_or_nests_deeply_is_read_or_said(text: str) -> None:
+    reading = check_python("ci/gate.py", text)
+
+    assert len(reading.unreadable) + len(reading.violations) >= 1
+
+
+def test_what_python_refuses_is_said_with_its_line() -> None:
+    (unreadable,) = check_python("ci/gate.py", "x = 1\ndef half(\n").unreadable
+
+    assert (unreadable.file, unreadable.line) == ("ci/gate.py", 2)
+    assert "refuses its syntax" in unreadable.reason
+
+
+def test_violations_come_in_the_order_of_their_lines() -> None:
+    text = (
+        "import os\nos.system('python3 a.py')\n"
+        "try:\n    assert same\nexcept Exception:\n    pass\n"
+        "os.system('python3 b.py')\n"
+    )
+
+    lines = [each.place.line for each in check_python("ci/gate.py", text).violations]
+
+    assert lines == [2, 5, 7]

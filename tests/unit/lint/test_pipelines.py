@@ -1,0 +1,528 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of CI: who reads them, their keys and scripts, what is said of them, and that nothing in them stops the reader."""
+
+import json
+import subprocess
+import sys
+from importlib.resources import files
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ci_doctor.lint.pipelines.check import RULES, check_pipeline
+from ci_doctor.lint.pipelines.pipeline_file import (
+    BLOCK_KEYS,
+    COMMAND_KEYS,
+    GROUP_KEYS,
+    INPUT_KEYS,
+    JOB_KEYS,
+    PIPELINE_KEYS,
+    TRIGGER_KEYS,
+    WAIT_KEYS,
+    WORKFLOW_KEYS,
+    WORKFLOW_STEP_KEYS,
+    CorrectnessTimes,
+    FileKind,
+    PipelineContext,
+    buildkite,
+    distance,
+    is_pipeline,
+    job_steps,
+    kind_of,
+    nearest_key,
+    whole_workflow,
+    workflow,
+)
+from ci_doctor.lint.pipelines.timeout_rules import duration, inner_times, minutes
+from ci_doctor.lint.source_files import FileReading, Shell, ShellSource
+from ci_doctor.syntax.yaml_reader import compose
+
+FILE = ".buildkite/pipeline.yml"
+NOTHING = PipelineContext()
+
+
+def check(text: str, context: PipelineContext = NOTHING, file: str = FILE) -> FileReading:
+    return check_pipeline(file, text, context)
+
+
+def ids(reading: FileReading) -> list[str]:
+    return [violation.rule.id for violation in reading.violations]
+
+
+def test_a_violation_has_the_line_and_what_stands_there() -> None:
+    reading = check("steps:\n  - label: a\n    command: make\n    timeout_in_minute: 5\n")
+
+    (violation,) = reading.violations
+    assert (violation.place.file, violation.place.line) == (FILE, 4)
+    assert violation.excerpt == "timeout_in_minute: 5"
+    assert violation.remedy == "Write `timeout_in_minutes`."
+
+
+def test_violations_come_in_the_order_of_the_lines() -> None:
+    steps = "  - {command: make, needs: a}\n  - {command: make, concurrency: 1}\n"
+
+    reading = check("steps:\n" + steps)
+
+    assert [violation.place.line for violation in reading.violations] == [2, 3]
+
+
+def test_an_edit_puts_quotes_around_a_version() -> None:
+    text = "steps:\n  - command: make\n    env: {PYTHON_VERSION: 3.10}\n"
+
+    (violation,) = check(text).violations
+
+    (edit,) = violation.edits
+    mended = text[: edit.start] + edit.text + text[edit.end :]
+    assert mended.endswith('{PYTHON_VERSION: "3.10"}\n')
+    assert check(mended).violations == ()
+
+
+def test_a_broken_file_is_an_error_and_unread_from_there() -> None:
+    reading = check("steps:\n  - command: make\n\t- x\n")
+
+    assert ids(reading) == ["pipeline/unparsable-yaml"]
+    assert [each.line for each in reading.unreadable] == [3]
+
+
+def test_the_source_of_a_template_is_unread_and_no_error() -> None:
+    reading = check("steps:\n{% for s in steps %}\n  - command: {{ s }}\n{% endfor %}\n")
+
+    assert reading.violations == ()
+    assert [each.line for each in reading.unreadable] == [2]
+    assert "template" in reading.unreadable[0].reason
+
+
+def test_a_limit_of_ours_is_said_and_no_error_of_the_file() -> None:
+    reading = check("steps: " + 1000 * "[")
+
+    assert reading.violations == ()
+    assert "nested deeper" in reading.unreadable[0].reason
+
+
+def test_a_key_in_another_pipeline_of_the_repository_is_no_unknown_dependency() -> None:
+    text = (
+        "steps:\n  - {key: image-build, command: make}\n  - {command: t, depends_on: image-buid}\n"
+    )
+    other = {".buildkite/b.yml": "steps:\n  - command: x\n    key: 'image-buid'\n"}
+
+    assert ids(check(text)) == ["pipeline/unknown-dependency"]
+    assert ids(check(text, PipelineContext(others=other))) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "times", "reported"),
+    [
+        ("ci-doctor correctness", CorrectnessTimes(retries=3, budget=2400.0), True),
+        ("ci-doctor correctness", CorrectnessTimes(retries=3, budget=1200.0), False),
+        ("ci-doctor correctness", CorrectnessTimes(retries=3, start=900.0), True),
+        ("ci-doctor correctness --retries 2", CorrectnessTimes(retries=3, start=900.0), False),
+        ("ci-doctor correctness --retries 9", CorrectnessTimes(retries=1, start=900.0), True),
+        ("ci-doctor correctness --budget 20m", CorrectnessTimes(retries=9, start=900.0), False),
+        ("ci-doctor correctness", CorrectnessTimes(retries=3), False),
+        ("ci-doctor correctness", None, False),
+    ],
+)
+def test_our_own_retries_must_fit_into_the_step(
+    command: str, times: CorrectnessTimes | None, *, reported: bool
+) -> None:
+    text = f"steps:\n  - command: {command}\n    timeout_in_minutes: 30\n"
+
+    found = ids(check(text, PipelineContext(correctness=times)))
+
+    assert found == (["pipeline/retries-exceed-timeout"] if reported else [])
+
+
+def test_a_file_of_the_repository_is_a_good_artifact_and_its_own_action_needs_no_version() -> None:
+    there = PipelineContext(matches=lambda _: True)
+    step = "steps:\n  - {command: x > report/a.xml, artifact_paths: reports/a.xml}\n"
+    job = "on: push\njobs:\n  a:\n    runs-on: x\n    steps:\n    - uses: o/r/.github/actions/a@main\n"
+
+    assert ids(check(step)) == ["pipeline/artifact-never-matches"]
+    assert ids(check(step, there)) == []
+    assert ids(check(job, file=".github/workflows/a.yml")) == ["pipeline/unpinned-plugin"]
+    assert ids(check(job, there, file=".github/workflows/a.yml")) == []
+
+
+def test_steps_without_a_mapping_around_them_are_steps() -> None:
+    assert ids(check("- command: make\n  soft-fail: true\n- wait\n")) == ["pipeline/unknown-key"]
+
+
+def test_steps_of_a_group_are_checked() -> None:
+    text = "steps:\n  - group: g\n    steps:\n      - {command: make, artifact_path: x}\n"
+
+    assert ids(check(text)) == ["pipeline/unknown-key"]
+
+
+def test_a_step_behind_an_alias_is_reported_once() -> None:
+    text = "x: &x {command: make, needs: a}\nsteps:\n  - *x\n  - {<<: *x}\n"
+
+    assert ids(check(text)) == ["pipeline/unknown-key"]
+
+
+@pytest.mark.nightly
+def test_twenty_thousand_steps_are_read() -> None:
+    reading = check("steps:\n" + 20_000 * "- {command: make, label: a}\n" + "- {needs: a}\n")
+
+    assert ids(reading) == ["pipeline/unknown-key"]
+    assert len(reading.scripts) == 20_000
+
+
+PIECES = st.sampled_from(
+    [
+        "steps:\n", "jobs:\n", "  a:\n", "  - ", "command: ", "run: ", "if: ", "plugins: ", "retry: ",
+        "uses: a/b@", "image: ", "key: ", "- ", ": ", "|\n", ">-\n", "&x ", "*x", "<<: *x\n", "!t ",
+        "{", "}", "[", "]", "'", '"', "${{", "}}", "{{", "{%", "\t", "\r\n", "\n", " ", "for i in 1 2; do ",
+        "timeout 9 x", "done", "$$", "=~ /", "artifact_paths: ", "XXX", "3.10", "\x00", "\ud800",
+    ]
+)  # fmt: skip
+
+
+@settings(max_examples=150)
+@given(
+    st.lists(PIECES, max_size=25), st.sampled_from([FILE, ".github/workflows/a.yml", "action.yml"])
+)
+def test_nothing_in_a_file_raises(pieces: list[str], file: str) -> None:
+    text = "".join(pieces)
+
+    reading = check_pipeline(file, text, NOTHING)
+
+    last = text.count("\n") + text.count("\r") + 1
+    for violation in reading.violations:
+        assert 1 <= violation.place.line <= violation.place.end_line <= last
+    for script in reading.scripts:
+        assert script.lines is not None
+        assert len(script.lines) == script.text.count("\n") + 1
+
+
+def test_an_action_of_many_steps_is_one_violation_with_all_its_places() -> None:
+    job = "on: push\njobs:\n  a:\n    runs-on: x\n    steps:\n" + "      - uses: org/a@main\n" * 3
+
+    (violation,) = check(job, file=".github/workflows/a.yml").violations
+
+    assert violation.summary.endswith("(at 3 places of this file)")
+    assert [each.line for each in violation.related] == [7, 8]
+
+
+# Which YAML files belong to CI, and who reads them.
+
+STEPS = "steps:\n  - command: make\n"
+RECORDS = 20 * "- key: a\n  link: b\n"
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "expected"),
+    [
+        (".github/workflows/test.yml", "not yaml: [", True),
+        (".github/configs/matrix.yaml", "a: b\n", True),
+        (".github/dependabot.yml", "version: 2\n", False),
+        (".github/ISSUE_TEMPLATE/bug.yml", "name: x\n", False),
+        ("tools/setup/action.yml", "runs:\n  using: composite\n", True),
+        ("docs/action.yml", "a: b\n", False),
+        (".buildkite/test_areas/kernels.yaml", "a: b\n", True),
+        ("ci/other.YML", "a: b\n", True),
+        (".gitlab-ci.yml", "a: b\n", True),
+        ("release/pipeline.yml", STEPS, True),
+        ("perf-changelog.yaml", RECORDS, True),
+        ("perf-changelog.yaml", "# head\n---\n" + RECORDS, True),
+        ("charts/crd.yaml", "kind: List\n" + RECORDS, False),
+        ("config.yaml", "steps: 20\n", False),
+        (".buildkite/run.sh", STEPS, False),
+    ],
+)
+def test_a_file_is_known_by_its_path_or_its_lines(file: str, text: str, *, expected: bool) -> None:
+    assert is_pipeline(file, text) is expected
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "expected"),
+    [
+        (".github/workflows/test.yml", "a: b\n", FileKind.WORKFLOW),
+        ("x.yml", "on: push\njobs: {a: {runs-on: x}}\n", FileKind.WORKFLOW),
+        ("x/action.yml", "runs: {using: composite, steps: []}\n", FileKind.ACTION),
+        (".buildkite/p.yml", STEPS, FileKind.BUILDKITE),
+        (".buildkite/p.yml", "- command: make\n- wait\n", FileKind.BUILDKITE),
+        (".buildkite/p.yml", "steps:\n  - {commands: [a], num_gpus: 2}\n", FileKind.OWN_STEPS),
+        (".buildkite/p.yml", "steps:\n  - {name: a, script: x, owner: b}\n", FileKind.BUILDKITE),
+        (".buildkite/p.yml", "steps:\n  - {task: a, does: x, owner: b}\n", FileKind.OWN_STEPS),
+        (".buildkite/models.yml", "a: {b: c}\n", FileKind.DATA),
+        (".buildkite/empty.yml", "", FileKind.DATA),
+    ],
+)
+def test_who_reads_a_file_follows_from_its_path_and_its_keys(
+    file: str, text: str, expected: FileKind
+) -> None:
+    assert kind_of(file, compose(text).documents) is expected
+
+
+# The programs of a pipeline's steps: their text, their lines, and who runs them.
+
+Files = tuple[object, ...]
+
+
+def scripts(files: tuple[object, ...]) -> tuple[ShellSource, ...]:
+    (example,) = files
+    file, text = getattr(example, "file", ""), getattr(example, "text", "")
+    return check_pipeline(file, text, PipelineContext()).scripts
+
+
+def only(files: tuple[object, ...]) -> ShellSource:
+    (source,) = scripts(files)
+    return source
+
+
+def test_a_list_of_commands_is_one_program_that_ends_at_the_first_failure() -> None:
+    source = only(
+        buildkite(
+            "steps:\n  - label: t\n    commands:\n      - cd x\n      - |\n        a\n        b\n"
+        )
+    )
+
+    assert source.text == "cd x\na\nb"
+    assert source.lines == (4, 6, 7)
+    assert (source.shell, source.errexit, source.pipefail) == (Shell.BASH, True, False)
+    assert source.embedded == "the command of step 't'"
+
+
+def test_a_dollar_sign_that_the_upload_unescapes_is_read_as_the_shell_sees_it() -> None:
+    source = only(buildkite("steps:\n  - command: echo $$A \\$B ${C}\n"))
+
+    assert (source.text, source.offset) == ("echo $A $B ${C}", None)
+
+
+@pytest.mark.parametrize("written", ["make all", "'make all'", '"make all"'])
+def test_a_command_that_stands_there_as_it_is_can_be_edited(written: str) -> None:
+    files = buildkite(f"steps:\n  - command: {written}\n")
+    source = only(files)
+
+    assert source.offset is not None
+    assert files[0].text[source.offset :].startswith("make all")
+
+
+def test_an_expression_is_a_parameter_of_the_same_length() -> None:
+    files = job_steps("- run: make ${{ inputs.target }} all\n")
+    source = only(files)
+
+    assert source.offset is not None
+    assert len(source.text) == len("make ${{ inputs.target }} all")
+    assert source.text.startswith("make ${EE")
+    assert source.text.endswith("E} all")
+
+
+def test_a_program_of_a_folded_block_has_the_lines_of_the_file() -> None:
+    source = only(job_steps("- run: >-\n    pytest\n    -v\n\n    echo done\n"))
+
+    assert (source.text, source.lines) == ("pytest -v\necho done", (8, 11))
+
+
+@pytest.mark.parametrize(
+    ("shell", "expected"),
+    [
+        ("", (Shell.BASH, True, False)),
+        ("bash", (Shell.BASH, True, True)),
+        ("sh", (Shell.SH, True, False)),
+        ("bash -l {0}", (Shell.BASH, False, False)),
+        ("bash -leo pipefail {0}", (Shell.BASH, True, True)),
+        ("/usr/bin/bash --noprofile -e {0}", (Shell.BASH, True, False)),
+    ],
+)
+def test_the_shell_of_a_step_decides_the_options(
+    shell: str, expected: tuple[Shell, bool, bool]
+) -> None:
+    line = f"\n  shell: {shell}" if shell else ""
+
+    source = only(job_steps(f"- run: make{line}\n"))
+
+    assert (source.shell, source.errexit, source.pipefail) == expected
+
+
+@pytest.mark.parametrize("shell", ["python", "pwsh", "cmd"])
+def test_a_program_of_another_language_is_no_shell_script(shell: str) -> None:
+    assert scripts(job_steps(f"- run: make\n  shell: {shell}\n")) == ()
+
+
+def test_without_a_shell_the_defaults_of_the_job_and_the_workflow_count() -> None:
+    files = whole_workflow(
+        """
+        on: push
+        defaults: {run: {shell: bash}}
+        jobs:
+          a: {runs-on: x, steps: [{run: one}]}
+          b: {runs-on: x, defaults: {run: {shell: sh}}, steps: [{run: two}]}
+        """
+    )
+
+    assert [(each.shell, each.pipefail) for each in scripts(files)] == [
+        (Shell.BASH, True),
+        (Shell.SH, False),
+    ]
+
+
+def test_a_machine_with_windows_runs_no_shell_of_ours() -> None:
+    assert scripts(workflow("runs-on: windows-2025\nsteps:\n- run: dir\n")) == ()
+
+
+def test_the_docker_plugin_runs_sh_unless_it_is_told_otherwise() -> None:
+    step = "steps:\n  - command: make\n    plugins: [{docker#v5.13.0: {image: 'a/b:1.0'%s}}]\n"
+
+    assert only(buildkite(step % "")).shell is Shell.SH
+    assert only(buildkite(step % ", shell: [/bin/bash, -c]")).shell is Shell.BASH
+
+
+def test_a_mirror_of_a_step_has_its_own_program_only_if_it_has_own_commands() -> None:
+    files = buildkite(
+        """
+        steps:
+          - label: a
+            num_gpus: 1
+            commands: [one]
+            mirror: {amd: {device: mi300}, other: {commands: [two]}}
+        """
+    )
+
+    assert [each.text for each in scripts(files)] == ["one", "two"]
+
+
+def test_commands_behind_an_alias_are_one_program() -> None:
+    files = buildkite("x: &x [a, b]\nsteps:\n  - commands: *x\n  - commands: *x\n")
+
+    assert [each.text for each in scripts(files)] == ["a\nb"]
+
+
+def test_what_only_powershell_has_is_no_shell_program_even_if_a_matrix_names_the_runner() -> None:
+    assert scripts(job_steps('- run: |\n    $ErrorActionPreference = "Stop"\n    make\n')) == ()
+
+
+# The table of keys beside the published schemas, and which key was meant.
+
+
+def schema(name: str) -> dict[str, dict[str, dict[str, object]]]:
+    folder = files("check_jsonschema") / "builtin_schemas" / "vendor"
+    loaded: dict[str, dict[str, dict[str, object]]] = json.loads((folder / name).read_text())
+    return loaded
+
+
+@pytest.mark.parametrize(
+    ("definition", "keys"),
+    [
+        ("commandStep", COMMAND_KEYS),
+        ("waitStep", WAIT_KEYS),
+        ("blockStep", BLOCK_KEYS),
+        ("inputStep", INPUT_KEYS),
+        ("triggerStep", TRIGGER_KEYS),
+        ("groupStep", GROUP_KEYS),
+    ],
+)
+def test_every_key_of_the_published_schema_is_known(definition: str, keys: frozenset[str]) -> None:
+    published = schema("buildkite.json")["definitions"][definition]["properties"]
+
+    assert isinstance(published, dict)
+    assert set(published) <= keys
+
+
+def test_every_key_of_a_pipeline_and_a_workflow_is_known() -> None:
+    workflow = schema("github-workflows.json")
+    jobs = [
+        workflow["definitions"][name]["properties"]
+        for name in ("normalJob", "reusableWorkflowCallJob")
+    ]
+    step = workflow["definitions"]["step"]["properties"]
+
+    assert set(schema("buildkite.json")["properties"]) <= PIPELINE_KEYS
+    assert set(workflow["properties"]) <= WORKFLOW_KEYS
+    assert {key for job in jobs if isinstance(job, dict) for key in job} <= JOB_KEYS
+    assert isinstance(step, dict)
+    assert set(step) <= WORKFLOW_STEP_KEYS
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("timeout_in_minute", "timeout_in_minutes"),
+        ("timeoutInMinutes", "timeout_in_minutes"),
+        ("artifact-paths", "artifact_paths"),
+        ("comand", "command"),
+        ("lable", "label"),
+        ("owner", None),
+        ("x", None),
+    ],
+)
+def test_the_nearest_key_is_the_one_that_was_meant(written: str, meant: str | None) -> None:
+    assert nearest_key(written, COMMAND_KEYS) == meant
+
+
+def test_letters_swapped_are_one_step_apart() -> None:
+    assert distance("lable", "label", 2) == 1
+    assert distance("abc", "abc", 2) == 0
+    assert distance("abcdef", "x", 2) == 3
+
+
+# How long commands may take by the limits that stand in them.
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        ("timeout 900 make", [900]),
+        ("timeout -k 10 --signal=INT 1.5h make", [5400]),
+        ("echo timeout 900 reached", []),
+        ("./wait --timeout 900 x", []),
+        ("timeout $LIMIT make", []),
+        ("for i in 1 2 3; do timeout 60 make && break; done", [180, 60]),
+        ("for try in {1..4}\ndo\n  timeout 1m make\n  sleep 30\ndone", [360, 60]),
+        ("for attempt in $(seq 5); do timeout 60 a; done", [300, 60]),
+        ("for attempt in `seq 2 5`; do timeout 60 a; done", [240, 60]),
+        ("for ((i=0; i<=2; i++)); do timeout 60 a && break; done", [180, 60]),
+        ("n=1\nwhile [ $n -le 3 ]; do timeout 60 a && exit 0; n=$((n+1)); done", [180, 60]),
+        ('until [[ "${tries}" -ge 3 ]]; do timeout 60 a && break; done', [180, 60]),
+        ("for i in 1 2 3; do timeout 60 make $i; done", [60]),
+        ("for f in *.py; do timeout 60 make && break; done", [60]),
+        (
+            "for i in 1 2; do\n if x; then for j in a; do b; done; fi\n timeout 9 c && break\ndone",
+            [18, 9],
+        ),
+        ("pytest --reruns 2 --timeout=600 tests", [1800]),
+        ("pytest --timeout=600 tests", []),
+    ],
+)
+def test_the_worst_case_of_a_script(script: str, expected: list[float]) -> None:
+    assert [each.seconds for each in inner_times(script)] == expected
+
+
+def test_a_long_script_of_open_loops_is_read() -> None:
+    assert inner_times(2000 * "for i in 1 2; do timeout 9 x && break\n" + "done\n") is not None
+
+
+def test_minutes_are_whole_where_they_are() -> None:
+    assert (minutes(1800), minutes(90)) == ("30 min", "1.5 min")
+
+
+def test_a_duration_that_is_none_is_unknown() -> None:
+    assert (duration("25m"), duration("soon")) == (1500, None)
+
+
+def test_every_rule_about_pipelines_has_five_bad_spellings_and_a_good_one() -> None:
+    assert [rule.id for rule in RULES if len(rule.bad) < 5 or not rule.good] == []
+
+
+def test_every_example_of_a_pipeline_is_a_file_that_the_command_would_check() -> None:
+    examples = [
+        each
+        for _, files in [(rule, files) for rule in RULES for files in (*rule.bad, *rule.good)]
+        for each in files
+    ]
+
+    assert [each for each in examples if not is_pipeline(each.file, each.text)] == []
+
+
+def test_the_rules_about_pipelines_load_without_a_yaml_parser() -> None:
+    program = (
+        "import sys, ci_doctor.lint.pipelines.check as rules;"
+        "print(len(rules.RULES), 'yaml' in sys.modules, 'tree_sitter' in sys.modules)"
+    )
+
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+
+    assert ran.stdout.split() == [str(len(RULES)), "False", "False"]

@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What comes after a restart must still be answers, whether or not the same ones were wanted."""
+
+import json
+import random
+from collections.abc import Mapping, Sequence
+
+import pytest
+from msgspec import structs
+
+from ci_doctor.load.choice_answers import canonicalise
+from ci_doctor.load.sending import Reply
+from ci_doctor.model.verdict import Verdict
+from ci_doctor.restart.answers import Ledger
+from ci_doctor.restart.observed import AcknowledgedWrites, Observation, Phase
+from ci_doctor.restart.report import conclude, findings, judge
+from tests.unit.restart.observations import TERMS, seen
+
+WORDS = ("one fine day", "two of them", "three is more", "four and out", "five for all")
+Passes = Mapping[Phase, Sequence[Sequence[str]]]
+FREE = structs.replace(TERMS, same_outputs=False)
+
+
+def reply(name: str, text: str, model: str | None) -> Reply:
+    # Also a blank answer has a token, if the server gives them: that of the end.
+    choice = {"text": text, "finish_reason": "stop", "token_ids": [2]}
+    if name == "r1":
+        del choice["token_ids"]
+    body = {"model": model, "choices": [choice]}
+    answer = canonicalise(json.dumps(body).encode())
+    return Reply(id=name, sent_at=0.0, ended_at=1.0, status=200, answer=answer)
+
+
+def observed(answers: Passes, models: Mapping[Phase, str] = {}) -> Observation:
+    """A good restart with these texts: by phase, the passes."""
+    ledger = Ledger(compare=False)
+    for phase, passes in answers.items():
+        for texts in passes:
+            for number, text in enumerate(texts):
+                ledger.keep(phase, reply(f"r{number}", text, models.get(phase)))
+            ledger.passed(phase, len(texts), 1.0)
+    requests = len(answers[Phase.BASELINE][0])
+    return seen(
+        requests=requests, prompts=requests, phases=ledger.counts, answers=ledger.book.comparison()
+    )
+
+
+def restarted(
+    before: Sequence[str], after: Sequence[str], *models: str
+) -> tuple[Verdict | None, list[str]]:
+    named = dict(zip((Phase.BASELINE, Phase.AFTER), models, strict=False))
+    return judged(observed({Phase.BASELINE: [before] * 2, Phase.AFTER: [after] * 2}, named))
+
+
+def judged(observation: Observation) -> tuple[Verdict | None, list[str]]:
+    promises = judge(observation, FREE)
+    conclusion = conclude(observation, promises, FREE)
+    found = findings(observation, promises, conclusion, FREE)
+    rules = [each.rule.removeprefix("restart-check/") for each in found]
+    return conclusion.verdict, rules
+
+
+def test_the_same_answers_pass_without_a_word() -> None:
+    assert restarted(WORDS, WORDS) == (Verdict.PASS, [])
+
+
+@pytest.mark.parametrize("blank", ["", " \n"])
+@pytest.mark.parametrize("places", [range(5), (2,)])
+def test_an_answer_that_lost_its_words_is_a_failure(blank: str, places: Sequence[int]) -> None:
+    after = [blank if place in places else text for place, text in enumerate(WORDS)]
+    assert restarted(WORDS, after) == (Verdict.FAILED, ["lost-answers", *changed(places)])
+
+
+def changed(places: Sequence[int]) -> list[str]:
+    return ["changed-answers"] if places else []
+
+
+def test_one_pass_of_two_without_words_is_a_failure() -> None:
+    passes: Passes = {Phase.BASELINE: [WORDS] * 2, Phase.AFTER: [WORDS, [""] * 5]}
+    verdict, rules = judged(observed(passes))
+    assert verdict is Verdict.FAILED
+    assert rules[0] == "lost-answers"
+
+
+def test_an_answer_without_words_during_the_outage_is_a_failure() -> None:
+    phases: Passes = {Phase.BASELINE: [WORDS] * 2, Phase.OUTAGE: [["", ""]], Phase.AFTER: [WORDS]}
+    assert judged(observed(phases)) == (Verdict.FAILED, ["lost-answers"])
+
+
+def test_a_request_that_was_blank_before_may_be_blank_after() -> None:
+    before = ["\n", *WORDS[1:]]
+    assert restarted(before, before) == (Verdict.PASS, ["blank-answers"])
+
+
+@pytest.mark.parametrize("before", ["", "\n "])
+@pytest.mark.parametrize("after", ["", " ", "words"])
+def test_a_baseline_without_words_proves_nothing(before: str, after: str) -> None:
+    assert restarted([before] * 5, [after] * 5)[0] is Verdict.VOID
+
+
+@pytest.mark.parametrize("count", [2, 5])
+def test_one_answer_to_all_requests_where_many_differed_is_a_failure(count: int) -> None:
+    verdict, rules = restarted(WORDS[:count], ["!!!!!!!!!!!!!!!!"] * count)
+    assert (verdict, rules[0]) == (Verdict.FAILED, "lost-answers")
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_answers_of_less_than_half_their_length_are_a_failure(count: int) -> None:
+    verdict, rules = restarted(WORDS[:count], [text[:4] for text in WORDS[:count]])
+    assert (verdict, rules[0]) == (Verdict.FAILED, "lost-answers")
+
+
+def test_few_answers_that_vary_may_be_alike_by_chance() -> None:
+    answers = {Phase.BASELINE: [["yes", "no"], ["no", "no"]], Phase.AFTER: [["no", "no"]] * 2}
+    assert judged(observed(answers)) == (Verdict.PASS, [])
+
+
+def test_other_words_than_a_steady_baselines_are_a_warning() -> None:
+    after = [text[::-1] for text in WORDS]
+    assert restarted(WORDS, after) == (Verdict.PASS, ["changed-answers"])
+
+
+def test_one_answer_to_all_requests_before_the_kill_is_a_warning() -> None:
+    assert restarted(["same"] * 5, ["same"] * 5) == (Verdict.PASS, ["one-answer"])
+
+
+def test_another_model_after_the_restart_is_a_failure() -> None:
+    verdict, rules = restarted(WORDS, WORDS, "qwen-14b", "qwen-0.5b")
+    assert (verdict, rules) == (Verdict.FAILED, ["other-model"])
+    assert restarted(WORDS, WORDS, "qwen", "qwen") == (Verdict.PASS, [])
+    assert restarted(WORDS, WORDS, "qwen") == (Verdict.PASS, [])
+
+
+def test_nothing_answered_after_the_restart_is_no_pass() -> None:
+    assert judged(observed({Phase.BASELINE: [WORDS] * 2})) == (Verdict.VOID, ["proves-nothing"])
+
+
+# --- answers that fresh starts agree on ---
+
+CONTROLLED = structs.replace(FREE, control_starts=2)
+KEYS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+
+def controlled(
+    controls: Sequence[Sequence[str]],
+    before: Sequence[Sequence[str]],
+    after: Sequence[Sequence[str]],
+) -> Observation:
+    """A good restart with these texts: one pass for each control start, then passes."""
+    ledger = Ledger(compare=False)
+    phases = [(Phase.CONTROL, texts) for texts in controls]
+    phases += [(Phase.BASELINE, texts) for texts in before]
+    phases += [(Phase.AFTER, texts) for texts in after]
+    for phase, texts in phases:
+        if phase is Phase.CONTROL:
+            ledger.book.begin_control()
+        for number, text in enumerate(texts):
+            ledger.keep(phase, reply(f"r{number}", text, None))
+    return seen(answers=ledger.book.comparison())
+
+
+def rules_of(observation: Observation) -> tuple[Verdict | None, list[str]]:
+    promises = judge(observation, CONTROLLED)
+    conclusion = conclude(observation, promises, CONTROLLED)
+    found = findings(observation, promises, conclusion, CONTROLLED)
+    return conclusion.verdict, [each.rule.partition("/")[2] for each in found]
+
+
+def with_answer(text: str, at: int = 3) -> tuple[str, ...]:
+    return (*KEYS[:at], text, *KEYS[at + 1 :])
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        [with_answer("lost"), with_answer("lost")],
+        [with_answer("stale"), with_answer("other")],
+        [tuple(reversed(KEYS)), tuple(reversed(KEYS))],
+    ],
+)
+def test_an_answer_on_which_fresh_starts_agreed_and_that_no_pass_after_gives_is_a_broken_promise(
+    after: Sequence[Sequence[str]],
+) -> None:
+    assert rules_of(controlled([KEYS, KEYS], [KEYS, KEYS], after)) == (
+        Verdict.FAILED,
+        ["unkept-answers"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("controls", "before", "after", "rules"),
+    [
+        pytest.param([KEYS, KEYS], [KEYS, KEYS], [KEYS, KEYS], [], id="kept"),
+        pytest.param(
+            [KEYS, KEYS],
+            [KEYS, KEYS],
+            [with_answer("lost"), KEYS],
+            ["changed-answers"],
+            id="one-pass-has-it",
+        ),
+        pytest.param(
+            [with_answer("cold"), KEYS],
+            [KEYS, KEYS],
+            [with_answer("lost"), with_answer("lost")],
+            ["starts-differ", "changed-answers"],
+            id="a-control-start-differs",
+        ),
+        pytest.param(
+            [KEYS],
+            [KEYS, KEYS],
+            [with_answer("lost"), with_answer("lost")],
+            ["changed-answers"],
+            id="too-few-control-starts",
+        ),
+        pytest.param(
+            [KEYS, KEYS],
+            [KEYS, KEYS],
+            [with_answer("lost")],
+            ["changed-answers"],
+            id="one-pass-alone",
+        ),
+    ],
+)
+def test_without_agreement_before_or_in_a_part_of_the_passes_a_change_is_a_warning(
+    controls: Sequence[Sequence[str]],
+    before: Sequence[Sequence[str]],
+    after: Sequence[Sequence[str]],
+    rules: list[str],
+) -> None:
+    assert rules_of(controlled(controls, before, after)) == (Verdict.PASS, rules)
+
+
+def test_a_server_whose_answers_flip_is_red_in_few_checks() -> None:
+    draw = random.Random(7)
+    red = 0
+    for _ in range(400):
+        flips = draw.choice((0.05, 0.2, 0.33, 0.5))
+
+        def one_pass(flips: float = flips) -> list[str]:
+            return [f"{n} {draw.random() < flips}" for n in range(12)]
+
+        passes = [one_pass() for _ in range(6)]
+        verdict, _ = rules_of(controlled(passes[:2], passes[2:4], passes[4:]))
+        red += verdict is Verdict.FAILED
+    assert red <= 24, "6 % of 400, where 5 % are promised"
+
+
+@pytest.mark.parametrize(
+    ("writes", "verdict", "rules"),
+    [
+        (AcknowledgedWrites(before_kill=9, acknowledged=12, verified=True), Verdict.PASS, []),
+        (
+            AcknowledgedWrites(
+                before_kill=9, acknowledged=12, verified=True, lost=("k3",), lost_count=1
+            ),
+            Verdict.FAILED,
+            ["lost-writes"],
+        ),
+        (
+            AcknowledgedWrites(before_kill=9, acknowledged=12, problem="it ended with 2"),
+            Verdict.VOID,
+            ["proves-nothing"],
+        ),
+        (None, Verdict.VOID, ["proves-nothing"]),
+    ],
+)
+def test_acknowledged_writes_pass_only_if_the_verifier_has_judged(
+    writes: AcknowledgedWrites | None, verdict: Verdict, rules: list[str]
+) -> None:
+    terms = structs.replace(FREE, acknowledged=5)
+    observation = seen(writes=writes)
+    promises = judge(observation, terms)
+    conclusion = conclude(observation, promises, terms)
+    found = findings(observation, promises, conclusion, terms)
+    assert (conclusion.verdict, [each.rule.partition("/")[2] for each in found]) == (verdict, rules)

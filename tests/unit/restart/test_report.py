@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+from pathlib import Path
+
+import pytest
+from msgspec import structs, to_builtins
+
+from ci_doctor.model.outcome import CaseOutcome, ErrorKind
+from ci_doctor.model.service import FailureKind, NamedProcess, ServiceFailure
+from ci_doctor.model.verdict import Verdict
+from ci_doctor.restart import report
+from ci_doctor.restart.observed import (
+    ConditionResult,
+    Counts,
+    DifferentAnswer,
+    Observation,
+    Phase,
+    ProcessIdentity,
+    Released,
+    RestartEnding,
+)
+from ci_doctor.restart.promises import State, Terms
+from ci_doctor.restart.report import conclude, findings, judge
+from ci_doctor.restart.rules import RULES
+from tests.support.tables import lines_of
+from tests.unit.restart.observations import GOOD, PHASES, TERMS, seen
+
+
+def phases(**changes: Counts) -> dict[Phase, Counts]:
+    return {**PHASES, **{Phase[name.upper()]: counts for name, counts in changes.items()}}
+
+
+def failure(service: str, kind: FailureKind = FailureKind.DIED) -> ServiceFailure:
+    return ServiceFailure(kind=kind, service=service, message=f"{service} died", duration_s=1.0)
+
+
+def broken(observation: Observation, terms: Terms = TERMS) -> list[str]:
+    promises = judge(observation, terms)
+    conclusion = conclude(observation, promises, terms)
+    found = [
+        each.rule
+        for each in findings(observation, promises, conclusion, terms)
+        if each.severity == "error"
+    ]
+    assert found == [each.rule.id for each in promises if each.state is State.BROKEN]
+    assert (conclusion.verdict is Verdict.FAILED) is bool(found)
+    return [rule.removeprefix("restart-check/") for rule in found]
+
+
+def verdict(observation: Observation, terms: Terms = TERMS) -> Verdict | None:
+    return conclude(observation, judge(observation, terms), terms).verdict
+
+
+def test_a_restart_that_keeps_every_promise_passes() -> None:
+    assert verdict(GOOD) is Verdict.PASS
+    assert {promise.state for promise in judge(GOOD, TERMS)} == {State.KEPT}
+    assert all(promise.rule in RULES for promise in judge(GOOD, TERMS))
+
+
+@pytest.mark.parametrize(
+    ("observation", "rule"),
+    [
+        (seen(phases=phases(kill=Counts(ok=2, hung=1))), "hung-requests"),
+        (seen(phases=phases(outage=Counts(hung=1))), "hung-requests"),
+        (seen(phases=phases(recovery=Counts(hung=1))), "hung-requests"),
+        (seen(phases=phases(after=Counts(ok=7, hung=1, rate=7.0))), "hung-requests"),
+        (
+            seen(released=Released(port=8000, port_owner="x", tree_s=0.1, memory_s=0.1)),
+            "port-not-released",
+        ),
+        (
+            seen(
+                released=Released(
+                    port=8000, port_s=0.1, processes=(NamedProcess(pid=9, name="engine"),)
+                )
+            ),
+            "tree-not-released",
+        ),
+        (seen(refused=True), "tree-not-released"),
+        (
+            seen(
+                released=Released(
+                    port=8000, port_s=0.1, tree_s=0.1, memory_left=("/dev/shm/x still takes 4 MiB",)
+                )
+            ),
+            "memory-not-released",
+        ),
+        (seen(failures=(failure("router"),), phases=phases(after=Counts())), "other-died"),
+        (seen(failures=(failure("worker"),)), "not-recovered"),
+        (seen(ready_s=None, recovered_s=None, not_ready="HTTP status 503"), "not-recovered"),
+        (
+            seen(
+                recovered_s=None,
+                conditions=(ConditionResult(label="/x", after_s=None, problem="no"),),
+            ),
+            "not-recovered",
+        ),
+        (seen(no_longer_ready="worker is not ready any more: refused"), "not-recovered"),
+        (seen(new=ProcessIdentity(pid=1, started=10)), "same-identity"),
+        (seen(phases=phases(after=Counts(ok=7, failed=1, rate=7.0))), "lost-after"),
+        (seen(phases=phases(after=Counts(ok=8, rate=6.3))), "slower"),
+        (
+            seen(
+                different=(DifferentAnswer(id="r1", phase=Phase.AFTER, before="a", after="b"),),
+                different_count=1,
+            ),
+            "different-outputs",
+        ),
+    ],
+)
+def test_each_broken_promise_is_its_own_finding_and_a_failure(
+    observation: Observation, rule: str
+) -> None:
+    assert broken(observation) == [rule]
+
+
+def test_the_same_pid_later_is_another_process() -> None:
+    assert broken(seen(new=ProcessIdentity(pid=1, started=11))) == []
+
+
+def test_a_throughput_at_the_threshold_is_kept_and_none_is_asked_with_0() -> None:
+    slow = seen(phases=phases(after=Counts(ok=8, rate=6.4)))
+    assert broken(slow) == []
+    slower = seen(phases=phases(after=Counts(ok=8, rate=0.1)))
+    assert broken(slower, structs.replace(TERMS, throughput=0.0)) == []
+
+
+def test_requests_that_fail_after_it_are_not_told_twice_as_slowness() -> None:
+    assert broken(seen(phases=phases(after=Counts(ok=1, failed=7, rate=1.0)))) == ["lost-after"]
+
+
+def test_hung_requests_of_the_baseline_are_no_fault_of_the_restart() -> None:
+    observation = Observation(requests=4, phases={Phase.BASELINE: Counts(ok=3, hung=1)})
+    assert verdict(observation) is Verdict.VOID
+    assert observation.hung == 0
+
+
+@pytest.mark.parametrize(
+    ("observation", "expected"),
+    [
+        (Observation(requests=4), Verdict.VOID),
+        (Observation(requests=4, phases={Phase.BASELINE: Counts(failed=4)}), Verdict.VOID),
+        (Observation(requests=4, phases={Phase.BASELINE: Counts(ok=3, failed=1)}), Verdict.VOID),
+        (
+            Observation(
+                requests=4,
+                unready_before=(ConditionResult(label="/x", after_s=None, problem="no"),),
+            ),
+            Verdict.VOID,
+        ),
+        (Observation(requests=4, failures=(failure("router"),)), Verdict.FAILED),
+        (
+            Observation(requests=4, failures=(failure("router", FailureKind.OUTSIDE),)),
+            Verdict.INFRA,
+        ),
+        (Observation(requests=4, ending=RestartEnding.BUDGET), Verdict.INCONCLUSIVE),
+        (seen(recovered_s=None, ending=RestartEnding.BUDGET), Verdict.INCONCLUSIVE),
+        (
+            seen(phases=phases(baseline=Counts(ok=8, empty=8), after=Counts(ok=8, empty=8))),
+            Verdict.VOID,
+        ),
+        (seen(unstable=("r0", "r1", "r2", "r3")), Verdict.VOID),
+        (seen(unstable=("r0",)), Verdict.PASS),
+    ],
+)
+def test_evidence_that_is_missing_is_never_a_pass(
+    observation: Observation, expected: Verdict
+) -> None:
+    assert verdict(observation) is expected
+
+
+def test_a_promise_broken_before_the_budget_ended_stays_broken() -> None:
+    hung = seen(recovered_s=None, ending=RestartEnding.BUDGET, phases=phases(outage=Counts(hung=3)))
+    assert verdict(hung) is Verdict.FAILED
+
+
+def test_a_cause_outside_after_the_kill_is_no_excuse() -> None:
+    assert broken(seen(failures=(failure("worker", FailureKind.OUTSIDE),))) == ["not-recovered"]
+
+
+def test_every_promise_has_a_rule_of_its_own() -> None:
+    rules = [promise.rule.id for promise in judge(GOOD, TERMS)]
+    assert len(set(rules)) == len(rules)
+
+
+def test_where_nothing_was_killed_no_case_passes() -> None:
+    observation = Observation(requests=4, phases={Phase.BASELINE: Counts(failed=4)})
+    cases = report.cases(judge(observation, TERMS), reached=False, reason="nothing was answered")
+    assert {(case.outcome.value, case.message) for case in cases} == {
+        ("error", "nothing was answered")
+    }
+
+
+def test_the_tables_hold_values_for_each_phase_and_the_restart_and_fit_a_terminal() -> None:
+    requests, restart = map(lines_of, report.tables(GOOD, TERMS))
+    assert requests[0].split() == ["ok", "failed", "hung", "time", "ok/s"]
+    assert [line.split()[0] for line in requests[1:]] == [phase.value for phase in Phase]
+    assert requests[4].split() == ["outage", "0", "20", "0", "5.0", "s", "0"]
+    assert len(requests) + len(restart) <= 17
+    assert max(map(len, (*requests, *restart))) <= 78
+
+
+def test_an_outcome_holds_the_verdict_the_cases_and_typed_facts() -> None:
+    cwd = Path("/work")
+    of = report.outcome_of(GOOD, TERMS, (), directory=cwd / "out", cwd=cwd)
+    assert (of.verdict, of.error, of.findings) == (Verdict.PASS, None, ())
+    assert {case.outcome for case in of.cases} == {CaseOutcome.PASSED}
+    facts = to_builtins(of.facts)
+    assert (facts["version"], facts["requests"], facts["killed_at"]) == (1, 4, 2)
+    assert facts["phases"]["after"]["ok"] == 8
+    assert set(facts["promises"].values()) == {"kept"}
+    assert (facts["identity_changed"], facts["down_s"]) == (True, 5.4)
+
+
+@pytest.mark.parametrize(
+    ("ending", "kind"),
+    [(RestartEnding.SIGINT, ErrorKind.SIGINT), (RestartEnding.SIGHUP, ErrorKind.SIGHUP)],
+)
+def test_a_signal_leaves_no_verdict(ending: RestartEnding, kind: ErrorKind) -> None:
+    interrupted = seen(ending=ending)
+    of = report.outcome_of(interrupted, TERMS, (), directory=Path("/out"), cwd=Path("/"))
+    assert of.verdict is None
+    assert of.error is not None
+    assert of.error.kind is kind
+    assert of.error.message == f"interrupted by {ending}; every process was stopped"

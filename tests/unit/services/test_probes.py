@@ -1,0 +1,510 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cause that a probe reports is the most telling answer, and never what the deadline has cut."""
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ci_doctor.errors import UsageError
+from ci_doctor.services.busy_timeout import BusyTimeout
+from ci_doctor.services.ports import reserve_port
+from ci_doctor.services.probes.probe import (
+    AnswersSoFar,
+    ProbeAnswer,
+    ProbeContext,
+    Telling,
+    wait_until_ready,
+)
+from ci_doctor.services.probes.ready import ReadySpec, parse_ready
+from ci_doctor.system import clock
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+BUSY = b"HTTP/1.1 503 Service Unavailable\r\n\r\n"
+LIMIT_S = 180.0  # guards against hanging only
+
+
+class Attempts(BusyTimeout):
+    """A time limit that is over after `count` attempts, however long a busy machine takes for them."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(LIMIT_S)
+        self._left = count
+
+    def attempt_s(self, longest_s: float) -> float:
+        return longest_s
+
+    def left_s(self) -> float:
+        self._left -= 1
+        return float(self._left)
+
+
+def answer(body: bytes, *, status: str = "200 OK", headers: str = "") -> bytes:
+    return f"HTTP/1.1 {status}\r\n{headers}\r\n".encode() + body
+
+
+class Server:
+    """Gives `answers` one after the other, the last one for ever, and keeps what it was asked."""
+
+    def __init__(self, answers: Sequence[bytes], *, stay: bool = False) -> None:
+        self.answers = answers
+        self.stay = stay
+        self.requests: list[bytes] = []
+        self.times: list[float] = []
+        self.done = asyncio.Event()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.times.append(clock.now())
+        number = len(self.times) - 1
+        self.requests.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(self.answers[min(number, len(self.answers) - 1)])
+        await writer.drain()
+        if self.stay:  # a keep-alive server: the end of the body is not the end of the connection
+            await self.done.wait()
+        writer.close()
+
+
+def ask(
+    answers: Sequence[bytes],
+    limit: float | BusyTimeout = LIMIT_S,
+    *,
+    environment: dict[str, str] | None = None,
+    stay: bool = False,
+    **table: Any,
+) -> tuple[str | None, Server]:
+    """What asking a server that gives `answers` at /health?x=1 comes to; `table` are keys of `ready`."""
+
+    async def run() -> tuple[str | None, Server]:
+        scene = Server(answers, stay=stay)
+        server = await asyncio.start_server(scene.serve, "127.0.0.1", 0)
+        async with server:
+            port = server.sockets[0].getsockname()[1]
+            probe = parse_ready(ReadySpec(http="/health?x=1", **table), port, directory=Path())
+            seen = await wait_until_ready(probe, limit, ProbeContext(environment=environment or {}))
+            scene.done.set()
+            return seen, scene
+
+    return asyncio.run(run())
+
+
+def probe_text(text: str, limit_s: float, context: ProbeContext | None = None) -> str | None:
+    probe = parse_ready(text, 0, directory=Path())
+    return asyncio.run(wait_until_ready(probe, limit_s, context or ProbeContext()))
+
+
+@pytest.mark.parametrize(
+    "first_line", [b"HTTP/1.1 200 OK", b"HTTP/1.0 204 No Content", b"HTTP/1.1 299"]
+)
+def test_an_answer_of_200_to_299_is_ready(first_line: bytes) -> None:
+    seen, server = ask([first_line + b"\r\n\r\n"])
+    assert seen is None
+    assert server.requests[0].startswith(b"GET /health?x=1 HTTP/1.1\r\nHost: 127.0.0.1:")
+
+
+def test_a_server_that_is_loading_is_asked_again() -> None:
+    seen, server = ask([BUSY, b"", b"rubbish\n", OK])
+    assert seen is None
+    assert len(server.requests) == 4
+
+
+def test_what_becomes_ready_is_noticed_within_100_ms() -> None:
+    seen, server = ask([BUSY] * 30 + [OK])
+    assert seen is None
+    gaps = sorted(
+        later - earlier for earlier, later in zip(server.times, server.times[1:], strict=False)
+    )
+    assert gaps[len(gaps) // 2] <= 0.1
+
+
+def test_proxies_have_no_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://192.0.2.1:9")
+    assert ask([OK])[0] is None
+
+
+@pytest.mark.parametrize(
+    ("answered", "told"),
+    [
+        (BUSY, "HTTP status 503"),
+        (
+            answer(b"", status="307 Temporary Redirect", headers="Location: /x\r\n"),
+            "HTTP status 307",
+        ),
+        (b"", "the connection was closed without an answer"),
+        (b"SSH-2.0-OpenSSH\r\n", "the answer is not HTTP"),
+        (b"x" * 200_000, "the answer is not HTTP"),
+    ],
+)
+def test_what_was_seen_last_is_told_when_time_is_up(answered: bytes, told: str) -> None:
+    assert (ask([answered], Attempts(3))[0] or "").startswith(told)
+
+
+def test_only_the_statuses_that_are_named_are_good_ones() -> None:
+    assert ask([answer(b"", status="401 Unauthorized")], status=["2xx", 401])[0] is None
+    assert ask([OK], Attempts(1), status=204)[0] == "HTTP status 200, and not 204"
+
+
+CHUNKED = answer(
+    b'7;x=y\r\n{"data"\r\nD\r\n: [{"id": 1}]\r\n1\r\n}\r\n0\r\nX: y\r\n\r\n',
+    headers="transfer-encoding: Chunked\r\n",
+)
+
+
+@pytest.mark.parametrize(
+    "answered",
+    [
+        answer(b'{"data": [{"id": 1}]}'),
+        answer(b'{"data": [{"id": 1}]}', headers="Content-Length: 21\r\n"),
+        CHUNKED,
+        b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + CHUNKED,
+    ],
+)
+def test_a_body_is_read_however_it_is_sent(answered: bytes) -> None:
+    assert ask([answered], body='"id": 1')[0] is None
+
+
+def test_a_body_ends_where_its_length_says_and_not_with_the_connection() -> None:
+    answered = [answer(b"ready", headers="Content-Length: 5\r\n")]
+    assert ask(answered, body="^ready$", stay=True)[0] is None
+    assert ask([CHUNKED], body="data", stay=True)[0] is None
+
+
+@pytest.mark.parametrize(
+    ("answered", "table", "told"),
+    [
+        (
+            answer(b"loading\n40 %"),
+            {"body": "READY"},
+            "the body does not match /READY/: loading 40 %",
+        ),
+        (answer(b""), {"body": "READY"}, "the body does not match /READY/: it is empty"),
+        (
+            answer(b"cut", headers="Content-Length: 99\r\n"),
+            {"body": "cut"},
+            "the connection was closed in the middle of the answer",
+        ),
+        (
+            answer(b"zz\r\n", headers="Transfer-Encoding: chunked\r\n"),
+            {"body": "x"},
+            "the answer is no proper HTTP: illegal chunk header",
+        ),
+        (answer(b"x" * 2_000_000), {"body": "ready"}, "the body does not match /ready/: xxx"),
+        (
+            answer(b"X: y\r\n" * 20_000),
+            {"body": "ready"},
+            "the answer is no proper HTTP: Receive buffer too long",
+        ),
+    ],
+)
+def test_a_body_that_is_not_the_wanted_one_is_told(
+    answered: bytes, table: dict[str, Any], told: str
+) -> None:
+    headless = answered.replace(b"\r\n\r\n", b"\r\n", 1) if told.endswith("too long") else answered
+    seen = ask([headless], Attempts(1), **table)[0] or ""
+    assert seen.startswith(told)
+    assert len(seen) < 300
+
+
+def test_headers_and_authorization_are_sent() -> None:
+    seen, server = ask(
+        [OK],
+        headers={"x-tenant": "a", "accept": "text/plain"},
+        authorization="KEY",
+        environment={"KEY": "abc"},
+    )
+    assert seen is None
+    lines = server.requests[0].decode().splitlines()
+    assert {
+        "X-Tenant: a",
+        "Accept: text/plain",
+        "Authorization: Bearer abc",
+        "Connection: close",
+    } <= set(lines)
+    assert "Accept: */*" not in lines
+
+
+def test_a_secret_that_comes_back_is_not_told() -> None:
+    body = answer(b"you are Bearer hunter2, hunter2")
+    seen, _ = ask(
+        [body], Attempts(1), body="never", authorization="KEY", environment={"KEY": "hunter2"}
+    )
+    assert (seen or "").endswith("you are ***, ***")
+
+
+def test_a_variable_that_is_missing_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match="KEY"):
+        ask([OK], authorization="KEY")
+
+
+def test_a_server_that_never_answers_costs_no_more_than_the_limit() -> None:
+    assert ask([b""], 0.1, stay=True)[0] == "no answer within 0.1 s"
+
+
+def test_one_hanging_attempt_does_not_hold_up_the_next() -> None:
+    async def run() -> str | None:
+        asked = 0
+        first = asyncio.Event()
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            nonlocal asked
+            asked += 1
+            if asked == 1:
+                await first.wait()
+            writer.write(OK)
+            writer.close()
+
+        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            probe = parse_ready(ReadySpec(http="/", attempt_timeout="50ms"), port, directory=Path())
+            seen = await wait_until_ready(probe, LIMIT_S)
+            first.set()
+            return seen
+
+    assert asyncio.run(run()) is None
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_a_closed_port_is_told_as_refused(host: str) -> None:
+    port = reserve_port()
+    try:
+        assert probe_text(f"tcp://{host}:{port.number}", 0.05) == "connection refused"
+    finally:
+        port.release()
+
+
+def test_a_name_that_does_not_exist_is_told() -> None:
+    assert (probe_text("tcp://no-such-host.invalid:1", 0.0) or "").startswith("no answer")
+
+
+def test_tcp_is_ready_when_it_accepts() -> None:
+    async def run() -> str | None:
+        async with await asyncio.start_server(lambda _r, w: w.close(), "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            return await wait_until_ready(
+                parse_ready(f"tcp://localhost:{port}", 0, directory=Path()), LIMIT_S
+            )
+
+    assert asyncio.run(run()) is None
+
+
+# --- a busy machine ---
+
+
+def starved(limit_s: float) -> BusyTimeout:
+    """A limit on a machine on which everybody waits for a CPU all the time."""
+    began = clock.now()
+    return BusyTimeout(limit_s, waited=lambda: clock.now() - began)
+
+
+def test_a_busy_machine_makes_nobody_never_ready() -> None:
+    assert ask([BUSY] * 20 + [OK], starved(0.05))[0] is None
+
+
+def test_an_attempt_that_was_starved_does_not_count() -> None:
+    async def run() -> tuple[str | None, int]:
+        writers: list[asyncio.StreamWriter] = []
+
+        async def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writers.append(writer)
+            if len(writers) > 1:  # the first one gets no answer in its time
+                writer.write(OK)
+
+        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            probe = parse_ready("/", port, directory=Path())
+            seen = await wait_until_ready(probe, starved(0.0))
+            for writer in writers:
+                writer.close()
+                with contextlib.suppress(ConnectionError):
+                    await writer.wait_closed()
+            return seen, len(writers)
+
+    assert asyncio.run(run()) == (None, 2)
+
+
+# --- holding for a while ---
+
+
+def test_a_probe_must_hold_as_long_as_asked_and_a_failure_starts_it_anew() -> None:
+    seen, server = ask([OK, OK, BUSY, OK], ready_for="150ms")
+    assert seen is None
+    assert server.times[-1] - server.times[3] >= 0.14
+
+
+def test_what_holds_too_short_is_told() -> None:
+    seen, _ = ask([OK], Attempts(3), ready_for="60s")
+    assert (seen or "").endswith("and must be for 60 s")
+
+
+def test_what_is_seen_on_the_way_is_told() -> None:
+    async def run() -> list[str]:
+        told: list[str] = []
+        scene = Server([BUSY, b"", OK])
+        async with await asyncio.start_server(scene.serve, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            probe = parse_ready("/", port, directory=Path())
+            assert await wait_until_ready(probe, LIMIT_S, on_answer=told.append) is None
+        return told
+
+    assert asyncio.run(run()) == ["HTTP status 503", "the connection was closed without an answer"]
+
+
+# --- files and logs ---
+
+
+def when(change: Any, text: str, **context: Any) -> str | None:
+    """What a probe comes to, that waits first and sees `change` then."""
+
+    async def run() -> str | None:
+        waiting = asyncio.Event()
+        probe = parse_ready(text, 0, directory=Path())
+        asked = asyncio.create_task(
+            wait_until_ready(
+                probe, LIMIT_S, ProbeContext(**context), on_answer=lambda _: waiting.set()
+            )
+        )
+        await waiting.wait()
+        change()
+        return await asked
+
+    return asyncio.run(run())
+
+
+def test_a_file_is_ready_when_it_is_there(tmp_path: Path) -> None:
+    path = tmp_path / "ready"
+    assert probe_text(f"file:{path}", 0) == f"{path}: no such file or directory"
+    assert when(path.touch, f"file:{path}") is None
+    assert probe_text(f"file:{path}", 0) is None
+
+
+def test_a_log_is_ready_when_a_line_matches(tmp_path: Path) -> None:
+    log = tmp_path / "vllm.log"
+    context = ProbeContext(log=log)
+    assert probe_text("log:ready", 0, context) == f"cannot read {log}: No such file or directory"
+    log.write_text("\n")
+    assert "nothing was written yet" in str(probe_text("log:ready", 0, context))
+    log.write_text("loading 40 %\n")
+    told = f"no line of {log} matches /ready/; its last line is: loading 40 %"
+    assert probe_text("log:ready", 0, context) == told
+    with log.open("ab", buffering=0) as file:
+        assert (
+            when(lambda: file.write(b"is rea") and file.write(b"dy"), "log:is ready", log=log)
+            is None
+        )
+    assert probe_text("log:is ready", 0, context) is None
+
+
+def test_a_log_that_is_being_flooded_is_searched_too(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(b"x" * 8_000_000 + b"\nready\n")
+    assert probe_text("log:^ready$", 20, ProbeContext(log=log)) is None
+
+
+def test_a_probe_that_cannot_work_here_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match="needs a log"):
+        probe_text("log:x", 0)
+    with pytest.raises(UsageError, match="cannot be run here"):
+        probe_text("exec:true", 0)
+
+
+@pytest.mark.parametrize("length", ["9" * 15, "2000000000"])
+def test_a_huge_length_of_a_body_is_read_up_to_the_bound(length: str) -> None:
+    body = answer(b"ready", headers=f"Content-Length: {length}\r\n")
+    assert ask([body], Attempts(1), body="ready")[0] == (
+        "the connection was closed in the middle of the answer"
+    )
+
+
+@pytest.mark.parametrize("length", ["-5", "5, 6", "\u00b2", "five", "", "9" * 5000])
+def test_a_length_that_is_no_number_is_told(length: str) -> None:
+    body = f"HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\nready".encode("latin-1")
+    seen = ask([body], Attempts(1), body="ready", stay=True)[0] or ""
+    assert seen.startswith("the answer is no proper HTTP: ")
+
+
+def test_what_no_request_can_hold_is_sent_in_percent() -> None:
+    async def run() -> list[bytes]:
+        scene = Server([OK])
+        async with await asyncio.start_server(scene.serve, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            probe = parse_ready("/ä%20?q=ö", port, directory=Path())
+            assert await wait_until_ready(probe, LIMIT_S) is None
+        return scene.requests
+
+    assert asyncio.run(run())[0].startswith(b"GET /%C3%A4%20?q=%C3%B6 HTTP/1.1\r\n")
+
+
+class LittleTimeAtLast(BusyTimeout):
+    """Time enough for the first attempt, and next to none for the second and last."""
+
+    def __init__(self) -> None:
+        super().__init__(LIMIT_S)
+        self.attempts = 0
+
+    def attempt_s(self, longest_s: float) -> float:
+        self.attempts += 1
+        return LIMIT_S if self.attempts == 1 else min(longest_s, 0.05)
+
+    def left_s(self) -> float:
+        return LIMIT_S if self.attempts == 1 else 0.0
+
+
+def test_a_status_is_the_cause_and_not_the_attempt_that_the_deadline_cut() -> None:
+    async def run() -> str | None:
+        asked = 0
+        silent = asyncio.Event()
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            nonlocal asked
+            asked += 1
+            await reader.readuntil(b"\r\n\r\n")
+            if asked > 1:
+                await silent.wait()
+            writer.write(answer(b"", status="401 Unauthorized"))
+            await writer.drain()
+            writer.close()
+
+        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            probe = parse_ready(ReadySpec(http="/health"), port, directory=Path())
+            problem = await wait_until_ready(probe, LittleTimeAtLast())
+            silent.set()
+        return problem
+
+    assert asyncio.run(run()) == "HTTP status 401"
+
+
+REFUSED = ProbeAnswer(text="connection refused", telling=Telling.ABSENT)
+SILENT = ProbeAnswer(text="no answer within 2 s", telling=Telling.SILENT)
+CUT = ProbeAnswer(text="no answer within 0.14 s", telling=Telling.SILENT, cut=True)
+BUSY_ANSWERS = ProbeAnswer(text="HTTP status 503")
+DENIED = ProbeAnswer(text="HTTP status 401")
+
+
+@pytest.mark.parametrize(
+    ("answers", "cause"),
+    [
+        ([DENIED, CUT], "HTTP status 401"),
+        ([REFUSED, DENIED, CUT], "HTTP status 401"),
+        ([BUSY_ANSWERS, DENIED], "HTTP status 401"),
+        ([SILENT, SILENT, CUT], "no answer within 2 s"),
+        ([REFUSED, SILENT], "no answer within 2 s"),
+        ([CUT], "no answer within 0.14 s"),
+        ([REFUSED], "connection refused"),
+        ([BUSY_ANSWERS, REFUSED], "HTTP status 503; at last: connection refused"),
+        ([BUSY_ANSWERS, SILENT], "HTTP status 503; at last: no answer within 2 s"),
+        (
+            [REFUSED, CUT],
+            "connection refused; at last somebody was there, with no answer within 0.14 s",
+        ),
+        ([], ""),
+    ],
+)
+def test_the_cause_is_the_most_telling_answer(answers: Sequence[ProbeAnswer], cause: str) -> None:
+    so_far = AnswersSoFar()
+    for answer in answers:
+        so_far.add(answer)
+    assert so_far.cause() == cause
