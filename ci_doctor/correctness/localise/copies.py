@@ -10,15 +10,15 @@ from msgspec.structs import replace
 
 from ci_doctor.correctness.localise.causes import parameters
 from ci_doctor.correctness.localise.trials import LocalisedDifference
-from ci_doctor.load.prompts import prompt_of
-from ci_doctor.load.requests import Request
-from ci_doctor.load.shorter_prompt import (
+from ci_doctor.load.prompts import (
     Cut,
     PromptLength,
     halved,
     prompt_length,
+    prompt_of,
     with_prompt,
 )
+from ci_doctor.load.requests import Request
 
 _PREFIXES = 8
 # Of so many words each is apart from each other in some copy.
