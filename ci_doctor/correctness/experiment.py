@@ -242,10 +242,14 @@ class _ExperimentRun:
         self._tell_pace()
         if self.plan.caches is Caches.WARM_UP and self._next():
             await self._warm_up()
+        is_first = True
         while (arms := self._next()) and self._is_time_for(arms):
             await self._start(arms)
             self._measure_budget(limit)
-            self._tell_pace()
+            if is_first:
+                # Now it is measured; no later start changes it by much.
+                self._tell_pace()
+            is_first = False
 
     def _measure_budget(self, limit: asyncio.Timeout) -> None:
         """Move a deadline that nobody set, once a start shows how long the run may take."""

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from ci_doctor.config.decoding import seconds_above_zero
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm, CorrectnessSettings, Policy, Rules
-from ci_doctor.correctness.verdict.looks import planned_looks
 from ci_doctor.correctness.verdict.schedule import sequence
 from ci_doctor.render import formatting
 from ci_doctor.services.spec import LONGEST_RESERVE_S, reserve_of
@@ -287,14 +286,13 @@ def _budget(estimate: Estimate, arms: Sequence[Arm], reserve_s: float) -> str:
 class Schedule(Struct, frozen=True, kw_only=True):
     """What is planned and done.
 
-    `order` are all starts that the run may need, `made` those that count already. `looks` are the
-    numbers of starts after which a regression may be declared. `archived`: enough builds
-    were archived to pass without a baseline start of today. `least_baselines` and `least_candidates` must have answered before a pass.
+    `order` are all starts that the run may need, `made` those that count already. `archived`: enough
+    builds were archived to pass without a baseline start of today. `least_baselines` and
+    `least_candidates` must have answered before a pass.
     """
 
     order: tuple[Arm, ...]
     made: tuple[Arm, ...] = ()
-    looks: tuple[int, ...] = ()
     archived: bool = False
     least_baselines: int = 1
     least_candidates: int = 1
@@ -323,17 +321,9 @@ class Schedule(Struct, frozen=True, kw_only=True):
                 return count
         return len(remaining)
 
-    @property
-    def next_look(self) -> int | None:
-        """The index in `looks` of the next look; None if all were made."""
-        for index, starts in enumerate(self.looks):
-            if starts > len(self.made):
-                return index
-        return None
-
 
 def outlook(estimate: Estimate, schedule: Schedule, left_s: float, of_s: float) -> str:
-    """How many starts fit into `left_s` of `of_s` seconds, and what stays undecided. No full stop."""
+    """How many starts fit into `left_s` of `of_s` seconds, and how many the run takes. No full stop."""
     remaining = schedule.remaining
     fitting = estimate.fitting(remaining, left_s)
     left = _left(left_s, of_s)
@@ -345,7 +335,7 @@ def outlook(estimate: Estimate, schedule: Schedule, left_s: float, of_s: float) 
     fit = "fits" if fitting == 1 else "fit"
     return (
         f"{left}: about {fitting} of {len(remaining)}{_more(schedule)} starts of {estimate} {fit} "
-        f"({estimate.basis}): {_undecided(schedule, fitting)}"
+        f"({estimate.basis})"
     )
 
 
@@ -363,53 +353,12 @@ def _all_fit(estimate: Estimate, schedule: Schedule, left_s: float) -> str:
     fewest = schedule.fewest
     needs = str(most) if fewest == most else f"{fewest} to {most}"
     return (
-        f"about {room} of {estimate} fit ({estimate.basis}); "
-        f"the run takes {needs}{_more(schedule)}{_looks(schedule)}"
+        f"about {room} of {estimate} fit ({estimate.basis}); the run takes {needs}{_more(schedule)}"
     )
 
 
 def _more(schedule: Schedule) -> str:
     return " more" if schedule.made else ""
-
-
-def _looks(schedule: Schedule) -> str:
-    """When a regression may be declared: at first all looks, then the next one."""
-    index = schedule.next_look
-    if index is None:
-        return ""
-    if not schedule.made:
-        return f"; looks at {_listed(schedule.looks)} starts"
-    return f"; {_next_look(schedule, index)}"
-
-
-def _listed(numbers: tuple[int, ...]) -> str:
-    *others, last = map(str, numbers)
-    return f"{', '.join(others)} and {last}" if others else last
-
-
-def _next_look(schedule: Schedule, index: int) -> str:
-    starts = schedule.looks[index]
-    more = starts - len(schedule.made)
-    return f"look {index + 1} of {len(schedule.looks)} at {starts} starts, after {more} more"
-
-
-def _undecided(schedule: Schedule, fitting: int) -> str:
-    fewest = schedule.fewest
-    if fitting < fewest:
-        return (
-            "nothing can be decided, not even that the answers are equal: "
-            f"that takes {fewest}{_more(schedule)}"
-        )
-    index = schedule.next_look
-    if index is None:
-        return "equal answers and a flaky baseline can be reported, a regression cannot be decided"
-    starts = schedule.looks[index]
-    if fitting < starts - len(schedule.made):
-        return (
-            "equal answers and a flaky baseline can be reported, a regression cannot be decided "
-            f"before {starts} starts"
-        )
-    return f"what those leave undecided stays undecided; {_next_look(schedule, index)}"
 
 
 # Candidate starts of a proposed new run under the policy `any`, beyond those that did not decide.
@@ -439,7 +388,7 @@ class Pace(Struct, frozen=True, kw_only=True):
         return sequence(self.rules, archived=self.archived)
 
     def outlook(self, results: Sequence[StartResult], now: float) -> str:
-        """How many starts still fit, and what that leaves undecided."""
+        """How many starts still fit."""
         estimate = self._estimate(results)
         schedule = self._schedule(results)
         return outlook(estimate, schedule, self.deadline - now, self.deadline - self.began)
@@ -482,14 +431,9 @@ class Pace(Struct, frozen=True, kw_only=True):
         return corrected(self.prior, durations)
 
     def _schedule(self, results: Sequence[StartResult]) -> Schedule:
-        # The policy `any` has no test, and so no look.
-        looks: tuple[int, ...] = ()
-        if self.rules.policy is Policy.CONTROL:
-            looks = planned_looks(self.rules, archived=self.archived)
         return Schedule(
             order=self.order,
             made=tuple(result.start.arm for result in results if result.counts),
-            looks=looks,
             archived=self.archived,
             least_baselines=self.rules.least_baselines,
             least_candidates=self.rules.least_candidates,
