@@ -191,7 +191,7 @@ def _alone(result: StartResult, request: str, passes: Mapping[int, str]) -> Star
 def levels_of(result: StartResult, outputs: Outputs) -> Levels:
     """The outcomes of words and tokens of a start, from its outputs.
 
-    For a start whose record does not hold them: one that an earlier version archived.
+    For a start whose answers are not its own: one of them was changed, or it was read from samples alone.
     """
     words: dict[str, Answer] = {}
     tokens: dict[str, Answer] = {}

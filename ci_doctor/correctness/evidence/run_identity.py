@@ -18,7 +18,6 @@ from ci_doctor.correctness.settings import Arm, ArmPlan, ExperimentPlan, Policy,
 from ci_doctor.environment.determinism_table import TABLE
 from ci_doctor.errors import UsageError
 from ci_doctor.load.canonical import digest
-from ci_doctor.load.requests import POST, Request
 from ci_doctor.services.spec import start_order
 from ci_doctor.system import clock
 from ci_doctor.system.files.writing import write_atomically
@@ -71,7 +70,7 @@ def identify(
     `more` are further settings that change what the evidence means, such as the commit. Neither the
     budget nor any timeout nor `max_starts` is part of it: a run may resume under others.
     """
-    requests = [_identified(request) for request in plan.requests]
+    requests = [[each.id, each.path, each.body, each.method] for each in plan.requests]
     hashes: dict[str, str] = {}
     for arm, arm_plan in plan.arms.items():
         hashes.update(_hashes(arm, arm_plan, plan.environment))
@@ -90,8 +89,7 @@ def identify(
         "limit": str(plan.comparison.limit) if plan.comparison.limit else None,
         "control": plan.control,
         "evidence": plan.rules.evidence.value,
-        # Only if there are any: the identity of a run without them stays the same.
-        **({"devices": " ".join(plan.places)} if plan.places else {}),
+        "devices": " ".join(plan.places),
         **more,
     }
     return RunIdentity(requests=digest(requests), hashes=hashes, settings=settings)
@@ -119,14 +117,6 @@ def drawn_in(run: RunDescription) -> Rules | None:
         "earlier_max_starts": earlier,
     }
     return msgspec.convert(values, Rules)
-
-
-def _identified(request: Request) -> list[object]:
-    parts: list[object] = [request.id, request.path, request.body]
-    # Only if it is another one: the identity of an earlier version's run stays the same.
-    if request.method != POST:
-        parts.append(request.method)
-    return parts
 
 
 def _hashes(arm: Arm, plan: ArmPlan, environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -41,8 +41,7 @@ class RepositoryFacts(Struct, frozen=True, kw_only=True):
 class ScheduleFacts(Struct, frozen=True, kw_only=True):
     """The planned order of arms (`A B A`), and the names of the starts that were made (`A1 B1`).
 
-    The order is random by `seed`; `max_starts` ends the run. They are None in the report of an
-    earlier version.
+    The order is random by `seed`; `max_starts` ends the run.
     """
 
     order: str
