@@ -23,10 +23,8 @@ from ci_doctor.correctness.verdict.starts import (
     control_outcome,
     with_inside,
 )
-from ci_doctor.load.answers import protocol_of
-from ci_doctor.load.changed_prompt import PromptChange, changed_body
-from ci_doctor.load.prompts import is_free, prompt_of
-from ci_doctor.load.requests import Request
+from ci_doctor.load.prompts import PromptChange, changed_body, is_free, prompt_of
+from ci_doctor.load.requests import Request, protocol_of
 from ci_doctor.load.sending import Reply, Sender, send_all
 from ci_doctor.system import clock
 

@@ -9,8 +9,7 @@ import pytest
 
 from ci_doctor.buildkite.job_log import CommandOutput
 from ci_doctor.diagnosis.diagnosis import load_rules
-from ci_doctor.finished_job.diagnose_job import OUTPUT_NAME, diagnose_job
-from ci_doctor.finished_job.logs_of_job import LogsOfJob, logs_of_job
+from ci_doctor.finished_job.after_command import OUTPUT_NAME, LogsOfJob, diagnose_job, logs_of_job
 from ci_doctor.model.verdict import Verdict
 from tests.support.builders import a_report
 
