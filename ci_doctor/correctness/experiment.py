@@ -71,6 +71,8 @@ class StartWave:
         self._has_ended = [asyncio.Event() for _ in starts]
         self._begun_ns = now_ns()
         self._turns_ns: dict[int, int] = {}
+        # When each was about to get its first request.
+        self._answering_ns: dict[int, int] = {}
         self._at_launch: list[str] | None = None
         if len(starts) == 1:
             self._turns_ns[0], self._at_launch = self._begun_ns, []
@@ -85,13 +87,13 @@ class StartWave:
         self._is_launched[place].set()
         for event in (*self._is_launched, *self._has_ended[:place]):
             await event.wait()
-        if place in self._turns_ns:
-            return
         await asyncio.sleep(_TICK_S)
-        self._note_launch()
-        self._turns_ns[place] = now_ns()
-        await asyncio.sleep(_TICK_S)
-        self._lease(place)
+        if place not in self._turns_ns:
+            self._note_launch()
+            self._turns_ns[place] = now_ns()
+            await asyncio.sleep(_TICK_S)
+            self._lease(place)
+        self._answering_ns[place] = now_ns()
 
     async def settle(self) -> None:
         """Wait until it is known who has opened what."""
@@ -106,7 +108,9 @@ class StartWave:
         arm, name = self._starts[place]
         written = []
         if place in self._turns_ns:
-            written = self._shared.note_written(arm, name, self._turns_ns[place])
+            written = self._shared.note_written(
+                arm, name, self._turns_ns[place], self._answering_ns.get(place)
+            )
         elif all(event.is_set() for event in self._has_ended):
             # None had a turn before.
             self._note_launch()

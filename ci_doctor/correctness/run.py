@@ -68,10 +68,8 @@ from ci_doctor.model.outcome import Failure, Outcome, signal_kind
 from ci_doctor.model.table import text_table
 from ci_doctor.model.verdict import Verdict, is_green
 from ci_doctor.services.findings import leak_table
+from ci_doctor.services.spec import LONGEST_RESERVE_S
 from ci_doctor.system.processes.interruption import Interruption
-
-# The part of a proposed budget that is kept for stopping and for the report.
-_RESERVE_S = 12.0
 
 
 def judge(prepared: PreparedExperiment, experiment: Experiment) -> Decision:
@@ -101,7 +99,7 @@ def judge(prepared: PreparedExperiment, experiment: Experiment) -> Decision:
         return _let_through(prepared, decision)
     argv = prepared.request.argv
     directory = prepared.context.run
-    settle = prepared.pace.next_run(experiment.results, argv, directory, _RESERVE_S)
+    settle = prepared.pace.next_run(experiment.results, argv, directory, LONGEST_RESERVE_S)
     return _let_through(prepared, replace(decision, settle=settle))
 
 
