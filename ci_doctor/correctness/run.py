@@ -200,7 +200,7 @@ def _levels(
 
 def _drift_findings(prepared: PreparedExperiment, experiment: Experiment) -> Iterator[Finding]:
     if prepared.archive:
-        yield from drift_findings(experiment.starts, str(prepared.archive.archive.place))
+        yield from drift_findings(experiment.starts)
 
 
 def _device_findings(prepared: PreparedExperiment, experiment: Experiment) -> Iterator[Finding]:
@@ -380,15 +380,20 @@ def _archived(
     """Archive the baseline starts of an experiment that came to its end. Returns notes on it."""
     if prepared.archive is None:
         return ()
+    from ci_doctor.correctness.archive.build_origin import origin_of_run
     from ci_doctor.correctness.archive.run_archive import keep_baseline
-    from ci_doctor.correctness.archive.run_origin import origin_of_run
 
     plan = prepared.plan
     samples = plan.directory / SAMPLES
     commit = prepared.repository.commit if prepared.repository else None
     origin = origin_of_run(plan, commit)
     return keep_baseline(
-        prepared.archive, experiment, decision.verdict, samples, plan.environment, origin
+        prepared.archive,
+        experiment,
+        decision.verdict,
+        samples,
+        plan.environment,
+        origin,
     )
 
 
