@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. Rules about conditions of a step, and about values that a matrix or the upload puts in."""
+"""Pure. Rules about values that a matrix, the upload of a pipeline or nobody fills in."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
@@ -11,247 +12,20 @@ from ci_doctor.lint.pipelines.pipeline_file import (
     PipelineContext,
     PipelineFile,
     buildkite,
-    job_steps,
-    words,
     workflow,
 )
 from ci_doctor.lint.pipelines.scripts import command_texts
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.rule import Rule
-from ci_doctor.syntax.yaml_nodes import MappingNode, Node, ScalarNode, items_of, mapping_of, walk
-
-UNREADABLE_CONDITION: Final = LintRule(
-    rule=Rule(
-        id="pipeline/unreadable-condition",
-        severity=Severity.ERROR,
-        meaning="A condition is no expression of the language that reads it, so the upload or the workflow is refused.",
-        remedy="Buildkite: `==`, `!=`, `=~`, `!~`, `&&`, `||`, `!`, texts in quotes. GitHub: texts in single quotes only.",
-    ),
-    bad=(
-        buildkite("steps:\n  - command: make\n    if: build.branch = 'main'\n"),
-        buildkite(
-            "steps:\n  - command: make\n    if: build.branch == 'main' and build.tag != null\n"
-        ),
-        buildkite("steps:\n  - command: make\n    if: (build.branch == 'main'\n"),
-        buildkite(
-            "steps:\n  - command: make\n    if: build.branch == 'main' & build.tag == null\n"
-        ),
-        buildkite("steps:\n  - command: make\n    if: build.branch == main\n"),
-        buildkite("steps:\n  - command: make\n    if: build.brnach == 'main'\n"),
-        buildkite('steps:\n  - command: make\n    if: "build.message =~ /skip"\n'),
-        buildkite("steps:\n  - command: make\n    if: ${{ build.branch == 'main' }}\n"),
-        job_steps('- run: make\n  if: github.ref == "refs/heads/main"\n'),
-        job_steps("- run: make\n  if: github.ref = 'refs/heads/main'\n"),
-        job_steps("- run: make\n  if: ${{ (github.ref == 'x' }}\n"),
-        job_steps("- run: make\n  if: success() and github.ref == 'x'\n"),
-    ),
-    good=(
-        buildkite(
-            "steps:\n  - command: make\n    if: build.branch == 'main' && build.tag != null\n"
-        ),
-        buildkite(
-            "steps:\n  - command: make\n    if: build.message !~ /skip (it|that)/i || !build.pull_request.draft\n"
-        ),
-        buildkite(
-            "steps:\n  - command: make\n    if: |\n      // only on main = here\n      build.branch == \"main\" && build.env('A') != null\n"
-        ),
-        buildkite(
-            "steps:\n  - command: make\n    if: build.creator.teams includes 'a' && (build.source == \"ui\")\n"
-        ),
-        buildkite("steps:\n  - command: make\n    if: build.branch == pipeline.default_branch\n"),
-        job_steps(
-            "- run: make\n  if: github.ref == 'refs/heads/main' && contains(github.event.head_commit.message, 'it''s \"x\"')\n"
-        ),
-        job_steps("- run: make\n  if: ${{ always() && needs.a.result != 'skipped' }}\n"),
-    ),
+from ci_doctor.syntax.yaml_nodes import (
+    MappingNode,
+    Node,
+    ScalarNode,
+    SequenceNode,
+    items_of,
+    mapping_of,
+    walk,
 )
-
-_TOKEN = re.compile(
-    r"(?P<skip>\s+|//[^\n]*)"
-    r"|(?P<text>'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\")"
-    r"|(?P<interpolated>\$\$?\{[^}]*\}|\$\$?\w+)"
-    r"|(?P<operator>==|!=|=~|!~|&&|\|\||[!(),<>]|>=|<=)"
-    r"|(?P<word>[A-Za-z_][\w.\[\]-]*)"
-    r"|(?P<number>-?\d+)"
-)
-_REGEX = re.compile(r"\s*/(?:\\.|[^/\\\n])+/[a-z]*")
-_EXPRESSION = re.compile(r"\$\{\{((?:(?!\$\{\{).)*?)\}\}", re.DOTALL)
-_GITHUB_TEXT = re.compile(r"'(?:[^']|'')*'")
-_WORDS: Final = frozenset(
-    {"true", "false", "null", "includes", "build", "pipeline", "organization", "step"}
-)
-_BUILD: Final = words(
-    "author.email author.id author.name author.teams branch commit creator.email creator.id creator.name "
-    "creator.teams creator.verified env id message merge_queue.base_branch merge_queue.base_commit number "
-    "pull_request.base_branch pull_request.id pull_request.draft pull_request.label pull_request.labels "
-    "pull_request.repository pull_request.repository.fork source source_event.action "
-    "source_event.type state tag triggered_from triggered_by"
-)
-
-
-def unreadable_condition(pipeline: PipelineFile, _context: PipelineContext) -> Iterator[Violation]:
-    """Conditions of steps and jobs; nothing of a generator, which may read them itself."""
-    if pipeline.kind is FileKind.BUILDKITE:
-        nodes = [step.node for step in pipeline.steps]
-        reader = _buildkite_problem
-    elif pipeline.kind in (FileKind.WORKFLOW, FileKind.ACTION):
-        nodes = [*(job.node for job in pipeline.jobs), *(step.node for step in pipeline.steps)]
-        reader = _github_problem
-    else:
-        return
-    for condition in conditions(nodes):
-        problem = reader(condition.value)
-        if problem:
-            yield pipeline.violation(
-                UNREADABLE_CONDITION, condition, f"the condition cannot be read: {problem}"
-            )
-
-
-def conditions(nodes: list[MappingNode]) -> Iterator[ScalarNode]:
-    """The texts of `if`, each once."""
-    visited: set[int] = set()
-    for node in nodes:
-        condition = node.get("if")
-        if isinstance(condition, ScalarNode) and id(condition) not in visited:
-            visited.add(id(condition))
-            yield condition
-
-
-def _buildkite_problem(text: str) -> str | None:
-    if "${{" in text:
-        return "`${{ }}` is GitHub's form"
-    depth = position = 0
-    while position < len(text):
-        match = _TOKEN.match(text, position)
-        if match is None:
-            return _stray(text[position:])
-        word = match.group()
-        position = match.end()
-        if word in ("=~", "!~"):
-            expression = _REGEX.match(text, position)
-            position = expression.end() if expression else position
-        depth += (word == "(") - (word == ")")
-        if depth < 0:
-            return "a bracket closes that none has opened"
-        if match.lastgroup == "word":
-            problem = _word_problem(word)
-            if problem:
-                return problem
-    return "a bracket is not closed" if depth else None
-
-
-def _stray(rest: str) -> str:
-    if rest[0] in "\"'":
-        return "a text is not closed"
-    if rest[0] == "/":
-        return "a regular expression is not closed, or does not follow `=~` or `!~`"
-    if rest[0] == "=":
-        return "`=` stands where `==` or `=~` is meant"
-    return f"`{rest[0]}` has no meaning here"
-
-
-def _word_problem(word: str) -> str | None:
-    if word in ("and", "or", "not"):
-        sign = {"and": "&&", "or": "||", "not": "!"}[word]
-        return f"`{word}` stands where `{sign}` is meant"
-    root, _, rest = word.partition(".")
-    if not rest and word not in _WORDS and word != "env":
-        return f"`{word}` is a bare word: a text needs quotes"
-    if root == "build" and rest not in _BUILD and "[" not in rest:
-        from ci_doctor.lint.pipelines.pipeline_file import distance
-
-        near = [
-            name for name in sorted(_BUILD) if distance(rest, name, 2) <= min(2, len(rest) // 3)
-        ]
-        return f"there is no `{word}`, but `build.{near[0]}`" if near else None
-    return None
-
-
-def _github_problem(text: str) -> str | None:
-    expressions = _EXPRESSION.findall(text) if "${{" in text else [text]
-    if not expressions:
-        return "`${{` is not closed"
-    return next((problem for each in expressions for problem in _expression_problems(each)), None)
-
-
-def _expression_problems(expression: str) -> Iterator[str]:
-    bare = _GITHUB_TEXT.sub(" ", expression)
-    if '"' in bare:
-        yield "a text stands in double quotes, and only single ones are allowed"
-    if "'" in bare:
-        yield "a text is not closed"
-    if bare.count("(") != bare.count(")"):
-        yield "a bracket is not closed"
-    if re.search(r"(?<![=!<>])=(?!=)", bare):
-        yield "`=` stands where `==` is meant"
-    word = re.search(r"(?<=[\s)])(and|or)(?=[\s(])", bare)
-    if word:
-        sign = "&&" if word.group() == "and" else "||"
-        yield f"`{word.group()}` stands where `{sign}` is meant"
-
-
-# A condition of GitHub with text around `${{ }}`: the whole is a text, and so true.
-
-CONDITION_ALWAYS_TRUE: Final = LintRule(
-    rule=Rule(
-        id="pipeline/condition-always-true",
-        severity=Severity.ERROR,
-        meaning="A condition has text around `${{ }}`. GitHub then makes a text of all of it, and a text that is not empty is true.",
-        remedy="Write the whole condition inside one `${{ }}`, or without it.",
-    ),
-    bad=(
-        job_steps("- run: make\n  if: ${{ github.ref == 'a' }} && ${{ github.actor == 'b' }}\n"),
-        job_steps("- run: make\n  if: ${{ github.ref }} == 'refs/heads/main'\n"),
-        job_steps('- run: make\n  if: "!${{ inputs.skip }}"\n'),
-        job_steps("- run: make\n  if: |\n    ${{ inputs.skip == 'no' }}\n"),
-        job_steps("- run: make\n  if: always() && ${{ inputs.run }}\n"),
-        workflow(
-            "runs-on: ubuntu-24.04\nif: ${{ inputs.a }} || ${{ inputs.b }}\nsteps:\n- run: make\n"
-        ),
-    ),
-    good=(
-        job_steps("- run: make\n  if: ${{ github.ref == 'a' && github.actor == 'b' }}\n"),
-        job_steps("- run: make\n  if: github.ref == 'refs/heads/main'\n"),
-        job_steps("- run: make\n  if: |\n    inputs.skip == 'no'\n"),
-        job_steps("- run: make\n  if: |-\n    ${{ inputs.skip == 'no' }}\n"),
-        job_steps("- run: make\n  if: >-\n    ${{ inputs.skip == 'no'\n    && inputs.run }}\n"),
-    ),
-)
-
-
-def condition_always_true(pipeline: PipelineFile, _context: PipelineContext) -> Iterator[Violation]:
-    """Conditions of jobs and steps of which `${{ }}` is only a part."""
-    if pipeline.kind not in (FileKind.WORKFLOW, FileKind.ACTION):
-        return
-    nodes = [*(job.node for job in pipeline.jobs), *(step.node for step in pipeline.steps)]
-    for condition in conditions(nodes):
-        text = condition.value
-        if "${{" not in text:
-            continue
-        # The last newline of a block scalar is text around the expression, too.
-        whole = text.startswith("${{") and text.find("}}") == len(text) - 2
-        if not whole and text.find("}}") > 0:
-            stripped = text.strip()
-            block = stripped.startswith("${{") and stripped.find("}}") == len(stripped) - 2
-            reason = (
-                "the line break of the block is text around it"
-                if block
-                else "text stands around `${{ }}`"
-            )
-            remedy = (
-                f"Write `if: {condition.style}-`."
-                if block and condition.style in ("|", ">")
-                else None
-            )
-            yield pipeline.violation(
-                CONDITION_ALWAYS_TRUE,
-                condition,
-                f"the condition is always true: {reason}",
-                remedy=remedy,
-            )
-
-
-# Uses of a matrix variable that the matrix does not have.
 
 UNKNOWN_MATRIX_VALUE: Final = LintRule(
     rule=Rule(
@@ -521,9 +295,155 @@ def _without_interpolation(pipeline: PipelineFile, context: PipelineContext) -> 
     )
 
 
+# A value that nobody filled in, judged by its siblings: values at the same place of entries like it.
+
+
+def _entries(last: str) -> str:
+    links = [f"https://github.com/org/repo/pull/{number}" for number in range(1200, 1209)]
+    return "".join(f"- key: a\n  link: {link}\n" for link in [*links, last])
+
+
+def _steps(last: str) -> str:
+    owners = [f"team-{number}" for number in range(9)]
+    steps = "".join(f"  - {{command: make, label: {each}}}\n" for each in [*owners, last])
+    return f"steps:\n{steps}"
+
+
+PLACEHOLDER: Final = LintRule(
+    rule=Rule(
+        id="pipeline/placeholder",
+        severity=Severity.WARNING,
+        meaning="All values at this place of the file have one shape, and one of them still holds what stood in the template.",
+        remedy="Write the value that belongs here.",
+    ),
+    bad=(
+        buildkite(_entries("https://github.com/org/repo/pull/XXX")),
+        buildkite(_entries("https://github.com/org/repo/pull/TBD")),
+        buildkite(_entries("https://github.com/org/repo/pull/<number>")),
+        buildkite(_entries("https://github.com/org/repo/pull/")),
+        buildkite(_entries("https://github.com/org/repo/pull/12O4")),
+        buildkite(_entries("TODO")),
+        buildkite(_entries("'???'")),
+        buildkite(_steps("XXX")),
+        buildkite(_steps("FIXME")),
+        workflow(
+            "runs-on: x\nstrategy:\n  matrix:\n    include:\n"
+            + "".join(f"    - {{digest: 'build-{number}'}}\n" for number in range(100, 109))
+            + "    - {digest: 'build-TODO'}\nsteps:\n- run: make\n"
+        ),
+    ),
+    good=(
+        buildkite(_entries("https://github.com/org/repo/pull/1300")),
+        # Another repository is no placeholder.
+        buildkite(_entries("https://github.com/org/other/pull/7")),
+        buildkite(_entries("https://github.com/org/repo/issues/77")),
+        # A word alone, without siblings that are filled in.
+        buildkite("steps:\n  - {command: make, label: XXX}\n"),
+        buildkite(_steps("TODO list of the team")),
+    ),
+)
+
+_FEWEST = 8
+# Most of the siblings have the usual shape.
+_USUAL = 0.8
+_LONGEST = 300
+_NUMBER = re.compile(r"\d+")
+_WORDS: Final = re.compile(
+    r"X{3,}|x{4,}|TBD|TODO|FIXME|CHANGE[_-]?ME|PLACEHOLDER|REPLACE[_-]?ME|\?{2,}|<[a-zA-Z][\w -]*>|N{3,}|to be (?:determined|filled|added)",
+)
+
+
+def placeholder(pipeline: PipelineFile, _context: PipelineContext) -> Iterator[Violation]:
+    """Values that differ from their siblings as a placeholder does."""
+    for document in pipeline.documents:
+        for siblings in _groups(document).values():
+            if len(siblings) >= _FEWEST:
+                yield from _outliers(pipeline, siblings)
+
+
+def _groups(document: Node) -> dict[tuple[str, ...], list[ScalarNode]]:
+    """Scalars by their place, where all items of a list are one place, as are entries of one form."""
+    groups: dict[tuple[str, ...], list[ScalarNode]] = {}
+    visited: set[int] = set()
+    waiting: list[tuple[tuple[str, ...], Node]] = [((), document)]
+    while waiting:
+        path, node = waiting.pop()
+        if isinstance(node, ScalarNode):
+            if len(node.value) <= _LONGEST:
+                groups.setdefault(path, []).append(node)
+            continue
+        if id(node) in visited or len(path) > 12:
+            continue
+        visited.add(id(node))
+        if isinstance(node, SequenceNode):
+            below = (*path, "*")
+            waiting.extend((below, each) for each in reversed(node.items))
+        else:
+            entries = _are_entries(node)
+            waiting.extend(
+                ((*path, "*" if entries else name), field.value)
+                for name, field in reversed(node.fields.items())
+                if not field.merged
+            )
+    return groups
+
+
+def _are_entries(node: MappingNode) -> bool:
+    """Whether the keys are names of entries like each other, and not fields."""
+    values = [field.value for field in node.fields.values()]
+    if len(values) < _FEWEST or not all(isinstance(each, MappingNode) for each in values):
+        return False
+    names = Counter(
+        name for each in values if isinstance(each, MappingNode) for name in each.fields
+    )
+    return bool(names) and names.most_common(1)[0][1] >= _USUAL * len(values)
+
+
+def _outliers(pipeline: PipelineFile, siblings: list[ScalarNode]) -> Iterator[Violation]:
+    shapes = Counter(_NUMBER.sub("#", node.value) for node in siblings)
+    usual, count = shapes.most_common(1)[0]
+    filled = [node for node in siblings if not _WORDS.search(node.value)]
+    numbered = usual.endswith("#") and usual.count("#") == 1 and count >= _USUAL * len(siblings)
+    if len(filled) < _USUAL * len(siblings):
+        return
+    prefix = usual.split("#", 1)[0]
+    for node in siblings:
+        if numbered and len(prefix) >= 8 and _lacks_number(node.value, usual, prefix):
+            summary = f"'{node.value}' stands where {count} values like it have a number"
+        elif _is_placeholder(node.value, shapes, numbered=numbered, prefix=prefix):
+            summary = f"'{node.value}' stands where {len(filled)} values like it are filled in"
+        else:
+            continue
+        example = next(each for each in siblings if _NUMBER.sub("#", each.value) == usual)
+        yield pipeline.violation(
+            PLACEHOLDER,
+            node,
+            summary,
+            remedy=f"Write a value such as `{example.value[:100]}`.",
+            related=(example,),
+        )
+
+
+def _lacks_number(value: str, usual: str, prefix: str) -> bool:
+    """The usual beginning, and then no number but a word or nothing in its place."""
+    if not value.startswith(prefix) or _NUMBER.sub("#", value) == usual:
+        return False
+    rest = value[len(prefix) :]
+    return re.fullmatch(r"\d*[A-Za-z<>?_-]+[\w<>?-]*|", rest) is not None
+
+
+def _is_placeholder(value: str, shapes: Counter[str], *, numbered: bool, prefix: str) -> bool:
+    """All of it is a word that means nothing, or its end after the beginning of its siblings."""
+    match = _WORDS.search(value)
+    if match is None:
+        return False
+    if match.group() == value.strip():
+        return shapes[_NUMBER.sub("#", value)] <= 2
+    return numbered and len(prefix) >= 3 and value.startswith(prefix) and match.end() == len(value)
+
+
 RULES: Final = (
-    (UNREADABLE_CONDITION, unreadable_condition),
-    (CONDITION_ALWAYS_TRUE, condition_always_true),
     (UNKNOWN_MATRIX_VALUE, unknown_matrix_value),
     (LOST_AT_UPLOAD, lost_at_upload),
+    (PLACEHOLDER, placeholder),
 )
