@@ -320,7 +320,7 @@ class _ExperimentRun:
             # The arms may share everything by request.
             is_watched = plan.caches is not Caches.AS_IS
             wave = StartWave(names, marks, self.shared if is_watched else None)
-            made: dict[int, tuple[StartResult, int]] = {}
+            made: dict[int, StartResult] = {}
             tasks = [
                 asyncio.ensure_future(self._one(place, StartAttempt(plan, *each), wave, made))
                 for place, each in enumerate(given.items())
@@ -347,7 +347,7 @@ class _ExperimentRun:
         place: int,
         attempt: StartAttempt,
         wave: StartWave,
-        made: dict[int, tuple[StartResult, int]],
+        made: dict[int, StartResult],
     ) -> None:
         """One of the starts that run at once."""
         is_due_now = self.plan.control and is_due(attempt.tally.arm, self._compared)
@@ -361,26 +361,23 @@ class _ExperimentRun:
                 # noticed before the signal.
                 attempt.whole = False
             result = replace(attempt.result(), shared=wave.end(place))
-            made[place] = result, attempt.tally.count
+            made[place] = result
             if self.plan.caches is not Caches.WARM_UP:
                 # Compile caches take gigabytes, and no later start uses these.
                 shutil.rmtree(self._caches / attempt.tally.name, ignore_errors=True)
             if place == 0 and len(made) == 1:
                 self._write(made.pop(0))
 
-    def _keep_in_order(
-        self, made: dict[int, tuple[StartResult, int]], held: tuple[str, ...]
-    ) -> None:
+    def _keep_in_order(self, made: dict[int, StartResult], held: tuple[str, ...]) -> None:
         """Keep the results in the order that was drawn, whichever ended first."""
         for place in sorted(made):
-            result, count = made[place]
+            result = made[place]
             if place == max(made):
                 result = replace(result, not_released=(*result.not_released, *held))
-            self._write((result, count))
+            self._write(result)
 
-    def _write(self, made: tuple[StartResult, int]) -> None:
-        result, count = made
-        self.files.starts.write(result, count)
+    def _write(self, result: StartResult) -> None:
+        self.files.starts.write(result)
         self.results.append(self.same.at_gate(result))
 
     def _measure_share(self, seconds: float, number: int) -> None:
