@@ -19,10 +19,10 @@ from msgspec import Meta, Struct, structs
 from ci_doctor.correctness.evidence.files import STARTS
 from ci_doctor.correctness.evidence.run_identity import RunIdentity, Setting, read_run
 from ci_doctor.correctness.evidence.samples import append_whole
-from ci_doctor.correctness.results import ProofReading, SharedUse, StartResult, relative
+from ci_doctor.correctness.results import StartResult, relative
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.starts import ControlOutcome
 from ci_doctor.errors import InfraError, UsageError
+from ci_doctor.model.facts.correctness import ControlOutcome, ProofReading, SharedUse
 from ci_doctor.model.service import LeftBehind, ServiceFailure
 from ci_doctor.system.files.writing import write_atomically
 from ci_doctor.system.secrets.redaction import Redactor
