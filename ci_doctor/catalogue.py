@@ -7,7 +7,7 @@ from ci_doctor.compat import rules as compat
 from ci_doctor.correctness import rules as correctness
 from ci_doctor.diagnosis import rules as diagnosis
 from ci_doctor.environment import rules as environment
-from ci_doctor.finished_job import rules as finished_job
+from ci_doctor.finished_job import after_command as finished_job
 from ci_doctor.history import rules as history
 from ci_doctor.imports import rules as imports
 from ci_doctor.model.rule import Rule

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acts on files: fills a folder with every wheel that an installation without a network needs.
 
-    .venv/bin/python install/wheelhouse.py --out wheelhouse --extra cache --extra lint --python 3.11 --python 3.12
+    .venv/bin/python install/wheelhouse.py --out wheelhouse --extra cache --extra history --python 3.11 --python 3.12
 
 Run it in a clone on a machine with a package index, by a Python with pip and `packaging` (the one that `sh bootstrap.sh`
 makes). Carry the folder to the other machine. There, no other file is needed:

@@ -78,7 +78,7 @@ from_sdist() {
 
 constrained() {
   stranger "$python" -m venv "$work/constrained" &&
-    stranger "$work/constrained/bin/pip" install -q -c "$root/install/constraints.txt" "${distribution}[lint]" --pre &&
+    stranger "$work/constrained/bin/pip" install -q -c "$root/install/constraints.txt" "${distribution}" --pre &&
     uses "$work/constrained/bin/ci-doctor"
 }
 
@@ -87,7 +87,7 @@ uvx_of() {
 }
 
 uv_tool() {
-  stranger "$tools/bin/uv" tool install -q --python "$python" --prerelease allow "${distribution}[lint]" &&
+  stranger "$tools/bin/uv" tool install -q --python "$python" --prerelease allow "${distribution}" &&
     uses "$work/home/bin/ci-doctor"
 }
 
@@ -96,7 +96,7 @@ pipx_run() {
 }
 
 pipx_install() {
-  stranger "$tools/bin/pipx" install -q --python "$python" "${distribution}[lint]==$version" &&
+  stranger "$tools/bin/pipx" install -q --python "$python" "${distribution}==$version" &&
     uses "$work/home/.local/bin/ci-doctor"
 }
 

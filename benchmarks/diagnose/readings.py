@@ -55,7 +55,7 @@ def read(path: Path, removed: frozenset[str] = frozenset()) -> Reading:
         ranked = ranking([story], [log])
     if not ranked:
         return Reading()
-    candidate = ranked[0].candidate
+    candidate = ranked[0]
     class_ = candidate.rule.class_
     return Reading(
         line=candidate.line.number,

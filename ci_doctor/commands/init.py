@@ -16,10 +16,9 @@ from ci_doctor.session.printing import say
 from ci_doctor.session.session import Session
 
 if TYPE_CHECKING:
-    from ci_doctor.scaffold.listed_files import ListedFiles
-    from ci_doctor.scaffold.outcome import InitResult
-    from ci_doctor.scaffold.scaffold_facts import ScaffoldFacts
-    from ci_doctor.scaffold.servers.choose import ProposedArms
+    from ci_doctor.scaffold.arms import ProposedArms
+    from ci_doctor.scaffold.facts import ScaffoldFacts
+    from ci_doctor.scaffold.propose import Proposal
 
 _LINES = 45
 _MOST_CHOICES = 5
@@ -48,18 +47,18 @@ def init(session: Session, /, *, yes: bool, dry_run: bool) -> int:
     is changed.
     """
     session.claim()
+    from ci_doctor.scaffold.arms import choose_arms
+    from ci_doctor.scaffold.files import read_files
     from ci_doctor.scaffold.look import look
-    from ci_doctor.scaffold.servers.choose import choose_arms
-    from ci_doctor.scaffold.tree import read_files
 
     asks = not (yes or dry_run or session.as_json) and _is_terminal()
     files = read_files(Path.cwd())
     facts = look(files)
     arms = _chosen(facts) if asks else choose_arms(facts.servers)
-    result = _proposed(files, facts, arms)
+    proposal = _proposed(files.directory, facts, arms)
     if dry_run or not (yes or asks):
-        return _shown(session, result, is_dry_run=dry_run)
-    return _written(session, result, asks=asks)
+        return _shown(session, proposal, is_dry_run=dry_run)
+    return _written(session, proposal, asks=asks)
 
 
 def _is_terminal() -> bool:
@@ -72,33 +71,29 @@ def _width() -> int:
     return shutil.get_terminal_size().columns
 
 
-def _proposed(
-    files: "ListedFiles", facts: "ScaffoldFacts", arms: "ProposedArms | None"
-) -> "InitResult":
+def _proposed(directory: Path, facts: "ScaffoldFacts", arms: "ProposedArms | None") -> "Proposal":
     from ci_doctor.config.exit_codes import read_exit_codes
     from ci_doctor.config.loading import load_config
     from ci_doctor.configuration import configuration_schema
-    from ci_doctor.scaffold.outcome import InitResult
     from ci_doctor.scaffold.propose import ProposalRequest, propose
-    from ci_doctor.scaffold.taken import taken_names
+    from ci_doctor.scaffold.write import taken_names
     from ci_doctor.version import tool_version
 
-    codes, _ = read_exit_codes(load_config(None, files.directory), os.environ)
+    codes, _ = read_exit_codes(load_config(None, directory), os.environ)
     schema = json.dumps(configuration_schema(), ensure_ascii=False, indent=2)
     request = ProposalRequest(
         facts=facts, arms=arms, schema=f"{schema}\n", version=tool_version(), codes=codes
     )
-    taken = taken_names(files.root, propose(request))
+    taken = taken_names(Path(facts.root), propose(request))
     from msgspec.structs import replace
 
-    proposal = propose(replace(request, taken=taken))
-    return InitResult(files=files, facts=facts, arms=arms, proposal=proposal)
+    return propose(replace(request, taken=taken))
 
 
 def _chosen(facts: "ScaffoldFacts") -> "ProposedArms | None":
     """The arms that a person chooses, if there are several servers; else the proposed ones."""
+    from ci_doctor.scaffold.arms import choose_arms, chosen_arms, comparable
     from ci_doctor.scaffold.outcome import command_line
-    from ci_doctor.scaffold.servers.choose import choose_arms, chosen_arms, comparable
 
     offered = comparable(facts.servers)[:_MOST_CHOICES]
     proposed = choose_arms(facts.servers)
@@ -115,41 +110,34 @@ def _chosen(facts: "ScaffoldFacts") -> "ProposedArms | None":
     return chosen_arms(facts.servers, offered[one - 1], offered[other - 1])
 
 
-def _shown(session: Session, result: "InitResult", *, is_dry_run: bool) -> int:
+def _shown(session: Session, proposal: "Proposal", *, is_dry_run: bool) -> int:
     """Print the diff; nothing is written."""
-    from msgspec.structs import replace
-
     from ci_doctor.render.safe_text import printable
-    from ci_doctor.scaffold.diff import short_diff, whole_diff
-    from ci_doctor.scaffold.outcome import outcome_of
+    from ci_doctor.scaffold.outcome import outcome_of, short_diff, whole_diff
 
     why = "this is a dry run" if is_dry_run else "there is no terminal to ask on; --yes writes them"
-    result = replace(result, why_not=why)
-    outcome = outcome_of(result)
+    outcome = outcome_of(proposal, why)
     if not session.as_json:
         session.show(outcome)
-    files = result.proposal.files
+    files = proposal.files
     is_read_here = sys.stdout is not None and sys.stdout.isatty()
     # Elsewhere it is whole, so that `git apply` takes it.
     diff = printable(short_diff(files, _LINES, _width())) if is_read_here else whole_diff(files)
     return session.finish(outcome, on_stdout=True, text=diff)
 
 
-def _written(session: Session, result: "InitResult", *, asks: bool) -> int:
-    from msgspec.structs import replace
+def _written(session: Session, proposal: "Proposal", *, asks: bool) -> int:
 
     from ci_doctor.render.safe_text import printable
-    from ci_doctor.scaffold.diff import short_diff
-    from ci_doctor.scaffold.outcome import outcome_of
+    from ci_doctor.scaffold.outcome import outcome_of, short_diff
     from ci_doctor.scaffold.write import write_files
 
-    files = result.proposal.files
+    files = proposal.files
     if files and not session.as_json:
         diff = session.redactor.without_values(short_diff(files, _LINES, _width()))
         say(f"{printable(diff)}\n")
     count = "this file" if len(files) == 1 else f"these {len(files)} files"
     if files and asks and not click.confirm(f"Write {count}?", default=True, err=True):
-        refused = replace(result, why_not="you said no")
-        return session.finish(outcome_of(refused), on_stdout=True)
-    write_files(result.files.root, files)
-    return session.finish(outcome_of(result), on_stdout=True)
+        return session.finish(outcome_of(proposal, "you said no"), on_stdout=True)
+    write_files(Path(proposal.request.facts.root), files)
+    return session.finish(outcome_of(proposal), on_stdout=True)

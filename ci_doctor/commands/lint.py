@@ -92,16 +92,15 @@ def lint(
 ) -> int:
     """Name what in scripts, pipelines and gates will break a job, without running any.
 
-    PATH is a file or a directory; without one it is the whole repository.
+    PATH is a file or a directory; without one it is the whole repository. Run actionlint for the
+    syntax of GitHub workflows, and ShellCheck for that of scripts.
     """
     _check(fixes=fixes, dry_run=dry_run, since=since, write_baseline=write_baseline)
     _choose_form(session, sarif=sarif, form=form)
     session.claim()
 
     from ci_doctor.commands.lint_settings import lint_request
-    from ci_doctor.lint.extra import require_lint_extra
 
-    require_lint_extra()
     request = lint_request(paths, config_path, os.environ, since=since, baseline=baseline)
     if write_baseline is not None:
         return session.finish(_written(request, write_baseline), on_stdout=True)

@@ -119,7 +119,7 @@ def run(
         from ci_doctor.commands.environment_record import record_environment
         from ci_doctor.commands.supervised_run import run_supervised
         from ci_doctor.config.loading import load_config
-        from ci_doctor.supervision.request import SupervisionRequest
+        from ci_doctor.supervision.run import SupervisionRequest
 
         loaded = load_config(config_path, Path.cwd())
         request = SupervisionRequest(

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from packaging.version import InvalidVersion, Version
 
-from ci_doctor.compat.folding import Folding, UndecidedError
+from ci_doctor.compat.folding import NOTHING, Environment, Folding, UndecidedError
 from ci_doctor.compat.scope_reader import last_word
 from ci_doctor.compat.scopes import (
     Binding,
@@ -55,80 +55,82 @@ class Decisions:
         self.folding = Folding(evaluation)
         self._depth = 0
 
-    def decide(self, test: ast.expr, scope: NameScope) -> bool | None:
-        """Whether `test` is true in `scope`."""
+    def decide(self, test: ast.expr, scope: NameScope, names: Environment = NOTHING) -> bool | None:
+        """Whether `test` is true in `scope`; `names` are those that stand for a value here."""
         if self._depth > _DEEPEST:
             return None
         self._depth += 1
         try:
-            return self._decide(test, scope)
+            return self._decide(test, scope, names)
         finally:
             self._depth -= 1
 
-    def _decide(self, test: ast.expr, scope: NameScope) -> bool | None:  # noqa: PLR0911 - a case per form
+    def _decide(self, test: ast.expr, scope: NameScope, names: Environment) -> bool | None:  # noqa: PLR0911 - a case per form
         match test:
             case ast.Constant():
                 return bool(test.value)
             case ast.UnaryOp(op=ast.Not()):
-                inner = self.decide(test.operand, scope)
+                inner = self.decide(test.operand, scope, names)
                 return None if inner is None else not inner
             case ast.BoolOp():
-                return self._chain(test, scope)
+                return self._chain(test, scope, names)
             case ast.Compare():
-                return self._comparisons(test, scope)
+                return self._comparisons(test, scope, names)
             case ast.Call():
-                return self._call(test, scope)
-            case ast.Name() | ast.Attribute():
+                return self._call(test, scope, names)
+            case ast.Name() | ast.Attribute() if not names:
                 return self._name(test, scope)
             case _:
-                return self._folded(test, scope)
+                return self._folded(test, scope, names)
 
-    def _folded(self, test: ast.expr, scope: NameScope) -> bool | None:
+    def _folded(self, test: ast.expr, scope: NameScope, names: Environment) -> bool | None:
         try:
-            return bool(self.folding.value(test, scope))
+            return bool(self.folding.value(test, scope, names))
         except UndecidedError:
             return None
 
-    def _comparisons(self, test: ast.Compare, scope: NameScope) -> bool | None:
+    def _comparisons(self, test: ast.Compare, scope: NameScope, names: Environment) -> bool | None:
         """`a < b < c` is true if each of its comparisons is."""
         lefts = [test.left, *test.comparators[:-1]]
         states = [
-            self._compare(left, op, right, scope)
+            self._compare(left, op, right, scope, names)
             for left, op, right in zip(lefts, test.ops, test.comparators, strict=True)
         ]
         if False in states:
             return False
         return None if None in states else True
 
-    def _chain(self, test: ast.BoolOp, scope: NameScope) -> bool | None:
+    def _chain(self, test: ast.BoolOp, scope: NameScope, names: Environment) -> bool | None:
         is_and = isinstance(test.op, ast.And)
-        decided = [self.decide(value, scope) for value in test.values]
+        decided = [self.decide(value, scope, names) for value in test.values]
         # One false part makes a conjunction false, one true part a disjunction true.
         if (not is_and) in decided:
             return not is_and
         return None if None in decided else is_and
 
     def _compare(
-        self, left: ast.expr, op: ast.cmpop, right: ast.expr, scope: NameScope
+        self, left: ast.expr, op: ast.cmpop, right: ast.expr, scope: NameScope, names: Environment
     ) -> bool | None:
         if isinstance(op, ast.In | ast.NotIn):
             held = self._in_signature(left, right, scope)
             if held is None:
-                held = self._held(left, right, scope)
+                held = self._held(left, right, scope, names)
             return held if held is None or isinstance(op, ast.In) else not held
         if isinstance(op, ast.Is | ast.IsNot):
             same = self._is_none(left, right, scope)
             return same if same is None or isinstance(op, ast.Is) else not same
         try:
-            first = self.folding.value(left, scope)
-            second = self.folding.value(right, scope)
+            first = self.folding.value(left, scope, names)
+            second = self.folding.value(right, scope, names)
         except UndecidedError:
             return None
         return _compared(first, op, second)
 
-    def _held(self, left: ast.expr, right: ast.expr, scope: NameScope) -> bool | None:
+    def _held(
+        self, left: ast.expr, right: ast.expr, scope: NameScope, names: Environment
+    ) -> bool | None:
         try:
-            return self.folding.contains(left, right, scope)
+            return self.folding.contains(left, right, scope, names)
         except UndecidedError:
             return None
 
@@ -164,20 +166,20 @@ class Decisions:
         names = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
         return name in {each.arg for each in names}
 
-    def _call(self, test: ast.Call, scope: NameScope) -> bool | None:
+    def _call(self, test: ast.Call, scope: NameScope, names: Environment) -> bool | None:
         name = ast.unparse(test.func)
         if name == "hasattr" and len(test.args) == 2:
             return self._has(test.args, scope)
         if name == "bool" and len(test.args) == 1:
-            return self.decide(test.args[0], scope)
+            return self.decide(test.args[0], scope, names)
         if test.args or test.keywords:
-            return self._folded(test, scope)
+            return self._folded(test, scope, names)
         ref = self._evaluation.value(test.func, scope)
         if isinstance(ref, FunctionRef) and len(ref.scope.returns) == 1:
             returned, guards = ref.scope.returns[0]
             if returned is not None and not guards:
                 return self.decide(returned, ref.scope)
-        return self._folded(test, scope)
+        return self._folded(test, scope, names)
 
     def _has(self, args: Sequence[ast.expr], scope: NameScope) -> bool | None:
         name = args[1]

@@ -44,7 +44,7 @@ _LONGEST: Final = 100_000
 _DEEPEST: Final = 30
 
 Environment = Mapping[str, Any]
-_NOTHING: Final[Environment] = {}
+NOTHING: Final[Environment] = {}
 
 
 class UndecidedError(Exception):
@@ -65,7 +65,7 @@ class Folding:
         self._evaluation = evaluation
         self._depth = 0
 
-    def value(self, node: ast.expr, scope: NameScope, names: Environment = _NOTHING) -> Any:
+    def value(self, node: ast.expr, scope: NameScope, names: Environment = NOTHING) -> Any:
         """The value of an expression; `names` are those that stand for a value here.
 
         Raises UndecidedError if the source does not state it, or if it is a table, which code may
@@ -77,7 +77,7 @@ class Folding:
         return value
 
     def contains(
-        self, item: ast.expr, table: ast.expr, scope: NameScope, names: Environment = _NOTHING
+        self, item: ast.expr, table: ast.expr, scope: NameScope, names: Environment = NOTHING
     ) -> bool:
         """`item in table`. Raises UndecidedError."""
         wanted = self.value(item, scope, names)
@@ -240,15 +240,15 @@ class Folding:
             return ref.value
         if stated is None:
             raise UndecidedError
-        return self._value(*stated, _NOTHING)
+        return self._value(*stated, NOTHING)
 
     def _whole(self, name: str, node: ast.expr, scope: NameScope) -> Any:
         """A table with what the module adds to it. Raises UndecidedError if it changes otherwise."""
-        table = self._value(node, scope, _NOTHING)
+        table = self._value(node, scope, NOTHING)
         for change in scope.root().changed.get(name, ()):
             if change is None:
                 raise UndecidedError
-            added = self._value(change, scope, _NOTHING)
+            added = self._value(change, scope, NOTHING)
             if isinstance(table, dict) and isinstance(added, dict):
                 table = {**table, **added}
             elif isinstance(table, dict) and isinstance(added, str):

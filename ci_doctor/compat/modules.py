@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Final
 
-from ci_doctor.compat.folding import Folding, UndecidedError
+from ci_doctor.compat.conditions import Decisions
+from ci_doctor.compat.folding import UndecidedError
 from ci_doctor.compat.scope_reader import last_word
 from ci_doctor.compat.scopes import Binding, NameScope, ReadModule
 from ci_doctor.compat.world import (
@@ -39,9 +40,10 @@ _ON: Final = frozenset({Answer.GOES_ON})
 class ModuleGetattr:
     """Follows the statements of such a function."""
 
-    def __init__(self, evaluation: Asks, folding: Folding) -> None:
+    def __init__(self, evaluation: Asks) -> None:
         self._evaluation = evaluation
-        self._folding = folding
+        self._decisions = Decisions(evaluation)
+        self._folding = self._decisions.folding
         self._refuses = False
 
     def answer(self, scope: NameScope, name: str) -> Answer:
@@ -115,7 +117,7 @@ class ModuleGetattr:
         return frozenset(ways)
 
     def _if(self, node: ast.If, scope: NameScope, names: dict[str, str]) -> frozenset[Answer]:
-        decided = self._test(node.test, scope, names)
+        decided = self._decisions.decide(node.test, scope, names)
         ways: set[Answer] = set()
         if decided is not False:
             ways |= self._block(node.body, scope, names)
@@ -126,50 +128,6 @@ class ModuleGetattr:
         if decided is None and Answer.GIVES in ways:
             ways = ways - {Answer.GIVES} | _OPEN
         return frozenset(ways)
-
-    def _test(self, test: ast.expr, scope: NameScope, names: dict[str, str]) -> bool | None:
-        """Whether a test about the name is true."""
-        match test:
-            case ast.UnaryOp(op=ast.Not()):
-                inner = self._test(test.operand, scope, names)
-                return None if inner is None else not inner
-            case ast.BoolOp():
-                is_and = isinstance(test.op, ast.And)
-                parts = [self._test(each, scope, names) for each in test.values]
-                if (not is_and) in parts:
-                    return not is_and
-                return None if None in parts else is_and
-            case ast.Compare(ops=[op], comparators=[right]):
-                return self._compared(test.left, op, right, scope, names)
-            case _:
-                return self._truth(test, scope, names)
-
-    def _truth(self, test: ast.expr, scope: NameScope, names: dict[str, str]) -> bool | None:
-        try:
-            return bool(self._folding.value(test, scope, names))
-        except UndecidedError:
-            return None
-
-    def _compared(
-        self,
-        left: ast.expr,
-        op: ast.cmpop,
-        right: ast.expr,
-        scope: NameScope,
-        names: dict[str, str],
-    ) -> bool | None:
-        try:
-            if isinstance(op, ast.In | ast.NotIn):
-                held = self._folding.contains(left, right, scope, names)
-                return held is isinstance(op, ast.In)
-            same = self._folding.value(left, scope, names) == self._folding.value(
-                right, scope, names
-            )
-        except UndecidedError:
-            return None
-        if isinstance(op, ast.Eq | ast.NotEq):
-            return same is isinstance(op, ast.Eq)
-        return None
 
     def _returned(self, value: ast.expr | None, scope: NameScope, names: dict[str, str]) -> Answer:
         if not isinstance(value, ast.Call) or last_word(value.func) != "getattr":
@@ -215,7 +173,7 @@ class ModuleMembers:
         self._looking: set[tuple[str, str]] = set()
         self._known: dict[tuple[str, str], Ref] = {}
         self._looking_at_stubs: set[tuple[str, str]] = set()
-        self._getattr = ModuleGetattr(evaluation, Folding(evaluation))
+        self._getattr = ModuleGetattr(evaluation)
 
     def imported(self, target: str, alias: str) -> Ref:
         """What `import target` binds: the module with an alias, else its top package."""

@@ -15,11 +15,14 @@ from msgspec.structs import replace
 from ci_doctor.correctness.evidence.samples import NO_PASS, Sample
 from ci_doctor.correctness.settings import Arm, ExperimentPlan
 from ci_doctor.correctness.tally import Tally, level_digests
-from ci_doctor.correctness.verdict.starts import ArmStart, ControlTry, control_outcome, with_inside
-from ci_doctor.load.answers import protocol_of
-from ci_doctor.load.changed_prompt import PromptChange, changed_body
-from ci_doctor.load.prompts import is_free, prompt_of
-from ci_doctor.load.requests import Request
+from ci_doctor.correctness.verdict.starts import (
+    ArmStart,
+    ControlTry,
+    control_outcome,
+    with_inside,
+)
+from ci_doctor.load.prompts import PromptChange, changed_body, is_free, prompt_of
+from ci_doctor.load.requests import Request, protocol_of
 from ci_doctor.load.sending import Reply, Sender, send_all
 from ci_doctor.model.facts.correctness import ControlOutcome, ControlResult
 from ci_doctor.system import clock

@@ -35,9 +35,8 @@ from ci_doctor.errors import UsageError
 from ci_doctor.git import Checkout, checkout
 from ci_doctor.identity.identity import Identity
 from ci_doctor.identity.read import Served, read_identity
-from ci_doctor.load.answers import protocol_of
 from ci_doctor.load.prompts import parameters_of
-from ci_doctor.load.requests import Request, read_requests
+from ci_doctor.load.requests import Request, protocol_of, read_requests
 from ci_doctor.model.finding import Evidence, Finding
 from ci_doctor.model.parse_size import parse_size
 from ci_doctor.services.spec import start_order

@@ -17,7 +17,7 @@ from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.settings import AnswerLevel, Comparison, NumberLimit
 from ci_doctor.correctness.tally import level_digests, outcome
 from ci_doctor.correctness.verdict.starts import Answer
-from ci_doctor.load.answer_parts import AnswerParts, parts
+from ci_doctor.load.answer_items import AnswerParts, parts
 from ci_doctor.load.canonical import encode
 
 Outputs = Mapping[str, Mapping[str, Any]]

@@ -10,7 +10,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from ci_doctor.errors import UsageError
-from ci_doctor.load.float32 import ulp_distance
+from ci_doctor.load.choices import ulp_distance
 from ci_doctor.load.requests import Request
 from ci_doctor.services.spec import ServiceSpec
 

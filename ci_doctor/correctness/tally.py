@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from ci_doctor.correctness.evidence.samples import Sample
 from ci_doctor.correctness.settings import AnswerLevel, Arm
 from ci_doctor.correctness.verdict.starts import Answer, ArmStart
-from ci_doctor.load.answer_parts import parts
+from ci_doctor.load.answer_items import parts
 from ci_doctor.load.canonical import digest
 from ci_doctor.load.looks import FEWEST_PROMPTS, LooksOfAnswers, words_of
 from ci_doctor.load.prompts import is_free, is_greedy

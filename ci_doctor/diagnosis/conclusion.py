@@ -9,11 +9,11 @@ from typing import Final
 from msgspec import structs
 
 from ci_doctor.diagnosis.lines import CleanLine, clean_line
-from ci_doctor.diagnosis.log_rules import LAST_OUTPUT, Role
+from ci_doctor.diagnosis.log_rules import LAST_OUTPUT, LogRule, Role
 from ci_doctor.diagnosis.log_story import LAST_LINES, LogStory, last_output
 from ci_doctor.diagnosis.log_text import LogText, TextLine
 from ci_doctor.diagnosis.outside import judged, retry_policy
-from ci_doctor.diagnosis.rank import Calibration, Candidate, Ranked, features, probability
+from ci_doctor.diagnosis.rank import Calibration, Candidate, features, probability
 from ci_doctor.diagnosis.rules import rule_of
 from ci_doctor.diagnosis.steps import sounds_like_success
 from ci_doctor.diagnosis.tracebacks import TOLERATED_LEVELS, ExceptionStanding
@@ -208,7 +208,7 @@ def _position(candidate: Candidate) -> tuple[int, int]:
 _OTHERS = 5
 
 
-def without_repetitions(ranked: Sequence[Ranked]) -> list[Ranked]:
+def without_repetitions(ranked: Sequence[Candidate]) -> list[Candidate]:
     """`ranked` without those that say the same as the first.
 
     A copy of a log, or another start of the same service, shows no other place to look at.
@@ -216,7 +216,7 @@ def without_repetitions(ranked: Sequence[Ranked]) -> list[Ranked]:
     if not ranked:
         return []
     first = ranked[0]
-    others = [each for each in ranked[1:] if not _is_same(each.candidate, first.candidate)]
+    others = [each for each in ranked[1:] if not _is_same(each, first)]
     return [first, *others]
 
 
@@ -227,7 +227,7 @@ def _is_same(one: Candidate, other: Candidate) -> bool:
 
 
 def named_cause(
-    ranked: Sequence[Ranked],
+    ranked: Sequence[Candidate],
     names: Sequence[str],
     calibration: Calibration,
     subject: Callable[[Candidate], str] = lambda _: "",
@@ -238,31 +238,35 @@ def named_cause(
     ended is not looked at: `is_outside` and `is_final` are False.
     """
     # What stands in a step that ended well is no cause, however sure its words are.
-    if not ranked or ranked[0].candidate.in_passed_step:
+    if not ranked or ranked[0].in_passed_step:
         return None
     sure = probability(features(ranked), calibration.coefficients)
     if sure < calibration.least:
         return None
-    return _cause(ranked, sure, names, subject(ranked[0].candidate))
-
-
-def _cause(ranked: Sequence[Ranked], sure: float, names: Sequence[str], subject: str) -> Cause:
     first = ranked[0]
-    candidate = first.candidate
-    rule = candidate.rule
+    cause = cause_of_line(
+        first.rule, first.clean, first.fields, _place(first, names), subject(first)
+    )
+    return structs.replace(cause, confidence=sure, reasons=first.reasons, fields=first.fields)
+
+
+def cause_of_line(
+    rule: LogRule, clean: CleanLine, fields: Mapping[str, str], place: LogLine, subject: str = ""
+) -> Cause:
+    """The cause that `rule` names by the line `clean` at `place`, in which it captures `fields`.
+
+    subject: what the line is about if it does not say so itself.
+    """
     return Cause(
-        fingerprint=fingerprint(rule.id, candidate.fields, candidate.clean.message, subject),
+        fingerprint=fingerprint(rule.id, fields, clean.message, subject),
         title=title_of(rule.class_),
-        place=_place(candidate, names),
+        place=place,
         rule=rule.id,
         class_=rule.class_,
-        retry=retry_policy(rule.class_, candidate.clean.text),
-        confidence=sure,
-        reasons=first.reasons,
+        retry=retry_policy(rule.class_, clean.text),
         explanation=rule.explanation,
         remedy=rule.remedy or rule_of(rule.class_).remedy or "",
-        next_command=next_command(rule.next_command, candidate.fields),
-        fields=candidate.fields,
+        next_command=next_command(rule.next_command, fields),
     )
 
 
@@ -272,13 +276,13 @@ def with_consequences(cause: Cause, candidates: Sequence[Candidate], names: Sequ
     return structs.replace(cause, consequences=places)
 
 
-def other_candidates(ranked: Sequence[Ranked], names: Sequence[str]) -> tuple[LogLine, ...]:
+def other_candidates(ranked: Sequence[Candidate], names: Sequence[str]) -> tuple[LogLine, ...]:
     """The next candidates of other rules, no symptoms, one a rule."""
     others: dict[str, Candidate] = {}
     for each in ranked[1:]:
-        rule = each.candidate.rule
-        if rule.role is not Role.SYMPTOM and rule.id != ranked[0].candidate.rule.id:
-            others.setdefault(rule.id, each.candidate)
+        rule = each.rule
+        if rule.role is not Role.SYMPTOM and rule.id != ranked[0].rule.id:
+            others.setdefault(rule.id, each)
     return tuple(_place(each, names) for each in list(others.values())[:_OTHERS])
 
 

@@ -38,7 +38,6 @@ from ci_doctor.diagnosis.outside import RETRIED, judged
 from ci_doctor.diagnosis.rank import (
     Calibration,
     Candidate,
-    Ranked,
     calibration,
     nearly_strongest,
     rank,
@@ -163,8 +162,7 @@ def _told_by_logs(
     cause = named_cause(ranked, names, calibrated, partial(_subject, logs))
     if cause is not None:
         cause = with_consequences(cause, _consequences(ranked, logs), names)
-        candidates = [each.candidate for each in ranked]
-        ending = ending_of(candidates, stories, logs, status)
+        ending = ending_of(ranked, stories, logs, status)
         cause = judged(cause, is_outside=ending.is_outside, is_final=ending.is_final)
     diagnosis = Diagnosis(
         cause=cause,
@@ -177,23 +175,23 @@ def _told_by_logs(
 
 
 def _beside_good_run(
-    ranked: list[Ranked],
+    ranked: list[Candidate],
     stories: Sequence[LogStory],
     logs: Sequence[LogText],
     good: GoodRun,
     calibrated: Calibration,
-) -> tuple[list[Ranked], Calibration]:
+) -> tuple[list[Candidate], Calibration]:
     """`ranked` with the only new line first, if there is one; that is named however weak it is."""
     new = only_new_line(stories, logs, good)
     if new is None:
         return ranked, calibrated
-    others = [each for each in ranked if each.candidate.line != new.line]
+    others = [each for each in ranked if each.line != new.line]
     return [*rank([new]), *others], structs.replace(calibrated, least=0.0)
 
 
 def ranking(
     stories: Sequence[LogStory], logs: Sequence[LogText], good: GoodRun | None = None
-) -> list[Ranked]:
+) -> list[Candidate]:
     """The candidates of all `stories`, the probable cause first."""
     candidates = [each for story in stories for each in story.candidates]
     if good is not None:
@@ -202,38 +200,34 @@ def ranking(
     # One log is in order by itself.
     if len(logs) > 1:
         near = nearly_strongest(ranked)
-        timed = with_times([each.candidate for each in near], logs)
+        timed = with_times(near, logs)
         ranked = [*rank(timed), *ranked[len(near) :]]
     ranked = without_repetitions(_from_the_innermost(ranked, logs))
     return _by_what_decides(ranked, stories, logs)
 
 
 def _by_what_decides(
-    ranked: list[Ranked], stories: Sequence[LogStory], logs: Sequence[LogText]
-) -> list[Ranked]:
+    ranked: list[Candidate], stories: Sequence[LogStory], logs: Sequence[LogText]
+) -> list[Candidate]:
     """`ranked`, but first what the change did if that stands beside what would ask for a retry.
 
     The exit status rests on it: a job whose test failed does not pass by a disk with more space.
     """
-    candidates = [each.candidate for each in ranked]
-    if not candidates or candidates[0].rule.class_ not in RETRIED:
+    if not ranked or ranked[0].rule.class_ not in RETRIED:
         return ranked
-    blocker = ending_of(candidates, stories, logs).blocker
+    blocker = ending_of(ranked, stories, logs).blocker
     if blocker is None or blocker.rule.class_ not in OF_CHANGE:
         return ranked
     # What a tool says below may follow from the outage: `error: no model`.
     is_own = blocker.standing is not None or blocker.rule.class_ is FailureClass.TEST_ASSERTION
-    if not is_own and not was_before(blocker, candidates[0]):
+    if not is_own and not was_before(blocker, ranked[0]):
         return ranked
-    index = candidates.index(blocker)
-    raised = next(
-        (each for each in ranked if _is_raised_in_test(each.candidate, candidates[0])), None
-    )
+    index = ranked.index(blocker)
+    raised = next((each for each in ranked if _is_raised_in_test(each, ranked[0])), None)
     if blocker.rule.class_ is FailureClass.TEST_ASSERTION and raised is not None:
         # The line that says what the test met, not the one that names the test.
-        first = structs.replace(raised.candidate, rule=blocker.rule)
         others = [each for each in ranked if each is not raised]
-        return [structs.replace(raised, candidate=first), *others]
+        return [structs.replace(raised, rule=blocker.rule), *others]
     return [ranked[index], *ranked[:index], *ranked[index + 1 :]]
 
 
@@ -243,22 +237,22 @@ def _is_raised_in_test(candidate: Candidate, first: Candidate) -> bool:
     return is_same and candidate.clean.message.startswith("E  ")
 
 
-def _from_the_innermost(ranked: list[Ranked], logs: Sequence[LogText]) -> list[Ranked]:
+def _from_the_innermost(ranked: list[Candidate], logs: Sequence[LogText]) -> list[Candidate]:
     """`ranked` with the innermost cause of the first in its place."""
     if not ranked:
         return ranked
-    first = ranked[0].candidate
-    inner = innermost(first, [each.candidate for each in ranked], logs[first.log])
+    first = ranked[0]
+    inner = innermost(first, ranked, logs[first.log])
     if inner is first:
         return ranked
-    others = [each for each in ranked[1:] if each.candidate is not inner]
+    others = [each for each in ranked[1:] if each is not inner]
     # Its points are those of the chain.
-    return [structs.replace(ranked[0], candidate=inner), *others]
+    return [structs.replace(inner, points=first.points, reasons=first.reasons), *others]
 
 
-def _consequences(ranked: Sequence[Ranked], logs: Sequence[LogText]) -> list[Candidate]:
+def _consequences(ranked: Sequence[Candidate], logs: Sequence[LogText]) -> list[Candidate]:
     """What follows from the first of `ranked`."""
-    first, *others = (each.candidate for each in ranked)
+    first, *others = ranked
     possible = possible_consequences(first, others)
     if len(logs) > 1 and possible:
         first, *possible = with_times([first, *possible], logs)
@@ -284,12 +278,12 @@ def _opened(names: Sequence[str], stack: ExitStack, unreadable: dict[str, str]) 
 
 
 def _with_best(
-    diagnosis: Diagnosis, ranked: Sequence[Ranked], logs: Sequence[LogText], good: GoodRun | None
+    diagnosis: Diagnosis, ranked: Sequence[Candidate], logs: Sequence[LogText], good: GoodRun | None
 ) -> Diagnosis:
     """`diagnosis` with the place to look at first, and the lines around it."""
     place = _strongest(ranked)
     # Everything that looks like a failure was there in the good run too.
-    if good is not None and (not ranked or ranked[0].candidate.in_good_run):
+    if good is not None and (not ranked or ranked[0].in_good_run):
         place = _new_place(logs, good) or place
     place = place or _last_place(logs)
     if place is None:
@@ -309,10 +303,10 @@ def _with_best(
 _Place = tuple[int, TextLine, bool]
 
 
-def _strongest(ranked: Sequence[Ranked]) -> _Place | None:
+def _strongest(ranked: Sequence[Candidate]) -> _Place | None:
     if not ranked:
         return None
-    candidate = ranked[0].candidate
+    candidate = ranked[0]
     return candidate.log, candidate.line, candidate.ends_traceback
 
 

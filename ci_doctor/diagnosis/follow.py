@@ -13,21 +13,19 @@ from typing import Final
 
 from msgspec import Struct
 
-from ci_doctor.diagnosis.conclusion import next_command
+from ci_doctor.diagnosis.conclusion import cause_of_line
 from ci_doctor.diagnosis.diagnosis import load_rules
-from ci_doctor.diagnosis.lines import CleanLine, clean_line
-from ci_doctor.diagnosis.log_rules import LogRule, Role, RuleSet
+from ci_doctor.diagnosis.lines import clean_line
+from ci_doctor.diagnosis.log_rules import Role, RuleSet
 from ci_doctor.diagnosis.log_text import LONGEST_LINE_BYTES, TextLine
 from ci_doctor.diagnosis.open_log import STANDARD_INPUT, expand
-from ci_doctor.diagnosis.outside import retry_policy
 from ci_doctor.diagnosis.rules import rule_of
-from ci_doctor.diagnosis.scan import RuleMatch, fast_engine, strongest_match
+from ci_doctor.diagnosis.scan import fast_engine, strongest_match
 from ci_doctor.diagnosis.tracebacks import is_exception
 from ci_doctor.errors import UsageError
-from ci_doctor.model.cause import Cause, LogLine, title_of
+from ci_doctor.model.cause import Cause, LogLine
 from ci_doctor.model.facts.diagnose import FollowFacts
 from ci_doctor.model.finding import Evidence
-from ci_doctor.model.fingerprint import fingerprint
 from ci_doctor.model.outcome import Failure, Outcome, signal_kind
 from ci_doctor.render.formatting import amount
 from ci_doctor.system.files.inotify import FileWatch
@@ -177,17 +175,6 @@ _LINES_OF_END: Final = 3
 _REMEMBERED = 10_000
 
 
-class NewCause(Struct, frozen=True, kw_only=True):
-    """A cause that has appeared: its log, its line, its rule, and what the rule captures."""
-
-    log: str
-    line: int
-    clean: CleanLine
-    rule: LogRule
-    fields: dict[str, str]
-    fingerprint: str
-
-
 class CauseWatch:
     """Give it the new lines of logs; it gives back the causes that nobody was told of.
 
@@ -201,13 +188,13 @@ class CauseWatch:
         self._rules = rules
         self._engine = fast_engine(rules.literals)
         self._known: set[str] = set()
-        self._pending: dict[str, NewCause] = {}
+        self._pending: dict[str, Cause] = {}
         # By log: its last mere error, the number of its last line, and of the last one that announced an end.
-        self._latest: dict[str, NewCause] = {}
+        self._latest: dict[str, tuple[int, Cause]] = {}
         self._last: dict[str, int] = {}
         self._announced: dict[str, int] = {}
 
-    def take(self, log: str, lines: Sequence[TextLine]) -> Iterator[NewCause]:
+    def take(self, log: str, lines: Sequence[TextLine]) -> Iterator[Cause]:
         """The new causes in `lines`, which the log of this name has got."""
         announcing = [line.number for line in lines if _ENDS_BY.search(line.content)]
         for line, indices in self._hit_lines(lines):
@@ -218,59 +205,49 @@ class CauseWatch:
             match = strongest_match(self._rules, sorted(indices), clean.texts, _READ)
             if match is None:
                 continue
-            cause = self._cause(log, line, clean, match)
-            yield from self._decided(cause)
+            place = LogLine(file=log, line=line.number, text=clean.text, message=clean.message)
+            cause = cause_of_line(match.rule, clean, match.fields, place)
+            yield from self._decided(log, line.number, match.rule.role, cause)
         for number in announcing:
             self._announced[log] = number
         if lines:
             self._last[log] = lines[-1].number
 
-    def rest(self) -> Iterator[NewCause]:
+    def rest(self) -> Iterator[Cause]:
         """The causes with which a log ends, to be called when no more lines come."""
-        for log, cause in self._latest.items():
-            if self._last[log] - cause.line <= _LINES_OF_END:
+        for log, (line, cause) in self._latest.items():
+            if self._last[log] - line <= _LINES_OF_END:
                 yield from self._unknown(cause)
         self._latest.clear()
 
-    def _decided(self, cause: NewCause) -> Iterator[NewCause]:
-        role = cause.rule.role
-        if role is Role.ERROR and self._is_announced(cause):
+    def _decided(self, log: str, line: int, role: Role, cause: Cause) -> Iterator[Cause]:
+        if role is Role.ERROR and self._is_announced(log, line, cause.place.message):
             yield from self._unknown(cause)
             return
         if role is Role.ERROR:
-            self._latest[cause.log] = cause
-            self._pending.setdefault(cause.log, cause)
+            self._latest[log] = (line, cause)
+            self._pending.setdefault(log, cause)
             return
-        pending = self._pending.pop(cause.log, None)
+        pending = self._pending.pop(log, None)
         if role in _ENDS and pending is not None:
             yield from self._unknown(pending)
         if role in _FATAL:
             yield from self._unknown(cause)
 
-    def _is_announced(self, cause: NewCause) -> bool:
-        """Whether `cause` is the exception of a traceback by which its program says that it ends."""
-        begin = self._announced.get(cause.log)
-        if begin is None or not 0 <= cause.line - begin <= _LINES_OF_TRACEBACK:
+    def _is_announced(self, log: str, line: int, message: str) -> bool:
+        """Whether `message` is the exception of a traceback by which its program says that it ends."""
+        begin = self._announced.get(log)
+        if begin is None or not 0 <= line - begin <= _LINES_OF_TRACEBACK:
             return False
-        return is_exception(cause.clean.message, 0, is_certain=False)
+        return is_exception(message, 0, is_certain=False)
 
-    def _unknown(self, cause: NewCause) -> Iterator[NewCause]:
+    def _unknown(self, cause: Cause) -> Iterator[Cause]:
         if cause.fingerprint in self._known:
             return
         if len(self._known) >= _REMEMBERED:
             self._known.clear()
         self._known.add(cause.fingerprint)
         yield cause
-
-    def _cause(self, log: str, line: TextLine, clean: CleanLine, match: RuleMatch) -> NewCause:
-        return NewCause(
-            log=log,
-            line=line.number,
-            clean=clean,
-            rule=match.rule,
-            fields=match.fields,
-            fingerprint=fingerprint(match.rule.id, match.fields, clean.message),
-        )
 
     def _hit_lines(self, lines: Sequence[TextLine]) -> Iterator[tuple[TextLine, set[int]]]:
         """The lines that hold a literal, in order, with the rules to try on each."""
@@ -310,7 +287,7 @@ def follow_logs(
     with contextlib.suppress(asyncio.CancelledError):
         asyncio.run(_follow(paths, watch, interruption, take))
     for cause in watch.rest():
-        take(_named(cause))
+        take(cause)
     return _outcome(paths, causes, interruption)
 
 
@@ -342,25 +319,7 @@ async def _follow(
         async with contextlib.aclosing(follow(paths)) as growth:
             async for news in growth:
                 for cause in watch.take(str(paths[news.log]), news.lines):
-                    take(_named(cause))
-
-
-def _named(cause: NewCause) -> Cause:
-    rule = cause.rule
-    place = LogLine(
-        file=cause.log, line=cause.line, text=cause.clean.text, message=cause.clean.message
-    )
-    return Cause(
-        fingerprint=cause.fingerprint,
-        title=title_of(rule.class_),
-        place=place,
-        rule=rule.id,
-        class_=rule.class_,
-        retry=retry_policy(rule.class_, cause.clean.text),
-        explanation=rule.explanation,
-        remedy=rule.remedy or rule_of(rule.class_).remedy or "",
-        next_command=next_command(rule.next_command, cause.fields),
-    )
+                    take(cause)
 
 
 def _outcome(paths: Sequence[Path], causes: Sequence[Cause], interruption: Interruption) -> Outcome:

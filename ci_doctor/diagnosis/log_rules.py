@@ -55,6 +55,22 @@ WEIGHTS: Final = {
 }
 
 
+class Mark(StrEnum):
+    """Named groups by which a rule on a begin, an end or a run says more of what it marks.
+
+    job: the whole job ended, and not one step of it. annotation: the step reports an error and goes on.
+    after: what begins is what comes after the commands of a job, however they ended. stop: a signal
+    ended the job. status: of the command that ended. command: of which step this is the begin or the end.
+    """
+
+    JOB = "job"
+    ANNOTATION = "annotation"
+    AFTER = "after"
+    STOP = "stop"
+    STATUS = "status"
+    COMMAND = "command"
+
+
 class LogRule(
     Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"class_": "class"}
 ):

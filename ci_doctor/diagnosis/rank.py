@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ci_doctor.diagnosis.lines import CleanLine
 from ci_doctor.diagnosis.log_rules import LogRule, Role
@@ -50,6 +50,7 @@ class Candidate(Struct, frozen=True, kw_only=True):
     lines_in_step: how many lines follow it in its step, or in its log without a step. signs: that
     its script went on, as far as `surroundings.examined` has looked.
     in_good_run: whether a line like it stands in the log of a good run; None without such a log.
+    points, reasons: what `rank` gives it, and why, in words.
     """
 
     log: int
@@ -72,6 +73,8 @@ class Candidate(Struct, frozen=True, kw_only=True):
     in_good_run: bool | None = None
     lines_in_step: int = 0
     signs: frozenset[Sign] = frozenset()
+    points: int = 0
+    reasons: tuple[str, ...] = ()
 
 
 # Points for where a candidate stands.
@@ -112,16 +115,8 @@ _MUCH_LINES_OF_LOG = 300
 _NEEDS = frozenset({"infra", "packages", "import", "scm-version", "lint"})
 
 
-class Ranked(Struct, frozen=True, kw_only=True):
-    """A candidate with its points and the reasons for them, in words."""
-
-    candidate: Candidate
-    points: int
-    reasons: tuple[str, ...]
-
-
-def rank(candidates: Iterable[Candidate]) -> list[Ranked]:
-    """The candidates, most points first; those nearly as strong as the first come by time.
+def rank(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """The candidates with their points, most points first; those nearly as strong as the first come by time.
 
     Within a log the order of its lines is the order of time. Logs come in the order of their first
     such line, and logs without times after those with.
@@ -131,14 +126,14 @@ def rank(candidates: Iterable[Candidate]) -> list[Ranked]:
     ranked = [_ranked(each, last[_words(each)]) for each in listed]
     near = nearly_strongest(ranked)
     begins = _begins(near)
-    near.sort(key=lambda each: (begins[each.candidate.log], *_place(each)))
+    near.sort(key=lambda each: (begins[each.log], *_place(each)))
     chosen = {id(each) for each in near}
     others = [each for each in ranked if id(each) not in chosen]
     others.sort(key=lambda each: (-each.points, *_place(each)))
     return [*near, *others]
 
 
-def nearly_strongest(ranked: Iterable[Ranked]) -> list[Ranked]:
+def nearly_strongest(ranked: Iterable[Candidate]) -> list[Candidate]:
     """Those of `ranked` that are as strong as the strongest, or nearly."""
     listed = list(ranked)
     if not listed:
@@ -147,18 +142,17 @@ def nearly_strongest(ranked: Iterable[Ranked]) -> list[Ranked]:
     return [each for each in listed if each.points >= strongest - _NEARLY]
 
 
-def _begins(near: Iterable[Ranked]) -> dict[int, float]:
+def _begins(near: Iterable[Candidate]) -> dict[int, float]:
     """From each log to the earliest time of its candidates; infinity if none has a time."""
     begins: dict[int, float] = {}
-    for ranked in near:
-        candidate = ranked.candidate
+    for candidate in near:
         at_s = math.inf if candidate.at_s is None else candidate.at_s
         begins[candidate.log] = min(at_s, begins.get(candidate.log, math.inf))
     return begins
 
 
-def _place(ranked: Ranked) -> tuple[int, int]:
-    return ranked.candidate.log, ranked.candidate.line.offset
+def _place(candidate: Candidate) -> tuple[int, int]:
+    return candidate.log, candidate.line.offset
 
 
 def _last_of_rules(candidates: Iterable[Candidate]) -> dict[tuple[int, int, str], Candidate]:
@@ -171,7 +165,7 @@ def _words(candidate: Candidate) -> tuple[int, int, str]:
     return candidate.log, candidate.line.number + candidate.lines_in_step, candidate.rule.id
 
 
-def _ranked(candidate: Candidate, last: Candidate) -> Ranked:
+def _ranked(candidate: Candidate, last: Candidate) -> Candidate:
     points = candidate.rule.points
     reasons = [f"rule {candidate.rule.id}"]
     placed, where = _step_points(candidate)
@@ -190,7 +184,7 @@ def _ranked(candidate: Candidate, last: Candidate) -> Ranked:
         points += _IN_GOOD_RUN
     elif candidate.in_good_run is False:
         reasons.append("not in the good run")
-    return Ranked(candidate=candidate, points=points, reasons=tuple(reasons))
+    return structs.replace(candidate, points=points, reasons=tuple(reasons))
 
 
 def _points_of_program(candidate: Candidate) -> int:
@@ -252,7 +246,7 @@ _MANY_QUIET_LINES = 10
 _GOT_OVER = frozenset({Sign.TOLERATED, Sign.NOTHING_TO_REMOVE, Sign.CLEAN_UP})
 
 
-def features(ranked: Sequence[Ranked]) -> dict[str, float]:
+def features(ranked: Sequence[Candidate]) -> dict[str, float]:
     """What the confidence rests on, by name; `ranked` is not empty.
 
     points: of the first candidate, divided by 100. lead: how many more it has than the best one at
@@ -262,12 +256,11 @@ def features(ranked: Sequence[Ranked]) -> dict[str, float]:
     divided by 5, at most 1. quiet_end: how many lines at the end of a log without a failed step speak
     of no failure, divided by 10, at most 1. The others are 0 or 1.
     """
-    first = ranked[0]
-    candidate = first.candidate
+    candidate = ranked[0]
     step = candidate.in_failed_step
     return {
         "constant": 1.0,
-        "points": first.points / 100,
+        "points": candidate.points / 100,
         "lead": _lead(ranked),
         "rivals": _rivals(ranked),
         "cause": float(candidate.rule.role is Role.CAUSE),
@@ -315,7 +308,7 @@ def _quiet_end(candidate: Candidate) -> float:
     return min(1.0, candidate.quiet_lines / _MANY_QUIET_LINES)
 
 
-def _lead(ranked: Sequence[Ranked]) -> float:
+def _lead(ranked: Sequence[Candidate]) -> float:
     first = ranked[0]
     for other in ranked[1:]:
         if not _is_same_place(first, other):
@@ -323,17 +316,17 @@ def _lead(ranked: Sequence[Ranked]) -> float:
     return 1.0
 
 
-def _rivals(ranked: Sequence[Ranked]) -> float:
+def _rivals(ranked: Sequence[Candidate]) -> float:
     """How many others than the first are nearly as strong, and stand elsewhere."""
     near = nearly_strongest(ranked)
     rivals = sum(not _is_same_place(ranked[0], other) for other in near)
     return min(1.0, rivals / _MANY_RIVALS)
 
 
-def _is_same_place(one: Ranked, other: Ranked) -> bool:
-    if one.candidate.log != other.candidate.log:
+def _is_same_place(one: Candidate, other: Candidate) -> bool:
+    if one.log != other.log:
         return False
-    distance = abs(one.candidate.line.number - other.candidate.line.number)
+    distance = abs(one.line.number - other.line.number)
     return distance <= _SAME_PLACE_LINES
 
 

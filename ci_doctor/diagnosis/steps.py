@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from ci_doctor.diagnosis.log_rules import LogRule, Role, RuleSet
+from ci_doctor.diagnosis.log_rules import LogRule, Mark, Role, RuleSet
 from ci_doctor.diagnosis.log_text import TextLine
 from ci_doctor.diagnosis.scan import Hit
 from ci_doctor.diagnosis.tracebacks import TOLERATED_LEVELS
@@ -66,8 +66,6 @@ def sounds_like_success(texts: Iterable[str]) -> bool:
 _LINES_OF_END = 60
 _MARKS = frozenset({Role.SUCCESS, Role.RUN_PASSED, Role.RUN_FAILED, Role.JOB_END, Role.JOB_PASSED})
 
-# A named group of rules on success: a server stopped in order, which says nothing of why.
-_OF_STOP = "stop"
 # A server that cannot go on says so, and then closes what it has opened.
 _LINES_OF_STOP = 15
 
@@ -88,7 +86,7 @@ def ended_well(hits: Sequence[Hit], rules: RuleSet, last_lines: Sequence[TextLin
         return False
     if role is Role.SUCCESS and _begins_a_step(last_mark, hits, rules):
         return False
-    if _OF_STOP in last_mark.fields and _has_cause_before(last_mark, hits, rules):
+    if Mark.STOP in last_mark.fields and _has_cause_before(last_mark, hits, rules):
         return False
     return passed_job(hits, rules) is not None or _last(hits, rules, {Role.END}) is None
 
@@ -132,11 +130,6 @@ def last_run_failed(hits: Sequence[Hit], rules: RuleSet) -> bool:
     return last is not None and rules.rules[last.rule].role is Role.RUN_FAILED
 
 
-# Named groups of rules on ends, and what they say.
-_WHOLE_JOB = "job"
-_WITHIN_STEP = "annotation"
-# And one of rules on begins: what comes after the commands of a job, however they ended.
-_AFTER = "after"
 # An action that fails prints little after the error that it reports.
 _LINES_OF_ERROR = 3
 # The family of rules by which tools say that they ended well: a step may fail after that.
@@ -184,8 +177,8 @@ def ended_steps(hits: Sequence[Hit], rules: RuleSet) -> list[JobStep]:
             begins.append(hit)
         if not _ends_a_step(hit, rule, steps) or _step_went_on(hits[index:], rules):
             continue
-        after = [begin for begin in begins if _AFTER in begin.fields]
-        own = [begin for begin in begins if _AFTER not in begin.fields]
+        after = [begin for begin in begins if Mark.AFTER in begin.fields]
+        own = [begin for begin in begins if Mark.AFTER not in begin.fields]
         begin = _begin_of(hit, own) or _line_after(steps)
         # Another rule took this line for the end of the step.
         if begin > hit.line.number:
@@ -202,7 +195,7 @@ def ended_steps(hits: Sequence[Hit], rules: RuleSet) -> list[JobStep]:
 def _ends_a_step(hit: Hit, rule: LogRule, earlier: Sequence[JobStep]) -> bool:
     if rule.role not in _ENDS or rule.family == _TOOLS:
         return False
-    if _WHOLE_JOB not in hit.fields:
+    if Mark.JOB not in hit.fields:
         return True
     return not any(step.failed for step in earlier)
 
@@ -214,7 +207,7 @@ def _step_went_on(following: Sequence[Hit], rules: RuleSet) -> bool:
     begins as if nothing had happened.
     """
     hit = following[0]
-    if _WITHIN_STEP not in hit.fields:
+    if Mark.ANNOTATION not in hit.fields:
         return False
     for mark in following[1:]:
         role = rules.rules[mark.rule].role
@@ -227,8 +220,8 @@ def _step_went_on(following: Sequence[Hit], rules: RuleSet) -> bool:
 
 def _step(begin: int, end: Hit, rule: LogRule) -> JobStep:
     failed = rule.role is Role.END
-    is_over = _WITHIN_STEP not in end.fields
-    status = end.fields.get("status", "")
+    is_over = Mark.ANNOTATION not in end.fields
+    status = end.fields.get(Mark.STATUS, "")
     return JobStep(
         begin,
         end.line,
@@ -258,10 +251,10 @@ def _line_after(steps: Sequence[JobStep]) -> int:
 
 def _begin_of(end: Hit, begins: Sequence[Hit]) -> int | None:
     """The line at which the step that `end` ends begins; None if no mark tells."""
-    command = end.fields.get("command")
+    command = end.fields.get(Mark.COMMAND)
     earlier = [begin for begin in begins if begin.line != end.line]
     for begin in reversed(earlier):
-        if command is not None and begin.fields.get("command") == command:
+        if command is not None and begin.fields.get(Mark.COMMAND) == command:
             return begin.line.number
     return earlier[-1].line.number if earlier else None
 

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from ci_doctor.diagnosis.lines import clean_line
 from ci_doctor.diagnosis.log_text import LogText, TextLine
-from ci_doctor.diagnosis.rank import Candidate, Ranked, Sign, nearly_strongest, rank
+from ci_doctor.diagnosis.rank import Candidate, Sign, nearly_strongest, rank
 from ci_doctor.model.fingerprint import normal_text
 
 # How many lines after a line, and before it, are looked at.
@@ -149,7 +149,7 @@ def _is_of_clean_up(before: Sequence[str]) -> bool:
 _MOST: Final = 30
 
 
-def examined(candidates: Sequence[Candidate], logs: Sequence[LogText]) -> list[Ranked]:
+def examined(candidates: Sequence[Candidate], logs: Sequence[LogText]) -> list[Candidate]:
     """The `candidates` by rank, of which those that may be first have their signs."""
     pending = list(candidates)
     done: list[Candidate] = []
@@ -157,16 +157,20 @@ def examined(candidates: Sequence[Candidate], logs: Sequence[LogText]) -> list[R
     ranked = rank(pending)
     # A sign only takes points away. So the first ones are certain once all of them have been read.
     while len(done) < _MOST:
-        known = {id(each) for each in done}
-        near = [each.candidate for each in nearly_strongest(ranked)]
-        unread = [each for each in near if id(each) not in known][: _MOST - len(done)]
+        known = {_key(each) for each in done}
+        near = nearly_strongest(ranked)
+        unread = [each for each in near if _key(each) not in known][: _MOST - len(done)]
         if not unread:
             break
-        chosen = {id(each) for each in unread}
-        pending = [each for each in pending if id(each) not in chosen]
+        chosen = {_key(each) for each in unread}
+        pending = [each for each in pending if _key(each) not in chosen]
         done += [reader.with_signs(each) for each in unread]
         ranked = rank([*done, *pending])
     return rank([*_with_vain_retries(done), *pending])
+
+
+def _key(candidate: Candidate) -> tuple[int, int, str]:
+    return candidate.log, candidate.line.offset, candidate.rule.id
 
 
 def has_gone_on(candidate: Candidate, logs: Sequence[LogText]) -> bool:

@@ -1,29 +1,312 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads what a failed command has left, and says why it failed.
+"""Acts on files: reads what a failed command has left, says why it failed, and keeps what it wrote.
 
 Looks at the logs that are named, at those of ci-doctor's own commands, and at the command's output
 if the agent gives it.
 """
 
+import os
+import re
+import stat
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from io import FileIO
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, structs
 
 from ci_doctor.buildkite.job_log import CommandOutput
 from ci_doctor.buildkite.job_log_file import read_log_file
 from ci_doctor.buildkite.job_log_request import request_log
-from ci_doctor.diagnosis.diagnosis import load_rules
+from ci_doctor.diagnosis.diagnosis import Diagnosis, diagnosis_of, load_rules
+from ci_doctor.diagnosis.log_rules import LAST_OUTPUT, RuleSet
+from ci_doctor.diagnosis.log_story import LogStory, read_story
+from ci_doctor.diagnosis.log_text import LogText
+from ci_doctor.diagnosis.open_log import STANDARD_INPUT, expand, open_logs
 from ci_doctor.diagnosis.outcome import outcome_of
-from ci_doctor.finished_job.diagnose_job import OUTPUT_NAME, diagnose_job
-from ci_doctor.finished_job.logs_of_job import LogsOfJob, logs_of_job
-from ci_doctor.finished_job.rules import NO_OUTPUT, OLDER_LOG, UNDATED_LOG
-from ci_doctor.model.cause import Cause
+from ci_doctor.diagnosis.outside import judged
+from ci_doctor.errors import CiDoctorError
+from ci_doctor.model.cause import LIKELY, Cause
 from ci_doctor.model.facts.diagnose import DiagnoseFacts
-from ci_doctor.model.finding import Evidence, Finding
+from ci_doctor.model.finding import Evidence, Finding, Severity
+from ci_doctor.model.moment import parse_moment
 from ci_doctor.model.outcome import Attachment, Outcome
 from ci_doctor.model.report import Report
+from ci_doctor.model.rule import Rule
 from ci_doctor.render.formatting import listed
+from ci_doctor.system.files.writing import write_atomically
+from ci_doctor.system.secrets.log_files import redact_files
+
+if TYPE_CHECKING:
+    from ci_doctor.system.secrets.redaction import Redactor
+
+OLDER_LOG: Final = Rule(
+    id="finished-job/older-log",
+    severity=Severity.NOTE,
+    meaning="A log that the plugin's option `diagnose` names was written before the job began: an "
+    "earlier job left it in the same checkout. It says nothing about this job and is not read.",
+    remedy="Write the logs to a folder of their own for each job, or let the agent clean the "
+    "checkout (`BUILDKITE_GIT_CLEAN_FLAGS`).",
+)
+UNDATED_LOG: Final = Rule(
+    id="finished-job/undated-log",
+    severity=Severity.NOTE,
+    meaning="Nobody kept when the job began, so a log that the option `diagnose` names may be an "
+    "earlier job's. It is read, and changes no exit code.",
+    remedy="Let `pre-command` and `post-command` see the same report directory, on a disk that they "
+    "can write.",
+)
+NO_OUTPUT: Final = Rule(
+    id="finished-job/no-output",
+    severity=Severity.NOTE,
+    meaning="What the command itself wrote could not be read: a hook does not see the job's log. "
+    "The diagnosis rests on the logs that are named, and a failure that stands in the job's log "
+    "alone is not known to it.",
+    remedy="Let the command write to a log that `diagnose` names (`2>&1 | tee build.log` under `set "
+    "-o pipefail`), run it by `ci-doctor run --diagnose -- CMD`, start the agent with "
+    "`enable-job-log-tmpfile`, or give the job a BUILDKITE_API_TOKEN with the scope "
+    "`read_build_logs`.",
+)
+
+RULES: Final = (OLDER_LOG, UNDATED_LOG, NO_OUTPUT)
+
+
+REPORT_NAME = "diagnose"
+# A file system keeps times more coarsely than the clock tells them.
+_TOLERANCE_S = 2.0
+
+
+class LogsOfJob(Struct, frozen=True, kw_only=True):
+    """The logs to read.
+
+    names: paths to open. missing: from names and patterns behind which there is nothing to a
+    reason: nobody wrote there. unusable: from logs that may hold the cause and are not read to a
+    reason. in_part: from patterns of which not all is read to a reason. older: logs that an earlier
+    job has left. undated: those of `names` of which nobody knows whether they are older.
+    """
+
+    names: tuple[str, ...] = ()
+    missing: dict[str, str] = {}
+    unusable: dict[str, str] = {}
+    in_part: dict[str, str] = {}
+    older: tuple[str, ...] = ()
+    undated: tuple[str, ...] = ()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all that may hold the cause is to be read, and is this job's."""
+        return not self.unusable and not self.in_part and not self.undated
+
+
+def logs_of_job(
+    named: Sequence[str], root: Path, reports: Sequence[tuple[Path, Report]], began_at: str | None
+) -> LogsOfJob:
+    """The logs that `named` means, and those that commands of ci-doctor left below `root`.
+
+    named: paths and patterns, relative to the working directory. began_at: RFC 3339; None, or text
+    that is no time, if nobody knows when the job began; then no log can be told from an earlier job's.
+    """
+    own = list(_own_logs(root, reports))
+    # A log called `-` is a file, and not standard input, at which a hook would wait.
+    asked = [f"./{name}" if name == STANDARD_INPUT else name for name in named]
+    expanded = expand([*asked, *own])
+    sorted_out = _Sorted(began_at, root)
+    for name in expanded.names:
+        sorted_out.add(name)
+    return LogsOfJob(
+        names=tuple(sorted_out.names),
+        missing={**expanded.unreadable, **sorted_out.empty},
+        unusable=sorted_out.unusable,
+        in_part=expanded.limited,
+        older=tuple(sorted_out.older),
+        undated=tuple(sorted_out.undated),
+    )
+
+
+def _own_logs(root: Path, reports: Sequence[tuple[Path, Report]]) -> Iterator[str]:
+    """The logs of the commands of ci-doctor that did not end with 0, or not with a report."""
+    ended_well = {folder for folder, report in reports if report.exit_code == 0}
+    try:
+        folders = sorted(root.iterdir())
+    except OSError:
+        return
+    for folder in folders:
+        if folder.name.startswith((".", REPORT_NAME)) or folder in ended_well:
+            continue
+        if folder.is_dir() and not folder.is_symlink():
+            yield from expand([str(folder)]).names
+
+
+class _Sorted:
+    """Log files by what can be said of them before they are read."""
+
+    def __init__(self, began_at: str | None, root: Path) -> None:
+        self.names: list[str] = []
+        self.empty: dict[str, str] = {}
+        self.unusable: dict[str, str] = {}
+        self.undated: list[str] = []
+        self.older: list[str] = []
+        self._began = parse_moment(began_at)
+        self._root = root.absolute()
+
+    def add(self, name: str) -> None:
+        path = Path(name).absolute()
+        # What an earlier hook of this job quotes is no new evidence.
+        if any(part.startswith(REPORT_NAME) for part in self._below_root(path)):
+            return
+        try:
+            status = os.stat(name)  # noqa: PTH116 an odd name stays as it is
+        except OSError as error:
+            self.unusable[name] = error.strerror or str(error)
+            return
+        if not stat.S_ISREG(status.st_mode):
+            self.unusable[name] = "not a regular file"
+        elif status.st_size == 0:
+            self.empty[name] = "empty"
+        elif self._is_older(status.st_mtime):
+            self.older.append(name)
+        else:
+            self._keep(name, path)
+
+    def _keep(self, name: str, path: Path) -> None:
+        self.names.append(name)
+        # Below the root lies nothing but this job's.
+        if self._began is None and not self._below_root(path):
+            self.undated.append(name)
+
+    def _is_older(self, changed: float) -> bool:
+        return self._began is not None and changed < self._began - _TOLERANCE_S
+
+    def _below_root(self, path: Path) -> tuple[str, ...]:
+        if not path.is_relative_to(self._root):
+            return ()
+        return path.relative_to(self._root).parts
+
+
+# What the command wrote is called so, in the report and beside it.
+OUTPUT_NAME = "output.log"
+# Where a command that fails says why; of these lines, those that the agent prints around it.
+_LAST_LINES = 60
+_OF_AGENT = re.compile(r"\$ |.{0,80}The command (?:exited|was interrupted)|\^\^\^ \+\+\+")
+# From the last line of such a log to the end of the command. Later, something else ran and failed.
+_MOST_SECONDS_AFTER = 10.0
+
+
+def diagnose_job(
+    logs: LogsOfJob,
+    output: CommandOutput | None,
+    rules: RuleSet,
+    ended_at: float,
+    status: int | None = None,
+) -> Diagnosis:
+    """The diagnosis of `logs`, and of what the command wrote if that is known.
+
+    Its cause is final only if nothing else can have ended the command: all evidence was read whole,
+    and a log beside the command's own output ends with the cause. A server may survive a full disk,
+    and the test then fails by the change. ended_at: when the command ended, seconds since 1970.
+    status: the command's, None if nobody knows.
+    """
+    with ExitStack() as stack:
+        unusable = dict(logs.unusable)
+        opened = _opened(logs.names, output, stack, unusable)
+        stories = [read_story(log, index, rules) for index, log in enumerate(opened)]
+        diagnosis = diagnosis_of(stories, opened, status=status)
+        in_part = _in_part(logs, output, opened)
+        cause = diagnosis.cause
+        if cause is not None and cause.is_final:
+            is_whole = logs.is_whole and not unusable and not in_part
+            is_final = is_whole and _ended_command(cause, stories, opened, ended_at)
+            cause = judged(cause, is_outside=cause.is_outside, is_final=is_final)
+    return structs.replace(
+        diagnosis, cause=cause, unreadable={**logs.missing, **unusable}, in_part=in_part
+    )
+
+
+def _opened(
+    names: Sequence[str],
+    output: CommandOutput | None,
+    stack: ExitStack,
+    unusable: dict[str, str],
+) -> list[LogText]:
+    opened = []
+    if output is not None and output.content.strip():
+        opened.append(_in_memory(output.content, stack))
+    for name in names:
+        try:
+            logs, missing = stack.enter_context(open_logs(name))
+            opened.extend(logs)
+            unusable.update(missing)
+        except OSError as error:
+            unusable[name] = error.strerror or str(error)
+    return opened
+
+
+def _in_memory(content: bytes, stack: ExitStack) -> LogText:
+    # The disk may be what is full.
+    file = stack.enter_context(FileIO(os.memfd_create("output"), "r+b"))
+    file.write(content)
+    return LogText(OUTPUT_NAME, file, len(content))
+
+
+def _in_part(
+    logs: LogsOfJob, output: CommandOutput | None, opened: Sequence[LogText]
+) -> dict[str, str]:
+    damaged = {log.name: log.problem for log in opened if log.problem}
+    if output is not None and output.problem is not None:
+        damaged[OUTPUT_NAME] = output.problem
+    return {**logs.in_part, **damaged}
+
+
+def _ended_command(
+    cause: Cause, stories: Sequence[LogStory], opened: Sequence[LogText], ended_at: float
+) -> bool:
+    """Whether the command ended by `cause`, as far as the log tells in which it stands."""
+    # Of the command's own output its rank has told that already.
+    if cause.place.file == OUTPUT_NAME:
+        return True
+    has_output = any(log.name == OUTPUT_NAME for log in opened)
+    # What stands in the output that nobody has read, or in words that no rule knows, may be the change's fault.
+    if has_output and not _points_elsewhere(stories[0], opened[0]):
+        return False
+    return has_output or _is_plain(cause, ended_at)
+
+
+def _points_elsewhere(story: LogStory, output: LogText) -> bool:
+    """Whether the command's `output` is silent, or a rule knows what it complains of."""
+    if any(each.rule.id != LAST_OUTPUT.id for each in story.candidates):
+        return True
+    lines = [line.content.decode(errors="replace") for line in output.tail(_LAST_LINES)]
+    return not any(line.strip() and not _OF_AGENT.match(line) for line in lines)
+
+
+def _is_plain(cause: Cause, ended_at: float) -> bool:
+    """Whether `cause` is likely, and the command ended as soon as its log did."""
+    try:
+        changed = os.stat(cause.place.file).st_mtime  # noqa: PTH116 an odd name stays as it is
+    except OSError:
+        return False
+    return (cause.confidence or 0.0) >= LIKELY and ended_at - changed <= _MOST_SECONDS_AFTER
+
+
+# Nobody else reads it before its secrets are out.
+_PRIVATE = 0o600
+_PUBLIC = 0o644
+
+
+def keep_output(directory: Path, output: bytes, redactor: "Redactor") -> bool:
+    """Write `output` without secrets to output.log in `directory`; False if that failed."""
+    path = directory / OUTPUT_NAME
+    try:
+        write_atomically(path, output, mode=_PRIVATE)
+        if redact_files([path], redactor):
+            return False
+        path.chmod(_PUBLIC)
+    except (CiDoctorError, OSError):
+        path.unlink(missing_ok=True)
+        return False
+    return True
+
 
 _MOST_NAMED = 10
 HOW_TO_GIVE_LOGS = (

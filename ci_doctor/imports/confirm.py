@@ -2,75 +2,15 @@
 """Pure. Runs with delays: which ones would make a hazard happen, and what they show."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from enum import StrEnum
 from pathlib import Path
-from typing import Literal
 
 from msgspec import Struct
 
-from ci_doctor.imports.hazard import Closeness, Hazard, HazardKind, badness, harms, was_handed_out
+from ci_doctor.imports.hazard import Hold, badness
+from ci_doctor.imports.kinds import harms, kind_of, was_handed_out
 from ci_doctor.imports.trace import End, HeldImport, ImportEvent, RecordedProcess, RecordedRun
+from ci_doctor.model.facts.import_race import Closeness, Hazard, RuleStanding, Standing
 from ci_doctor.preload.preload_rule import PreloadRule
-
-# A second run is not as fast as the first one: twice the recorded gap, and a second more for a
-# loaded machine.
-_FACTOR = 2.0
-_MARGIN_S = 1.0
-_SHORTEST_S = 2.0
-_LONGEST_S = 30.0
-
-
-class Hold(Struct, frozen=True, kw_only=True):
-    """One delay that the recorder makes, of at most `limit_s` seconds.
-
-    The recorder's module `_ci_doctor_hold` describes the modes. `y` is empty in mode `exec`.
-    """
-
-    mode: Literal["exec", "together", "late"]
-    x: str
-    y: str = ""
-    limit_s: float
-
-    def text(self) -> str:
-        """The form in CI_DOCTOR_IMPORT_RACE_HOLD."""
-        # The recorder splits it at blanks, so that nothing may be empty.
-        y = self.y or "-"
-        return f"{self.mode} {self.x} {y} {self.limit_s:g}"
-
-    def describe(self) -> str:
-        """For a person."""
-        if self.mode == "exec":
-            return f"holding {self.x} until another thread asks for it"
-        both = f"holding {self.x} and {self.y} until two threads have one each"
-        if self.mode == "together":
-            return both
-        return f"{both}, {self.x} last"
-
-
-def limit_s(hazard: Hazard) -> float:
-    """How many seconds to delay: the other thread arrives as late as it did in the recording."""
-    gap_s = abs(hazard.margin_ns or 0) / 1e9
-    wanted_s = _FACTOR * gap_s + _MARGIN_S
-    return round(min(max(wanted_s, _SHORTEST_S), _LONGEST_S), 1)
-
-
-def holds(hazard: Hazard) -> tuple[Hold, ...]:
-    """The delays that can make it happen, in the order in which to try them."""
-    limit = limit_s(hazard)
-    # A reload needs no delay to meet a thread that has the module: any run may show nothing.
-    if hazard.kind is HazardKind.RELOAD:
-        return ()
-    # One module: it is enough that the other thread requests it while its code runs.
-    if hazard.kind in {HazardKind.REPLACED, HazardKind.FAILED}:
-        return (Hold(mode="exec", x=hazard.modules[0], limit_s=limit),)
-    x, y = hazard.pair or (hazard.modules[0], hazard.modules[-1])
-    # `late` decides which thread gives up its wait: CPython lets the later one continue, and only
-    # one of the two may be harmed by that.
-    return (
-        Hold(mode="together", x=x, y=y, limit_s=limit),
-        Hold(mode="late", x=x, y=y, limit_s=limit),
-        Hold(mode="late", x=y, y=x, limit_s=limit),
-    )
 
 
 def fired(hazard: Hazard, processes: Iterable[RecordedProcess]) -> bool:
@@ -127,7 +67,7 @@ def grouped(hazards: Iterable[Hazard]) -> tuple[RaceCandidate, ...]:
     """The hazards of all processes by what decides them, the worst first."""
     groups: dict[tuple[object, ...], list[Hazard]] = {}
     for hazard in sorted(hazards, key=badness):
-        delays = [(hold.mode, hold.x, hold.y) for hold in holds(hazard)]
+        delays = [(hold.mode, hold.x, hold.y) for hold in kind_of(hazard).delays(hazard)]
         # Without the limits: how long to wait differs from place to place.
         groups.setdefault((hazard.kind, hazard.modules, *delays), []).append(hazard)
     return tuple(RaceCandidate(hazards=tuple(group)) for group in groups.values())
@@ -263,7 +203,7 @@ def confirm(
 def _tries(candidate: RaceCandidate, repeats: int) -> Iterator[Hold]:
     # Each delay once before any of them a second time: the first that works ends the search.
     for _ in range(repeats):
-        yield from holds(candidate.worst)
+        yield from kind_of(candidate.worst).delays(candidate.worst)
 
 
 def time_limit_s(recorded: RecordedRun, hold: Hold, timeout_s: float | None) -> float:
@@ -276,22 +216,6 @@ def time_limit_s(recorded: RecordedRun, hold: Hold, timeout_s: float | None) -> 
     if timeout_s is not None:
         return timeout_s + delays_s
     return _LEAST_S + _TIMES_AS_LONG * recorded.duration_s + delays_s
-
-
-class Standing(StrEnum):
-    """What is known of a hazard at the end.
-
-    FIRED: it did harm in the recorded run. CONFIRMED: it did harm in a run with a delay. POSSIBLE:
-    no runs with a delay were requested. OPEN: they could not decide it. HARMLESS: a thread was
-    handed an incomplete module, and missed nothing in it. SAFE: no delay made it happen.
-    """
-
-    FIRED = "fired"
-    CONFIRMED = "confirmed"
-    POSSIBLE = "possible"
-    OPEN = "open"
-    HARMLESS = "no harm seen"
-    SAFE = "not confirmed"
 
 
 class JudgedHazard(Struct, frozen=True, kw_only=True):
@@ -357,20 +281,6 @@ def _standing(
 
 
 _MAIN = "__main__:"
-
-
-class RuleStanding(StrEnum):
-    """What is known of a preload rule.
-
-    WON: under the delay that makes the race fire, it did not fire with the rule. LOST: it fired, or
-    the rule did not preload. UNTRIED: no such run was made. IMPOSSIBLE: no import that a shim sees
-    loads the trigger.
-    """
-
-    WON = "won"
-    LOST = "lost"
-    UNTRIED = "not tried"
-    IMPOSSIBLE = "cannot fire"
 
 
 class RuleRun(Struct, frozen=True, kw_only=True):
@@ -440,7 +350,7 @@ def holds_to_beat(candidate: RaceCandidate, confirmation: Confirmation | None) -
     """The delays under which a rule for `candidate` must win; none if the race has not fired."""
     if confirmation is not None and confirmation.fired_in is not None:
         return (confirmation.fired_in.hold,)
-    return holds(candidate.worst) if candidate.has_fired else ()
+    return kind_of(candidate.worst).delays(candidate.worst) if candidate.has_fired else ()
 
 
 def judge_rule(

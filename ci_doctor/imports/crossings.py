@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. Two threads that each hold a module lock which the other one needs."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
+from typing import Final
 
 from msgspec import Struct
 
-from ci_doctor.imports.hazard import Closeness, Hazard, HazardKind, Import
+from ci_doctor.imports.hazard import HazardKind, Hold, ProcessImports, limit_s
 from ci_doctor.imports.history import History, Load
-from ci_doctor.imports.locks import Forest, Graph, LockNode
-from ci_doctor.imports.trace import Ask, Deadlock, Site
+from ci_doctor.imports.locks import ComparisonBudget, Forest, Graph, LockNode
+from ci_doctor.imports.trace import Ask, Deadlock, ImportEvent
+from ci_doctor.model.facts.import_race import Closeness, Hazard, Import, Site
+from ci_doctor.model.finding import Severity
+from ci_doctor.model.rule import Rule
 from ci_doctor.render.formatting import duration
 
 
@@ -101,22 +105,6 @@ class Crossing(Struct, frozen=True, kw_only=True):
     second_holds: LockNode
     second_wants: LockNode
     depth: int
-
-
-class ComparisonBudget:
-    """How many comparisons may still be made; `is_exhausted` once one was not made."""
-
-    def __init__(self, left: int) -> None:
-        self.left = left
-        self.is_exhausted = False
-
-    def take(self, count: int) -> bool:
-        """Take `count` of them, if that many are left."""
-        if count > self.left:
-            self.is_exhausted = True
-            return False
-        self.left -= count
-        return True
 
 
 def crossings(
@@ -309,11 +297,10 @@ def _hazard(
     names = {first.name, second.name}
     # Packages before their submodules: the remedy imports the modules in this order.
     modules = tuple(sorted(names, key=lambda name: (name.count("."), name)))
-    kind = HazardKind.CYCLE
-    if _are_nested(modules):
-        kind = HazardKind.SUBMODULE
+    # The package contains the other one, or they only need each other.
+    is_nested = modules[-1].startswith(modules[0] + ".")
     return Hazard(
-        kind=kind,
+        kind=(SUBMODULE if is_nested else CYCLE).name,
         closeness=closeness,
         pid=history.process.pid,
         modules=modules,
@@ -325,6 +312,91 @@ def _hazard(
     )
 
 
-def _are_nested(modules: tuple[str, ...]) -> bool:
-    """Whether the last module is inside the first one."""
-    return modules[-1].startswith(modules[0] + ".")
+def crossed_hazards(found: ProcessImports) -> Iterator[Hazard]:
+    """Both kinds: the deadlocks that CPython avoided, and those that can happen."""
+    yield from avoided_deadlocks(found.history, found.graph)
+    yield from _crossed(found)
+
+
+def _crossed(found: ProcessImports) -> Iterator[Hazard]:
+    for index, first in enumerate(found.forests):
+        for second in found.forests[index + 1 :]:
+            # Of two threads that skip the same package, neither loads it.
+            if first.n == second.n or (first.skipping and second.skipping):
+                continue
+            if first.skipping:
+                yield from _simplest(found, second, first)
+            else:
+                yield from _simplest(found, first, second)
+
+
+def _simplest(found: ProcessImports, waiting: Forest, other: Forest) -> Iterator[Hazard]:
+    """The shortest crossing of each group and two places: one that a person can follow."""
+    reported: set[Hashable] = set()
+    graph = found.graph
+    possible = crossings(waiting, other, graph, found.crossing)
+    for crossing in sorted(possible, key=lambda crossing: crossing.depth):
+        first = crossing.first_holds
+        second = crossing.second_holds
+        group = graph.group[graph.number[first.name]]
+        key = group, first.entry.site, second.entry.site
+        if key not in reported:
+            reported.add(key)
+            yield crossing_hazard(found.history, crossing)
+
+
+def is_own(hazard: Hazard, event: Deadlock) -> bool:
+    """Whether both locks are of this hazard: the one that is wanted and one that is held."""
+    modules = hazard.modules
+    return event.name in modules and not set(modules).isdisjoint(event.held)
+
+
+def _hands_out(hazard: Hazard, event: ImportEvent) -> bool:
+    return isinstance(event, Deadlock) and is_own(hazard, event)
+
+
+def _delays(hazard: Hazard) -> tuple[Hold, ...]:
+    limit = limit_s(hazard)
+    x, y = hazard.pair or (hazard.modules[0], hazard.modules[-1])
+    # `late` decides which thread gives up its wait: CPython lets the later one continue, and only
+    # one of the two may be harmed by that.
+    return (
+        Hold(mode="together", x=x, y=y, limit_s=limit),
+        Hold(mode="late", x=x, y=y, limit_s=limit),
+        Hold(mode="late", x=y, y=x, limit_s=limit),
+    )
+
+
+# Each thread holds a module that the other one needs.
+CYCLE: Final = HazardKind(
+    name="import cycle",
+    find=crossed_hazards,
+    what="{all} import each other",
+    delays=_delays,
+    hands_out=_hands_out,
+    rule=Rule(
+        id="import-race/cycle",
+        severity=Severity.WARNING,
+        meaning="Modules import each other. Two threads enter the cycle at different modules, and "
+        "nothing orders the two imports. CPython ends the deadlock by handing out an incomplete "
+        "module.",
+        remedy="Import the first module of the cycle on the main thread before the other thread "
+        "starts, or break the cycle.",
+    ),
+)
+# The same for a package that imports its submodule, and the submodule, which needs its package first.
+SUBMODULE: Final = HazardKind(
+    name="submodule order",
+    find=crossed_hazards,
+    what="{first} imports its submodule {last}",
+    delays=_delays,
+    hands_out=_hands_out,
+    rule=Rule(
+        id="import-race/submodule-order",
+        severity=Severity.WARNING,
+        meaning="A package imports its own submodule. One thread imports the package and another one "
+        "the submodule, and nothing orders the two imports. Each thread locks what the other one "
+        "needs, and CPython ends the deadlock with an incomplete module or a KeyError.",
+        remedy="Import the package on the main thread before the other thread starts.",
+    ),
+)

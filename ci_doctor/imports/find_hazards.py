@@ -2,28 +2,18 @@
 """Pure. Every import hazard of the processes of a run, the worst first."""
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.imports.crossings import (
-    ComparisonBudget,
-    avoided_deadlocks,
-    crossing_hazard,
-    crossings,
-)
-from ci_doctor.imports.hazard import Closeness, Hazard, HazardKind, badness, harms
+from ci_doctor.imports.hazard import ProcessImports, badness
 from ci_doctor.imports.history import History
-from ci_doctor.imports.locks import Forest, ForestBuilder, Graph
-from ci_doctor.imports.one_module import (
-    failed_hazards,
-    reload_hazards,
-    replaced_hazards,
-    replaced_modules,
-    wrong_objects,
-)
+from ci_doctor.imports.kinds import KINDS, harms, kind_of
+from ci_doctor.imports.locks import ComparisonBudget, Forest, ForestBuilder, Graph
+from ci_doctor.imports.one_module import replaced_modules
 from ci_doctor.imports.trace import RecordedProcess, RecordedRun
+from ci_doctor.model.facts.import_race import Closeness, Hazard
 
 # About half a second each. Only programs with thousands of modules in dozens of threads get there.
 _VISITS = 400_000
@@ -55,24 +45,20 @@ def find_hazards(process: RecordedProcess) -> ProcessHazards:
     graph = Graph(history)
     wanted = graph.grouped | graph.bits(replaced_modules(history))
     builder = ForestBuilder(history, graph, wanted, _VISITS)
-    # One each, so that many self-replacing modules do not hide the cycles, nor the other way round.
-    replacing = ComparisonBudget(_COMPARISONS)
-    crossing = ComparisonBudget(_COMPARISONS)
-    forests = _forests(history, builder)
-    hazards = [
-        *wrong_objects(history),
-        *replaced_hazards(history, forests, replacing),
-        *failed_hazards(history),
-        *reload_hazards(history),
-        *avoided_deadlocks(history, graph),
-        *_crossed(history, forests, graph, crossing),
-    ]
-    hazards = [_with_harm(hazard, process) for hazard in hazards]
+    found = ProcessImports(
+        history=history,
+        graph=graph,
+        forests=_forests(history, builder),
+        replacing=ComparisonBudget(_COMPARISONS),
+        crossing=ComparisonBudget(_COMPARISONS),
+    )
+    finders = dict.fromkeys(kind.find for kind in KINDS.values())
+    hazards = [_with_harm(hazard, process) for find in finders for hazard in find(found)]
     # The worst first, so that it is the one that stands for its places and for its group.
     hazards.sort(key=_badness)
     hazards = _first_of_each(hazards, _places)
     hazards = _first_of_each(hazards, lambda hazard: _group(hazard, graph))
-    is_whole = not (builder.is_cut or replacing.is_exhausted or crossing.is_exhausted)
+    is_whole = not (builder.is_cut or found.replacing.is_exhausted or found.crossing.is_exhausted)
     if not is_whole:
         hazards = list(map(_with_bound, hazards))
     return ProcessHazards(hazards=tuple(hazards), is_whole=is_whole)
@@ -133,36 +119,6 @@ def _of_thread(builder: ForestBuilder, n: int) -> Iterator[Forest]:
         yield skipping
 
 
-def _crossed(
-    history: History, forests: Sequence[Forest], graph: Graph, budget: ComparisonBudget
-) -> Iterator[Hazard]:
-    for index, first in enumerate(forests):
-        for second in forests[index + 1 :]:
-            # Of two threads that skip the same package, neither loads it.
-            if first.n == second.n or (first.skipping and second.skipping):
-                continue
-            if first.skipping:
-                yield from _simplest(history, second, first, graph, budget)
-            else:
-                yield from _simplest(history, first, second, graph, budget)
-
-
-def _simplest(
-    history: History, waiting: Forest, other: Forest, graph: Graph, budget: ComparisonBudget
-) -> Iterator[Hazard]:
-    """The shortest crossing of each group and two places: one that a person can follow."""
-    reported: set[Hashable] = set()
-    possible = crossings(waiting, other, graph, budget)
-    for crossing in sorted(possible, key=lambda crossing: crossing.depth):
-        first = crossing.first_holds
-        second = crossing.second_holds
-        group = graph.group[graph.number[first.name]]
-        key = group, first.entry.site, second.entry.site
-        if key not in reported:
-            reported.add(key)
-            yield crossing_hazard(history, crossing)
-
-
 def _badness(hazard: Hazard) -> tuple[tuple[int, bool, int], int]:
     """Of equally bad hazards the one with the shortest chains first."""
     statements = len(hazard.first.chain) + len(hazard.second.chain)
@@ -221,7 +177,7 @@ def find_in_all(recorded: RecordedRun, interpreters: Mapping[str, bool | None]) 
         in_process = find_hazards(process)
         is_whole = is_whole and in_process.is_whole
         for hazard in in_process.hazards:
-            if is_immune and hazard.kind is HazardKind.REPLACED:
+            if is_immune and kind_of(hazard).has_fix:
                 spared.append(hazard)
             else:
                 hazards.append(hazard)

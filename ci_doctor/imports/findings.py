@@ -7,27 +7,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from ci_doctor.imports import rules
-from ci_doctor.imports.confirm import (
-    Confirmation,
-    HeldRun,
-    Investigation,
-    JudgedHazard,
-    Standing,
-    holds,
-)
-from ci_doctor.imports.hazard import Harm, HarmKind, Hazard, HazardKind, Import, harms
+from ci_doctor.imports.confirm import Confirmation, HeldRun, Investigation, JudgedHazard
+from ci_doctor.imports.kinds import Harm, HarmKind, harms, kind_of
 from ci_doctor.imports.remedy import remedy
-from ci_doctor.imports.trace import RecordedRun, Site
+from ci_doctor.imports.trace import RecordedRun
+from ci_doctor.model.facts.import_race import Hazard, Import, Site, Standing
 from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.render.formatting import duration
 
-_WHAT: Final = {
-    HazardKind.REPLACED: "{0} replaces itself in sys.modules",
-    HazardKind.CYCLE: "{all} import each other",
-    HazardKind.SUBMODULE: "{0} imports its submodule {last}",
-    HazardKind.FAILED: "the import of {0} fails",
-    HazardKind.RELOAD: "{0} is reloaded",
-}
 _CHAIN_SHOWN = 4
 _NOT_JUDGED: Final = {
     "greenlets": "several greenlets import in one thread, and only threads are told apart",
@@ -47,16 +34,17 @@ def what(hazard: Hazard) -> str:
     together = last
     if others:
         together = f"{', '.join(others)} and {last}"
-    return _WHAT[hazard.kind].format(first, all=together, last=last)
+    return kind_of(hazard).what.format(first=first, all=together, last=last)
 
 
 def threads(hazard: Hazard) -> str:
     """Which threads import them."""
     first = hazard.first
     second = hazard.second
-    if hazard.kind is HazardKind.RELOAD:
-        return f"by thread {first.thread}, and thread {second.thread} has imported it"
-    if hazard.kind is HazardKind.REPLACED or first.name == second.name:
+    words = kind_of(hazard).threads
+    if words is not None:
+        return words.format(first=first.thread, second=second.thread)
+    if first.name == second.name:
         return f"and threads {first.thread} and {second.thread} import it"
     one = f"thread {first.thread} imports {first.name}"
     other = f"thread {second.thread} {second.name}"
@@ -115,13 +103,6 @@ def shown(path: str) -> str:
     return relative
 
 
-_BY_KIND: Final = {
-    HazardKind.REPLACED: rules.SELF_REPLACING,
-    HazardKind.CYCLE: rules.CYCLE,
-    HazardKind.SUBMODULE: rules.SUBMODULE_ORDER,
-    HazardKind.FAILED: rules.FAILED_IMPORT,
-    HazardKind.RELOAD: rules.RELOAD,
-}
 # Examples of what was started; the facts list all.
 _COMMANDS_SHOWN = 3
 # What went wrong first; all of it follows from one race.
@@ -163,13 +144,13 @@ def _of_hazard(
     judged: JudgedHazard, investigation: Investigation, excerpts: dict[int, str]
 ) -> Finding:
     hazard = judged.candidate.worst
-    rule = _BY_KIND[hazard.kind]
+    rule = kind_of(hazard).rule
     advice: str | None = remedy(hazard, investigation.rules).text
     # What the runs with a delay show is the finding then, and no longer the kind of the hazard.
     if judged.standing is Standing.SAFE:
         rule = rules.NOT_CONFIRMED
         advice = None
-    elif judged.standing is Standing.OPEN and holds(hazard):
+    elif judged.standing is Standing.OPEN and kind_of(hazard).delays(hazard):
         rule = rules.NOT_SETTLED
     return rule.finding(
         f"{what(hazard)}, {threads(hazard)}: {_standing(judged)}",
@@ -197,7 +178,7 @@ def _standing(judged: JudgedHazard) -> str:
 
 
 def _open(judged: JudgedHazard) -> str:
-    if not holds(judged.candidate.worst):
+    if not kind_of(judged.candidate.worst).delays(judged.candidate.worst):
         return "nothing orders the two, and no run with a delay decides it"
     if judged.confirmation is None:
         return "no run was made for it"

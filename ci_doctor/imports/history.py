@@ -16,9 +16,9 @@ from ci_doctor.imports.trace import (
     ImportEvent,
     Order,
     RecordedProcess,
-    Site,
     Wait,
 )
+from ci_doctor.model.facts.import_race import Site
 
 # By thread, how many of its events came before.
 _Clock = Mapping[int, int]

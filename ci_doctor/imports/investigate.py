@@ -13,28 +13,26 @@ from ci_doctor.imports.confirm import (
     REPEATS,
     Confirmation,
     HeldRun,
-    Hold,
     Investigation,
     JudgedHazard,
     RaceCandidate,
     RuleRun,
-    RuleStanding,
-    Standing,
     can_fire,
     confirm,
     grouped,
-    holds,
     holds_to_beat,
     judge,
     judge_rule,
     time_limit_s,
 )
 from ci_doctor.imports.find_hazards import find_in_all
-from ci_doctor.imports.hazard import Hazard, newly_failed
+from ci_doctor.imports.hazard import Hold
+from ci_doctor.imports.kinds import kind_of, newly_failed
 from ci_doctor.imports.recording import RecordingPlan, Streams, check_interpreters, record
 from ci_doctor.imports.remedy import rule_of
 from ci_doctor.imports.report import interrupted, race_outcome
 from ci_doctor.imports.trace import RecordedProcess, RecordedRun
+from ci_doctor.model.facts.import_race import Hazard, RuleStanding, Standing
 from ci_doctor.model.outcome import Failure, Outcome
 from ci_doctor.preload.injection import ISOLATING, isolation, with_rules
 from ci_doctor.preload.preload_rule import PreloadRule, format_rule
@@ -146,7 +144,7 @@ def _chosen(candidates: Sequence[RaceCandidate], request: RaceRequest) -> list[R
     """The worst candidates that have not fired yet."""
     unproven = []
     for candidate in candidates:
-        can_fire = bool(holds(candidate.worst))
+        can_fire = bool(kind_of(candidate.worst).delays(candidate.worst))
         # What has fired needs no run: it is proven.
         if can_fire and not candidate.has_fired:
             unproven.append(candidate)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from ci_doctor.imports.history import History, Load
-from ci_doctor.imports.trace import Ask, Begin, End, ImportEvent, Site
+from ci_doctor.imports.trace import Ask, Begin, End, ImportEvent
 
 
 def groups(targets: Sequence[Sequence[int]]) -> Iterator[list[int]]:
@@ -249,7 +249,7 @@ class _EventReplay:
         self.loading: list[str] = []
         self.complete = 0
         self.statement = 0  # what the newest outermost statement reaches
-        self.site: Site | None = None
+        self.site: object = None
         self.inner = 0
         self.begun = 0
 
@@ -442,3 +442,19 @@ class ForestBuilder:
         if number is None:
             return False
         return bool(self.graph.reach[number] & self.wanted)
+
+
+class ComparisonBudget:
+    """How many comparisons may still be made; `is_exhausted` once one was not made."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+        self.is_exhausted = False
+
+    def take(self, count: int) -> bool:
+        """Take `count` of them, if that many are left."""
+        if count > self.left:
+            self.is_exhausted = True
+            return False
+        self.left -= count
+        return True

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. Hazards of one module: it replaces itself, its import fails, or it is reloaded."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
 from msgspec import Struct
 
 from ci_doctor.imports.crossings import (
-    ComparisonBudget,
     how_close,
     import_of_ask,
     import_of_node,
@@ -14,31 +14,31 @@ from ci_doctor.imports.crossings import (
     overlap,
     skips_into,
 )
-from ci_doctor.imports.hazard import Closeness, Hazard, HazardKind, Import
+from ci_doctor.imports.hazard import HazardKind, ProcessImports, no_delay, while_it_runs
 from ci_doctor.imports.history import History, Load
 from ci_doctor.imports.locks import Forest, LockNode
 from ci_doctor.imports.trace import Ask, ImportEvent, Reload, Wait
+from ci_doctor.model.facts.import_race import Closeness, Hazard, Import
+from ci_doctor.model.finding import Severity
+from ci_doctor.model.rule import Rule
 from ci_doctor.render.formatting import duration
 
 _RECEIVED = {
     "replaced": "the discarded object",
     "removed": "the unfinished module of an import that failed",
 }
-_KINDS = {"replaced": HazardKind.REPLACED, "removed": HazardKind.FAILED}
 
 
-def wrong_objects(history: History) -> Iterator[Hazard]:
+def _wrong_objects(history: History, outcome: str, kind: HazardKind) -> Iterator[Hazard]:
     """HANDED_OUT: a thread that waited received an object that is not in `sys.modules`."""
     for waits in history.waits.values():
         for wait in waits:
-            if wait.outcome not in _KINDS:
-                continue
-            hazard = _of_wait(history, wait)
+            hazard = _of_wait(history, wait, kind) if wait.outcome == outcome else None
             if hazard is not None:
                 yield hazard
 
 
-def _of_wait(history: History, wait: Wait) -> Hazard | None:
+def _of_wait(history: History, wait: Wait, kind: HazardKind) -> Hazard | None:
     asks = history.asks_before(wait.n, wait.name, wait.k)
     load = _awaited_load(history, wait)
     # The request may have come before the recorder watched statements.
@@ -51,7 +51,6 @@ def _of_wait(history: History, wait: Wait) -> Hazard | None:
     waited = duration(wait.waited_ns / 1e9)
     received = _RECEIVED[wait.outcome]
     detail = f"the second import waited {waited} and was handed {received}"
-    kind = _KINDS[wait.outcome]
     return one_module_hazard(history, kind, Closeness.HANDED_OUT, (first, second), load, detail)
 
 
@@ -86,8 +85,10 @@ def _loading_import(history: History, load: Load, other: Import) -> Import:
     )
 
 
-def failed_hazards(history: History) -> Iterator[Hazard]:
+def _failed_hazards(found: ProcessImports) -> Iterator[Hazard]:
     """An import failed, and a thread that nothing orders requests the module by a statement."""
+    history = found.history
+    yield from _wrong_objects(history, "removed", FAILED)
     for loads in history.executed.values():
         for load in loads:
             if load.ended_as("failed") and not _is_consequence(history, load):
@@ -103,9 +104,7 @@ def _of_failed_load(history: History, load: Load) -> Iterator[Hazard]:
         first = _loading_import(history, load, second)
         detail = how_close(margin(load, ask.t))
         closeness = overlap(load, ask.t)
-        yield one_module_hazard(
-            history, HazardKind.FAILED, closeness, (first, second), load, detail
-        )
+        yield one_module_hazard(history, FAILED, closeness, (first, second), load, detail)
 
 
 def _unordered_ask(history: History, load: Load, n: int) -> Ask | None:
@@ -166,7 +165,7 @@ def one_module_hazard(
     """A hazard of the module that the second of `imports` names; `load` is that of the first."""
     first, second = imports
     return Hazard(
-        kind=kind,
+        kind=kind.name,
         closeness=closeness,
         pid=history.process.pid,
         modules=(second.name,),
@@ -195,13 +194,13 @@ def replaced_modules(history: History) -> Iterator[str]:
                 break
 
 
-def replaced_hazards(
-    history: History, forests: Sequence[Forest], budget: ComparisonBudget
-) -> Iterator[Hazard]:
+def _replaced_hazards(found: ProcessImports) -> Iterator[Hazard]:
     """Two threads may load one self-replacing module, and the later may wait by a statement."""
+    history = found.history
+    yield from _wrong_objects(history, "replaced", REPLACED)
     for name in replaced_modules(history):
-        requests = list(_requests(name, forests))
-        if not budget.take(_cost(requests)):
+        requests = list(_requests(name, found.forests))
+        if not found.replacing.take(_cost(requests)):
             continue
         pairs = list(_dangerous_pairs(requests))
         # The thread that did load it comes first. What might have been counts only if that one
@@ -260,7 +259,7 @@ def _can_wait(first: _ImportRequest, second: _ImportRequest) -> bool:
 
 
 def _replaced(history: History, name: str, one: _ImportRequest, two: _ImportRequest) -> Hazard:
-    kind = HazardKind.REPLACED
+    kind = REPLACED
     first = import_of_node(history, one.forest.n, one.node)
     second = import_of_node(history, two.forest.n, two.node)
     imports = first, second
@@ -278,8 +277,9 @@ def _replaced(history: History, name: str, one: _ImportRequest, two: _ImportRequ
     return one_module_hazard(history, kind, closeness, imports, load, detail)
 
 
-def reload_hazards(history: History) -> Iterator[Hazard]:
+def _reload_hazards(found: ProcessImports) -> Iterator[Hazard]:
     """LATENT: nothing orders a reload of a module and a thread that has requested it."""
+    history = found.history
     for event in history.process.events:
         if not isinstance(event, Reload):
             continue
@@ -289,11 +289,11 @@ def reload_hazards(history: History) -> Iterator[Hazard]:
                 yield _hazard(history, event, asks[0])
 
 
-def _may_meet(history: History, reload: Reload, n: int) -> bool:
-    """Whether thread `n` may live while the module is executed again."""
+def _may_meet(history: History, again: ImportEvent, n: int) -> bool:
+    """Whether thread `n` may live when the module is executed again."""
     orders = history.orders
     events: list[ImportEvent] = history.events[n]
-    return not orders.before(events[-1], reload) and not orders.before(reload, events[0])
+    return not orders.before(events[-1], again) and not orders.before(again, events[0])
 
 
 def _hazard(history: History, reload: Reload, ask: Ask) -> Hazard:
@@ -306,14 +306,111 @@ def _hazard(history: History, reload: Reload, ask: Ask) -> Hazard:
         ended_ns=None,
         thread_started_at=history.process.threads[reload.n].started_at,
     )
-    return Hazard(
-        kind=HazardKind.RELOAD,
-        closeness=Closeness.LATENT,
-        pid=history.process.pid,
-        modules=(reload.name,),
-        first=first,
-        second=import_of_ask(history, ask),
-        margin_ns=None,
-        pair=None,
-        detail="no lock separates the reload from a thread that has the module already",
-    )
+    detail = "no lock separates the reload from a thread that has the module already"
+    imports = first, import_of_ask(history, ask)
+    return one_module_hazard(history, RELOAD, Closeness.LATENT, imports, None, detail)
+
+
+def _copied_hazards(found: ProcessImports) -> Iterator[Hazard]:
+    """LATENT: a module is loaded anew, and nothing orders that and a thread that has the first copy."""
+    history = found.history
+    detail = "it was taken out of sys.modules, so that two copies of it are in use"
+    for name, loads in history.executed.items():
+        for again in [load for load in loads if load.ended_as("loaded")][1:]:
+            for n in history.events:
+                asks = history.asks.get((n, name), [])
+                # A thread that requests it later has the new copy alone.
+                has_first = asks and not history.orders.before(again.begin, asks[0])
+                if n == again.n or not has_first or not _may_meet(history, again.begin, n):
+                    continue
+                second = import_of_ask(history, asks[0])
+                imports = _loading_import(history, again, second), second
+                yield one_module_hazard(history, COPIED, Closeness.LATENT, imports, None, detail)
+
+
+def _receives(outcome: str) -> Callable[[Hazard, ImportEvent], bool]:
+    """Whether an event says that a thread waited, and received a wrong object in this way."""
+
+    def hands_out(hazard: Hazard, event: ImportEvent) -> bool:
+        if not isinstance(event, Wait) or event.outcome != outcome:
+            return False
+        return event.name in hazard.modules
+
+    return hands_out
+
+
+# The module puts another object into `sys.modules` while its code runs; a thread that waits for it
+# receives the discarded object.
+REPLACED: Final = HazardKind(
+    name="self-replacing package",
+    find=_replaced_hazards,
+    what="{first} replaces itself in sys.modules",
+    delays=while_it_runs,
+    hands_out=_receives("replaced"),
+    has_fix=True,
+    rule=Rule(
+        id="import-race/self-replacing",
+        severity=Severity.WARNING,
+        meaning="A module replaces itself in `sys.modules` while its code runs. Two threads import "
+        "it, and nothing orders the two imports. CPython hands a thread that waits for the other "
+        "one's import the discarded module: `cannot import name …`.",
+        remedy="Import the module on the main thread, with the names that are used, before the other "
+        "thread starts. The preload rule in the finding does that without a change to the program.",
+    ),
+)
+# The import fails, and a thread that waits for it receives the incomplete module. A preload would fail too.
+FAILED: Final = HazardKind(
+    name="failed import",
+    find=_failed_hazards,
+    what="the import of {first} fails",
+    delays=while_it_runs,
+    hands_out=_receives("removed"),
+    is_harm=True,
+    is_preloadable=False,
+    rule=Rule(
+        id="import-race/failed-import",
+        severity=Severity.WARNING,
+        meaning="The import of a module fails in one thread. Another thread imports the module too, "
+        "and nothing orders the two imports. If it waits for the first one, it receives the removed, "
+        "incomplete module instead of the error.",
+        remedy="Repair the import that fails, or make it on the main thread before the other thread "
+        "starts.",
+    ),
+)
+# `importlib.reload` executes the module again, which no lock keeps from a thread that uses it.
+RELOAD: Final = HazardKind(
+    name="reload",
+    find=_reload_hazards,
+    what="{first} is reloaded",
+    threads="by thread {first}, and thread {second} has imported it",
+    delays=no_delay,
+    hands_out=_receives(""),
+    advice="reload {first} only while no other thread uses it",
+    is_preloadable=False,
+    rule=Rule(
+        id="import-race/reload",
+        severity=Severity.WARNING,
+        meaning="`importlib.reload` executes a module again in one thread. Another thread has imported "
+        "the module, and nothing orders the two. That thread may see old and new objects side by side.",
+        remedy="Reload a module only while no other thread uses it.",
+    ),
+)
+# Something takes the module out of `sys.modules`, and it is executed anew. Python has no lock for that.
+COPIED: Final = HazardKind(
+    name="second copy",
+    find=_copied_hazards,
+    what="{first} is loaded anew",
+    threads="by thread {first}, and thread {second} has its first copy",
+    delays=no_delay,
+    hands_out=_receives(""),
+    advice="leave {first} in sys.modules while another thread uses it",
+    is_preloadable=False,
+    rule=Rule(
+        id="import-race/second-copy",
+        severity=Severity.WARNING,
+        meaning="Code takes a module out of `sys.modules` (`del sys.modules[…]`, `mock.patch.dict`), and "
+        "a thread imports it anew. Another thread has the first copy, and nothing orders the two. Classes, "
+        "locks and caches of the module exist twice then: `isinstance` and `except` do not match.",
+        remedy="Leave the module in `sys.modules` while another thread uses it, or end that thread before.",
+    ),
+)

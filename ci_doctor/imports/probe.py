@@ -10,7 +10,8 @@ from msgspec import Struct
 
 from ci_doctor.errors import InfraError, UsageError
 from ci_doctor.imports import rules
-from ci_doctor.imports.confirm import Hold
+from ci_doctor.imports.hazard import Hold
+from ci_doctor.imports.one_module import REPLACED
 from ci_doctor.imports.recording import FOLDER, recording
 from ci_doctor.imports.trace import End, RecordedProcess, read_traces
 from ci_doctor.machine.interpreters import ask
@@ -23,43 +24,15 @@ from ci_doctor.preload.injection import with_rules
 from ci_doctor.preload.interpreter import read_answer
 from ci_doctor.preload.preload_rule import Preload, PreloadRule, format_rule
 from ci_doctor.preload.race import self_replacement_race
-from ci_doctor.system import clock
 from ci_doctor.system.files.own_directory import own_directory
 from ci_doctor.system.processes.limited_runs import SeparateRun
-
-
-class ProbeResult(Struct, frozen=True, kw_only=True):
-    """What the main thread received while another thread imported `module` in `python`.
-
-    exposed: None if nothing is known, because the import fails without any race; `error` has the
-    reason. Otherwise `error` is that of the lost race, empty if the main thread merely received
-    another object. replaced: all modules that replaced themselves meanwhile. immune: this
-    interpreter does not lose such a race. rule: a preload rule that was seen to win, if one is needed.
-    """
-
-    module: str
-    attribute: str
-    python: Path
-    exposed: bool | None
-    error: str
-    loaded_before: bool
-    replaced: tuple[str, ...]
-    immune: bool
-    duration_s: float
-    rule: str | None = None
-
-    @property
-    def target(self) -> str:
-        """`MODULE` or `MODULE:ATTR`."""
-        return f"{self.module}:{self.attribute}" if self.attribute else self.module
-
 
 _VERDICTS = {True: Verdict.FAILED, False: Verdict.PASS, None: Verdict.VOID}
 
 
-def probe_outcome(result: ProbeResult) -> Outcome:
+def probe_outcome(result: ImportProbeFacts) -> Outcome:
     """What the result means: `failed` if the module is exposed, `void` if it cannot be imported."""
-    rows = [row("interpreter", str(result.python))]
+    rows = [row("interpreter", result.python)]
     if result.immune:
         rows.append(row("immune", "it looks again after waiting"))
     if result.replaced:
@@ -69,21 +42,16 @@ def probe_outcome(result: ProbeResult) -> Outcome:
         summary=_summary(result),
         findings=tuple(_findings(result)),
         tables=(Table(title="Probe", rows=tuple(rows)),),
-        facts=ImportProbeFacts(
-            module=result.module,
-            attribute=result.attribute or None,
-            python=str(result.python),
-            exposed=result.exposed,
-            error=result.error or None,
-            loaded_before=result.loaded_before,
-            replaced=result.replaced,
-            immune=result.immune,
-            rule=result.rule,
-        ),
+        facts=result,
     )
 
 
-def _demonstration(result: ProbeResult, rule: str) -> str:
+def _target(result: ImportProbeFacts) -> str:
+    """`MODULE` or `MODULE:ATTR`."""
+    return f"{result.module}:{result.attribute}" if result.attribute else result.module
+
+
+def _demonstration(result: ImportProbeFacts, rule: str) -> str:
     """A command in which two threads race for the import, and the preload rule decides it."""
     wanted = f"import {result.module}"
     if result.attribute:
@@ -93,22 +61,22 @@ def _demonstration(result: ProbeResult, rule: str) -> str:
         f"thread = threading.Thread(target=__import__, args=({result.module!r},)); "
         f"thread.start(); {wanted}; thread.join()"
     )
-    words = ("run", "--preload", rule, "--", str(result.python), "-c", program)
+    words = ("run", "--preload", rule, "--", result.python, "-c", program)
     return f"ci-doctor {shlex.join(words)}"
 
 
-def _summary(result: ProbeResult) -> str:
+def _summary(result: ImportProbeFacts) -> str:
     if result.exposed is None:
-        return f"{result.target} cannot be imported, so nothing is known: {result.error}"
+        return f"{_target(result)} cannot be imported, so nothing is known: {result.error}"
     if result.exposed:
         return (
-            f"{result.target} is exposed: "
+            f"{_target(result)} is exposed: "
             f"its import is lost while another thread imports {result.module}"
         )
-    return f"{result.target} is not exposed: {_why_not(result)}"
+    return f"{_target(result)} is not exposed: {_why_not(result)}"
 
 
-def _why_not(result: ProbeResult) -> str:
+def _why_not(result: ImportProbeFacts) -> str:
     module = result.module
     if result.loaded_before:
         return f"{module} is loaded at every start of this interpreter"
@@ -120,7 +88,7 @@ def _why_not(result: ProbeResult) -> str:
     return f"{module} replaces itself, and {what} is the same in what was there before"
 
 
-def _remedy(result: ProbeResult) -> str:
+def _remedy(result: ImportProbeFacts) -> str:
     if result.rule is None:
         return (
             "import it on the main thread before the first thread starts: this interpreter loads "
@@ -133,10 +101,10 @@ def _remedy(result: ProbeResult) -> str:
     )
 
 
-def _findings(result: ProbeResult) -> list[Finding]:
+def _findings(result: ImportProbeFacts) -> list[Finding]:
     if result.exposed:
         received = "the main thread was given another object than the module that stays"
-        finding = rules.SELF_REPLACING.finding(
+        finding = REPLACED.rule.finding(
             f"{result.module} replaces itself in sys.modules, "
             "and who waits for its import gets what was there before",
             evidence=(Evidence(excerpt=result.error or received),),
@@ -186,14 +154,15 @@ def run(
     return probe_outcome(probe(python, module, attribute, environ=environ))
 
 
-def probe(python: Path, module: str, attribute: str, *, environ: Mapping[str, str]) -> ProbeResult:
+def probe(
+    python: Path, module: str, attribute: str, *, environ: Mapping[str, str]
+) -> ImportProbeFacts:
     """Let two threads of a child of `python` import `module`, or `attribute` from it if not empty.
 
     The recorder holds one of them for the other. The import happens once, in the working directory
     and under `environ`. Raises UsageError if `python` cannot be run, InfraError if it cannot be
     probed.
     """
-    began = clock.now()
     immune = not self_replacement_race(python)
     with own_directory("import-probe") as folder:
         hold = Hold(mode="exec", x=module, limit_s=_HOLD_S)
@@ -216,17 +185,16 @@ def probe(python: Path, module: str, attribute: str, *, environ: Mapping[str, st
     if not impossible:
         exposed = bool(answer.error) or answer.stale
     rule = PreloadRule(trigger="threading", preloads=(_preload(module, attribute),))
-    return ProbeResult(
+    return ImportProbeFacts(
         module=module,
-        attribute=attribute,
-        python=python,
+        attribute=attribute or None,
+        python=str(python),
         exposed=exposed,
-        error=impossible or answer.error,
+        error=impossible or answer.error or None,
         loaded_before=answer.loaded_before,
         replaced=_replaced(processes),
         immune=immune,
         rule=format_rule(rule) if exposed and _wins(python, rule, environ) else None,
-        duration_s=clock.now() - began,
     )
 
 

@@ -8,12 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from msgspec import Struct
-
 from ci_doctor.errors import UsageError
-from ci_doctor.imports.confirm import RuleStanding
-from ci_doctor.imports.hazard import Hazard, HazardKind
-from ci_doctor.imports.trace import Site
+from ci_doctor.imports.kinds import kind_of
+from ci_doctor.model.facts.import_race import Hazard, Remedy, RuleStanding, Site
 from ci_doctor.preload.preload_rule import Preload, PreloadRule, format_rule, parse_rule
 
 # What makes more modules importable than were at the start.
@@ -80,27 +77,15 @@ _STANDINGS: Final = {
 }
 
 
-class Remedy(Struct, frozen=True, kw_only=True):
-    """What to do, as a rule for `ci-doctor preload install` or as an import to move.
-
-    Exactly one of `rule` and `move` is set. text: the whole advice, with commands to paste.
-    standing: what is known of the rule; None without a rule.
-    """
-
-    rule: PreloadRule | None
-    move: str | None
-    text: str
-    standing: RuleStanding | None = None
-
-
 def remedy(hazard: Hazard, known: Mapping[str, RuleStanding] | None = None) -> Remedy:
     """What keeps both imports apart: all modules are imported before one of the threads starts.
 
     `known` has the standing of rules by their text, as `rule_standings` gives it. A rule that cannot
     fire or has lost is not offered.
     """
-    if hazard.kind is HazardKind.RELOAD:
-        text = f"reload {hazard.modules[0]} only while no other thread uses it"
+    kind = kind_of(hazard)
+    if kind.advice is not None:
+        text = kind.advice.format(first=hazard.modules[0])
         return Remedy(rule=None, move=text, text=text)
     started_at = hazard.first.thread_started_at or hazard.second.thread_started_at
     preloads = tuple(_preload(name, hazard) for name in hazard.modules)
@@ -108,7 +93,7 @@ def remedy(hazard: Hazard, known: Mapping[str, RuleStanding] | None = None) -> R
     standing = (known or {}).get(format_rule(rule), RuleStanding.UNTRIED) if rule else None
     if rule is not None and standing in {RuleStanding.WON, RuleStanding.UNTRIED}:
         text = f"{_install(rule)}. {_STANDINGS[standing]}"
-        return Remedy(rule=rule, move=None, text=text, standing=standing)
+        return Remedy(rule=format_rule(rule), move=None, text=text, rule_standing=standing)
     move = _move(started_at, preloads)
     return Remedy(rule=None, move=move, text=move)
 
@@ -116,8 +101,7 @@ def remedy(hazard: Hazard, known: Mapping[str, RuleStanding] | None = None) -> R
 def rule_of(hazard: Hazard) -> PreloadRule | None:
     """The preload rule that would end the hazard, if there is one, whether it can fire or not."""
     started_at = hazard.first.thread_started_at or hazard.second.thread_started_at
-    # A preload does not help an import that fails: it would fail there too.
-    if started_at is None or hazard.kind in {HazardKind.FAILED, HazardKind.RELOAD}:
+    if started_at is None or not kind_of(hazard).is_preloadable:
         return None
     return _rule(started_at, tuple(_preload(name, hazard) for name in hazard.modules))
 

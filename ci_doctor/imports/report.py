@@ -10,27 +10,26 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.imports.confirm import HeldRun, Investigation, JudgedHazard, RuleStanding, Standing
+from ci_doctor.imports.confirm import HeldRun, Investigation, JudgedHazard
 from ci_doctor.imports.findings import findings, not_judged, shown, what
-from ci_doctor.imports.hazard import Hazard
 from ci_doctor.imports.remedy import remedy
 from ci_doctor.imports.trace import Deadlock, End, ImportEvent, RecordedProcess, RecordedRun, Wait
 from ci_doctor.model.facts.import_race import (
+    AdvisedHazard,
     AnalysisFacts,
-    EscapeFacts,
-    HazardFacts,
+    Hazard,
     ImportRaceFacts,
-    JudgedHazardFacts,
     RaceCounts,
     RecordedCommandFacts,
     RecordedProcessFacts,
-    RemedyFacts,
+    ReportedHazard,
+    RuleStanding,
+    Standing,
 )
 from ci_doctor.model.outcome import Attempt, Case, CaseOutcome, Failure, Outcome, signal_kind
 from ci_doctor.model.shortened import shortened
 from ci_doctor.model.table import Row, Table, row
 from ci_doctor.model.verdict import Verdict
-from ci_doctor.preload.preload_rule import format_rule
 from ci_doctor.render.formatting import amount
 
 
@@ -187,11 +186,11 @@ _EXPOSURES: Final[dict[bool | None, Literal["exposed", "immune", "unknown"]]] = 
 
 def facts(investigation: Investigation) -> ImportRaceFacts:
     """What was recorded, as plain values."""
-    hazards: list[JudgedHazardFacts] = []
+    hazards: list[ReportedHazard] = []
     for judged in investigation.judged:
         # At all places: the findings show the worst one only.
         hazards.extend(
-            _judged_facts(judged, hazard, investigation) for hazard in judged.candidate.hazards
+            _reported(judged, hazard, investigation) for hazard in judged.candidate.hazards
         )
     interpreters = {}
     for executable, exposed in investigation.interpreters.items():
@@ -199,7 +198,7 @@ def facts(investigation: Investigation) -> ImportRaceFacts:
     processes = tuple(map(_process_facts, investigation.recorded.processes))
     return ImportRaceFacts(
         hazards=tuple(hazards),
-        immune_to=tuple(_hazard_facts(each, investigation) for each in investigation.spared),
+        immune_to=tuple(_advised(each, investigation) for each in investigation.spared),
         counts=_counts(investigation, processes),
         interpreters=interpreters,
         processes=processes,
@@ -210,31 +209,19 @@ def facts(investigation: Investigation) -> ImportRaceFacts:
     )
 
 
-def _judged_facts(
-    judged: JudgedHazard, hazard: Hazard, investigation: Investigation
-) -> JudgedHazardFacts:
+def _reported(judged: JudgedHazard, hazard: Hazard, investigation: Investigation) -> ReportedHazard:
     hold = None
     confirmation = judged.confirmation
     if confirmation is not None and confirmation.fired_in is not None:
         hold = confirmation.fired_in.hold.text()
-    plain = msgspec.structs.asdict(_hazard_facts(hazard, investigation))
-    return JudgedHazardFacts(standing=str(judged.standing), hold=hold, **plain)
-
-
-def _hazard_facts(hazard: Hazard, investigation: Investigation) -> HazardFacts:
     advice = remedy(hazard, investigation.rules)
-    rule = None
-    if advice.rule is not None:
-        rule = format_rule(advice.rule)
-    # By builtins: the room's structs have the same fields, and must not appear in the facts.
-    plain = msgspec.to_builtins(hazard)
-    plain["remedy"] = RemedyFacts(
-        rule=rule,
-        move=advice.move,
-        text=advice.text,
-        rule_standing=None if advice.standing is None else str(advice.standing),
-    )
-    return msgspec.convert(plain, HazardFacts)
+    fields = msgspec.structs.asdict(hazard)
+    return ReportedHazard(**fields, remedy=advice, standing=judged.standing, hold=hold)
+
+
+def _advised(hazard: Hazard, investigation: Investigation) -> AdvisedHazard:
+    advice = remedy(hazard, investigation.rules)
+    return AdvisedHazard(**msgspec.structs.asdict(hazard), remedy=advice)
 
 
 def _counts(
@@ -262,7 +249,6 @@ def _counts(
 
 
 def _process_facts(process: RecordedProcess) -> RecordedProcessFacts:
-    escapes = [EscapeFacts(argv=escape.argv, why=escape.why) for escape in process.escapes]
     names = [thread.name for thread in process.threads.values()]
     return RecordedProcessFacts(
         pid=process.pid,
@@ -275,7 +261,7 @@ def _process_facts(process: RecordedProcess) -> RecordedProcessFacts:
         loaded=count_loaded(process),
         waits=_count(process, Wait),
         deadlocks=_count(process, Deadlock),
-        escapes=tuple(escapes),
+        escapes=process.escapes,
         ended_by_itself=process.exited_ns is not None,
         truncated=process.truncated,
     )

@@ -3,6 +3,7 @@
 
 from typing import Final
 
+from ci_doctor.imports.kinds import KINDS
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.meaning import Meaning
 from ci_doctor.model.rule import Rule
@@ -21,48 +22,6 @@ ABOUT: Final = Meaning(
     "before a command. See docs/import-race.md.",
 )
 
-SELF_REPLACING: Final = Rule(
-    id="import-race/self-replacing",
-    severity=Severity.WARNING,
-    meaning="A module replaces itself in `sys.modules` while its code runs. Two threads import "
-    "it, and nothing orders the two imports. CPython hands a thread that waits for the other "
-    "one's import the discarded module: `cannot import name …`.",
-    remedy="Import the module on the main thread, with the names that are used, before the other "
-    "thread starts. The preload rule in the finding does that without a change to the program.",
-)
-CYCLE: Final = Rule(
-    id="import-race/cycle",
-    severity=Severity.WARNING,
-    meaning="Modules import each other. Two threads enter the cycle at different modules, and "
-    "nothing orders the two imports. CPython ends the deadlock by handing out an incomplete "
-    "module.",
-    remedy="Import the first module of the cycle on the main thread before the other thread "
-    "starts, or break the cycle.",
-)
-SUBMODULE_ORDER: Final = Rule(
-    id="import-race/submodule-order",
-    severity=Severity.WARNING,
-    meaning="A package imports its own submodule. One thread imports the package and another one "
-    "the submodule, and nothing orders the two imports. Each thread locks what the other one "
-    "needs, and CPython ends the deadlock with an incomplete module or a KeyError.",
-    remedy="Import the package on the main thread before the other thread starts.",
-)
-FAILED_IMPORT: Final = Rule(
-    id="import-race/failed-import",
-    severity=Severity.WARNING,
-    meaning="The import of a module fails in one thread. Another thread imports the module too, "
-    "and nothing orders the two imports. If it waits for the first one, it receives the removed, "
-    "incomplete module instead of the error.",
-    remedy="Repair the import that fails, or make it on the main thread before the other thread "
-    "starts.",
-)
-RELOAD: Final = Rule(
-    id="import-race/reload",
-    severity=Severity.WARNING,
-    meaning="`importlib.reload` executes a module again in one thread. Another thread has imported "
-    "the module, and nothing orders the two. That thread may see old and new objects side by side.",
-    remedy="Reload a module only while no other thread uses it.",
-)
 NOT_FOLLOWED: Final = Rule(
     id="import-race/not-followed",
     severity=Severity.WARNING,
@@ -117,11 +76,7 @@ NOT_SETTLED: Final = Rule(
 )
 
 RULES: Final = (
-    SELF_REPLACING,
-    CYCLE,
-    SUBMODULE_ORDER,
-    FAILED_IMPORT,
-    RELOAD,
+    *(kind.rule for kind in KINDS.values()),
     NOT_FOLLOWED,
     NOT_RECORDED,
     NOT_JUDGED,

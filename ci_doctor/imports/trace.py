@@ -11,18 +11,11 @@ import msgspec
 from msgspec import Struct
 
 from ci_doctor.errors import InfraError
+from ci_doctor.model.facts.import_race import Escape, Site
 
 How = Literal["statement", "importlib"]
 LoadStatus = Literal["loaded", "failed", "missing", "found"]
 WaitOutcome = Literal["same", "replaced", "removed"]
-
-
-class Site(Struct, frozen=True, kw_only=True):
-    """A line of code. `module` is the `__name__` there; a script of `-m a.b` has `__main__:a.b`."""
-
-    file: str
-    line: int
-    module: str
 
 
 class ImportEvent(Struct, frozen=True, kw_only=True):
@@ -147,18 +140,6 @@ class RecordedThread(Struct, frozen=True, kw_only=True):
     name: str
     parent: int | None = None
     started_at: Site | None = None
-
-
-class Escape(Struct, frozen=True, kw_only=True):
-    """At `t`, thread `n` started a Python that does not record.
-
-    why: "-I", "-E", "clean environment" and the like.
-    """
-
-    t: int
-    n: int
-    argv: tuple[str, ...]
-    why: str
 
 
 class RecordedProcess(Struct, frozen=True, kw_only=True):

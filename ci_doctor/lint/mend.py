@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acts on files: makes the edits of violations, and puts each file in its place by one step."""
 
+import difflib
 import stat
-from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -16,16 +16,6 @@ from ci_doctor.lint.reading import examine
 from ci_doctor.lint.source_files import RepositoryTexts, SourceText, read_source
 from ci_doctor.model.facts.lint import LintFixFacts
 from ci_doctor.system.files.writing import write_atomically
-
-_CONTEXT = 3
-
-
-class _Block(Struct, frozen=True, kw_only=True):
-    """Lines `first` to `last` (0-based, `last` excluded) of the old text, and what replaces them."""
-
-    first: int
-    last: int
-    new: tuple[str, ...]
 
 
 def edited(text: str, edits: Sequence[Edit]) -> str:
@@ -39,18 +29,12 @@ def edited(text: str, edits: Sequence[Edit]) -> str:
     return "".join(parts)
 
 
-def unified_diff(file: str, text: str, edits: Sequence[Edit]) -> str:
-    """What `edits` change in `text`, as `git diff` shows it; empty if they change nothing."""
-    lines = _lines(text)
-    blocks = list(_blocks(lines, edits))
-    if not blocks:
-        return ""
-    parts = [f"--- {_header_name(f'a/{file}')}\n+++ {_header_name(f'b/{file}')}\n"]
-    shift = 0
-    for hunk in _hunks(blocks):
-        parts.append(_hunk(lines, hunk, shift))
-        shift += sum(len(block.new) - (block.last - block.first) for block in hunk)
-    return "".join(parts)
+def unified_diff(file: str, old: str, new: str) -> str:
+    """How `new` differs from `old`, as `git apply` takes it; empty if it does not."""
+    rows = difflib.unified_diff(
+        _lines(old), _lines(new), _header_name(f"a/{file}"), _header_name(f"b/{file}")
+    )
+    return "".join(map(_ended, rows))
 
 
 def _header_name(name: str) -> str:
@@ -71,72 +55,6 @@ def _lines(text: str) -> list[str]:
     parts = text.split("\n")
     lines = [f"{part}\n" for part in parts[:-1]]
     return [*lines, parts[-1]] if parts[-1] else lines
-
-
-def _blocks(lines: list[str], edits: Sequence[Edit]) -> Iterator[_Block]:
-    """The edits, joined where they touch the same lines, without lines that stay as they are."""
-    starts = [0, *accumulate(map(len, lines))]
-    for group in _of_common_lines(starts, edits):
-        first = bisect_right(starts, group[0].start) - 1
-        last = max(bisect_right(starts, max(group[-1].end - 1, group[-1].start)), first + 1)
-        last = min(last, len(lines))
-        offset = starts[min(first, len(lines))]
-        old = lines[first:last]
-        moved = [
-            Edit(file=each.file, start=each.start - offset, end=each.end - offset, text=each.text)
-            for each in group
-        ]
-        new = _lines(edited("".join(old), moved))
-        while old and new and old[0] == new[0]:
-            old, new, first = old[1:], new[1:], first + 1
-        while old and new and old[-1] == new[-1]:
-            old, new = old[:-1], new[:-1]
-        if old or new:
-            yield _Block(first=first, last=first + len(old), new=tuple(new))
-
-
-def _of_common_lines(starts: list[int], edits: Sequence[Edit]) -> Iterator[list[Edit]]:
-    group: list[Edit] = []
-    last = -1
-    for edit in edits:
-        first = bisect_right(starts, edit.start) - 1
-        if group and first > last:
-            yield group
-            group = []
-        group.append(edit)
-        last = bisect_right(starts, edit.end) - 1
-    if group:
-        yield group
-
-
-def _hunks(blocks: list[_Block]) -> Iterator[list[_Block]]:
-    """Blocks whose context meets, together."""
-    hunk: list[_Block] = []
-    for block in blocks:
-        if hunk and block.first - hunk[-1].last > 2 * _CONTEXT:
-            yield hunk
-            hunk = []
-        hunk.append(block)
-    yield hunk
-
-
-def _hunk(lines: list[str], blocks: list[_Block], shift: int) -> str:
-    """One `@@` part. shift: how many lines the parts before it have added."""
-    first = max(blocks[0].first - _CONTEXT, 0)
-    last = min(blocks[-1].last + _CONTEXT, len(lines))
-    rows = []
-    at = first
-    for block in blocks:
-        rows += [f" {line}" for line in lines[at : block.first]]
-        rows += [f"-{line}" for line in lines[block.first : block.last]]
-        rows += [f"+{line}" for line in block.new]
-        at = block.last
-    rows += [f" {line}" for line in lines[at:last]]
-    old = last - first
-    new = old + sum(len(block.new) - (block.last - block.first) for block in blocks)
-    # git counts an empty range from the line before it.
-    head = f"@@ -{first + (old > 0)},{old} +{first + shift + (new > 0)},{new} @@\n"
-    return head + "".join(map(_ended, rows))
 
 
 def _ended(row: str) -> str:
@@ -195,7 +113,7 @@ def plan_repair(
         if reason is not None:
             refused[file] = reason
         elif text != source.text:
-            diff = unified_diff(file, source.text, several)
+            diff = unified_diff(file, source.text, text)
             files.append(FileRepair(source=source, text=text, diff=diff, count=counts.get(file, 0)))
     return RepairPlan(files=tuple(files), refused=refused, overlapping=overlapping)
 

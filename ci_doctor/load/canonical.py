@@ -9,14 +9,20 @@ of texts, and `items` of numbers (`answer_items`).
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 
-from ci_doctor.load import schema, strict_json
-from ci_doctor.load.answer_items import check_items, is_zero, item_text, items_of
-from ci_doctor.load.choices import NotAnAnswerError, compared_choice
+from ci_doctor.load import schema
+from ci_doctor.load.answer_items import (
+    ItemKind,
+    check_items,
+    is_zero,
+    item_text,
+    items_of,
+)
+from ci_doctor.load.choices import NotAnAnswerError, as_float32, compared_choice, index_of, is_empty
 
 META_KEYS = (
     "id",
@@ -35,17 +41,39 @@ _READABLE = ("reasoning_content", "reasoning", "content", "refusal")
 class Canonical(Struct, frozen=True, kw_only=True):
     """`output` is compared, `digest` is the SHA-256 of it as canonical JSON, `meta` is the rest.
 
-    `words_digest` is the digest without log-probabilities. `prompt_facts` is the request as the
-    server reports it (model, prompt tokens): arms that differ here did not get the same request.
+    `prompt_facts` is the request as the server reports it (model, prompt tokens): arms that differ
+    here did not get the same request.
     `empty`: no choice holds any text, reasoning or tool call.
     """
 
     output: dict[str, Any]
     digest: str
-    words_digest: str
     meta: dict[str, Any]
     prompt_facts: dict[str, Any]
     empty: bool
+
+
+# The body of a request; None if it is not known, as with collected answers.
+RequestBody = Mapping[str, Any] | None
+
+
+class Protocol(Struct, frozen=True, kw_only=True):
+    """`paths` are the endings of the paths that it serves, `/v1` and the like left out.
+
+    `read` makes the canonical form of a parsed 200 response and raises NotAnAnswerError if it is
+    no whole answer. `fold` makes one such response of the body of a stream, and raises the same;
+    None: its answers are never streamed. `recognises` tells its responses from those of others.
+    `sampled`: the model draws tokens, so that `temperature` matters. `prompted`: a request holds a
+    prompt, and its answer depends on it.
+    """
+
+    name: str
+    paths: tuple[str, ...]
+    read: Callable[[Any, RequestBody], Canonical]
+    recognises: Callable[[Any], bool]
+    fold: Callable[[bytes], Any] | None = None
+    sampled: bool = False
+    prompted: bool = True
 
 
 def parse_object(text: bytes | str) -> dict[str, Any]:
@@ -67,7 +95,7 @@ def parse_value(text: bytes | str) -> Any:
     the other arm is too.
     """
     try:
-        value = strict_json.parse(text)
+        value = schema.parse_json(text)
     except ValueError as error:
         raise NotAnAnswerError(f"not JSON: {error}") from error
     report = _error_report(value)
@@ -215,3 +243,124 @@ def _readable_parts(choice: dict[str, Any]) -> Iterator[str]:
             yield str(message[key])
     for call in message.get("tool_calls", []):
         yield json.dumps(call, sort_keys=True, ensure_ascii=False)
+
+
+def canonicalise(body: bytes, expected: int | None = None) -> Canonical:
+    """Divide a 200 response to a request for `expected` choices (None: unknown).
+
+    Raises NotAnAnswerError if the body is not a whole answer. Log-probabilities are taken as
+    float32 (see `logprobs`), every other number as it stands.
+    """
+    return canonicalise_value(parse_value(body), expected)
+
+
+def canonicalise_value(value: Any, expected: int | None = None) -> Canonical:
+    """`canonicalise` for an answer that is parsed already."""
+    answer = as_object(value)
+    choices = checked_choices(answer)
+    if expected is not None and len(choices) != expected:
+        raise NotAnAnswerError(f"{len(choices)} choices in the answer, {expected} were requested")
+    try:
+        return _divided(answer, sorted(choices, key=index_of))
+    except RecursionError as error:
+        raise NotAnAnswerError("nested too deep") from error
+
+
+def _divided(value: dict[str, Any], choices: Sequence[dict[str, Any]]) -> Canonical:
+    usage = usage_of(value.get("usage"))
+    compared = [compared_choice(choice) for choice in choices]
+    output: dict[str, Any] = {"choices": compared}
+    if "completion_tokens" in usage:
+        output["completion_tokens"] = usage["completion_tokens"]
+    if value.get("prompt_logprobs") is not None:
+        output["prompt_logprobs"] = as_float32(value["prompt_logprobs"])
+    return Canonical(
+        output=output,
+        digest=digest(output),
+        meta=meta_of(value, usage),
+        prompt_facts=_facts_of_choices(value, usage, choices),
+        empty=all(map(is_empty, compared)),
+    )
+
+
+def _facts_of_choices(
+    value: dict[str, Any], usage: dict[str, Any], choices: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    """The request as the server reports it.
+
+    vLLM has a chat's prompt tokens beside the choices, and a completion's in them.
+    """
+    facts: dict[str, Any] = {}
+    # Not `created` and the like: only what is the same whenever the same request is sent.
+    if value.get("model") is not None:
+        facts["model"] = value["model"]
+    if "prompt_tokens" in usage:
+        facts["prompt_tokens"] = usage["prompt_tokens"]
+    ids = [part.get("prompt_token_ids") for part in (value, *choices)]
+    if ids.count(None) < len(ids):
+        facts["prompt_token_ids"] = ids
+    return facts
+
+
+Item = dict[str, Any]
+
+
+def listed(value: Any, key: str) -> list[Item]:
+    """The objects in the list at `key` of a response. Raises NotAnAnswerError without any."""
+    values = value.get(key) if isinstance(value, Mapping) else None
+    if not isinstance(values, list) or not values:
+        raise NotAnAnswerError(f"no `{key}` in the answer")
+    for place, each in enumerate(values):
+        if not isinstance(each, dict):
+            raise NotAnAnswerError(f"`{key}[{place}]` is not an object")
+    return values
+
+
+def place_of(part: Item, at: int) -> int:
+    """The `index` of one object, or else its place `at` in the list. Raises NotAnAnswerError."""
+    index = part.get("index")
+    if index is None:
+        return at
+    # By type: True is an int.
+    if type(index) is not int or index < 0:
+        raise NotAnAnswerError(f"the `index` of object {at} of the answer is no place in a list")
+    return index
+
+
+def in_order(items: list[Item], expected: int | None) -> list[Item]:
+    """Items by their index: each place from 0 on once, `expected` in all (None: unknown)."""
+    ordered = sorted(items, key=lambda item: item["index"])
+    places = [item["index"] for item in ordered]
+    if places != list(range(len(places))):
+        raise NotAnAnswerError(f"the places of the answer are {places[:20]}, not each one once")
+    if expected is not None and len(items) != expected:
+        raise NotAnAnswerError(f"{len(items)} results in the answer, {expected} were requested")
+    return ordered
+
+
+def canonical_items(kind: ItemKind, items: list[Item], value: Any) -> Canonical:
+    """The canonical form of `items`; `value` is the response that they come from.
+
+    Raises NotAnAnswerError if there are none: of no vectors all are equal.
+    """
+    if not items:
+        raise NotAnAnswerError(f"no {kind} in the answer")
+    response: dict[str, Any] = value if isinstance(value, dict) else {}
+    usage = usage_of(response.get("usage"))
+    output = {"kind": str(kind), "items": items}
+    return Canonical(
+        output=output,
+        digest=digest(output),
+        meta=meta_of(response, usage),
+        prompt_facts=_facts_of_items(response, usage),
+        empty=is_zero(output),
+    )
+
+
+def _facts_of_items(response: dict[str, Any], usage: dict[str, Any]) -> dict[str, Any]:
+    facts = {}
+    if response.get("model") is not None:
+        facts["model"] = response["model"]
+    if "prompt_tokens" in usage:
+        facts["prompt_tokens"] = usage["prompt_tokens"]
+    return facts

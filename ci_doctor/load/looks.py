@@ -10,12 +10,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from ci_doctor.load.answer_items import items_of
-from ci_doctor.load.answer_parts import named_tokens, own_numbers
-from ci_doctor.load.answers import protocol_of
+from ci_doctor.load.answer_items import items_of, named_tokens, own_numbers
 from ci_doctor.load.canonical import is_blank, text_of
 from ci_doctor.load.prompts import is_free, prompt_of, token_limit, user_text
-from ci_doctor.load.requests import Request
+from ci_doctor.load.requests import Request, protocol_of
 
 # With fewer different prompts, one and the same answer is no surprise.
 FEWEST_PROMPTS = 3

@@ -13,8 +13,10 @@ from typing import Any
 from msgspec import Struct
 
 from ci_doctor.errors import ConfigError, UsageError
-from ci_doctor.load import strict_json
-from ci_doctor.load.protocols.table import BY_NAME, USUAL_PATHS, of_path
+from ci_doctor.load.canonical import Canonical, Protocol, parse_value
+from ci_doctor.load.choices import NotAnAnswerError
+from ci_doctor.load.protocols import BY_NAME, COMPLETIONS, USUAL_PATHS, of_answer, of_path
+from ci_doctor.load.schema import parse_json
 from ci_doctor.model.suggestion import did_you_mean
 
 DEFAULT_PATH = "/v1/completions"
@@ -166,7 +168,7 @@ def _body(value: Any, where: str, method: str) -> dict[str, Any]:
 
 def _object(line: str, where: str) -> dict[str, Any]:
     try:
-        value = strict_json.parse(line)
+        value = parse_json(line)
     except ValueError as error:
         raise ConfigError(
             f"{where}: not JSON: {error}", hint="write one JSON object a line"
@@ -203,3 +205,31 @@ def _selected(requests: Sequence[Request], only: Sequence[str], path: Path) -> t
     # In the order of the file, which the order of `only` does not change.
     chosen = [request for request in requests if request.id in only]
     return tuple(chosen)
+
+
+def protocol_of(request: Request) -> Protocol:
+    """The protocol that a request names, or that of its path.
+
+    A path that no protocol serves is read as a completion's: `read_requests` refuses it, so only
+    requests that were made by hand have one.
+    """
+    if request.protocol is not None:
+        return BY_NAME[request.protocol]
+    return of_path(request.path) or COMPLETIONS
+
+
+def read_answer(request: Request, body: bytes, *, streamed: bool) -> Canonical:
+    """The answer to `request`. Raises NotAnAnswerError if `body` is no whole answer."""
+    protocol = protocol_of(request)
+    if not streamed:
+        return protocol.read(parse_value(body), request.body)
+    if protocol.fold is None:
+        raise NotAnAnswerError(f"a stream, and {protocol.name} answers are never streamed")
+    return protocol.read(protocol.fold(body), request.body)
+
+
+def read_collected(body: bytes) -> Canonical:
+    """An answer whose request is not known, by its shape. Raises NotAnAnswerError."""
+    value = parse_value(body)
+    protocol = of_answer(value) or COMPLETIONS
+    return protocol.read(value, None)

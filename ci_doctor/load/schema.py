@@ -7,14 +7,53 @@ Read from OpenAI's API reference (completions and chat completions, whole and in
 that is compared has a type here. Fields without a place here are not compared, and may hold
 anything. A `finish_reason` may be any word: servers have their own (TGI's `eos_token`).
 
-Other endpoints have other shapes, which a module of `protocols` reads. What a module makes of them
-and calls `choices` has a shape of this one, too.
+Other endpoints have other shapes, which a protocol reads. What a protocol makes of them
+and calls `choices` has a shape of this one, too. JSON that two readers may take in different ways is none.
 """
 
-from typing import Annotated, Any
+import json
+from collections import Counter
+from typing import Annotated, Any, NoReturn
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
+
+
+def parse_json(text: bytes | str) -> Any:
+    """The value of a JSON text (RFC 8259).
+
+    Raises ValueError, with the reason, for what is not JSON, for NaN and Infinity, for text that is
+    not Unicode, for a key that stands twice in one object (one reader takes the first, one the
+    last), and for nesting too deep to read.
+    """
+    try:
+        return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_only_once)
+    except RecursionError as error:
+        raise ValueError("nested too deep") from error
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def _only_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    # The parser itself keeps the last of equal keys, without a word.
+    value = dict(pairs)
+    if len(value) == len(pairs):
+        return value
+    repeated = _first_repeated(pairs)
+    # Cut off: a key may be as long as the whole text.
+    shown = json.dumps(repeated)[:80]
+    raise ValueError(f"the key {shown} stands twice in one object")
+
+
+def _first_repeated(pairs: list[tuple[str, Any]]) -> str | None:
+    keys = [key for key, _ in pairs]
+    for key, count in Counter(keys).items():
+        if count > 1:
+            return key
+    return None
+
 
 Tokens = list[int] | None
 Stop = int | str | list[int] | None  # the text, the token or (SGLang) the tokens that stopped it

@@ -4,24 +4,102 @@
 import asyncio
 import contextlib
 import errno
-from collections.abc import Callable, Sequence
-from datetime import datetime
+import math
+from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from functools import lru_cache
 
 import httpx
 from msgspec import Struct, structs
 
 from ci_doctor.errors import InfraError
-from ci_doctor.load.answers import read_answer
 from ci_doctor.load.canonical import Canonical
 from ci_doctor.load.choices import NotAnAnswerError
-from ci_doctor.load.connections import open_client
-from ci_doctor.load.event_stream import begins_as_stream, is_event_stream
-from ci_doctor.load.requests import Request
-from ci_doctor.load.retrying import wait_before_retry
-from ci_doctor.load.time_limit import time_limit
+from ci_doctor.load.requests import Request, read_answer
+from ci_doctor.load.streamed import begins_as_stream, is_event_stream
 from ci_doctor.system import clock
-from ci_doctor.system.processes.cpu_wait import CpuWaits
+from ci_doctor.system.processes.cpu_wait import CpuWaits, extended
+
+FIRST_S = 0.1
+LONGEST_S = 5.0
+
+
+def wait_before_retry(
+    status: int, retry_after: str | None, tries: int, now: datetime
+) -> float | None:
+    """Seconds to wait after try number `tries` (from 1) was answered by `status`.
+
+    None if it is not to be repeated. Retry-After, in seconds or as an HTTP date, is honoured, but
+    no wait is shorter than FIRST_S. Without it, or if it cannot be read, waits double from FIRST_S
+    to LONGEST_S.
+    """
+    has_time = retry_after is not None
+    is_later = status == 429 or (status == 503 and has_time)
+    if not is_later:
+        return None
+    requested_s = None
+    if retry_after is not None:
+        requested_s = _seconds(retry_after.strip(), now)
+    if requested_s is not None:
+        return max(requested_s, FIRST_S)
+    # No random part, which a client of many servers needs: a run must repeat itself.
+    doublings = min(tries - 1, 10)
+    wait_s = FIRST_S * 2.0**doublings
+    return min(LONGEST_S, wait_s)
+
+
+def _seconds(text: str, now: datetime) -> float | None:
+    """The seconds in a Retry-After; None if it cannot be read."""
+    # isdigit() alone takes digits of other scripts, and a superscript two.
+    if text.isascii() and text.isdigit():
+        # Ten digits are centuries, and thousands of them would take long to convert.
+        if len(text) >= 10:
+            return math.inf
+        return float(text)
+    try:
+        date = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    if date.tzinfo is None:  # "-0000": a time in UTC without a place (RFC 5322, section 3.3)
+        date = date.replace(tzinfo=UTC)
+    return (date - now).total_seconds()
+
+
+# Each request reads the waits at its start, and a thousand may start in a second.
+_OLDEST_S = 1.0
+
+
+@contextlib.asynccontextmanager
+async def time_limit(limit_s: float, waits: CpuWaits | None = None) -> AsyncIterator[None]:
+    """As `asyncio.timeout`, but seconds in which those of `waits` had no CPU do not count.
+
+    Without `waits` all seconds count. Raises TimeoutError.
+    """
+    if waits is None:
+        async with asyncio.timeout(limit_s):
+            yield
+        return
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    before = waits.now(oldest_s=_OLDEST_S)
+    timer: asyncio.TimerHandle
+
+    def check() -> None:
+        nonlocal timer
+        end = began + extended(limit_s, waits.since(before))
+        if end > loop.time():
+            timer = loop.call_at(end, check)
+        else:
+            limit.reschedule(loop.time())
+
+    async with asyncio.timeout(None) as limit:
+        timer = loop.call_at(began + limit_s, check)
+        try:
+            yield
+        finally:
+            timer.cancel()
+
 
 _HEADERS = (
     ("content-type", "application/json"),
@@ -55,8 +133,20 @@ class Sender(Struct, frozen=True, kw_only=True):
     waits: CpuWaits | None = None
 
     def client(self) -> httpx.AsyncClient:
-        """A client for `ask`; see `open_client`."""
-        return open_client(self.base_url)
+        """A client for `ask`; it ignores proxies.
+
+        A server may close an idle connection at any time, and that cannot be told from one that fails: so
+        none is kept, and each request has its own. How many it sends at a time, and for how long, we decide.
+        """
+        return httpx.AsyncClient(
+            base_url=self.base_url,
+            headers={"connection": "close"},
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=0),
+            trust_env=False,
+            # The bundle of certificates is read at once, in 20 ms, and plain HTTP needs none of it.
+            verify=self.base_url.startswith("https:"),
+            timeout=None,  # noqa: S113 - there is a deadline for the whole answer
+        )
 
 
 class Reply(Struct, frozen=True, kw_only=True):

@@ -37,7 +37,7 @@ def nearest(word: str, names: Iterable[str]) -> str | None:
     # Sorted: of two names that are equally near, it is always the same one.
     for name in sorted(names):
         known = _bare(name)
-        distance = _distance(typed, known)
+        distance = letters_apart(typed, known)
         is_near = distance <= max(len(typed), len(known)) // 3 or known.startswith(typed)
         if is_near and (best is None or distance < best[0]):
             best = (distance, name)
@@ -51,7 +51,7 @@ def _bare(word: str) -> str:
     return word.lower().replace("_", "-").strip("-")
 
 
-def _distance(one: str, other: str) -> int:
+def letters_apart(one: str, other: str) -> int:
     """How many letters to insert, delete, replace or swap with a neighbour (optimal alignment)."""
     before: list[int] = []
     above = list(range(len(other) + 1))

@@ -3,57 +3,144 @@
 
 import posixpath
 import re
-from collections.abc import Iterator
+import shlex
+import tomllib
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from msgspec.structs import replace
 
 from ci_doctor.config.loading import find_config, load_config
-from ci_doctor.scaffold.apps.app_candidate import app_candidate, bare_candidate
-from ci_doctor.scaffold.apps.module_source import ModuleTable
-from ci_doctor.scaffold.apps.source_app import may_serve
-from ci_doctor.scaffold.ci_facts import packaging_of, queues_in, test_directories, waits
-from ci_doctor.scaffold.listed_files import ListedFiles
-from ci_doctor.scaffold.proposing.pre_commit import HOOK, PRE_COMMIT
-from ci_doctor.scaffold.reading.find_commands import server_commands
-from ci_doctor.scaffold.reading.server_command import ServerCommand
-from ci_doctor.scaffold.reading.source_file import (
+from ci_doctor.scaffold.arms import ranked
+from ci_doctor.scaffold.candidates import (
+    ServerCandidate,
+    app_candidate,
+    engine_candidate,
+    without_secrets,
+)
+from ci_doctor.scaffold.commands import ServerCommand, server_commands
+from ci_doctor.scaffold.facts import ExistingFiles, Packaging, ScaffoldFacts
+from ci_doctor.scaffold.files import TextReader
+from ci_doctor.scaffold.pipelines import HOOK, PRE_COMMIT
+from ci_doctor.scaffold.servers import BY_KIND, PYTHON_PROGRAM
+from ci_doctor.scaffold.sources import (
+    ListedFiles,
     ScriptPlace,
     SourceFile,
     TextKind,
     place_of_file,
     text_kind,
 )
-from ci_doctor.scaffold.scaffold_facts import ExistingFiles, ScaffoldFacts
-from ci_doctor.scaffold.servers.candidate import ServerCandidate
-from ci_doctor.scaffold.servers.choose import ranked
-from ci_doctor.scaffold.servers.make_candidate import engine_candidate
-from ci_doctor.scaffold.servers.table import BY_KIND, PYTHON_PROGRAM
-from ci_doctor.scaffold.servers.without_secrets import without_secrets
-from ci_doctor.scaffold.tree import TextReader
+
+_QUEUE: Final = re.compile(
+    # No `\s` at the beginning: from each of many blank lines it would read to the last one.
+    r"""^[ \t]*(?:- +)?queue[ \t]*[:=][ \t]*["']?([\w.-]+)["']?[ \t]*$""",
+    re.MULTILINE,
+)
+_WAITS: Final = re.compile(
+    r"\bsleep +[\d.]+|\b(?:until|while)\b.*\b(?:curl|wget|nc)\b|\bcurl\b.*--retry"
+)
+_LONGEST_LINE: Final = 1_000
+_TEST_FILE: Final = re.compile(r"(?:^|/)(?:test_\w+|\w+_test)\.py$")
+
+
+def queues_in(texts: Iterable[str]) -> tuple[str, ...]:
+    """The queues of agents that pipelines name, in the order of their names."""
+    names: set[str] = set()
+    for text in texts:
+        names.update(_QUEUE.findall(text))
+    return tuple(sorted(names))
+
+
+def waits(source: SourceFile) -> bool:
+    """Whether a script waits for something by sleeping or by polling."""
+    if source.kind not in {TextKind.SHELL, TextKind.YAML}:
+        return False
+    for line in source.text.split("\n"):
+        is_code = len(line) < _LONGEST_LINE and not line.lstrip().startswith("#")
+        if is_code and _WAITS.search(line):
+            return True
+    return False
+
+
+def test_directories(files: Iterable[str]) -> tuple[str, ...]:
+    """The topmost directories with tests of Python."""
+    folders = set()
+    for file in files:
+        if _TEST_FILE.search(file):
+            parts = file.split("/")[:-1]
+            top = next((at for at, part in enumerate(parts) if part in {"test", "tests"}), None)
+            directory = parts if top is None else parts[: top + 1]
+            folders.add("/".join(directory) or ".")
+    return tuple(sorted(folders))
+
+
+def packaging_of(
+    directory: str, files: Collection[str], texts: Mapping[str, str], prefix: str
+) -> Packaging:
+    """How the project in `directory`, where the server runs, is built and installed.
+
+    texts: those of each pyproject.toml. prefix: what stands before each name from the top.
+    """
+    for place in dict.fromkeys((directory, "")):
+        packaging = _packaging_in(place, files, texts, prefix)
+        if packaging is not None:
+            return packaging
+    return Packaging()
+
+
+def _packaging_in(
+    place: str, files: Collection[str], texts: Mapping[str, str], prefix: str
+) -> Packaging | None:
+    here = f"{place}/" if place else ""
+    document = _document(texts.get(f"{here}pyproject.toml", ""))
+    backend = _backend(document)
+    target = "/".join(part for part in (prefix, place) if part) or "."
+    for name in ("requirements.txt", "requirements/base.txt"):
+        if f"{here}{name}" in files:
+            path = shlex.quote(name if target == "." else f"{target}/{name}")
+            return Packaging(backend=backend, install=(f"python -m pip install -r {path}",))
+    if "project" in document or f"{here}setup.py" in files:
+        return Packaging(backend=backend, install=(f"python -m pip install {_written(target)}",))
+    return Packaging(backend=backend) if backend else None
+
+
+def _backend(document: dict[str, Any]) -> str | None:
+    system = document.get("build-system")
+    backend = system.get("build-backend") if isinstance(system, dict) else None
+    return backend if isinstance(backend, str) else None
+
+
+def _written(target: str) -> str:
+    """A directory as pip wants it: a bare name would be a package of the index."""
+    return target if target == "." else shlex.quote(f"./{target}")
+
+
+def _document(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return {}
+
 
 _PLUGIN: Final = re.compile(r"(?:^|/)ci-doctor/plugin\.yml$")
-# A command stands for an application, so others of the source are looked for only without one.
-_MOST_APPS: Final = 5
-_MOST_PYTHON: Final = 5_000
 _MOST_BYTES: Final = 1_000_000
-_TESTS: Final = frozenset(("tests", "test", "testing"))
 
 
 def look(files: ListedFiles) -> ScaffoldFacts:
     """The facts of a repository. Raises ConfigError if its ci-doctor.toml cannot be read."""
     reader = TextReader(files.directory)
-    sources = list(_sources(files, reader))
-    scripts = [source for source in sources if source.kind is not TextKind.PYTHON]
-    table = ModuleTable({each.path: each.text for each in sources if each.kind is TextKind.PYTHON})
+    scripts = list(_sources(files, reader))
     commands = [command for source in scripts for command in server_commands(source)]
-    servers, refused = _candidates(commands, table, _directories(files))
-    servers = servers or _of_source(table)
+    servers, refused = _candidates(commands, files, reader)
     first = servers[0] if servers else None
     prefix = files.directory.relative_to(files.root).as_posix()
     prefix = "" if prefix == "." else prefix
     return ScaffoldFacts(
+        root=str(files.root),
+        is_repository=files.is_repository,
         servers=servers,
         commands=len(commands),
         refused=refused,
@@ -77,29 +164,28 @@ def look(files: ListedFiles) -> ScaffoldFacts:
 
 
 def _sources(files: ListedFiles, reader: TextReader) -> Iterator[SourceFile]:
-    python = 0
     for name in files.files:
         kind = text_kind(name)
         if kind is None:
             continue
-        if kind is TextKind.PYTHON:
-            python += 1
-            if python > _MOST_PYTHON:
-                continue
         text = reader.text(name)
         if text is not None:
             yield SourceFile(path=name, kind=kind, place=place_of_file(name, kind), text=text)
 
 
 def _candidates(
-    commands: list[ServerCommand], table: ModuleTable, directories: frozenset[str]
+    commands: list[ServerCommand], files: ListedFiles, reader: TextReader
 ) -> tuple[tuple[ServerCandidate, ...], tuple[str, ...]]:
     """The servers that can be proposed, and the places of the other commands."""
+    names, directories = frozenset(files.files), _directories(files)
+    text_of = cache(reader.text)
     made = []
     refused = []
     for command in commands:
-        is_app = BY_KIND[command.kind].is_app
-        candidate = app_candidate(command, table) if is_app else engine_candidate(command)
+        if BY_KIND[command.kind].is_app:
+            candidate = app_candidate(command, names, text_of)
+        else:
+            candidate = engine_candidate(command)
         candidate = without_secrets(candidate) if candidate is not None else None
         if candidate is not None:
             made.append(_in_listed(candidate, directories))
@@ -129,19 +215,6 @@ def _in_listed(candidate: ServerCandidate, directories: frozenset[str]) -> Serve
         return replace(candidate, cwd="")
     note = "there it runs in a directory that is not a known one of this repository"
     return replace(candidate, cwd="", notes=(*candidate.notes, note))
-
-
-def _of_source(table: ModuleTable) -> tuple[ServerCandidate, ...]:
-    """Applications that no command starts, the one nearest to the top first."""
-    made: list[ServerCandidate] = []
-    for file in sorted(table.files, key=lambda name: (name.count("/"), name)):
-        is_shown = place_of_file(file, TextKind.PYTHON) is ScriptPlace.EXAMPLE
-        if is_shown or not _TESTS.isdisjoint(file.split("/")) or len(made) >= _MOST_APPS:
-            continue
-        if may_serve(table.files[file]):
-            candidate = bare_candidate(file, table)
-            made += [candidate] if candidate is not None else []
-    return ranked(made)
 
 
 def _workflows(files: ListedFiles) -> Iterator[str]:

@@ -1,83 +1,127 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. What `init` reports: what it read, what it proposes, what was written."""
+"""Pure. From what was read and proposed to the report, and to a unified diff as `git apply` takes it."""
 
+import re
 from collections.abc import Iterator, Sequence
+from typing import Final
 
-from msgspec import Struct
+from msgspec import structs
 
 from ci_doctor.model.facts.init import InitFacts, InitFile, InitServer
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.shortened import shortened
 from ci_doctor.model.table import Row, Table, row, text_table
-from ci_doctor.scaffold.listed_files import ListedFiles
-from ci_doctor.scaffold.proposing.config_file import arm_names
-from ci_doctor.scaffold.proposing.proposed_file import Proposal
-from ci_doctor.scaffold.scaffold_facts import ScaffoldFacts
-from ci_doctor.scaffold.servers.candidate import ServerCandidate
-from ci_doctor.scaffold.servers.choose import ProposedArms
+from ci_doctor.scaffold.arms import ProposedArms
+from ci_doctor.scaffold.candidates import ServerCandidate
+from ci_doctor.scaffold.config_file import SCHEMA, arm_names
+from ci_doctor.scaffold.facts import ScaffoldFacts
+from ci_doctor.scaffold.propose import Proposal, ProposalRequest
+from ci_doctor.scaffold.words import unmarked
+
+_REQUESTS: Final = 4
+# Bytes that are not UTF-8, too: Python reads them as lone surrogates.
+_ODD: Final = re.compile(r'["\\\x00-\x1f\x7f\udc80-\udcff]')
+
+
+def whole_diff(files: Sequence[InitFile]) -> str:
+    """Every line of every file."""
+    return "".join(_new_file(file, [f"{line}\n" for line in _lines(file.text)]) for file in files)
+
+
+def short_diff(files: Sequence[InitFile], lines: int, width: int) -> str:
+    """For a person: long files up to `lines` lines, long lines up to `width`; what is made is named."""
+    parts = []
+    for file in files:
+        text = _lines(file.text)
+        # Requests are long lines of one kind.
+        most = 0 if file.path.endswith(SCHEMA) else lines
+        if file.path.endswith(".jsonl"):
+            most = _REQUESTS
+        shown = [shortened(line, width - 1) for line in text[:most]]
+        part = _new_file(file, [f"{line}\n" for line in shown], count=len(text))
+        if len(text) > most:
+            part += f"  … {len(text) - most:,} more lines\n"
+        parts.append(part)
+    return "\n".join(parts)
+
+
+def _new_file(file: InitFile, lines: Sequence[str], count: int | None = None) -> str:
+    """The diff of a file that does not exist yet."""
+    count = len(lines) if count is None else count
+    old, new = _quoted(f"a/{file.path}"), _quoted(f"b/{file.path}")
+    head = f"diff --git {old} {new}\nnew file mode 100644\n"
+    # The tab ends a name with spaces, as git writes it.
+    end = "\t" if " " in new else ""
+    names = f"--- /dev/null\n+++ {new}{end}\n@@ -0,0 +1,{count} @@\n"
+    return head + names + "".join(f"+{line}" for line in lines)
+
+
+def _lines(text: str) -> list[str]:
+    """The lines as git counts them: `splitlines` knows further ends, such as U+2028."""
+    return text.removesuffix("\n").split("\n") if text else []
+
+
+def _quoted(name: str) -> str:
+    """A name as git writes it (core.quotePath in git-config(1)): one of odd bytes as a C string."""
+    if not _ODD.search(name):
+        return name
+    written = []
+    for byte in name.encode("utf-8", "surrogateescape"):
+        character = chr(byte)
+        if character in '"\\':
+            character = f"\\{character}"
+        elif not 0x20 <= byte < 0x7F:
+            character = f"\\{byte:03o}"
+        written.append(character)
+    return f'"{"".join(written)}"'
+
 
 _MOST_SERVERS = 20
 _MOST_SHOWN = 3
 
 
-class InitResult(Struct, frozen=True, kw_only=True):
-    """All that came of a run. why_not: why nothing was written; empty if it was."""
-
-    files: ListedFiles
-    facts: ScaffoldFacts
-    arms: ProposedArms | None
-    proposal: Proposal
-    why_not: str = ""
-
-
-def outcome_of(result: InitResult) -> Outcome:
-    """The report; nothing is judged, so the exit code is 0."""
+def outcome_of(proposal: Proposal, why_not: str = "") -> Outcome:
+    """The report; nothing is judged, so the exit code is 0. why_not: why nothing was written."""
     return Outcome(
         verdict=None,
-        summary=_summary(result),
-        tables=tuple(_tables(result)),
-        facts=_facts(result),
+        summary=_summary(proposal, why_not),
+        tables=tuple(_tables(proposal, why_not)),
+        facts=_facts(proposal, why_not),
     )
 
 
-def read_table(result: InitResult) -> Table:
-    """What was read, a line for each kind of thing."""
-    return Table(title="What is here", rows=tuple(_read(result)))
-
-
-def _summary(result: InitResult) -> str:
-    count = len(result.proposal.files)
+def _summary(proposal: Proposal, why_not: str) -> str:
+    count = len(proposal.files)
     files = "1 file" if count == 1 else f"{count} files"
     if not count:
         return "nothing to write: all files of `ci-doctor init` exist"
-    if result.why_not:
-        return f"{files} proposed, none written: {result.why_not}"
+    if why_not:
+        return f"{files} proposed, none written: {why_not}"
     return f"{files} written; nothing that existed was changed"
 
 
-def _tables(result: InitResult) -> Iterator[Table]:
-    yield read_table(result)
-    proposal = result.proposal
+def _tables(proposal: Proposal, why_not: str) -> Iterator[Table]:
+    yield Table(title="What is here", rows=tuple(_read(proposal.request)))
     if proposal.files:
-        title = "Proposed" if result.why_not else "Written"
+        title = "Proposed" if why_not else "Written"
         yield Table(title=title, rows=tuple(row(each.path, each.why) for each in proposal.files))
     if proposal.kept:
         yield text_table("Not changed", proposal.kept)
-    if proposal.steps and not result.why_not:
+    if proposal.steps and not why_not:
         numbered = [f"{at}. {step}" for at, step in enumerate(proposal.steps, start=1)]
         yield text_table("Next", tuple(numbered))
     for name, block in proposal.to_paste.items():
         yield text_table(f"To paste into {name}, under `repos:`", tuple(block.rstrip().split("\n")))
 
 
-def _read(result: InitResult) -> Iterator[Row]:
-    facts = result.facts
+def _read(request: ProposalRequest) -> Iterator[Row]:
+    facts = request.facts
     yield row("files", f"{facts.files:,}{'' if facts.is_whole else ', the first of more'}")
     if facts.packaging.backend:
         yield row("build backend", facts.packaging.backend)
     yield row("servers", _servers(facts))
-    if result.arms is not None:
-        yield from _arms(result.arms)
+    if request.arms is not None:
+        yield from _arms(request.arms)
     for label, names in (
         ("pipelines", facts.pipelines),
         ("workflows", facts.workflows),
@@ -93,11 +137,6 @@ def _arms(arms: ProposedArms) -> Iterator[Row]:
     baseline, candidate = arm_names(arms)
     yield row("baseline", f"{baseline}: {arms.baseline.origin}")
     yield row("candidate", f"{candidate}: {arms.kind.value}, {arms.candidate.origin}")
-    if arms.baseline.app is not None and arms.baseline.app.hidden:
-        yield row(
-            "routes left out",
-            f"{arms.baseline.app.hidden}: they need or change what the source does not show",
-        )
 
 
 def _servers(facts: ScaffoldFacts) -> str:
@@ -118,16 +157,13 @@ def _shortened(names: Sequence[str]) -> str:
     return f"{shown} and {more:,} more" if more > 0 else shown
 
 
-def _facts(result: InitResult) -> InitFacts:
-    facts, proposal = result.facts, result.proposal
-    files = []
-    for each in proposal.files:
-        file = InitFile(path=each.path, why=each.why, text=each.text, is_written=not result.why_not)
-        files.append(file)
+def _facts(proposal: Proposal, why_not: str) -> InitFacts:
+    facts, arms = proposal.request.facts, proposal.request.arms
+    files = [structs.replace(each, is_written=not why_not) for each in proposal.files]
     return InitFacts(
-        root=str(result.files.root),
+        root=facts.root,
         directory=facts.prefix or ".",
-        is_repository=result.files.is_repository,
+        is_repository=facts.is_repository,
         files_listed=facts.files,
         files_unread=list(facts.unread),
         build_backend=facts.packaging.backend,
@@ -139,7 +175,7 @@ def _facts(result: InitResult) -> InitFacts:
         commands=facts.commands,
         commands_refused=list(facts.refused),
         servers=[_server(each) for each in facts.servers[:_MOST_SERVERS]],
-        arms=result.arms.kind.value if result.arms is not None else None,
+        arms=arms.kind.value if arms is not None else None,
         files=files,
         kept=list(proposal.kept),
         steps=list(proposal.steps),
@@ -151,7 +187,7 @@ def _server(server: ServerCandidate) -> InitServer:
     return InitServer(
         kind=server.kind,
         origin=server.origin,
-        command=[_legible(word) for word in server.words],
+        command=[unmarked(word) for word in server.words],
         count=server.count,
         apis=[str(api) for api in server.apis],
         model=server.model,
@@ -163,10 +199,5 @@ def _server(server: ServerCandidate) -> InitServer:
 
 def command_line(server: ServerCandidate, width: int) -> str:
     """The command of a server in one line of at most `width` characters."""
-    line = " ".join(map(_legible, server.words))
+    line = " ".join(map(unmarked, server.words))
     return shortened(line, width)
-
-
-def _legible(word: str) -> str:
-    """A word with its variables as a shell writes them."""
-    return word.replace("\ue000", "$").replace("\ue001", "$")

@@ -8,36 +8,30 @@ from typing import Final
 
 from msgspec import Struct
 
+from ci_doctor.model.facts.init import InitFile
+from ci_doctor.render.formatting import amount
 from ci_doctor.render.safe_text import one_line, printable
-from ci_doctor.scaffold.home import PLUGIN, is_release, requirement
-from ci_doctor.scaffold.listed_files import LEFT_OUT
-from ci_doctor.scaffold.proposing.api_requests import RequestLine, api_requests
-from ci_doctor.scaffold.proposing.buildkite_step import (
+from ci_doctor.scaffold.arms import ArmsKind, ProposedArms
+from ci_doctor.scaffold.config_file import CONFIG, REQUESTS, SCHEMA, arm_names, config_text
+from ci_doctor.scaffold.facts import ScaffoldFacts
+from ci_doctor.scaffold.pipelines import (
     PIPELINE,
-    can_be_uploaded,
-    pipeline_text,
-    upload_line,
-)
-from ci_doctor.scaffold.proposing.config_file import (
-    CONFIG,
-    REQUESTS,
-    SCHEMA,
-    arm_names,
-    config_text,
-)
-from ci_doctor.scaffold.proposing.github_workflow import (
+    PLUGIN,
+    PRE_COMMIT,
     WORKFLOW,
     can_be_run_by_github,
+    can_be_uploaded,
+    is_release,
+    pipeline_text,
+    pre_commit_entry,
+    pre_commit_text,
+    requirement,
+    upload_line,
     workflow_text,
 )
-from ci_doctor.scaffold.proposing.pre_commit import PRE_COMMIT, pre_commit_entry, pre_commit_text
-from ci_doctor.scaffold.proposing.proposed_file import Proposal, ProposedFile
-from ci_doctor.scaffold.proposing.route_requests import route_requests
-from ci_doctor.scaffold.scaffold_facts import ScaffoldFacts
-from ci_doctor.scaffold.servers.choose import ArmsKind, ProposedArms
-from ci_doctor.scaffold.servers.server_kind import Api
-
-_COMMAND: Final = "ci-doctor correctness"
+from ci_doctor.scaffold.requests import RequestLine, api_requests
+from ci_doctor.scaffold.servers import Api
+from ci_doctor.scaffold.sources import LEFT_OUT
 
 
 class ProposalRequest(Struct, frozen=True, kw_only=True):
@@ -56,6 +50,23 @@ class ProposalRequest(Struct, frozen=True, kw_only=True):
     taken: Mapping[str, str] = {}
 
 
+class Proposal(Struct, frozen=True, kw_only=True):
+    """What is proposed for a request, and what is not.
+
+    kept: what exists and is not changed, each with what to do about it. steps: what is left to do by
+    hand, in the order in which to do it. to_paste: a block for a file that exists, by the name of the file.
+    """
+
+    request: ProposalRequest
+    files: tuple[InitFile, ...] = ()
+    kept: tuple[str, ...] = ()
+    steps: tuple[str, ...] = ()
+    to_paste: dict[str, str] = {}
+
+
+_COMMAND: Final = "ci-doctor correctness"
+
+
 def propose(request: ProposalRequest) -> Proposal:
     """The files that are missing; what exists is named and not changed."""
     files = []
@@ -67,6 +78,7 @@ def propose(request: ProposalRequest) -> Proposal:
             files.append(file)
     steps = _steps(request, frozenset(file.path for file in files))
     return Proposal(
+        request=request,
         files=tuple(files),
         kept=(*_kept(request), *kept),
         # A name may hold a line end, which would end its step in the list.
@@ -75,15 +87,14 @@ def propose(request: ProposalRequest) -> Proposal:
     )
 
 
-def _wanted(request: ProposalRequest) -> Iterator[ProposedFile]:
+def _wanted(request: ProposalRequest) -> Iterator[InitFile]:
     facts, arms = request.facts, request.arms
     if facts.existing.config is None:
-        yield ProposedFile(path=_here(facts, CONFIG), text=config_text(arms), why=_why(arms))
-        yield ProposedFile(
+        yield InitFile(path=_here(facts, CONFIG), text=config_text(arms), why=_why(arms))
+        yield InitFile(
             path=_here(facts, SCHEMA),
             text=request.schema,
             why="editors complete keys and underline wrong ones; the first line of ci-doctor.toml names it",
-            is_made=True,
         )
     yield from _requests(facts, arms)
     # A step that compares nothing fails in each build.
@@ -91,22 +102,22 @@ def _wanted(request: ProposalRequest) -> Iterator[ProposedFile]:
         yield from _pipelines(request)
     if not facts.existing.pre_commit:
         text = pre_commit_text(request.version)
-        yield ProposedFile(path=PRE_COMMIT, text=text, why="`ci-doctor lint` before each commit")
+        yield InitFile(path=PRE_COMMIT, text=text, why="`ci-doctor lint` before each commit")
 
 
-def _pipelines(request: ProposalRequest) -> Iterator[ProposedFile]:
+def _pipelines(request: ProposalRequest) -> Iterator[InitFile]:
     facts, arms = request.facts, request.arms
     commands = _step_commands(facts, arms)
     if _wants_step(facts) and can_be_uploaded(facts, commands):
         text = pipeline_text(facts, commands, request.version, request.codes)
-        yield ProposedFile(
+        yield InitFile(
             path=PIPELINE, text=text, why="a step that installs ci-doctor and compares the arms"
         )
     if facts.existing.has_workflows and can_be_run_by_github(commands):
         text = workflow_text(
             _command(facts), _install(facts, arms), request.version, needs_gpu=_needs_gpu(arms)
         )
-        yield ProposedFile(
+        yield InitFile(
             path=WORKFLOW, text=text, why="a job that installs ci-doctor and compares the arms"
         )
 
@@ -147,7 +158,7 @@ def _why(arms: ProposedArms | None) -> str:
             return f"{candidate} against {baseline}, two commands of this repository"
 
 
-def _requests(facts: ScaffoldFacts, arms: ProposedArms | None) -> Iterator[ProposedFile]:
+def _requests(facts: ScaffoldFacts, arms: ProposedArms | None) -> Iterator[InitFile]:
     """The requests, also for a configuration that names a file which is not there."""
     if arms is None:
         return
@@ -156,7 +167,9 @@ def _requests(facts: ScaffoldFacts, arms: ProposedArms | None) -> Iterator[Propo
     if path is None or not lines:
         return
     text = "".join(_json_line(line) for line in lines)
-    yield ProposedFile(path=path, text=text, why=f"{len(lines)} starter requests: {_asked(arms)}")
+    yield InitFile(
+        path=path, text=text, why=f"{amount(len(lines), 'starter request')}: {_asked(arms)}"
+    )
 
 
 def _json_line(line: RequestLine) -> str:
@@ -190,14 +203,12 @@ def _is_place(name: str) -> bool:
 def request_lines(arms: ProposedArms) -> list[RequestLine]:
     """The starter requests for what the arms answer."""
     server = arms.baseline
-    if server.app is not None and Api.ROUTES in server.apis:
-        return route_requests(server.app)
     return api_requests(server.apis, server.paths, server.model, short=server.short_prompts)
 
 
 def _asked(arms: ProposedArms) -> str:
     if Api.ROUTES in arms.baseline.apis:
-        return "the routes of the application"
+        return "put those of your application in its place"
     return ", ".join(arms.baseline.apis)
 
 

@@ -4,14 +4,45 @@
 import contextlib
 import os
 import tempfile
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePosixPath
 
 from ci_doctor.errors import UsageError
-from ci_doctor.scaffold.proposing.proposed_file import ProposedFile
+from ci_doctor.model.facts.init import InitFile
+from ci_doctor.scaffold.propose import Proposal
 
 
-def write_files(root: Path, files: Sequence[ProposedFile]) -> None:
+def taken_names(root: Path, proposal: Proposal) -> Mapping[str, str]:
+    """The paths that cannot be made below `root`, each with what follows its name in a sentence.
+
+    One exists, also as a link to nothing, or as a file that git ignores and the listing left out. Or a
+    folder above it is a file, or a link that leads out of the repository.
+    """
+    taken = {}
+    for each in proposal.files:
+        obstacle = _obstacle(root, PurePosixPath(each.path))
+        if obstacle is not None:
+            taken[each.path] = f"cannot be written: {obstacle}"
+        elif os.path.lexists(root / each.path):
+            taken[each.path] = "exists and is not changed"
+    return taken
+
+
+def _obstacle(root: Path, path: PurePosixPath) -> str | None:
+    """What is in the way of the directory of `path`; None if it is there or can be made."""
+    # From the top; the last of the parents is `.`.
+    for folder in reversed(path.parents[:-1]):
+        at = root / folder
+        if not os.path.lexists(at):
+            return None
+        if not os.path.isdir(at):  # noqa: PTH112 - it raises nothing
+            return f"{folder} is no directory"
+        if not at.resolve().is_relative_to(root.resolve()):
+            return f"{folder} leads out of the repository"
+    return None
+
+
+def write_files(root: Path, files: Sequence[InitFile]) -> None:
     """Write all of `files` below `root`, or none.
 
     Raises UsageError if one of them exists by now or cannot be written; what was written before it is

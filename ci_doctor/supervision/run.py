@@ -2,21 +2,217 @@
 """Acts on processes and files: runs a command beside us, and looks for the cause if it fails."""
 
 import signal
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from msgspec import Struct, structs
+
 from ci_doctor.errors import UsageError
-from ci_doctor.supervision.conclude import Ended, conclude
-from ci_doctor.supervision.request import Supervised, SupervisionRequest
+from ci_doctor.model.facts.supervised_run import SupervisedRunFacts
+from ci_doctor.model.finding import Finding
+from ci_doctor.model.outcome import Attachment, Outcome
+from ci_doctor.render.formatting import percent
+from ci_doctor.render.safe_text import printable
 from ci_doctor.system.files.own_directory import own_directory
 from ci_doctor.system.processes.interruption import signals_noted
 from ci_doctor.system.processes.kernel_words import KernelBefore
+from ci_doctor.system.processes.process import describe_status, signal_name
 from ci_doctor.system.relay.output import CommandLog
 from ci_doctor.system.relay.relay import CommandEnd, relay
+from ci_doctor.system.secrets.private_keys import shortened_words
 
 if TYPE_CHECKING:
+    from ci_doctor.model.cause import Cause, LogLine
+    from ci_doctor.model.facts.diagnose import DiagnoseFacts
     from ci_doctor.supervision.cause_of_failure import CauseOfFailure
     from ci_doctor.system.secrets.redaction import Redactor
+
+
+class SupervisionRequest(Struct, frozen=True, kw_only=True):
+    """`command` with `environ`, as `prepared` reports it.
+
+    directory: where its log stays; None if it is not kept. log_limit: bytes. retry_status: how a
+    failure ends if its cause lies outside the change, another run helps and the command ended by
+    it; None for the command's own status. rules: a repository's own files.
+    """
+
+    command: tuple[str, ...]
+    environ: Mapping[str, str]
+    prepared: Outcome
+    directory: Path | None
+    log_limit: int
+    retry_status: int | None = None
+    rules: tuple[Path, ...] = ()
+
+
+class Supervised(Struct, frozen=True, kw_only=True):
+    """What became of it: the `outcome`, and the `text` for a person, empty after a success.
+
+    signal: the one to end by, as the command did; None to end with the outcome's status. is_explained:
+    the cause of a failure was looked for.
+    """
+
+    outcome: Outcome
+    text: str
+    signal: int | None
+    is_explained: bool = False
+
+
+MOST_LINES: Final = 12
+_CONSEQUENCES: Final = 3
+_CHARACTERS: Final = 300  # of one line: a log's line may be a megabyte
+
+
+def talk(
+    summary: str,
+    facts: "DiagnoseFacts | None",
+    log: str | None,
+    problems: Iterable[str],
+    kernel: Iterable[str] = (),
+) -> str:
+    """`summary` says how the command ended, `facts` what its log says, None without a diagnosis.
+
+    log: the path of the log; None if it is not kept. kernel: what the kernel says of that end.
+    """
+    lines = [f"✗ {summary}", *(f"  {sentence}" for sentence in kernel)]
+    if facts is not None:
+        lines += _diagnosed(facts, log)
+    if log is not None:
+        lines.append(f"  log: {log}")
+    noted = [f"  note: {problem}" for problem in problems]
+    # The notes come last, and give way.
+    lines = [*lines, *noted][:MOST_LINES]
+    return "".join(f"{_short(line)}\n" for line in lines)
+
+
+def _diagnosed(facts: "DiagnoseFacts", log: str | None) -> list[str]:
+    if facts.root_cause is not None:
+        return _cause(facts.root_cause, log)
+    lines = ["  no line explains it well enough to be called the cause"]
+    excerpt = facts.excerpt
+    if excerpt is not None:
+        place = _place(excerpt.first_line + excerpt.marked, log)
+        lines += [f"  begin at {place}", f"  │ {excerpt.lines[excerpt.marked].strip()}"]
+    return lines
+
+
+def _cause(cause: "Cause", log: str | None) -> list[str]:
+    sure = percent(round(cause.confidence or 0.0, 2))
+    lines = [
+        f"  {cause.title}, {sure} sure: {cause.explanation}",
+        f"  {_place(cause.place.line, log)}",
+        f"  │ {cause.place.text.strip()}",
+    ]
+    lines += [_consequence(each) for each in cause.consequences[:_CONSEQUENCES]]
+    lines.append(f"  try: {cause.remedy} {cause.about_retry}".rstrip())
+    if cause.next_command is not None:
+        lines.append(f"  run: {cause.next_command}")
+    return lines
+
+
+def _consequence(line: "LogLine") -> str:
+    return f"  so, line {line.line}: {line.text.strip()}"
+
+
+def _place(line: int | None, log: str | None) -> str:
+    if log is None:
+        return f"line {line} of the output"
+    return f"{log}:{line}"
+
+
+def _short(line: str) -> str:
+    clean = printable(line).replace("\n", " ")
+    return shortened_words(clean, _CHARACTERS)
+
+
+_LOG_TITLE = "what the command wrote"
+
+
+class Ended(Struct, frozen=True, kw_only=True):
+    """A command that has ended.
+
+    cause: None if nobody looked for one. log: what it wrote; None if that was not kept. problems:
+    sentences on output that could not be handed on or kept. kernel: what the kernel says of a
+    command that a signal ended.
+    """
+
+    end: "CommandEnd"
+    cause: "CauseOfFailure | None" = None
+    log: Path | None = None
+    problems: tuple[str, ...] = ()
+    kernel: tuple[str, ...] = ()
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Those of the diagnosis."""
+        if self.cause is None:
+            return ()
+        return self.cause.findings
+
+    @property
+    def retry_helps(self) -> bool:
+        """Whether the command ended by a cause outside the change, and another run helps."""
+        return self.cause is not None and self.cause.retry_helps
+
+
+def conclude(request: SupervisionRequest, ended: Ended) -> Supervised:
+    """What is reported, and how ci-doctor ends.
+
+    The status is the command's own, unless the request has another one for such a failure.
+    """
+    end = ended.end
+    status = end.shell_status
+    signal = end.signal
+    if request.retry_status is not None and ended.retry_helps and status:
+        status = request.retry_status
+        signal = None
+    summary = f"{request.command[0]}: {describe_status(end.returncode)}"
+    outcome = structs.replace(
+        request.prepared,
+        # A diagnosis judges nothing.
+        verdict=None,
+        summary=summary,
+        # The cause first: whoever reads one finding alone gets it.
+        findings=(*ended.findings, *request.prepared.findings),
+        facts=_facts(request, ended),
+        attachments=_attachments(ended.log),
+        command_status=status,
+    )
+    text = _text(summary, ended)
+    return Supervised(
+        outcome=outcome, text=text, signal=signal, is_explained=ended.cause is not None
+    )
+
+
+def _facts(request: SupervisionRequest, ended: Ended) -> SupervisedRunFacts:
+    end = ended.end
+    prepared = structs.asdict(request.prepared.facts)
+    return SupervisedRunFacts(
+        **prepared,
+        command=request.command,
+        exit_code=None if end.signal else end.returncode,
+        signal=signal_name(end.signal) if end.signal else None,
+        log=None if ended.log is None else ended.log.name,
+        problems=ended.problems,
+        kernel=ended.kernel,
+        diagnosis=None if ended.cause is None else ended.cause.facts,
+    )
+
+
+def _attachments(log: Path | None) -> tuple[Attachment, ...]:
+    if log is None:
+        return ()
+    return (Attachment(path=log.name, title=_LOG_TITLE),)
+
+
+def _text(summary: str, ended: Ended) -> str:
+    """Nothing after a success, unless output of it is lost."""
+    if ended.cause is not None:
+        log = None if ended.log is None else str(ended.log)
+        return talk(summary, ended.cause.facts, log, ended.problems, ended.kernel)
+    return "".join(f"note: {problem}\n" for problem in ended.end.problems)
+
 
 LOG_FILE: Final = "command.log"
 _LOG_MODE: Final = 0o644

@@ -36,7 +36,6 @@ class NodeKind(StrEnum):
     CASE_ITEM = "case-item"
     FUNCTION = "function"
     SUBSTITUTION = "substitution"
-    REDIRECTED = "redirected"
     HERE_DOCUMENT = "here-document"
     HERE_TEXT = "here-text"
 

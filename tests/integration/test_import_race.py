@@ -205,6 +205,19 @@ def test_a_reload_beside_a_thread_that_has_the_module_is_no_pass(
     assert len(site.report["attempts"]) == 1, "no delay decides it"
 
 
+def test_a_second_copy_beside_a_thread_that_has_the_first_is_no_pass(site: Site) -> None:
+    text = RELOADS.format(background="told.acquire(timeout=0.5)", before="", after="")
+    again = "import sys; del sys.modules['plain_b']\nimport plain_b"
+    site.put(text.replace("importlib.reload(plain_b)", again))
+
+    ran = site.race("--", sys.executable, "main.py")
+
+    assert (ran.code, ran.out) == (86, "fine\n"), ran
+    assert site.findings() == [("import-race/second-copy", "warning")]
+    (hazard,) = site.report["facts"]["hazards"]
+    assert hazard["first"]["site"]["line"] == 14
+
+
 def test_a_reload_after_the_thread_was_joined_passes(site: Site) -> None:
     site.put(RELOADS.format(background="", before="thread.join()", after=""))
 

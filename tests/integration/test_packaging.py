@@ -135,4 +135,4 @@ def test_a_release_has_an_sdist_for_builds_and_tests_and_a_page_with_the_files_o
     assert described["Description-Content-Type"] == "text/markdown"
     extras = described.get_all("Provides-Extra")
     assert extras is not None
-    assert {"all", "cache", "lint"} <= set(extras)
+    assert {"all", "cache"} <= set(extras)

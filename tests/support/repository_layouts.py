@@ -184,7 +184,7 @@ FULL_STACK = Layout(
     },
     baseline="backend/Dockerfile:2",
     command=("fastapi", "run", "--workers", "4", "app/main.py", "--port", "{port}"),
-    ready="/api/v1/health-check/",
+    ready="/openapi.json",
     cwd="backend",
     apis=("routes",),
 )
@@ -199,7 +199,7 @@ SMALL_APP = Layout(
     },
     baseline="README.md:4",
     command=("uvicorn", "main:app", "--port", "{port}"),
-    ready="/openapi.json",
+    ready="tcp://127.0.0.1:{port}",
     apis=("routes",),
 )
 # A server of the standard library that speaks OpenAI's API.
@@ -230,7 +230,7 @@ SERVICES = Layout(
     },
     baseline="services/cart/Dockerfile:1",
     command=("gunicorn", "-w", "2", "-b", "0.0.0.0:{port}", "app:app"),
-    ready="/ping",
+    ready="tcp://127.0.0.1:{port}",
     cwd="services/cart",
     apis=("routes",),
 )

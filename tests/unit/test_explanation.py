@@ -87,6 +87,6 @@ def test_the_last_words_of_a_command_are_a_rule_too() -> None:
 
 
 def test_a_rule_of_lint_is_shown_with_code_that_it_reports_and_code_that_it_does_not() -> None:
-    titles = [table.title for table in explain("gate/exit-with-bool").tables]
+    titles = [table.title for table in explain("gate/success-on-error").tables]
 
     assert titles == ["What to do", "Reported: ci/gate.py", "Not reported: ci/gate.py"]

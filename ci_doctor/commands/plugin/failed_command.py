@@ -27,10 +27,14 @@ from ci_doctor.buildkite.plugin import (
 from ci_doctor.commands.plugin.configured_codes import ConfiguredCodes, read_codes
 from ci_doctor.commands.plugin.harmless import say
 from ci_doctor.errors import CiDoctorError
-from ci_doctor.finished_job.after_command import AfterCommandRequest, Explained, explain_command
+from ci_doctor.finished_job.after_command import (
+    REPORT_NAME,
+    AfterCommandRequest,
+    Explained,
+    explain_command,
+    keep_output,
+)
 from ci_doctor.finished_job.exit_decision import FailedCommand, decide
-from ci_doctor.finished_job.kept_output import keep_output
-from ci_doctor.finished_job.logs_of_job import REPORT_NAME
 from ci_doctor.model.cause import Cause
 from ci_doctor.model.report import Report
 from ci_doctor.model.report_cause import diagnosed_causes

@@ -22,8 +22,8 @@ from ci_doctor.correctness.settings import Comparison, Rules
 from ci_doctor.correctness.tally import Tally, level_digests
 from ci_doctor.correctness.verdict.schedule import sequence
 from ci_doctor.errors import UsageError
-from ci_doctor.load import strict_json
 from ci_doctor.load.looks import AnswerLooks, LooksOfAnswers
+from ci_doctor.load.schema import parse_json
 
 # The outcome of a request whose answers are the same bytes in every start and pass. A digest has 64
 # characters, so none is equal to it.
@@ -220,7 +220,7 @@ def _time(place: SourcePosition) -> float | None:
     if form is SampleFormat.LMCACHE:
         return None
     try:
-        value: Any = strict_json.parse(content(place))
+        value: Any = parse_json(content(place))
     except ValueError:
         return None
     # The way to the object that holds the time.

@@ -10,11 +10,11 @@ from typing import Any, TypeGuard
 from msgspec import Struct
 
 from ci_doctor.errors import UsageError
-from ci_doctor.load import strict_json
-from ci_doctor.load.answers import read_collected
 from ci_doctor.load.canonical import Canonical, check_output, digest, is_empty_output
 from ci_doctor.load.choices import NotAnAnswerError
-from ci_doctor.load.protocols.table import of_answer
+from ci_doctor.load.protocols import of_answer
+from ci_doctor.load.requests import read_collected
+from ci_doctor.load.schema import parse_json
 from ci_doctor.model.suggestion import did_you_mean
 
 # --- the formats of collected samples, and how one is told from another ---
@@ -227,7 +227,7 @@ def read(form: SampleFormat, content: bytes) -> Entry:
     if form is SampleFormat.LMCACHE:
         return _text_entry(None, [content.decode("utf-8", "surrogateescape")])
     try:
-        value = strict_json.parse(content)
+        value = parse_json(content)
     except ValueError as error:
         return Entry(error=f"not JSON: {error}")
     if not isinstance(value, dict):

@@ -17,9 +17,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.correctness.localise.trials import TrialSend
-from ci_doctor.load.prompts import PROMPT_KEYS, parameters_of, prompt_of
+from ci_doctor.load.prompts import PROMPT_KEYS, halved, parameters_of, prompt_length, prompt_of
 from ci_doctor.load.requests import Request
-from ci_doctor.load.shorter_prompt import halved, prompt_length
 
 # Predicates of numbers, of so many requests and words at most: a start tells no more of more.
 _MOST_NAMES = 48

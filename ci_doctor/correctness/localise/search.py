@@ -26,15 +26,16 @@ from ci_doctor.correctness.localise.trials import (
     one_by_one,
     together,
 )
-from ci_doctor.load.prompts import prompt_of, token_limit
-from ci_doctor.load.requests import Request
-from ci_doctor.load.shorter_prompt import (
+from ci_doctor.load.prompts import (
     Cut,
     PromptLength,
     halved,
     prompt_length,
+    prompt_of,
+    token_limit,
     with_prompt,
 )
+from ci_doctor.load.requests import Request
 
 # How often a request alone is sent to one start, at most.
 _MOST_REPEATS = 64

@@ -16,9 +16,9 @@ from ci_doctor.correctness.verdict.decide import decide
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.correctness.verdict.starts import ArmStart, outcomes
 from ci_doctor.errors import InfraError
-from ci_doctor.load.answer_parts import AnswerParts, parts
+from ci_doctor.load.answer_items import AnswerParts, parts
 from ci_doctor.load.canonical import encode
-from ci_doctor.load.float32 import ulp_distance
+from ci_doctor.load.choices import ulp_distance
 from ci_doctor.model.facts.answers import LevelFacts
 from ci_doctor.model.finding import Finding
 from ci_doctor.model.table import Row, Table, row

@@ -38,7 +38,7 @@ from ci_doctor.correctness.report.recorded import (
 )
 from ci_doctor.correctness.report.tokens import Step
 from ci_doctor.correctness.verdict.compare import explain
-from ci_doctor.load.answer_parts import parts
+from ci_doctor.load.answer_items import parts
 from ci_doctor.load.canonical import text_of
 from ci_doctor.model.facts.replay import AnswerDivergence, ReplayFacts
 from ci_doctor.model.outcome import Outcome

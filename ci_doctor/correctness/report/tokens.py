@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from ci_doctor.load.float32 import ulp_distance
+from ci_doctor.load.choices import ulp_distance
 
 # --- the generated tokens of a choice, with their log-probabilities if the server reports them ---
 # Three forms are read: `token_ids`, a chat's `logprobs.content[]`, and a completion's

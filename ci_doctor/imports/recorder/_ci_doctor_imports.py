@@ -129,7 +129,11 @@ def begin(name: str) -> "list[Any]":
     `acquire` calls it and `release` calls `end`; both return before the module's code runs. A frame of
     ours around each nested import would make CPython map pages of its stack again and again.
     """
-    if not process.is_threaded:
+    if name in loaders:
+        # Loaded anew, because something took it out of `sys.modules`: from where counts again.
+        thread.requested.discard(name + "?importlib")
+        thread.requested.discard(name + "?statement")
+    if not process.is_threaded or name in loaders:
         ask(name, "importlib", ())
     event("begin", name, thread.loading[-1][0] if thread.loading else None)
     entry = [name, None, thread.requested, 0]

@@ -13,25 +13,6 @@ from msgspec import Struct
 from ci_doctor.lint.lint_rule import LintRule, Place, Violation, excerpt_of
 from ci_doctor.lint.python.program import PythonProgram, parse
 
-
-def comes_from(statement: ast.ImportFrom, importer: str, definer: str) -> bool:
-    """Whether `from M import X` in the file `importer` may give what the file `definer` defines.
-
-    M is the module of that file, or a package above it, which hands its names on.
-    """
-    module = PurePosixPath(*(statement.module or "").split("."))
-    if statement.level:
-        folders = PurePosixPath(importer).parents
-        if statement.level > len(folders):
-            return False
-        base = folders[statement.level - 1] / module
-        return definer == f"{base}.py" or PurePosixPath(definer).is_relative_to(base)
-    path = f"/{definer}"
-    return path.endswith(f"/{module}.py") or f"/{module}/" in path
-
-
-# The files of a repository, parsed only if a rule asks for them.
-
 _SHELL = {".sh", ".bash", ".zsh", ".env"}
 _DATA = {".yml", ".yaml"}
 _PROSE = {".md", ".rst", ".txt", ".adoc", ".ipynb"}

@@ -78,7 +78,7 @@ def different_default(repository: RepositoryFiles) -> Iterator[Violation]:
                 each.place,
                 f"{name} is `{each.value}` here if it is not set, and `{first.value}` in "
                 f"{first.place.file}:{first.place.line}",
-                remedy="State the default in one place",
+                remedy="State the default in one place.",
                 related=(first.place,),
             )
 

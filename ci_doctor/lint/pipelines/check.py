@@ -7,13 +7,12 @@ from typing import Final
 
 from ci_doctor.lint.lint_rule import LintRule, Unreadable, Violation
 from ci_doctor.lint.pipelines import (
-    artifact_rules,
-    condition_rules,
     dependency_rules,
     key_rules,
     pin_rules,
     retry_rules,
     timeout_rules,
+    value_rules,
 )
 from ci_doctor.lint.pipelines.pipeline_file import (
     FileKind,
@@ -33,11 +32,10 @@ _CHECKED: Final[
     tuple[tuple[LintRule, Callable[[PipelineFile, PipelineContext], Iterator[Violation]]], ...]
 ] = (
     *key_rules.RULES,
-    *condition_rules.RULES,
+    *value_rules.RULES,
     *dependency_rules.RULES,
     *retry_rules.RULES,
     *timeout_rules.RULES,
-    *artifact_rules.RULES,
     *pin_rules.RULES,
 )
 # `check_pipeline` itself runs the first one, which needs what the parser said.

@@ -13,12 +13,12 @@ from ci_doctor.lint.pipelines.pipeline_file import (
     PipelineStep,
     StepKind,
     buildkite,
-    distance,
     job_steps,
     whole_workflow,
 )
 from ci_doctor.model.finding import Severity
 from ci_doctor.model.rule import Rule
+from ci_doctor.model.suggestion import letters_apart
 from ci_doctor.syntax.yaml_nodes import (
     MappingNode,
     Node,
@@ -184,7 +184,9 @@ def _is_misspelt(name: str, key: str) -> bool:
     """`test-1` and `test-2`, `build-arm` and `build-amd` are different names on purpose."""
     if key.rstrip("s") == name.rstrip("s"):
         return True
-    return name[-1] == key[-1] and distance(name, key, 1) <= 1 and _digits(key) == _digits(name)
+    if name[-1] != key[-1] or abs(len(name) - len(key)) > 1 or _digits(key) != _digits(name):
+        return False
+    return letters_apart(name, key) <= 1
 
 
 def _plain(name: str) -> str:

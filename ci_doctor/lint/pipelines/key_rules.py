@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. Rules about keys and values that the reader of a pipeline refuses or passes over."""
 
-import re
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 from typing import Final
-
-from msgspec.structs import replace
 
 from ci_doctor.lint.lint_rule import LintRule, Place, Violation, excerpt_of
 from ci_doctor.lint.pipelines.pipeline_file import (
@@ -16,12 +14,9 @@ from ci_doctor.lint.pipelines.pipeline_file import (
     GENERATOR_KEYS,
     GROUP_KEYS,
     INPUT_KEYS,
-    JOB_KEYS,
     PIPELINE_KEYS,
     TRIGGER_KEYS,
     WAIT_KEYS,
-    WORKFLOW_KEYS,
-    WORKFLOW_STEP_KEYS,
     FileKind,
     PipelineContext,
     PipelineFile,
@@ -30,7 +25,6 @@ from ci_doctor.lint.pipelines.pipeline_file import (
     buildkite,
     job_steps,
     nearest_key,
-    whole_workflow,
     words,
     workflow,
 )
@@ -40,7 +34,6 @@ from ci_doctor.syntax.yaml_nodes import (
     Field,
     MappingNode,
     Node,
-    ScalarNode,
     SequenceNode,
     items_of,
     mapping_of,
@@ -103,13 +96,13 @@ def _hidden_value(pipeline: PipelineFile, first: Field, again: Field) -> Violati
     )
 
 
-# A key of a step or job that its reader does not know: Buildkite ignores it, GitHub refuses the file.
+# A key of a Buildkite step that the agent does not know. Keys of GitHub are the business of actionlint.
 
 UNKNOWN_KEY: Final = LintRule(
     rule=Rule(
         id="pipeline/unknown-key",
         severity=Severity.ERROR,
-        meaning="A step or a job has a key that its reader does not know. Buildkite ignores it, so a misspelt time limit limits nothing. GitHub refuses the workflow.",
+        meaning="A step has a key that Buildkite does not know and ignores, so a misspelt time limit limits nothing. actionlint checks the keys of GitHub workflows.",
         remedy="Write the key as the reference of the pipeline's steps spells it.",
     ),
     bad=(
@@ -120,9 +113,6 @@ UNKNOWN_KEY: Final = LintRule(
         buildkite("steps:\n  - trigger: deploy\n    asyn: true\n"),
         buildkite("steps:\n  - command: make\n    timeout: 30\n"),
         buildkite("steps:\n  - {commands: [make], num_gpus: 2, soruce_file_dependencies: [a]}\n"),
-        workflow("runs-on: ubuntu-24.04\ntimeout_minutes: 5\nsteps:\n- run: make\n"),
-        job_steps("- run: make\n  continue_on_error: true\n"),
-        job_steps("- uses: actions/checkout@v5\n  args: x\n"),
     ),
     good=(
         buildkite("steps:\n  - command: make\n    timeout_in_minutes: 5\n"),
@@ -132,7 +122,6 @@ UNKNOWN_KEY: Final = LintRule(
         buildkite(
             "steps:\n  - command: make\n    num_gpus: 2\n    working_dir: /tests\n    owner: me\n"
         ),
-        job_steps("- run: make\n  continue-on-error: true\n"),
     ),
 )
 
@@ -172,27 +161,12 @@ _OF_KIND: Final = {
 def unknown_key(pipeline: PipelineFile, _context: PipelineContext) -> Iterator[Violation]:
     """Keys by what reads the file."""
     match pipeline.kind:
-        case FileKind.WORKFLOW:
-            yield from _github(pipeline)
         case FileKind.BUILDKITE:
             yield from _misspelt_keys_of_buildkite(pipeline)
         case FileKind.OWN_STEPS:
             yield from _generator(pipeline)
-        case FileKind.ACTION | FileKind.DATA:
+        case FileKind.WORKFLOW | FileKind.ACTION | FileKind.DATA:
             return
-
-
-def _github(pipeline: PipelineFile) -> Iterator[Violation]:
-    root = pipeline.root
-    holders = [("a job", job.node, JOB_KEYS) for job in pipeline.jobs]
-    holders += [("a step", step.node, WORKFLOW_STEP_KEYS) for step in pipeline.steps]
-    if root is not None and root.get("jobs") is not None:
-        holders.append(("a workflow", root, WORKFLOW_KEYS))
-    for where, node, known in holders:
-        for field in _own(node, known):
-            # Without a likely meaning, it may be newer than the table.
-            severity = None if _meant(field.key.value, known) else Severity.WARNING
-            yield _misspelt_key(pipeline, field, where, known, "GitHub refuses the file", severity)
 
 
 def _misspelt_keys_of_buildkite(pipeline: PipelineFile) -> Iterator[Violation]:
@@ -268,7 +242,7 @@ INVALID_VALUE: Final = LintRule(
     rule=Rule(
         id="pipeline/invalid-value",
         severity=Severity.ERROR,
-        meaning="A key of a step has a value that Buildkite or GitHub does not accept, or two keys exclude each other.",
+        meaning="A key of a step has a value that Buildkite does not accept, or two keys exclude each other.",
         remedy="Write a value that the reference of the pipeline's steps allows.",
     ),
     bad=(
@@ -284,11 +258,6 @@ INVALID_VALUE: Final = LintRule(
         buildkite("steps:\n  - command: make\n    concurrency: 1\n"),
         buildkite("steps:\n  - command: make\n    soft_fail: [{exit_status: [1, 2]}]\n"),
         buildkite("steps:\n  - command: make\n    branches: main\n    if: build.tag != null\n"),
-        workflow("runs-on: ubuntu-24.04\ntimeout-minutes: 30m\nsteps:\n- run: make\n"),
-        workflow("steps:\n- run: make\n"),
-        job_steps("- run: make\n  timeout-minutes: 10 min\n"),
-        job_steps("- run: make\n  uses: actions/checkout@v5\n"),
-        job_steps("- name: nothing\n"),
     ),
     good=(
         buildkite("steps:\n  - command: make\n    timeout_in_minutes: '30'\n"),
@@ -300,44 +269,25 @@ INVALID_VALUE: Final = LintRule(
             "steps:\n  - command: make\n    retry: {automatic: [{signal_reason: agent_stop}], manual: false}\n"
         ),
         buildkite("steps:\n  - command: make\n    concurrency: 1\n    concurrency_group: gpu\n"),
-        workflow(
-            "runs-on: ubuntu-24.04\ntimeout-minutes: ${{ inputs.limit }}\nsteps:\n- run: make\n"
-        ),
-        workflow("uses: ./.github/workflows/x.yml\n"),
     ),
 )
 
 _REASONS: Final = words(
     "* none cancel agent_stop agent_refused agent_incompatible process_run_error signature_rejected stack_error"
 )
-# What a step of GitHub does; the later ones steer steps that run at the same time.
-_WORK: Final = ("run", "uses", "parallel", "wait", "wait-all", "cancel")
 Problem = tuple[Node, str]
 
 
 def invalid_value(pipeline: PipelineFile, _context: PipelineContext) -> Iterator[Violation]:
-    """Values of steps and jobs; a value that is filled in later is left alone."""
+    """Values of steps; a value that is filled in later is left alone."""
+    if pipeline.kind not in (FileKind.BUILDKITE, FileKind.OWN_STEPS):
+        return
     visited: set[tuple[int, str]] = set()
-    for node, problem in _problems(pipeline):
+    for node, problem in chain.from_iterable(map(_refused_by_buildkite, pipeline.commands)):
         if (id(node), problem) not in visited:
             visited.add((id(node), problem))
             yield pipeline.violation(INVALID_VALUE, node, problem)
-    if pipeline.kind in (FileKind.BUILDKITE, FileKind.OWN_STEPS):
-        yield from _unused_statuses(pipeline)
-
-
-def _problems(pipeline: PipelineFile) -> Iterator[Problem]:
-    match pipeline.kind:
-        case FileKind.BUILDKITE | FileKind.OWN_STEPS:
-            for step in pipeline.commands:
-                yield from _refused_by_buildkite(step)
-        case FileKind.WORKFLOW:
-            yield from _workflow(pipeline)
-        case FileKind.ACTION:
-            for step in pipeline.steps:
-                yield from _github_step(step)
-        case FileKind.DATA:
-            return
+    yield from _unused_statuses(pipeline)
 
 
 def _refused_by_buildkite(step: PipelineStep) -> Iterator[Problem]:
@@ -412,104 +362,6 @@ def _unused_statuses(pipeline: PipelineFile) -> Iterator[Violation]:
                     yield pipeline.violation(INVALID_VALUE, status, said, severity=Severity.WARNING)
 
 
-def _workflow(pipeline: PipelineFile) -> Iterator[Problem]:
-    for job in pipeline.jobs:
-        limit = job.node.get("timeout-minutes")
-        if limit is not None and _is_no_decimal(limit):
-            yield limit, f"the time limit '{text_of(limit)}' is no number of minutes"
-        if job.node.get("runs-on", "uses") is None:
-            yield job.key, f"the job '{job.id}' has no `runs-on`"
-    for step in pipeline.steps:
-        yield from _github_step(step)
-
-
-def _is_no_decimal(node: Node) -> bool:
-    text = text_of(node) or ""
-    return _is_no_number(node) and not text.replace(".", "", 1).isdigit()
-
-
-def _github_step(step: PipelineStep) -> Iterator[Problem]:
-    limit = step.node.get("timeout-minutes")
-    if limit is not None and _is_no_decimal(limit):
-        yield limit, f"the time limit '{text_of(limit)}' is no number of minutes"
-    run, uses = step.node.fields.get("run"), step.node.fields.get("uses")
-    if run is not None and uses is not None:
-        yield uses.key, "a step has `run` or `uses`, not both"
-    elif step.node.fields and step.node.get(*_WORK) is None:
-        first: ScalarNode = next(iter(step.node.fields.values())).key
-        yield first, "a step needs `run` or `uses`"
-
-
-# A version without quotes that YAML reads as a number: 3.10 is 3.1.
-
-VERSION_AS_NUMBER: Final = LintRule(
-    rule=Rule(
-        id="pipeline/version-as-number",
-        severity=Severity.ERROR,
-        meaning="A version stands without quotes and ends in 0. YAML reads it as a number, so the 0 is lost: Python 3.10 becomes 3.1.",
-        remedy="Put the version in quotes.",
-    ),
-    bad=(
-        job_steps("- uses: actions/setup-python@v6\n  with: {python-version: 3.10}\n"),
-        workflow(
-            "strategy: {matrix: {python-version: [3.10, 3.11]}}\nruns-on: ubuntu-24.04\nsteps:\n- run: make\n"
-        ),
-        workflow(
-            "strategy:\n  matrix:\n    include:\n    - python: 3.10\nruns-on: ubuntu-24.04\nsteps:\n- run: make\n"
-        ),
-        whole_workflow(
-            "on: push\nenv:\n  GO_VERSION: 1.20\njobs: {a: {runs-on: x, steps: [{run: make}]}}\n"
-        ),
-        buildkite("steps:\n  - command: make\n    env: {PYTHON_VERSION: 3.10}\n"),
-        buildkite("steps:\n  - command: make\n    matrix: {setup: {python: [3.9, 3.10]}}\n"),
-    ),
-    good=(
-        job_steps("- uses: actions/setup-python@v6\n  with: {python-version: '3.10'}\n"),
-        job_steps("- uses: actions/setup-python@v6\n  with: {python-version: 3.11}\n"),
-        job_steps("- uses: actions/setup-go@v6\n  with: {go-version: 1.20.0}\n"),
-        workflow(
-            "strategy: {matrix: {threshold: [0.10, 0.20]}}\nruns-on: ubuntu-24.04\nsteps:\n- run: make\n"
-        ),
-    ),
-)
-
-_LOSES = re.compile(r"\d+\.\d*[1-9]0")
-_NAMES = re.compile(
-    r"version|python|(?:^|[_-])(?:cuda|rocm|torch|pytorch|go|node|ruby|py)$", re.IGNORECASE
-)
-# `version: 3.10` of the file's own format is read by something else.
-_NOT_VERSIONS = frozenset({"version"})
-
-
-def version_as_number(pipeline: PipelineFile, _context: PipelineContext) -> Iterator[Violation]:
-    """Plain scalars below a key that names a version."""
-    if pipeline.kind is FileKind.DATA:
-        return
-    for document in pipeline.documents:
-        for node in walk(document):
-            if not isinstance(node, MappingNode):
-                continue
-            for name, field in node.fields.items():
-                if field.merged or not _NAMES.search(name) or name in _NOT_VERSIONS:
-                    continue
-                yield from _numbers(pipeline, name, scalars_of(field.value))
-                if isinstance(field.value, MappingNode):
-                    yield from _numbers(pipeline, name, scalars_of(field.value.get("default")))
-
-
-def _numbers(pipeline: PipelineFile, name: str, values: list[ScalarNode]) -> Iterator[Violation]:
-    for value in values:
-        if value.style == "" and value.tag is None and _LOSES.fullmatch(value.value):
-            short = value.value.rstrip("0")
-            violation = pipeline.violation(
-                VERSION_AS_NUMBER,
-                value,
-                f"'{name}' is the number {short}, not the version {value.value}",
-                remedy=f'Write `"{value.value}"`.',
-            )
-            yield replace(violation, edits=pipeline.replace(value, f'"{value.value}"'))
-
-
 # A file of CI that is no YAML: the upload or the workflow fails before its first step.
 
 UNPARSABLE_YAML: Final = LintRule(
@@ -552,5 +404,4 @@ RULES: Final = (
     (DUPLICATE_KEY, duplicate_key),
     (UNKNOWN_KEY, unknown_key),
     (INVALID_VALUE, invalid_value),
-    (VERSION_AS_NUMBER, version_as_number),
 )

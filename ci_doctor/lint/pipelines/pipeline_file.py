@@ -12,8 +12,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from ci_doctor.lint.lint_rule import Edit, Example, LintRule, Place, Violation, excerpt_of
+from ci_doctor.lint.lint_rule import Example, LintRule, Place, Violation, excerpt_of
 from ci_doctor.model.finding import Severity
+from ci_doctor.model.suggestion import letters_apart
 from ci_doctor.syntax.yaml_nodes import (
     Field,
     MappingNode,
@@ -31,11 +32,8 @@ def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# The keys of steps and jobs, from Buildkite's and GitHub's reference pages (read in 2026).
-#
-# Buildkite: https://buildkite.com/docs/pipelines/configure/step-types. GitHub:
-# https://docs.github.com/actions/reference/workflows-and-actions/workflow-syntax. A test compares the first with the
-# published schema of pipelines.
+# The keys of steps, from Buildkite's reference pages (read in 2026):
+# https://buildkite.com/docs/pipelines/configure/step-types. A test compares them with the published schema of pipelines.
 
 _ALL: Final = words(
     "allow_dependency_failure branches depends_on id identifier if key label name type"
@@ -76,17 +74,6 @@ GENERATOR_KEYS: Final = words(
     "num_gpus num_nodes optional source_file_dependencies torch_nightly working_dir"
 )
 
-WORKFLOW_KEYS: Final = words(
-    "cache-mode name run-name on true permissions env defaults concurrency jobs"
-)
-JOB_KEYS: Final = words(
-    "cache-mode name permissions needs if runs-on snapshot environment concurrency outputs env defaults steps "
-    "timeout-minutes strategy continue-on-error container services uses with secrets"
-)
-WORKFLOW_STEP_KEYS: Final = words(
-    "background cancel id if name parallel uses run wait wait-all working-directory shell with env continue-on-error timeout-minutes"
-)
-
 
 @lru_cache(maxsize=1024)
 def nearest_key(name: str, known: frozenset[str]) -> str | None:
@@ -98,31 +85,13 @@ def nearest_key(name: str, known: frozenset[str]) -> str | None:
     if len(plain) < 4:
         return None
     allowed = 1 if len(plain) < 8 else 2
-    near = [(distance(plain, _plain(key), allowed), key) for key in known]
+    near = [(letters_apart(plain, _plain(key)), key) for key in known]
     best = min(near)
     return best[1] if best[0] <= allowed else None
 
 
 def _plain(name: str) -> str:
     return name.lower().replace("-", "").replace("_", "")
-
-
-def distance(one: str, other: str, limit: int) -> int:
-    """Letters to add, drop, replace or swap between two words; limit + 1 where there are more."""
-    if abs(len(one) - len(other)) > limit:
-        return limit + 1
-    before: list[int] = []
-    row = list(range(len(other) + 1))
-    for i, letter in enumerate(one, 1):
-        last, before, row = before, row, [i]
-        for j, against in enumerate(other, 1):
-            cost = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (letter != against))
-            if i > 1 and j > 1 and letter == other[j - 2] and one[i - 2] == against:
-                cost = min(cost, last[j - 2] + 1)
-            row.append(cost)
-        if min(row) > limit:
-            return limit + 1
-    return min(row[-1], limit + 1)
 
 
 # What of the repository a rule about one pipeline needs, as values and questions.
@@ -264,12 +233,6 @@ class PipelineFile(Struct, frozen=True, eq=False, kw_only=True):
             severity=severity,
             related=tuple(self.place(each) for each in related),
         )
-
-    def replace(self, node: ScalarNode, text: str) -> tuple[Edit, ...]:
-        """An edit that puts `text` where a scalar of one line stands, its quotes included."""
-        if node.end_line != node.line:
-            return ()
-        return (Edit(file=self.file, start=node.start, end=node.end, text=text),)
 
 
 def _short(text: str) -> str:

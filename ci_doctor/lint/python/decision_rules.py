@@ -8,7 +8,6 @@ from typing import Final
 
 from ci_doctor.lint.lint_rule import Example, LintRule, Violation
 from ci_doctor.lint.python.program import (
-    Function,
     PythonProgram,
     caught,
     inside,
@@ -201,7 +200,7 @@ def exit_zero(program: PythonProgram) -> Iterator[Violation]:
                 EXIT_ZERO,
                 leave,
                 "every error ends the program with status 0 here",
-                remedy="Exit with 1, or let the error end the program",
+                remedy="Exit with 1, or let the error end the program.",
                 related=(node,),
             )
         last = node.body[-1]
@@ -211,7 +210,7 @@ def exit_zero(program: PythonProgram) -> Iterator[Violation]:
                 EXIT_ZERO,
                 last,
                 "every error is answered with True here, as if the comparison had succeeded",
-                remedy="Answer False, or let the error end the program",
+                remedy="Answer False, or let the error end the program.",
                 related=(node,),
             )
 
@@ -249,121 +248,7 @@ def _is_success(call: ast.Call) -> bool:
     return isinstance(status, ast.Constant) and status.value in {0, None}
 
 
-# `sys.exit(main())` where `main` answers True for success: the status is 1.
-
-_BOOL_AS_STATUS = """\
-import sys
-
-def main():
-    if different():
-        return False
-    return True
-
-sys.exit(main())
-"""
-
-EXIT_BOOL = LintRule(
-    rule=Rule(
-        id="gate/exit-with-bool",
-        severity=Severity.ERROR,
-        meaning=(
-            "A program exits with the answer of a function that is True or False. For Python True "
-            "is the status 1 and False is 0: success fails the job, and failure passes it."
-        ),
-        remedy="Exit with `0 if main() else 1`.",
-    ),
-    bad=((Example(file="ci/gate.py", text=_BOOL_AS_STATUS),),),
-    good=(
-        (
-            Example(
-                file="ci/gate.py",
-                text=_BOOL_AS_STATUS.replace("exit(main())", "exit(0 if main() else 1)"),
-            ),
-        ),
-        (
-            Example(
-                file="ci/gate.py",
-                text=_BOOL_AS_STATUS.replace("False", "1").replace("True", "0"),
-            ),
-        ),
-    ),
-)
-
-
-def exit_bool(program: PythonProgram) -> Iterator[Violation]:
-    """Exits with the answer of a function of this program whose answers are all bool."""
-    functions = {
-        node.name: node
-        for node in program.tree.body
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    }
-    for call in program.calls:
-        if program.dotted(call.func) not in {"sys.exit", "exit"} or len(call.args) != 1:
-            continue
-        asked = call.args[0]
-        if not isinstance(asked, ast.Call) or not isinstance(asked.func, ast.Name):
-            continue
-        function = functions.get(asked.func.id)
-        if function is not None and _answers_bool(function):
-            yield program.violation(
-                EXIT_BOOL,
-                call,
-                f"`{function.name}` returns True or False, and True is the exit status 1",
-                remedy=f"sys.exit(0 if {ast.unparse(asked)} else 1)",
-                related=(function,),
-            )
-
-
-def _answers_bool(function: Function) -> bool:
-    """Whether it returns both True and False as constants, and nothing else."""
-    answers = [node.value for node in inside(function.body) if isinstance(node, ast.Return)]
-    values = {each.value if isinstance(each, ast.Constant) else each for each in answers}
-    return all(isinstance(each, bool) for each in values) and len(values) == 2
-
-
-# `global` where every name is global already.
-
-_GLOBAL_OF_MODULE = """\
-if __name__ == "__main__":
-    global settings
-    settings = read()
-"""
-
-MODULE_GLOBAL = LintRule(
-    rule=Rule(
-        id="gate/global-without-effect",
-        severity=Severity.NOTE,
-        meaning=(
-            "`global` stands outside of functions, where it does nothing. It suggests that a "
-            "variable is shared in a way in which it is not: a process that is spawned does not "
-            "have it."
-        ),
-        remedy="Remove the line. Hand the value to those who need it.",
-    ),
-    bad=((Example(file="ci/run.py", text=_GLOBAL_OF_MODULE),),),
-    good=(
-        (Example(file="ci/run.py", text=_GLOBAL_OF_MODULE.replace("    global settings\n", "")),),
-        (
-            Example(
-                file="ci/run.py",
-                text="settings = None\ndef use():\n    global settings\n    settings = 1\n",
-            ),
-        ),
-    ),
-)
-
-
-def module_global(program: PythonProgram) -> Iterator[Violation]:
-    """`global` statements of the module itself."""
-    for node in program.nodes:
-        if isinstance(node, ast.Global) and program.scope(node) is program.tree:
-            names = ", ".join(node.names)
-            yield program.violation(MODULE_GLOBAL, node, f"`global {names}` has no effect here")
-
-
 RULES: Final = (
     (SWALLOWED_DECISION, swallowed_decision),
     (EXIT_ZERO, exit_zero),
-    (EXIT_BOOL, exit_bool),
-    (MODULE_GLOBAL, module_global),
 )

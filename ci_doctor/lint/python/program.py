@@ -12,7 +12,6 @@ from ci_doctor.lint.lint_rule import LintRule, Place, Violation, excerpt_of
 # Lines end here for `ast`; str.splitlines knows more ends, such as a form feed.
 _LINE_ENDS = re.compile("\r\n|\r|\n")
 
-Function = ast.FunctionDef | ast.AsyncFunctionDef
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 

@@ -194,7 +194,7 @@ def uncounted_request_error(program: PythonProgram) -> Iterator[Violation]:
                     handler,
                     f"an error of the request in line {request.lineno} leaves no trace in what is "
                     "judged",
-                    remedy="Collect the errors here, and fail at the end if there are any",
+                    remedy="Collect the errors here, and fail at the end if there are any.",
                     related=(request,),
                 )
 
@@ -215,7 +215,7 @@ def _suppressed(program: PythonProgram, node: ast.With) -> Iterator[Violation]:
             UNCOUNTED_REQUEST_ERROR,
             node,
             f"an error of the request in line {request.lineno} leaves no trace in what is judged",
-            remedy="Collect the errors, and fail at the end if there are any",
+            remedy="Collect the errors, and fail at the end if there are any.",
             related=(request,),
         )
 

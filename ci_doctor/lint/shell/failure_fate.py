@@ -273,11 +273,8 @@ class FailureFates:
             current = parent
         return None
 
-    def exempt_call(self, function: ShellNode) -> ShellNode | None:
-        """A call of `function` for which errexit is off; None if there is none."""
-        return self._exempt_call(function.word)
-
     def _exempt_call(self, name: str) -> ShellNode | None:
+        """A call of the function `name` for which errexit is off; None if there is none."""
         if name in self._exempt:
             return self._exempt[name]
         if self._depth > _DEEPEST_CALLS:

@@ -25,12 +25,12 @@ class InitServer(Struct, frozen=True, kw_only=True):
 
 
 class InitFile(Struct, frozen=True, kw_only=True):
-    """A file that is proposed; `is_written`: it is there now."""
+    """A file that is proposed: `path` from the top of the repository, why in a clause; `is_written`: it is there now."""
 
     path: str
     why: str
     text: str
-    is_written: bool
+    is_written: bool = False
 
 
 class InitFacts(Facts, frozen=True, kw_only=True):

@@ -43,35 +43,6 @@ class LimitedRun(Struct, frozen=True, kw_only=True):
         return lines[-1].strip() if lines else f"exit code {self.exit_code}, no output"
 
 
-def run_limited(
-    command: Sequence[str], *, timeout_s: float, cwd: Path, environ: Mapping[str, str]
-) -> LimitedRun:
-    """Run `command` for at most `timeout_s` seconds.
-
-    Then its process group is killed, also if it ended by itself and left processes there.
-    Raises OSError if it cannot be started.
-    """
-    # Output goes to a file: a child that keeps a pipe open would delay us.
-    with unnamed_file() as output:
-        process = subprocess.Popen(
-            list(command),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            cwd=cwd,
-            env=dict(environ),
-            start_new_session=True,
-        )
-        is_over = False
-        try:
-            is_over = wait_unreaped(process.pid, timeout_s)
-        finally:
-            # Not reaped yet, so the group is still ours. Nothing that was left in it stays.
-            os.killpg(process.pid, signal.SIGKILL)
-            exit_code = process.wait()
-        return LimitedRun(exit_code=exit_code if is_over else None, output=_whole_text(output))
-
-
 def wait_unreaped(pid: int, timeout_s: float) -> bool:
     """Wait for at most `timeout_s` seconds for a child of ours without reaping it; whether it ended."""
     try:
@@ -96,11 +67,6 @@ def _wait_polling(pid: int, timeout_s: float) -> bool:
         time.sleep(delay_s)
         delay_s = min(2 * delay_s, _LONGEST_DELAY_S)
     return True
-
-
-def _whole_text(file: IO[bytes]) -> str:
-    file.seek(0)
-    return file.read().decode("utf-8", "replace")
 
 
 # For a caller that is interrupted by `stop`.
@@ -153,18 +119,19 @@ class LimitedRuns:
         environ: Mapping[str, str],
         timeout_s: float = LONGEST_S,
         last_signal: signal.Signals | None = None,
+        is_together: bool = False,
     ) -> SeparateRun:
         """Run `words` in a session of its own, which is killed after `timeout_s` seconds.
 
         Seconds in which the program waited for a CPU extend that. The session is killed too if the
         program ends by itself and leaves processes there. `last_signal` is sent to the program at
-        the time limit, a second before the session is killed. Raises OSError if it cannot be
-        started.
+        the time limit, a second before the session is killed. `is_together`: stderr stands in stdout,
+        as both were written. Raises OSError if it cannot be started.
         """
         began = clock.now()
         # Output goes to files: a child that keeps a pipe open would delay us.
         with unnamed_file() as stdout, unnamed_file() as stderr:
-            process = self._start(words, stdout, stderr, cwd, environ)
+            process = self._start(words, stdout, stdout if is_together else stderr, cwd, environ)
             is_over = False
             try:
                 is_over = _wait(process.pid, timeout_s)
@@ -256,6 +223,16 @@ class LimitedRuns:
         own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         peak_rss = usage.ru_maxrss * 1024 if usage.ru_maxrss > own else None
         return process.returncode, peak_rss
+
+
+def run_limited(
+    command: Sequence[str], *, timeout_s: float, cwd: Path, environ: Mapping[str, str]
+) -> LimitedRun:
+    """Run `command` in a session of its own, with one output, as `LimitedRuns.run` does."""
+    ran = LimitedRuns().run(
+        command, cwd=cwd, environ=environ, timeout_s=timeout_s, is_together=True
+    )
+    return LimitedRun(exit_code=ran.exit_code, output=ran.stdout)
 
 
 def _kill(group: int) -> bool:

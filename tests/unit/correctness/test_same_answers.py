@@ -20,7 +20,7 @@ from ci_doctor.correctness.settings import (
     read_comparison,
 )
 from ci_doctor.correctness.verdict.canary import canary_detected
-from ci_doctor.load.answer_parts import parts
+from ci_doctor.load.answer_items import parts
 from ci_doctor.load.canonical import digest
 from tests.unit.correctness.numbered import compared, completion, outputs, start
 

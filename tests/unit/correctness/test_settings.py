@@ -14,7 +14,7 @@ from ci_doctor.correctness.settings import (
     read_comparison,
 )
 from ci_doctor.errors import UsageError
-from ci_doctor.load.float32 import nearest
+from ci_doctor.load.choices import nearest
 
 NUMBERS = AnswerLevel.NUMBERS
 

@@ -160,7 +160,9 @@ def test_a_cause_is_named_with_its_line_and_only_once() -> None:
     first = list(watch.take("a.log", lines("fine", "cp: No space left", "fine")))
     again = list(watch.take("b.log", lines("cp: No space left")))
 
-    assert [(each.log, each.line, each.rule.id) for each in first] == [("a.log", 2, "disk/full")]
+    assert [(each.place.file, each.place.line, each.rule) for each in first] == [
+        ("a.log", 2, "disk/full")
+    ]
     assert again == []
 
 
@@ -171,7 +173,7 @@ def test_an_error_counts_if_the_end_follows() -> None:
     fatal = list(watch.take("a.log", lines("Engine core initialization failed", first=9)))
 
     assert survived == []
-    assert [(each.line, each.rule.id) for each in fatal] == [(1, "python/exception")]
+    assert [(each.place.line, each.rule) for each in fatal] == [(1, "python/exception")]
 
 
 def test_an_error_of_another_log_does_not_end_this_one() -> None:
@@ -208,7 +210,7 @@ def test_an_exception_by_which_its_program_ends_counts_though_nothing_follows(
 ) -> None:
     named = list(a_watch().take("a.log", lines(*traceback(announced))))
 
-    assert [each.line for each in named] == [4]
+    assert [each.place.line for each in named] == [4]
 
 
 def test_the_exception_with_which_a_log_ends_counts_once_no_more_comes() -> None:
@@ -216,5 +218,5 @@ def test_the_exception_with_which_a_log_ends_counts_once_no_more_comes() -> None
     assert list(ended.take("a.log", lines(*traceback("a request has failed")))) == []
     assert list(survived.take("a.log", lines(*traceback("x"), *["200 OK"] * 9))) == []
 
-    assert [each.line for each in ended.rest()] == [4]
+    assert [each.place.line for each in ended.rest()] == [4]
     assert list(survived.rest()) == []

@@ -5,14 +5,14 @@ import pytest
 from msgspec import structs
 
 from ci_doctor.diagnosis.log_rules import Role
-from ci_doctor.diagnosis.rank import Candidate, Ranked, calibration, features, probability, rank
+from ci_doctor.diagnosis.rank import Candidate, calibration, features, probability, rank
 from ci_doctor.diagnosis.tracebacks import ExceptionStanding
 from tests.support.candidates import a_candidate
 from tests.support.candidates import a_candidate as candidate
 
 
 def first_line(*candidates: Candidate) -> int:
-    return rank(candidates)[0].candidate.line.number
+    return rank(candidates)[0].line.number
 
 
 def test_the_earliest_of_equal_causes_is_first() -> None:
@@ -40,13 +40,13 @@ def test_what_a_good_run_holds_too_explains_nothing() -> None:
 def test_among_logs_the_earlier_time_is_first() -> None:
     late = candidate(1, at_s=200.0)
     early = candidate(50, log=1, at_s=100.0)
-    assert rank([late, early])[0].candidate.log == 1
+    assert rank([late, early])[0].log == 1
 
 
 def test_a_log_without_times_comes_after_one_with_times() -> None:
     timeless = candidate(1)
     timed = candidate(50, log=1, at_s=100.0)
-    assert rank([timeless, timed])[0].candidate.log == 1
+    assert rank([timeless, timed])[0].log == 1
 
 
 def test_nothing_has_no_rank() -> None:
@@ -92,5 +92,5 @@ def test_a_rival_far_away_takes_the_lead_and_one_beside_it_does_not() -> None:
 
 
 def test_a_tolerated_exception_is_known_as_such() -> None:
-    ranked: list[Ranked] = rank([a_candidate(1, standing=ExceptionStanding.TOLERATED)])
+    ranked: list[Candidate] = rank([a_candidate(1, standing=ExceptionStanding.TOLERATED)])
     assert features(ranked)["tolerated"] == 1.0

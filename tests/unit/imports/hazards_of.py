@@ -4,9 +4,11 @@
 from pathlib import Path
 from typing import Any
 
-from ci_doctor.imports.confirm import Confirmation, HeldRun, Hold, Investigation, grouped, judge
-from ci_doctor.imports.hazard import Closeness, Hazard, HazardKind, Import
-from ci_doctor.imports.trace import HeldImport, ImportEvent, RecordedProcess, RecordedRun, Site
+from ci_doctor.imports.confirm import Confirmation, HeldRun, Investigation, grouped, judge
+from ci_doctor.imports.hazard import HazardKind, Hold
+from ci_doctor.imports.one_module import REPLACED
+from ci_doctor.imports.trace import HeldImport, ImportEvent, RecordedProcess, RecordedRun
+from ci_doctor.model.facts.import_race import Closeness, Hazard, Import, Site
 
 
 def an_import(thread: str, name: str, line: int) -> Import:
@@ -14,7 +16,7 @@ def an_import(thread: str, name: str, line: int) -> Import:
     return Import(thread=thread, name=name, site=site, chain=(site,), began_ns=0, ended_ns=1)
 
 
-def a_hazard(kind: HazardKind = HazardKind.REPLACED, *modules: str, **fields: Any) -> Hazard:
+def a_hazard(kind: HazardKind = REPLACED, *modules: str, **fields: Any) -> Hazard:
     names = modules or ("lazy",)
     known = {
         "closeness": Closeness.LATENT,
@@ -25,7 +27,7 @@ def a_hazard(kind: HazardKind = HazardKind.REPLACED, *modules: str, **fields: An
         "pair": (names[0], names[-1]) if len(names) > 1 else None,
         "detail": "50 ms apart",
     }
-    return Hazard(kind=kind, modules=names, **{**known, **fields})
+    return Hazard(kind=kind.name, modules=names, **{**known, **fields})
 
 
 def a_process(*events: ImportEvent, **fields: Any) -> RecordedProcess:

@@ -10,19 +10,19 @@ from msgspec.structs import replace
 from ci_doctor.imports.confirm import (
     Confirmation,
     HeldRun,
-    Hold,
     RaceCandidate,
-    Standing,
     confirm,
     grouped,
-    holds,
     judge,
     met,
     time_limit_s,
     was_held,
 )
-from ci_doctor.imports.hazard import Closeness, HazardKind
-from ci_doctor.imports.trace import HeldImport, Missing, RecordedProcess, RecordedThread, Site, Wait
+from ci_doctor.imports.crossings import CYCLE, SUBMODULE
+from ci_doctor.imports.hazard import HazardKind, Hold
+from ci_doctor.imports.one_module import FAILED, REPLACED
+from ci_doctor.imports.trace import HeldImport, Missing, RecordedProcess, RecordedThread, Wait
+from ci_doctor.model.facts.import_race import Closeness, Site, Standing
 from tests.unit.imports.hazards_of import MET, NOT_MET, RUN, a_hazard, a_held_run, a_process, a_run
 
 
@@ -30,16 +30,16 @@ def held(*, came: bool) -> HeldImport:
     return HeldImport(t=1, n=0, k=1, name="lazy", limit_ns=2, met=came)
 
 
-@pytest.mark.parametrize("kind", [HazardKind.REPLACED, HazardKind.FAILED])
+@pytest.mark.parametrize("kind", [REPLACED, FAILED])
 def test_one_module_is_held_while_its_code_runs(kind: HazardKind) -> None:
-    (hold,) = holds(a_hazard(kind, "a.b"))
+    (hold,) = kind.delays(a_hazard(kind, "a.b"))
 
     assert hold.text() == "exec a.b - 2"
 
 
-@pytest.mark.parametrize("kind", [HazardKind.CYCLE, HazardKind.SUBMODULE])
+@pytest.mark.parametrize("kind", [CYCLE, SUBMODULE])
 def test_two_modules_are_held_together_and_then_each_of_them_late(kind: HazardKind) -> None:
-    tried = [hold.text() for hold in holds(a_hazard(kind, "a", "m", "b", pair=("a", "b")))]
+    tried = [hold.text() for hold in kind.delays(a_hazard(kind, "a", "m", "b", pair=("a", "b")))]
 
     assert tried == ["together a b 2", "late a b 2", "late b a 2"]
 
@@ -58,7 +58,7 @@ def test_two_modules_are_held_together_and_then_each_of_them_late(kind: HazardKi
 def test_a_hold_lasts_twice_the_gap_and_a_second_within_bounds(
     margin_ns: int | None, limit_s: float
 ) -> None:
-    assert {hold.limit_s for hold in holds(a_hazard(margin_ns=margin_ns))} == {limit_s}
+    assert {hold.limit_s for hold in REPLACED.delays(a_hazard(margin_ns=margin_ns))} == {limit_s}
 
 
 def test_whether_a_delay_was_made_and_another_thread_came() -> None:
@@ -74,9 +74,9 @@ def test_hazards_that_the_same_delays_decide_are_one_candidate_with_the_worst_fi
     near = a_hazard(closeness=Closeness.NEAR, pid=2)
     hazards = [
         a_hazard(),
-        a_hazard(HazardKind.CYCLE, "a", "b"),
+        a_hazard(CYCLE, "a", "b"),
         near,
-        a_hazard(HazardKind.CYCLE, "a", "c"),
+        a_hazard(CYCLE, "a", "c"),
     ]
 
     groups = grouped(hazards)
@@ -103,7 +103,7 @@ def _wait(name: str) -> Wait:
 
 
 def candidates(*names: str) -> list[RaceCandidate]:
-    return [RaceCandidate(hazards=(a_hazard(HazardKind.REPLACED, name),)) for name in names]
+    return [RaceCandidate(hazards=(a_hazard(REPLACED, name),)) for name in names]
 
 
 def test_a_candidate_is_tried_until_it_fires() -> None:

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cycles and submodule orders between two threads."""
 
+from ci_doctor.imports.crossings import CYCLE, SUBMODULE
 from ci_doctor.imports.find_hazards import find_hazards
-from ci_doctor.imports.hazard import Closeness, HazardKind
+from ci_doctor.model.facts.import_race import Closeness
 from tests.unit.imports.traces import MS, Trace, cycle, only_hazard
 
 
 def test_two_ways_into_a_cycle_can_meet() -> None:
     hazard = only_hazard(cycle("b"))
     assert (hazard.kind, hazard.closeness, hazard.pair) == (
-        HazardKind.CYCLE,
+        CYCLE.name,
         Closeness.LATENT,
         ("a", "b"),
     )
@@ -22,7 +23,7 @@ def test_one_way_into_a_cycle_cannot_meet_itself() -> None:
 
 def test_a_module_that_both_go_through_keeps_them_apart() -> None:
     assert find_hazards(cycle("gate", gate=True).process()).hazards == ()
-    assert only_hazard(cycle("b", gate=True)).kind is HazardKind.CYCLE
+    assert only_hazard(cycle("b", gate=True)).kind == CYCLE.name
 
 
 def test_a_cycle_after_a_join_is_safe() -> None:
@@ -52,7 +53,7 @@ def test_a_package_and_its_submodule_imported_by_two_threads_can_meet() -> None:
     trace.ask(0, "pkg.sub", how="importlib", line=7)
     hazard = only_hazard(trace)
     assert (hazard.kind, hazard.modules, hazard.pair) == (
-        HazardKind.SUBMODULE,
+        SUBMODULE.name,
         ("pkg", "pkg.sub"),
         ("pkg", "pkg.sub"),
     )
@@ -91,7 +92,7 @@ def test_a_submodule_that_waits_for_the_package_which_started_its_thread_can_mee
     trace.end(1)
     trace.ask(0, "pkg.sub")
     trace.end(0)
-    assert only_hazard(trace).kind is HazardKind.SUBMODULE
+    assert only_hazard(trace).kind == SUBMODULE.name
 
 
 def test_a_package_that_is_half_loaded_does_not_keep_its_submodules_apart() -> None:
@@ -113,7 +114,7 @@ def test_a_package_that_is_half_loaded_does_not_keep_its_submodules_apart() -> N
     trace.ask(0, "c", "name")
     trace.end(0)
     hazard = only_hazard(trace)
-    assert (hazard.kind, hazard.pair) == (HazardKind.CYCLE, ("b", "c"))
+    assert (hazard.kind, hazard.pair) == (CYCLE.name, ("b", "c"))
 
 
 def test_a_deadlock_that_was_avoided_has_handed_out_an_incomplete_module() -> None:
@@ -148,4 +149,4 @@ def test_an_import_that_failed_because_a_deadlock_was_avoided_is_told_once() -> 
     trace.event("wait", 0, "a", 1, MS, "removed")
     trace.end(0)
     hazard = only_hazard(trace)
-    assert (hazard.kind, hazard.closeness) == (HazardKind.CYCLE, Closeness.FIRED)
+    assert (hazard.kind, hazard.closeness) == (CYCLE.name, Closeness.FIRED)

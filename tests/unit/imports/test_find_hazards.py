@@ -3,9 +3,10 @@
 
 import pytest
 
+from ci_doctor.imports.crossings import CYCLE
 from ci_doctor.imports.find_hazards import find_hazards, find_in_all
-from ci_doctor.imports.hazard import Closeness, HazardKind
 from ci_doctor.imports.trace import RecordedProcess
+from ci_doctor.model.facts.import_race import Closeness
 from tests.unit.imports.hazards_of import a_run
 from tests.unit.imports.traces import MS, Trace, cycle, only_hazard
 
@@ -54,7 +55,7 @@ def test_many_modules_and_threads_are_bounded_and_the_bound_is_told() -> None:
     for n in range(2, 13):
         trace.ask(n, names[100 * n])
     found = find_hazards(trace.process())
-    assert [hazard.kind for hazard in found.hazards] == [HazardKind.CYCLE]
+    assert [hazard.kind for hazard in found.hazards] == [CYCLE.name]
     assert "there may be more" in found.hazards[0].detail
     assert not found.is_whole
 

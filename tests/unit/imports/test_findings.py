@@ -7,10 +7,11 @@ import msgspec
 import pytest
 
 from ci_doctor.imports.confirm import Investigation
+from ci_doctor.imports.crossings import CYCLE, SUBMODULE
 from ci_doctor.imports.findings import findings
-from ci_doctor.imports.hazard import HazardKind
+from ci_doctor.imports.one_module import FAILED
 from ci_doctor.imports.rules import RULES
-from ci_doctor.imports.trace import Escape, Site
+from ci_doctor.model.facts.import_race import Escape, Site
 from ci_doctor.model.finding import Finding, Severity
 from tests.unit.imports.hazards_of import (
     FIRED,
@@ -35,15 +36,15 @@ def of(what: Investigation) -> list[tuple[str, Severity]]:
     [
         (an_investigation(FIRED), [("import-race/self-replacing", Severity.ERROR)]),
         (
-            an_investigation(a_hazard(HazardKind.CYCLE, "a", "b")),
+            an_investigation(a_hazard(CYCLE, "a", "b")),
             [("import-race/cycle", Severity.WARNING)],
         ),
         (
-            an_investigation(a_hazard(HazardKind.SUBMODULE, "a", "a.b")),
+            an_investigation(a_hazard(SUBMODULE, "a", "a.b")),
             [("import-race/submodule-order", Severity.WARNING)],
         ),
         (
-            an_investigation(a_hazard(HazardKind.FAILED)),
+            an_investigation(a_hazard(FAILED)),
             [("import-race/failed-import", Severity.WARNING)],
         ),
         (
@@ -140,9 +141,7 @@ def test_a_hazard_that_did_not_fire_says_what_was_tried(run: Any, said: str) -> 
 
 
 def test_children_that_are_not_followed_are_named_once_for_each_reason() -> None:
-    escapes = tuple(
-        Escape(t=1, n=0, argv=("python", "-I", str(number)), why="-I") for number in range(3)
-    )
+    escapes = tuple(Escape(argv=("python", "-I", str(number)), why="-I") for number in range(3))
 
     finding = only(an_investigation(recorded=a_run(a_process(escapes=escapes))))
 

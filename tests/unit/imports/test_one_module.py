@@ -4,7 +4,8 @@
 import pytest
 
 from ci_doctor.imports.find_hazards import find_hazards
-from ci_doctor.imports.hazard import Closeness, HazardKind
+from ci_doctor.imports.one_module import COPIED, FAILED, RELOAD, REPLACED
+from ci_doctor.model.facts.import_race import Closeness
 from tests.unit.imports.traces import MS, Trace, only_hazard
 
 
@@ -45,7 +46,7 @@ def failed(*names: str, again: str | None = "failed") -> Trace:
 def test_the_unfinished_module_of_a_failed_import_can_be_handed_out() -> None:
     hazard = only_hazard(failed())
     assert (hazard.kind, hazard.closeness, hazard.modules) == (
-        HazardKind.FAILED,
+        FAILED.name,
         Closeness.LATENT,
         ("broken",),
     )
@@ -56,7 +57,7 @@ def test_a_from_import_of_a_module_that_always_fails_raises_either_way() -> None
 
 
 def test_a_from_import_of_a_module_that_fails_only_once_is_told() -> None:
-    assert only_hazard(failed("Thing", again="loaded")).kind is HazardKind.FAILED
+    assert only_hazard(failed("Thing", again="loaded")).kind == FAILED.name
 
 
 def test_a_failed_import_before_the_thread_starts_is_safe() -> None:
@@ -86,7 +87,7 @@ def replaced_then_asked(*names: str) -> Trace:
 def test_a_replaced_module_that_another_thread_asks_for_later_is_latent() -> None:
     hazard = only_hazard(replaced_then_asked("Thing"))
     assert (hazard.kind, hazard.closeness, hazard.modules) == (
-        HazardKind.REPLACED,
+        REPLACED.name,
         Closeness.LATENT,
         ("lazy",),
     )
@@ -187,7 +188,7 @@ def test_an_ask_while_the_other_thread_loads_it_is_near() -> None:
     assert hazard.detail == "the second import came 1 ms before the first had ended"
 
 
-RELOAD = ("reload", 0, "config", "app.py", 30, "__main__")
+RELOADED = ("reload", 0, "config", "app.py", 30, "__main__")
 
 
 def users() -> Trace:
@@ -200,18 +201,18 @@ def users() -> Trace:
 
 def test_a_reload_that_nothing_orders_with_a_user_of_the_module_is_told() -> None:
     trace = users()
-    trace.event(*RELOAD)
+    trace.event(*RELOADED)
 
     hazard = only_hazard(trace)
 
-    assert (hazard.kind, hazard.closeness) == (HazardKind.RELOAD, Closeness.LATENT)
+    assert (hazard.kind, hazard.closeness) == (RELOAD.name, Closeness.LATENT)
     assert (hazard.first.site.line, hazard.second.thread) == (30, "Thread-1")
 
 
 def test_a_reload_after_the_thread_has_ended_is_safe() -> None:
     trace = users()
     trace.after(0, 1)
-    trace.event(*RELOAD)
+    trace.event(*RELOADED)
 
     assert find_hazards(trace.process()).hazards == ()
 
@@ -219,11 +220,49 @@ def test_a_reload_after_the_thread_has_ended_is_safe() -> None:
 def test_a_reload_before_the_thread_starts_is_safe() -> None:
     trace = Trace()
     trace.load(0, "config")
-    trace.event(*RELOAD)
+    trace.event(*RELOADED)
     trace.background()
     trace.ask(1, "config")
 
     assert find_hazards(trace.process()).hazards == ()
+
+
+def test_a_second_copy_that_nothing_orders_with_a_user_of_the_first_is_a_hazard() -> None:
+    trace = users()
+    trace.load(0, "config")
+
+    hazard = only_hazard(trace)
+
+    assert (hazard.kind, hazard.closeness) == (COPIED.name, Closeness.LATENT)
+    assert (hazard.first.thread, hazard.second.thread) == ("MainThread", "Thread-1")
+
+
+def test_a_second_copy_after_the_thread_has_ended_is_safe() -> None:
+    trace = users()
+    trace.after(0, 1)
+    trace.load(0, "config")
+
+    assert find_hazards(trace.process()).hazards == ()
+
+
+def test_a_thread_that_has_the_second_copy_alone_is_safe() -> None:
+    trace = Trace()
+    trace.load(0, "config")
+    trace.load(0, "config")
+    trace.background()
+    trace.ask(1, "config")
+
+    assert find_hazards(trace.process()).hazards == ()
+
+
+def test_a_module_that_failed_before_has_one_copy() -> None:
+    trace = Trace()
+    trace.background()
+    trace.load(0, "config", status="failed")
+    trace.load(0, "config")
+    trace.ask(1, "config")
+
+    assert [each.kind for each in find_hazards(trace.process()).hazards] == [FAILED.name]
 
 
 @pytest.mark.parametrize("name", ["other"])

@@ -1,29 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the answer of a probe means."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ci_doctor.imports.probe import ProbeResult, probe_outcome
+from ci_doctor.imports.probe import probe_outcome
 from ci_doctor.model.facts.import_race import ImportProbeFacts
 from ci_doctor.model.verdict import Verdict
 
 
-def a_result(**fields: Any) -> ProbeResult:
+def a_result(**fields: Any) -> ImportProbeFacts:
     known = {
         "module": "lazy",
         "attribute": "Thing",
-        "python": Path("/usr/bin/python3"),
+        "python": "/usr/bin/python3",
         "exposed": False,
-        "error": "",
+        "error": None,
         "loaded_before": False,
         "replaced": ("lazy",),
         "immune": False,
-        "duration_s": 0.1,
+        "rule": None,
     }
-    return ProbeResult(**{**known, **fields})
+    return ImportProbeFacts(**{**known, **fields})
 
 
 @pytest.mark.parametrize(
@@ -53,7 +52,7 @@ def a_result(**fields: Any) -> ProbeResult:
     ],
 )
 def test_each_answer_has_its_verdict_reason_and_finding(
-    result: ProbeResult, verdict: Verdict, part: str, rules: list[str]
+    result: ImportProbeFacts, verdict: Verdict, part: str, rules: list[str]
 ) -> None:
     outcome = probe_outcome(result)
 

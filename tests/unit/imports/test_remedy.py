@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.imports.find_hazards import find_hazards
-from ci_doctor.imports.remedy import Remedy, place_for_import, remedy
-from ci_doctor.preload.preload_rule import format_rule
+from ci_doctor.imports.remedy import place_for_import, remedy
+from ci_doctor.model.facts.import_race import Remedy
 from tests.unit.imports.traces import Trace
 
 THREAD = "threading.Thread(target=work).start()\n"
@@ -59,7 +59,7 @@ def of_thread_started_in(module: str, name: str = "lazy", *names: str) -> Remedy
 def test_the_module_that_starts_the_thread_is_the_trigger() -> None:
     advice = of_thread_started_in("app.core", "lazy", "Thing", "Other")
     assert advice.rule is not None
-    assert format_rule(advice.rule) == "app.core=lazy:Thing,Other"
+    assert advice.rule == "app.core=lazy:Thing,Other"
     assert "`ci-doctor preload install --rule app.core=lazy:Thing,Other`" in advice.text
     assert "`ci-doctor run --preload app.core=lazy:Thing,Other -- CMD`" in advice.text
     assert advice.move is None
@@ -68,7 +68,7 @@ def test_the_module_that_starts_the_thread_is_the_trigger() -> None:
 def test_a_module_run_with_m_is_a_trigger_by_its_real_name() -> None:
     advice = of_thread_started_in("__main__:app.cli")
     assert advice.rule is not None
-    assert advice.rule.trigger == "app.cli"
+    assert advice.rule == "app.cli=lazy"
 
 
 def test_a_script_gets_an_import_to_move() -> None:
@@ -93,7 +93,7 @@ def test_a_module_under_the_trigger_cannot_be_preloaded_before_it() -> None:
 def test_a_star_is_no_attribute() -> None:
     advice = of_thread_started_in("app", "lazy", "*")
     assert advice.rule is not None
-    assert format_rule(advice.rule) == "app=lazy"
+    assert advice.rule == "app=lazy"
 
 
 def test_of_a_submodule_order_the_package_is_loaded_first() -> None:
@@ -108,7 +108,7 @@ def test_of_a_submodule_order_the_package_is_loaded_first() -> None:
     trace.ask(0, "pkg.sub", "name")
     advice = remedy(find_hazards(trace.process()).hazards[0])
     assert advice.rule is not None
-    assert format_rule(advice.rule) == "app=pkg;pkg.sub:name"
+    assert advice.rule == "app=pkg;pkg.sub:name"
     assert "'app=pkg;pkg.sub:name'" in advice.text
 
 

@@ -6,8 +6,8 @@ import signal
 import msgspec
 import pytest
 
-from ci_doctor.imports.confirm import Investigation, Standing
-from ci_doctor.imports.hazard import Closeness, HazardKind
+from ci_doctor.imports.confirm import Investigation
+from ci_doctor.imports.one_module import FAILED
 from ci_doctor.imports.report import (
     attempts,
     cases,
@@ -17,6 +17,7 @@ from ci_doctor.imports.report import (
     race_outcome,
     tables,
 )
+from ci_doctor.model.facts.import_race import Closeness, Standing
 from ci_doctor.model.outcome import CaseOutcome, ErrorKind
 from ci_doctor.model.verdict import Verdict
 from tests.support.tables import lines_of
@@ -53,7 +54,7 @@ MET_AND_ENDED_OTHERWISE = msgspec.structs.replace(
             "which then ended with exit code 1",
         ),
         (
-            an_investigation(FIRED, a_hazard(HazardKind.FAILED, "x")),
+            an_investigation(FIRED, a_hazard(FAILED, "x")),
             Verdict.FAILED,
             "`--confirm` settles the others",
         ),
@@ -186,9 +187,7 @@ def test_every_run_is_an_attempt_that_says_whether_it_ended_as_the_recorded_one(
 
 
 def test_cases_count_hazards_and_one_passes_where_there_is_none() -> None:
-    assert [
-        case.outcome for case in cases(an_investigation(FIRED, a_hazard(HazardKind.FAILED, "x")))
-    ] == [
+    assert [case.outcome for case in cases(an_investigation(FIRED, a_hazard(FAILED, "x")))] == [
         CaseOutcome.FAILED,
         CaseOutcome.ERROR,
     ]

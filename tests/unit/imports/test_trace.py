@@ -6,17 +6,8 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.errors import InfraError
-from ci_doctor.imports.trace import (
-    Ask,
-    Deadlock,
-    End,
-    Escape,
-    Missing,
-    Order,
-    Site,
-    read_trace,
-    read_traces,
-)
+from ci_doctor.imports.trace import Ask, Deadlock, End, Missing, Order, read_trace, read_traces
+from ci_doctor.model.facts.import_race import Escape, Site
 from tests.unit.imports.traces import MS, Trace
 
 
@@ -62,7 +53,7 @@ def test_all_kinds_of_records_are_read() -> None:
     assert isinstance(end, End)
     assert end.replaced is True
     assert process.orders == (Order(n=1, k=1, clock={0: 0}),)
-    assert process.escapes == (Escape(t=trace.now, n=0, argv=("python", "-I"), why="-I"),)
+    assert process.escapes == (Escape(argv=("python", "-I"), why="-I"),)
     assert process.exited_ns == trace.now + MS
 
 

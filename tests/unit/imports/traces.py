@@ -2,8 +2,8 @@
 """Builds the text of a trace, an event at a time, as the recorder writes it."""
 
 from ci_doctor.imports.find_hazards import find_hazards
-from ci_doctor.imports.hazard import Hazard
 from ci_doctor.imports.trace import RecordedProcess, read_trace
+from ci_doctor.model.facts.import_race import Hazard
 
 MS = 1_000_000
 

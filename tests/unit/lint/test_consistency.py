@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What programs read and set, and where files contradict each other."""
 
-import ast
-
 import pytest
 
 from ci_doctor.lint.consistency.check import check_consistency
-from ci_doctor.lint.consistency.choice_rules import OptionChoices, enums, option_choices
-from ci_doctor.lint.consistency.repository import RepositoryFiles, comes_from, set_variables
+from ci_doctor.lint.consistency.choice_rules import OptionChoices, option_choices
+from ci_doctor.lint.consistency.repository import RepositoryFiles, set_variables
 from ci_doctor.lint.python.program import parse
 
 READS = "import os\n" + "".join(
@@ -105,44 +103,6 @@ def test_computed_lists_types_and_assigned_options_are_unknown() -> None:
     assert choices("'--mode', choices=['a']", after="args.mode = 'c'") == {}
 
 
-# Which enums of a repository are known for sure.
-
-METHOD = "from enum import Enum\nclass Method(Enum):\n    A = 'a'\n    B = 'b'\n"
-
-
-def test_members_and_values_of_constants_are_known() -> None:
-    enum = enums(RepositoryFiles({"p/a.py": METHOD}))["Method"]
-
-    assert enum.members == {"A", "B"}
-    assert enum.values == frozenset({"a", "b"})
-
-
-def test_computed_values_leave_the_members_known() -> None:
-    text = METHOD.replace("'b'", "make()")
-
-    enum = enums(RepositoryFiles({"p/a.py": text}))["Method"]
-
-    assert (enum.members, enum.values) == (frozenset({"A", "B"}), None)
-
-
-def test_missing_may_accept_any_value() -> None:
-    text = METHOD + "    @classmethod\n    def _missing_(cls, value):\n        return cls.A\n"
-
-    assert enums(RepositoryFiles({"p/a.py": text}))["Method"].values is None
-
-
-def test_a_name_of_two_classes_means_nothing_for_sure() -> None:
-    assert enums(RepositoryFiles({"p/a.py": METHOD, "p/b.py": "class Method:\n    pass\n"})) == {}
-
-
-def test_members_under_a_condition_and_bases_of_others_are_left_out() -> None:
-    conditional = METHOD + "    if GPU:\n        C = 'c'\n"
-    inherited = METHOD.replace("(Enum)", "(Base, Enum)")
-
-    assert enums(RepositoryFiles({"p/a.py": conditional})) == {}
-    assert enums(RepositoryFiles({"p/a.py": inherited})) == {}
-
-
 # Which variables scripts, YAML and Dockerfiles set to a constant.
 
 
@@ -183,40 +143,3 @@ def test_a_constant_is_known_with_its_line(file: str, text: str) -> None:
 )
 def test_comments_and_computed_values_are_none(file: str, text: str) -> None:
     assert variables(file, text) == []
-
-
-# Whether an import statement may read a file of the repository.
-
-
-def statement(text: str) -> ast.ImportFrom:
-    (node,) = ast.parse(text).body
-    assert isinstance(node, ast.ImportFrom)
-    return node
-
-
-@pytest.mark.parametrize(
-    ("text", "definer"),
-    [
-        ("from engine.method import X", "engine/method.py"),
-        ("from engine.method import X", "src/engine/method.py"),
-        ("from engine import X", "engine/deep/method.py"),
-        ("from .method import X", "engine/method.py"),
-        ("from . import X", "engine/method.py"),
-        ("from ..other.method import X", "other/method.py"),
-    ],
-)
-def test_it_reads_its_module_or_what_a_package_hands_on(text: str, definer: str) -> None:
-    assert comes_from(statement(text), "engine/server.py", definer)
-
-
-@pytest.mark.parametrize(
-    ("text", "definer"),
-    [
-        ("from other.method import X", "engine/method.py"),
-        ("from .pb.method import X", "engine/method.py"),
-        ("from method import X", "engine/second_method.py"),
-        ("from .... import X", "engine/method.py"),
-    ],
-)
-def test_it_does_not_read_another_module(text: str, definer: str) -> None:
-    assert not comes_from(statement(text), "engine/server.py", definer)

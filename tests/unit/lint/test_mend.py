@@ -95,7 +95,7 @@ def test_git_makes_the_same_file_of_the_diff(case: tuple[str, list[Violation]]) 
     ["a b.sh", "a\nb.sh", 'a"b.sh', "a\\b.sh", "\x1b[31m.sh", "café.sh", "caf\udce9.sh", "a\tb.sh"],
 )
 def test_git_applies_the_diff_of_a_file_of_any_name(name: str) -> None:
-    diff = unified_diff(name, "abc\n", [Edit(file=name, start=0, end=1, text="x")])
+    diff = unified_diff(name, "abc\n", "xbc\n")
 
     assert applied("abc\n", diff, name) == "xbc\n"
 

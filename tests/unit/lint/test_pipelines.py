@@ -16,17 +16,13 @@ from ci_doctor.lint.pipelines.pipeline_file import (
     COMMAND_KEYS,
     GROUP_KEYS,
     INPUT_KEYS,
-    JOB_KEYS,
     PIPELINE_KEYS,
     TRIGGER_KEYS,
     WAIT_KEYS,
-    WORKFLOW_KEYS,
-    WORKFLOW_STEP_KEYS,
     CorrectnessTimes,
     FileKind,
     PipelineContext,
     buildkite,
-    distance,
     is_pipeline,
     job_steps,
     kind_of,
@@ -65,17 +61,6 @@ def test_violations_come_in_the_order_of_the_lines() -> None:
     reading = check("steps:\n" + steps)
 
     assert [violation.place.line for violation in reading.violations] == [2, 3]
-
-
-def test_an_edit_puts_quotes_around_a_version() -> None:
-    text = "steps:\n  - command: make\n    env: {PYTHON_VERSION: 3.10}\n"
-
-    (violation,) = check(text).violations
-
-    (edit,) = violation.edits
-    mended = text[: edit.start] + edit.text + text[edit.end :]
-    assert mended.endswith('{PYTHON_VERSION: "3.10"}\n')
-    assert check(mended).violations == ()
 
 
 def test_a_broken_file_is_an_error_and_unread_from_there() -> None:
@@ -133,13 +118,10 @@ def test_our_own_retries_must_fit_into_the_step(
     assert found == (["pipeline/retries-exceed-timeout"] if reported else [])
 
 
-def test_a_file_of_the_repository_is_a_good_artifact_and_its_own_action_needs_no_version() -> None:
+def test_an_action_of_the_repository_itself_needs_no_version() -> None:
     there = PipelineContext(matches=lambda _: True)
-    step = "steps:\n  - {command: x > report/a.xml, artifact_paths: reports/a.xml}\n"
     job = "on: push\njobs:\n  a:\n    runs-on: x\n    steps:\n    - uses: o/r/.github/actions/a@main\n"
 
-    assert ids(check(step)) == ["pipeline/artifact-never-matches"]
-    assert ids(check(step, there)) == []
     assert ids(check(job, file=".github/workflows/a.yml")) == ["pipeline/unpinned-plugin"]
     assert ids(check(job, there, file=".github/workflows/a.yml")) == []
 
@@ -420,19 +402,8 @@ def test_every_key_of_the_published_schema_is_known(definition: str, keys: froze
     assert set(published) <= keys
 
 
-def test_every_key_of_a_pipeline_and_a_workflow_is_known() -> None:
-    workflow = schema("github-workflows.json")
-    jobs = [
-        workflow["definitions"][name]["properties"]
-        for name in ("normalJob", "reusableWorkflowCallJob")
-    ]
-    step = workflow["definitions"]["step"]["properties"]
-
+def test_every_key_of_a_pipeline_is_known() -> None:
     assert set(schema("buildkite.json")["properties"]) <= PIPELINE_KEYS
-    assert set(workflow["properties"]) <= WORKFLOW_KEYS
-    assert {key for job in jobs if isinstance(job, dict) for key in job} <= JOB_KEYS
-    assert isinstance(step, dict)
-    assert set(step) <= WORKFLOW_STEP_KEYS
 
 
 @pytest.mark.parametrize(
@@ -449,12 +420,6 @@ def test_every_key_of_a_pipeline_and_a_workflow_is_known() -> None:
 )
 def test_the_nearest_key_is_the_one_that_was_meant(written: str, meant: str | None) -> None:
     assert nearest_key(written, COMMAND_KEYS) == meant
-
-
-def test_letters_swapped_are_one_step_apart() -> None:
-    assert distance("lable", "label", 2) == 1
-    assert distance("abc", "abc", 2) == 0
-    assert distance("abcdef", "x", 2) == 3
 
 
 # How long commands may take by the limits that stand in them.

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from ci_doctor.load.canonical import encode, is_blank, text_of
-from ci_doctor.load.choice_answers import canonicalise
+from ci_doctor.load.canonical import canonicalise, encode, is_blank, text_of
 from ci_doctor.load.choices import NotAnAnswerError
 
 COMPLETION: dict[str, Any] = {

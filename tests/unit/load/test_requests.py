@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.errors import ConfigError, UsageError
-from ci_doctor.load.answers import protocol_of
-from ci_doctor.load.requests import Request, read_requests
+from ci_doctor.load.requests import Request, protocol_of, read_requests
 
 
 def written(directory: Path, content: str | bytes) -> Path:

@@ -1,6 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What servers send is an answer, what was cut or has another shape is none, and nothing crashes."""
-
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -9,12 +7,38 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ci_doctor.load.canonical import encode
-from ci_doctor.load.choice_answers import canonicalise
+from ci_doctor.load.canonical import canonicalise, encode
 from ci_doctor.load.choices import NotAnAnswerError
-from ci_doctor.load.schema import problem
+from ci_doctor.load.schema import parse_json, problem
 from ci_doctor.load.streamed import canonicalise_stream
 from tests.unit.load.streams import HEAD, USAGE, chats, completions, stream
+
+
+def test_a_json_text_is_its_value() -> None:
+    assert parse_json('{"a": [1, 2.5, null], "b": "\\ud800"}') == {
+        "a": [1, 2.5, None],
+        "b": "\ud800",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "Expecting value"),
+        (b"\xff", "decode"),
+        ("NaN", "NaN is no JSON number"),
+        ("[-Infinity]", "-Infinity is no JSON number"),
+        ('{"a": 1, "b": 2, "a": 1}', 'the key "a" stands twice'),
+        ('[{"x": {"b": 1, "b": 1, "b": 1}}]', 'the key "b" stands twice'),
+        ("[" * 100_000, "nested too deep"),
+    ],
+)
+def test_what_two_readers_may_take_in_different_ways_is_refused(
+    text: str | bytes, reason: str
+) -> None:
+    with pytest.raises(ValueError, match=reason):
+        parse_json(text)
+
 
 # Those that mean something, so that what is drawn is nearly an answer.
 KEYS = st.sampled_from(

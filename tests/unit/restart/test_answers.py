@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
 
-from ci_doctor.load.choice_answers import canonicalise
+from ci_doctor.load.canonical import canonicalise
 from ci_doctor.load.sending import Reply
 from ci_doctor.restart.answers import Ledger
 from ci_doctor.restart.observed import Phase

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 from msgspec import structs
 
-from ci_doctor.load.choice_answers import canonicalise
+from ci_doctor.load.canonical import canonicalise
 from ci_doctor.load.sending import Reply
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.restart.answers import Ledger

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.errors import UsageError
+from ci_doctor.model.facts.init import InitFile
 from ci_doctor.scaffold import write
-from ci_doctor.scaffold.proposing.proposed_file import ProposedFile
 from ci_doctor.scaffold.write import write_files
 
 
-def file(path: str, text: str = "x\n") -> ProposedFile:
-    return ProposedFile(path=path, text=text, why="")
+def file(path: str, text: str = "x\n") -> InitFile:
+    return InitFile(path=path, text=text, why="")
 
 
 def everything(directory: Path) -> list[str]:

@@ -19,7 +19,7 @@ from ci_doctor.correctness.report.divergence import (
 )
 from ci_doctor.correctness.report.tokens import Hardness
 from ci_doctor.load.answer_items import packed
-from ci_doctor.load.float32 import nearest
+from ci_doctor.load.choices import nearest
 
 CALL = {"name": "f", "arguments": '{"a": 1}'}
 

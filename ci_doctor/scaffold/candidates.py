@@ -1,0 +1,536 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. From a command in a file to a service: its port, its model, its probe, what it answers; without secrets."""
+
+import json
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ci_doctor.scaffold.commands import ServerCommand
+from ci_doctor.scaffold.servers import BY_KIND, KINDS, PYTHON_PROGRAM, Api, ServerKind
+from ci_doctor.scaffold.words import is_opaque, unknown_variables, without_variables
+from ci_doctor.system.secrets.patterns import is_secret_name, name_pattern
+from ci_doctor.system.secrets.redaction import Redactor
+
+PORT = "{port}"
+
+
+def option_value(words: Sequence[str], names: Sequence[str]) -> str | None:
+    """The value of the first of these options: the word behind it, or what follows its `=`."""
+    for at, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        if name not in names:
+            continue
+        if equals:
+            return value
+        if at + 1 < len(words):
+            return words[at + 1]
+    return None
+
+
+def with_value(words: Sequence[str], names: Sequence[str], value: str) -> list[str] | None:
+    """`words` with another value of these options, also of one without; None if none of them is there."""
+    made: list[str] = []
+    is_there = is_next = False
+    for word in words:
+        if is_next and not word.startswith("-"):
+            # It has a value, which stands there already.
+            is_next = False
+            continue
+        name, equals, _ = word.partition("=")
+        is_next = name in names and not equals
+        is_there = is_there or name in names
+        if is_next:
+            made += [name, value]
+        else:
+            made.append(f"{name}={value}" if name in names else word)
+    return made if is_there else None
+
+
+def without_option(words: Sequence[str], name: str, values: int) -> list[str]:
+    """`words` without an option and the `values` words behind it."""
+    made: list[str] = []
+    skipped = 0
+    for word in words:
+        if skipped:
+            skipped -= 1
+        elif word == name:
+            skipped = values
+        elif word.partition("=")[0] != name:
+            made.append(word)
+    return made
+
+
+def has_option(words: Sequence[str], *names: str) -> bool:
+    """Whether one of these options is there."""
+    return any(word.partition("=")[0] in names for word in words)
+
+
+def with_bound_port(words: Sequence[str], names: Sequence[str]) -> list[str] | None:
+    """`words` with the free port in HOST:PORT; a socket of a file becomes one of the loopback."""
+    bound = option_value(words, names)
+    if bound is None:
+        return with_value(words, names, f"127.0.0.1:{PORT}")
+    host, _, _ = bound.rpartition(":")
+    # `unix:/run/x.sock`, and a host that only the script knows.
+    is_known = not unknown_variables([host]) and not is_opaque([host])
+    if not host or host == "unix" or "/" in bound or not is_known:
+        host = "127.0.0.1"
+    return with_value(words, names, f"{host}:{PORT}")
+
+
+class ServerCandidate(Struct, frozen=True, kw_only=True):
+    """A command made ready to be started with a free port.
+
+    words: with `{port}` where the port was; a `$` of the shell is still marked. ready: its probe.
+    paths: where it answers an API, if not at the usual place. model: as requests name it; None if nobody knows. cwd: relative to the directory of the
+    configuration; empty for that one. unknown: variables that the job must bring. connector: what keeps its keys and
+    values elsewhere, in a word. notes: what was changed in the command, and what else a reader must
+    know. is_app: an application of the repository. short_prompts: its context may be small. role: it is one part of a server that several make.
+    count: how often the repository starts it.
+    """
+
+    kind: str
+    command: ServerCommand
+    words: tuple[str, ...]
+    env: dict[str, str] = {}
+    cwd: str = ""
+    ready: str = "/health"
+    apis: tuple[Api, ...] = ()
+    paths: dict[Api, str] = {}
+    model: str | None = None
+    is_app: bool = False
+    unknown: tuple[str, ...] = ()
+    connector: str | None = None
+    role: str | None = None
+    is_engine: bool = False
+    short_prompts: bool = False
+    notes: tuple[str, ...] = ()
+    count: int = 1
+
+    @property
+    def origin(self) -> str:
+        """`file:line` of the command."""
+        return f"{self.command.file}:{self.command.line}"
+
+
+_SERVED: Final = ("--served-model-name", "--model-name", "--alias", "--model_alias")
+# A model may also come from a file or from the environment.
+_OTHER_MODEL: Final = ("--config", "--config_file", "--hf_model_repo_id", "--engine")
+_LENGTH: Final = (
+    "--max-model-len",
+    "--context-length",
+    "--session-len",
+    "-c",
+    "--ctx-size",
+    "--n_ctx",
+)
+_FEW_TOKENS: Final = 1024
+_POOLING: Final = ("--is-embedding", "--embedding", "--embeddings")
+_TASKS: Final = ("--task", "--runner", "--convert")
+_EMBEDS: Final = re.compile(r"embed|pooling")
+# A base model has no template of a chat, and refuses one.
+_CHATS: Final = re.compile(
+    r"instruct|chat|[-_]it\b|qwen-?3|deepseek-(?:v|r)|gpt-oss", re.IGNORECASE
+)
+_BUILT_IN: Final = {
+    "--kv-offloading-size": "KV offloading",
+    "--enable-hierarchical-cache": "HiCache",
+    "--enable-lmcache": "LMCache",
+}
+_ONE_OF_SEVERAL: Final = (
+    "--disaggregation-mode",
+    "--disagg-cluster-storage",
+    "--node-rank",
+    "--nnodes",
+    "--headless",
+    "--dist-init-addr",
+    "--master-addr",
+    "--data-parallel-address",
+    "--data-parallel-start-rank",
+    "--data-parallel-rank",
+)
+
+
+def engine_candidate(command: ServerCommand) -> ServerCandidate | None:
+    """The service of a command that starts a server of models; None if it cannot run as it stands."""
+    kind = _kind(command)
+    arguments = list(command.words[command.arguments :])
+    model = _model(kind, arguments, command.env)
+    if model is None and kind.is_engine and not has_option(arguments, *_OTHER_MODEL):
+        return None
+    ready = kind.ready
+    if kind.positional_port is not None:
+        placed = _at_position(arguments, kind.positional_port)
+    else:
+        placed = with_port(kind, arguments)
+    if placed is None:
+        return None
+    words = (*command.words[: command.arguments], *with_known_host(placed))
+    # Its value stands where no reader of lines looks.
+    if arguments[-1:] == ["--kv-transfer-config"] or is_opaque((*words, *command.env.values())):
+        return None
+    named = option_value(arguments, _SERVED) or model
+    is_known = named is not None and not unknown_variables([named])
+    return ServerCandidate(
+        kind=kind.name,
+        command=command,
+        words=words,
+        env=command.env,
+        cwd=command.directory,
+        ready=ready,
+        apis=_apis(kind, arguments, model or ""),
+        paths={} if kind.prefix else {Api.EMBEDDINGS: "/embeddings"},
+        model=named if is_known else None,
+        unknown=unknown_variables([*words, *command.env.values()]),
+        connector=connector_of(arguments),
+        role=_role(arguments),
+        is_engine=kind.is_engine,
+        short_prompts=_is_short(arguments),
+    )
+
+
+def with_port(kind: ServerKind, arguments: Sequence[str]) -> list[str]:
+    """The arguments with the free port in place of their own; added if they have none."""
+    if kind.bind_options:
+        bound = with_bound_port(arguments, kind.bind_options)
+        return bound or [*arguments, kind.bind_options[0], f"127.0.0.1:{PORT}"]
+    placed = with_value(arguments, kind.port_options, PORT)
+    if placed is not None:
+        return placed
+    return [*arguments, kind.port_options[0], PORT]
+
+
+def connector_of(arguments: Sequence[str]) -> str | None:
+    """What keeps keys and values beyond the server's own cache; None for a plain server."""
+    for option, name in _BUILT_IN.items():
+        if has_option(arguments, option):
+            return name
+    given = _transfer(arguments)
+    if given is None:
+        return None
+    return str(given.get("kv_connector") or "a KV connector")
+
+
+def without_connector(candidate: ServerCandidate) -> ServerCandidate:
+    """The same server without its connector."""
+    words: list[str] = list(candidate.words)
+    words = without_option(words, "--kv-transfer-config", 1)
+    words = without_option(words, "--kv-offloading-size", 1)
+    words = without_option(words, "--kv-offloading-backend", 1)
+    for option in ("--enable-hierarchical-cache", "--enable-lmcache"):
+        words = without_option(words, option, 0)
+    env = {name: value for name, value in candidate.env.items() if not name.startswith("LMCACHE_")}
+    return replace(candidate, words=tuple(words), env=env, connector=None)
+
+
+def _kind(command: ServerCommand) -> ServerKind:
+    """The row of a command: two may have one name, and take their port in different ways."""
+    for kind in KINDS:
+        for start in kind.starts:
+            # The interpreter and its options stand before `-m`.
+            named = list(command.words[: command.arguments])[-len(start) :]
+            named[0] = named[0].rpartition("/")[2]
+            if kind.name == command.kind and named == list(start):
+                return kind
+    return BY_KIND[command.kind]
+
+
+def _model(kind: ServerKind, arguments: Sequence[str], env: dict[str, str]) -> str | None:
+    if kind.takes_model and arguments and not arguments[0].startswith("-"):
+        return arguments[0]
+    return option_value(arguments, kind.model_options) or env.get("MODEL_ID")
+
+
+def _at_position(arguments: list[str], position: int) -> list[str] | None:
+    """The arguments with the free port as the word at `position`, options not counted."""
+    plain = [at for at, word in enumerate(arguments) if not word.startswith("-")]
+    if len(plain) <= position:
+        return None
+    arguments[plain[position]] = PORT
+    return arguments
+
+
+def with_known_host(arguments: list[str]) -> list[str]:
+    """A host that only the script knows becomes the loopback address, where the probe asks."""
+    host = option_value(arguments, ("--host",))
+    if host is None or not (is_opaque([host]) or unknown_variables([host])):
+        return arguments
+    return with_value(arguments, ("--host",), "127.0.0.1") or arguments
+
+
+def _apis(kind: ServerKind, arguments: Sequence[str], model: str) -> tuple[Api, ...]:
+    task = option_value(arguments, _TASKS) or ""
+    if has_option(arguments, *_POOLING) or _EMBEDS.search(task):
+        return (Api.EMBEDDINGS,)
+    chats = has_option(arguments, "--chat-template") or _CHATS.search(model) is not None
+    return tuple(api for api in kind.apis if chats or api is not Api.CHAT)
+
+
+def _role(arguments: Sequence[str]) -> str | None:
+    """What the command is a part of, if it does not answer by itself."""
+    for option in _ONE_OF_SEVERAL:
+        if has_option(arguments, option):
+            return option
+    role = (_transfer(arguments) or {}).get("kv_role")
+    return role if role in {"kv_producer", "kv_consumer"} else None
+
+
+def _transfer(arguments: Sequence[str]) -> dict[str, object] | None:
+    written = option_value(arguments, ("--kv-transfer-config",))
+    if written is None:
+        return None
+    try:
+        value = json.loads(written)
+    except ValueError:
+        # With a variable in it: the names are still legible.
+        pairs = re.findall(r'"(kv_connector|kv_role)"\s*:\s*"(\w+)"', written)
+        return dict(pairs)
+    return value if isinstance(value, dict) else {}
+
+
+def _is_short(arguments: Sequence[str]) -> bool:
+    length = option_value(arguments, _LENGTH)
+    # Python refuses to read thousands of digits, and calls `²` one.
+    if length is None or not re.fullmatch("[0-9]{1,9}", length):
+        return False
+    return 0 < int(length) < _FEW_TOKENS
+
+
+# Where a program of the repository answers an API that many servers have.
+_ENDINGS: Final = {
+    "/chat/completions": Api.CHAT,
+    "/completions": Api.COMPLETIONS,
+    "/responses": Api.RESPONSES,
+    "/embeddings": Api.EMBEDDINGS,
+}
+_PATH: Final = re.compile(r"[\"'](/[\w./-]+)[\"']")
+# What a client of such an API does not have.
+_SERVES: Final = re.compile(
+    r"FastAPI\(|Flask\(|HTTPServer|uvicorn\.run|web\.run_app|Starlette\(|Sanic\(|Quart\("
+)
+_NAMED_MODEL: Final = re.compile(
+    r"(?m)^(?:DEFAULT_|SERVED_)?MODEL(?:_NAME|_ID)?\s*(?::\s*\w+\s*)?=\s*[\"']([^\"'\n]+)[\"']"
+)
+# A server that starts itself again when a file changes is two processes, and stays when one dies.
+_RELOADS: Final = (("--reload", 0), ("--reload-dir", 1), ("--debug", 0))
+# Where `fastapi run` and `flask run` look if nothing is named.
+_USUAL_FILES: Final = {
+    "fastapi": ("main.py", "app.py", "api.py", "app/main.py", "app/app.py", "app/api.py"),
+    "flask": ("wsgi.py", "app.py"),
+}
+
+
+def app_candidate(
+    command: ServerCommand, files: Collection[str], text_of: Callable[[str], str | None]
+) -> ServerCandidate | None:
+    """The service of a command that starts a program of the repository.
+
+    files: the names of its files; text_of: the text of one. None if the program is not there, or if it
+    is run by `python` and its source names no path of a known API.
+    """
+    arguments = list(command.words[command.arguments :])
+    home = _home(command, arguments, files)
+    if home is None or (command.kind == "flask" and "run" not in arguments):
+        return None
+    file, directory = home
+    named = list(command.words[: command.arguments])
+    notes = []
+    for option, values in _RELOADS:
+        if has_option(arguments, option):
+            arguments = without_option(arguments, option, values)
+            notes.append(f"without {option}, which starts it again when a file changes")
+    if command.kind == "fastapi" and "dev" in named:
+        named[named.index("dev")] = "run"
+        notes.append("`fastapi run` in place of `fastapi dev`, which starts itself again")
+    arguments = with_known_host(arguments)
+    if command.kind == PYTHON_PROGRAM:
+        program = _program(text_of(file) or "", arguments)
+    else:
+        program = _web_server(command, arguments)
+    if program is None:
+        return None
+    words = (*named, *program.arguments)
+    if is_opaque((*words, *command.env.values())):
+        return None
+    return ServerCandidate(
+        kind=command.kind,
+        command=command,
+        words=words,
+        env=command.env,
+        cwd=directory,
+        ready=program.ready,
+        apis=tuple(program.paths),
+        paths=program.paths,
+        model=program.model,
+        is_app=True,
+        unknown=unknown_variables([*words, *command.env.values()]),
+        short_prompts=True,
+        notes=tuple(notes),
+    )
+
+
+class _Program(Struct, frozen=True, kw_only=True):
+    """How a program of the repository is started on a free port, and what it answers where."""
+
+    arguments: list[str]
+    paths: dict[Api, str]
+    ready: str = "tcp://127.0.0.1:{port}"
+    model: str | None = None
+
+
+def _web_server(command: ServerCommand, arguments: list[str]) -> _Program:
+    """An application of which nothing is known but that a web server runs it."""
+    placed = with_port(BY_KIND[command.kind], arguments)
+    if command.kind == "fastapi":
+        # FastAPI's own description of the application.
+        path = "/openapi.json"
+        return _Program(arguments=placed, paths={Api.ROUTES: path}, ready=path)
+    return _Program(arguments=placed, paths={Api.ROUTES: "/"})
+
+
+def _program(source: str, arguments: list[str]) -> _Program | None:
+    """A program whose source makes a server and names the path of a known API."""
+    written = _PATH.findall(source)
+    paths = _apis_at(written)
+    placed = with_value(arguments, ("--port", "-p"), PORT)
+    if placed is None and "--port" in source:
+        placed = [*arguments, "--port", PORT]
+    if placed is None or not paths or _SERVES.search(source) is None:
+        return None
+    name = _NAMED_MODEL.search(source)
+    ready = "/health" if "/health" in written else "tcp://127.0.0.1:{port}"
+    return _Program(
+        arguments=placed, paths=paths, ready=ready, model=name[1] if name is not None else None
+    )
+
+
+def _apis_at(paths: Sequence[str]) -> dict[Api, str]:
+    by_api: dict[Api, str] = {}
+    for path in paths:
+        for ending, api in _ENDINGS.items():
+            if path.rstrip("/").endswith(ending):
+                by_api.setdefault(api, path)
+                break
+    return by_api
+
+
+def _home(
+    command: ServerCommand, arguments: Sequence[str], files: Collection[str]
+) -> tuple[str, str] | None:
+    """The file that a command of a web server means, and the directory in which it must run."""
+    own = command.file.rpartition("/")[0]
+    directories = dict.fromkeys((command.directory.strip("./"), own, ""))
+    for name in _program_files(command, arguments):
+        for directory in directories:
+            file = f"{directory}/{name}" if directory else name
+            if file in files:
+                return file, directory
+    for name in _program_files(command, arguments):
+        # Of several, the one nearest to the top.
+        below = sorted((each for each in files if each.endswith(f"/{name}")), key=_depth)
+        if below and not own.startswith(("tests/", "test/")):
+            return below[0], below[0].removesuffix(f"/{name}")
+    return None
+
+
+def _depth(name: str) -> tuple[int, str]:
+    return name.count("/"), name
+
+
+def _program_files(command: ServerCommand, arguments: Sequence[str]) -> Iterator[str]:
+    """The files that the words of a command may mean, the likeliest first."""
+    targets = [command.words[command.arguments - 1]]
+    if command.kind in _USUAL_FILES:
+        given = option_value(arguments, ("--app", "-A")) or command.env.get("FLASK_APP")
+        targets = [word for word in arguments if word.endswith(".py")]
+        targets += [given.partition(":")[0]] if given else []
+        targets = targets or list(_USUAL_FILES[command.kind])
+    elif command.kind != PYTHON_PROGRAM:
+        targets = [word.partition(":")[0] for word in arguments if _is_target(word)][:1]
+    for target in targets:
+        if target.endswith(".py"):
+            yield target.removeprefix("./")
+        else:
+            path = target.replace(".", "/")
+            yield from (f"{path}.py", f"{path}/__init__.py", f"{path}/__main__.py")
+
+
+def _is_target(word: str) -> bool:
+    """Whether a word is `package.module:app`, and no HOST:PORT."""
+    module, colon, variable = word.partition(":")
+    names = [*module.split("."), variable.rstrip("()")]
+    return bool(colon) and all(name.isidentifier() for name in names)
+
+
+_SECRET_NAME: Final = re.compile(name_pattern(), re.IGNORECASE)
+# A server that wants a key refuses requests without one, and the requests hold none.
+_KEYS: Final = frozenset(("--api-key", "--api-keys", "--admin-api-key"))
+
+
+def without_secrets(server: ServerCandidate) -> ServerCandidate | None:
+    """The server without keys and without variables named like secrets; None if its command holds another."""
+    words, dropped = _without_keys(server.words)
+    notes = [*server.notes, *(f"without {name}, as the requests carry no key" for name in dropped)]
+    env = {}
+    for name, value in server.env.items():
+        if _is_secret(name):
+            notes.append(f"{name} comes from the environment of the job, not from this file")
+        else:
+            env[name] = value
+    if _holds_secret(words) or _has_secret_value(env):
+        return None
+    return replace(server, words=tuple(words), env=env, notes=tuple(notes))
+
+
+def _without_keys(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The words without options of keys and all their values (vLLM takes several), and those options."""
+    kept: list[str] = []
+    dropped: dict[str, None] = {}
+    in_keys = False
+    for word in words:
+        name, equals, _ = word.partition("=")
+        if name.lower().replace("_", "-") in _KEYS:
+            dropped[name] = None
+            in_keys = not equals
+        elif word.startswith("-") or not in_keys:
+            in_keys = False
+            kept.append(word)
+    return kept, list(dropped)
+
+
+def _holds_secret(words: Sequence[str]) -> bool:
+    # A value that is only a variable's name is no secret; what stands beside it may be one.
+    written = tuple(_text_of(word) for word in words)
+    if Redactor(()).argv(written) != written:
+        return True
+    for at, word in enumerate(written):
+        name, equals, value = word.partition("=")
+        if not name.startswith("-") or not _is_secret(name.lstrip("-")):
+            continue
+        following = "".join(written[at + 1 : at + 2])
+        given = value if equals else following
+        if given and not given.startswith("-"):
+            return True
+    return False
+
+
+def _has_secret_value(env: dict[str, str]) -> bool:
+    written = {name: without_variables(value) for name, value in env.items()}
+    return bool(Redactor(()).value(written) != written)
+
+
+def _text_of(word: str) -> str:
+    """What a word says by itself; a word of variables alone becomes one that hides nothing."""
+    text = without_variables(word)
+    return text if text or not word else "--variable"
+
+
+def _is_secret(name: str) -> bool:
+    # The options of a command are variables in lower case: `--db-pass` is DB_PASS.
+    return is_secret_name(name.upper().replace("-", "_"), _SECRET_NAME) or is_secret_name(
+        name, _SECRET_NAME
+    )

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pure. The servers that are recognised, in one table.
+
+The options and the paths are those of each project's own documentation:
+vLLM https://docs.vllm.ai/en/stable/cli/serve/, SGLang https://docs.sglang.ai/advanced_features/server_arguments.html,
+TensorRT-LLM https://nvidia.github.io/TensorRT-LLM/commands/trtllm-serve/, LMDeploy https://lmdeploy.readthedocs.io,
+llama.cpp https://github.com/ggml-org/llama.cpp/tree/master/tools/server, llama-cpp-python
+https://llama-cpp-python.readthedocs.io/en/latest/server/, text-generation-inference
+https://huggingface.co/docs/text-generation-inference/reference/launcher, text-embeddings-inference
+https://huggingface.co/docs/text-embeddings-inference/cli_arguments, LMCache https://docs.lmcache.ai,
+Uvicorn https://www.uvicorn.org/settings/, Gunicorn https://docs.gunicorn.org/en/stable/settings.html,
+Hypercorn https://hypercorn.readthedocs.io, Flask https://flask.palletsprojects.com/en/stable/cli/,
+FastAPI https://fastapi.tiangolo.com/fastapi-cli/.
+"""
+
+from enum import StrEnum
+from typing import Final
+
+from msgspec import Struct
+
+
+class Api(StrEnum):
+    """What a server can be asked; each has a form of request."""
+
+    COMPLETIONS = "completions"
+    CHAT = "chat"
+    RESPONSES = "responses"
+    EMBEDDINGS = "embeddings"
+    TGI_GENERATE = "tgi-generate"
+    SGLANG_GENERATE = "sglang-generate"
+    VLLM_GENERATE = "vllm-generate"
+    # The routes of a repository's own application.
+    ROUTES = "routes"
+
+
+class ServerKind(Struct, frozen=True, kw_only=True):
+    """A row of the table.
+
+    starts: the words with which the command begins; for `-m` the interpreter and its options stand
+    before them. port_options: those that take a port, the first one is added if none is there;
+    bind_options: those that take HOST:PORT. model_options: those that name the model;
+    takes_model: the first word without a dash does. ready: a readiness probe (docs/probes.md).
+    prefix: what stands before the paths of its APIs. is_engine: it serves a large model, so it needs a GPU and takes long prompts. is_app: the words
+    name an application of the repository. positional_port: the place of the port among the words
+    that are no options.
+    """
+
+    name: str
+    starts: tuple[tuple[str, ...], ...]
+    port_options: tuple[str, ...] = ("--port",)
+    bind_options: tuple[str, ...] = ()
+    model_options: tuple[str, ...] = ()
+    takes_model: bool = False
+    ready: str = "/health"
+    apis: tuple[Api, ...] = ()
+    prefix: str = "/v1"
+    is_engine: bool = False
+    is_app: bool = False
+    positional_port: int | None = None
+
+
+_OPENAI: Final = (Api.COMPLETIONS, Api.CHAT)
+_MODEL: Final = ("--model", "--model-path")
+
+PYTHON_PROGRAM: Final = "python"
+KINDS: Final = (
+    ServerKind(
+        name="vllm",
+        starts=(
+            ("vllm", "serve"),
+            ("-m", "vllm.entrypoints.openai.api_server"),
+            ("-m", "vllm.entrypoints.cli.main", "serve"),
+        ),
+        model_options=("--model",),
+        takes_model=True,
+        apis=_OPENAI,
+        is_engine=True,
+    ),
+    ServerKind(
+        name="vllm-api-server",
+        starts=(("-m", "vllm.entrypoints.api_server"),),
+        model_options=("--model",),
+        apis=(Api.VLLM_GENERATE,),
+        is_engine=True,
+    ),
+    ServerKind(
+        name="sglang",
+        starts=(("-m", "sglang.launch_server"), ("sglang", "serve"), ("-m", "sglang", "serve")),
+        model_options=("--model-path", "--model"),
+        apis=(*_OPENAI, Api.SGLANG_GENERATE),
+        is_engine=True,
+    ),
+    ServerKind(
+        name="trtllm",
+        starts=(("trtllm-serve", "serve"), ("trtllm-serve",)),
+        takes_model=True,
+        apis=_OPENAI,
+        is_engine=True,
+    ),
+    ServerKind(
+        name="lmdeploy",
+        starts=(("lmdeploy", "serve", "api_server"),),
+        port_options=("--server-port",),
+        takes_model=True,
+        apis=_OPENAI,
+        is_engine=True,
+    ),
+    ServerKind(
+        name="llama-server",
+        starts=(("llama-server",),),
+        model_options=("--model", "-m", "-hf", "--hf-repo"),
+        apis=_OPENAI,
+        is_engine=True,
+    ),
+    ServerKind(
+        name="llama-cpp-python",
+        starts=(("-m", "llama_cpp.server"),),
+        model_options=("--model",),
+        ready="/v1/models",
+        apis=_OPENAI,
+        is_engine=True,
+    ),
+    ServerKind(
+        name="tgi",
+        starts=(("text-generation-launcher",),),
+        port_options=("--port", "-p"),
+        model_options=("--model-id",),
+        apis=(Api.TGI_GENERATE, Api.CHAT),
+        is_engine=True,
+    ),
+    ServerKind(
+        name="tei",
+        starts=(("text-embeddings-router",),),
+        port_options=("--port", "-p"),
+        model_options=("--model-id",),
+        apis=(Api.EMBEDDINGS,),
+        is_engine=True,
+    ),
+    ServerKind(
+        name="infinity",
+        starts=(("infinity_emb", "v2"),),
+        model_options=("--model-id",),
+        apis=(Api.EMBEDDINGS,),
+        prefix="",
+        is_engine=True,
+    ),
+    ServerKind(
+        name="lmcache",
+        starts=(("lmcache", "server"),),
+        ready="tcp://127.0.0.1:{port}",
+    ),
+    ServerKind(
+        name="lmcache",
+        starts=(("lmcache_server",), ("-m", "lmcache.v1.server"), ("-m", "lmcache.server")),
+        ready="tcp://127.0.0.1:{port}",
+        positional_port=1,
+    ),
+    ServerKind(
+        name="uvicorn",
+        starts=(("uvicorn",), ("-m", "uvicorn")),
+        is_app=True,
+    ),
+    ServerKind(
+        name="fastapi",
+        starts=(("fastapi", "run"), ("-m", "fastapi", "run"), ("fastapi", "dev")),
+        is_app=True,
+    ),
+    ServerKind(
+        name="gunicorn",
+        starts=(("gunicorn",), ("-m", "gunicorn")),
+        port_options=(),
+        bind_options=("--bind", "-b"),
+        is_app=True,
+    ),
+    ServerKind(
+        name="hypercorn",
+        starts=(("hypercorn",), ("-m", "hypercorn")),
+        port_options=(),
+        bind_options=("--bind", "-b"),
+        is_app=True,
+    ),
+    ServerKind(
+        name="flask",
+        starts=(("flask",), ("-m", "flask")),
+        port_options=("--port", "-p"),
+        is_app=True,
+    ),
+    # Recognised by the source of the program.
+    ServerKind(name=PYTHON_PROGRAM, starts=(), is_app=True),
+)
+BY_KIND: Final = {each.name: each for each in reversed(KINDS)}
+KV_STORE: Final = "lmcache"
+
+
+def kind_at(words: list[str], at: int) -> tuple[ServerKind, int] | None:
+    """The server whose command begins at `words[at]`, and the place behind the words that name it."""
+    for kind in KINDS:
+        for start in kind.starts:
+            if _begins(words, at, start):
+                return kind, at + len(start)
+    return None
+
+
+def _begins(words: list[str], at: int, start: tuple[str, ...]) -> bool:
+    beginning = words[at : at + len(start)]
+    if len(beginning) < len(start):
+        return False
+    # A program may be named with its directory.
+    first = beginning[0].rpartition("/")[2]
+    return [first, *beginning[1:]] == list(start)

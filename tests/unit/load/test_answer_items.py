@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Labels, scores and ranks: what servers send for them is read, and nothing else."""
+
+import json
+from typing import Any
+
+import pytest
+
+from ci_doctor.load.answer_items import AnswerParts, parts
+from ci_doctor.load.canonical import Canonical, Protocol, canonicalise, check_output, text_of
+from ci_doctor.load.choices import NotAnAnswerError
+from ci_doctor.load.item_protocols import CLASSIFY, RERANK, SCORE
+from ci_doctor.load.protocols import BY_NAME
+
+LABELS = {
+    "id": "classify-1",
+    "object": "list",
+    "created": 5,
+    "model": "intent",
+    "data": [
+        {"index": 0, "label": "refund", "probs": [0.75, 0.25], "num_classes": 2},
+        {"index": 1, "label": "other", "probs": [0.125, 0.875], "num_classes": 2},
+    ],
+    "usage": {"prompt_tokens": 9, "total_tokens": 9},
+}
+SCORES = {
+    "id": "score-1",
+    "object": "list",
+    "data": [{"index": 0, "object": "score", "score": 0.5}],
+    "usage": {},
+}
+RANKS = {
+    "id": "rerank-1",
+    "model": "ranker",
+    "results": [
+        {"index": 2, "document": {"text": "two"}, "relevance_score": 0.9},
+        {"index": 0, "document": {"text": "nil"}, "relevance_score": 0.1},
+    ],
+    "usage": {"total_tokens": 12},
+}
+
+
+def read(protocol: Protocol, value: Any, body: dict[str, Any] | None = None) -> Canonical:
+    canonical = protocol.read(value, body)
+    check_output(canonical.output)
+    return canonical
+
+
+def test_a_label_and_its_probabilities_are_the_answer() -> None:
+    canonical = read(CLASSIFY, LABELS, {"input": ["a", "b"]})
+    assert canonical.output == {
+        "kind": "label",
+        "items": [
+            {"index": 0, "label": "refund", "numbers": [0.75, 0.25]},
+            {"index": 1, "label": "other", "numbers": [0.125, 0.875]},
+        ],
+    }
+    assert text_of(canonical.output) == "refund: 0.75 0.25\nother: 0.125 0.875"
+    assert canonical.meta["id"] == "classify-1"
+
+
+def test_other_probabilities_below_one_label_leave_the_words_the_same() -> None:
+    value = {"data": [{"index": 0, "label": "a", "probs": [0.75, 0.25]}]}
+    other = {"data": [{"index": 0, "label": "a", "probs": [0.5, 0.5]}]}
+    one, two = read(CLASSIFY, value), read(CLASSIFY, other)
+    assert one.digest != two.digest
+    assert parts(one.output).words == parts(two.output).words
+
+
+@pytest.mark.parametrize(
+    ("value", "numbers"),
+    [
+        (SCORES, [[0.5]]),
+        ({"scores": [[0.25, 0.75], [1, 0]], "object": "scoring"}, [[0.25, 0.75], [1.0, 0.0]]),
+        ({"scores": [0.25]}, [[0.25]]),
+    ],
+)
+def test_scores_are_read_in_the_forms_of_servers(value: Any, numbers: list[list[float]]) -> None:
+    assert [item["numbers"] for item in read(SCORE, value).output["items"]] == numbers
+
+
+def test_the_order_of_ranked_documents_is_the_answer() -> None:
+    canonical = read(RERANK, RANKS, {"documents": ["nil", "one", "two"], "top_n": 2})
+    assert [item["index"] for item in canonical.output["items"]] == [2, 0]
+    other = {**RANKS, "results": RANKS["results"][::-1]}  # type: ignore[index]
+    assert parts(read(RERANK, other).output).words != parts(canonical.output).words
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [{"score": 0.5, "document": "a", "index": 0, "meta_info": {"e2e_latency": 0.1}}],
+        [{"index": 0, "score": 0.5, "text": "a"}],
+        {"results": [{"index": 0, "relevance_score": 0.5, "document": {"text": "a"}}]},
+        {"results": [{"index": 0, "relevance_score": 0.5, "document": "a"}]},
+    ],
+)
+def test_the_rankings_of_all_servers_are_the_same_answer(value: Any) -> None:
+    assert read(RERANK, value).output == {
+        "kind": "rank",
+        "items": [{"index": 0, "document": "a", "numbers": [0.5]}],
+    }
+
+
+@pytest.mark.parametrize(
+    ("protocol", "value", "body", "reason"),
+    [
+        (CLASSIFY, {"data": []}, {}, "no `data`"),
+        (CLASSIFY, {"data": [{"label": 3, "probs": [1]}]}, {}, "label` is no text"),
+        (CLASSIFY, {"data": [{"label": "a"}]}, {}, "is not a list of numbers"),
+        (CLASSIFY, {"data": [{"label": "a", "probs": []}]}, {}, "holds no number"),
+        (CLASSIFY, {"data": [{"label": "a", "probs": [None]}]}, {}, "null"),
+        (CLASSIFY, LABELS, {"input": "one"}, "2 results in the answer, 1 were requested"),
+        (SCORE, {}, {}, "no `data`"),
+        (SCORE, {"data": [{"index": 0}]}, {}, "null"),
+        (SCORE, {"scores": [[]]}, {}, "is not a list|no number"),
+        (SCORE, SCORES, {"text_1": "q", "text_2": ["a", "b"]}, "1 results in the answer, 2 were"),
+        (RERANK, {"results": []}, {}, "no `results`"),
+        (RERANK, [], {}, "no `results`"),
+        (RERANK, {"results": [{"relevance_score": 1}]}, {}, "does not name its document"),
+        (RERANK, {"results": [{"index": 0}]}, {}, "null"),
+        (RERANK, {"results": [RANKS["results"][0]] * 2}, {}, "stands twice"),  # type: ignore[index]
+        (RERANK, RANKS, {"documents": ["a", "b", "c"]}, "2 results in the answer, 3 were"),
+        (RERANK, RANKS, {"documents": ["a", "b", "c"], "top_n": 1}, "2 results in the answer, 1"),
+    ],
+)
+def test_what_is_not_whole_is_no_answer(
+    protocol: Protocol, value: Any, body: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(NotAnAnswerError, match=reason):
+        read(protocol, value, body)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"documents": ["a", "b"]},
+        {"documents": ["a", "b"], "top_n": 0},
+        {"documents": ["a", "b"], "top_n": 9},
+        {"documents": {"content": []}},
+        {"texts": ["a", "b"]},
+    ],
+)
+def test_a_ranking_holds_every_document_or_the_wanted_ones(body: dict[str, Any]) -> None:
+    assert len(read(RERANK, RANKS, body).output["items"]) == 2
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        None,
+        {"text_1": "a", "text_2": "b"},
+        {"queries": ["a"], "documents": ["b"]},
+        {"query": [1, 2, 3], "items": ["b"]},
+        {"text_1": "a", "text_2": {"content": []}},
+    ],
+)
+def test_the_count_of_pairs_is_known_or_not_checked(body: dict[str, Any] | None) -> None:
+    assert len(read(SCORE, SCORES, body).output["items"]) == 1
+
+
+LEGACY = {
+    "index": 0,
+    "text": "ab",
+    "finish_reason": "stop",
+    "token_ids": [7, 8],
+    "logprobs": {
+        "tokens": ["a", "b"],
+        "token_logprobs": [None, -0.5],
+        "top_logprobs": [None, {"b": -0.5, "c": -1.5}],
+        "text_offset": [0, 1],
+    },
+}
+CHAT = {
+    "index": 0,
+    "finish_reason": "stop",
+    "message": {"role": "assistant", "content": "é"},
+    "logprobs": {
+        "content": [
+            {
+                "token": "\ufffd",
+                "logprob": -0.25,
+                "bytes": [195],
+                "top_logprobs": [
+                    {"token": "\ufffd", "logprob": -0.25, "bytes": [195]},
+                    {"token": "\ufffd", "logprob": -2.5, "bytes": [196]},
+                ],
+            }
+        ]
+    },
+}
+
+
+def of(*choices: dict[str, Any], **more: Any) -> AnswerParts:
+    value = {"choices": list(choices), "usage": {"completion_tokens": 2}, **more}
+    return parts(canonicalise(json.dumps(value).encode()).output)
+
+
+def changed(choice: dict[str, Any], **logprobs: Any) -> dict[str, Any]:
+    return {**choice, "logprobs": {**choice["logprobs"], **logprobs}}
+
+
+def test_a_completion_has_words_tokens_and_numbers() -> None:
+    divided = of(LEGACY)
+    assert divided.words == {"choices": [{"index": 0, "text": "ab", "finish_reason": "stop"}]}
+    assert divided.tokens == [2, [[[7, 8], ["a", "b"], []]]]
+    assert divided.numbers == (-0.5,)
+    assert divided.alternatives == ({}, {"b": -0.5, "c": -1.5})
+    assert not divided.wordless
+
+
+def test_tokens_of_a_chat_that_share_one_text_are_told_apart_by_their_bytes() -> None:
+    divided = of(CHAT)
+    assert divided.numbers == (-0.25,)
+    assert divided.alternatives == ({"[195]": -0.25, "[196]": -2.5},)
+    assert divided.tokens[1] == [[None, None, [["\ufffd", [195]]]]]
+
+
+def test_other_numbers_leave_words_and_tokens_as_they_are() -> None:
+    ours, other = of(LEGACY), of(changed(LEGACY, token_logprobs=[None, -0.75]))
+    assert (ours.words, ours.tokens) == (other.words, other.tokens)
+    assert other.numbers == (-0.75,)
+
+
+def test_other_tokens_leave_the_words_as_they_are() -> None:
+    ours, other = of(LEGACY), of({**LEGACY, "token_ids": [9, 8]})
+    assert ours.words == other.words
+    assert ours.tokens != other.tokens
+    assert of(LEGACY, usage={"completion_tokens": 3}).tokens != ours.tokens
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {**LEGACY, "text": "ac"},
+        {**LEGACY, "finish_reason": "length"},
+        {**LEGACY, "stop_reason": 3},
+    ],
+)
+def test_another_text_or_ending_is_another_word(other: dict[str, Any]) -> None:
+    assert of(other).words != of(LEGACY).words
+
+
+def test_the_numbers_of_a_prompt_are_alternatives() -> None:
+    listed = [None, {"5": {"logprob": -1.5, "rank": 2}, "6": {"logprob": -0.5, "rank": 1}}]
+    assert of(LEGACY, prompt_logprobs=listed).alternatives[2:] == ({}, {"5": -1.5, "6": -0.5})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "wordless"),
+    [
+        ("embeddings", {"data": [{"embedding": [0.5, -1]}]}, True),
+        ("score", {"scores": [[0.5, -1]]}, True),
+        ("classify", {"data": [{"label": "a", "probs": [0.5, -1]}]}, False),
+    ],
+)
+def test_items_have_numbers(name: str, value: Any, *, wordless: bool) -> None:
+    divided = parts(BY_NAME[name].read(value, None).output)
+    assert divided.numbers == (0.5, -1.0)
+    assert divided.words["items"][0]["count"] == 2
+    assert divided.wordless is wordless
+
+
+def test_a_ranking_has_its_order_for_words() -> None:
+    def ranked(*places: int, score: float = 0.5) -> AnswerParts:
+        results = [{"index": place, "relevance_score": score} for place in places]
+        return parts(BY_NAME["rerank"].read({"results": results}, None).output)
+
+    assert ranked(0, 1).words == ranked(0, 1, score=0.25).words
+    assert ranked(0, 1).words != ranked(1, 0).words
+
+
+def test_an_answer_of_an_earlier_version_without_any_of_them_has_words_alone() -> None:
+    divided = parts({"choices": [{"index": 0, "text": "a"}]})
+    assert divided.numbers == ()
+    assert divided.alternatives == ()

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+import pytest
+
+from ci_doctor.scaffold.candidates import (
+    ServerCandidate,
+    engine_candidate,
+    without_connector,
+    without_secrets,
+)
+from ci_doctor.scaffold.commands import server_commands
+from ci_doctor.scaffold.servers import BY_KIND, KINDS, kind_at
+from ci_doctor.scaffold.sources import ScriptPlace, SourceFile, TextKind
+from tests.support.cli import ROOT
+
+
+def made(text: str) -> ServerCandidate | None:
+    source = SourceFile(
+        path="a.sh", kind=TextKind.SHELL, place=ScriptPlace.SCRIPT, text=f"{text}\n"
+    )
+    (command,) = server_commands(source)
+    return engine_candidate(command)
+
+
+def line(text: str) -> str:
+    candidate = made(text)
+    assert candidate is not None
+    return " ".join(candidate.words)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("vllm serve m", "vllm serve m --port {port}"),
+        ("vllm serve m --port=8000", "vllm serve m --port={port}"),
+        ("vllm serve m --port", "vllm serve m --port {port}"),
+        ("vllm serve m --port --x", "vllm serve m --port {port} --x"),
+        ("vllm serve m --port $P --x", "vllm serve m --port {port} --x"),
+        ("lmdeploy serve api_server m --server-port 1", "lmdeploy serve api_server m --server-port {port}"),
+        ("text-generation-launcher --model-id m -p 80", "text-generation-launcher --model-id m -p {port}"),
+        ("trtllm-serve m --port 1", "trtllm-serve m --port {port}"),
+        ("trtllm-serve serve m", "trtllm-serve serve m --port {port}"),
+        ("python -m llama_cpp.server --model m", "python -m llama_cpp.server --model m --port {port}"),
+        ("lmcache_server localhost 65432", "lmcache_server localhost {port}"),
+        ("python3 -m lmcache.v1.server 0.0.0.0 1 cpu", "python3 -m lmcache.v1.server 0.0.0.0 {port} cpu"),
+        ("lmcache server --port 1", "lmcache server --port {port}"),
+        ("sglang serve --model-path m", "sglang serve --model-path m --port {port}"),
+        ("vllm serve m --host $HOST --port 1", "vllm serve m --host 127.0.0.1 --port {port}"),
+    ],
+)  # fmt: skip
+def test_the_port_of_each_server_becomes_a_free_one(text: str, expected: str) -> None:
+    assert line(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "vllm serve --port 1",
+        "text-generation-launcher",
+        "vllm serve $(pick) --port 1",
+        "vllm serve m --x ${A##*/}",
+        "vllm serve m --kv-transfer-config",
+        "lmcache_server localhost",
+    ],
+)
+def test_what_cannot_be_started_as_it_stands_is_none(text: str) -> None:
+    assert made(text) is None
+
+
+def test_a_variable_that_nobody_sets_is_one_that_the_job_must_bring() -> None:
+    candidate = made('X="$Y" vllm serve "$MODEL" --port 1')
+    assert candidate is not None
+    assert candidate.unknown == ("MODEL", "Y")
+    assert candidate.model is None
+
+
+@pytest.mark.parametrize(
+    ("text", "apis"),
+    [
+        ("vllm serve acme/base", ["completions"]),
+        ("vllm serve acme/a-Instruct", ["completions", "chat"]),
+        ("vllm serve acme/base --chat-template t.jinja", ["completions", "chat"]),
+        ("vllm serve acme/e --task embed", ["embeddings"]),
+        ("vllm serve acme/e --runner pooling", ["embeddings"]),
+        ("llama-server -m e.gguf --embedding", ["embeddings"]),
+        ("text-embeddings-router --model-id e", ["embeddings"]),
+        ("python -m vllm.entrypoints.api_server --model m", ["vllm-generate"]),
+        ("lmcache server", []),
+    ],
+)
+def test_what_a_server_answers_is_known_by_its_command(text: str, apis: list[str]) -> None:
+    candidate = made(text)
+    assert candidate is not None
+    assert [str(api) for api in candidate.apis] == apis
+
+
+def test_requests_name_the_model_as_it_is_served() -> None:
+    candidate = made("vllm serve /models/a --served-model-name short long")
+    assert candidate is not None
+    assert candidate.model == "short"
+
+
+@pytest.mark.parametrize(
+    ("options", "connector", "role"),
+    [
+        ("", None, None),
+        ("""--kv-transfer-config '{"kv_connector":"C","kv_role":"kv_both"}'""", "C", None),
+        ("""--kv-transfer-config '{"kv_connector":"C","kv_role":"kv_producer"}'""", "C", "kv_producer"),
+        ("""--kv-transfer-config "{\\"kv_connector\\":\\"C\\",\\"kv_rank\\":$R}" """, "C", None),
+        ("""--kv-transfer-config='{"a":1}'""", "a KV connector", None),
+        ("--kv-offloading-size 4", "KV offloading", None),
+        ("--disaggregation-mode prefill", None, "--disaggregation-mode"),
+        ("--headless", None, "--headless"),
+    ],
+)  # fmt: skip
+def test_a_connector_and_a_part_of_several_are_known(
+    options: str, connector: str | None, role: str | None
+) -> None:
+    candidate = made(f"LMCACHE_CHUNK_SIZE=8 vllm serve m {options} --port 1")
+    assert candidate is not None
+    assert (candidate.connector, candidate.role) == (connector, role)
+    bare = without_connector(candidate)
+    assert bare.connector is None
+    if connector is not None:
+        assert " ".join(bare.words) == "vllm serve m --port {port}"
+        assert bare.env == {}
+
+
+def test_a_small_context_gets_short_prompts() -> None:
+    short, long = made("llama-server -m a -c 512"), made("vllm serve m --max-model-len 8192")
+    assert short is not None
+    assert long is not None
+    assert (short.short_prompts, long.short_prompts) == (True, False)
+
+
+def test_keys_and_variables_named_like_secrets_are_left_out() -> None:
+    candidate = made("HF_TOKEN=abc TOKENIZERS_PARALLELISM=false vllm serve m --api-key k --port 1")
+    assert candidate is not None
+    safe = without_secrets(candidate)
+    assert safe is not None
+    assert safe.env == {"TOKENIZERS_PARALLELISM": "false"}
+    assert " ".join(safe.words) == "vllm serve m --port {port}"
+    assert len(safe.notes) == 2
+
+
+@pytest.mark.parametrize(
+    "option", ["--hf-token abcdef123456", "--url https://u:secret12@host/", "--x ghp_" + "a1B2" * 9]
+)
+def test_a_command_with_another_secret_is_not_proposed(option: str) -> None:
+    candidate = made(f"vllm serve m {option} --port 1")
+    assert candidate is not None
+    assert without_secrets(candidate) is None
+
+
+def test_every_key_behind_an_option_is_left_out() -> None:
+    candidate = made("vllm serve m --api-key k1 k2 --port 1 --api_keys k3 k4")
+    assert candidate is not None
+    safe = without_secrets(candidate)
+    assert safe is not None
+    assert " ".join(safe.words) == "vllm serve m --port {port}"
+
+
+def test_a_variable_named_like_a_password_is_left_out() -> None:
+    candidate = made("DB_PASS=hunter2 vllm serve m")
+    assert candidate is not None
+    safe = without_secrets(candidate)
+    assert safe is not None
+    assert safe.env == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "vllm serve m --db-pass hunter4",
+        "vllm serve m --db-pass=hunter4$X",
+        "vllm serve m --lora postgres://u:hunter2@$HOST/db",
+        "DB=postgres://u:hunter2@$HOST/db vllm serve m",
+        "vllm serve m --hf-token hf_" + "abcdefghijklmnopqrstuvwxyz012345$X",
+    ],
+)
+def test_a_secret_beside_a_variable_is_a_secret(text: str) -> None:
+    candidate = made(text)
+    assert candidate is not None
+    assert without_secrets(candidate) is None
+
+
+@pytest.mark.parametrize("option", ["--hf-token $HF_TOKEN", "--db-pass=$P", "--x $A/b"])
+def test_a_value_that_only_names_variables_is_no_secret(option: str) -> None:
+    candidate = made(f"vllm serve m {option}")
+    assert candidate is not None
+    assert without_secrets(candidate) is not None
+
+
+@pytest.mark.parametrize("length", ["²", "9" * 5_000, "x"])
+def test_a_length_that_is_no_number_is_no_error(length: str) -> None:
+    candidate = made(f"vllm serve m --max-model-len {length}")
+    assert candidate is not None
+    assert not candidate.short_prompts
+
+
+def test_each_server_stands_on_the_page() -> None:
+    page = (ROOT / "docs" / "init.md").read_text(encoding="utf-8")
+    for kind in KINDS:
+        assert f"`{kind.name}`" in page, kind.name
+
+
+def test_each_start_is_its_own_row_and_no_other() -> None:
+    for kind in KINDS:
+        for start in kind.starts:
+            found = kind_at(["x", *start, "y"], 1)
+            assert found == (kind, 1 + len(start)), start
+    assert set(BY_KIND) == {kind.name for kind in KINDS}
+
+
+def test_a_program_may_be_named_with_its_directory() -> None:
+    assert kind_at(["/opt/venv/bin/vllm", "serve"], 0) is not None
+    assert kind_at(["vllm"], 0) is None

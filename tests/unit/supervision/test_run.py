@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+import pytest
+from msgspec.structs import replace
+
+from ci_doctor.diagnosis.diagnosis import Diagnosis
+from ci_doctor.diagnosis.outcome import outcome_of
+from ci_doctor.model.cause import Cause, FailureClass, LogLine
+from ci_doctor.model.facts.diagnose import DiagnoseFacts, LogLines
+from ci_doctor.model.facts.setup_env import RunFacts, SetupEnvFacts
+from ci_doctor.model.facts.supervised_run import SupervisedRunFacts
+from ci_doctor.model.outcome import Outcome
+from ci_doctor.model.verdict import Verdict
+from ci_doctor.supervision.cause_of_failure import CauseOfFailure
+from ci_doctor.supervision.run import MOST_LINES, Ended, SupervisionRequest, conclude, talk
+from ci_doctor.system.relay.relay import CommandEnd
+from tests.support.builders import a_finding
+from tests.support.diagnoses import a_cause
+
+
+def a_place(line: int, text: str) -> LogLine:
+    return LogLine(file="command.log", line=line, text=text)
+
+
+def facts_of(cause: Cause | None, best: LogLine | None = None) -> DiagnoseFacts:
+    excerpt = None
+    if best is not None:
+        excerpt = LogLines(
+            file=best.file,
+            first_line=best.line or 1,
+            lines=(best.text,),
+            marked=0,
+            messages=(best.text,),
+        )
+    diagnosis = Diagnosis(cause=cause, best=best, excerpt=excerpt, others=(), logs=("command.log",))
+    facts = outcome_of(diagnosis).facts
+    assert isinstance(facts, DiagnoseFacts)
+    return facts
+
+
+def test_the_cause_its_consequences_and_the_next_step_stand_in_order() -> None:
+    cause = a_cause(
+        place=a_place(7, "OSError: the line"),
+        class_=FailureClass.CODE_BUG,
+        consequences=(a_place(9, "engine core died"), a_place(12, "connection refused")),
+        next_command="ci-doctor import-race probe a:b",
+    )
+
+    lines = talk("pytest: exit code 1", facts_of(cause), "r/command.log", ()).splitlines()
+
+    assert lines[0] == "✗ pytest: exit code 1"
+    assert lines[1].endswith("80 % sure: A Python program raised an exception that nobody caught.")
+    assert lines[2:6] == [
+        "  r/command.log:7",
+        "  │ OSError: the line",
+        "  so, line 9: engine core died",
+        "  so, line 12: connection refused",
+    ]
+    assert lines[6].startswith("  try: Begin at the innermost frame in your own code.")
+    assert lines[7:] == ["  run: ci-doctor import-race probe a:b", "  log: r/command.log"]
+
+
+def test_without_a_cause_it_names_none() -> None:
+    text = talk("make: exit code 2", facts_of(None, a_place(3, "make: stop")), None, ())
+
+    assert " sure: " not in text
+    assert "begin at line 3 of the output" in text
+    assert "│ make: stop" in text
+
+
+def test_without_a_diagnosis_it_says_how_the_command_ended_and_why_there_is_none() -> None:
+    text = talk("make: exit code 2", None, None, ["no diagnosis: a reason"])
+
+    assert text == "✗ make: exit code 2\n  note: no diagnosis: a reason\n"
+
+
+def test_it_is_twelve_short_harmless_lines_at_most() -> None:
+    places = tuple(a_place(line, f"\x1b[31m{'x' * 10_000}\r\ny") for line in range(9))
+    cause = a_cause(consequences=places, next_command="next", explanation="a\nb")
+
+    text = talk("x: exit code 1", facts_of(cause), "log", ["problem"] * 20)
+
+    lines = text.splitlines()
+    assert len(lines) <= MOST_LINES
+    assert max(map(len, lines)) <= 301
+    assert "\x1b" not in text
+
+
+PREPARED = Outcome(
+    verdict=Verdict.PASS,
+    summary="prepared",
+    facts=SetupEnvFacts(exports={"A": "1"}, changed=("A",), determinism=(), targets=()),
+)
+REQUEST = SupervisionRequest(
+    command=("pytest", "-q"), environ={}, prepared=PREPARED, directory=None, log_limit=1
+)
+NAMED = outcome_of(
+    Diagnosis(cause=a_cause(), best=None, excerpt=None, others=(), logs=("command.log",))
+)
+
+
+def ended(returncode: int, *, retry_helps: bool = False) -> Ended:
+    assert isinstance(NAMED.facts, DiagnoseFacts)
+    cause = CauseOfFailure(facts=NAMED.facts, findings=NAMED.findings, retry_helps=retry_helps)
+    return Ended(end=CommandEnd(returncode=returncode), cause=cause)
+
+
+@pytest.mark.parametrize(
+    ("returncode", "status", "signal"), [(0, 0, None), (3, 3, None), (75, 75, None), (-9, 137, 9)]
+)
+@pytest.mark.parametrize("retry_helps", [True, False])
+def test_the_status_is_the_commands_own(
+    returncode: int, status: int, signal: int | None, retry_helps: bool
+) -> None:
+    supervised = conclude(REQUEST, ended(returncode, retry_helps=retry_helps))
+
+    assert (supervised.outcome.command_status, supervised.signal) == (status, signal)
+
+
+@pytest.mark.parametrize("returncode", [1, 255, -9])
+def test_by_class_a_failure_that_another_run_helps_is_75(returncode: int) -> None:
+    request = replace(REQUEST, retry_status=75)
+
+    supervised = conclude(request, ended(returncode, retry_helps=True))
+
+    assert (supervised.outcome.command_status, supervised.signal) == (75, None)
+
+
+def test_by_class_nothing_else_is_75() -> None:
+    request = replace(REQUEST, retry_status=75)
+
+    assert conclude(request, ended(1)).outcome.command_status == 1
+    assert conclude(request, ended(0, retry_helps=True)).outcome.command_status == 0
+    killed = conclude(request, ended(-9))
+    assert (killed.outcome.command_status, killed.signal) == (137, 9)
+
+
+def test_a_diagnosis_judges_nothing() -> None:
+    assert conclude(REQUEST, ended(1)).outcome.verdict is None
+
+
+def test_the_facts_of_the_preparation_stay() -> None:
+    prepared = replace(
+        PREPARED,
+        facts=RunFacts(exports={"A": "1"}, changed=(), determinism=(), targets=(), preload=("x",)),
+    )
+
+    facts = conclude(replace(REQUEST, prepared=prepared), ended(-15)).outcome.facts
+
+    assert isinstance(facts, SupervisedRunFacts)
+    assert (facts.exports, facts.preload) == ({"A": "1"}, ("x",))
+    assert (facts.exit_code, facts.signal, facts.diagnosis) == (None, "SIGTERM", NAMED.facts)
+
+
+def test_the_cause_is_the_first_finding() -> None:
+    note = a_finding()
+
+    request = replace(REQUEST, prepared=replace(PREPARED, findings=(note,)))
+
+    assert conclude(request, ended(1)).outcome.findings == (*NAMED.findings, note)
+
+
+def test_a_success_has_no_text_unless_output_was_lost() -> None:
+    good = CommandEnd(returncode=0)
+    lossy = CommandEnd(returncode=0, problems=("stdout cannot be written: gone",))
+
+    assert conclude(REQUEST, Ended(end=good)).text == ""
+    assert "stdout cannot be written" in conclude(REQUEST, Ended(end=lossy)).text
