@@ -145,6 +145,7 @@ class StartAttempt:
         self.facts: Mapping[str, str] = {}
         self._group: RunningGroup | None = None
         self._stopped: StopResult | None = None
+        self._ready_after_s: float | None = None
         self._proof: ProofCheck | None = None
         self._cached = count_files(*tools.cache_places)
         self._passes = tools.passes or passes_of(plan)
@@ -197,6 +198,8 @@ class StartAttempt:
             logs=tuple(self.logs),
             digests=tally.digests,
             errors=tally.errors,
+            samples=tally.count,
+            ready_after_s=self._ready_after_s,
             killed=tuple(f"{process.name} ({process.pid})" for process in killed),
             not_released=self._stopped.not_released if self._stopped else (),
             left_behind=stopped.left_behind if stopped else LeftBehind(),
@@ -245,6 +248,9 @@ class StartAttempt:
         def on_event(event: ServiceEvent) -> None:
             if event.kind is EventKind.STARTED and event.log is not None:
                 self.logs.append(Path(event.log))
+            if event.kind is EventKind.READY:
+                # Of several services the last: requests go to it.
+                self._ready_after_s = event.at - self.began
             self.tools.tell(ExperimentProgress(start=tally.name, event=event))
 
         return await start_group(self._arm.specs, self._arm.names, context, on_event)

@@ -71,6 +71,8 @@ class StartWave:
         self._has_ended = [asyncio.Event() for _ in starts]
         self._begun_ns = now_ns()
         self._turns_ns: dict[int, int] = {}
+        # When each was about to get its first request.
+        self._answering_ns: dict[int, int] = {}
         self._at_launch: list[str] | None = None
         if len(starts) == 1:
             self._turns_ns[0], self._at_launch = self._begun_ns, []
@@ -85,13 +87,13 @@ class StartWave:
         self._is_launched[place].set()
         for event in (*self._is_launched, *self._has_ended[:place]):
             await event.wait()
-        if place in self._turns_ns:
-            return
         await asyncio.sleep(_TICK_S)
-        self._note_launch()
-        self._turns_ns[place] = now_ns()
-        await asyncio.sleep(_TICK_S)
-        self._lease(place)
+        if place not in self._turns_ns:
+            self._note_launch()
+            self._turns_ns[place] = now_ns()
+            await asyncio.sleep(_TICK_S)
+            self._lease(place)
+        self._answering_ns[place] = now_ns()
 
     async def settle(self) -> None:
         """Wait until it is known who has opened what."""
@@ -106,7 +108,9 @@ class StartWave:
         arm, name = self._starts[place]
         written = []
         if place in self._turns_ns:
-            written = self._shared.note_written(arm, name, self._turns_ns[place])
+            written = self._shared.note_written(
+                arm, name, self._turns_ns[place], self._answering_ns.get(place)
+            )
         elif all(event.is_set() for event in self._has_ended):
             # None had a turn before.
             self._note_launch()
@@ -316,7 +320,7 @@ class _ExperimentRun:
             # The arms may share everything by request.
             is_watched = plan.caches is not Caches.AS_IS
             wave = StartWave(names, marks, self.shared if is_watched else None)
-            made: dict[int, tuple[StartResult, int]] = {}
+            made: dict[int, StartResult] = {}
             tasks = [
                 asyncio.ensure_future(self._one(place, StartAttempt(plan, *each), wave, made))
                 for place, each in enumerate(given.items())
@@ -343,7 +347,7 @@ class _ExperimentRun:
         place: int,
         attempt: StartAttempt,
         wave: StartWave,
-        made: dict[int, tuple[StartResult, int]],
+        made: dict[int, StartResult],
     ) -> None:
         """One of the starts that run at once."""
         is_due_now = self.plan.control and is_due(attempt.tally.arm, self._compared)
@@ -357,26 +361,23 @@ class _ExperimentRun:
                 # noticed before the signal.
                 attempt.whole = False
             result = replace(attempt.result(), shared=wave.end(place))
-            made[place] = result, attempt.tally.count
+            made[place] = result
             if self.plan.caches is not Caches.WARM_UP:
                 # Compile caches take gigabytes, and no later start uses these.
                 shutil.rmtree(self._caches / attempt.tally.name, ignore_errors=True)
             if place == 0 and len(made) == 1:
                 self._write(made.pop(0))
 
-    def _keep_in_order(
-        self, made: dict[int, tuple[StartResult, int]], held: tuple[str, ...]
-    ) -> None:
+    def _keep_in_order(self, made: dict[int, StartResult], held: tuple[str, ...]) -> None:
         """Keep the results in the order that was drawn, whichever ended first."""
         for place in sorted(made):
-            result, count = made[place]
+            result = made[place]
             if place == max(made):
                 result = replace(result, not_released=(*result.not_released, *held))
-            self._write((result, count))
+            self._write(result)
 
-    def _write(self, made: tuple[StartResult, int]) -> None:
-        result, count = made
-        self.files.starts.write(result, count)
+    def _write(self, result: StartResult) -> None:
+        self.files.starts.write(result)
         self.results.append(self.same.at_gate(result))
 
     def _measure_share(self, seconds: float, number: int) -> None:

@@ -17,12 +17,9 @@ from ci_doctor.correctness.settings import Arm, CorrectnessSettings, Policy, Rul
 from ci_doctor.correctness.verdict.looks import planned_looks
 from ci_doctor.correctness.verdict.schedule import sequence
 from ci_doctor.render import formatting
+from ci_doctor.services.spec import LONGEST_RESERVE_S, reserve_of
 
 DEFAULT_BUDGET_S = 25 * 60.0
-# Part of a budget is kept for stopping the last start, and for the report.
-LONGEST_RESERVE_S = 12.0
-SHORTEST_RESERVE_S = 0.5
-RESERVE_SHARE = 0.25
 # The most that processes get to end by themselves: SIGKILL must come well before the report.
 LONGEST_GRACE_S = 5.0
 # Part of a step's timeout is kept for checkout, setup and the upload of the report.
@@ -58,7 +55,7 @@ class Budget(Struct, frozen=True, kw_only=True):
 
     @property
     def _quiet_reserve_s(self) -> float:
-        return min(LONGEST_RESERVE_S, SHORTEST_RESERVE_S + RESERVE_SHARE * self.seconds)
+        return reserve_of(self.seconds)
 
     @property
     def deadline(self) -> float:

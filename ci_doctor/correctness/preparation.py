@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads settings, requests, archive and machine: what a run is, before its first start."""
 
+import hashlib
+import json
 import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +14,6 @@ from msgspec.structs import replace
 
 from ci_doctor.config.loading import Config
 from ci_doctor.correctness import rules
-from ci_doctor.correctness.archive.facts import schedule_facts
 from ci_doctor.correctness.devices import at_once
 from ci_doctor.correctness.evidence.finished_starts import earlier_durations
 from ci_doctor.correctness.evidence.run_identity import RunIdentity, identify, with_order
@@ -62,6 +63,46 @@ class ExperimentRequest(Struct, frozen=True, kw_only=True):
     resume: bool = False
     argv: tuple[str, ...] = ("correctness",)
     began: float | None = None
+
+
+# The form in which answers become comparable. Another form makes other digests of the same answers,
+# so a change of it needs another name here. A test holds the name and the digests of fixed answers
+# together.
+COMPARISON_FORM = "0bc095900a7b"
+
+
+def requests_digest(requests: Sequence[Request]) -> str:
+    """SHA-256 in hex over id, path and body of every request, in the order of sending."""
+    content = hashlib.sha256()
+    for request in requests:
+        # The order of keys in a body is no difference to a server.
+        parts: list[object] = [request.id, request.path, request.body]
+        parts += request.rare_parts().values()
+        line = json.dumps(parts, sort_keys=True)
+        content.update(line.encode("ascii") + b"\n")
+    return content.hexdigest()
+
+
+def schedule_facts(
+    requests: Sequence[Request],
+    *,
+    passes: int,
+    concurrency: int,
+    caches: str,
+    reset: str | None = None,
+) -> Mapping[str, str]:
+    """What is sent, and how: requests, passes, concurrency, `caches`, the request between passes.
+
+    The form in which answers are compared is one of the facts: another form has other digests.
+    """
+    return {
+        "requests": f"{len(requests)}, sha256 {requests_digest(requests)[:16]}",
+        "schedule.passes": str(passes),
+        "schedule.concurrency": str(concurrency),
+        "schedule.caches": caches,
+        "schedule.reset": reset or "none",
+        "comparison": COMPARISON_FORM,
+    }
 
 
 def identity_of(
@@ -218,7 +259,7 @@ def prepare(
     # After the plan: the services have variables of their own.
     redactor = Redactor.from_environment(environment, *_service_environments(made))
     identities = {arm: identity_of(made, arm, redactor, settings.archive_ignore) for arm in Arm}
-    archive = _run_archive(settings, made, identities[Arm.BASELINE])
+    archive = _run_archive(settings, made, identities[Arm.BASELINE], redactor)
     rules = archive.raised(made.rules, environment) if archive else made.rules
     if _is_archived(archive, rules) and rules.policy is Policy.CONTROL:
         rules = widened(rules, archived=True)
@@ -266,12 +307,11 @@ def _service_environments(made: ExperimentPlan) -> Iterator[Mapping[str, str]]:
 
 
 def _run_archive(
-    settings: CorrectnessSettings, made: ExperimentPlan, identity: Identity
+    settings: CorrectnessSettings, made: ExperimentPlan, identity: Identity, redactor: Redactor
 ) -> "RunArchive | None":
     if settings.archive is None:
         return None
-    from ci_doctor.correctness.archive.archive import Archive
-    from ci_doctor.correctness.archive.archive_store import archive_place
+    from ci_doctor.correctness.archive.archive import Archive, archive_place
     from ci_doctor.correctness.archive.run_archive import RunArchive
 
     try:
@@ -279,7 +319,7 @@ def _run_archive(
     except ValueError as error:
         raise UsageError(f"archive_limit: {error}", hint='write archive_limit = "1GiB"') from error
     place = archive_place(settings.archive)
-    archive = Archive(place, days=settings.archive_days, limit=limit)
+    archive = Archive(place, days=settings.archive_days, limit=limit, redactor=redactor)
     matches = archive.find(identity, made.ids, made.passes)
     return RunArchive(
         archive=archive, identity=identity, matches=matches, write=settings.archive_write

@@ -8,16 +8,21 @@ baseline word for word, it is written well: then the change broke it, and that i
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ci_doctor.correctness.settings import Arm, ArmPlan, Comparison, Rules
 from ci_doctor.correctness.verdict.looks import FEWEST
 from ci_doctor.correctness.verdict.starts import ArmStart
+from ci_doctor.load.looks import AnswerLooks
 from ci_doctor.model.outcome import ErrorKind, Failure
 from ci_doctor.model.service import FailureKind, LeftBehind, ServiceFailure
 from ci_doctor.services.misuse import blamed_words, file_name, is_sudden
+
+T = TypeVar("T", bound=Struct)
 
 
 class ProofReading(Struct, frozen=True, kw_only=True):
@@ -108,7 +113,11 @@ class ExperimentEnding(StrEnum):
 class StartResult(Struct, frozen=True, kw_only=True):
     """One start: its answers (`start`), its `failure`, and its duration in seconds.
 
-    `digests` leads from a request to its outputs by pass, and `errors` to its first error.
+    It is what is recorded, archived, resumed and reported: a line of `starts.jsonl` and the first line
+    of an archived file hold it as it is, but for the answers that stand in its `samples` lines of
+    samples.jsonl (see `without_answers`).
+
+    `ready_after_s` are the seconds until its last service was ready, None if that never came. `digests` leads from a request to its outputs by pass, and `errors` to its first error.
     `throttled` counts requests that were answered only after an HTTP 429. `killed` names the
     processes that needed SIGKILL; `not_released` what was still in use after the stop,
     `left_behind` what stayed on the machine. `facts` are what was loaded and effective while it ran. `cached` counts the files that it added to the
@@ -123,6 +132,8 @@ class StartResult(Struct, frozen=True, kw_only=True):
     logs: tuple[Path, ...]
     digests: Mapping[str, Mapping[int, str]]
     errors: Mapping[str, str]
+    samples: int = 0
+    ready_after_s: float | None = None
     killed: tuple[str, ...] = ()
     not_released: tuple[str, ...] = ()
     left_behind: LeftBehind = LeftBehind()
@@ -138,6 +149,40 @@ class StartResult(Struct, frozen=True, kw_only=True):
     def counts(self) -> bool:
         """Whether its answers are evidence."""
         return not self.cut_short and not self.warm_up
+
+
+def without_answers(result: StartResult) -> StartResult:
+    """A start without what its lines of samples.jsonl hold."""
+    start = replace(result.start, answers={}, levels={}, prompts={}, looks=AnswerLooks())
+    return replace(result, start=start, digests={}, errors={})
+
+
+def with_answers(record: StartResult, answers: StartResult) -> StartResult:
+    """A start with the answers of another: those that were read again, or archived."""
+    other = answers.start
+    start = replace(
+        record.start,
+        answers=other.answers,
+        levels=other.levels,
+        prompts=other.prompts,
+        looks=other.looks,
+    )
+    return replace(record, start=start, digests=answers.digests, errors=answers.errors)
+
+
+def encoded(value: Struct) -> Any:
+    """Builtins of what holds a StartResult, for JSON; `decoded` makes the same of them."""
+    return msgspec.to_builtins(value, enc_hook=_plain, str_keys=True)
+
+
+def decoded(value: object, kind: type[T]) -> T:
+    """The struct in a value that JSON gave. Raises msgspec.ValidationError."""
+    return msgspec.convert(value, kind, dec_hook=lambda of, plain: of(plain), str_keys=True)
+
+
+def _plain(value: object) -> object:
+    # Digests lie in memory in a mapping of their own.
+    return dict(value) if isinstance(value, Mapping) else str(value)
 
 
 class Experiment(Struct, frozen=True, kw_only=True):

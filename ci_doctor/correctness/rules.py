@@ -264,10 +264,9 @@ ARCHIVE_DRIFT = Rule(
     severity=Severity.WARNING,
     meaning="Today's baseline starts answer otherwise than the archived ones, although everything "
     "known of both machines is the same. The archived starts do not count in this run.",
-    remedy="`ci-doctor correctness archive list` names the builds in the archive. If one of them "
-    "is wrong, revoke it: `ci-doctor correctness archive revoke COMMIT`. If this machine differs "
-    "in a fact that the identity lacks (clocks, a kernel chosen by timing), give it an archive of "
-    "its own.",
+    remedy="The first line of each archived file names its build and its commits. If one build is "
+    "wrong, remove its files (docs/archive.md shows the command). If this machine differs in a fact "
+    "that the identity lacks (clocks, a kernel chosen by timing), give it an archive of its own.",
 )
 
 RULES: tuple[Rule, ...] = (

@@ -68,10 +68,8 @@ from ci_doctor.model.outcome import Failure, Outcome, signal_kind
 from ci_doctor.model.table import text_table
 from ci_doctor.model.verdict import Verdict, is_green
 from ci_doctor.services.findings import leak_table
+from ci_doctor.services.spec import LONGEST_RESERVE_S
 from ci_doctor.system.processes.interruption import Interruption
-
-# The part of a proposed budget that is kept for stopping and for the report.
-_RESERVE_S = 12.0
 
 
 def judge(prepared: PreparedExperiment, experiment: Experiment) -> Decision:
@@ -101,7 +99,7 @@ def judge(prepared: PreparedExperiment, experiment: Experiment) -> Decision:
         return _let_through(prepared, decision)
     argv = prepared.request.argv
     directory = prepared.context.run
-    settle = prepared.pace.next_run(experiment.results, argv, directory, _RESERVE_S)
+    settle = prepared.pace.next_run(experiment.results, argv, directory, LONGEST_RESERVE_S)
     return _let_through(prepared, replace(decision, settle=settle))
 
 
@@ -202,7 +200,7 @@ def _levels(
 
 def _drift_findings(prepared: PreparedExperiment, experiment: Experiment) -> Iterator[Finding]:
     if prepared.archive:
-        yield from drift_findings(experiment.starts, str(prepared.archive.archive.place))
+        yield from drift_findings(experiment.starts)
 
 
 def _device_findings(prepared: PreparedExperiment, experiment: Experiment) -> Iterator[Finding]:
@@ -382,15 +380,20 @@ def _archived(
     """Archive the baseline starts of an experiment that came to its end. Returns notes on it."""
     if prepared.archive is None:
         return ()
+    from ci_doctor.correctness.archive.build_origin import origin_of_run
     from ci_doctor.correctness.archive.run_archive import keep_baseline
-    from ci_doctor.correctness.archive.run_origin import origin_of_run
 
     plan = prepared.plan
     samples = plan.directory / SAMPLES
     commit = prepared.repository.commit if prepared.repository else None
     origin = origin_of_run(plan, commit)
     return keep_baseline(
-        prepared.archive, experiment, decision.verdict, samples, plan.environment, origin
+        prepared.archive,
+        experiment,
+        decision.verdict,
+        samples,
+        plan.environment,
+        origin,
     )
 
 

@@ -14,7 +14,9 @@ import asyncio
 import contextlib
 import errno
 import fcntl
+import hashlib
 import os
+import re
 import resource
 import signal
 import stat
@@ -54,6 +56,9 @@ _SYSTEM_V = {"shm": ("segment", "shmid"), "msg": ("queue", "msqid")}
 _SKIPPED = frozenset({".git", "site-packages", "dist-packages", "node_modules"})
 # Compiled from a source of the same time, locks, and weights that a first start downloads.
 _SHARED_ENDINGS = (".pyc", ".lock", ".safetensors", ".gguf", ".incomplete", ".part")
+# A digest as text: of a commit, or SHA-256.
+_LONGEST_DIGEST = 64
+_DIGEST = re.compile(rb"[0-9a-f]{40}|[0-9a-f]{64}")
 # Variables by which libraries find what they keep.
 _NAMES = ("CACHE", "TMP", "TEMP", "SPOOL", "DISK", "STORE", "STATE", "RUNTIME")
 # open(2), openat(2) and creat(2) by number, with the place of their flags: x86-64, then arm64.
@@ -76,9 +81,9 @@ class SharedPlaces:
         allowed: Sequence[str] = (),
     ) -> None:
         self._roots = tuple(_roots(environment, specs, directory))
-        kept = (reports, *download_places(environment))
+        self._downloads = tuple(map(os.path.realpath, download_places(environment)))
         self._allowed = allowed
-        self._kept = frozenset(os.path.realpath(each) for each in kept)
+        self._kept = frozenset((os.path.realpath(reports), *self._downloads))
         self._memory = dict(_memory())
         # Who wrote a file: starts by the letter of their arm.
         self._writers: dict[str, dict[str, str]] = {}
@@ -100,13 +105,31 @@ class SharedPlaces:
         """The same, and the files of which it is not known which arm wrote them."""
         return {**dict.fromkeys(self._unsure, ""), **self.written_by_others(arm)}
 
-    def note_written(self, arm: str, start: str, since_ns: int) -> list[str]:
-        """The files that have changed since then, and are the start's from now on."""
-        return self.note_launched([(arm, start)], since_ns)
+    def note_written(
+        self, arm: str, start: str, since_ns: int, answering_ns: int | None = None
+    ) -> list[str]:
+        """The files that have changed since then, and are the start's from now on.
 
-    def note_launched(self, starts: Sequence[tuple[str, str]], since_ns: int) -> list[str]:
-        """The files that have changed since then, while these starts ran at once (arm and name)."""
-        written = [*sorted(self._changed(since_ns - _LAG_NS)), *self._used_memory()]
+        `answering_ns`: when it was about to get its first request, if it came to that.
+        """
+        return self.note_launched([(arm, start)], since_ns, answering_ns)
+
+    def note_launched(
+        self,
+        starts: Sequence[tuple[str, str]],
+        since_ns: int,
+        answering_ns: int | None = None,
+    ) -> list[str]:
+        """The files that have changed since then, while these starts ran at once (arm and name).
+
+        What a server writes into a download directory while it answers may be an answer. So it
+        counts from then on, unless its name or its content shows that it was downloaded.
+        """
+        changed = set(self._changed(self._roots, since_ns - _LAG_NS))
+        if answering_ns is not None:
+            late = self._changed(self._downloads, answering_ns - _LAG_NS)
+            changed.update(path for path in late if not _is_named_by_content(path))
+        written = [*sorted(changed), *self._used_memory()]
         written = [path for path in written if not self._is_allowed(path)]
         if len({arm for arm, _ in starts}) > 1:
             for path in written:
@@ -155,15 +178,16 @@ class SharedPlaces:
     def _is_allowed(self, path: str) -> bool:
         return any(fnmatchcase(path, os.path.expanduser(each)) for each in self._allowed)  # noqa: PTH111
 
-    def _changed(self, since_ns: int) -> Iterator[str]:
-        waiting = deque(self._roots)
-        known: set[str] = set()
+    def _changed(self, roots: Sequence[str], since_ns: int) -> Iterator[str]:
+        waiting = deque(roots)
+        # A tree of downloads is looked at from its own root alone.
+        known = self._kept.difference(roots)
         entries = 0
         while waiting and entries < _MOST_ENTRIES:
             top = waiting.popleft()
-            if top in known or top in self._kept:
+            if top in known:
                 continue
-            known.add(top)
+            known |= {top}
             with contextlib.suppress(OSError), os.scandir(top) as listing:
                 for entry in listing:
                     entries += 1
@@ -198,6 +222,33 @@ def _is_evidence(entry: "os.DirEntry[str]") -> bool:
     status = entry.stat(follow_symlinks=False)
     # The time of the change, which nobody can set, and which reading does not move.
     return stat.S_ISREG(status.st_mode) and status.st_size > 0
+
+
+def _is_named_by_content(path: str) -> bool:
+    """Whether a file's name holds a digest of its content, or its content is a digest.
+
+    So Hugging Face keeps what it downloads (blobs by SHA-256 or as git does, refs/main), and torch
+    its weights. An answer has no such name: who asks for it does not know it yet.
+    """
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 - opened once for all
+            begin = file.read(_LONGEST_DIGEST + 2)
+            if _DIGEST.fullmatch(begin.strip()):
+                return True
+            named = re.findall(r"[0-9a-f]{8,64}", Path(path).name)
+            if not named:
+                return False
+            size = os.fstat(file.fileno()).st_size
+            file.seek(0)
+            digests = [hashlib.file_digest(file, "sha256").hexdigest()]
+            blob = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
+            file.seek(0)
+            while chunk := file.read(1 << 20):
+                blob.update(chunk)
+            digests.append(blob.hexdigest())
+    except OSError:
+        return False
+    return any(digest.startswith(name) for name in named for digest in digests)
 
 
 def _roots(

@@ -27,9 +27,7 @@ FILES = (
     FOLDER / "_ci_doctor_missing.py",
     FOLDER / "_ci_doctor_hold.py",
     FOLDER / "_ci_doctor_order.py",
-    FOLDER / "_ci_doctor_escapes.py",
-    FOLDER / "_ci_doctor_greenlets.py",
-    FOLDER / "_ci_doctor_other_loads.py",
+    FOLDER / "_ci_doctor_unfollowed.py",
     FOLDER / "_ci_doctor_imports.py",
 )
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Final, Literal
 
 import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.imports.confirm import HeldRun, Investigation, JudgedHazard
@@ -33,25 +32,18 @@ from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.formatting import amount
 
 
-class RaceConclusion(Struct, frozen=True, kw_only=True):
-    """The verdict, and one sentence that gives the reason."""
-
-    verdict: Verdict
-    summary: str
-
-
-def conclude(investigation: Investigation) -> RaceConclusion:
-    """The verdict. What happened counts, whatever else is missing; what is missing never passes."""
+def conclude(investigation: Investigation) -> tuple[Verdict, str]:
+    """The verdict, and the reason in a sentence. What happened counts, whatever else is missing; what is missing never passes."""
     if investigation.having(Standing.FIRED, Standing.CONFIRMED):
         # Not a regression: nothing was compared with a run before the change.
-        return RaceConclusion(verdict=Verdict.FAILED, summary=_happened(investigation))
+        return Verdict.FAILED, _happened(investigation)
     gap = nothing_known(investigation)
     if gap is not None:
-        return RaceConclusion(verdict=Verdict.VOID, summary=gap)
+        return Verdict.VOID, gap
     doubt = _undecided(investigation)
     if doubt is not None:
-        return RaceConclusion(verdict=Verdict.INCONCLUSIVE, summary=doubt)
-    return RaceConclusion(verdict=Verdict.PASS, summary=_safe(investigation))
+        return Verdict.INCONCLUSIVE, doubt
+    return Verdict.PASS, _safe(investigation)
 
 
 def _happened(investigation: Investigation) -> str:
@@ -141,15 +133,11 @@ def _safe(investigation: Investigation) -> str:
         )
     safe = len(investigation.having(Standing.SAFE))
     if safe:
-        what = "one"
-        if safe == 1:
-            what = "it"
+        what = "it" if safe == 1 else "one"
         runs = _runs(investigation)
         return f"no import race: {safe} seemed possible, and {runs} did not make {what} fire"
     processes = len(investigation.recorded.processes)
-    where = f"{processes} processes"
-    if processes == 1:
-        where = "1 process"
+    where = "1 process" if processes == 1 else f"{processes} processes"
     spared = len(investigation.spared)
     if spared:
         return (
@@ -192,15 +180,15 @@ def facts(investigation: Investigation) -> ImportRaceFacts:
         hazards.extend(
             _reported(judged, hazard, investigation) for hazard in judged.candidate.hazards
         )
-    interpreters = {}
-    for executable, exposed in investigation.interpreters.items():
-        interpreters[executable] = _EXPOSURES[exposed]
     processes = tuple(map(_process_facts, investigation.recorded.processes))
     return ImportRaceFacts(
         hazards=tuple(hazards),
         immune_to=tuple(_advised(each, investigation) for each in investigation.spared),
         counts=_counts(investigation, processes),
-        interpreters=interpreters,
+        interpreters={
+            executable: _EXPOSURES[exposed]
+            for executable, exposed in investigation.interpreters.items()
+        },
         processes=processes,
         command=_command_facts(investigation.recorded, investigation.isolated),
         analysis=AnalysisFacts(
@@ -227,12 +215,6 @@ def _advised(hazard: Hazard, investigation: Investigation) -> AdvisedHazard:
 def _counts(
     investigation: Investigation, processes: tuple[RecordedProcessFacts, ...]
 ) -> RaceCounts:
-    threads = loaded = waits = deadlocks = 0
-    for process in processes:
-        threads += len(process.threads)
-        loaded += process.loaded
-        waits += process.waits
-        deadlocks += process.deadlocks
     return RaceCounts(
         fired=len(investigation.having(Standing.FIRED)),
         confirmed=len(investigation.having(Standing.CONFIRMED)),
@@ -241,10 +223,10 @@ def _counts(
         not_confirmed=len(investigation.having(Standing.SAFE)),
         no_harm_seen=len(investigation.having(Standing.HARMLESS)),
         processes=len(processes),
-        threads=threads,
-        loaded=loaded,
-        waits=waits,
-        deadlocks=deadlocks,
+        threads=sum(len(process.threads) for process in processes),
+        loaded=sum(process.loaded for process in processes),
+        waits=sum(process.waits for process in processes),
+        deadlocks=sum(process.deadlocks for process in processes),
     )
 
 
@@ -288,19 +270,11 @@ def not_looked_at(investigation: Investigation) -> tuple[str, ...]:
 
 def count_loaded(process: RecordedProcess) -> int:
     """How many modules its threads executed to the end."""
-    count = 0
-    for event in process.events:
-        if isinstance(event, End) and event.status == "loaded":
-            count += 1
-    return count
+    return sum(isinstance(each, End) and each.status == "loaded" for each in process.events)
 
 
 def _count(process: RecordedProcess, kind: type[ImportEvent]) -> int:
-    count = 0
-    for event in process.events:
-        if isinstance(event, kind):
-            count += 1
-    return count
+    return sum(isinstance(each, kind) for each in process.events)
 
 
 # A test suite with workers has dozens, and most of them look alike.
@@ -485,10 +459,10 @@ def race_outcome(
     By the number of a run with a delay: `excerpts` has the last lines that it wrote to stderr,
     `logs` the file of its stderr in the report directory.
     """
-    conclusion = conclude(investigation)
+    verdict, summary = conclude(investigation)
     return Outcome(
-        verdict=conclusion.verdict,
-        summary=conclusion.summary,
+        verdict=verdict,
+        summary=summary,
         findings=tuple(findings(investigation, excerpts)),
         tables=tables(investigation),
         facts=facts(investigation),

@@ -26,7 +26,7 @@ from ci_doctor.lint.source_files import (
 )
 from ci_doctor.system.files.opening import open_at_once
 
-# Reads git: the lines that differ between a base and the files as they lie in the directory.
+# The lines that differ between a base and the files as they lie in the directory.
 
 # `@@ -3,2 +4,0 @@`; a count of 1 is left out.
 _HUNK: Final = re.compile(r"^@@ -\S+ \+(?P<first>\d+)(?:,(?P<count>\d+))? @@", re.MULTILINE)
@@ -119,7 +119,7 @@ def _incomparable(base: str) -> InfraError:
     )
 
 
-# Reads git and the file system: the tree that is looked at, and the part of it to report on.
+# The tree that is looked at, and the part of it to report on.
 
 
 def lint_scope(names: Sequence[str], cwd: Path) -> LintScope:
@@ -167,7 +167,7 @@ def _common_directory(paths: Sequence[Path], cwd: Path) -> Path:
     return Path(os.path.commonpath(directories))
 
 
-# Reads a tree: the files that lint reads, and how many it leaves out for which reason.
+# The files that lint reads, and how many it leaves out for which reason.
 
 # What others wrote and this repository only keeps.
 VENDORED: Final = frozenset(

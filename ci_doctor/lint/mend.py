@@ -173,7 +173,7 @@ def _objection(source: SourceText, text: str, count_unreadable: CountUnreadable)
     return None
 
 
-# Acts on files: writes what `repair` has planned, if a file is still what it was.
+# Writes what is planned, if a file is still what it was.
 
 
 def write_repairs(root: Path, plan: RepairPlan) -> Mapping[str, str]:
@@ -201,7 +201,7 @@ def _not_written(root: Path, repair: FileRepair) -> str | None:
     return None
 
 
-# Acts on files: mends what can be mended safely, and looks again: `ci-doctor lint --fix`.
+# `ci-doctor lint --fix`: mends what can be mended safely, and looks again.
 
 
 def planned(ran: LintRun, request: LintRequest) -> RepairPlan:

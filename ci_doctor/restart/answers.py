@@ -8,7 +8,7 @@ from msgspec import Struct, structs
 
 from ci_doctor.load.canonical import Canonical, is_blank, text_of
 from ci_doctor.load.looks import words_of
-from ci_doctor.restart.observed import (
+from ci_doctor.model.facts.restart_check import (
     AnswerComparison,
     BlankAnswer,
     Counts,
@@ -22,7 +22,7 @@ from ci_doctor.services.instance import ServiceEvent
 if TYPE_CHECKING:
     from ci_doctor.load.sending import Reply
     from ci_doctor.machine.gpus import GpuMemory
-    from ci_doctor.restart.release import NamedMemory
+    from ci_doctor.services.leaks.places import PlacesSnapshot
 
 
 _BLANKS_KEPT = 5
@@ -367,7 +367,7 @@ class Notes:
     ) -> None:
         self.phase = Phase.BASELINE
         self.gpu_before: tuple[GpuMemory, ...] | None = None
-        self.memory_before: NamedMemory | None = None
+        self.memory_before: PlacesSnapshot | None = None
         self.ledger = Ledger(compare=compare)
         self._observation = Observation(requests=requests)
         self._on_progress = on_progress

@@ -15,17 +15,16 @@ from ci_doctor.load.looks import count_prompts
 from ci_doctor.load.requests import read_requests
 from ci_doctor.load.sending import Sender
 from ci_doctor.machine.gpus import check_gpu_library, read_gpu_memory
+from ci_doctor.model.facts.restart_check import Observation, Phase, RestartEnding, Terms
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.service import FailureKind, ServiceFailure
 from ci_doctor.model.suggestion import did_you_mean
 from ci_doctor.model.table import Table, row
 from ci_doctor.render.formatting import amount
 from ci_doctor.restart.answers import Notes, RestartProgress
-from ci_doctor.restart.observed import Observation, Phase, RestartEnding, Starts
 from ci_doctor.restart.phases import FailedError, Phases
-from ci_doctor.restart.promises import Terms
 from ci_doctor.restart.release import named_memory
-from ci_doctor.restart.report import outcome_of
+from ci_doctor.restart.report import Starts, outcome_of
 from ci_doctor.restart.settings import (
     RestartPlan,
     RestartRequest,
@@ -37,16 +36,12 @@ from ci_doctor.restart.traffic import logs_of, one_pass
 from ci_doctor.services.busy_timeout import all_waits
 from ci_doctor.services.check import check_scripts, check_services
 from ci_doctor.services.group import start_group
-from ci_doctor.services.spec import LaunchContext
+from ci_doctor.services.spec import LaunchContext, reserve_of
 from ci_doctor.system import clock
 from ci_doctor.system.processes.interruption import Interruption
 from ci_doctor.system.secrets.log_files import redact_files
 from ci_doctor.system.secrets.redaction import Redactor
 
-# Of a budget, what is kept for stopping everything and writing the report.
-# Stopping a group takes 8 s at most (services/stopping.py); a short budget cannot spare that.
-_LONGEST_RESERVE_S = 12.0
-_SHORTEST_RESERVE_S = 0.5
 # What these do by default is not to end a process (signal(7)).
 _NO_END = frozenset(
     {
@@ -79,7 +74,7 @@ def make_plan(request: RestartRequest) -> RestartPlan:
     load, verify = _commands_of_writes(settings)
     requests = () if request.requests is None else read_requests(request.requests)
     budget_s = seconds_above_zero(settings.budget, "budget")
-    reserve_s = min(_LONGEST_RESERVE_S, _SHORTEST_RESERVE_S + 0.25 * budget_s)
+    reserve_s = reserve_of(budget_s)
     plan = RestartPlan(
         specs=request.specs,
         names=names,

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 from ci_doctor.load.metrics import read_metrics
 from ci_doctor.load.sending import Sender
+from ci_doctor.model.facts.restart_check import ConditionResult, Counts, Phase, ProcessIdentity
 from ci_doctor.restart.answers import Notes
-from ci_doctor.restart.observed import ConditionResult, Counts, Phase, ProcessIdentity
 from ci_doctor.restart.release import Release, footprint
 from ci_doctor.restart.settings import Condition, RestartPlan
 from ci_doctor.restart.traffic import Traffic, Writes, one_pass

@@ -8,11 +8,17 @@ from enum import StrEnum
 from msgspec import Struct
 
 from ci_doctor.load.looks import FEWEST_PROMPTS
+from ci_doctor.model.facts.restart_check import (
+    AnswerComparison,
+    Observation,
+    Phase,
+    Released,
+    Terms,
+)
 from ci_doctor.model.finding import Evidence, Finding
 from ci_doctor.model.rule import Rule
 from ci_doctor.render.formatting import duration, size
 from ci_doctor.restart import rules
-from ci_doctor.restart.observed import AnswerComparison, Observation, Phase, Released
 
 
 class State(StrEnum):
@@ -24,24 +30,6 @@ class State(StrEnum):
     KEPT = "kept"
     BROKEN = "broken"
     UNTESTED = "untested"
-
-
-class Terms(Struct, frozen=True, kw_only=True):
-    """What is promised: which service is killed and how, limits in seconds, the least throughput.
-
-    A `throughput` of 0 promises none. `control_starts` are wanted before the kill. `acknowledged` writes are wanted before it,
-    0 without a load that writes.
-    """
-
-    kill: str
-    signal: str
-    request_timeout_s: float
-    release_timeout_s: float
-    recovery_timeout_s: float
-    throughput: float
-    same_outputs: bool
-    control_starts: int = 0
-    acknowledged: int = 0
 
 
 class Promise(Struct, frozen=True, kw_only=True):

@@ -2,22 +2,31 @@
 """Acts on processes: waits until a dead service holds nothing any more, and ends the rest."""
 
 import asyncio
+import contextlib
 import os
-import re
 import shlex
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
 from msgspec import Struct, structs
 
-from ci_doctor.model.service import NamedProcess
+from ci_doctor.model.facts.restart_check import Released
+from ci_doctor.model.service import LeftKind, NamedProcess
 from ci_doctor.model.shortened import shortened
 from ci_doctor.render.formatting import size
-from ci_doctor.restart.observed import Released
 from ci_doctor.services.busy_timeout import BusyTimeout
 from ci_doctor.services.instance import RunningService
+from ci_doctor.services.leaks.places import (
+    SHARED_MEMORY,
+    PlacesSnapshot,
+    Tables,
+    holding,
+    in_use,
+    pids_in_name,
+    snapshot,
+)
 from ci_doctor.services.ports import PortOwner, is_local, owner_of
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.stopping import GpuMemoryBack, wait_released
@@ -30,133 +39,11 @@ if TYPE_CHECKING:
     from ci_doctor.machine.gpus import GpuMemory
 
 
-SHARED = "/dev/shm"  # noqa: S108 - read, not written
-# Shorter numbers stand in names by chance.
-_NUMBER = re.compile(r"(?<!\d)\d{3,}(?!\d)")
-
-
-class SharedFile(Struct, frozen=True, kw_only=True):
-    """A file in /dev/shm: its inode, its owner, and the bytes that it takes."""
-
-    inode: int
-    uid: int
-    size: int
-
-
-class SharedSegment(Struct, frozen=True, kw_only=True):
-    """A System V segment: who made and last used it, how many are attached, the bytes it takes."""
-
-    pids: tuple[int, int]
-    attached: int
-    size: int
-
-
-class NamedMemory(Struct, frozen=True, kw_only=True):
-    """What there is now: files by path, segments by id."""
-
-    files: Mapping[str, SharedFile] = {}
-    segments: Mapping[int, SharedSegment] = {}
-
-
-def named_memory() -> NamedMemory:
-    """Read both places; one that cannot be read is empty."""
-    return NamedMemory(files=dict(_files()), segments=dict(_segments()))
-
-
-def _files() -> Iterator[tuple[str, SharedFile]]:
-    for folder, _, names in os.walk(SHARED):
-        for name in names:
-            path = os.path.join(folder, name)  # noqa: PTH118 - a path that may be no text
-            try:
-                status = os.lstat(path)
-            except OSError:  # it goes just now
-                continue
-            # stat(2): in units of 512 bytes
-            size = status.st_blocks * 512
-            yield path, SharedFile(inode=status.st_ino, uid=status.st_uid, size=size)
-
-
-def _segments() -> Iterator[tuple[int, SharedSegment]]:
-    try:
-        head, *lines = Path("/proc/sysvipc/shm").read_text().splitlines()
-    except (OSError, ValueError):  # a kernel without it
-        return
-    columns = head.split()
-    for line in lines:
-        values = dict(zip(columns, map(int, line.split()), strict=False))
-        # Pages that were never touched take nothing.
-        taken = values.get("rss", values["size"]) + values.get("swap", 0)
-        yield (
-            values["shmid"],
-            SharedSegment(
-                pids=(values["cpid"], values["lpid"]), attached=values["nattch"], size=taken
-            ),
-        )
-
-
-def names_one_of(path: str, pids: Collection[int]) -> bool:
-    """Whether the name of a file holds one of `pids`, as most libraries name theirs."""
-    name = path.rpartition("/")[2]
-    return any(int(number) in pids for number in _NUMBER.findall(name))
-
-
-def open_anywhere(paths: Collection[str]) -> frozenset[str]:
-    """Those of `paths` that some process of the machine has open or mapped."""
-    held: set[str] = set()
-    for entry in os.listdir("/proc"):  # noqa: PTH208 - thousands of Path objects
-        if entry.isdigit():
-            held.update(path for path in held_by(int(entry)) if path in paths)
-    return frozenset(held)
-
-
-def held_by(pid: int) -> dict[str, int]:
-    """The files in /dev/shm that a process has open or mapped, with their inodes.
-
-    Nothing of a process that is gone, or that we may not look into.
-    """
-    files: dict[str, int] = {}
-    try:
-        files |= _mapped(pid)
-        files |= _opened(pid)
-    except (OSError, ValueError):
-        return files
-    return files
-
-
-def _mapped(pid: int) -> dict[str, int]:
-    """By proc_pid_maps(5)."""
-    files = {}
-    for line in Path(f"/proc/{pid}/maps").read_text(errors="surrogateescape").splitlines():
-        # The sixth field is the path, which may hold blanks; anonymous memory has none.
-        fields = line.split(None, 5)
-        if len(fields) == 6 and _is_shared(fields[5]):
-            files[fields[5]] = int(fields[4])
-    return files
-
-
-def _opened(pid: int) -> dict[str, int]:
-    """By proc_pid_fd(5): a file need not be mapped to take memory."""
-    files = {}
-    folder = f"/proc/{pid}/fd"
-    for name in os.listdir(folder):  # noqa: PTH208
-        try:
-            path = os.readlink(f"{folder}/{name}")  # noqa: PTH115
-            if _is_shared(path):
-                files[path] = os.stat(path).st_ino  # noqa: PTH116
-        except OSError:  # it was closed or removed meanwhile
-            continue
-    return files
-
-
-def _is_shared(path: str) -> bool:
-    # A file without a name ends with the processes that hold it.
-    return path.startswith(f"{SHARED}/") and not path.endswith(" (deleted)")
-
-
 # Semaphores are files there too, of some bytes; they are not what makes a machine run out of
 # memory.
 _SMALLEST_LEFT = 1024 * 1024
-_NEW = f"it is new in {SHARED} since the services were started, and no process has it open"
+_NO_SOCKETS = Tables(sockets={}, ports={})
+_NEW = f"it is new in {SHARED_MEMORY} since the services were started, and no process has it open"
 
 
 class Footprint(Struct, frozen=True, kw_only=True):
@@ -177,32 +64,41 @@ class LeftMemory(Struct, frozen=True, kw_only=True):
     sentence: str
 
 
+def named_memory() -> PlacesSnapshot:
+    """What there is now of shared memory with a name: files (shm_overview(7)), System V's segments."""
+    return snapshot([SHARED_MEMORY], deep=True)
+
+
 def footprint(processes: Iterable[Kin]) -> Footprint:
     """Of these processes now; one that is gone, or that may not be read, holds nothing."""
     rss = 0
     shared: dict[str, int] = {}
     pids = set()
+    files = named_memory().files
     for kin in processes:
         try:
             resident = psutil.Process(kin.pid).memory_info().rss
         except psutil.Error:
             continue
-        # Named memory outlives its processes; private memory goes with them (shm_overview(7)).
-        held = held_by(kin.pid)
+        held = None
+        with contextlib.suppress(PermissionError):
+            held = holding(kin.pid, files, _NO_SOCKETS)
         now = look_up(kin.pid)
         # Another process may have the pid by now: what was read is then not this one's.
         if now is None or now.identity != kin.identity:
             continue
         rss += resident
-        shared |= held
         pids.add(kin.pid)
+        if held is not None:
+            # Named memory outlives its processes; private memory goes with them (shm_overview(7)).
+            shared |= {path: files[path] for path in held.paths}
     return Footprint(rss=rss, shared=shared, pids=frozenset(pids))
 
 
 def left_behind(
     before: Footprint,
     living: Iterable[Kin],
-    earlier: NamedMemory | None = None,
+    earlier: PlacesSnapshot | None = None,
 ) -> tuple[LeftMemory, ...]:
     """The shared memory that still exists and that none of `living` uses.
 
@@ -212,25 +108,25 @@ def left_behind(
     """
     candidates = {}
     for path, inode in sorted(before.shared.items()):
-        count = _held(path, inode)
+        count = _taken(path, inode)
         if count >= _SMALLEST_LEFT:
             candidates[path] = count
     left = list(_unused(candidates, living))
     if earlier is not None:
         now = named_memory()
         for path, count in _new_files(before, earlier, now).items():
-            if names_one_of(path, before.pids):
+            if before.pids.intersection(pids_in_name(path)):
                 sentence = f"{path} takes {size(count)} of shared memory: {_NEW}"
                 left.append(LeftMemory(name=path, sentence=sentence))
         left.extend(_new_segments(before, earlier, now))
     return tuple(left)
 
 
-def of_unknown_owner(before: Footprint, earlier: NamedMemory) -> tuple[str, ...]:
+def of_unknown_owner(before: Footprint, earlier: PlacesSnapshot) -> tuple[str, ...]:
     """New files that nobody uses, and that another job may have made as well, a sentence for each."""
     sentences = []
     for path, count in _new_files(before, earlier, named_memory()).items():
-        if not names_one_of(path, before.pids):
+        if not before.pids.intersection(pids_in_name(path)):
             sentences.append(f"{path} ({size(count)})")
     return tuple(sentences)
 
@@ -249,46 +145,48 @@ def _unused(candidates: dict[str, int], living: Iterable[Kin]) -> Iterator[LeftM
             yield LeftMemory(name=path, sentence=sentence)
 
 
-def _new_files(before: Footprint, earlier: NamedMemory, now: NamedMemory) -> dict[str, int]:
+def _new_files(before: Footprint, earlier: PlacesSnapshot, now: PlacesSnapshot) -> dict[str, int]:
     """Files that came up meanwhile and that no process has open or mapped, with their bytes."""
     candidates = {}
-    for path, file in sorted(now.files.items()):
-        known = earlier.files.get(path)
-        is_new = known is None or known.inode != file.inode
+    for path, inode in sorted(now.files.items()):
         # What it held is judged already. Another user's files are not its.
-        if not is_new or path in before.shared or file.uid != os.getuid():
+        if earlier.files.get(path) == inode or path in before.shared:
             continue
-        if file.size >= _SMALLEST_LEFT:
-            candidates[path] = file.size
-    if not candidates:
+        count = _taken(path, inode, owner=os.getuid())
+        if count >= _SMALLEST_LEFT:
+            candidates[path] = count
+    try:
+        used = in_use(candidates)
+    except OSError:  # nobody can tell
         return {}
-    in_use = open_anywhere(candidates)
-    return {path: count for path, count in candidates.items() if path not in in_use}
+    return {path: count for path, count in candidates.items() if path not in used}
 
 
 def _new_segments(
-    before: Footprint, earlier: NamedMemory, now: NamedMemory
+    before: Footprint, earlier: PlacesSnapshot, now: PlacesSnapshot
 ) -> Iterator[LeftMemory]:
     """System V segments to which nobody is attached any more."""
-    for number, segment in sorted(now.segments.items()):
-        if number in earlier.segments or segment.attached or segment.size < _SMALLEST_LEFT:
+    for key, segment in sorted(now.objects.items()):
+        if segment.kind is not LeftKind.SYSV_SHARED_MEMORY or key in earlier.objects:
+            continue
+        if segment.attached or segment.taken < _SMALLEST_LEFT:
             continue
         if before.pids.intersection(segment.pids):
             sentence = (
-                f"System V segment {number} takes {size(segment.size)} of shared memory, and nobody "
-                f"is attached to it (`ipcrm -m {number}` removes it)"
+                f"System V segment {segment.id} takes {size(segment.taken)} of shared memory, and "
+                f"nobody is attached to it (`ipcrm -m {segment.id}` removes it)"
             )
-            yield LeftMemory(name=f"segment {number}", sentence=sentence)
+            yield LeftMemory(name=f"segment {segment.id}", sentence=sentence)
 
 
-def _held(path: str, inode: int) -> int:
-    """Bytes that the file takes now, 0 if it is gone or another."""
+def _taken(path: str, inode: int, *, owner: int | None = None) -> int:
+    """Bytes that the file takes now, 0 if it is gone, another one, or not the user's `owner`."""
     try:
-        status = Path(path).stat()
+        status = Path(path).lstat()
     except OSError:
         return 0
     # A new file by an old name belongs to whoever made it, such as the service's next start.
-    if status.st_ino != inode:
+    if status.st_ino != inode or owner not in {None, status.st_uid}:
         return 0
     return status.st_blocks * 512  # stat(2): in units of 512 bytes
 
@@ -314,7 +212,7 @@ class Release:
         before: Footprint,
         died_at: float,
         *,
-        earlier: NamedMemory | None,
+        earlier: PlacesSnapshot | None,
         gpu_before: "tuple[GpuMemory, ...] | None" = None,
     ) -> None:
         self._group = group
@@ -446,7 +344,7 @@ class Release:
         """Where memory could have been left, as far as it was looked at."""
         places = []
         if self._earlier is not None:
-            places += [SHARED, "System V segments"]
+            places += [SHARED_MEMORY, "System V segments"]
         if self._gpu_before is not None:
             places.append("the GPUs")
         return tuple(places)

@@ -5,9 +5,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, convert, structs, to_builtins
+from msgspec import Struct, structs
 
-from ci_doctor.model.facts.restart_check import RestartCheckFacts
+from ci_doctor.model.facts.restart_check import (
+    ConditionResult,
+    Observation,
+    Phase,
+    RestartCheckFacts,
+    RestartEnding,
+    Terms,
+)
 from ci_doctor.model.finding import Evidence, Finding
 from ci_doctor.model.outcome import (
     Attachment,
@@ -23,11 +30,9 @@ from ci_doctor.model.table import Row, Table, row, seconds, share, size
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.formatting import duration
 from ci_doctor.restart import rules
-from ci_doctor.restart.observed import ConditionResult, Observation, Phase, RestartEnding, StartRun
 from ci_doctor.restart.promises import (
     Promise,
     State,
-    Terms,
     as_fast,
     broken,
     kept,
@@ -45,7 +50,98 @@ from ci_doctor.restart.promises import (
     writes_kept,
 )
 from ci_doctor.services.findings import evidence_of, finding_of, leak_table, stop_findings
+from ci_doctor.services.instance import EventKind, ServiceEvent
 from ci_doctor.services.spec import relative
+
+
+class StartRun(Struct, frozen=True, kw_only=True):
+    """One start: `number` counts those of its service; `ready_s` is what it took to become ready.
+
+    `by_itself` tells that nobody had requested its end, `how` by what it ended. `peak_rss` is
+    bytes.
+    """
+
+    service: str
+    number: int
+    pid: int | None = None
+    log: str | None = None
+    started_at: float
+    ended_at: float | None = None
+    ready_s: float | None = None
+    by_itself: bool = False
+    how: str | None = None
+    peak_rss: int | None = None
+
+    @property
+    def duration_s(self) -> float:
+        """From its start to its end, as far as that is known."""
+        if self.ended_at is None:
+            return 0.0
+        return self.ended_at - self.started_at
+
+    @property
+    def outcome(self) -> str:
+        """`ready after 3.2 s, ended: killed by SIGKILL`."""
+        story = "never ready"
+        if self.ready_s is not None:
+            story = f"ready after {duration(self.ready_s)}"
+        if self.ended_at is not None:
+            story += ", died" if self.by_itself else ", ended"
+            if self.how:
+                story += f": {self.how}"
+        return story
+
+
+class Starts:
+    """Takes every event of a group."""
+
+    def __init__(self) -> None:
+        # By service and number: each start of a service has a log and an end of its own.
+        self._runs: dict[tuple[str, int], StartRun] = {}
+
+    def add(self, event: ServiceEvent) -> None:
+        """Take note of an event."""
+        if event.service is None:
+            return
+        number = event.start or 1
+        key = (event.service, number)
+        if event.kind is EventKind.STARTED:
+            self._runs[key] = StartRun(
+                service=event.service,
+                number=number,
+                pid=event.pid,
+                log=event.log,
+                started_at=event.at,
+            )
+        elif key in self._runs:
+            self._runs[key] = _after(self._runs[key], event)
+
+    @property
+    def runs(self) -> tuple[StartRun, ...]:
+        """In the order in which they were started."""
+        return tuple(self._runs.values())
+
+
+def _after(run: StartRun, event: ServiceEvent) -> StartRun:
+    if event.kind is EventKind.READY:
+        return structs.replace(run, ready_s=event.duration_s)
+    if event.kind not in {EventKind.DIED, EventKind.STOPPED}:
+        return run
+    # The stop of the group reports every service once more; the first end is the real one.
+    if run.ended_at is not None:
+        return run
+    how = None
+    if event.exit_code is not None:
+        how = f"exit code {event.exit_code}"
+    elif event.signal:
+        how = f"killed by {event.signal}"
+    return structs.replace(
+        run,
+        ended_at=event.at,
+        by_itself=event.kind is EventKind.DIED,
+        how=how,
+        peak_rss=event.peak_rss,
+    )
 
 
 def judge(observation: Observation, terms: Terms) -> tuple[Promise, ...]:
@@ -456,14 +552,14 @@ def facts(observation: Observation, promises: Sequence[Promise], terms: Terms) -
     states = {}
     for promise in promises:
         states[promise.key] = promise.state.value
-    # The facts are the observation field by field, and `convert` refuses one that does not fit.
-    plain = to_builtins(observation)
-    plain["terms"] = to_builtins(terms)
-    plain["promises"] = states
-    plain["down_s"] = down_s
-    plain["identity_changed"] = identity_changed
-    plain["throughput_ratio"] = observation.ratio
-    return convert(plain, RestartCheckFacts)
+    return RestartCheckFacts(
+        **structs.asdict(observation),
+        terms=terms,
+        promises=states,
+        down_s=down_s,
+        identity_changed=identity_changed,
+        throughput_ratio=observation.ratio,
+    )
 
 
 def cases(promises: Sequence[Promise], *, reached: bool, reason: str) -> tuple[Case, ...]:

@@ -15,7 +15,7 @@ import httpx
 from ci_doctor.errors import UsageError
 from ci_doctor.load.requests import Request
 from ci_doctor.load.sending import Reply, Sender, ask, send_all
-from ci_doctor.restart.observed import AcknowledgedWrites, Phase
+from ci_doctor.model.facts.restart_check import AcknowledgedWrites, Phase
 from ci_doctor.restart.settings import RestartPlan
 from ci_doctor.services.busy_timeout import BusyTimeout
 from ci_doctor.services.running import RunningGroup

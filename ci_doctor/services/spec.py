@@ -20,6 +20,14 @@ from ci_doctor.model.suggestion import did_you_mean
 from ci_doctor.services.probes.ready import ReadinessProbe, ReadySpec, parse_ready, read_ready
 
 Duration = str | int | float
+# Of a budget, the most that is kept for stopping everything and writing the report: to stop a group
+# takes 8 s at most (services/stopping.py).
+LONGEST_RESERVE_S = 12.0
+
+
+def reserve_of(budget_s: float) -> float:
+    """The seconds of a budget that are kept for the stop and the report; a short one spares less."""
+    return min(LONGEST_RESERVE_S, 0.5 + 0.25 * budget_s)
 
 
 class ServiceSpec(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

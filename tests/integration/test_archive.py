@@ -2,7 +2,6 @@
 """Archives that many processes write, read and evict at once, and that are killed while they do."""
 
 import gzip
-import json
 import signal
 import subprocess
 import sys
@@ -12,7 +11,6 @@ import pytest
 
 from ci_doctor.correctness.archive.archive import Archive
 from ci_doctor.correctness.archive.build_origin import BuildOrigin
-from tests.support.cli import doctor
 from tests.unit.correctness.archived import IDENTITY, IDS, made
 
 pytestmark = pytest.mark.integration
@@ -31,7 +29,7 @@ for number in range(25):
     archive.evict()
     found = archive.find(IDENTITY, IDS, 2)
     assert found.skipped == (), found.skipped
-    assert all(start.answers == result.start.answers for start in found.starts)
+    assert all(file.start.result.start.answers == result.start.answers for file in found.starts)
 """
 # Stops in the middle of writing: the samples are there in part, and nothing of them has its name yet.
 STOPPED = """
@@ -39,7 +37,6 @@ import os, signal, sys
 from pathlib import Path
 from ci_doctor.correctness.archive.archive import Archive
 from ci_doctor.correctness.archive.build_origin import BuildOrigin
-from tests.support.cli import doctor
 from tests.unit.correctness.archived import IDENTITY, made
 result, lines = made(Path(sys.argv[2]))
 def slowly():
@@ -101,51 +98,18 @@ def test_an_archived_start_can_be_read_without_ci_doctor(tmp_path: Path) -> None
     assert gzip.decompress(path.read_bytes()).endswith(b"".join(lines))
 
 
-def origin(number: int, commit: str) -> BuildOrigin:
-    return BuildOrigin(id=f"0190-{number}", number=number, commit=commit)
-
-
-def test_a_commit_is_revoked_by_a_command(tmp_path: Path) -> None:
-    place = tmp_path / "archive"
-    archive = Archive(place, days=30, limit=1 << 30)
+def test_the_starts_of_a_build_are_removed_as_the_page_says(tmp_path: Path) -> None:
+    archive = Archive(tmp_path / "archive", days=30, limit=1 << 30)
     result, lines = made(tmp_path / "samples.jsonl")
-    good = "c0ffee0" + "1" * 33
-    bad = "c0ffee0" + "2" * 33
+    good, bad = "c0ffee0" + "1" * 33, "c0ffee0" + "2" * 33
     for number, commit in ((41, good), (42, bad)):
-        build = f"build {number}"
-        archive.keep(IDENTITY, result, lines, build=build, origin=origin(number, commit))
-    command = ("correctness", "archive", "revoke")
-    where = ("--archive", place, "--json")
+        origin = BuildOrigin(id=f"0190-{number}", number=number, commit=commit)
+        archive.keep(IDENTITY, result, lines, build=f"build {number}", origin=origin)
+    page = (ROOT / "docs" / "archive.md").read_text()
+    (command,) = (line for line in page.splitlines() if line.startswith("zgrep -l"))
 
-    unknown = doctor(*command, "c0ffee0", *where, cwd=tmp_path)
-    assert unknown.code == 2, unknown
-    assert "names several" in json.loads(unknown.out)["error"]["message"]
-    assert len(archive.find(IDENTITY, IDS, 2).starts) == 2
+    command = command.replace("DIR", str(archive.directory)).replace("4f2a91c", bad[:9])
+    subprocess.run(["sh", "-c", command], check=True, timeout=60)
 
-    ran = doctor(*command, bad[:9], "--reason", "wrong <kernels>", *where, cwd=tmp_path)
-    assert ran.code == 0, ran
-    facts = json.loads(ran.out)["facts"]
-    assert (facts["commit"], facts["reason"], len(facts["starts"])) == (bad, "wrong <kernels>", 1)
     (left,) = archive.find(IDENTITY, IDS, 2).starts
-    assert left.origin == origin(41, good)
-
-    listed = doctor("correctness", "archive", "list", *where, cwd=tmp_path)
-    builds = json.loads(listed.out)["facts"]["builds"]
-    revoked = {each["commit"]: each["revoked"] for each in builds}
-    assert revoked[good] is None
-    assert revoked[bad].endswith("wrong <kernels>")
-
-
-def test_the_archive_of_the_configuration_is_the_default(tmp_path: Path) -> None:
-    Archive(tmp_path / "kept", days=30, limit=1 << 30).directory.mkdir()
-    (tmp_path / "ci-doctor.toml").write_text('[correctness]\narchive = "kept"\n')
-    listed = doctor("correctness", "archive", "list", cwd=tmp_path)
-    assert listed.code == 0, listed
-    assert "0 archived starts of 0 independent builds" in listed.out
-
-
-def test_without_a_directory_there_is_no_archive_to_list(tmp_path: Path) -> None:
-    (tmp_path / "ci-doctor.toml").write_text("")
-    listed = doctor("correctness", "archive", "list", cwd=tmp_path)
-    assert listed.code == 2, listed
-    assert "no archive is named" in listed.err
+    assert left.start.build == "build 41"

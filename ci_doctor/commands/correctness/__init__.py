@@ -18,7 +18,7 @@ from ci_doctor.session.session import Session
 
 class _Below(PackageGroup):
     package = __name__
-    names = ("replay", "compare", "archive")
+    names = ("replay", "compare")
 
 
 @click.group(

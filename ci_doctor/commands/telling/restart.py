@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 
 from ci_doctor.commands.telling.event_line import event_line
 from ci_doctor.commands.telling.line import Line, Span
+from ci_doctor.model.facts.restart_check import Phase
 from ci_doctor.restart.answers import RestartProgress
-from ci_doctor.restart.observed import Phase
 
 _WIDEST = max(map(len, Phase))
 

@@ -1,58 +1,101 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acts on a store: baseline starts of earlier builds, kept by identity (docs/archive.md).
+"""Acts on a store: baseline starts of earlier builds, kept by identity, age and build (docs/archive.md).
 
-Many agents may read, write and evict at once, also over NFS. Every object appears whole; none is
-ever changed; a reader goes on without one that disappears. No lock is taken.
+The store is a directory, or an object store by its address. Many agents may read, write and evict at
+once, also over NFS. Every object appears whole; none is ever changed; a reader goes on without one
+that disappears. No lock is taken, and files of others are never touched.
 """
 
 import contextlib
+import os
+import re
 import secrets
 import weakref
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
-from ci_doctor.correctness.archive.archive_store import archive_store, archived_objects
+from msgspec import Struct
+
 from ci_doctor.correctness.archive.archived_start import (
+    ArchivedFile,
     ArchivedStart,
     NotAnArchiveError,
-    header_of,
+    archived_bytes,
+    for_others,
+    read_start,
+    unfit,
 )
 from ci_doctor.correctness.archive.build_origin import BuildOrigin
-from ci_doctor.correctness.archive.evict import ArchivedFile, archived_files, evict, stamp
-from ci_doctor.correctness.archive.identity_file import describe, place_of
-from ci_doctor.correctness.archive.matches import ArchiveMatches, newest_usable
-from ci_doctor.correctness.archive.nearest import nearest
-from ci_doctor.correctness.archive.read_start import read_start
-from ci_doctor.correctness.archive.remains import remove_remains
-from ci_doctor.correctness.archive.revocations import revocations_in
-from ci_doctor.correctness.archive.write_start import archived_bytes
+from ci_doctor.correctness.evidence.finished_starts import recordable
 from ci_doctor.correctness.results import StartResult
-from ci_doctor.correctness.settings import Arm
 from ci_doctor.errors import UsageError
 from ci_doctor.identity.identity import Identity
+from ci_doctor.store.address import directory_of, is_remote, open_store
+from ci_doctor.store.directory_store import DirectoryStore
 from ci_doctor.store.errors import StoreError
+from ci_doctor.store.object_names import TEMPORARY
 from ci_doctor.store.objects import ObjectStore, StoredObject
 from ci_doctor.system import clock
 from ci_doctor.system.files.own_directory import own_directory
 from ci_doctor.system.files.writing import make_directory
+from ci_doctor.system.secrets.redaction import Redactor
 
 NEWEST = 20
-# Files are read beyond the number of wanted starts, because some are revoked or of one build.
+# Files are read beyond the number of wanted starts, because some are of one build.
 _READ_FACTOR = 3
+# Of one build: more of its starts would leave less room for those of independent builds.
+_MOST_OF_A_BUILD = 5
 # Of one start: it is held in memory to be written, and to be read from an object store.
 _MOST_BYTES = 1 << 30
+# For all requests of one look, or of the starts that one run archives. It bounds no directory.
+TIMEOUT_S = 120.0
+# What the names of all identities' directories begin with.
+_IDENTITIES = "identity-"
+_PLACE = re.compile(rf"{_IDENTITIES}[0-9a-f]{{64}}")
+_START = re.compile(rf"{_PLACE.pattern}/start-(\d{{8}}T\d{{9}}Z)-[0-9a-f]{{16}}\.jsonl\.gz")
+# What a killed writer leaves behind. A writer that lives is done long before an hour.
+_TORN = re.compile(rf"{re.escape(TEMPORARY)}[0-9a-f]{{16}}")
+_TORN_S = 3600.0
+
+
+class ArchiveMatches(Struct, frozen=True, kw_only=True):
+    """`starts` match, newest first.
+
+    `unknown` names the facts that neither side knows, so that they are assumed to be equal.
+    `skipped` holds one sentence for each unusable file.
+    """
+
+    starts: tuple[ArchivedFile, ...] = ()
+    unknown: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
+
+    @property
+    def builds(self) -> int:
+        """How many independent builds made the starts; unknown ones count as one together."""
+        return len({file.start.build_id for file in self.starts})
+
+    @property
+    def unknown_builds(self) -> int:
+        """How many of the starts name no build."""
+        return sum(file.start.origin is None for file in self.starts)
 
 
 class Archive:
     """The archive at `place`: a directory, or the address of an object store.
 
     Starts older than `days` are not used, and `evict` keeps the archive below `limit` bytes.
+    `redactor` removes the secrets of a start that is kept.
     """
 
-    def __init__(self, place: Path | str, *, days: float, limit: int) -> None:
+    def __init__(
+        self, place: Path | str, *, days: float, limit: int, redactor: Redactor | None = None
+    ) -> None:
         self.place = place
         self.days = days
         self.limit = limit
+        self._redactor = redactor or Redactor(())
         # Of an object store, whose starts are read back from here. Removed with this object.
         self._copies: Path | None = None
 
@@ -66,27 +109,34 @@ class Archive:
     ) -> ArchiveMatches:
         """The archived starts of `identity`, for these request ids and this number of passes.
 
-        A place that is absent or unreadable holds no starts; `skipped` says so. Raises UsageError
-        for an address that is not allowed.
+        A place that is absent or unreadable holds no starts; `skipped` says so. Their number makes
+        their name: a1 is the newest. Raises UsageError for an address that is not allowed.
         """
         skipped: list[str] = []
+        starts: list[ArchivedFile] = []
+        by_build: Counter[str | None] = Counter()
         try:
             store = archive_store(self.place)
-            revocations = revocations_in(store)
+            objects = list(store.names(f"{place_of(identity)}/"))
         except StoreError as error:
-            # What is revoked is unknown, so nothing may be used.
             return ArchiveMatches(skipped=(error.message,))
-        matching = self._matching(store, identity, requests, passes, newest, skipped)
-        starts, revoked = newest_usable(matching, revocations, newest)
-        if starts:
-            return ArchiveMatches(
-                starts=tuple(starts),
-                unknown=tuple(identity.unknown),
-                skipped=tuple(skipped),
-                revoked=revoked,
-            )
-        near = nearest(store, identity, self._all(store, skipped), skipped)
-        return ArchiveMatches(near=near, skipped=tuple(skipped), revoked=revoked)
+        recent = [each for each in reversed(_dated(objects)) if each.age_days() <= self.days]
+        for each in recent[: newest * _READ_FACTOR]:
+            file = self._read(store, each.name, identity, skipped)
+            if file is None:
+                continue
+            if not _answers(file.start, requests, passes):
+                where = f"{store.location}/{each.name}"
+                skipped.append(f"{where}: it answers other requests, or in other passes")
+                continue
+            by_build[file.start.build_id] += 1
+            if by_build[file.start.build_id] <= _MOST_OF_A_BUILD:
+                start = file.start.numbered(len(starts) + 1)
+                starts.append(ArchivedFile(start, file.path, file.places))
+            if len(starts) == newest:
+                break
+        unknown = tuple(identity.unknown) if starts else ()
+        return ArchiveMatches(starts=tuple(starts), unknown=unknown, skipped=tuple(skipped))
 
     def keep(
         self,
@@ -101,21 +151,28 @@ class Archive:
         """Archive one baseline start. Returns its file, relative to an object store.
 
         `lines` are those of the run's samples file, without secrets. `build` names the build in
-        words, and `origin` identifies it; `recorded_at` is RFC 3339, now by default. Raises ValueError for an `unfit` start or
-        one with missing samples, and UsageError if the archive cannot be written.
+        words, and `origin` identifies it; `recorded_at` is RFC 3339, now by default. Raises
+        ValueError for an `unfit` start or one with missing samples, and UsageError if the archive
+        cannot be written.
         """
         if reason := unfit(result):
             raise ValueError(reason)
         when = recorded_at or clock.timestamp()
-        place = place_of(identity)
+        start = ArchivedStart(
+            identity=identity,
+            recorded_at=when,
+            build=build,
+            origin=origin,
+            passes=max(map(len, result.digests.values())),
+            result=for_others(recordable(result, self._redactor), result),
+        )
         # Two agents may keep a start in the same millisecond.
-        name = f"{place}/start-{stamp(when)}-{secrets.token_hex(8)}.jsonl.gz"
+        name = f"{place_of(identity)}/start-{stamp(when)}-{secrets.token_hex(8)}.jsonl.gz"
         try:
             if isinstance(self.place, Path):
                 make_directory(self.place)
             store = archive_store(self.place)
-            header = header_of(identity, result, when, build, origin)
-            content = archived_bytes(header, lines, result)
+            content = archived_bytes(start, lines)
             if len(content) > _MOST_BYTES:
                 raise ValueError(f"{result.start.name} has {len(content)} bytes, too many to keep")
             store.create(name, content)
@@ -127,8 +184,6 @@ class Archive:
                 what + str(why).removeprefix(what),
                 hint="name a place that this user can write",
             ) from error
-        # After the start, because a description alone would look like an identity without starts.
-        describe(store, place, identity)
         return self.directory / name
 
     def evict(self) -> tuple[Path, ...]:
@@ -137,62 +192,41 @@ class Archive:
         Returns the removed files, as keep() does. Only files of the archive itself are removed, by
         their names and places. Raises StoreError if it cannot be listed.
         """
-        removed = evict(archive_store(self.place), self.place, days=self.days, limit=self.limit)
+        store = archive_store(self.place)
+        files = _dated(self._objects(store))
+        total = sum(file.bytes for file in files)
+        removed = []
+        # Oldest first.
+        for file in files:
+            if total <= self.limit and file.age_days() <= self.days:
+                continue
+            # A file that cannot be removed is left, and its bytes still count.
+            with contextlib.suppress(StoreError):
+                store.remove(file.name)
+                removed.append(self.directory / file.name)
+                total -= file.bytes
         if isinstance(self.place, Path):
             remove_remains(self.place)
-        return tuple(self.directory / name for name in removed)
+        return tuple(removed)
 
-    def _all(self, store: ObjectStore, skipped: list[str]) -> list[ArchivedFile]:
-        """The files of all identities that have not expired, newest first."""
-        try:
-            objects = archived_objects(store, self.place, skipped)
-        except StoreError as error:
-            skipped.append(error.message)
-            return []
-        return self._recent(objects)
-
-    def _of(self, store: ObjectStore, identity: Identity, skipped: list[str]) -> list[ArchivedFile]:
-        """The files of one identity that have not expired, newest first."""
-        try:
-            objects = list(store.names(f"{place_of(identity)}/"))
-        except StoreError as error:
-            skipped.append(error.message)
-            return []
-        return self._recent(objects)
-
-    def _recent(self, objects: Iterable[StoredObject]) -> list[ArchivedFile]:
-        files = reversed(archived_files(objects))
-        return [file for file in files if file.age_days() <= self.days]
-
-    def _matching(
-        self,
-        store: ObjectStore,
-        identity: Identity,
-        requests: Collection[str],
-        passes: int,
-        newest: int,
-        skipped: list[str],
-    ) -> Iterator[ArchivedStart]:
-        """The matching starts in the newest files, newest first, with the number 0."""
-        files = self._of(store, identity, skipped)
-        for file in files[: newest * _READ_FACTOR]:
-            start = self._read(store, file.name, identity, skipped)
-            if start is None:
-                continue
-            if _answers(start, requests, passes):
-                yield start
-            else:
-                where = f"{store.location}/{file.name}"
-                skipped.append(f"{where}: it answers other requests, or in other passes")
+    def _objects(self, store: ObjectStore) -> list[StoredObject]:
+        """The objects of all identities. Raises StoreError if an object store cannot be listed."""
+        if not isinstance(self.place, Path):
+            return list(store.names(_IDENTITIES))
+        objects: list[StoredObject] = []
+        for each in _identity_places(self.place):
+            # A subdirectory that cannot be listed may be another user's, and hides no other.
+            with contextlib.suppress(StoreError):
+                objects += store.names(f"{each.name}/")
+        return objects
 
     def _read(
         self, store: ObjectStore, name: str, identity: Identity, skipped: list[str]
-    ) -> ArchivedStart | None:
+    ) -> ArchivedFile | None:
         """The start of this name, if it was made under `identity`."""
         where = f"{store.location}/{name}"
         try:
-            path = self._local(store, name)
-            own, start = read_start(path, 0)
+            file = read_start(self._local(store, name))
         except FileNotFoundError:  # evicted meanwhile
             return None
         except NotAnArchiveError as error:
@@ -204,12 +238,12 @@ class Archive:
         except StoreError as error:
             skipped.append(error.message)
             return None
-        if own.digest() != identity.digest():
+        if file.start.identity.digest() != identity.digest():
             skipped.append(
                 f"{where}: it was made under another identity than that of its directory"
             )
             return None
-        return start
+        return file
 
     def _local(self, store: ObjectStore, name: str) -> Path:
         """A file with this object: its own in a directory, else a copy. FileNotFoundError without one."""
@@ -227,33 +261,113 @@ class Archive:
         return copy
 
 
-def unfit(result: StartResult) -> str | None:
-    """Why a start is no baseline for others; None if it is one. Pure."""
-    start = result.start
-    requests = len(start.answers)
-    if start.arm is not Arm.BASELINE or start.archived:
-        return f"{start.name} is no baseline start of this run"
-    if not _ended_by_itself(result):
-        return f"{start.name} did not come to its end"
-    # Of no requests at all a start answers all, and proves nothing.
-    is_incomplete = start.answered < max(1, requests)
-    if start.proof_missing or result.errors or is_incomplete:
-        return f"{start.name} did not answer everything"
-    if start.empty == requests:
-        return f"{start.name} gave empty answers only"
-    return None
-
-
-def _ended_by_itself(result: StartResult) -> bool:
-    """Whether nothing failed in a start, and neither budget nor signal cut it short."""
-    start = result.start
-    if start.failed or start.outside:
-        return False
-    return result.counts and result.failure is None
-
-
 def _answers(start: ArchivedStart, requests: Collection[str], passes: int) -> bool:
     """Whether the start answered exactly these requests, in this number of passes."""
-    if start.answers.keys() != set(requests):
-        return False
-    return all(len(by_pass) == passes for by_pass in start.digests.values())
+    return start.passes == passes and start.result.digests.keys() == set(requests)
+
+
+def archive_place(address: str) -> Path | str:
+    """A directory as a path, and an object store by its address. Raises UsageError for other URLs."""
+    if is_remote(address):
+        return address.rstrip("/")
+    return directory_of(address)
+
+
+def archive_store(place: Path | str) -> ObjectStore:
+    """The store at `place`; nothing is sent yet.
+
+    Credentials are those of this process's environment. Raises UsageError for an address that is
+    not allowed, and StoreError if the library for object stores is not installed.
+    """
+    if isinstance(place, Path):
+        return DirectoryStore(place)
+    return open_store(place, os.environ, timeout_s=TIMEOUT_S)
+
+
+def place_of(identity: Identity) -> str:
+    """The directory of an identity's starts."""
+    return f"{_IDENTITIES}{identity.digest()}"
+
+
+class _DatedFile(Struct, frozen=True, order=True):
+    """The file of one archived start, by its name in the store. Ordered by age, oldest first."""
+
+    recorded_at: str
+    name: str
+    bytes: int
+
+    def age_days(self) -> float:
+        """Days since it was made; 0 if another machine's clock is ahead of ours."""
+        made = datetime.fromisoformat(self.recorded_at).timestamp()
+        return max(0.0, (_now_s() - made) / 86400)
+
+
+def _now_s() -> float:
+    return datetime.fromisoformat(clock.timestamp()).timestamp()
+
+
+def _dated(objects: Iterable[StoredObject]) -> list[_DatedFile]:
+    """The starts among `objects`, oldest first."""
+    files = []
+    for each in objects:
+        match = _START.fullmatch(each.name)
+        recorded_at = _time(match[1]) if match else None
+        if recorded_at is not None:
+            files.append(_DatedFile(recorded_at, each.name, each.bytes))
+    return sorted(files)
+
+
+def stamp(recorded_at: str) -> str:
+    """An RFC 3339 time as part of a file's name, to the millisecond. Raises ValueError."""
+    # In UTC, so that the names of files from all machines sort by time.
+    when = datetime.fromisoformat(recorded_at).astimezone(UTC)
+    milliseconds = when.microsecond // 1000
+    return f"{when:%Y%m%dT%H%M%S}{milliseconds:03}Z"
+
+
+def _time(text: str) -> str | None:
+    """`20261121T075012345Z` as RFC 3339; None if it is no time."""
+    moment = (
+        f"{text[:4]}-{text[4:6]}-{text[6:8]}"
+        f"T{text[9:11]}:{text[11:13]}:{text[13:15]}.{text[15:18]}Z"
+    )
+    try:
+        # Digits in the right places may still be the 31st of February.
+        datetime.fromisoformat(moment)
+    except ValueError:
+        return None
+    return moment
+
+
+def _identity_places(directory: Path) -> Iterator[Path]:
+    """The subdirectories of an archive's identities, by name; none if it cannot be listed."""
+    try:
+        entries = sorted(directory.iterdir())
+    except OSError:
+        return
+    for path in entries:
+        with contextlib.suppress(OSError):
+            # A link may lead to a directory of somebody else.
+            if _PLACE.fullmatch(path.name) and path.is_dir() and not path.is_symlink():
+                yield path
+
+
+def remove_remains(directory: Path) -> None:
+    """Remove temporary files that are an hour old, and identities' directories that are empty.
+
+    An object store has neither. Raises nothing.
+    """
+    _remove_torn(directory)
+    for place in _identity_places(directory):
+        _remove_torn(place)
+        # It fails if anything is in it, also a file that a writer has just begun.
+        with contextlib.suppress(OSError):
+            place.rmdir()
+
+
+def _remove_torn(directory: Path) -> None:
+    with contextlib.suppress(OSError):
+        for path in list(directory.iterdir()):
+            # `lstat`: the age of a link itself, and not that of the file it leads to.
+            if _TORN.fullmatch(path.name) and path.lstat().st_mtime < _now_s() - _TORN_S:
+                path.unlink(missing_ok=True)

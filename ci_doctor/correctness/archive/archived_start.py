@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One archived start, and the first line of its file. Pure.
+"""Reads and makes the file of one archived start, and refuses one that is damaged.
 
 The file is gzip of two members. The first member is one line with all that a comparison needs. The
 second holds the samples as they were written, and is read only to show an answer. `zcat` prints
@@ -7,172 +7,255 @@ both. Each member has gzip's own checksum. The first line holds the size and the
 second member: a file that was cut short or changed is detected without unpacking it.
 """
 
-from collections.abc import Mapping
+import gzip
+import io
+import json
+import re
+import zlib
+from collections.abc import Iterable
 from pathlib import Path
+from typing import IO
 
+import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ci_doctor.correctness.archive.build_origin import BuildOrigin
-from ci_doctor.correctness.evidence.samples import SamplePosition
-from ci_doctor.correctness.results import StartResult
+from ci_doctor.correctness.evidence.samples import Sample, SamplePosition, is_valid, read_line
+from ci_doctor.correctness.results import (
+    SharedUse,
+    StartResult,
+    decoded,
+    encoded,
+    with_answers,
+)
 from ci_doctor.correctness.settings import AnswerLevel, Arm
 from ci_doctor.correctness.tally import PassDigests, outcome
-from ci_doctor.correctness.verdict.starts import Answer, ArmStart
 from ci_doctor.identity.identity import Identity
+from ci_doctor.load.looks import AnswerLooks
+from ci_doctor.model.service import LeftBehind
 
 # The outcomes of everything follow from the digests.
 _KEPT = (AnswerLevel.WORDS, AnswerLevel.TOKENS)
-FORMAT = "ci-doctor archived start, 1"
+FORMAT = "ci-doctor archived start, 2"
 # 1,000 requests in two passes take half a megabyte.
-HEADER_LIMIT = 256 << 20
-CHUNK = 1 << 20
+_LINE_LIMIT = 256 << 20
+_CHUNK = 1 << 20
+# The fastest: a higher level saves a few per cent of samples, which are mostly unique text.
+_LEVEL = 1
+# zlib's number for "gzip framing, the largest window".
+_GZIP = 31
+_DIGEST = re.compile("[0-9a-f]{64}")
 
 
 class NotAnArchiveError(ValueError):
     """A file is no archived start, or no longer whole. The text is the reason."""
 
 
-class ArchiveHeader(Struct, frozen=True, kw_only=True):
-    """The first line of the file.
+class ArchivedStart(Struct, frozen=True, kw_only=True):
+    """A baseline start of an earlier build: the first line of its file.
 
-    `digests` leads from a request and a pass to the digest of the output. `places` leads from a
-    digest to offset and length of its sample behind this line. `bytes` and `crc` are of the second
-    member. `levels` are outcomes as in ArmStart; an earlier version kept none. `build` names the
-    build in words; `origin` identifies it, and is None in files of earlier versions. `devices` is the
-    start's CUDA_VISIBLE_DEVICES, if it was drawn.
+    `result` answered every request in so many `passes`. `places` leads from a digest to offset and
+    length of its sample behind this line. `bytes` and `crc` are of the second member. `build` names
+    the build in words, `origin` identifies it if it is known.
     """
 
-    format: str
+    format: str = FORMAT
     identity: Identity
     recorded_at: str
     build: str
+    origin: BuildOrigin | None = None
     passes: int
-    digests: dict[str, dict[int, str]]
-    prompts: dict[str, dict[str, str]]
-    empty: int
-    duration_s: float
-    facts: dict[str, str]
-    places: dict[str, tuple[int, int]]
-    bytes: int
-    crc: int
-    levels: dict[AnswerLevel, dict[str, Answer]] = {}
-    origin: BuildOrigin | None = None
-    devices: str = ""
-
-
-class ArchivedBuild(Struct, frozen=True, kw_only=True):
-    """What the first line says of the build alone: to list an archive, no answers are decoded."""
-
-    format: str
-    build: str
-    origin: BuildOrigin | None = None
-
-
-class ArchivedStart(Struct, frozen=True, kw_only=True):
-    """A baseline start of an earlier build.
-
-    `answers` leads from a request to its outcome over the passes, and `digests` to those of its
-    outputs by pass. `places` says where the sample of an output stands in the unpacked file at
-    `path`; `build` names the build in words, `origin` identifies it if it is known.
-    """
-
-    number: int
-    answers: Mapping[str, Answer]
-    digests: Mapping[str, Mapping[int, str]]
-    prompts: Mapping[str, Mapping[str, str]]
-    empty: int
-    recorded_at: str
-    build: str
-    duration_s: float
-    facts: Mapping[str, str]
-    levels: Mapping[AnswerLevel, Mapping[str, Answer]] = {}
-    origin: BuildOrigin | None = None
-    path: Path
-    places: Mapping[str, SamplePosition]
-    devices: str = ""
+    result: StartResult
+    places: dict[str, tuple[int, int]] = {}
+    bytes: int = 0
+    crc: int = 0
 
     @property
     def build_id(self) -> str | None:
         """What identifies the build; None if that is unknown."""
         return self.origin.id if self.origin else None
 
-    def result(self) -> StartResult:
+    def numbered(self, number: int) -> "ArchivedStart":
         """The same as the start of an experiment, named `a1`."""
-        start = ArmStart(
-            arm=Arm.BASELINE,
-            number=self.number,
-            answers=self.answers,
-            levels=self.levels,
-            prompts=self.prompts,
-            empty=self.empty,
-            archived=True,
-            build=self.build_id,
-            devices=self.devices,
-        )
-        return StartResult(
-            start=start,
-            failure=None,
-            duration_s=self.duration_s,
-            logs=(),
-            digests=self.digests,
-            errors={},
-            facts=self.facts,
-        )
+        start = replace(self.result.start, number=number, archived=True, build=self.build_id)
+        return replace(self, result=replace(self.result, start=start))
 
 
-def header_of(
-    identity: Identity, result: StartResult, when: str, build: str, origin: BuildOrigin | None
-) -> ArchiveHeader:
-    """The header for a start; its places, size and checksum are those of an empty file."""
+class ArchivedFile(Struct, frozen=True):
+    """An archived start, with the place of each of its answers in the unpacked file at `path`."""
+
+    start: ArchivedStart
+    path: Path
+    places: dict[str, SamplePosition]
+
+
+def unfit(result: StartResult) -> str | None:
+    """Why a start is no baseline for others; None if it is one. Pure."""
     start = result.start
-    # Copies: a header holds plain dictionaries, which msgspec encodes.
-    digests = {request: dict(by_pass) for request, by_pass in result.digests.items()}
-    prompts = {request: dict(facts) for request, facts in start.prompts.items()}
-    return ArchiveHeader(
-        format=FORMAT,
-        identity=identity,
-        recorded_at=when,
-        build=build,
-        passes=max(map(len, digests.values())),
-        digests=digests,
-        prompts=prompts,
-        empty=start.empty,
-        duration_s=result.duration_s,
-        facts=dict(result.facts),
-        places={},
-        bytes=0,
-        crc=0,
-        levels={level: dict(start.levels[level]) for level in _KEPT if level in start.levels},
-        origin=origin,
-        devices=start.devices,
+    requests = len(start.answers)
+    if start.arm is not Arm.BASELINE or start.archived:
+        return f"{start.name} is no baseline start of this run"
+    if start.failed or start.outside or not result.counts or result.failure is not None:
+        return f"{start.name} did not come to its end"
+    # Of no requests at all a start answers all, and proves nothing.
+    is_incomplete = start.answered < max(1, requests)
+    if start.proof_missing or result.errors or is_incomplete:
+        return f"{start.name} did not answer everything"
+    if start.empty == requests:
+        return f"{start.name} gave empty answers only"
+    return None
+
+
+def for_others(record: StartResult, result: StartResult) -> StartResult:
+    """What the builds to come need of a `result`: its `record` without secrets, and its answers.
+
+    What it left on this machine, and what it read of other starts, says nothing of another run.
+    """
+    whole = with_answers(record, result)
+    levels = {level: whole.start.levels[level] for level in _KEPT if level in whole.start.levels}
+    start = replace(whole.start, answers={}, levels=levels, looks=AnswerLooks(), control=None)
+    return replace(
+        whole,
+        start=start,
+        logs=(),
+        killed=(),
+        not_released=(),
+        left_behind=LeftBehind(),
+        cached=None,
+        proof=(),
+        shared=SharedUse(),
     )
 
 
-def start_of(header: ArchiveHeader, path: Path, number: int, header_bytes: int) -> ArchivedStart:
-    """The start that a header describes. `header_bytes` is the length of its line, unpacked."""
+def archived_bytes(start: ArchivedStart, lines: Iterable[bytes]) -> bytes:
+    """The content of the file of an archived start.
+
+    `lines` are those of a samples file; lines of other starts are ignored. Raises ValueError if a
+    sample of this start is missing.
+    """
+    samples, places = _pack(lines, start.result)
+    complete = replace(start, places=places, bytes=len(samples), crc=zlib.crc32(samples))
+    line = json.dumps(encoded(complete), separators=(",", ":")).encode("ascii") + b"\n"
+    return gzip.compress(line, _LEVEL, mtime=0) + samples
+
+
+def _pack(lines: Iterable[bytes], result: StartResult) -> tuple[bytes, dict[str, tuple[int, int]]]:
+    """The samples of one start as a gzip member, and the place of each output in its content."""
+    missing: set[tuple[str, int]] = set()
+    for request, digests in result.digests.items():
+        missing.update((request, number) for number in digests)
+    places: dict[str, tuple[int, int]] = {}
+    offset = 0
+    member = io.BytesIO()
+    # No name and no time: the same samples give the same bytes.
+    with gzip.GzipFile("", fileobj=member, mode="wb", compresslevel=_LEVEL, mtime=0) as packed:
+        for line in lines:
+            sample = read_line(line)
+            key = (sample.id, sample.pass_)
+            if key not in missing or not _is_of(sample, result):
+                continue
+            missing.discard(key)
+            places.setdefault(str(sample.digest), (offset, len(line)))
+            offset += packed.write(line)
+    if missing:
+        name = result.start.name
+        first, _ = min(missing)
+        raise ValueError(f"{len(missing)} samples of {name} are missing, among them {first}")
+    return member.getvalue(), places
+
+
+def _is_of(sample: Sample, result: StartResult) -> bool:
+    """Whether this is the sample behind a digest of the result, and undamaged."""
+    if sample.arm != Arm.BASELINE or sample.start != result.start.number:
+        return False
+    expected = result.digests[sample.id][sample.pass_]
+    # The digest in the line may be right and the answer behind it damaged.
+    return sample.digest == expected and is_valid(sample)
+
+
+def read_start(path: Path) -> ArchivedFile:
+    """The archived start in a file. Raises NotAnArchiveError, and OSError."""
+    with path.open("rb") as file:
+        line, rest = _first_member(file)
+        start = _decoded(line)
+        # What was read behind the first member already belongs to the second.
+        size = len(rest)
+        crc = zlib.crc32(rest)
+        while chunk := file.read(_CHUNK):
+            size += len(chunk)
+            crc = zlib.crc32(chunk, crc)
+    # The checksum is of the packed bytes: nothing of the second member is unpacked here.
+    if size < start.bytes:
+        raise NotAnArchiveError("its samples are cut short")
+    if size != start.bytes or crc != start.crc:
+        raise NotAnArchiveError("its samples were changed")
+    _check_digests(start)
+    # Offsets are of the unpacked file, and the line was packed after the samples.
+    places = {}
+    for digest, (offset, length) in start.places.items():
+        places[digest] = SamplePosition(offset=len(line) + offset, length=length)
+    result = _answered(start)
+    if reason := unfit(result):
+        raise NotAnArchiveError(reason)
+    # `of` sorts and cleans: a file may hold anything.
+    recorded = start.identity
+    identity = Identity.of(recorded.facts, recorded.unknown, recorded.noted)
+    return ArchivedFile(replace(start, identity=identity, result=result), path, places)
+
+
+def _decoded(line: bytes) -> ArchivedStart:
+    try:
+        start = decoded(json.loads(line), ArchivedStart)
+    except (ValueError, msgspec.ValidationError, RecursionError) as error:
+        raise NotAnArchiveError(f"its first line is none of ours: {error}") from error
+    if start.format != FORMAT:
+        raise NotAnArchiveError(f"its format is {start.format!r}, not {FORMAT!r}")
+    return start
+
+
+def _check_digests(start: ArchivedStart) -> None:
+    """Every request must have a digest in every pass. Raises NotAnArchiveError."""
+    passes = set(range(1, start.passes + 1))
+    digests = set(start.places)
+    is_complete = bool(start.result.digests)
+    for by_pass in start.result.digests.values():
+        is_complete = is_complete and by_pass.keys() == passes
+        digests.update(by_pass.values())
+    if not is_complete:
+        raise NotAnArchiveError("it does not hold an answer to every request in every pass")
+    # They become keys and parts of messages: nothing else may come from a file of others.
+    if not all(map(_DIGEST.fullmatch, digests)):
+        raise NotAnArchiveError("what names its answers is no digest")
+
+
+def _answered(start: ArchivedStart) -> StartResult:
+    """The result with the outcomes of its digests, as a start of today has them."""
+    result = start.result
     answers = {}
     digests = PassDigests()
-    for request, passes in header.digests.items():
-        answers[request] = outcome(passes, header.passes)
-        for pass_, digest in passes.items():
-            digests.add(request, pass_, digest)
-    # Offsets are of the unpacked file, and the header was packed after the samples.
-    places = {}
-    for digest, (offset, length) in header.places.items():
-        places[digest] = SamplePosition(offset=header_bytes + offset, length=length)
-    return ArchivedStart(
-        number=number,
-        answers=answers,
-        digests=digests,
-        prompts=header.prompts,
-        levels=header.levels,
-        empty=header.empty,
-        recorded_at=header.recorded_at,
-        build=header.build,
-        origin=header.origin,
-        duration_s=header.duration_s,
-        facts=header.facts,
-        path=path,
-        places=places,
-        devices=header.devices,
-    )
+    for request, passes in result.digests.items():
+        answers[request] = outcome(passes, start.passes)
+        for number, digest in passes.items():
+            digests.add(request, number, digest)
+    return replace(result, start=replace(result.start, answers=answers), digests=digests)
+
+
+def _first_member(file: IO[bytes]) -> tuple[bytes, bytes]:
+    """The content of the first gzip member, and the bytes that were read behind it."""
+    unpack = zlib.decompressobj(_GZIP)
+    parts: list[bytes] = []
+    total = 0
+    while not unpack.eof:
+        chunk = unpack.unconsumed_tail or file.read(_CHUNK)
+        if not chunk:
+            raise NotAnArchiveError("it ends in the middle" if total else "it is empty")
+        try:
+            # One byte more than allowed: enough to notice, whatever a bomb would unpack to.
+            parts.append(unpack.decompress(chunk, _LINE_LIMIT - total + 1))
+        except zlib.error as error:
+            raise NotAnArchiveError(f"it is no whole gzip file: {error}") from error
+        total += len(parts[-1])
+        if total > _LINE_LIMIT:
+            raise NotAnArchiveError("its first line is larger than any of ours")
+    return b"".join(parts), unpack.unused_data

@@ -1,11 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pure. Which build made an archived start, so that independent builds can be counted."""
+"""Reads git's files, `run.json` and the name of the host: which build made the starts of a run.
 
+So independent builds can be counted.
+"""
+
+import os
 import re
+from collections.abc import Mapping
 
 from msgspec import Struct
 
 from ci_doctor.buildkite.job import JobEnvironment
+from ci_doctor.correctness.evidence.run_identity import read_run
+from ci_doctor.correctness.settings import Arm, ExperimentPlan
+from ci_doctor.errors import UsageError
+from ci_doctor.identity.libraries import commit_of
 
 # BUILDKITE_COMMIT may also be `HEAD`, or a branch, of a build that was started by hand.
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
@@ -25,12 +34,6 @@ class BuildOrigin(Struct, frozen=True, kw_only=True):
     job: str | None = None
     commit: str | None = None
     baseline_commit: str | None = None
-
-    @property
-    def commits(self) -> tuple[str, ...]:
-        """The known commits, each once."""
-        commits = dict.fromkeys((self.commit, self.baseline_commit))
-        return tuple(commit for commit in commits if commit)
 
 
 def build_origin(
@@ -58,3 +61,43 @@ def _hexadecimal(commit: str | None) -> str | None:
     if commit is None:
         return None
     return commit if _COMMIT.fullmatch(commit) else None
+
+
+def build_of(environ: Mapping[str, str]) -> str:
+    """The build in words: `build 42 of main at 0123456789ab, https://…`.
+
+    Outside Buildkite it is `a local run`.
+    """
+    job = JobEnvironment.from_environ(environ)
+    if job is None:
+        return "a local run"
+    text = f"build {job.build_number}" if job.build_number is not None else "a build"
+    if job.branch:
+        text += f" of {job.branch}"
+    if job.commit:
+        text += f" at {job.commit[:12]}"
+    if job.build_url:
+        text += f", {job.build_url}"
+    return text
+
+
+def origin_of_run(plan: ExperimentPlan, commit: str | None) -> BuildOrigin | None:
+    """The build that makes the starts of `plan`; `commit` is the one that is checked out.
+
+    A resumed run is the same as before. None if the run is not described in the report directory:
+    a start of an unknown build is better than a run that ends with an error after its verdict.
+    """
+    job = JobEnvironment.from_environ(plan.environment)
+    try:
+        started_at = read_run(plan.directory).started_at
+    except UsageError:
+        return None
+    run = f"{os.uname().nodename} {started_at}"
+    return build_origin(job, run, commit, _baseline_commit(plan))
+
+
+def _baseline_commit(plan: ExperimentPlan) -> str | None:
+    """The commit of the repository in which the baseline's answering service runs."""
+    arm = plan.arms[Arm.BASELINE]
+    spec = arm.specs[arm.names[-1]]
+    return commit_of((plan.services_directory / (spec.cwd or "")).absolute())

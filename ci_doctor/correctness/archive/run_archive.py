@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acts on the archive: the baseline starts that a run takes from it, and those it adds."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from msgspec import Struct
@@ -9,12 +9,9 @@ from msgspec.structs import replace
 
 from ci_doctor.buildkite.default_branch import is_default_branch_build
 from ci_doctor.correctness import rules
-from ci_doctor.correctness.archive.archive import Archive, unfit
-from ci_doctor.correctness.archive.build_origin import BuildOrigin
-from ci_doctor.correctness.archive.build_words import build_of
-from ci_doctor.correctness.archive.matches import ArchiveMatches
-from ci_doctor.correctness.archive.near_misses import explain_near_miss
-from ci_doctor.correctness.archive.revocations import read_revocations
+from ci_doctor.correctness.archive.archive import Archive, ArchiveMatches
+from ci_doctor.correctness.archive.archived_start import unfit
+from ci_doctor.correctness.archive.build_origin import BuildOrigin, build_of
 from ci_doctor.correctness.evidence.samples import Outputs
 from ci_doctor.correctness.results import Experiment, StartResult
 from ci_doctor.correctness.settings import ArchiveWrite, Rules
@@ -48,30 +45,21 @@ class RunArchive(Struct, frozen=True, kw_only=True):
     def results(self, outputs: Outputs) -> tuple[StartResult, ...]:
         """The archived starts as starts of an experiment; their answers are added to `outputs`."""
         results = []
-        for start in self.matches.starts:
-            for digest, place in start.places.items():
-                outputs.note(digest, start.path, place)
-            results.append(start.result())
+        for file in self.matches.starts:
+            for digest, place in file.places.items():
+                outputs.note(digest, file.path, place)
+            results.append(file.start.result)
         return tuple(results)
 
     def notes(self) -> Iterator[str]:
         """What a person should know before the first start."""
         matches = self.matches
-        if matches.revoked:
-            revoked = formatting.amount(matches.revoked, "archived baseline start")
-            yield f"{revoked} not used: revoked"
-        if matches.starts:
-            yield from self._matching_notes()
-        elif matches.near:
-            yield from explain_near_miss(matches.near)
-        else:
-            yield f"no archived baseline in {self.archive.place} yet"
-
-    def _matching_notes(self) -> Iterator[str]:
-        matches = self.matches
+        if not matches.starts:
+            yield f"no archived baseline of this identity in {self.archive.place} yet"
+            return
         count = formatting.amount(len(matches.starts), "archived baseline start")
         builds = formatting.amount(matches.builds, "independent build")
-        newest = matches.starts[0].build
+        newest = matches.starts[0].start.build
         yield f"{count} of {builds} found under the same identity; the newest is of {newest}"
         if matches.unknown_builds:
             yield f"{matches.unknown_builds} of them name no build, and count as one build together"
@@ -114,8 +102,8 @@ def keep_baseline(
 ) -> tuple[str, ...]:
     """Archive the baseline starts of a run, if this build is trusted. Returns sentences on it.
 
-    `origin` is this build, None if it is unknown. Nothing is archived of a revoked one, and nothing under a verdict that
-    does not rest on answers.
+    `origin` is this build, None if it is unknown. Nothing is archived under a verdict that does not
+    rest on answers.
     """
     allowed, reason = _may_write(run_archive.write, environ)
     if not allowed:
@@ -126,46 +114,27 @@ def keep_baseline(
     fit = [result for result in experiment.results if unfit(result) is None]
     if verdict not in _VERDICTS_ON_ANSWERS or not fit:
         return ()
-    revoked = _why_revoked(run_archive.archive.place, origin)
-    if revoked:
-        return (f"nothing was archived: {revoked}",)
-    build = build_of(environ)
-    return (_kept(run_archive, fit, samples, build, origin),)
-
-
-def _why_revoked(place: Path | str, origin: BuildOrigin | None) -> str | None:
-    """Why starts of this build may not be archived; None if they may."""
-    try:
-        revocation = read_revocations(place).of(origin)
-    except StoreError as error:
-        return error.message
-    if revocation is None:
-        return None
-    return f"this build or its commit was {revocation.explain()}"
-
-
-def _kept(
-    run_archive: RunArchive,
-    fit: Sequence[StartResult],
-    samples: Path,
-    build: str,
-    origin: BuildOrigin | None,
-) -> str:
     archive = run_archive.archive
-    identity = run_archive.identity
     try:
         for result in fit:
-            archive.keep(identity, result, _lines(samples), build=build, origin=origin)
+            archive.keep(
+                run_archive.identity,
+                result,
+                _lines(samples),
+                build=build_of(environ),
+                origin=origin,
+            )
     except (CiDoctorError, ValueError) as error:
         # The verdict stands, whether or not a later build profits from it.
-        return f"the baseline could not be archived: {error}"
-    kept = ""
+        return (f"the baseline could not be archived: {error}",)
+    left = ""
     try:
         # Here alone: only a build that may write may remove what others wrote.
         archive.evict()
     except StoreError as error:
-        kept = f"; old ones could not be removed: {error.message}"
-    return f"{formatting.amount(len(fit), 'baseline start')} archived in {archive.place}{kept}"
+        left = f"; old ones could not be removed: {error.message}"
+    kept = formatting.amount(len(fit), "baseline start")
+    return (f"{kept} archived in {archive.place}{left}",)
 
 
 def _may_write(write: ArchiveWrite, environ: Mapping[str, str]) -> tuple[bool, str]:

@@ -7,102 +7,26 @@ A start gets its line after its last sample. Nothing is synchronised to the disk
 
 import contextlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from io import FileIO
 from pathlib import Path
 from types import TracebackType
-from typing import Annotated, Self
+from typing import Self
 
 import msgspec
-from msgspec import Meta, Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ci_doctor.correctness.evidence.files import STARTS
 from ci_doctor.correctness.evidence.run_identity import RunIdentity, Setting, read_run
 from ci_doctor.correctness.evidence.samples import append_whole
-from ci_doctor.correctness.results import ProofReading, SharedUse, StartResult, relative
+from ci_doctor.correctness.results import StartResult, decoded, encoded, relative, without_answers
 from ci_doctor.correctness.settings import Arm
-from ci_doctor.correctness.verdict.starts import ControlOutcome
 from ci_doctor.errors import InfraError, UsageError
-from ci_doctor.model.service import LeftBehind, ServiceFailure
 from ci_doctor.system.files.writing import write_atomically
 from ci_doctor.system.secrets.redaction import Redactor
 
-SCHEMA = "ci-doctor/start/2"
-
-
-class StartRecord(Struct, frozen=True, kw_only=True):
-    """A line of `starts.jsonl`: a StartResult without what its lines of samples.jsonl hold.
-
-    Logs inside the report directory are relative to it.
-    """
-
-    schema: Annotated[str, Meta(pattern=r"^ci-doctor/start/[12]$")] = SCHEMA
-    arm: Arm
-    number: int
-    samples: int
-    failed: bool
-    outside: bool
-    failure: ServiceFailure | None
-    duration_s: float
-    logs: tuple[str, ...]
-    proof_missing: tuple[str, ...]
-    killed: tuple[str, ...]
-    not_released: tuple[str, ...]
-    left_behind: LeftBehind = LeftBehind()
-    facts: dict[str, str]
-    cached: int | None
-    proof: tuple[ProofReading, ...] = ()
-    shared: SharedUse = SharedUse()
-    control: ControlOutcome | None = None
-    devices: str = ""
-
-    @property
-    def name(self) -> str:
-        """`A1`, `B2`."""
-        return f"{self.arm.letter}{self.number}"
-
-
-def record_of(result: StartResult, samples: int, directory: Path) -> StartRecord:
-    """The record of a start with `samples` samples, for the report directory `directory`."""
-    start = result.start
-    failure = result.failure
-    if failure is not None and failure.log is not None:
-        log = relative(Path(failure.log), directory)
-        failure = structs.replace(failure, log=log)
-    return StartRecord(
-        arm=start.arm,
-        number=start.number,
-        samples=samples,
-        failed=start.failed,
-        outside=start.outside,
-        failure=failure,
-        duration_s=result.duration_s,
-        logs=tuple(relative(log, directory) for log in result.logs),
-        proof_missing=start.proof_missing,
-        killed=result.killed,
-        not_released=result.not_released,
-        left_behind=result.left_behind,
-        facts=dict(result.facts),
-        cached=result.cached,
-        proof=result.proof,
-        shared=result.shared,
-        control=start.control,
-        devices=start.devices,
-    )
-
-
-# Fields that may hold a secret. All others are numbers, or names that ci-doctor gave.
-_REDACTED = (
-    "failure",
-    "proof_missing",
-    "killed",
-    "not_released",
-    "left_behind",
-    "facts",
-    "proof",
-    "shared",
-    "control",
-)
+SCHEMA = "ci-doctor/start/3"
 
 
 class StartWriter:
@@ -138,8 +62,8 @@ class StartWriter:
             with contextlib.suppress(OSError):
                 self._file.close()
 
-    def write(self, result: StartResult, samples: int) -> None:
-        """Record a start of which `samples` samples are written.
+    def write(self, result: StartResult) -> None:
+        """Record a start whose samples are written.
 
         A start that is no evidence (cut short, warm-up) is left out. Raises InfraError if the disk
         refuses the line.
@@ -148,9 +72,7 @@ class StartWriter:
         # A resumed run must make such a start again.
         if not result.counts:
             return
-        record = record_of(result, samples, self._directory)
-        redacted = {name: self._redactor.value(getattr(record, name)) for name in _REDACTED}
-        line = _line(structs.replace(record, **redacted))
+        line = _line(recordable(result, self._redactor), self._directory)
         try:
             append_whole(self._file, line, self._file.seek(0, 2))
         except OSError as error:
@@ -159,14 +81,21 @@ class StartWriter:
             ) from error
 
 
-def write_starts(directory: Path, records: Sequence[StartRecord]) -> None:
+def recordable(result: StartResult, redactor: Redactor) -> StartResult:
+    """A start without its answers and without secrets."""
+    record: StartResult = redactor.value(without_answers(result))
+    return record
+
+
+def write_starts(directory: Path, records: Sequence[StartResult]) -> None:
     """Replace `starts.jsonl` by these records, atomically. Raises UsageError."""
     # At once: a kill in between must not lose finished starts.
-    write_atomically(directory / STARTS, b"".join(map(_line, records)))
+    lines = (_line(record, directory) for record in records)
+    write_atomically(directory / STARTS, b"".join(lines))
 
 
-def read_starts(directory: Path) -> list[StartRecord]:
-    """The finished starts, in the order in which they were made.
+def read_starts(directory: Path) -> list[StartResult]:
+    """The finished starts without their answers, in the order in which they were made.
 
     A torn line, or one that is no record, is left out. Without a file there are none. Raises
     UsageError if the file cannot be read.
@@ -186,8 +115,9 @@ def read_starts(directory: Path) -> list[StartRecord]:
         if not line.endswith(b"\n"):
             continue
         with contextlib.suppress(ValueError, msgspec.ValidationError, RecursionError):
-            value = json.loads(line)
-            records.append(msgspec.convert(value, StartRecord))
+            record = decoded(json.loads(line), _Line)
+            if record.schema == SCHEMA:
+                records.append(_moved(record.result, lambda path: directory / path))
     return records
 
 
@@ -206,8 +136,8 @@ def earlier_durations(directory: Path, identity: RunIdentity) -> tuple[tuple[Arm
     durations = []
     for record in records:
         # A start that failed ended early, or waited for a deadline: its duration predicts nothing.
-        if not record.failed:
-            duration = (record.arm, record.duration_s)
+        if not record.start.failed:
+            duration = (record.start.arm, record.duration_s)
             durations.append(duration)
     return tuple(durations)
 
@@ -218,6 +148,22 @@ def _load(identity: RunIdentity) -> tuple[Setting, ...]:
     return settings.get("passes"), settings.get("concurrency"), settings.get("caches")
 
 
-def _line(record: StartRecord) -> bytes:
+class _Line(Struct, frozen=True):
+    """A line of `starts.jsonl`. Logs inside the report directory are relative to it."""
+
+    schema: str
+    result: StartResult
+
+
+def _line(record: StartResult, directory: Path) -> bytes:
     """One line of ASCII: a path may hold a lone surrogate."""
-    return json.dumps(msgspec.to_builtins(record)).encode("ascii") + b"\n"
+    line = _Line(SCHEMA, _moved(record, lambda path: Path(relative(path, directory))))
+    return json.dumps(encoded(line)).encode("ascii") + b"\n"
+
+
+def _moved(result: StartResult, move: Callable[[Path], Path]) -> StartResult:
+    """The start with the paths of its logs changed."""
+    failure = result.failure
+    if failure is not None and failure.log is not None:
+        failure = replace(failure, log=str(move(Path(failure.log))))
+    return replace(result, failure=failure, logs=tuple(map(move, result.logs)))

@@ -5,10 +5,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ci_doctor.correctness.evidence.files import PARTIAL, SAMPLES, clear_unfinished
-from ci_doctor.correctness.evidence.finished_starts import StartRecord, read_starts, write_starts
+from ci_doctor.correctness.evidence.finished_starts import read_starts, write_starts
 from ci_doctor.correctness.evidence.run_identity import RunIdentity, differences, read_run
 from ci_doctor.correctness.evidence.samples import (
     NO_PASS,
@@ -19,7 +20,7 @@ from ci_doctor.correctness.evidence.samples import (
     read_line,
     read_lines,
 )
-from ci_doctor.correctness.results import StartResult, unusable_arm
+from ci_doctor.correctness.results import StartResult, unusable_arm, with_answers
 from ci_doctor.correctness.settings import Arm, ArmPlan
 from ci_doctor.correctness.tally import Tally
 from ci_doctor.correctness.verdict.starts import ArmStart
@@ -46,16 +47,19 @@ class RecordedStart:
 
     def __init__(
         self,
-        record: StartRecord,
+        record: StartResult,
         ids: Sequence[str],
         passes: int,
         requests: Sequence[Request] = (),
     ) -> None:
         self.record = record
         self.tally = Tally(
-            arm=record.arm, number=record.number, ids=ids, passes=passes, requests=requests
+            arm=record.start.arm,
+            number=record.start.number,
+            ids=ids,
+            passes=passes,
+            requests=requests,
         )
-        self.tally.proof_missing = record.proof_missing
         # What its samples must still hold: request and pass.
         self._open: set[tuple[str, int]] = set()
         for identity in ids:
@@ -78,56 +82,34 @@ class RecordedStart:
         self._open.discard(key)
         self.tally.add(sample)
 
-    @property
-    def _claimed(self) -> bool:
-        """Whether only its own log reports an outside cause. Resuming must not erase that."""
-        failure = self.record.failure
-        return self.record.outside and failure is not None and failure.log is not None
-
     def distrust(self) -> str | None:
         """Why the start must be made again; None if it can be kept."""
         record = self.record
-        if record.outside and not self._claimed:
+        # Resuming must not erase an outside cause that only the start's own log reports.
+        if record.start.outside and not record.start.claimed:
             return "it failed for a reason outside the change"
         if self._invalid:
             return self._invalid
         # A start that failed has no answers to the rest.
-        is_incomplete = bool(self._open) and not record.failed
+        is_incomplete = bool(self._open) and not record.start.failed
         count = self.tally.count
         # The record counts what was written: fewer lines mean that the disk lost some.
         if count != record.samples or is_incomplete:
             return f"only {count} of its answers are in {SAMPLES}"
         return None
 
-    def result(self, directory: Path) -> StartResult:
-        """The result as it was when the start was made; logs are below `directory`."""
+    def result(self) -> StartResult:
+        """The result as it was when the start was made."""
         record = self.record
-        failure = record.failure
-        if failure is not None and failure.log is not None:
-            failure = structs.replace(failure, log=str(directory / failure.log))
-        start = self.tally.start(
-            failed=record.failed,
-            outside=record.outside,
-            claimed=self._claimed,
-            control=record.control,
-            devices=record.devices,
+        start = record.start
+        tally = self.tally
+        answers = replace(
+            record,
+            start=tally.start(failed=start.failed, outside=start.outside),
+            digests=tally.digests,
+            errors=tally.errors,
         )
-        return StartResult(
-            start=start,
-            failure=failure,
-            duration_s=record.duration_s,
-            logs=tuple(directory / log for log in record.logs),
-            digests=self.tally.digests,
-            errors=self.tally.errors,
-            killed=record.killed,
-            not_released=record.not_released,
-            left_behind=record.left_behind,
-            throttled=len(self.tally.throttled),
-            facts=record.facts,
-            cached=record.cached,
-            proof=record.proof,
-            shared=record.shared,
-        )
+        return with_answers(record, answers)
 
 
 _CHUNK_BYTES = 1 << 20
@@ -212,19 +194,19 @@ def _resume(directory: Path, evidence: "_RecordedRun", arms: Mapping[Arm, ArmPla
         for place, line in read_lines(path):
             evidence.add(place, line)
     kept, again = evidence.trusted()
-    wrong = unusable_arm([start.result(directory) for start in kept], arms)
+    wrong = unusable_arm([start.result() for start in kept], arms)
     for start in kept:
-        if start.record.arm is wrong:
+        if start.record.start.arm is wrong:
             again += (_made_again(start, "its command could not run as it was written"),)
-    kept = [start for start in kept if start.record.arm is not wrong]
+    kept = [start for start in kept if start.record.start.arm is not wrong]
     records = [start.record for start in kept]
-    names = {record.name for record in records}
+    names = {record.start.name for record in records}
     # The starts first: a kill in between leaves samples without a start, which go the next time.
     write_starts(directory, records)
     lines = _keep_only(path, evidence.lines, names)
     clear_unfinished(directory, names)
     return Resumed(
-        results=tuple(start.result(directory) for start in kept),
+        results=tuple(start.result() for start in kept),
         outputs=_outputs(directory, path, lines),
         again=again,
     )
@@ -246,7 +228,7 @@ class _RecordedRun:
 
     def __init__(
         self,
-        records: Sequence[StartRecord],
+        records: Sequence[StartResult],
         ids: Sequence[str],
         passes: int,
         requests: Sequence[Request],
@@ -254,7 +236,7 @@ class _RecordedRun:
         self.starts: dict[tuple[str, int], RecordedStart] = {}
         for record in records:
             start = RecordedStart(record, ids, passes, requests)
-            self.starts[record.arm.value, record.number] = start
+            self.starts[record.start.arm.value, record.start.number] = start
         # One entry for each line of the file. None: it belongs to no finished start.
         self.lines: list[_Line | None] = []
 
@@ -272,7 +254,7 @@ class _RecordedRun:
         if start is None:
             return None
         start.add(sample)
-        return _Line(start.record.name, sample.digest, place)
+        return _Line(start.record.start.name, sample.digest, place)
 
     def trusted(self) -> tuple[list[RecordedStart], tuple[str, ...]]:
         """The starts that can be kept, and one sentence for each of the others."""
@@ -288,7 +270,7 @@ class _RecordedRun:
 
 
 def _made_again(start: RecordedStart, reason: str) -> str:
-    return f"{start.record.name} is made again: {reason}"
+    return f"{start.record.start.name} is made again: {reason}"
 
 
 def _keep_only(

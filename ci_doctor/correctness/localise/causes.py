@@ -9,8 +9,9 @@ observation is out, whatever else speaks for it.
 
 import itertools
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct
@@ -27,6 +28,10 @@ _MOST_PAIRED = 24
 _LONGEST_PERIOD = 9
 # Beginnings of prompts that are shorter are nothing to a cache.
 _SHORTEST_PREFIX = 4
+# Servers keep what they have read of a prompt in blocks of so many tokens.
+_BLOCKS = (8, 16, 32, 64, 128, 256)
+# So often a kind of request is counted among those before.
+_MOST_BEFORE = 4
 # Two starts become ready after different times, and so do two answers come.
 _CLOCK_S, _CLOCK_SHARE = 0.5, 0.2
 _SURE = 0.75
@@ -108,6 +113,15 @@ class SendTable:
         self.places = [place for lane in lanes for place in range(len(lane))]
         # The name of each send that differs, the first one first.
         self.wrong_names = list(dict.fromkeys(each.name for each in self.sends if each.wrong))
+        self._bits: dict[str, int] = defaultdict(int)
+        for place, each in enumerate(self.sends):
+            self._bits[each.name] |= 1 << place
+        # The bits of each start, and of each block under way together.
+        ends = itertools.accumulate(map(len, lanes), initial=0)
+        self.lane_bits = [
+            ((1 << len(lane)) - 1) << begin for begin, lane in zip(ends, lanes, strict=False)
+        ]
+        self.together = list(_together(lanes))
 
     def mask(self, holds: Iterable[bool]) -> int:
         """The bits of the sends for which it holds."""
@@ -115,24 +129,40 @@ class SendTable:
 
     def named(self, names: Iterable[str]) -> int:
         """The bits of the sends of these requests."""
-        wanted = set(names)
-        return self.mask(each.name in wanted for each in self.sends)
+        bits = 0
+        for name in names:
+            bits |= self._bits.get(name, 0)
+        return bits
 
 
-def thresholds(
-    table: SendTable, values: Sequence[float], family: str, text: str, cost: float
-) -> Iterator[CausePart]:
+def _together(lanes: Sequence[Lane]) -> Iterator[int]:
+    """The bits of each group of sends that were under way at once."""
+    place = 0
+    for lane in lanes:
+        for _, group in itertools.groupby(lane, key=lambda each: each.block):
+            block = list(group)
+            if block[0].at_once > 1:
+                yield ((1 << len(block)) - 1) << place
+            place += len(block)
+
+
+def thresholds(values: Sequence[float], family: str, text: str, cost: float) -> Iterator[CausePart]:
     """A part for each value that some send reaches and another does not; `{}` of the text is the value."""
-    for least in sorted(set(values))[1:]:
-        mask = table.mask(value >= least for value in values)
-        yield CausePart(family, text.format(f"{abs(least):g}"), cost, mask)
+    bits: dict[float, int] = defaultdict(int)
+    for place, value in enumerate(values):
+        bits[value] |= 1 << place
+    mask = (1 << len(values)) - 1
+    for below, value in itertools.pairwise(sorted(bits)):
+        mask &= ~bits[below]
+        yield CausePart(family, text.format(f"{abs(value):g}"), cost, mask)
 
 
 def targets(table: SendTable, names: Sequence[str]) -> list[CausePart]:
     """Which requests may be meant: all, those of one kind, or some of the `names`."""
     traits = [*_of_bodies(table), *_of_prompts(table, names[:_MOST_NAMES])]
+    traits += _of_two_keys(table, names)
     answers = [each.answer_tokens for each in table.sends]
-    traits += thresholds(table, answers, "answer", "requests with {} tokens of answer or more", 4.5)
+    traits += thresholds(answers, "answer", "requests with {} tokens of answer or more", 4.5)
     every = CausePart("any", "each request", 0, table.mask(True for _ in table.sends))
     named = _named_ones(table, names[:_MOST_NAMES])
     return [every, *named, *(replace(each, trait=True) for each in traits)]
@@ -157,13 +187,23 @@ def _named_ones(table: SendTable, names: Sequence[str]) -> Iterator[CausePart]:
 def _of_prompts(table: SendTable, names: Sequence[str]) -> Iterator[CausePart]:
     prompts = table.prompts
     lengths = [_length(table.requests[each.name]) for each in table.sends]
-    yield from thresholds(table, lengths, "long", "prompts of {} characters or more", 3)
+    yield from thresholds(lengths, "long", "prompts of {} characters or more", 3)
     shorter = [-each for each in lengths]
-    yield from thresholds(table, shorter, "short", "prompts of {} characters or fewer", 3.5)
+    yield from thresholds(shorter, "short", "prompts of {} characters or fewer", 3.5)
+    tokens = [each.prompt_tokens for each in table.sends]
+    for unit, sizes in (("tokens", tokens), ("characters", lengths)):
+        for block in _BLOCKS:
+            mask = table.mask(size > 0 and size % block == 0 for size in sizes)
+            yield CausePart(
+                f"{unit} in blocks", f"prompts of a multiple of {block} {unit}", 3.8, mask
+            )
     for pattern, kind, cost in _CHARACTERS:
         mask = table.named(each for each, text in prompts.items() if pattern.search(text))
         yield CausePart(kind, f"prompts with {kind}", cost, mask)
     yield from _of_beginnings(table, names)
+    for end in sorted({prompts[name][-1:] for name in names} - {""}):
+        mask = table.named(each for each, text in prompts.items() if text.endswith(end))
+        yield CausePart(f"ends with {end}", f"prompts that end with `{end}`", 4.3, mask)
     # A fault of a word, or of a sign, shows in all that differ.
     signs = _in_all([set(prompts[name]) for name in names])
     for sign in sorted(each for each in signs if not each.isalpha() and not each.isspace()):
@@ -177,10 +217,14 @@ def _of_prompts(table: SendTable, names: Sequence[str]) -> Iterator[CausePart]:
 
 def _of_beginnings(table: SendTable, names: Sequence[str]) -> Iterator[CausePart]:
     prompts = table.prompts
-    for name in names:
-        for size in sorted({*halved(len(prompts[name]), 8), 8, 16, 32}):
+    known = set()
+    # A beginning is that of a request of the run, if one has it.
+    for name in sorted(names, key=lambda each: each not in table.plain):
+        shared = {_common(prompts[name], prompts[each]) for each in names if each in table.plain}
+        for size in sorted({*halved(len(prompts[name]), 8), 8, 16, 32, *shared} - {0}):
             begin = prompts[name][:size]
-            if len(begin) < len(prompts[name]):
+            if len(begin) < len(prompts[name]) and begin not in known:
+                known.add(begin)
                 mask = table.named(each for each, text in prompts.items() if text.startswith(begin))
                 text = f"prompts with the first {size} characters of {name}"
                 yield CausePart(f"begins as {name}", text, 5.5, mask)
@@ -227,12 +271,22 @@ def _of_bodies(table: SendTable) -> Iterator[CausePart]:
             yield CausePart(f"{key} or less", f"requests with `{key}` {lower:g} or less", 3.2, mask)
 
 
+def _of_two_keys(table: SendTable, names: Sequence[str]) -> Iterator[CausePart]:
+    """Requests that have both of two keys, of those that all the `names` have."""
+    given = {name: parameters(each) for name, each in table.requests.items()}
+    keys = _in_all([set(given[name]) for name in names])
+    for one, other in itertools.combinations(sorted(keys), 2):
+        mask = table.named(name for name, has in given.items() if one in has and other in has)
+        text = f"requests with `{one}` and `{other}`"
+        yield CausePart(f"has {one} and {other}", text, 5.2, mask)
+
+
 def contexts(table: SendTable, kinds: Sequence[CausePart]) -> Iterator[CausePart]:
     """After what, or with what beside, a request may differ; `kinds` are targets, of what came before."""
     yield CausePart("any", "", 0, table.mask(True for _ in table.sends))
     at_once = [each.at_once for each in table.sends]
     text = "if {} or more requests are under way at once"
-    yield from thresholds(table, at_once, "at once", text, 1)
+    yield from thresholds(at_once, "at once", text, 1)
     yield from _of_order(table)
     yield from _of_sums(table)
     yield from _of_memory(table)
@@ -277,7 +331,7 @@ def _of_sums(table: SendTable) -> Iterator[CausePart]:
         values: list[float] = []
         for lane in table.lanes:
             values += itertools.accumulate(map(of, lane[:-1]), initial=0)
-        yield from thresholds(table, values, family, text, cost)
+        yield from thresholds(values, family, text, cost)
     ages, idle = [], []
     for lane in table.lanes:
         times = [each.at_s for each in lane]
@@ -293,54 +347,95 @@ def _of_time(
 ) -> Iterator[CausePart]:
     """As `thresholds`; what lies near one may lie on either side."""
     for part, least in zip(
-        thresholds(table, values, family, text, 6), sorted(set(values))[1:], strict=True
+        thresholds(values, family, text, 6), sorted(set(values))[1:], strict=True
     ):
         margin = max(_CLOCK_S, _CLOCK_SHARE * least)
         near = table.mask(abs(value - least) <= margin for value in values)
         yield replace(part, unsure=near)
 
 
+# What a server that remembers prompts may know of one. `{}` is a number that some sends reach.
+_MEMORY: tuple[tuple[str, str, float], ...] = (
+    ("again", "if the same prompt came before", 1.5),
+    ("again", "if the same prompt came before {} times or more", 1.5),
+    ("in a row", "right after the same prompt", 1.8),
+    ("other parameters", "if the same prompt came before with other parameters", 1.9),
+    ("once", "when its prompt comes for the first time", 2.5),
+    ("repeated", "once any prompt has come twice", 2.4),
+    ("distinct", "once a start has got {} different prompts", 3),
+    ("since", "if {} or more others came since the same prompt", 3.5),
+    ("prefix", "after a prompt that shares its first {} characters", 2),
+    ("other prefix", "after another prompt that shares its first {} characters", 2.2),
+    ("prefix in a row", "right after another prompt that shares its first {} characters", 2.4),
+    ("shorter prefix", "after another, shorter prompt that shares its first {} characters", 2.6),
+    ("longest", "when its prompt is longer than each one before", 2.3),
+    ("longer before", "right after a prompt that is longer by {} characters or more", 2.4),
+    ("shorter before", "right after a prompt that is shorter by {} characters or more", 2.4),
+)
+
+
 def _of_memory(table: SendTable) -> Iterator[CausePart]:
     """What a server that remembers prompts may know of one."""
-    again, distinct, shared, others, since = [], [], [], [], []
-    in_a_row = []
+    rows: list[tuple[float, ...]] = []
     for lane in table.lanes:
         texts = [table.prompts[each.name] for each in lane]
+        bodies = [table.requests[each.name].body for each in lane]
         for place, text in enumerate(texts):
             before = texts[:place]
-            again.append(before.count(text))
-            in_a_row.append(before[-1:] == [text])
-            distinct.append(len(set(before)))
-            common = {each: _common(text, each) for each in set(before)}
-            shared.append(max(common.values(), default=0))
-            others.append(max((common[each] for each in common if each != text), default=0))
-            # How many others came since the same prompt; at once is as never.
-            since.append(before[::-1].index(text) or -1 if text in before else -1)
-    text = "if the same prompt came before"
-    yield CausePart("again", text, 1.5, table.mask(each > 0 for each in again))
-    often = [max(each, 1) for each in again]
-    yield from thresholds(table, often, "again", f"{text} {{}} times or more", 1.5)
-    yield CausePart("in a row", "right after the same prompt", 1.8, table.mask(in_a_row))
-    yield CausePart(
-        "once",
-        "when its prompt comes for the first time",
-        2.5,
-        table.mask(not each for each in again),
-    )
-    yield from thresholds(
-        table, distinct, "distinct", "once a start has got {} different prompts", 3
-    )
-    yield from thresholds(
-        table, since, "since", "if {} or more others came since the same prompt", 3.5
-    )
-    for values, family, text, cost in (
-        (shared, "prefix", "after a prompt that shares its first {} characters", 2),
-        (others, "other prefix", "after another prompt that shares its first {} characters", 2.2),
-    ):
-        least = [each if each >= _SHORTEST_PREFIX else 0 for each in values]
-        yield from thresholds(table, least, family, text, cost)
+            is_other = any(
+                one == text and body != bodies[place]
+                for one, body in zip(before, bodies, strict=False)
+            )
+            rows.append(_remembered(text, before, is_other=is_other))
+    for (family, words, cost), values in zip(_MEMORY, zip(*rows, strict=True), strict=True):
+        yield from thresholds(values, family, words, cost)
+    yield from _of_other_parameters(table)
 
 
+def _of_other_parameters(table: SendTable) -> Iterator[CausePart]:
+    """Whether the same prompt came before with another value of one parameter: a key that ignores it."""
+    given = {name: parameters(each) for name, each in table.requests.items()}
+    for key in sorted({key for each in table.sends for key in given[each.name]}):
+        is_other = []
+        for lane in table.lanes:
+            known = [(table.prompts[each.name], given[each.name].get(key)) for each in lane]
+            for place, (text, value) in enumerate(known):
+                is_other.append(any(one == text and it != value for one, it in known[:place]))
+        words = f"if the same prompt came before with another `{key}`"
+        yield from thresholds(is_other, f"another {key}", words, 1.8)
+
+
+def _remembered(text: str, before: Sequence[str], *, is_other: bool) -> tuple[float, ...]:
+    """The numbers of `_MEMORY` for a prompt, after those `before` it."""
+    again = before.count(text)
+    last = before[-1] if before else text
+    common = {each: _common(text, each) for each in set(before)}
+    others = {each: size for each, size in common.items() if each != text}
+    shorter = [size for each, size in others.items() if len(each) < len(text)]
+    prefixes = (
+        max(common.values(), default=0),
+        max(others.values(), default=0),
+        others.get(last, 0),
+        max(shorter, default=0),
+    )
+    return (
+        again > 0,
+        max(again, 1),
+        before[-1:] == [text],
+        is_other,
+        not again,
+        len(common) < len(before),
+        len(common),
+        # How many others came since the same prompt; at once is as never.
+        (before[::-1].index(text) or -1) if again else -1,
+        *(each if each >= _SHORTEST_PREFIX else 0 for each in prefixes),
+        bool(before) and len(text) > max(map(len, before)),
+        max(0, len(last) - len(text)),
+        max(0, len(text) - len(last)),
+    )
+
+
+@lru_cache(maxsize=1 << 16)
 def _common(one: str, other: str) -> int:
     most = min(len(one), len(other))
     return next((place for place in range(most) if one[place] != other[place]), most)
@@ -367,6 +462,14 @@ def _of_earlier(table: SendTable, kinds: Sequence[CausePart]) -> Iterator[CauseP
         for family, text, cost, mask in places:
             family_of, words = f"{family} {each.family}", f"{text} {each.words}"
             yield CausePart(family_of, words, each.cost + cost, mask, each.trait)
+    for each in earlier[: -len(names)]:
+        left = each.mask
+        for count in range(2, _MOST_BEFORE + 1):
+            left = _without_first(table, left)
+            text = f"after {count} {each.words}"
+            yield CausePart(
+                f"after some {each.family}", text, each.cost + 2.2, _before(table, left), each.trait
+            )
     after = {name: _before(table, sent[name]) for name in names[:_MOST_PAIRED]}
     for one, other in itertools.combinations(after, 2):
         text = f"after {one} and {other}"
@@ -378,14 +481,19 @@ def _of_earlier(table: SendTable, kinds: Sequence[CausePart]) -> Iterator[CauseP
 
 def _before(table: SendTable, mask: int) -> int:
     """The sends before which the same start got one of these."""
-    holds, place = [], 0
-    for lane in table.lanes:
-        is_past = False
-        for _ in lane:
-            holds.append(is_past)
-            is_past = is_past or bool(mask >> place & 1)
-            place += 1
-    return table.mask(holds)
+    holds = 0
+    for lane in table.lane_bits:
+        first = mask & lane & -(mask & lane)
+        if first:
+            holds |= lane & ~((first << 1) - 1)
+    return holds
+
+
+def _without_first(table: SendTable, mask: int) -> int:
+    """The sends without the first of each start."""
+    for lane in table.lane_bits:
+        mask &= ~(mask & lane & -(mask & lane))
+    return mask
 
 
 def _right_before(table: SendTable, mask: int) -> int:
@@ -395,15 +503,13 @@ def _right_before(table: SendTable, mask: int) -> int:
 
 def _beside(table: SendTable, mask: int) -> int:
     """The sends with which one of these was under way, itself left out."""
-    holds, place = [], 0
-    for lane in table.lanes:
-        for _, group in itertools.groupby(lane, key=lambda each: each.block):
-            block = list(group)
-            bits = [bool(mask >> place + at & 1) for at in range(len(block))]
-            count = sum(bits)
-            holds += [block[0].at_once > 1 and count - bit > 0 for bit in bits]
-            place += len(block)
-    return table.mask(holds)
+    holds = 0
+    for block in table.together:
+        some = mask & block
+        if some:
+            # One alone is not beside itself.
+            holds |= block if some & (some - 1) else block & ~some
+    return holds
 
 
 def fitting(table: SendTable, observed: int, *, plain_alone: bool = False) -> list[Cause]:

@@ -9,13 +9,13 @@ cause is tried in fresh starts, once with and once without each part of its cond
 import itertools
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.correctness.localise.causes import Cause, SendTable, fitting, parameters
+from ci_doctor.correctness.localise.causes import Cause, SendTable, fitting
+from ci_doctor.correctness.localise.copies import changed_copies
 from ci_doctor.correctness.localise.trials import (
     LocalisedCause,
     LocalisedDifference,
@@ -26,16 +26,7 @@ from ci_doctor.correctness.localise.trials import (
     one_by_one,
     together,
 )
-from ci_doctor.load.prompts import (
-    Cut,
-    PromptLength,
-    halved,
-    prompt_length,
-    prompt_of,
-    token_limit,
-    with_prompt,
-)
-from ci_doctor.load.requests import Request
+from ci_doctor.load.prompts import prompt_of, token_limit
 
 # How often a request alone is sent to one start, at most.
 _MOST_REPEATS = 64
@@ -46,7 +37,6 @@ _MARGIN = 8
 # A trial of more requests than that leaves some out.
 _MOST_NAMES = 48
 
-_PREFIXES = 8
 
 # So many causes are weighed; what costs more is hardly one.
 _MOST_CAUSES = 3000
@@ -60,8 +50,6 @@ _BITS_PER_SEND = 0.001
 # What a trial tells about a number within one family counts for less than about the family.
 _WITHIN = 0.15
 
-# Of so many words each is apart from each other in some copy.
-_WORD_BITS = 4
 
 _GROUP_TIMES = 3
 
@@ -69,8 +57,6 @@ _MOST_CONTRASTS = 3
 
 # A rival is named if its weight is this part of all.
 _RIVAL = 0.08
-
-_NOT_VARIED = {"model", "stream_options", "user"}
 
 
 def _other(subject: LocalisedDifference) -> str | None:
@@ -81,93 +67,6 @@ def _other(subject: LocalisedDifference) -> str | None:
     return next(iter(equal or others), None)
 
 
-def changed_copies(request: Request, subject: LocalisedDifference) -> list[Request]:
-    """The request with another prompt or without a part of it, and with other parameters."""
-    copies = []
-    length = prompt_length(request)
-    if length is not None:
-        for text, change in _prompt_changes(length, subject):
-            changed = with_prompt(request, change)
-            if changed.body != request.body:
-                copies.append(replace(changed, id=f"{request.id}, {text}"))
-    return [*copies, *_with_other_parameters(request, subject)]
-
-
-def _prompt_changes(
-    length: PromptLength, subject: LocalisedDifference
-) -> Iterator[tuple[str, Callable[[Cut], Cut]]]:
-    """What is made of a prompt, in words: parts of it, other contents, another length."""
-    count, unit = length.count, length.unit
-    for size in halved(count, _PREFIXES):
-        yield f"first {size} of {count} {unit}", _slice(0, size)
-    for size in halved(count, 3):
-        yield f"last {size} of {count} {unit}", _slice(count - size, count)
-    yield "its prompt turned round", _turned
-    for bit in range(_WORD_BITS):
-        for side in (0, 1):
-            yield f"without half of its words ({2 * bit + side + 1})", _without_words(bit, side)
-    yield f"{count} times the first of its {unit}", lambda cut: cut[:1] * count
-    lengths = filter(None, map(prompt_length, subject.requests))
-    longest = max(each.count for each in lengths)
-    if longest > count:
-        times = math.ceil(longest / count)
-        yield f"repeated to {longest} {unit}", lambda cut: (cut * times)[:longest]
-    yield "x for what is not ASCII", _ascii
-
-
-def _without_words(bit: int, side: int) -> Callable[[Cut], Cut]:
-    """Half of the words: any two of them are apart in one of the halves."""
-
-    def change(cut: Cut) -> Cut:
-        words = cut.split() if isinstance(cut, str) else cut
-        left = [place for place in range(len(words)) if place >> bit & 1 != side]
-        if isinstance(cut, str):
-            return " ".join(str(words[place]) for place in left)
-        return [cut[place] for place in left]
-
-    return change
-
-
-def _slice(begin: int, end: int) -> Callable[[Cut], Cut]:
-    return lambda cut: cut[begin:end]
-
-
-def _ascii(cut: Cut) -> Cut:
-    if isinstance(cut, str):
-        return "".join(each if each.isascii() else "x" for each in cut)
-    return cut
-
-
-def _turned(cut: Cut) -> Cut:
-    return " ".join(reversed(cut.split())) if isinstance(cut, str) else cut[::-1]
-
-
-def _with_other_parameters(request: Request, subject: LocalisedDifference) -> Iterator[Request]:
-    own = request.body
-    values: dict[str, list[Any]] = defaultdict(list)
-    for each in subject.requests:
-        for key in parameters(each).keys() & each.body.keys():
-            if each.body[key] not in values[key]:
-                values[key].append(each.body[key])
-    for key in sorted(values.keys() - _NOT_VARIED):
-        if key in own:
-            left_out = {key, f"{key}_options"}
-            body = {name: value for name, value in own.items() if name not in left_out}
-            yield replace(request, id=f"{request.id} without `{key}`", body=body)
-        others = [each for each in values[key] if each != own.get(key)]
-        if all(map(_is_number, [*others, own.get(key, 0)])):
-            # The nearest ones tell where the border is, the others whether it is this number alone.
-            others = sorted(others, key=lambda each: abs(each - own.get(key, 0)))[:2]
-            others += [2 * own[key], own[key] // 2] if own.get(key, 0) > 1 else []
-        for value in others[:4]:
-            name = f"{request.id} with `{key}` {str(value)[:40]}"
-            yield replace(request, id=name, body={**own, key: value})
-
-
-def _is_number(value: object) -> bool:
-    return type(value) in {int, float}
-
-
 class _Weighed(Struct, frozen=True, kw_only=True):
     """Causes that fit, the cheapest first; `pool` are trials, which begin at these bits; `plain`: unchanged requests."""
 
@@ -175,6 +74,19 @@ class _Weighed(Struct, frozen=True, kw_only=True):
     pool: list[Trial]
     begins: list[int]
     plain: int
+
+
+class _Contrasts(Struct, frozen=True, kw_only=True):
+    """A trial that differs by a cause, and the nearest ones to which its context or its target does not apply."""
+
+    with_it: Trial | None = None
+    without_context: tuple[Trial, ...] = ()
+    without_target: tuple[Trial, ...] = ()
+
+    @property
+    def without(self) -> tuple[Trial, ...]:
+        """All that must not differ."""
+        return (*self.without_context, *self.without_target)
 
 
 class LocalisationSearch:
@@ -327,10 +239,13 @@ class LocalisationSearch:
                 at_s += trial.pause_s
             for name in block.names:
                 like = known.get(name) or known.get(self._bases.get(name, name)) or some
+                length = len(prompt_of(self.requests[name])) / max(
+                    1, len(prompt_of(self.requests[like.name])) if like else 1
+                )
                 sends.append(
                     TrialSend(
                         name=name, block=number, at_once=min(block.at_once, len(block.names)),
-                        prompt_tokens=like.prompt_tokens if like else 0,
+                        prompt_tokens=round(like.prompt_tokens * length) if like else 0,
                         answer_tokens=like.answer_tokens if like else 0,
                         at_s=at_s,
                     )
@@ -354,8 +269,8 @@ class LocalisationSearch:
         )
 
     def _fitting(self, table: SendTable, observed: int) -> list[Cause]:
-        """The causes that fit; if none does, those that leave open what changed copies show."""
-        return fitting(table, observed) or fitting(table, observed, plain_alone=True)
+        """The causes that fit; if none does, those that name requests, whatever changed copies show."""
+        return fitting(table, observed) or _naming(table, observed)
 
     # --- with and without ---
 
@@ -404,42 +319,108 @@ class LocalisationSearch:
         wrong = [each for result in self.results if result.pairs for each in result.differing]
         return bool(wrong) and all(each.at_once > 1 for each in wrong)
 
-    def contrasts(self, cause: Cause) -> tuple[Trial | None, tuple[Trial, ...]]:
+    def contrasts(self, cause: Cause) -> "_Contrasts":
         """The smallest trial whose last request differs by the cause, and the nearest that do not."""
+        basis = self._basis(cause)
+        parts = self._parts_of(cause, basis)
+        with_it = next((each for each, part in zip(basis, parts, strict=True) if all(part)), None)
+        if with_it is None:
+            return _Contrasts()
+        if not self._is_of_groups():
+            basis = list(dict.fromkeys((*basis, *self._variants(with_it, cause))))
+            parts = self._parts_of(cause, basis)
+        wanted = len(with_it.blocks) - 1 if cause.context.family.count(" ") > 1 else 1
+        without_context = self._nearest(basis, parts, (True, False), with_it, wanted)
+        without_target: tuple[Trial, ...] = ()
+        if cause.target.trait or not without_context:
+            without_target = self._nearest(basis, parts, (False, True), with_it, 1)
+        if not without_context and not without_target:
+            without_context = self._nearest(basis, parts, (False, False), with_it, 1)
+        return _Contrasts(
+            with_it=with_it, without_context=without_context, without_target=without_target
+        )
+
+    def _parts_of(self, cause: Cause, trials: Sequence[Trial]) -> list[tuple[bool, bool]]:
+        """Whether the last request of each trial is of the cause's target, and in its context."""
         lanes = self._lanes()
         observed = sum(map(len, lanes))
-        basis = self._basis(cause)
-        more = [self._expected(each) for each in basis]
+        more = [self._expected(each) for each in trials]
         table = SendTable([*lanes, *more], self.requests, self.subject.ids)
-        mask = next(
-            (each.mask for each in self._fitting(table, observed) if _key(each) == _key(cause)),
-            None,
-        )
-        if mask is None:
-            return None, ()
+        fit = itertools.chain(self._fitting(table, observed), _naming(table, observed))
+        like = next((each for each in fit if _key(each) == _key(cause)), None)
+        if like is None:
+            return [(False, False)] * len(trials)
         ends = itertools.accumulate(map(len, more), initial=observed)
         next(ends)
-        differs = [bool(mask >> (end - 1) & 1) for end in ends]
-        with_it = next((each for each, yes in zip(basis, differs, strict=True) if yes), None)
-        if with_it is None:
-            return None, ()
-        near = with_it
-        rest = [each for each, yes in zip(basis, differs, strict=True) if not yes]
-        rest.sort(key=lambda each: self._distance(each, near))
-        least = self._distance(rest[0], near) if rest else 0
-        alike = [each for each in rest if self._distance(each, near) == least]
-        wanted = len(with_it.blocks) - 1 if cause.context.family.count(" ") > 1 else 1
-        return with_it, tuple(alike[: max(1, min(wanted, _MOST_CONTRASTS))])
+        masks = (like.target.mask, like.context.mask)
+        return [(bool(masks[0] >> end - 1 & 1), bool(masks[1] >> end - 1 & 1)) for end in ends]
+
+    def _variants(self, trial: Trial, cause: Cause) -> Iterator[Trial]:
+        """The trial with another request at its end, or, for a trait of what came before, right before it."""
+        *before, last = trial.names
+        places = [(len(before), last)] if cause.target.trait else []
+        if cause.context.trait and before:
+            places.append((len(before) - 1, before[-1]))
+        for place, name in places:
+            base = self._bases.get(name, name)
+            for other in (*self._copies(base), *self.ids):
+                block = replace(trial.blocks[place], names=(other,))
+                blocks = (*trial.blocks[:place], block, *trial.blocks[place + 1 :])
+                yield replace(trial, blocks=blocks)
+
+    def _nearest(
+        self,
+        trials: Sequence[Trial],
+        parts: Sequence[tuple[bool, bool]],
+        wanted: tuple[bool, bool],
+        trial: Trial,
+        most: int,
+    ) -> tuple[Trial, ...]:
+        """The trials nearest to `trial` of which exactly these parts hold."""
+        rest = [each for each, part in zip(trials, parts, strict=True) if part == wanted]
+        rest.sort(key=lambda each: self._distance(each, trial))
+        alike = [
+            each for each in rest if self._distance(each, trial) == self._distance(rest[0], trial)
+        ]
+        return tuple(alike[: max(1, min(most, _MOST_CONTRASTS))])
 
     def _unseen_contrasts(self, weighed: "_Weighed") -> Iterator[Trial]:
         for cause in _chosen(weighed)[:1]:
-            with_it, without = self.contrasts(cause)
+            contrasts = self.contrasts(cause)
+            with_it = contrasts.with_it
             # What one start alone has shown may be chance.
             if with_it is not None and sum(bool(each.differing) for each in self.results) == 1:
                 yield with_it
-            for each in (*((with_it,) if with_it else ()), *without):
+            for each in (*((with_it,) if with_it else ()), *contrasts.without):
                 if self._shown(each) is None:
                     yield each
+
+    def _borne(self, causes: Sequence[Cause]) -> list[tuple[Cause, "_Contrasts"]]:
+        """The causes whose every trait was tried, each with its contrasts."""
+        made = [(each, self.contrasts(each)) for each in causes]
+        return [(each, contrasts) for each, contrasts in made if self._is_borne(each, contrasts)]
+
+    def _is_borne(self, cause: Cause, contrasts: "_Contrasts") -> bool:
+        """Whether starts without each trait that the cause claims have shown no difference.
+
+        A changed copy beside the request that differs, in one start, counts for what requests hold.
+        """
+        if cause.target.trait and not self._is_equal_in_a_copy(cause):
+            made = map(self._shown, contrasts.without_target)
+            if not any(each is False for each in made):
+                return False
+        made = map(self._shown, contrasts.without_context)
+        return not cause.context.trait or any(each is False for each in made)
+
+    def _is_equal_in_a_copy(self, cause: Cause) -> bool:
+        """Whether a copy of a request that differs, in the cause's context and not meant by it, was equal."""
+        sends = [each for lane in self._lanes() for each in lane]
+        differing = {self._bases.get(each.name, each.name) for each in sends if each.wrong}
+        without = cause.context.mask & ~cause.target.mask
+        return any(
+            without >> place & 1 and each.wrong is False and self._bases.get(each.name) in differing
+            for place, each in enumerate(sends)
+        )
 
     def _shown(self, trial: Trial) -> bool | None:
         """Whether the last request of a trial differed in fresh starts; None if none got just that."""
@@ -468,17 +449,20 @@ class LocalisationSearch:
         chosen = _chosen(self._weighed())
         if not chosen:
             return LocalisedCause(shown=self._differing_trials())
-        best, *others = chosen
-        with_it, without = self.contrasts(best)
-        shown = (
-            (with_it,) if with_it is not None and self._shown(with_it) else self._differing_trials()
-        )
-        vanished = tuple(each for each in without if self._shown(each) is False)
+        # Where no start without a trait was left to make, the requests themselves are named.
+        table = SendTable(self._lanes(), self.requests, self.subject.ids)
+        borne = self._borne(chosen) or self._borne(_naming(table, len(table.sends))[:1])
+        if not borne:
+            return LocalisedCause(shown=self._differing_trials())
+        best, contrasts = borne[0]
+        with_it = contrasts.with_it
         return LocalisedCause(
             cause=best.in_words(),
-            rivals=tuple(each.in_words() for each in others),
-            shown=shown,
-            vanished=vanished,
+            rivals=tuple(each.in_words() for each, _ in borne[1:]),
+            shown=(with_it,)
+            if with_it is not None and self._shown(with_it)
+            else self._differing_trials(),
+            vanished=tuple(each for each in contrasts.without if self._shown(each) is False),
         )
 
     def _differing_trials(self) -> tuple[Trial, ...]:
@@ -494,6 +478,14 @@ class LocalisationSearch:
             made.append(replace(result.trial, blocks=result.trial.blocks[: place + 1]))
         made.sort(key=lambda each: (each.at_once, len(each.names)))
         return tuple(made[:1])
+
+
+def _naming(table: SendTable, observed: int) -> list[Cause]:
+    """The causes that claim no trait and name requests of the run, whatever changed copies show.
+
+    A trait that a copy has shown to be none is no cause.
+    """
+    return [each for each in fitting(table, observed, plain_alone=True) if not each.traits]
 
 
 def _sizes(most: int) -> Iterator[int]:
@@ -566,7 +558,8 @@ def _chosen(weighed: _Weighed) -> list[Cause]:
         is_apart = all(best.mask & plain != each.mask & plain for each in named)
         # What nobody can tell apart, and claims as little.
         is_as_good = bool(named) and best.family != named[0].family and best.cost <= named[0].cost
-        if is_apart or (is_as_good and best.traits > 0):
+        is_new = best.family not in {each.family for each in named}
+        if is_new and (is_apart or (is_as_good and best.traits > 0)):
             named.append(best)
     return named
 

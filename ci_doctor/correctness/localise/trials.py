@@ -206,7 +206,7 @@ def words(trial: Trial) -> str:
 def _listed(names: Sequence[str]) -> str:
     if len(names) <= _NAMED:
         return ", ".join(names)
-    return f"{names[0]}, …, {names[-1]}"
+    return f"{names[0]}, …, {names[-2]}, {names[-1]}"
 
 
 def _named(names: Sequence[str]) -> str:

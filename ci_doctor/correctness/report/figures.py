@@ -92,6 +92,7 @@ def _attempt(result: StartResult, directory: Path) -> Attempt:
             "answered": start.answered,
             "asked": len(start.answers),
             "cut_short": result.cut_short,
+            "ready_after_s": result.ready_after_s and round(result.ready_after_s, 2),
         },
     )
 

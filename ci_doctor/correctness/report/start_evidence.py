@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the starts show beside their answers: proof, controls, devices, arms, archive. Pure."""
 
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
@@ -23,7 +22,7 @@ from ci_doctor.model.facts.correctness import (
     SharedFacts,
     SharedReadFacts,
 )
-from ci_doctor.model.finding import Evidence, Finding, Severity, ShellCommand
+from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.model.table import Row, Table, row, text_table
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.formatting import amount, listed, probability
@@ -424,14 +423,12 @@ def archive_use(starts: Sequence[ArmStart]) -> ArchiveUseFacts | None:
     )
 
 
-def drift_findings(starts: Sequence[ArmStart], directory: str) -> Iterator[Finding]:
-    """A warning if today's baseline answers otherwise than the archive in `directory`."""
+def drift_findings(starts: Sequence[ArmStart]) -> Iterator[Finding]:
+    """A warning if today's baseline answers otherwise than the archive."""
     drift = drift_of(starts)
-    if drift is None:
-        return
-    command = shlex.join(["ci-doctor", "correctness", "archive", "list", "--archive", directory])
-    remedy = ShellCommand(f"# then revoke the wrong one: archive revoke COMMIT\n{command}")
-    yield rules.ARCHIVE_DRIFT.finding(_explain(drift), remedy=remedy)
+    if drift is not None:
+        rule = rules.ARCHIVE_DRIFT
+        yield rule.finding(_explain(drift), remedy=rule.remedy)
 
 
 def _explain(drift: ArchiveDrift) -> str:

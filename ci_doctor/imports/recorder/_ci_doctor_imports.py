@@ -13,9 +13,9 @@ import sys
 from _thread import get_ident
 from time import monotonic_ns
 
-import _ci_doctor_greenlets as greenlets  # type: ignore[import-not-found]
 import _ci_doctor_hold as hold  # type: ignore[import-not-found]
 import _ci_doctor_missing as missing  # type: ignore[import-not-found]
+import _ci_doctor_unfollowed as unfollowed  # type: ignore[import-not-found]
 from _ci_doctor_trace import (  # type: ignore[import-not-found]
     SKIPPED,
     absolute,
@@ -50,6 +50,8 @@ original_pass = bootstrap._lock_unlock_module
 original_create = bootstrap.module_from_spec
 original_acquire = bootstrap._ModuleLock.acquire
 original_release = bootstrap._ModuleLock.release
+original_exec = bootstrap._exec
+original_old_load: "Any" = getattr(bootstrap, "_load_backward_compatible", None)
 FIRST_THREAD = get_ident()
 python_import = bootstrap._gcd_import
 
@@ -116,8 +118,8 @@ def ask(name: str, how: str, names: "tuple[str, ...]", frame: "Any" = None) -> N
 
 def _find_and_load(name: str, import_: "Any") -> "Any":
     """Stands for importlib's, once there are threads. Its Python half makes no import statement."""
-    if greenlets.current is not None:
-        greenlets.note(name)
+    if unfollowed.current is not None:
+        unfollowed.note(name)
     if import_ is python_import or name not in modules:
         ask(name, "importlib", ())
     return original_find(name, import_)
@@ -163,7 +165,7 @@ def end(entry: "list[Any]") -> None:
         missing.complete(name)
     if builtins.__import__ is original_import and can_start_threads(created):
         watch_for_threads()
-    greenlets.watch(name, created)
+    unfollowed.watch(name, created)
 
 
 def module_from_spec(spec: "Any") -> "Any":
@@ -267,6 +269,31 @@ def release(self: "Any") -> None:
         hold.after_release(self.name)
 
 
+def _exec(spec: "Any", module: "Any") -> "Any":
+    """Stands for importlib's, which `importlib.reload` calls, and runpy of some versions."""
+    event("reload", spec.name, *place())
+    return original_exec(spec, module)
+
+
+def _load_backward_compatible(spec: "Any") -> "Any":
+    """Stands for importlib's, for loaders without `exec_module`: zipimport's up to Python 3.9."""
+    entry = next((entry for entry in reversed(thread.loading) if entry[0] == spec.name), None)
+    if entry is None:
+        return original_old_load(spec)
+    entry[1] = spec
+    module = original_old_load(spec)
+    if entry[1] is spec:
+        entry[1] = modules.get(spec.name)
+    return module
+
+
+def zip_exec(code: "Any", namespace: "Any") -> None:
+    """Stands for `exec` in a zipimport that has no `exec_module`: the module is in sys.modules."""
+    if thread.loading and thread.loading[-1][0] == namespace.get("__name__"):
+        thread.loading[-1][1] = modules.get(namespace["__name__"])
+    exec(code, namespace)
+
+
 def import_of_any_thread(
     name: str, globals: "Any" = None, locals: "Any" = None, fromlist: "Any" = (), level: int = 0
 ) -> "Any":
@@ -295,10 +322,16 @@ bootstrap._lock_unlock_module = unframed(_lock_unlock_module)
 bootstrap.module_from_spec = unframed(module_from_spec)
 bootstrap._ModuleLock.acquire = unframed(acquire)
 bootstrap._ModuleLock.release = unframed(release)
+# Modules that are executed in another way than most: reloaded ones, and those of archives up to Python 3.9.
+bootstrap._exec = unframed(_exec)
+if original_old_load is not None:
+    bootstrap._load_backward_compatible = unframed(_load_backward_compatible)
+if "zipimport" in modules and not hasattr(modules["zipimport"].zipimporter, "exec_module"):
+    modules["zipimport"].exec = unframed(zip_exec)
 if process.is_threaded:
     watch_statements()
 else:
     when_threaded.append(watch_statements)
 for _name in tuple(modules):
-    greenlets.watch(_name, modules[_name])
+    unfollowed.watch(_name, modules[_name])
 arm()

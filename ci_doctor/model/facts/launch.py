@@ -1,14 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """The facts of `ci-doctor launch`. Pure."""
 
+from pathlib import Path
+
 from msgspec import Struct
 
 from ci_doctor.model.facts import Facts
 from ci_doctor.model.service import ServiceFailure, StopResult
 
 
-class ServiceRunFacts(Struct, frozen=True, kw_only=True):
-    """One service. `started_at` and `ended_at` are monotonic seconds, `peak_rss` is bytes."""
+class ServiceRun(Struct, frozen=True, kw_only=True):
+    """One service: how its start went so far.
+
+    `started_at`, `ended_at` are monotonic seconds, `ready_s` what it took to become ready.
+    `exit_code` or `signal` tell how its process ended, `by_itself` that nobody had requested it.
+    `peak_rss` is bytes.
+    """
 
     name: str
     pid: int | None = None
@@ -22,9 +29,21 @@ class ServiceRunFacts(Struct, frozen=True, kw_only=True):
     signal: str | None = None
     peak_rss: int | None = None
 
+    @property
+    def duration_s(self) -> float:
+        """From its start to its end; 0 if it was not started or has not ended."""
+        if self.started_at is None or self.ended_at is None:
+            return 0.0
+        return self.ended_at - self.started_at
 
-class ClientFacts(Struct, frozen=True, kw_only=True):
-    """The command under the services: `returncode` as subprocess has it, `unable` as errno."""
+
+class ClientRun(Struct, frozen=True, kw_only=True):
+    """The client: its words as run, `returncode` as subprocess has it.
+
+    None stands for an unknown end, and for one that was never run.
+    `unable` tells why it could not be run, as errno. `end_requested` tells that ci-doctor asked it
+    to end, so that its end is no news.
+    """
 
     words: tuple[str, ...]
     returncode: int | None = None
@@ -33,12 +52,17 @@ class ClientFacts(Struct, frozen=True, kw_only=True):
     end_requested: bool = False
     unable: int | None = None
 
+    @property
+    def name(self) -> str:
+        """`pytest` for `/usr/bin/pytest`."""
+        return Path(self.words[0]).name
+
 
 class LaunchFacts(Facts, frozen=True, kw_only=True):
     """The services by name, the client, the first failure, the signal that ended it, the stop."""
 
-    services: dict[str, ServiceRunFacts]
-    client: ClientFacts | None = None
+    services: dict[str, ServiceRun]
+    client: ClientRun | None = None
     cause: ServiceFailure | None = None
     received: str | None = None
     stopped: StopResult | None = None

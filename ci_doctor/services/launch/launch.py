@@ -14,6 +14,7 @@ import msgspec
 from msgspec import structs
 
 from ci_doctor.errors import UsageError
+from ci_doctor.model.facts.launch import ClientRun
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.service import ServiceFailure, StopResult
 from ci_doctor.services.busy_timeout import BusyTimeout
@@ -23,7 +24,6 @@ from ci_doctor.services.group import start_group
 from ci_doctor.services.instance import EventKind, ServiceEvent
 from ci_doctor.services.launch.plan import check_words, client_environment, filled_words, problem
 from ci_doctor.services.launch.report import (
-    ClientRun,
     Launched,
     LaunchPlan,
     LaunchRecord,

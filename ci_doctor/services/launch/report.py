@@ -8,9 +8,9 @@ import signal
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from msgspec import Struct, convert, structs, to_builtins
+from msgspec import Struct, structs
 
-from ci_doctor.model.facts.launch import ClientFacts, LaunchFacts, ServiceRunFacts
+from ci_doctor.model.facts.launch import ClientRun, LaunchFacts, ServiceRun
 from ci_doctor.model.finding import Finding
 from ci_doctor.model.outcome import (
     Attachment,
@@ -73,34 +73,6 @@ NOT_FOUND, NOT_EXECUTABLE, UNKNOWN = 127, 126, 70
 _ENDED = {EventKind.DIED, EventKind.STOPPED}
 
 
-class ServiceRun(Struct, frozen=True, kw_only=True):
-    """One service: how its start went so far.
-
-    `started_at`, `ended_at` are monotonic seconds, `ready_s` what it took to become ready.
-    `exit_code` or `signal` tell how its process ended, `by_itself` that nobody had requested it.
-    `peak_rss` is bytes.
-    """
-
-    name: str
-    pid: int | None = None
-    log: str | None = None
-    url: str | None = None
-    started_at: float | None = None
-    ready_s: float | None = None
-    ended_at: float | None = None
-    by_itself: bool = False
-    exit_code: int | None = None
-    signal: str | None = None
-    peak_rss: int | None = None
-
-    @property
-    def duration_s(self) -> float:
-        """From its start to its end; 0 if it was not started or has not ended."""
-        if self.started_at is None or self.ended_at is None:
-            return 0.0
-        return self.ended_at - self.started_at
-
-
 class LaunchRecord:
     """Takes every event of a group; `services` are in the order of `names`."""
 
@@ -141,27 +113,6 @@ def _after(run: ServiceRun, event: ServiceEvent) -> ServiceRun:
             peak_rss=event.peak_rss,
         )
     return run
-
-
-class ClientRun(Struct, frozen=True, kw_only=True):
-    """The client: its words as run, `returncode` as subprocess has it.
-
-    None stands for an unknown end, and for one that was never run.
-    `unable` tells why it could not be run, as errno. `end_requested` tells that ci-doctor asked it
-    to end, so that its end is no news.
-    """
-
-    words: tuple[str, ...]
-    returncode: int | None = None
-    duration_s: float = 0.0
-    peak_rss: int | None = None
-    end_requested: bool = False
-    unable: int | None = None
-
-    @property
-    def name(self) -> str:
-        """`pytest` for `/usr/bin/pytest`."""
-        return Path(self.words[0]).name
 
 
 class Launched(Struct, frozen=True, kw_only=True):
@@ -490,15 +441,9 @@ def _attachments(launched: Launched, directory: Path, events: Path | None) -> It
 
 
 def _facts(launched: Launched) -> LaunchFacts:
-    services = {}
-    for run in launched.services:
-        services[run.name] = convert(to_builtins(run), ServiceRunFacts)
-    client = None
-    if launched.client is not None:
-        client = convert(to_builtins(launched.client), ClientFacts)
     return LaunchFacts(
-        services=services,
-        client=client,
+        services={run.name: run for run in launched.services},
+        client=launched.client,
         cause=launched.failure,
         received=launched.received.name if launched.received else None,
         stopped=launched.stopped,

@@ -30,6 +30,7 @@ from ci_doctor.services.leaks.places import (
     bound_sockets,
     holding,
     in_use,
+    pids_in_name,
     semaphore_pids,
     snapshot,
 )
@@ -52,10 +53,6 @@ def removal(kind: LeftKind, name: str) -> str | None:
     if kind is LeftKind.TEMPORARY_DIRECTORY:
         return f"rm -r {shlex.quote(name)}"
     return f"rm {shlex.quote(name)}"
-
-
-# Shorter numbers stand in names by chance.
-_PID = re.compile(r"(?<!\d)\d{3,}(?!\d)")
 
 
 class Witnesses:
@@ -89,11 +86,10 @@ class Witnesses:
         return {}
 
     def _by_name(self, path: str) -> Iterator[tuple[str, str]]:
-        name = path.rpartition("/")[2]
-        for text in _PID.findall(name):
-            service = self._by_pid.get(int(text))
+        for pid in pids_in_name(path):
+            service = self._by_pid.get(pid)
             if service is not None:
-                yield service, f"its name holds the pid {text}"
+                yield service, f"its name holds the pid {pid}"
 
 
 TEMPORARY = "/tmp"  # noqa: S108 - read, not written

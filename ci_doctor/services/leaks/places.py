@@ -4,6 +4,7 @@
 import contextlib
 import errno
 import os
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from ci_doctor.model.service import LeftKind
 from ci_doctor.system.processes.process_table import read_table
 
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - read, not written
+# Shorter numbers stand in names by chance.
+_PID = re.compile(r"(?<!\d)\d{3,}(?!\d)")
 _GETPID = 11  # semctl(2), linux/sem.h
 _SHM_INFO = 14  # linux/shm.h
 _TABLES = {
@@ -23,13 +26,18 @@ _TABLES = {
 
 
 class IpcObject(Struct, frozen=True, kw_only=True):
-    """A System V object: its owner, and the processes that its table names (proc(5))."""
+    """A System V object: its owner, and the processes that its table names (proc(5)).
+
+    Of a segment, `taken` are the bytes of the pages that were touched, `attached` counts who uses it.
+    """
 
     kind: LeftKind
     id: int
     uid: int
     pids: tuple[int, ...]
     size: int | None
+    taken: int = 0
+    attached: int = 0
 
 
 class PlacesSnapshot(Struct, frozen=True, kw_only=True):
@@ -44,14 +52,14 @@ class PlacesSnapshot(Struct, frozen=True, kw_only=True):
     unseen: Mapping[str, str] = {}
 
 
-def snapshot(folders: Iterable[str]) -> PlacesSnapshot:
-    """Look into `folders`, not below, and into the tables of System V."""
+def snapshot(folders: Iterable[str], *, deep: bool = False) -> PlacesSnapshot:
+    """Look into `folders`, and below if `deep`, and into the tables of System V."""
     files: dict[str, int] = {}
     objects: dict[tuple[LeftKind, int], IpcObject] = {}
     unseen: dict[str, str] = {}
     for folder in folders:
         try:
-            files |= _entries(folder)
+            files |= _files_below(folder) if deep else _entries(folder)
         except OSError as error:
             unseen[folder] = os.strerror(error.errno or errno.EIO)
     for kind, (name, *_) in _TABLES.items():
@@ -68,6 +76,20 @@ def _entries(folder: str) -> dict[str, int]:
     with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
         return {entry.path: entry.inode() for entry in entries}
     return {}
+
+
+def _files_below(folder: str) -> dict[str, int]:
+    files = {}
+    for parent, _, names in os.walk(folder):
+        for path in (os.path.join(parent, name) for name in names):  # noqa: PTH118 - may be no text
+            with contextlib.suppress(OSError):  # it goes just now
+                files[path] = os.lstat(path).st_ino
+    return files
+
+
+def pids_in_name(path: str) -> Iterator[int]:
+    """The numbers in the name of a file that may be pids, as most libraries name theirs."""
+    return map(int, _PID.findall(path.rpartition("/")[2]))
 
 
 def _objects(kind: LeftKind, table: str) -> Iterator[IpcObject]:
@@ -88,6 +110,8 @@ def _objects(kind: LeftKind, table: str) -> Iterator[IpcObject]:
             uid=int(values["uid"]),
             pids=tuple(int(values[column]) for column in pid_columns),
             size=size,
+            taken=int(values.get("rss", size or 0)) + int(values.get("swap", 0)),
+            attached=int(values.get("nattch", 0)),
         )
 
 

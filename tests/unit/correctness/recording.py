@@ -70,13 +70,16 @@ def result(
     tally: Tally, directory: Path, failure: ServiceFailure | None = None, **changes: Any
 ) -> StartResult:
     """The result of a start that is over."""
+    outside = changes.pop("outside", False)
+    claimed = outside and failure is not None and failure.log is not None
     fields: dict[str, Any] = {
-        "start": tally.start(failed=failure is not None, outside=changes.pop("outside", False)),
+        "start": tally.start(failed=failure is not None, outside=outside, claimed=claimed),
         "failure": failure,
         "duration_s": 1.5,
         "logs": (directory / "logs" / tally.name / "vllm-1.log",),
         "digests": tally.digests,
         "errors": tally.errors,
+        "samples": tally.count,
         **changes,
     }
     return StartResult(**fields)
@@ -104,7 +107,7 @@ class Recording:
                 tally.add(each)
             made = result(tally, self.directory, **changes)
             if finished:
-                self.starts.write(made, tally.count)
+                self.starts.write(made)
         self.samples = SampleWriter(self.directory / "samples.jsonl", Redactor(()), append=True)
         self.starts = StartWriter(self.directory, Redactor(()), append=True)
         return made
@@ -153,5 +156,5 @@ def _make(
             samples.write(each)
             tally.add(each)
             progress(".")
-    starts.write(result(tally, directory, logs=(log,)), tally.count)
+    starts.write(result(tally, directory, logs=(log,)))
     progress(name)

@@ -126,7 +126,7 @@ def test_an_archive_has_a_table_of_its_own(tmp_path: Path) -> None:
     outcome = concluded(tmp_path, experiment(*SAME), archive=str(tmp_path / "archive"))
     (table,) = [table for table in outcome.tables if table.title == "Archive"]
     assert [row.label for row in table.rows] == [
-        f"no archived baseline in {tmp_path / 'archive'} yet",
+        f"no archived baseline of this identity in {tmp_path / 'archive'} yet",
         "1 baseline start archived",
     ]
 

@@ -3,6 +3,7 @@
 
 import asyncio
 import ctypes
+import hashlib
 import os
 import subprocess
 import sys
@@ -57,6 +58,37 @@ def test_what_a_start_computed_counts_and_what_it_downloaded_does_not(
     assert written(tmp_path, name, shared) is counts
     assert (str(tmp_path / name) in shared.written_by_others("B")) is counts
     assert str(tmp_path / name) not in shared.written_by_others("A")
+
+
+ANSWER = b"an answer"
+SHA256 = hashlib.sha256(ANSWER).hexdigest()
+BLOB = hashlib.sha1(b"blob 9\0" + ANSWER, usedforsecurity=False).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "counts"),
+    [
+        ("home/.cache/huggingface/hub/answers/0", ANSWER, True),
+        (f"home/.cache/huggingface/hub/answers/{'0' * 64}", ANSWER, True),
+        ("home/.cache/uv/x", ANSWER, True),
+        ("home/.cache/llama.cpp/m.gguf", ANSWER, False),
+        (f"home/.cache/huggingface/hub/models--m/blobs/{SHA256}", ANSWER, False),
+        (f"home/.cache/huggingface/hub/models--m/blobs/{BLOB}", ANSWER, False),
+        ("home/.cache/huggingface/hub/models--m/refs/main", b"0f" * 20, False),
+        (f"home/.cache/torch/hub/checkpoints/net-{SHA256[:8]}.pth", ANSWER, False),
+    ],
+)
+def test_what_lands_among_the_downloads_while_a_server_answers_counts_unless_it_is_named_by_its_content(
+    tmp_path: Path, name: str, content: bytes, counts: bool
+) -> None:
+    shared = places(tmp_path)
+    begun = now_ns()
+    path = tmp_path / name
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content)
+
+    assert str(path) not in shared.note_written("A", "A1", begun), "it gave no answer"
+    assert (str(path) in shared.note_written("A", "A1", begun, begun)) is counts
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import structs
 
-from ci_doctor.restart.observed import (
+from ci_doctor.model.facts.restart_check import (
     AnswerComparison,
     ConditionResult,
     Counts,
@@ -13,8 +13,8 @@ from ci_doctor.restart.observed import (
     Phase,
     ProcessIdentity,
     Released,
+    Terms,
 )
-from ci_doctor.restart.promises import Terms
 
 TERMS = Terms(
     kill="worker",

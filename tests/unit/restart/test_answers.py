@@ -3,8 +3,8 @@ import json
 
 from ci_doctor.load.canonical import canonicalise
 from ci_doctor.load.sending import Reply
+from ci_doctor.model.facts.restart_check import Phase
 from ci_doctor.restart.answers import Ledger
-from ci_doctor.restart.observed import Phase
 
 
 def answered(identity: str, text: str) -> Reply:

@@ -10,9 +10,9 @@ from msgspec import structs
 
 from ci_doctor.load.canonical import canonicalise
 from ci_doctor.load.sending import Reply
+from ci_doctor.model.facts.restart_check import AcknowledgedWrites, Observation, Phase
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.restart.answers import Ledger
-from ci_doctor.restart.observed import AcknowledgedWrites, Observation, Phase
 from ci_doctor.restart.report import conclude, findings, judge
 from tests.unit.restart.observations import TERMS, seen
 

@@ -4,11 +4,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs, to_builtins
 
-from ci_doctor.model.outcome import CaseOutcome, ErrorKind
-from ci_doctor.model.service import FailureKind, NamedProcess, ServiceFailure
-from ci_doctor.model.verdict import Verdict
-from ci_doctor.restart import report
-from ci_doctor.restart.observed import (
+from ci_doctor.model.facts.restart_check import (
     ConditionResult,
     Counts,
     DifferentAnswer,
@@ -17,8 +13,13 @@ from ci_doctor.restart.observed import (
     ProcessIdentity,
     Released,
     RestartEnding,
+    Terms,
 )
-from ci_doctor.restart.promises import State, Terms
+from ci_doctor.model.outcome import CaseOutcome, ErrorKind
+from ci_doctor.model.service import FailureKind, NamedProcess, ServiceFailure
+from ci_doctor.model.verdict import Verdict
+from ci_doctor.restart import report
+from ci_doctor.restart.promises import State
 from ci_doctor.restart.report import conclude, findings, judge
 from ci_doctor.restart.rules import RULES
 from tests.support.tables import lines_of

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from ci_doctor.load.sending import Reply, Sender
-from ci_doctor.restart.observed import Phase
+from ci_doctor.model.facts.restart_check import Phase
 from ci_doctor.restart.traffic import Traffic, one_pass
 from tests.support.canned_server import CannedServer, http, requests
 

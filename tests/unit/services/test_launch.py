@@ -14,6 +14,7 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from ci_doctor.errors import UsageError
+from ci_doctor.model.facts.launch import ClientRun, ServiceRun
 from ci_doctor.model.outcome import CaseOutcome, Outcome
 from ci_doctor.model.service import FailureKind, NamedProcess, ServiceFailure, StopResult
 from ci_doctor.model.verdict import Verdict
@@ -26,14 +27,7 @@ from ci_doctor.services.launch.plan import (
     filled_words,
     problem,
 )
-from ci_doctor.services.launch.report import (
-    ClientRun,
-    Launched,
-    LaunchRecord,
-    LaunchRequest,
-    ServiceRun,
-    outcome_of,
-)
+from ci_doctor.services.launch.report import Launched, LaunchRecord, LaunchRequest, outcome_of
 from ci_doctor.services.probes.ready import parse_ready
 from ci_doctor.services.spec import ServiceSpec
 from ci_doctor.session.exit_policy import ExitPolicy, exit_code

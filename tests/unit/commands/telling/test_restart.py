@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from ci_doctor.commands.telling.restart import RestartSource
+from ci_doctor.model.facts.restart_check import Phase
 from ci_doctor.restart.answers import RestartProgress
-from ci_doctor.restart.observed import Phase
 from tests.unit.commands.telling.events import READY, live, taken
 
 

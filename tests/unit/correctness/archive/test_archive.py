@@ -1,18 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Tests of archives in a directory and in S3 (moto's imitation of it), and of their files."""
+
+# SPDX-License-Identifier: Apache-2.0
+import errno
+
+# SPDX-License-Identifier: Apache-2.0
+import gzip
+import itertools
 import os
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from ci_doctor.correctness.archive.archive import Archive, unfit
-from ci_doctor.correctness.archive.near_misses import explain_near_miss
+from ci_doctor.correctness.archive import archive as opening
+from ci_doctor.correctness.archive.archive import (
+    Archive,
+    archive_place,
+    archive_store,
+    remove_remains,
+    stamp,
+)
+from ci_doctor.correctness.archive.archived_start import unfit
+from ci_doctor.correctness.archive.build_origin import BuildOrigin
 from ci_doctor.correctness.evidence.samples import Outputs
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.errors import UsageError
 from ci_doctor.identity.identity import Identity
+from ci_doctor.store.directory_store import DirectoryStore
+
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-License-Identifier: Apache-2.0
+from ci_doctor.store.object_names import TEMPORARY
 from ci_doctor.system import clock
+from tests.support.s3_server import BUCKET, environment, s3_server
 from tests.unit.correctness.archived import IDENTITY, IDS, OLD, kept, made, output
 
 
@@ -28,14 +52,14 @@ def test_what_is_kept_is_found_with_everything_that_a_comparison_needs(
     (start,) = found.starts
     assert found.skipped == ()
     assert found.unknown == ("model.revision",)
-    assert (start.path, start.build, start.empty) == (path, "build 42 of main", 0)
-    assert start.answers == result.start.answers
-    assert start.digests == result.digests
-    assert start.prompts == result.start.prompts
-    assert start.facts == {"libcublas.so.12": "12.4.5.8"}
-    assert start.result().start.name == "a1"
-    assert start.result().start.archived
-    assert start.result().start.levels == result.start.levels
+    assert (start.path, start.start.build) == (path, "build 42 of main")
+    again = start.start.result
+    assert again.start.answers == result.start.answers
+    assert again.start.levels == result.start.levels
+    assert again.start.prompts == result.start.prompts
+    assert (again.start.name, again.start.archived) == ("a1", True)
+    assert again.digests == result.digests
+    assert (again.facts, again.ready_after_s) == ({"libcublas.so.12": "12.4.5.8"}, 0.25)
 
 
 def test_an_output_is_read_back_by_its_digest(archive: Archive, tmp_path: Path) -> None:
@@ -45,7 +69,7 @@ def test_an_output_is_read_back_by_its_digest(archive: Archive, tmp_path: Path) 
     for digest, place in start.places.items():
         outputs.note(digest, start.path, place)
 
-    said = {request: outputs[start.digests[request][2]] for request in IDS}
+    said = {request: outputs[start.start.result.digests[request][2]] for request in IDS}
 
     assert said == {"r0": output("a"), "r1": output("b"), "r2": output("c")}
 
@@ -89,8 +113,8 @@ def test_the_newest_come_first_and_no_more_than_asked_for(archive: Archive, tmp_
 
     found = archive.find(IDENTITY, IDS, 2, newest=2)
 
-    assert [start.recorded_at for start in found.starts] == [times[2], times[0]]
-    assert [start.number for start in found.starts] == [1, 2]
+    assert [start.start.recorded_at for start in found.starts] == [times[2], times[0]]
+    assert [start.start.result.start.number for start in found.starts] == [1, 2]
 
 
 def test_another_identity_other_requests_and_other_passes_do_not_match(
@@ -105,29 +129,10 @@ def test_another_identity_other_requests_and_other_passes_do_not_match(
         assert "it answers other requests, or in other passes" in found.skipped[0]
 
 
-def test_an_expired_start_is_not_used_and_not_near(archive: Archive, tmp_path: Path) -> None:
+def test_an_expired_start_is_not_used(archive: Archive, tmp_path: Path) -> None:
     kept(archive, tmp_path, recorded_at=OLD)
 
     assert archive.find(IDENTITY, IDS, 2).starts == ()
-    assert archive.find(Identity.of({"driver": "1"}), IDS, 2).near == ()
-
-
-def test_the_nearest_misses_are_explained(archive: Archive, tmp_path: Path) -> None:
-    for driver, vllm in (
-        ("550.54", "0.9.2"),
-        ("550.54", "0.9.2"),
-        ("560.35", "0.9.3"),
-        ("1", "2"),
-        ("3", "4"),
-    ):
-        kept(archive, tmp_path, Identity.of({"driver": driver, "vllm": vllm}, IDENTITY.unknown))
-
-    found = archive.find(IDENTITY, IDS, 2)
-
-    assert [len(miss.differences) for miss in found.near] == [1, 2, 2]
-    assert explain_near_miss(found.near)[0] == (
-        "closest archived baseline (2 starts, less than a minute old) differs in: vllm 0.9.2 -> 0.9.1"
-    )
 
 
 def test_a_start_in_another_identitys_directory_is_not_used(
@@ -146,7 +151,7 @@ def test_a_start_in_another_identitys_directory_is_not_used(
 def test_an_archive_that_is_not_there_holds_nothing(tmp_path: Path) -> None:
     found = Archive(tmp_path / "nowhere", days=1, limit=1).find(IDENTITY, IDS, 2)
 
-    assert (found.starts, found.near, found.skipped) == ((), (), ())
+    assert (found.starts, found.skipped) == ((), ())
     assert not (tmp_path / "nowhere").exists()
 
 
@@ -209,16 +214,344 @@ def test_a_start_is_kept_though_its_directory_vanishes_at_every_step(
 
     assert other_agent == ["exists", "made", "exists", "made", "exists"]
     assert path.is_file()
-    assert [start.build for start in archive.find(IDENTITY, IDS, 2).starts] == ["build 43"]
+    assert [start.start.build for start in archive.find(IDENTITY, IDS, 2).starts] == ["build 43"]
     assert [each.name for each in archive.directory.iterdir()] == [path.parent.name]
 
 
-def test_a_start_without_its_description_yet_is_not_called_damaged(
+def _cut(path: Path) -> None:
+    os.truncate(path, path.stat().st_size - 5)
+
+
+def _cut_in_the_first_line(path: Path) -> None:
+    os.truncate(path, 40)
+
+
+def _empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def _foreign(path: Path) -> None:
+    path.write_bytes(gzip.compress(b'{"format": "something else"}\n'))
+
+
+def _no_gzip(path: Path) -> None:
+    path.write_bytes(b"hello" * 100)
+
+
+def _flipped(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[-40] ^= 1
+    path.write_bytes(content)
+
+
+def _flipped_in_the_first_line(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[60] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        _cut,
+        _cut_in_the_first_line,
+        _empty,
+        _foreign,
+        _no_gzip,
+        _flipped,
+        _flipped_in_the_first_line,
+    ],
+    ids=lambda function: function.__name__,
+)
+def test_a_damaged_file_is_told_and_not_used(
+    archive: Archive, tmp_path: Path, damage: object
+) -> None:
+    good, bad = kept(archive, tmp_path), kept(archive, tmp_path)
+    assert callable(damage)
+    damage(bad)
+
+    found = archive.find(IDENTITY, IDS, 2)
+
+    assert [start.path for start in found.starts] == [good]
+    (told,) = found.skipped
+    assert told.startswith(f"{bad}: it")
+
+
+def test_an_output_without_its_secret_is_kept_as_it_was_written(
     archive: Archive, tmp_path: Path
 ) -> None:
-    path = kept(archive, tmp_path)
-    (path.parent / "identity.json").unlink()
+    result, lines = made(
+        tmp_path / "samples.jsonl", ("a", "sesame-open-1", "c"), secrets=["sesame-open-1"]
+    )
+    path = archive.keep(IDENTITY, result, lines, build="b")
 
-    found = archive.find(Identity.of({"driver": "560"}, {}), IDS, 2)
+    assert b"sesame" not in gzip.decompress(path.read_bytes())
+    assert (
+        archive.find(IDENTITY, IDS, 2).starts[0].start.result.start.answers == result.start.answers
+    )
 
-    assert (found.near, found.skipped) == ((), ())
+
+def test_the_samples_of_other_starts_are_passed_over(archive: Archive, tmp_path: Path) -> None:
+    first, lines = made(tmp_path / "one.jsonl")
+    second, more = made(tmp_path / "two.jsonl", ("x", "y", "z"), number=2)
+
+    archive.keep(IDENTITY, second, [*lines, *more], build="b")
+
+    (start,) = archive.find(IDENTITY, IDS, 2).starts
+    assert start.start.result.start.answers == second.start.answers != first.start.answers
+
+
+def test_a_start_whose_samples_are_not_all_there_is_not_kept(
+    archive: Archive, tmp_path: Path
+) -> None:
+    result, lines = made(tmp_path / "samples.jsonl")
+
+    with pytest.raises(ValueError, match=r"1 samples of A1 are missing, among them r2"):
+        archive.keep(IDENTITY, result, lines[:-1], build="b")
+
+    assert list(archive.directory.iterdir()) == []
+
+
+def test_what_is_expired_goes(archive: Archive, tmp_path: Path) -> None:
+    old, new = kept(archive, tmp_path, recorded_at=OLD), kept(archive, tmp_path)
+
+    assert archive.evict() == (old,)
+    assert new.exists()
+    assert not old.exists()
+
+
+def test_an_identity_without_starts_goes_with_its_directory(
+    archive: Archive, tmp_path: Path
+) -> None:
+    old = kept(archive, tmp_path, recorded_at=OLD)
+
+    archive.evict()
+
+    assert list(archive.directory.iterdir()) == []
+    assert not old.parent.exists()
+
+
+def test_the_oldest_go_until_the_archive_is_below_its_limit(
+    archive: Archive, tmp_path: Path
+) -> None:
+    year = int(clock.timestamp()[:4]) + 1
+    paths = [
+        kept(
+            archive,
+            tmp_path,
+            Identity.of({"driver": str(month % 2)}),
+            recorded_at=f"{year}-{month:02}-01T00:00:00Z",
+        )
+        for month in range(1, 9)
+    ]
+    size = paths[0].stat().st_size
+    whole = sum(path.stat().st_size for path in archive.directory.rglob("*") if path.is_file())
+    archive.limit = whole // 2
+
+    gone = archive.evict()
+
+    left = sum(path.stat().st_size for path in archive.directory.rglob("*") if path.is_file())
+    assert left <= archive.limit < left + size + 100
+    assert list(gone) == paths[: len(gone)]
+    assert all(path.exists() for path in paths[len(gone) :])
+
+
+def test_files_of_others_are_never_touched(archive: Archive, tmp_path: Path) -> None:
+    own = kept(archive, tmp_path, recorded_at=OLD)
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    others = [
+        archive.directory / "README.md",
+        archive.directory / f"start-{stamp(OLD)}-{'0' * 16}.jsonl.gz",
+        own.parent / "notes.txt",
+        own.parent / "start-2020.jsonl.gz",
+        outside / f"start-{stamp(OLD)}-{'0' * 16}.jsonl.gz",
+    ]
+    for other in others:
+        other.write_text("mine")
+    (archive.directory / f"identity-{'a' * 64}").symlink_to(outside)
+    archive.limit = 0
+
+    assert archive.evict() == (own,)
+    assert [other.read_text() for other in others] == ["mine"] * 5
+
+
+def test_what_a_killed_writer_left_goes_after_an_hour_and_not_before(
+    archive: Archive, tmp_path: Path
+) -> None:
+    kept(archive, tmp_path)
+    torn = [archive.directory / f"{TEMPORARY}{name}" for name in ("0" * 16, "1" * 16)]
+    for path in torn:
+        path.write_text("")
+    os.utime(torn[0], (0, 0))
+
+    archive.evict()
+
+    assert [path.exists() for path in torn] == [False, True]
+
+
+def test_unfinished_files_and_empty_directories_go_and_nothing_else(tmp_path: Path) -> None:
+    place = tmp_path / f"identity-{'a' * 64}"
+    empty = tmp_path / f"identity-{'b' * 64}"
+    others = tmp_path / "others"
+    for folder in (place, empty, others):
+        folder.mkdir()
+    old = place / f"{TEMPORARY}{'0' * 16}"
+    young = place / f"{TEMPORARY}{'1' * 16}"
+    marker = tmp_path / f"{TEMPORARY}{'2' * 16}"
+    foreign = place / f"{TEMPORARY}notes"
+    for path in (old, young, marker, foreign):
+        path.write_text("half")
+    for path in (old, marker, foreign):
+        os.utime(path, (0, 0))
+
+    remove_remains(tmp_path)
+
+    left = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*"))
+    assert left == sorted(path.relative_to(tmp_path) for path in (place, young, foreign, others))
+
+
+GOOD = "a" * 40
+BAD = "b" * 40
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[dict[str, str]]:
+    with s3_server() as environ:
+        yield environ
+
+
+@pytest.fixture(params=["directory", "s3"])
+def stored(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Archive:
+    place: Path | str = tmp_path / "archive"
+    if request.param == "s3":
+        for name, value in request.getfixturevalue("s3").items():
+            monkeypatch.setenv(name, value)
+        place = archive_place(f"s3://{BUCKET}/baselines/{next(_numbers)}")
+    return Archive(place, days=30, limit=1 << 30)
+
+
+def names(archive: Archive) -> list[str]:
+    return sorted(each.name for each in archive_store(archive.place).names(""))
+
+
+def keep(archive: Archive, directory: Path, commit: str) -> Path:
+    result, lines = made(directory / "samples.jsonl")
+    origin = BuildOrigin(id=f"build of {commit[:7]}", commit=commit)
+    return archive.keep(IDENTITY, result, lines, build="build 42", origin=origin)
+
+
+def test_a_start_is_found_again_with_its_answers(stored: Archive, tmp_path: Path) -> None:
+    result, lines = made(tmp_path / "samples.jsonl")
+    path = stored.keep(IDENTITY, result, lines, build="build 42")
+
+    found = stored.find(IDENTITY, IDS, 2)
+
+    (start,) = found.starts
+    assert (found.skipped, start.start.result.start.answers) == ((), result.start.answers)
+    outputs = Outputs()
+    for digest, place in start.places.items():
+        outputs.note(digest, start.path, place)
+    assert outputs[start.start.result.digests["r1"][2]] == output("b")
+    name = str(path.relative_to(stored.directory))
+    assert names(stored) == [name]
+
+
+def test_expired_starts_go(stored: Archive, tmp_path: Path) -> None:
+    old = kept(stored, tmp_path, Identity.of({"driver": "1"}), recorded_at=OLD)
+    new = kept(stored, tmp_path)
+
+    assert stored.evict() == (old,)
+
+    place = str(new.relative_to(stored.directory).parent)
+    assert [name.partition("/")[0] for name in names(stored)] == [place]
+    stored.limit = 0
+    assert stored.evict() == (new,)
+    assert names(stored) == []
+
+
+def test_a_damaged_start_is_told_and_not_used(stored: Archive, tmp_path: Path) -> None:
+    good = kept(stored, tmp_path)
+    store = archive_store(stored.place)
+    name = str(good.relative_to(stored.directory))
+    content = store.read(name, 1 << 20)
+    assert content is not None
+    bad = f"{name[: -len('0123456789abcdef.jsonl.gz')]}{'0' * 16}.jsonl.gz"
+    store.create(bad, content[:-5])
+
+    found = stored.find(IDENTITY, IDS, 2)
+
+    assert [start.path.name for start in found.starts] == [good.name]
+    assert found.skipped == (f"{store.location}/{bad}: its samples are cut short",)
+
+
+def test_a_directory_of_another_user_hides_no_other(
+    archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept(archive, tmp_path)
+    closed = kept(archive, tmp_path, Identity.of({"driver": "1"})).parent
+    old = kept(archive, tmp_path, Identity.of({"driver": "2"}), recorded_at=OLD)
+    scandir = os.scandir
+
+    def refusing(path: Path) -> Iterator[os.DirEntry[str]]:
+        if Path(path) == closed:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+
+    assert len(archive.find(IDENTITY, IDS, 2).starts) == 1
+    assert archive.evict() == (old,)
+
+
+# --- a store that cannot be used is no evidence ---
+
+
+@pytest.fixture
+def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[Archive]:
+    """An archive in a store that accepts connections and never answers."""
+    monkeypatch.setattr(opening, "TIMEOUT_S", 0.3)
+    with socket.create_server(("127.0.0.1", 0), backlog=16) as server:
+        for name, value in environment(f"http://127.0.0.1:{server.getsockname()[1]}").items():
+            monkeypatch.setenv(name, value)
+        yield Archive("s3://bucket/baselines", days=30, limit=1 << 30)
+
+
+def test_an_archive_that_never_answers_holds_no_starts_and_says_so_once(silent: Archive) -> None:
+    found = silent.find(IDENTITY, IDS, 2)
+
+    assert found.starts == ()
+    (told,) = found.skipped
+    assert "no answer in 0.3 s" in told
+
+
+def test_what_cannot_be_written_is_told(silent: Archive, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"cannot write s3://bucket/baselines/.* no answer"):
+        kept(silent, tmp_path)
+
+
+# --- addresses ---
+
+
+@pytest.mark.parametrize(
+    ("address", "place"),
+    [
+        ("kept", Path("kept")),
+        ("file:///mnt/kept", Path("/mnt/kept")),
+        ("s3://bucket/prefix/", "s3://bucket/prefix"),
+    ],
+)
+def test_an_address_is_a_directory_or_an_object_store(address: str, place: Path | str) -> None:
+    assert archive_place(address) == place
+
+
+def test_a_directory_needs_no_library_of_the_extra(tmp_path: Path) -> None:
+    assert isinstance(archive_store(tmp_path), DirectoryStore)
+
+
+def test_no_other_url_is_a_place() -> None:
+    with pytest.raises(UsageError, match="http://"):
+        archive_place("http://example.org/kept")

@@ -27,7 +27,7 @@ def write(directory: Path, name: str, **changes: Any) -> None:
     arm = Arm.BASELINE if name[0] == "A" else Arm.CANDIDATE
     tally = Tally(arm=arm, number=int(name[1:]), ids=IDS, passes=PASSES)
     with StartWriter(directory, Redactor([SECRET]), append=True) as writer:
-        writer.write(result(tally, directory, **changes), 6)
+        writer.write(result(tally, directory, **{"samples": 6, **changes}))
 
 
 def test_each_finished_start_is_a_line_and_the_unfinished_is_none(tmp_path: Path) -> None:
@@ -35,7 +35,7 @@ def test_each_finished_start_is_a_line_and_the_unfinished_is_none(tmp_path: Path
     write(tmp_path, "B1", cut_short=True)
     write(tmp_path, "A0", warm_up=True)
     write(tmp_path, "B2")
-    assert [record.name for record in read_starts(tmp_path)] == ["A1", "B2"]
+    assert [record.start.name for record in read_starts(tmp_path)] == ["A1", "B2"]
 
 
 def test_a_new_run_begins_with_an_empty_record(tmp_path: Path) -> None:
@@ -60,8 +60,11 @@ def test_logs_are_told_relative_to_the_report_directory(tmp_path: Path) -> None:
         logs=(tmp_path / "logs/A1/v-1.log", Path("/elsewhere/v.log")),
     )
     (record,) = read_starts(tmp_path)
-    assert record.logs == ("logs/A1/v-1.log", "/elsewhere/v.log")
-    assert record.failure == replace(failure, log="logs/A1/v-1.log")
+    assert record.logs == (tmp_path / "logs/A1/v-1.log", Path("/elsewhere/v.log"))
+    assert record.failure == failure
+    line = json.loads((tmp_path / "starts.jsonl").read_text())["result"]
+    assert line["logs"] == ["logs/A1/v-1.log", "/elsewhere/v.log"]
+    assert line["failure"]["log"] == "logs/A1/v-1.log"
 
 
 def test_no_secret_of_a_log_or_a_command_line_is_kept(tmp_path: Path) -> None:
@@ -78,7 +81,7 @@ def test_lines_that_are_no_records_are_left_out(tmp_path: Path) -> None:
     path = tmp_path / "starts.jsonl"
     line = path.read_bytes()
     path.write_bytes(b"{}\n[\n\xff\n" + line + line[:-1])
-    assert [record.name for record in read_starts(tmp_path)] == ["A1"]
+    assert [record.start.name for record in read_starts(tmp_path)] == ["A1"]
     write_starts(tmp_path, read_starts(tmp_path))
     assert path.read_bytes() == line
 
@@ -114,4 +117,4 @@ def test_an_earlier_run_that_was_asked_as_much_tells_how_long_a_start_takes(tmp_
 def test_a_record_is_one_line_of_json(tmp_path: Path) -> None:
     write(tmp_path, "A1", killed=("a\nb \udc80",))
     (line,) = (tmp_path / "starts.jsonl").read_text().splitlines()
-    assert json.loads(line)["killed"] == ["a\nb \udc80"]
+    assert json.loads(line)["result"]["killed"] == ["a\nb \udc80"]

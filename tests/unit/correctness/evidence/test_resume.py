@@ -16,7 +16,7 @@ import pytest
 from msgspec.structs import replace
 
 from ci_doctor.correctness.evidence.files import PARTIAL
-from ci_doctor.correctness.evidence.finished_starts import StartRecord, record_of
+from ci_doctor.correctness.evidence.finished_starts import recordable
 from ci_doctor.correctness.evidence.resume import RecordedStart, Resumed, free_number, resume
 from ci_doctor.correctness.evidence.run_identity import write_run
 from ci_doctor.correctness.evidence.samples import NO_PASS
@@ -27,6 +27,7 @@ from ci_doctor.correctness.verdict.starts import ArmStart, ControlOutcome, Contr
 from ci_doctor.errors import UsageError
 from ci_doctor.load.canonical import digest
 from ci_doctor.model.service import FailureKind, LeftBehind, LeftKind, LeftThing, ServiceFailure
+from ci_doctor.system.secrets.redaction import Redactor
 from tests.unit.correctness.recording import (
     ARMS,
     END,
@@ -54,34 +55,39 @@ def finished() -> StartResult:
     return result(tally, DIRECTORY, facts={"gpu": "H100"})
 
 
-def recorded(record: StartRecord, count: int = len(SAMPLES)) -> RecordedStart:
+def recorded(record: StartResult, count: int = len(SAMPLES)) -> RecordedStart:
     start = RecordedStart(record, IDS, PASSES)
     for each in SAMPLES[:count]:
         start.add(each)
     return start
 
 
+def recorded_as(samples: int, **changes: bool) -> StartResult:
+    record = recordable(finished(), Redactor(()))
+    return replace(record, samples=samples, start=replace(record.start, **changes))
+
+
 def test_a_recorded_start_is_the_start_that_was_made() -> None:
-    record = record_of(finished(), len(SAMPLES), DIRECTORY)
-    assert record.logs == ("logs/A1/vllm-1.log",)
+    record = recordable(finished(), Redactor(()))
+    assert (record.digests, record.start.answers) == ({}, {})
     start = recorded(record)
     assert start.distrust() is None
-    assert start.result(DIRECTORY) == finished()
+    assert start.result() == finished()
 
 
 def test_a_missing_sample_makes_the_start_again() -> None:
-    record = record_of(finished(), len(SAMPLES), DIRECTORY)
+    record = recordable(finished(), Redactor(()))
     assert recorded(record, 5).distrust() == "only 5 of its answers are in samples.jsonl"
 
 
 def test_a_start_that_failed_needs_only_the_samples_it_had() -> None:
-    record = replace(record_of(finished(), 2, DIRECTORY), failed=True)
+    record = recorded_as(2, failed=True)
     assert recorded(record, 2).distrust() is None
-    assert recorded(replace(record, failed=False), 2).distrust() is not None
+    assert recorded(recorded_as(2, failed=False), 2).distrust() is not None
 
 
 def test_a_start_that_failed_outside_the_change_is_made_again() -> None:
-    record = replace(record_of(finished(), 2, DIRECTORY), failed=True, outside=True)
+    record = recorded_as(2, failed=True, outside=True)
     assert recorded(record, 2).distrust() == "it failed for a reason outside the change"
 
 
@@ -89,11 +95,11 @@ def test_the_control_of_a_recorded_start_comes_from_its_record() -> None:
     control = ControlOutcome(result=ControlResult.SAME, request="r0")
     made = finished()
     made = replace(made, start=replace(made.start, control=control))
-    start = RecordedStart(record_of(made, len(SAMPLES), DIRECTORY), IDS, PASSES)
+    start = RecordedStart(recordable(made, Redactor(())), IDS, PASSES)
     for each in (*SAMPLES, replace(SAMPLES[0], id="control:r0", pass_=NO_PASS)):
         start.add(each)
     assert start.distrust() is None
-    assert start.result(DIRECTORY) == made
+    assert start.result() == made
 
 
 LEFT = LeftBehind(
@@ -366,7 +372,8 @@ def check(directory: Path, acknowledged: set[str], copy: Path) -> None:
     shutil.copytree(directory, copy)
     held = (copy / "starts.jsonl").read_bytes() if (copy / "starts.jsonl").exists() else b""
     finished = [json.loads(line) for line in held.split(b"\n")[:-1]]
-    expected = [f"{'A' if each['arm'] == 'baseline' else 'B'}{each['number']}" for each in finished]
+    starts = [each["result"]["start"] for each in finished]
+    expected = [f"{'A' if each['arm'] == 'baseline' else 'B'}{each['number']}" for each in starts]
     resumed = take_up(copy)
     assert names(resumed) == expected
     assert acknowledged <= set(expected)

@@ -5,6 +5,7 @@ import random
 from collections.abc import Sequence
 
 import pytest
+from msgspec.structs import replace
 
 from ci_doctor.correctness.localise.causes import SendTable, targets
 from ci_doctor.correctness.localise.trials import TrialSend, one_by_one, words
@@ -28,6 +29,8 @@ PLANTED: list[tuple[Sequence[str], Fault, str]] = [
     (["r2", "r4"], lambda _b, x, _w: x.get("max_tokens", 16) >= 30, "requests with `max_tokens` 30 or more differ"),
     (["r2"], lambda _b, x, _w: x.get("seed") == 7, "requests with `seed` 7 differ"),
     (["r5"], lambda _b, x, _w: "stop" in x, "requests with `stop` differ"),
+    (["r2"], lambda _b, x, _w: len(x["prompt"]) % 16 == 0, "prompts of a multiple of 16 characters differ"),
+    (["r3"], lambda _b, x, _w: x["prompt"].endswith("?"), "prompts that end with `?` differ"),
     # Which request of the start it is.
     (["r0"], lambda b, _x, _w: not b, "each request differs as the first of a start"),
     (["r2"], lambda b, _x, _w: len(b) == 2, "each request differs as the 3rd request of a start"),
@@ -37,6 +40,9 @@ PLANTED: list[tuple[Sequence[str], Fault, str]] = [
     # What the start got before, or gets beside it.
     (["r0"], lambda b, x, _w: x["prompt"] in prompts(b), "each request differs if the same prompt came before"),
     (["r6"], lambda b, x, _w: any(each != x["prompt"] and each[:36] == x["prompt"][:36] for each in prompts(b)), "after another prompt that shares its first"),
+    (["r1"], lambda b, x, _w: bool(b) and len(x["prompt"]) > max(map(len, prompts(b))), "each request differs when its prompt is longer than each one before"),
+    (["r2"], lambda b, x, _w: bool(b) and len(b[-1]["prompt"]) > len(x["prompt"]) + 20, "each request differs right after a prompt that is longer by"),
+    (["r3", "r4", "r5"], lambda b, _x, _w: sum(each.get("max_tokens", 16) >= 20 for each in b) >= 2, "each request differs after 2 requests with `max_tokens` 20 or more"),
     (["r3"], lambda b, x, _w: "harbour" in x["prompt"] and BODIES[1]["prompt"] in prompts(b), "prompts with `harbour` differ after r1"),
     (["r3"], lambda b, x, _w: "harbour" in x["prompt"] and {BODIES[0]["prompt"], BODIES[2]["prompt"]} <= set(prompts(b)), "prompts with `harbour` differ after r0 and r2"),
     (["r0"], lambda _b, _x, w: len(w) >= 2, "each request differs if 3 or more requests are under way at once"),
@@ -64,9 +70,43 @@ def test_a_cause_is_tried_in_fresh_starts_with_and_without_each_part_of_it() -> 
     search = searched(subject(["r3"]), after_two, pairs=12)
     conclusion = search.conclusion()
     assert [words(each) for each in conclusion.shown] == ["r3 after r0 and r2"]
-    assert sorted(words(each) for each in conclusion.vanished) == ["r3 after r0", "r3 after r2"]
+    assert sorted(words(each) for each in conclusion.vanished) == [
+        "r3 after r0",
+        "r3 after r2",
+        "r3, first 12 of 50 characters after r0 and r2",
+    ]
     made = [each.trial for each in search.results]
     assert one_by_one(["r0", "r2", "r3"]) in made
+
+
+def test_a_cache_that_ignores_a_parameter_is_named_by_it() -> None:
+    def other_limit(before: Sequence[Body], body: Body, _with: Sequence[Body]) -> bool:
+        return any(
+            each["prompt"] == body["prompt"] and each.get("max_tokens") != body.get("max_tokens")
+            for each in before
+        )
+
+    of = subject(["r1"])
+    twin = Request(
+        id="r7", path="/v1/completions", body={**of.requests[1].body, "max_tokens": 33}, line=8
+    )
+    of = replace(of, requests=(*of.requests, twin), differing=("r1", "r7"))
+    cause = searched(of, other_limit).conclusion().cause
+    assert cause == (
+        "each request differs if the same prompt came before with another `max_tokens`"
+    )
+
+
+def test_what_requests_hold_is_named_only_if_a_copy_without_it_was_equal() -> None:
+    """Of two keys that must come together, none is the cause, and neither is a word of the prompt."""
+
+    def both(_before: Sequence[Body], body: Body, _with: Sequence[Body]) -> bool:
+        return "stop" in body and "max_tokens" in body
+
+    search = searched(subject(["r5"]), both)
+    conclusion = search.conclusion()
+    assert conclusion.cause == "requests with `max_tokens` and `stop` differ"
+    assert [words(each) for each in conclusion.vanished] == ["r5 without `max_tokens` alone"]
 
 
 def test_answers_that_differ_by_chance_have_no_cause() -> None:

@@ -59,7 +59,7 @@ def test_no_case_passes_where_the_evidence_proves_nothing(
 
 def test_an_attempt_says_how_a_start_ended() -> None:
     made = experiment(
-        result("A1", "x x"),
+        result("A1", "x x", ready_after_s=3.125),
         result("B1", "x -"),
         result("A2", "- -", failure=DEATH),
         result("B2", "x -", failure=DEATH),
@@ -75,6 +75,7 @@ def test_an_attempt_says_how_a_start_ended() -> None:
         ("A3 baseline", "cut short, answered 1/2", False),
         ("B3 candidate", "answered 2/2", True),
     ]
+    assert [attempt.facts["ready_after_s"] for attempt in attempts[:2]] == [3.12, None]
     assert attempts[0].log == "logs/A1/vllm-1.log"
     assert attempts[-1].log is None
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-from ci_doctor.restart.observed import Starts
+from ci_doctor.restart.report import Starts
 from ci_doctor.services.instance import EventKind, ServiceEvent
 
 
