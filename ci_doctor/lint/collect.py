@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from ci_doctor.errors import InfraError, UsageError
-from ci_doctor.git import ask_git
+from ci_doctor.git import ask_git, listed_files
 from ci_doctor.lint.source_files import (
     WHOLE,
     ChangedLines,
@@ -264,21 +264,10 @@ def _repository_files(root: Path) -> tuple[str, ...]:
 
 
 def _listed_by_git(root: Path, paths: tuple[str, ...]) -> list[str]:
-    """Tracked files, and untracked ones that are not ignored."""
-    listed = ask_git(
-        root,
-        "--literal-pathspecs",
-        "ls-files",
-        "-z",
-        "--cached",
-        "--others",
-        "--exclude-standard",
-        "--",
-        *paths,
-    )
+    listed = listed_files(root, paths)
     if listed is None:
         raise InfraError(f"git cannot list the files of {root}", hint="run `git ls-files` there")
-    return [name for name in listed.split("\0") if name]
+    return listed
 
 
 def _walked(root: Path, path: str) -> Iterator[str]:

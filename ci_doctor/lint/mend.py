@@ -15,6 +15,7 @@ from ci_doctor.lint.lint_run import LintRequest, LintRun
 from ci_doctor.lint.reading import examine
 from ci_doctor.lint.source_files import RepositoryTexts, SourceText, read_source
 from ci_doctor.model.facts.lint import LintFixFacts
+from ci_doctor.render.safe_text import diff_name
 from ci_doctor.system.files.writing import write_atomically
 
 
@@ -32,22 +33,9 @@ def edited(text: str, edits: Sequence[Edit]) -> str:
 def unified_diff(file: str, old: str, new: str) -> str:
     """How `new` differs from `old`, as `git apply` takes it; empty if it does not."""
     rows = difflib.unified_diff(
-        _lines(old), _lines(new), _header_name(f"a/{file}"), _header_name(f"b/{file}")
+        _lines(old), _lines(new), diff_name(f"a/{file}"), diff_name(f"b/{file}")
     )
     return "".join(map(_ended, rows))
-
-
-def _header_name(name: str) -> str:
-    """`name` as git writes it in a diff: in C's quotes if a character of it would end the line."""
-    if name.isprintable() and not {'"', "\\"} & set(name):
-        # Behind a tab git looks for no name: one with spaces ends there.
-        return f"{name}\t" if " " in name else name
-    characters = []
-    for byte in name.encode("utf-8", "surrogateescape"):
-        character = chr(byte)
-        is_plain = 0x20 <= byte < 0x7F and character not in {'"', "\\"}
-        characters.append(character if is_plain else f"\\{byte:03o}")
-    return f'"{"".join(characters)}"'
 
 
 def _lines(text: str) -> list[str]:
