@@ -130,6 +130,15 @@ def ask_git(directory: Path, *arguments: str, timeout_s: float | None = 60) -> s
     return None if ran.returncode else ran.stdout.rstrip("\n")
 
 
+def listed_files(root: Path, paths: Sequence[str] = (".",)) -> list[str] | None:
+    """Tracked files of `paths`, and untracked ones that are not ignored; None if git cannot list them."""
+    options = ("-z", "--cached", "--others", "--exclude-standard")
+    listed = ask_git(root, "--literal-pathspecs", "ls-files", *options, "--", *paths)
+    if listed is None:
+        return None
+    return [name for name in listed.split("\0") if name]
+
+
 def head(directory: Path) -> Head | None:
     """The commit that is checked out, without the state of the files, which git would have to read.
 

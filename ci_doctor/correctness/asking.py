@@ -17,8 +17,6 @@ from ci_doctor.correctness.settings import Arm, ExperimentPlan
 from ci_doctor.correctness.tally import Tally, level_digests
 from ci_doctor.correctness.verdict.starts import (
     ArmStart,
-    ControlOutcome,
-    ControlResult,
     ControlTry,
     control_outcome,
     with_inside,
@@ -26,6 +24,7 @@ from ci_doctor.correctness.verdict.starts import (
 from ci_doctor.load.prompts import PromptChange, changed_body, is_free, prompt_of
 from ci_doctor.load.requests import Request, protocol_of
 from ci_doctor.load.sending import Reply, Sender, send_all
+from ci_doctor.model.facts.correctness import ControlOutcome, ControlResult
 from ci_doctor.system import clock
 
 

@@ -19,11 +19,11 @@ from ci_doctor.correctness.proof import ProofCheck
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import ArmPlan, Caches, CopiedCache, ExperimentPlan, Rewrite
 from ci_doctor.correctness.tally import Tally
-from ci_doctor.correctness.verdict.starts import ControlOutcome
 from ci_doctor.environment.cache_table import TABLE, cache_directory, shared_downloads
 from ci_doctor.errors import InfraError
 from ci_doctor.identity.loaded import loaded
 from ci_doctor.load.sending import Sender
+from ci_doctor.model.facts.correctness import ControlOutcome
 from ci_doctor.model.service import FailureKind, LeftBehind, ServiceFailure, StopResult
 from ci_doctor.services.busy_timeout import all_waits, before_death
 from ci_doctor.services.group import start_group

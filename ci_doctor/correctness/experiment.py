@@ -28,13 +28,7 @@ from ci_doctor.correctness.evidence.finished_starts import StartWriter
 from ci_doctor.correctness.evidence.resume import free_number
 from ci_doctor.correctness.evidence.samples import Outputs, Sample, SampleWriter
 from ci_doctor.correctness.pace import Pace
-from ci_doctor.correctness.results import (
-    Experiment,
-    ExperimentEnding,
-    SharedUse,
-    StartResult,
-    unusable,
-)
+from ci_doctor.correctness.results import Experiment, ExperimentEnding, StartResult, unusable
 from ci_doctor.correctness.same_answers import SameAnswers
 from ci_doctor.correctness.settings import Arm, Caches, ExperimentPlan
 from ci_doctor.correctness.shared_places import SharedPlaces, SharedWatch, now_ns
@@ -42,6 +36,7 @@ from ci_doctor.correctness.tally import Tally
 from ci_doctor.correctness.verdict.schedule import drawn_places, next_arms
 from ci_doctor.correctness.verdict.starts import ArmStart
 from ci_doctor.machine.gpus import read_gpu_memory
+from ci_doctor.model.facts.correctness import SharedUse
 from ci_doctor.render import formatting
 from ci_doctor.services.stopping import GpuMemoryBack, wait_released
 from ci_doctor.system import clock

@@ -7,6 +7,7 @@ import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -226,13 +227,23 @@ SLACK_SHARE = 0.25
 _SLACK_S = 30.0
 
 
+class NextRun(NamedTuple):
+    """The run that would decide an undecided one: what it costs, in words, and its command."""
+
+    cost: str
+    command: str
+
+    def __str__(self) -> str:
+        return f"{self.cost}: {self.command}"
+
+
 def resumed_run(
     estimate: Estimate,
     remaining: Sequence[Arm],
     argv: Sequence[str],
     directory: str,
     reserve_s: float = 0.0,
-) -> str:
+) -> NextRun:
     """How to resume an undecided run that has the starts `remaining` left. No full stop.
 
     `argv` are the words behind `ci-doctor` of the run to resume, `directory` is its report
@@ -240,7 +251,7 @@ def resumed_run(
     """
     budget = _budget(estimate, remaining, reserve_s)
     command = command_line(argv, ["--resume", directory, "--budget", budget])
-    return f"up to {_cost(estimate, remaining, 'more start')}: {command}"
+    return NextRun(f"up to {_cost(estimate, remaining, 'more start')}", command)
 
 
 def extended_run(
@@ -250,12 +261,12 @@ def extended_run(
     directory: str,
     max_starts: int,
     reserve_s: float = 0.0,
-) -> str:
+) -> NextRun:
     """How to resume an undecided run that made every start, up to `max_starts` of them."""
     budget = _budget(estimate, further, reserve_s)
     words = ["--resume", directory, "--max-starts", str(max_starts), "--budget", budget]
     command = command_line(argv, words)
-    return f"up to {_cost(estimate, further, 'more start')}: {command}"
+    return NextRun(f"up to {_cost(estimate, further, 'more start')}", command)
 
 
 def new_run(
@@ -264,11 +275,11 @@ def new_run(
     argv: Sequence[str],
     retries: int,
     reserve_s: float = 0.0,
-) -> str:
+) -> NextRun:
     """How to make a new run of the policy `any` with more `retries`: it has no looks to go on to."""
     budget = _budget(estimate, order, reserve_s)
     command = command_line(argv, ["--retries", str(retries), "--budget", budget])
-    return f"a new run of up to {_cost(estimate, order, 'start')}: {command}"
+    return NextRun(f"a new run of up to {_cost(estimate, order, 'start')}", command)
 
 
 def _cost(estimate: Estimate, arms: Sequence[Arm], what: str) -> str:
@@ -406,7 +417,7 @@ class Pace(Struct, frozen=True, kw_only=True):
 
     def next_run(
         self, results: Sequence[StartResult], argv: Sequence[str], directory: str, reserve_s: float
-    ) -> str:
+    ) -> NextRun:
         """The run that would decide an undecided experiment: starts, minutes, and the command."""
         estimate = self._estimate(results)
         schedule = self._schedule(results)

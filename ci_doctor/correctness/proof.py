@@ -13,9 +13,9 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from ci_doctor.correctness.results import ProofReading
 from ci_doctor.correctness.settings import Proof
 from ci_doctor.load.metrics import MetricSample, read_samples
+from ci_doctor.model.facts.correctness import ProofReading
 from ci_doctor.services.running import RunningGroup
 from ci_doctor.system import clock
 from ci_doctor.system.secrets.private_keys import first_words

@@ -63,7 +63,7 @@ from ci_doctor.model.facts.correctness import (
     RepositoryFacts,
     ScheduleFacts,
 )
-from ci_doctor.model.finding import Finding
+from ci_doctor.model.finding import Finding, ShellCommand
 from ci_doctor.model.outcome import Failure, Outcome, signal_kind
 from ci_doctor.model.table import text_table
 from ci_doctor.model.verdict import Verdict, is_green
@@ -76,10 +76,10 @@ def judge(prepared: PreparedExperiment, experiment: Experiment) -> Decision:
     """The verdict over the starts that were made; if it is undecided, with what would settle it."""
     ids = prepared.plan.ids
     complete = experiment.ending is ExperimentEnding.COMPLETE
-    decision = decide(experiment.starts, ids, experiment.rules, complete=complete)
+    manner = experiment.comparison.manner
+    decision = decide(experiment.starts, ids, experiment.rules, complete=complete, manner=manner)
     decision = without_flaws(decision, experiment.starts, experiment.rules)
     decision = _without_doubt(decision, experiment)
-    decision = replace(decision, reason=experiment.comparison.stated(decision.reason))
     decision = with_cause(decision, experiment)
     # Before anything else counts: a comparison that notices nothing would call everything equal.
     if not canary_detected(experiment, ids):
@@ -99,8 +99,9 @@ def judge(prepared: PreparedExperiment, experiment: Experiment) -> Decision:
         return _let_through(prepared, decision)
     argv = prepared.request.argv
     directory = prepared.context.run
-    settle = prepared.pace.next_run(experiment.results, argv, directory, LONGEST_RESERVE_S)
-    return _let_through(prepared, replace(decision, settle=settle))
+    further = prepared.pace.next_run(experiment.results, argv, directory, LONGEST_RESERVE_S)
+    step = ShellCommand(f"# {further.cost}\n{further.command}")
+    return _let_through(prepared, replace(decision, settle=str(further), step=step))
 
 
 def _let_through(prepared: PreparedExperiment, decision: Decision) -> Decision:

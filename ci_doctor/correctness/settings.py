@@ -102,10 +102,6 @@ class Comparison(Struct, frozen=True, kw_only=True):
             return f"in words and tokens, and within {self.limit} in numbers"
         return _MANNERS[self.level]
 
-    def stated(self, reason: str) -> str:
-        """A decision's reason, with the manner in which answers are the same."""
-        return reason.replace("the same, byte for byte", f"the same, {self.manner}")
-
 
 _MANNERS = {
     AnswerLevel.WORDS: "in words",

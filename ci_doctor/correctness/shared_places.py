@@ -26,8 +26,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from ci_doctor.correctness.results import SharedRead, SharedUse
 from ci_doctor.environment.cache_table import download_places
+from ci_doctor.model.facts.correctness import SharedRead, SharedUse
 from ci_doctor.services.spec import ServiceSpec
 from ci_doctor.system.files.own_directory import is_own_name
 from ci_doctor.system.processes.process_table import read_table

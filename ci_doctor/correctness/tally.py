@@ -11,12 +11,13 @@ from msgspec.structs import replace
 
 from ci_doctor.correctness.evidence.samples import Sample
 from ci_doctor.correctness.settings import AnswerLevel, Arm
-from ci_doctor.correctness.verdict.starts import Answer, ArmStart, ControlOutcome
+from ci_doctor.correctness.verdict.starts import Answer, ArmStart
 from ci_doctor.load.answer_items import parts
 from ci_doctor.load.canonical import digest
 from ci_doctor.load.looks import FEWEST_PROMPTS, LooksOfAnswers, words_of
 from ci_doctor.load.prompts import is_free, is_greedy
 from ci_doctor.load.requests import Request
+from ci_doctor.model.facts.correctness import ControlOutcome
 
 
 class PassDigests(Mapping[str, Mapping[int, str]]):

@@ -111,7 +111,7 @@ def _key(violation: Violation) -> _Key:
     return (violation.rule.id, file, digest[:_DIGITS])
 
 
-# Acts on files: reads and writes the baseline of lint.
+# The file itself.
 
 
 def read_baseline(path: Path) -> LintBaseline:

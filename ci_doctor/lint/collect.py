@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from ci_doctor.errors import InfraError, UsageError
-from ci_doctor.git import ask_git
+from ci_doctor.git import ask_git, listed_files
 from ci_doctor.lint.source_files import (
     WHOLE,
     ChangedLines,
@@ -26,7 +26,7 @@ from ci_doctor.lint.source_files import (
 )
 from ci_doctor.system.files.opening import open_at_once
 
-# Reads git: the lines that differ between a base and the files as they lie in the directory.
+# The lines that differ between a base and the files as they lie in the directory.
 
 # `@@ -3,2 +4,0 @@`; a count of 1 is left out.
 _HUNK: Final = re.compile(r"^@@ -\S+ \+(?P<first>\d+)(?:,(?P<count>\d+))? @@", re.MULTILINE)
@@ -119,7 +119,7 @@ def _incomparable(base: str) -> InfraError:
     )
 
 
-# Reads git and the file system: the tree that is looked at, and the part of it to report on.
+# The tree that is looked at, and the part of it to report on.
 
 
 def lint_scope(names: Sequence[str], cwd: Path) -> LintScope:
@@ -167,7 +167,7 @@ def _common_directory(paths: Sequence[Path], cwd: Path) -> Path:
     return Path(os.path.commonpath(directories))
 
 
-# Reads a tree: the files that lint reads, and how many it leaves out for which reason.
+# The files that lint reads, and how many it leaves out for which reason.
 
 # What others wrote and this repository only keeps.
 VENDORED: Final = frozenset(
@@ -264,21 +264,10 @@ def _repository_files(root: Path) -> tuple[str, ...]:
 
 
 def _listed_by_git(root: Path, paths: tuple[str, ...]) -> list[str]:
-    """Tracked files, and untracked ones that are not ignored."""
-    listed = ask_git(
-        root,
-        "--literal-pathspecs",
-        "ls-files",
-        "-z",
-        "--cached",
-        "--others",
-        "--exclude-standard",
-        "--",
-        *paths,
-    )
+    listed = listed_files(root, paths)
     if listed is None:
         raise InfraError(f"git cannot list the files of {root}", hint="run `git ls-files` there")
-    return [name for name in listed.split("\0") if name]
+    return listed
 
 
 def _walked(root: Path, path: str) -> Iterator[str]:

@@ -15,6 +15,7 @@ from ci_doctor.lint.lint_run import LintRequest, LintRun
 from ci_doctor.lint.reading import examine
 from ci_doctor.lint.source_files import RepositoryTexts, SourceText, read_source
 from ci_doctor.model.facts.lint import LintFixFacts
+from ci_doctor.render.safe_text import diff_name
 from ci_doctor.system.files.writing import write_atomically
 
 
@@ -32,22 +33,9 @@ def edited(text: str, edits: Sequence[Edit]) -> str:
 def unified_diff(file: str, old: str, new: str) -> str:
     """How `new` differs from `old`, as `git apply` takes it; empty if it does not."""
     rows = difflib.unified_diff(
-        _lines(old), _lines(new), _header_name(f"a/{file}"), _header_name(f"b/{file}")
+        _lines(old), _lines(new), diff_name(f"a/{file}"), diff_name(f"b/{file}")
     )
     return "".join(map(_ended, rows))
-
-
-def _header_name(name: str) -> str:
-    """`name` as git writes it in a diff: in C's quotes if a character of it would end the line."""
-    if name.isprintable() and not {'"', "\\"} & set(name):
-        # Behind a tab git looks for no name: one with spaces ends there.
-        return f"{name}\t" if " " in name else name
-    characters = []
-    for byte in name.encode("utf-8", "surrogateescape"):
-        character = chr(byte)
-        is_plain = 0x20 <= byte < 0x7F and character not in {'"', "\\"}
-        characters.append(character if is_plain else f"\\{byte:03o}")
-    return f'"{"".join(characters)}"'
 
 
 def _lines(text: str) -> list[str]:
@@ -173,7 +161,7 @@ def _objection(source: SourceText, text: str, count_unreadable: CountUnreadable)
     return None
 
 
-# Acts on files: writes what `repair` has planned, if a file is still what it was.
+# Writes what is planned, if a file is still what it was.
 
 
 def write_repairs(root: Path, plan: RepairPlan) -> Mapping[str, str]:
@@ -201,7 +189,7 @@ def _not_written(root: Path, repair: FileRepair) -> str | None:
     return None
 
 
-# Acts on files: mends what can be mended safely, and looks again: `ci-doctor lint --fix`.
+# `ci-doctor lint --fix`: mends what can be mended safely, and looks again.
 
 
 def planned(ran: LintRun, request: LintRequest) -> RepairPlan:

@@ -311,7 +311,7 @@ def started_programs(text: str) -> Iterator[StartedProgram]:
         )
 
 
-# Reads the files of one tree, each of them once.
+# The texts of one tree, each read once.
 
 # A pipeline of 10^5 steps has 10 MiB.
 _MOST_BYTES = 32 << 20

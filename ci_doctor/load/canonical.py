@@ -148,14 +148,6 @@ def check_output(output: dict[str, Any]) -> None:
     usage_of({"completion_tokens": output.get("completion_tokens")})
 
 
-def answer_count(output: Mapping[str, Any]) -> int:
-    """How many choices or items an output has."""
-    items = items_of(output)
-    if items is not None:
-        return len(items)
-    return len(output.get("choices", ()))
-
-
 def meta_of(value: dict[str, Any], usage: dict[str, Any]) -> dict[str, Any]:
     """What differs from call to call by design, kept beside the answer."""
     meta = {key: value[key] for key in META_KEYS if key in value}
@@ -290,12 +282,7 @@ def _facts_of_choices(
 
     vLLM has a chat's prompt tokens beside the choices, and a completion's in them.
     """
-    facts: dict[str, Any] = {}
-    # Not `created` and the like: only what is the same whenever the same request is sent.
-    if value.get("model") is not None:
-        facts["model"] = value["model"]
-    if "prompt_tokens" in usage:
-        facts["prompt_tokens"] = usage["prompt_tokens"]
+    facts = _facts_of_items(value, usage)
     ids = [part.get("prompt_token_ids") for part in (value, *choices)]
     if ids.count(None) < len(ids):
         facts["prompt_token_ids"] = ids
@@ -314,6 +301,13 @@ def listed(value: Any, key: str) -> list[Item]:
         if not isinstance(each, dict):
             raise NotAnAnswerError(f"`{key}[{place}]` is not an object")
     return values
+
+
+def count_texts(texts: Any) -> int | None:
+    """How many texts a part of a request holds; None if unknown. A list of token ids is one."""
+    if isinstance(texts, list) and texts:
+        return 1 if isinstance(texts[0], int) else len(texts)
+    return 1 if isinstance(texts, str) else None
 
 
 def place_of(part: Item, at: int) -> int:
@@ -358,6 +352,7 @@ def canonical_items(kind: ItemKind, items: list[Item], value: Any) -> Canonical:
 
 
 def _facts_of_items(response: dict[str, Any], usage: dict[str, Any]) -> dict[str, Any]:
+    """The request as the server reports it: only what is the same whenever the same is sent."""
     facts = {}
     if response.get("model") is not None:
         facts["model"] = response["model"]

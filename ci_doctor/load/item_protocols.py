@@ -32,6 +32,7 @@ from ci_doctor.load.canonical import (
     Protocol,
     RequestBody,
     canonical_items,
+    count_texts,
     in_order,
     listed,
     place_of,
@@ -41,10 +42,10 @@ from ci_doctor.load.choices import NotAnAnswerError
 
 def _read_labels(value: Any, body: RequestBody) -> Canonical:
     """The labels of an answer with their probabilities, in the order of the texts."""
-    items = []
-    for at, part in enumerate(listed(value, "data")):
-        items.append(_label(place_of(part, at), part))
-    return canonical_items(ItemKind.LABEL, in_order(items, _expected_labels(body)), value)
+    parts = enumerate(listed(value, "data"))
+    items = [_label(place_of(part, at), part) for at, part in parts]
+    expected = count_texts((body or {}).get("input"))
+    return canonical_items(ItemKind.LABEL, in_order(items, expected), value)
 
 
 def _label(index: int, part: Item) -> Item:
@@ -57,25 +58,18 @@ def _label(index: int, part: Item) -> Item:
     return {"index": index, "label": label, "numbers": probabilities}
 
 
-def _expected_labels(body: RequestBody) -> int | None:
-    """How many texts a request holds; None if unknown. A list of token ids is one text."""
-    texts = (body or {}).get("input")
-    if isinstance(texts, str):
-        return 1
-    if isinstance(texts, list) and texts:
-        return 1 if isinstance(texts[0], int) else len(texts)
-    return None
-
-
-def _has_labels(value: Any) -> bool:
-    data = value.get("data") if isinstance(value, dict) else None
-    return (
-        isinstance(data, list) and bool(data) and isinstance(data[0], dict) and "probs" in data[0]
-    )
+def _first(value: Any, key: str = "data") -> Item | None:
+    """The first object in the list at `key` of a response; None if there is none."""
+    parts = value.get(key) if isinstance(value, dict) else None
+    is_there = isinstance(parts, list) and bool(parts) and isinstance(parts[0], dict)
+    return parts[0] if parts and is_there else None
 
 
 CLASSIFY = Protocol(
-    name="classify", paths=("/classify",), read=_read_labels, recognises=_has_labels
+    name="classify",
+    paths=("/classify",),
+    read=_read_labels,
+    recognises=lambda value: "probs" in (_first(value) or ()),
 )
 
 
@@ -91,14 +85,10 @@ def _read_scores(value: Any, body: RequestBody) -> Canonical:
 
 def _scores(value: Any) -> list[Item]:
     scores = value.get("scores") if isinstance(value, dict) else None
-    items = []
     if isinstance(scores, list) and scores:
-        for at, score in enumerate(scores):
-            items.append(_score(at, score))
-        return items
-    for at, part in enumerate(listed(value, "data")):
-        items.append(_score(place_of(part, at), part.get("score")))
-    return items
+        return [_score(at, score) for at, score in enumerate(scores)]
+    parts = enumerate(listed(value, "data"))
+    return [_score(place_of(part, at), part.get("score")) for at, part in parts]
 
 
 def _score(index: int, score: Any) -> Item:
@@ -115,26 +105,17 @@ def _expected_pairs(body: RequestBody) -> int | None:
         # An object holds the parts of one multi-modal text, or of many.
         if isinstance(texts, Mapping):
             return None
-        count = _count_texts(texts)
+        count = count_texts(texts)
         if count is not None:
             longest = max(count, longest or 0)
     return longest
 
 
-def _count_texts(texts: Any) -> int | None:
-    if isinstance(texts, list) and texts:
-        # Token ids are one text.
-        return 1 if isinstance(texts[0], int) else len(texts)
-    return 1 if isinstance(texts, str) else None
-
-
 def _has_scores(value: Any) -> bool:
-    if not isinstance(value, dict):
-        return False
-    data = value.get("data")
-    if isinstance(data, list) and data and isinstance(data[0], dict):
-        return "score" in data[0]
-    return isinstance(value.get("scores"), list)
+    first = _first(value)
+    if first is not None:
+        return "score" in first
+    return isinstance(value, dict) and isinstance(value.get("scores"), list)
 
 
 SCORE = Protocol(name="score", paths=("/score",), read=_read_scores, recognises=_has_scores)
@@ -181,10 +162,8 @@ def _expected_documents(body: RequestBody) -> int | None:
 
 
 def _has_ranking(value: Any) -> bool:
-    results = value.get("results") if isinstance(value, dict) else value
-    if not isinstance(results, list) or not results or not isinstance(results[0], dict):
-        return False
-    return "index" in results[0] and not results[0].keys().isdisjoint({"relevance_score", "score"})
+    first = _first({"results": value} if isinstance(value, list) else value, "results") or {}
+    return "index" in first and not first.keys().isdisjoint({"relevance_score", "score"})
 
 
 RERANK = Protocol(name="rerank", paths=("/rerank",), read=_read_ranking, recognises=_has_ranking)
@@ -200,7 +179,9 @@ _NUMBER_TYPES = ("float", "int8", "uint8", "binary", "ubinary", "base64")
 def _read_vectors(value: Any, body: RequestBody) -> Canonical:
     """The vectors of an answer, in the order of the texts."""
     request = body or {}
-    items = in_order(_vector_items(value, request), _expected_vectors(request))
+    counts = (count_texts(request.get(key)) for key in _INPUTS)
+    expected = next((count for count in counts if count is not None), None)
+    items = in_order(_vector_items(value, request), expected)
     return canonical_items(ItemKind.VECTOR, items, value)
 
 
@@ -208,11 +189,8 @@ def _vector_items(value: Any, request: Mapping[str, Any]) -> list[Item]:
     vectors = _bare_vectors(value)
     if vectors is not None:
         return [_vector_item(at, vector, request) for at, vector in enumerate(vectors)]
-    items = []
-    for at, part in enumerate(listed(value, "data")):
-        item = _vector_item(place_of(part, at), part.get("embedding"), request)
-        items.append(item)
-    return items
+    parts = enumerate(listed(value, "data"))
+    return [_vector_item(place_of(part, at), part.get("embedding"), request) for at, part in parts]
 
 
 def _bare_vectors(value: Any) -> list[Any] | None:
@@ -260,26 +238,13 @@ def _decoded(text: str, request: Mapping[str, Any]) -> list[float]:
     return list(values)
 
 
-def _expected_vectors(request: Mapping[str, Any]) -> int | None:
-    """How many texts a request holds; None if unknown. A list of token ids is one text."""
-    for key in _INPUTS:
-        texts = request.get(key)
-        if isinstance(texts, str):
-            return 1
-        if isinstance(texts, list) and texts:
-            return 1 if isinstance(texts[0], int) else len(texts)
-    return None
-
-
 def _has_vectors(value: Any) -> bool:
     if isinstance(value, list):
         return bool(value) and isinstance(value[0], list)
     if not isinstance(value, dict):
         return False
-    data = value.get("data")
-    if isinstance(data, list) and data and isinstance(data[0], dict):
-        return "embedding" in data[0]
-    return "embeddings" in value
+    first = _first(value)
+    return "embeddings" in value if first is None else "embedding" in first
 
 
 EMBEDDINGS = Protocol(

@@ -18,7 +18,14 @@ A request must name it (`"protocol": "json"`), because no path tells that an ans
 from collections.abc import Mapping
 from typing import Any
 
-from ci_doctor.load.canonical import Canonical, Protocol, RequestBody, canonicalise_value, encode
+from ci_doctor.load.canonical import (
+    Canonical,
+    Protocol,
+    RequestBody,
+    canonicalise_value,
+    count_texts,
+    encode,
+)
 from ci_doctor.load.choices import NotAnAnswerError
 from ci_doctor.load.item_protocols import CLASSIFY, EMBEDDINGS, RERANK, SCORE
 from ci_doctor.load.response_protocol import RESPONSES
@@ -50,16 +57,7 @@ def expected_choices(body: RequestBody) -> int | None:
         return None
     if not {"prompt", "messages"} & body.keys():
         return None
-    return each * _count_prompts(body.get("prompt"))
-
-
-def _count_prompts(prompt: Any) -> int:
-    """A list holds prompts, unless it is one prompt as token ids."""
-    if not isinstance(prompt, list) or not prompt:
-        return 1
-    if isinstance(prompt[0], int):
-        return 1
-    return len(prompt)
+    return each * (count_texts(body.get("prompt")) or 1)
 
 
 def _read_choices(value: Any, body: RequestBody) -> Canonical:

@@ -105,3 +105,16 @@ def _change_mapping(mapping: dict[Any, Any], change: Callable[[str], str]) -> di
         name = _change(key, change)
         changed[name] = _change(value, change)
     return changed
+
+
+def diff_name(name: str) -> str:
+    """`name` in a line of a diff, as git writes it (core.quotePath in git-config(1)): an odd one as a text of C."""
+    if name.isprintable() and not {'"', "\\"} & set(name):
+        # Behind a tab git looks for no name: one with spaces ends there.
+        return f"{name}\t" if " " in name else name
+    characters = []
+    for byte in name.encode("utf-8", "surrogateescape"):
+        character = chr(byte)
+        is_plain = 0x20 <= byte < 0x7F and character not in {'"', "\\"}
+        characters.append(character if is_plain else f"\\{byte:03o}")
+    return f'"{"".join(characters)}"'

@@ -10,7 +10,7 @@ import posixpath
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import chain, islice, pairwise
 from typing import Final
 
 from msgspec import Struct
@@ -21,13 +21,14 @@ from ci_doctor.scaffold.words import (
     BETWEEN_WORDS,
     LIVE,
     OPAQUE,
+    Settings,
+    Values,
     assignments_in,
     is_opaque,
     marked,
     marked_text,
     unknown_variables,
     unmarked,
-    values_at,
     without_marks,
     words_of,
 )
@@ -239,10 +240,10 @@ def server_commands(source: SourceFile) -> tuple[ServerCommand, ...]:
     scripts = [script for script in scripts if _ANY_SERVER.search(script.text)]
     for script in scripts:
         settings += _settings_in(script)
-    settings.sort(key=lambda each: each[0])
-    commands = [each for script in scripts for each in _commands(script, source, settings, 0)]
+    known = Settings(sorted(settings, key=lambda each: each[0]))
+    commands = chain.from_iterable(_commands(script, source, known, 0) for script in scripts)
     # A list of words is read as a whole and word by word.
-    return tuple(sorted(commands, key=lambda each: each.line)[:_MOST_PER_FILE])
+    return tuple(sorted(islice(commands, _MOST_PER_FILE), key=lambda each: each.line))
 
 
 def _scripts(source: SourceFile) -> tuple[list[_Script], list[_Setting]]:
@@ -411,7 +412,7 @@ def _written(text: str, node: ShellNode, span: tuple[int, int]) -> str:
 
 
 def _commands(
-    script: _Script, source: SourceFile, settings: Sequence[_Setting], depth: int
+    script: _Script, source: SourceFile, settings: Settings, depth: int
 ) -> Iterator[ServerCommand]:
     """The servers that a script starts, also by the text of a `bash -c`."""
     directories: dict[int, str] = {}
@@ -424,7 +425,7 @@ def _commands(
         if node.word != "cd" and not _may_start_server(node, text):
             continue
         line = script.line_of(node.start)
-        values = values_at(line, settings)
+        values = settings.at(line)
         words = [
             word
             for span in node.words
@@ -582,7 +583,7 @@ def _with_runner(words: list[str], at: int) -> int:
     return at
 
 
-def _env(written: str, before: Sequence[str], values: Mapping[str, str]) -> dict[str, str]:
+def _env(written: str, before: Sequence[str], values: Values) -> dict[str, str]:
     """The assignments before a command; one that hands on a variable of the job sets nothing."""
     pairs = [(name, "".join(words_of(value, values))) for name, value in assignments_in(written)]
     pairs += [

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from ci_doctor.errors import UsageError
-from ci_doctor.git import ask_git
+from ci_doctor.git import ask_git, listed_files
 from ci_doctor.scaffold.sources import LEFT_OUT, ListedFiles
 from ci_doctor.scaffold.words import without_marks
 from ci_doctor.system.files.opening import open_at_once
@@ -98,11 +98,10 @@ def _is_left_out(name: str) -> bool:
 
 
 def _listed_by_git(root: Path) -> list[str]:
-    """Tracked files, and untracked ones that are not ignored."""
-    listed = ask_git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    listed = listed_files(root)
     if listed is None:
         raise UsageError(f"git cannot list the files of {root}", hint="run `git ls-files` there")
-    return [name for name in listed.split("\0") if name]
+    return listed
 
 
 def _walked(root: Path) -> Iterator[str]:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pure. From what was read and proposed to the report, and to a unified diff as `git apply` takes it."""
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -11,6 +10,7 @@ from ci_doctor.model.facts.init import InitFacts, InitFile, InitServer
 from ci_doctor.model.outcome import Outcome
 from ci_doctor.model.shortened import shortened
 from ci_doctor.model.table import Row, Table, row, text_table
+from ci_doctor.render.safe_text import diff_name
 from ci_doctor.scaffold.arms import ProposedArms
 from ci_doctor.scaffold.candidates import ServerCandidate
 from ci_doctor.scaffold.config_file import SCHEMA, arm_names
@@ -19,8 +19,6 @@ from ci_doctor.scaffold.propose import Proposal, ProposalRequest
 from ci_doctor.scaffold.words import unmarked
 
 _REQUESTS: Final = 4
-# Bytes that are not UTF-8, too: Python reads them as lone surrogates.
-_ODD: Final = re.compile(r'["\\\x00-\x1f\x7f\udc80-\udcff]')
 
 
 def whole_diff(files: Sequence[InitFile]) -> str:
@@ -48,32 +46,17 @@ def short_diff(files: Sequence[InitFile], lines: int, width: int) -> str:
 def _new_file(file: InitFile, lines: Sequence[str], count: int | None = None) -> str:
     """The diff of a file that does not exist yet."""
     count = len(lines) if count is None else count
-    old, new = _quoted(f"a/{file.path}"), _quoted(f"b/{file.path}")
-    head = f"diff --git {old} {new}\nnew file mode 100644\n"
-    # The tab ends a name with spaces, as git writes it.
-    end = "\t" if " " in new else ""
-    names = f"--- /dev/null\n+++ {new}{end}\n@@ -0,0 +1,{count} @@\n"
+    old, new = diff_name(f"a/{file.path}"), diff_name(f"b/{file.path}")
+    # The first line needs no tab behind a name with spaces.
+    first = f"diff --git {old} {new}".replace("\t", "")
+    head = f"{first}\nnew file mode 100644\n"
+    names = f"--- /dev/null\n+++ {new}\n@@ -0,0 +1,{count} @@\n"
     return head + names + "".join(f"+{line}" for line in lines)
 
 
 def _lines(text: str) -> list[str]:
     """The lines as git counts them: `splitlines` knows further ends, such as U+2028."""
     return text.removesuffix("\n").split("\n") if text else []
-
-
-def _quoted(name: str) -> str:
-    """A name as git writes it (core.quotePath in git-config(1)): one of odd bytes as a C string."""
-    if not _ODD.search(name):
-        return name
-    written = []
-    for byte in name.encode("utf-8", "surrogateescape"):
-        character = chr(byte)
-        if character in '"\\':
-            character = f"\\{character}"
-        elif not 0x20 <= byte < 0x7F:
-            character = f"\\{byte:03o}"
-        written.append(character)
-    return f'"{"".join(written)}"'
 
 
 _MOST_SERVERS = 20

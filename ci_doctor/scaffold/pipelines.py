@@ -33,10 +33,9 @@ def is_release(version: str) -> bool:
     return release_of(version) == version
 
 
-def requirement(version: str, extra: str = "") -> str:
+def requirement(version: str) -> str:
     """The distribution at the release of `version`, as pip and the plugin's `install` take it."""
-    extras = f"[{extra}]" if extra else ""
-    return f"{DISTRIBUTION}{extras}=={release_of(version)}"
+    return f"{DISTRIBUTION}=={release_of(version)}"
 
 
 PIPELINE: Final = ".buildkite/ci-doctor.yml"
@@ -183,7 +182,7 @@ def pre_commit_entry(version: str) -> str:
         name: ci-doctor lint
         entry: ci-doctor lint
         language: python
-{note}        additional_dependencies: ["{requirement(version, "lint")}"]
+{note}        additional_dependencies: ["{requirement(version)}"]
         types_or: [shell, yaml, python]
         require_serial: true
 """

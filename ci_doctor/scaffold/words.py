@@ -5,9 +5,13 @@ What is left to the shell is marked, so that a `$` in single quotes stays a plai
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Final
 
+# From the name of a variable to its value; None for one that nothing sets.
+Values = Callable[[str], str | None]
 # In place of a `$` that the shell expands.
 LIVE: Final = "\ue000"
 # In place of what nobody knows before the script runs: the output of a command, an argument.
@@ -81,7 +85,7 @@ def unmarked(word: str) -> str:
     return word.replace(LIVE, "$")
 
 
-def words_of(written: str, values: Mapping[str, str]) -> list[str]:
+def words_of(written: str, values: Values) -> list[str]:
     """The words that one word of a shell becomes: none of an empty variable, several of a list."""
     word = marked(written)
     text = filled(word, values)
@@ -98,30 +102,41 @@ def words_of(written: str, values: Mapping[str, str]) -> list[str]:
     return [_LINE_END.sub(" ", text)]
 
 
-def filled(word: str, values: Mapping[str, str]) -> str:
+def filled(word: str, values: Values) -> str:
     """`word` with the values of its variables; those that nothing sets stay marked."""
     return _Filling(values).text(word, frozenset())
 
 
-def values_at(line: int, assigned: Sequence[tuple[int, str, str]]) -> dict[str, str]:
-    """The value of each variable for a command in `line`; `assigned` has line, name and value of each.
+class Settings:
+    """The variables that a text sets: `assigned` has line, name and marked value of each, by line."""
 
-    Those set above it count, and if there is no other, those below: a Makefile has no order.
-    """
-    values = {name: value for _, name, value in reversed(assigned)}
-    above: dict[str, str] = {}
-    for number, name, value in assigned:
-        if number <= line:
+    def __init__(self, assigned: Iterable[tuple[int, str, str]]) -> None:
+        self._by_name: dict[str, list[tuple[int, str]]] = {}
+        for line, name, value in assigned:
+            values = self._by_name.setdefault(name, [])
             # `DIR=${DIR%/}` is about the value before.
-            own = {name: above[name]} if name in above else {}
-            above[name] = filled(value, own) if own else value
-    return values | above
+            before = {name: values[-1][1]} if values else {}
+            values.append((line, filled(value, before.get) if before else value))
+
+    def at(self, line: int) -> Values:
+        """The values for a command in `line`.
+
+        Those set above it count, and if there is no other, those below: a Makefile has no order.
+        """
+        return partial(self._value, line)
+
+    def _value(self, line: int, name: str) -> str | None:
+        values = self._by_name.get(name)
+        if values is None:
+            return None
+        place = bisect_right(values, line, key=lambda each: each[0])
+        return values[max(0, place - 1)][1]
 
 
 class _Filling:
     """Puts values in place of names, up to so many characters: values that double would be endless."""
 
-    def __init__(self, values: Mapping[str, str]) -> None:
+    def __init__(self, values: Values) -> None:
         self._values = values
         self._left = _MOST_CHARACTERS
 
@@ -133,7 +148,7 @@ class _Filling:
         name = match["plain"] or match["name"] or match["special"]
         if name in _ALL_ARGUMENTS:
             return ""
-        value = self._values.get(name)
+        value = self._values(name)
         # `PORT=${PORT:-8000}` is about the variable that the job sets.
         if (value is None or name in within) and match["how"]:
             value = marked(match["default"])

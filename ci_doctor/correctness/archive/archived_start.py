@@ -22,17 +22,12 @@ from msgspec.structs import replace
 
 from ci_doctor.correctness.archive.build_origin import BuildOrigin
 from ci_doctor.correctness.evidence.samples import Sample, SamplePosition, is_valid, read_line
-from ci_doctor.correctness.results import (
-    SharedUse,
-    StartResult,
-    decoded,
-    encoded,
-    with_answers,
-)
+from ci_doctor.correctness.results import StartResult, decoded, encoded, with_answers
 from ci_doctor.correctness.settings import AnswerLevel, Arm
 from ci_doctor.correctness.tally import PassDigests, outcome
 from ci_doctor.identity.identity import Identity
 from ci_doctor.load.looks import AnswerLooks
+from ci_doctor.model.facts.correctness import SharedUse
 from ci_doctor.model.service import LeftBehind
 
 # The outcomes of everything follow from the digests.

@@ -31,8 +31,9 @@ _MOST_IN_TURN = 20
 
 def judge(survey: Survey, experiment: Experiment) -> Decision:
     """The verdict. No further start will be made. Raises InfraError."""
-    decision = decide(experiment.starts, survey.requests, experiment.rules, complete=True)
-    decision = replace(decision, reason=experiment.comparison.stated(decision.reason))
+    manner = experiment.comparison.manner
+    rules = experiment.rules
+    decision = decide(experiment.starts, survey.requests, rules, complete=True, manner=manner)
     if decision.verdict is Verdict.VOID:
         return decision
     if not can_see(survey, experiment):

@@ -244,25 +244,14 @@ def _by_hardness(differences: Sequence[AnswerDifference]) -> dict[str, int]:
 
 
 def _aligned(difference: AnswerDifference, rows: Sequence[AlignedRow]) -> AlignedAnswers:
-    at = difference.divergence
     pair = difference.pair
     return AlignedAnswers(
         request=difference.request,
         kind=str(difference.kind),
         starts=(pair.first, pair.second),
         pass_=pair.number,
-        field=at.field,
-        choice=at.choice,
-        unit=str(at.unit),
-        position=at.position,
-        hardness=str(at.hardness),
-        gap=at.gap,
-        ulp=at.ulp,
-        before=at.before,
-        left=at.left,
-        right=at.right,
-        apart=at.apart,
         logprobs=logprob_facts(rows),
+        **asdict(difference.divergence),
     )
 
 

@@ -515,7 +515,7 @@ def _remedy(
     """The next step: a command for a difference to look at, else an advice."""
     if decision.verdict is not Verdict.REGRESSION:
         if decision.settle:
-            return _settling(decision.settle)
+            return decision.step or decision.settle
         if decision.is_final:
             return rules.MENDED.remedy if decision.mended else _NOT_BY_STARTS
         return rules.OF_VERDICT[decision.verdict].remedy
@@ -525,14 +525,6 @@ def _remedy(
         return ShellCommand(replay_command(shown[0], context))
     # The candidate failed, so no recorded answer can be shown: one request has to be sent anew.
     return ShellCommand(f"{context.one_request} ID")
-
-
-def _settling(settle: str) -> NextStep:
-    """The run that would settle it: what it costs as a comment, then its command."""
-    cost, separator, command = settle.partition(": ci-doctor ")
-    if not separator:
-        return settle
-    return ShellCommand(f"# {cost}\nci-doctor {command}")
 
 
 def _which(decision: Decision, differences: Sequence[AnswerDifference]) -> str:

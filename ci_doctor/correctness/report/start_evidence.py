@@ -4,7 +4,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec.structs import replace
 
 from ci_doctor.correctness import rules
 from ci_doctor.correctness.results import StartResult
@@ -12,15 +12,15 @@ from ci_doctor.correctness.settings import Arm, ArmPlan, Rules
 from ci_doctor.correctness.verdict.compare import ArchiveDrift, drift_of
 from ci_doctor.correctness.verdict.decision import Decision
 from ci_doctor.correctness.verdict.schedule import together
-from ci_doctor.correctness.verdict.starts import ArmStart, ControlResult, independent_builds
+from ci_doctor.correctness.verdict.starts import ArmStart, independent_builds
 from ci_doctor.model.facts.archive import ArchiveDriftFacts, ArchiveUseFacts
 from ci_doctor.model.facts.correctness import (
-    ControlFacts,
+    ControlOutcome,
+    ControlResult,
     DeviceFacts,
     IdentityFacts,
-    ProofFacts,
-    SharedFacts,
-    SharedReadFacts,
+    ProofReading,
+    SharedUse,
 )
 from ci_doctor.model.finding import Evidence, Finding, Severity
 from ci_doctor.model.table import Row, Table, row, text_table
@@ -47,14 +47,11 @@ def _proof_rows(results: Sequence[StartResult]) -> Iterator[Row]:
             yield row(result.start.name, reading.service, reading.subject, reading.in_words())
 
 
-def proof_facts(results: Sequence[StartResult]) -> tuple[ProofFacts, ...]:
-    """The readings of every start, as facts."""
-    facts = []
-    for result in results:
-        for reading in result.proof:
-            fact = ProofFacts(start=result.start.name, **asdict(reading))
-            facts.append(fact)
-    return tuple(facts)
+def proof_facts(results: Sequence[StartResult]) -> tuple[ProofReading, ...]:
+    """The readings of every start, each with its name."""
+    return tuple(
+        replace(reading, start=result.start.name) for result in results for reading in result.proof
+    )
 
 
 def shared_flaw(results: Sequence[StartResult]) -> str | None:
@@ -131,22 +128,10 @@ def _written_rows(results: Sequence[StartResult]) -> Iterator[Row]:
         yield row("all", f"changed while starts ran: {named}{more}")
 
 
-def shared_facts(results: Sequence[StartResult]) -> tuple[SharedFacts, ...]:
-    """The same for programs."""
-    facts = []
-    for result in results:
-        shared = result.shared
-        if shared.count or shared.read or shared.unseen:
-            reads = [SharedReadFacts(path=each.path, writer=each.writer) for each in shared.read]
-            fact = SharedFacts(
-                start=result.start.name,
-                count=shared.count,
-                written=shared.written,
-                read=tuple(reads),
-                unseen=shared.unseen or None,
-            )
-            facts.append(fact)
-    return tuple(facts)
+def shared_facts(results: Sequence[StartResult]) -> tuple[SharedUse, ...]:
+    """What each start did with files that both arms reach, if it did anything."""
+    uses = [replace(result.shared, start=result.start.name) for result in results]
+    return tuple(use for use in uses if use.count or use.read or use.unseen)
 
 
 # --- what the controls showed, for people and for programs ---
@@ -169,20 +154,11 @@ def _control_rows(starts: Sequence[ArmStart]) -> Iterator[Row]:
             yield row(start.name, start.control.in_words())
 
 
-def control_facts(starts: Sequence[ArmStart]) -> tuple[ControlFacts, ...]:
-    """The controls of all starts, as facts."""
-    facts = []
-    for start in starts:
-        control = start.control
-        if control is not None:
-            fact = ControlFacts(
-                start=start.name,
-                result=control.result.value,
-                request=control.request,
-                error=control.error,
-            )
-            facts.append(fact)
-    return tuple(facts)
+def control_facts(starts: Sequence[ArmStart]) -> tuple[ControlOutcome, ...]:
+    """The controls of all starts, each with the name of its start."""
+    return tuple(
+        replace(start.control, start=start.name) for start in starts if start.control is not None
+    )
 
 
 def control_findings(starts: Sequence[ArmStart]) -> Iterator[Finding]:

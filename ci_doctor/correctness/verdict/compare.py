@@ -8,106 +8,15 @@ a mix of answers that an exact test tells apart.
 """
 
 import math
-import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from itertools import combinations
 from typing import assert_never
 
 from msgspec import Struct
 
 from ci_doctor.correctness.settings import Arm
+from ci_doctor.correctness.verdict.mix_test import Column, Labels, Traits, mix_test
 from ci_doctor.correctness.verdict.starts import Answer, ArmStart, DifferenceKind, of_arm, outcomes
-
-_MOST_LABELINGS = 5_000
-
-_DRAWS = 2_000
-
-# Correlations are sums of the same whole numbers in another order.
-_ROUNDING = 1e-9
-
-
-def p_value(masks: Sequence[int], label: int, total: int, level: float) -> float:
-    """The share of labelings whose largest correlation is at least that of `label`.
-
-    Exact for few labelings. Otherwise drawn, with the "+1" of Phipson & Smyth, and only until it is
-    clear that the level is not reached: then the result is some value above it.
-    """
-    labelled = label.bit_count()
-    needed = max(phi_squared(mask, label, total) for mask in masks) - _ROUNDING
-    able = _able(masks, needed, labelled, total)
-    labelings = math.comb(total, labelled)
-    extreme = 0
-    drawn: Iterator[int] = map(mask_of, combinations(range(total), labelled))
-    if labelings > _MOST_LABELINGS:
-        # The real labeling is one of all.
-        labelings = _DRAWS + 1
-        extreme = 1
-        drawn = _draws(labelled, total)
-    for labeling in drawn:
-        extreme += _lines_up(able, labeling)
-        if extreme > level * labelings:
-            break
-    return extreme / labelings
-
-
-def _able(
-    masks: Sequence[int], needed: float, labelled: int, total: int
-) -> list[tuple[int, frozenset[int]]]:
-    """The columns that reach `needed` with some labeling, each with the overlaps that do.
-
-    A column of few starts lines up with none well enough: most columns of noise are such.
-    """
-    overlaps: dict[int, frozenset[int]] = {}
-    able = []
-    for mask in masks:
-        size = mask.bit_count()
-        if size not in overlaps:
-            every = range(min(size, labelled) + 1)
-            reaching = (
-                each for each in every if _of_overlap(each, size, labelled, total) >= needed
-            )
-            overlaps[size] = frozenset(reaching)
-        if overlaps[size]:
-            able.append((mask, overlaps[size]))
-    return able
-
-
-def _lines_up(able: Sequence[tuple[int, frozenset[int]]], labeling: int) -> bool:
-    return any((mask & labeling).bit_count() in overlaps for mask, overlaps in able)
-
-
-def _draws(labelled: int, total: int) -> Iterator[int]:
-    source = random.Random(0)  # noqa: S311 - the same evidence must give the same verdict
-    for _ in range(_DRAWS):
-        yield mask_of(source.sample(range(total), labelled))
-
-
-def phi_squared(mask: int, label: int, total: int) -> float:
-    """The squared correlation of a column with a label over `total` starts, from 0 to 1."""
-    overlap = (mask & label).bit_count()
-    return _of_overlap(overlap, mask.bit_count(), label.bit_count(), total)
-
-
-def _of_overlap(overlap: int, size: int, labelled: int, total: int) -> float:
-    """The squared correlation of a column of `size` starts with `labelled` starts, `overlap` common.
-
-    A column of all starts or of none correlates with nothing.
-    """
-    spread = size * (total - size) * labelled * (total - labelled)
-    if spread == 0:
-        return 0.0
-    excess = total * overlap - size * labelled
-    return excess * excess / spread
-
-
-def mask_of(indices: Iterable[int]) -> int:
-    """The starts at these indices as bits."""
-    mask = 0
-    for index in indices:
-        mask |= 1 << index
-    return mask
-
 
 # By request; None is a missing answer.
 Answers = Mapping[str, str | None]
@@ -219,12 +128,14 @@ def _other_mix(
     columns = _columns(rows, total)
     if smallest_p > _LEVEL or not columns:
         return None
-    label = mask_of(range(archived, total))
-    best = max(columns, key=lambda each: phi_squared(each, label, total))
-    p = p_value(list(columns), label, total, _LEVEL)
-    if p > _LEVEL:
+    label = (False,) * archived + (True,) * today
+    given = Traits(
+        columns=tuple(Column(mask=mask, requests=(request,)) for mask, request in columns.items())
+    )
+    test = mix_test(given, Labels(candidate=label, block=(0,) * total))
+    if test.p > _LEVEL:
         return None
-    return ArchiveDrift(request=columns[best], archived=archived, today=today, p=p)
+    return ArchiveDrift(request=test.requests[0], archived=archived, today=today, p=test.p)
 
 
 def _columns(rows: Mapping[str, list[str | None]], starts: int) -> dict[int, str]:
@@ -233,7 +144,7 @@ def _columns(rows: Mapping[str, list[str | None]], starts: int) -> dict[int, str
     A set is a mask: bit i is start i.
     """
     columns: dict[int, str] = {}
-    everything = mask_of(range(starts))
+    everything = (1 << starts) - 1
     for request, given in rows.items():
         masks: dict[str | None, int] = {}
         for index, answer in enumerate(given):

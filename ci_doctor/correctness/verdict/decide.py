@@ -43,9 +43,16 @@ Kinds = Mapping[str, DifferenceKind]
 
 
 def decide(
-    starts: Sequence[ArmStart], requests: Sequence[str], rules: Rules, *, complete: bool
+    starts: Sequence[ArmStart],
+    requests: Sequence[str],
+    rules: Rules,
+    *,
+    complete: bool,
+    manner: str = "byte for byte",
 ) -> Decision:
     """The verdict over `starts`. `complete`: every start of the schedule was made.
+
+    `manner` is how two answers are the same, in words.
 
     In this order: evidence that is missing, evidence that is void, a candidate that never works,
     then what the answers show.
@@ -59,6 +66,7 @@ def decide(
         complete=complete,
         claimed=_claimed(starts),
         strict=rules.evidence is EvidencePolicy.STRICT,
+        manner=manner,
     )
     # Over all starts, also those that do not count: they were tried.
     tried = {start.arm for start in starts}
@@ -169,7 +177,9 @@ def _unanswered(evidence: VerdictEvidence, unanswered: int) -> Decision:
 
 
 def _all_equal(evidence: VerdictEvidence, rules: Rules) -> Decision:
-    reason = f"all {evidence.total} answers are the same, byte for byte, in {_both_arms(evidence)}"
+    reason = (
+        f"all {evidence.total} answers are the same, {evidence.manner}, in {_both_arms(evidence)}"
+    )
     return _green(Verdict.PASS, reason, evidence, rules)
 
 

@@ -11,6 +11,7 @@ from ci_doctor.correctness.verdict.mix_test import MISSING, Pattern, Patterns
 from ci_doctor.correctness.verdict.starts import ArmStart, DifferenceKind
 from ci_doctor.model import binomial
 from ci_doctor.model.facts.answers import PermutationTest, RequestBound
+from ci_doctor.model.finding import ShellCommand
 from ci_doctor.model.verdict import Verdict
 from ci_doctor.render.formatting import whole_percent_up
 
@@ -32,7 +33,7 @@ class Decision(Struct, frozen=True, kw_only=True):
 
     `risk` is what the verdict does not exclude. `bound` is the share of starts, from 0 to 1, from
     which on a green verdict excludes a fault on one request; `bounds` holds it for each request,
-    the largest first. `settle` is what would decide an undecided run, in starts. `is_final`: no
+    the largest first. `settle` is what would decide an undecided run, in starts, `step` the command for it. `is_final`: no
     further start can decide it. On the requests `mended` the baseline differs from itself, and the
     candidate always gives the baseline's most frequent answer. `doubt`: the test rejects, and the
     order of the starts may be why.
@@ -46,6 +47,7 @@ class Decision(Struct, frozen=True, kw_only=True):
     bound: float | None = None
     bounds: tuple[RequestBound, ...] = ()
     settle: str | None = None
+    step: ShellCommand | None = None
     is_final: bool = False
     mended: tuple[str, ...] = ()
     doubt: OrderDoubt | None = None
@@ -60,7 +62,7 @@ class VerdictEvidence(Struct, frozen=True, kw_only=True):
 
     `complete`: every start of the schedule was made. `claimed` is the number of candidate starts that
     do not count, and whose own log is the only witness of an outside cause. `strict`: evidence that
-    shows too little makes the run void.
+    shows too little makes the run void. `manner` is how two answers are the same, in words.
     """
 
     baseline: Sequence[ArmStart]
@@ -69,6 +71,7 @@ class VerdictEvidence(Struct, frozen=True, kw_only=True):
     complete: bool
     claimed: int = 0
     strict: bool = True
+    manner: str = "byte for byte"
 
     @property
     def total(self) -> int:

@@ -14,23 +14,7 @@ from msgspec.structs import replace
 
 from ci_doctor.correctness.settings import AnswerLevel, Arm, Rules
 from ci_doctor.load.looks import AnswerLooks
-
-
-class ControlResult(StrEnum):
-    """What a control shows of a server."""
-
-    # A changed prompt changed the answer.
-    CHANGED = "changed"
-    # No changed prompt changed the answer.
-    SAME = "same"
-    # A changed prompt changed the answer, and one with the same length and the same ends did not.
-    PARTLY = "partly"
-    # The answer is the same, and so short or so restricted that it may be so by chance.
-    UNDECIDED = "undecided"
-    # No control was answered.
-    UNANSWERED = "unanswered"
-    # No request has a prompt that can be changed.
-    IMPOSSIBLE = "impossible"
+from ci_doctor.model.facts.correctness import ControlOutcome, ControlResult
 
 
 class ControlTry(Struct, frozen=True, kw_only=True):
@@ -43,44 +27,6 @@ class ControlTry(Struct, frozen=True, kw_only=True):
     telling: bool
     same: bool | None = None
     error: str | None = None
-
-
-class ControlOutcome(Struct, frozen=True, kw_only=True):
-    """The result, the id of the request on which it rests, and the error of one without an answer."""
-
-    result: ControlResult
-    request: str = ""
-    error: str | None = None
-
-    @property
-    def is_decisive(self) -> bool:
-        """Whether another start of the arm needs no control."""
-        return self.result in {ControlResult.CHANGED, ControlResult.SAME, ControlResult.PARTLY}
-
-    def in_words(self) -> str:
-        """What the control showed, as a part of a sentence."""
-        match self.result:
-            case ControlResult.CHANGED:
-                return f"{self.request} with a changed prompt got another answer"
-            case ControlResult.SAME:
-                return (
-                    f"the server gives {self.request} and a changed prompt the same answer: "
-                    "it does not read the prompt, or a cache answers for it"
-                )
-            case ControlResult.PARTLY:
-                return (
-                    f"{self.request} with other words inside its prompt gets an answer that was given "
-                    "before: the server reads no more than the length or the ends of a prompt"
-                )
-            case ControlResult.UNDECIDED:
-                return (
-                    f"{self.request} and a changed prompt got the same answer, "
-                    "which is too short or too restricted to mean anything"
-                )
-            case ControlResult.UNANSWERED:
-                return f"{self.request} with a changed prompt got no answer: {self.error}"
-            case ControlResult.IMPOSSIBLE:
-                return "no request has a prompt that can be changed, so no control was sent"
 
 
 def control_outcome(tries: Sequence[ControlTry]) -> ControlOutcome:

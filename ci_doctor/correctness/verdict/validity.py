@@ -14,7 +14,6 @@ from ci_doctor.correctness.verdict.compare import counted
 from ci_doctor.correctness.verdict.decision import Decision, VerdictEvidence
 from ci_doctor.correctness.verdict.starts import (
     ArmStart,
-    ControlResult,
     failures,
     have_answers,
     of_arm,
@@ -22,6 +21,7 @@ from ci_doctor.correctness.verdict.starts import (
     outcomes,
     working,
 )
+from ci_doctor.model.facts.correctness import ControlResult
 from ci_doctor.model.verdict import Verdict, is_green
 
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The facts of `ci-doctor correctness`. Pure."""
 
+from enum import StrEnum
+
 from msgspec import Struct
 
 from ci_doctor.model.facts.answers import AnswerFacts, RequestBound
@@ -56,14 +58,16 @@ class BudgetFacts(Struct, frozen=True, kw_only=True):
     seconds: float
 
 
-class ProofFacts(Struct, frozen=True, kw_only=True):
-    """What was read in a start (`B1`) to prove that the arm's path ran, and whether it is enough.
+class ProofReading(Struct, frozen=True, kw_only=True):
+    """One condition of the proof of a start (`B1`), and what was read for it.
 
-    Of a counter: its values before and after the requests, None if absent; `above` is what the rise
-    must exceed, `idle` how far it rose between two readings without a request, `unread` that the page before them could not be read. Of a `log` pattern: the 1-based number of the first line that matches, and its text.
+    Of a counter: its `metric` with the values `before` and `after` the requests (None if /metrics
+    does not have it), and `above`, what the rise must exceed. `idle` is how far it rose between two
+    readings while no request was under way, `unread`: the page before them could not be read. Of a `log` pattern: the 1-based
+    `line` of the first match and its `text` (None if no line matches).
     """
 
-    start: str
+    start: str = ""
     service: str
     met: bool
     metric: str | None = None
@@ -76,39 +80,109 @@ class ProofFacts(Struct, frozen=True, kw_only=True):
     line: int | None = None
     text: str | None = None
 
+    @property
+    def subject(self) -> str:
+        """The name of the counter, or the pattern between slashes."""
+        return self.metric if self.metric is not None else f"/{self.log}/"
 
-class SharedReadFacts(Struct, frozen=True, kw_only=True):
-    """A file that a start read, and the start of the other arm (`A1`) that wrote it."""
+    def in_words(self) -> str:
+        """`0 -> 128, rose by 128 (> 0)`, or the line that matches."""
+        verdict = "" if self.met else "; not met"
+        if self.metric is None:
+            if self.line is None:
+                return f"no line matches{verdict}"
+            return f"line {self.line}: {self.text}{verdict}"
+        if self.after is None:
+            return f"absent{verdict}"
+        # A counter with labels appears with its first count.
+        before = self.before or 0.0
+        first = "absent" if self.before is None else _number(before)
+        rise = f"rose by {_number(self.after - before)} (> {_number(self.above)})"
+        if self.idle > 0:
+            rise = f"{rise}, and by {_number(self.idle)} without a request"
+        return f"{first} -> {_number(self.after)}, {rise}{verdict}"
+
+
+def _number(value: float) -> str:
+    """Whole numbers in full: a counter of tokens has many digits."""
+    return f"{value:.0f}" if float(value).is_integer() else f"{value:g}"
+
+
+class SharedRead(Struct, frozen=True, kw_only=True):
+    """A start has opened the file `path` for reading, which changed while the start `writer` ran."""
 
     path: str
     writer: str
 
 
-class SharedFacts(Struct, frozen=True, kw_only=True):
-    """What a start did with files that both arms reach.
+class SharedUse(Struct, frozen=True, kw_only=True):
+    """What a start (`A1`) did with files outside its own directories.
 
-    `written` are some of the `count` files that changed while it ran, by whomever, and `read` those
-    of the other arm that a process of the start read. `unseen`: why it may have read more.
+    `written` changed while it ran, a few of them, and `count` is their number. `read` are those that it
+    read of the other arm's. `unseen`: why a reading might have been missed, in words.
     """
 
-    start: str
-    count: int
+    start: str = ""
     written: tuple[str, ...] = ()
-    read: tuple[SharedReadFacts, ...] = ()
-    unseen: str | None = None
+    count: int = 0
+    read: tuple[SharedRead, ...] = ()
+    unseen: str = ""
 
 
-class ControlFacts(Struct, frozen=True, kw_only=True):
-    """What came of the control of a start (`A1`): a copy of `request` with a changed prompt.
+class ControlResult(StrEnum):
+    """What a control shows of a server."""
 
-    `result` is `changed` if it changed the answer; `same`, `undecided` (the same, perhaps by
-    chance), `unanswered` (with the `error`) or `impossible` (no prompt could be changed).
-    """
+    # A changed prompt changed the answer.
+    CHANGED = "changed"
+    # No changed prompt changed the answer.
+    SAME = "same"
+    # A changed prompt changed the answer, and one with the same length and the same ends did not.
+    PARTLY = "partly"
+    # The answer is the same, and so short or so restricted that it may be so by chance.
+    UNDECIDED = "undecided"
+    # No control was answered.
+    UNANSWERED = "unanswered"
+    # No request has a prompt that can be changed.
+    IMPOSSIBLE = "impossible"
 
-    start: str
-    result: str
-    request: str
+
+class ControlOutcome(Struct, frozen=True, kw_only=True):
+    """The result, the id of the request on which it rests, and the error of one without an answer."""
+
+    start: str = ""
+    result: ControlResult
+    request: str = ""
     error: str | None = None
+
+    @property
+    def is_decisive(self) -> bool:
+        """Whether another start of the arm needs no control."""
+        return self.result in {ControlResult.CHANGED, ControlResult.SAME, ControlResult.PARTLY}
+
+    def in_words(self) -> str:
+        """What the control showed, as a part of a sentence."""
+        match self.result:
+            case ControlResult.CHANGED:
+                return f"{self.request} with a changed prompt got another answer"
+            case ControlResult.SAME:
+                return (
+                    f"the server gives {self.request} and a changed prompt the same answer: "
+                    "it does not read the prompt, or a cache answers for it"
+                )
+            case ControlResult.PARTLY:
+                return (
+                    f"{self.request} with other words inside its prompt gets an answer that was given "
+                    "before: the server reads no more than the length or the ends of a prompt"
+                )
+            case ControlResult.UNDECIDED:
+                return (
+                    f"{self.request} and a changed prompt got the same answer, "
+                    "which is too short or too restricted to mean anything"
+                )
+            case ControlResult.UNANSWERED:
+                return f"{self.request} with a changed prompt got no answer: {self.error}"
+            case ControlResult.IMPOSSIBLE:
+                return "no request has a prompt that can be changed, so no control was sent"
 
 
 class DeviceFacts(Struct, frozen=True, kw_only=True):
@@ -142,8 +216,8 @@ class CorrectnessFacts(AnswerFacts, frozen=True, kw_only=True):
     archived: ArchiveUseFacts | None = None
     left_behind: LeftBehind | None = None
     bounds: tuple[RequestBound, ...] = ()
-    proof: tuple[ProofFacts, ...] = ()
-    shared: tuple[SharedFacts, ...] = ()
-    control: tuple[ControlFacts, ...] = ()
+    proof: tuple[ProofReading, ...] = ()
+    shared: tuple[SharedUse, ...] = ()
+    control: tuple[ControlOutcome, ...] = ()
     devices: tuple[DeviceFacts, ...] = ()
     localisation: LocalisationFacts | None = None

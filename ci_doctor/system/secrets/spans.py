@@ -229,10 +229,6 @@ class Fragments:
             if match[0] in pieces:
                 yield match.span()
 
-    def may_stand_in(self, content: bytes) -> bool:
-        """Whether `spans` finds something in `content`."""
-        return next(self.spans(content), None) is not None
-
     def _is_piece(self, word: bytes) -> bool:
         return word[:_GRAM] in self._grams and word[-_GRAM:] in self._grams and _is_random(word)
 

@@ -24,10 +24,11 @@ from ci_doctor.correctness.asking import (
 from ci_doctor.correctness.evidence.samples import NO_PASS, Sample
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.tally import Tally
-from ci_doctor.correctness.verdict.starts import ArmStart, ControlOutcome, ControlResult
+from ci_doctor.correctness.verdict.starts import ArmStart
 from ci_doctor.errors import InfraError
 from ci_doctor.load.requests import Request
 from ci_doctor.load.sending import Sender
+from ci_doctor.model.facts.correctness import ControlOutcome, ControlResult
 from tests.support.canned_server import CannedServer, http, requests
 from tests.unit.correctness.plans import planned
 

@@ -137,7 +137,7 @@ def test_what_would_settle_it_is_a_command_to_paste() -> None:
         "--passes",
         "2",
     ]
-    sentence = resumed_run(measured(60.0), (A, B, A, B, A), argv, "my report", reserve_s=12.0)
+    sentence = str(resumed_run(measured(60.0), (A, B, A, B, A), argv, "my report", reserve_s=12.0))
     assert sentence == (
         "up to 5 more starts, about 5 min 00 s at 1 min 00 s a start (measured in 1 start): "
         "ci-doctor correctness --candidate 'vllm serve m --port {port}' --passes 2 --resume 'my report' --budget 7m"
@@ -145,13 +145,15 @@ def test_what_would_settle_it_is_a_command_to_paste() -> None:
 
 
 def test_the_value_of_another_option_is_not_taken_for_an_option() -> None:
-    sentence = resumed_run(measured(60.0), (A,), ["correctness", "--resume", "--budget", "-v"], "d")
+    sentence = str(
+        resumed_run(measured(60.0), (A,), ["correctness", "--resume", "--budget", "-v"], "d")
+    )
     assert sentence.endswith("ci-doctor correctness -v --resume d --budget 2m")
 
 
 def test_a_run_that_made_every_start_goes_on_to_a_larger_limit() -> None:
     argv = ["correctness", "--max-starts", "20", "--report-dir=old", "--budget", "9m"]
-    assert extended_run(measured(60.0), (A, B) * 10, argv, "old", 40) == (
+    assert str(extended_run(measured(60.0), (A, B) * 10, argv, "old", 40)) == (
         "up to 20 more starts, about 20 min 00 s at 1 min 00 s a start (measured in 1 start): "
         "ci-doctor correctness --resume old --max-starts 40 --budget 26m"
     )
@@ -159,7 +161,7 @@ def test_a_run_that_made_every_start_goes_on_to_a_larger_limit() -> None:
 
 def test_the_policy_any_is_settled_by_a_new_run_that_makes_more() -> None:
     argv = ["correctness", "--retries", "3", "--resume=old", "--budget", "9m"]
-    assert new_run(SLOW, (A, B) * 4, argv, 5) == (
+    assert str(new_run(SLOW, (A, B) * 4, argv, 5)) == (
         "a new run of up to 8 starts, about 10 min 40 s at 1 min 20 s a start (assumed: 30 s to be ready, 1 s an answer): "
         "ci-doctor correctness --retries 5 --budget 14m"
     )
@@ -267,13 +269,13 @@ def test_the_time_left_stands_beside_the_whole() -> None:
 
 
 def test_a_run_with_starts_left_is_resumed_as_it_is() -> None:
-    told = PACE.next_run([WHOLE], ["correctness"], "dir", 12.0)
+    told = str(PACE.next_run([WHOLE], ["correctness"], "dir", 12.0))
     assert told.startswith("up to 9 more starts")
     assert "ci-doctor correctness --resume dir --budget" in told
 
 
 def test_a_run_that_made_every_start_is_resumed_with_twice_as_many() -> None:
-    told = PACE.next_run(every_start(PACE), ["correctness", "--max-starts=10"], "dir", 12.0)
+    told = str(PACE.next_run(every_start(PACE), ["correctness", "--max-starts=10"], "dir", 12.0))
     assert told.startswith("up to 10 more starts")
     assert "ci-doctor correctness --resume dir --max-starts 20 --budget" in told
 
@@ -281,7 +283,7 @@ def test_a_run_that_made_every_start_is_resumed_with_twice_as_many() -> None:
 def test_under_the_policy_any_it_is_made_anew() -> None:
     pace = replace(PACE, rules=Rules(policy=Policy.ANY))
     assert "look" not in pace.outlook([WHOLE], 0.0)
-    told = pace.next_run(every_start(pace), ["correctness"], "dir", 12.0)
+    told = str(pace.next_run(every_start(pace), ["correctness"], "dir", 12.0))
     assert "ci-doctor correctness --retries 5 --budget" in told
 
 

@@ -77,10 +77,7 @@ def test_steps_of_float32_are_a_limit_for_numbers_of_any_size() -> None:
     assert not limit.allows([small], [-0.2500001])
 
 
-def test_a_reason_says_how_answers_are_the_same() -> None:
-    reason = "all 4 answers are the same, byte for byte, in 1 baseline start"
-    assert Comparison().stated(reason) == reason
-    within = read_comparison(NUMBERS, "4 ulp").stated(reason)
-    assert "byte" not in within
-    assert "within 4 ulp" in within
-    assert "the same, in words, in" in Comparison(level=AnswerLevel.WORDS).stated(reason)
+def test_a_comparison_says_how_answers_are_the_same() -> None:
+    assert Comparison().manner == "byte for byte"
+    assert "within 4 ulp" in read_comparison(NUMBERS, "4 ulp").manner
+    assert Comparison(level=AnswerLevel.WORDS).manner == "in words"

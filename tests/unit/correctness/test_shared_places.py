@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.correctness.experiment import StartWave
-from ci_doctor.correctness.results import SharedUse
 from ci_doctor.correctness.shared_places import SharedPlaces, SharedWatch, now_ns
+from ci_doctor.model.facts.correctness import SharedUse
 from ci_doctor.services.spec import ServiceSpec
 
 _SET_CHILD_SUBREAPER = 36  # linux/prctl.h

@@ -82,7 +82,7 @@ def test_a_development_version_says_that_it_is_no_release() -> None:
 )  # fmt: skip
 def test_a_release_is_what_an_index_has(version: str, release: str, same: bool) -> None:
     assert (release_of(version), is_release(version)) == (release, same)
-    assert requirement(version, "lint") == f"ci-doctor-toolkit[lint]=={release}"
+    assert requirement(version) == f"ci-doctor-toolkit=={release}"
 
 
 def test_a_directory_with_odd_characters_reaches_the_command_and_the_plugin_as_it_is() -> None:

@@ -23,9 +23,10 @@ from ci_doctor.correctness.evidence.samples import NO_PASS
 from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.tally import Tally
-from ci_doctor.correctness.verdict.starts import ArmStart, ControlOutcome, ControlResult
+from ci_doctor.correctness.verdict.starts import ArmStart
 from ci_doctor.errors import UsageError
 from ci_doctor.load.canonical import digest
+from ci_doctor.model.facts.correctness import ControlOutcome, ControlResult
 from ci_doctor.model.service import FailureKind, LeftBehind, LeftKind, LeftThing, ServiceFailure
 from ci_doctor.system.secrets.redaction import Redactor
 from tests.unit.correctness.recording import (

@@ -1,13 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from ci_doctor.correctness.verdict.starts import (
-    ControlOutcome,
-    ControlResult,
-    ControlTry,
-    control_outcome,
-    with_inside,
-)
+from ci_doctor.correctness.verdict.starts import ControlTry, control_outcome, with_inside
+from ci_doctor.model.facts.correctness import ControlOutcome, ControlResult
 
 CHANGED = ControlTry(request="r0", telling=True, same=False)
 SAME = ControlTry(request="r1", telling=True, same=True)

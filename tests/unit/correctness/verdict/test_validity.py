@@ -9,10 +9,11 @@ from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import Arm, EvidencePolicy, Rules
 from ci_doctor.correctness.verdict.decide import decide
 from ci_doctor.correctness.verdict.decision import Decision, VerdictEvidence
-from ci_doctor.correctness.verdict.starts import ArmStart, ControlOutcome, ControlResult
+from ci_doctor.correctness.verdict.starts import ArmStart
 from ci_doctor.correctness.verdict.validity import failing_candidate, missing, void, without_flaws
 from ci_doctor.load.looks import AnswerLooks, LooksOfAnswers
 from ci_doctor.load.requests import Request
+from ci_doctor.model.facts.correctness import ControlOutcome, ControlResult
 from ci_doctor.model.verdict import Verdict
 
 IDS = ["r0", "r1", "r2"]
