@@ -342,6 +342,12 @@ def test_any_value_is_an_answer_or_refused(protocol: Any, value: Any, body: Any)
     assert is_empty_output(canonical.output) <= is_blank(canonical.output)
 
 
+@pytest.mark.parametrize("value", [{"text": [None]}, {"generated_text": None}])
+def test_a_text_that_is_null_is_no_answer(value: Any) -> None:
+    with pytest.raises(NotAnAnswerError):
+        GENERATE.read(value, None)
+
+
 @pytest.mark.parametrize(
     ("path", "name"),
     [
