@@ -202,7 +202,7 @@ def compared_choice(choice: dict[str, Any]) -> dict[str, Any]:
     message = choice.get("message")
     if message is not None:
         part["message"] = _message(message)
-    elif choice.get("text") is None:
+    elif "text" not in choice:
         raise NotAnAnswerError("a choice holds neither `text` nor `message`")
     reason = choice.get("finish_reason")
     if reason in BROKEN_OFF:
