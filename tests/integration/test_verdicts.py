@@ -2,6 +2,7 @@
 """What `ci-doctor correctness` makes of its starts: the schedule, early ends, what it costs, and how it goes on."""
 
 import json
+import re
 import os
 import signal
 from pathlib import Path
@@ -248,7 +249,7 @@ def test_a_budget_that_is_too_short_for_the_schedule_says_what_is_left_open(benc
     assert "correctness/budget-spent" in bench.rules()
     assert order(bench) == "AB"
     assert "--resume" in report["facts"]["settle"]
-    assert "a regression cannot be decided" in ran.err or "nothing can be decided" in ran.err
+    assert re.search(r"about \d+ of \d+ more starts of .* fits? ", ran.err)
     (bench.directory / "go").touch()
     again = doctor(*words_of(report["facts"]["settle"]), cwd=bench.directory, timeout=LIMIT_S)
     check(bench, again, "regression", 1)

@@ -35,6 +35,8 @@ _MOST_BEFORE = 4
 # Two starts become ready after different times, and so do two answers come.
 _CLOCK_S, _CLOCK_SHARE = 0.5, 0.2
 _SURE = 0.75
+# A request that is sent so often in groups and never differs is not one of those that do.
+_OFTEN = 4
 _WORD = re.compile(r"\w{3,}")
 _CHARACTERS = (
     (re.compile(r"[^\x00-\x7f]"), "a character that is not ASCII", 2.5),
@@ -182,6 +184,10 @@ def _named_ones(table: SendTable, names: Sequence[str]) -> Iterator[CausePart]:
         texts = {prompts[name] for name in plain}
         mask = table.named(each for each, text in prompts.items() if text in texts)
         yield CausePart("some", f"the prompts of {', '.join(plain)}", 6 + len(plain), mask)
+        bodies = [table.requests[name].body for name in plain]
+        mask = table.named(each for each, other in table.requests.items() if other.body in bodies)
+        text = f"the requests {', '.join(plain)}"
+        yield CausePart("some bodies", text, 6.5 + len(plain), mask)
 
 
 def _of_prompts(table: SendTable, names: Sequence[str]) -> Iterator[CausePart]:
@@ -360,7 +366,9 @@ _MEMORY: tuple[tuple[str, str, float], ...] = (
     ("again", "if the same prompt came before {} times or more", 1.5),
     ("in a row", "right after the same prompt", 1.8),
     ("other parameters", "if the same prompt came before with other parameters", 1.9),
+    ("the same", "if the same prompt came before with the same parameters", 1.9),
     ("once", "when its prompt comes for the first time", 2.5),
+    ("twice", "when its prompt comes for the second time", 2.8),
     ("repeated", "once any prompt has come twice", 2.4),
     ("distinct", "once a start has got {} different prompts", 3),
     ("since", "if {} or more others came since the same prompt", 3.5),
@@ -382,11 +390,12 @@ def _of_memory(table: SendTable) -> Iterator[CausePart]:
         bodies = [table.requests[each.name].body for each in lane]
         for place, text in enumerate(texts):
             before = texts[:place]
-            is_other = any(
-                one == text and body != bodies[place]
+            alike = [
+                body == bodies[place]
                 for one, body in zip(before, bodies, strict=False)
-            )
-            rows.append(_remembered(text, before, is_other=is_other))
+                if one == text
+            ]
+            rows.append(_remembered(text, before, alike))
     for (family, words, cost), values in zip(_MEMORY, zip(*rows, strict=True), strict=True):
         yield from thresholds(values, family, words, cost)
     yield from _of_other_parameters(table)
@@ -405,8 +414,11 @@ def _of_other_parameters(table: SendTable) -> Iterator[CausePart]:
         yield from thresholds(is_other, f"another {key}", words, 1.8)
 
 
-def _remembered(text: str, before: Sequence[str], *, is_other: bool) -> tuple[float, ...]:
-    """The numbers of `_MEMORY` for a prompt, after those `before` it."""
+def _remembered(text: str, before: Sequence[str], alike: Sequence[bool]) -> tuple[float, ...]:
+    """The numbers of `_MEMORY` for a prompt, after those `before` it.
+
+    `alike`: for each of these that is the same prompt, whether it had the same parameters.
+    """
     again = before.count(text)
     last = before[-1] if before else text
     common = {each: _common(text, each) for each in set(before)}
@@ -422,8 +434,10 @@ def _remembered(text: str, before: Sequence[str], *, is_other: bool) -> tuple[fl
         again > 0,
         max(again, 1),
         before[-1:] == [text],
-        is_other,
+        not all(alike),
+        any(alike),
         not again,
+        again == 1,
         len(common) < len(before),
         len(common),
         # How many others came since the same prompt; at once is as never.
@@ -462,14 +476,7 @@ def _of_earlier(table: SendTable, kinds: Sequence[CausePart]) -> Iterator[CauseP
         for family, text, cost, mask in places:
             family_of, words = f"{family} {each.family}", f"{text} {each.words}"
             yield CausePart(family_of, words, each.cost + cost, mask, each.trait)
-    for each in earlier[: -len(names)]:
-        left = each.mask
-        for count in range(2, _MOST_BEFORE + 1):
-            left = _without_first(table, left)
-            text = f"after {count} {each.words}"
-            yield CausePart(
-                f"after some {each.family}", text, each.cost + 2.2, _before(table, left), each.trait
-            )
+    yield from _of_counts(table, earlier[: -len(names)])
     after = {name: _before(table, sent[name]) for name in names[:_MOST_PAIRED]}
     for one, other in itertools.combinations(after, 2):
         text = f"after {one} and {other}"
@@ -477,6 +484,25 @@ def _of_earlier(table: SendTable, kinds: Sequence[CausePart]) -> Iterator[CauseP
     for one, other, third in itertools.combinations(names[: _MOST_PAIRED // 2], 3):
         text = f"after {one}, {other} and {third}"
         yield CausePart(text, text, 7.5, after[one] & after[other] & after[third])
+
+
+def _of_counts(table: SendTable, kinds: Sequence[CausePart]) -> Iterator[CausePart]:
+    """The first, each second, … of a kind, and what comes after several of it."""
+    for each in kinds:
+        text = f"as the first of the {each.words} in a start"
+        first = each.mask & ~_without_first(table, each.mask)
+        yield CausePart(f"first {each.family}", text, each.cost + 1.2, first, each.trait)
+        for period in range(2, _MOST_BEFORE + 1):
+            text = f"as every {ordinal(period)} of the {each.words} in a start"
+            mask = _every(table, each.mask, period)
+            yield CausePart(f"every {each.family}", text, each.cost + 2.4, mask, each.trait)
+        left = each.mask
+        for count in range(2, _MOST_BEFORE + 1):
+            left = _without_first(table, left)
+            text = f"after {count} {each.words}"
+            yield CausePart(
+                f"after some {each.family}", text, each.cost + 2.2, _before(table, left), each.trait
+            )
 
 
 def _before(table: SendTable, mask: int) -> int:
@@ -494,6 +520,21 @@ def _without_first(table: SendTable, mask: int) -> int:
     for lane in table.lane_bits:
         mask &= ~(mask & lane & -(mask & lane))
     return mask
+
+
+def _every(table: SendTable, mask: int, period: int) -> int:
+    """Of these sends, each second, third, … one of a start."""
+    holds = 0
+    for lane in table.lane_bits:
+        bits = mask & lane
+        count = 0
+        while bits:
+            lowest = bits & -bits
+            count += 1
+            if count % period == 0:
+                holds |= lowest
+            bits ^= lowest
+    return holds
 
 
 def _right_before(table: SendTable, mask: int) -> int:
@@ -515,15 +556,17 @@ def _beside(table: SendTable, mask: int) -> int:
 def fitting(table: SendTable, observed: int, *, plain_alone: bool = False) -> list[Cause]:
     """The causes that fit each of the first `observed` sends, the cheapest first.
 
-    `plain_alone`: whatever changed copies of requests show.
+    `plain_alone`: whatever changed copies of requests differ. A copy that is equal counts.
 
     Where requests are under way together, nobody knows which came first. There a cause fits if no
     other request differs, and at least half of its own do, each group for itself. All must, if it
-    takes one certain request beside them and the whole group is under way.
+    takes one certain request beside them and the whole group is under way. One of its own that was
+    sent often and never differed is against it, too.
     """
     sends = table.sends[:observed]
     told = [
-        each.wrong is not None and (each.name in table.plain or not plain_alone) for each in sends
+        each.wrong is not None and not (plain_alone and each.wrong and each.name not in table.plain)
+        for each in sends
     ]
     wrong = table.mask(bool(each.wrong) and yes for each, yes in zip(sends, told, strict=True))
     exact = table.mask(yes and each.at_once == 1 for each, yes in zip(sends, told, strict=True))
@@ -560,7 +603,7 @@ def _neighbours(table: SendTable) -> list[str]:
     return [name for name, _ in counts.most_common(6)]
 
 
-def _groups(table: SendTable, observed: int) -> list[tuple[bool, tuple[int, ...]]]:
+def _groups(table: SendTable, observed: int) -> list[tuple[bool, Mapping[str, int]]]:
     """The sends of one composition, name by name: each is sent several times in another order."""
     sends: dict[tuple[int, frozenset[str], int], dict[str, int]] = {}
     place = 0
@@ -574,17 +617,24 @@ def _groups(table: SendTable, observed: int) -> list[tuple[bool, tuple[int, ...]
                     if each.wrong is not None:
                         bits[each.name] = bits.get(each.name, 0) | 1 << place + at
             place += len(block)
-    return [(key[2] == len(key[1]), tuple(bits.values())) for key, bits in sends.items()]
+    return [(key[2] == len(key[1]), bits) for key, bits in sends.items()]
 
 
 def _fits(
-    mask: int, wrong: int, groups: Sequence[tuple[bool, tuple[int, ...]]], *, strict: bool
+    mask: int, wrong: int, groups: Sequence[tuple[bool, Mapping[str, int]]], *, strict: bool
 ) -> bool:
-    for is_whole, names in groups:
+    expected_of: Counter[str] = Counter()
+    differing = set()
+    for is_whole, bits_of in groups:
+        for name, bits in bits_of.items():
+            expected_of[name] += (bits & mask).bit_count()
+            if bits & wrong:
+                differing.add(name)
+        names = bits_of.values()
         expected = [bits for bits in names if bits & mask]
         seen = [bits for bits in expected if bits & wrong]
         if any(bits & wrong and not bits & mask for bits in names) or 2 * len(seen) < len(expected):
             return False
         if strict and is_whole and len(seen) < len(expected):
             return False
-    return True
+    return not any(count >= _OFTEN and name not in differing for name, count in expected_of.items())

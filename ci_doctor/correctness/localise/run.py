@@ -62,7 +62,12 @@ def with_request_file(
     smallest = localisation.smallest
     if smallest is None or is_of_one(smallest, localisation.subject):
         return localisation
-    blocks = smallest.blocks[:1] if smallest.at_once > 1 else smallest.blocks
+    blocks = smallest.blocks
+    if smallest.at_once > 1:
+        # Of many groups, the first one that differs.
+        made = next((each for each in localisation.results if each.trial == smallest), None)
+        place = made.differing[0].block if made and made.differing else 0
+        blocks = blocks[place : place + 1]
     sent: Counter[str] = Counter()
     lines = ""
     for name in itertools.chain.from_iterable(block.names for block in blocks):
