@@ -9,7 +9,6 @@ import os
 import re
 import shutil
 import sys
-import tempfile
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,6 +22,7 @@ from packaging.version import InvalidVersion, Version
 from ci_doctor.compat.sources import is_inside, wheel_tree
 from ci_doctor.compat.world import LARGEST_SOURCE, CodeTree
 from ci_doctor.errors import InfraError, UsageError
+from ci_doctor.system.files.own_directory import own_directory
 from ci_doctor.system.files.writing import write_atomically
 from ci_doctor.system.processes.limited_runs import LimitedRuns, SeparateRun
 
@@ -116,7 +116,7 @@ class Releases:
         folder = self._cache / f"{canonicalize_name(name)}-{version}-{self._python}"
         kept = sorted(folder.glob("*.whl"))
         if not kept:
-            with tempfile.TemporaryDirectory(prefix="ci-doctor-compat-") as directory:
+            with own_directory("compat") as directory:
                 wheel = self._download(f"{name}=={version}", Path(directory))
                 with wheel.open("rb") as file:
                     digest = hashlib.file_digest(file, "sha256").hexdigest()

@@ -234,7 +234,7 @@ class _ExperimentRun:
 
     async def _starts(self, limit: asyncio.Timeout) -> None:
         self._measure_budget(limit)
-        self._tell_pace()
+        self._tell_beginning()
         if self.plan.caches is Caches.WARM_UP and self._next():
             await self._warm_up()
         is_first = True
@@ -262,8 +262,15 @@ class _ExperimentRun:
         )
         self.on_progress(ExperimentProgress(note=note))
 
+    def _tell_beginning(self) -> None:
+        if self._next():
+            names = {arm: ", ".join(each.names) for arm, each in self.plan.arms.items()}
+            requests = len(self.plan.requests)
+            note = self.pace.beginning(names, requests, self.results)
+            self.on_progress(ExperimentProgress(note=note))
+
     def _tell_pace(self) -> None:
-        """How many starts fit, by what is known now; nothing if no further start is needed."""
+        """How many starts fit, by what is measured; nothing if no further start is needed."""
         if self._next():
             note = self.pace.outlook(self.results, clock.now())
             self.on_progress(ExperimentProgress(note=note))

@@ -350,6 +350,18 @@ def outlook(estimate: Estimate, schedule: Schedule, left_s: float, of_s: float) 
     )
 
 
+def beginning(names: Mapping[Arm, str], schedule: Schedule, requests: int, seconds: float) -> str:
+    """What a run starts, and its budget, for the line before the first start. No full stop.
+
+    `names` are the services of each arm, `requests` are sent to each start, `seconds` are the budget.
+    """
+    arms = " and ".join(f"{name} ({arm.value})" for arm, name in names.items())
+    return (
+        f"{arms}: {_needs(schedule)} starts, {formatting.amount(requests, 'request')} each, "
+        f"budget {formatting.duration(seconds)}"
+    )
+
+
 def _left(left_s: float, of_s: float) -> str:
     left = formatting.duration(max(0.0, left_s))
     return f"{left} left of {formatting.duration(of_s)}"
@@ -360,12 +372,14 @@ def _all_fit(estimate: Estimate, schedule: Schedule, left_s: float) -> str:
     room = "any number of starts"
     if pace > 0:
         room = formatting.amount(math.floor(left_s / pace), "start")
+    return f"about {room} of {estimate} fit ({estimate.basis}); the run takes {_needs(schedule)}"
+
+
+def _needs(schedule: Schedule) -> str:
     most = len(schedule.remaining)
     fewest = schedule.fewest
     needs = str(most) if fewest == most else f"{fewest} to {most}"
-    return (
-        f"about {room} of {estimate} fit ({estimate.basis}); the run takes {needs}{_more(schedule)}"
-    )
+    return f"{needs}{_more(schedule)}"
 
 
 def _more(schedule: Schedule) -> str:
@@ -397,6 +411,13 @@ class Pace(Struct, frozen=True, kw_only=True):
     def order(self) -> tuple[Arm, ...]:
         """All starts, should none of them decide before the last."""
         return sequence(self.rules, archived=self.archived)
+
+    def beginning(
+        self, names: Mapping[Arm, str], requests: int, results: Sequence[StartResult]
+    ) -> str:
+        """What is started, and the budget."""
+        seconds = self.deadline - self.began
+        return beginning(names, self._schedule(results), requests, seconds)
 
     def outlook(self, results: Sequence[StartResult], now: float) -> str:
         """How many starts still fit."""

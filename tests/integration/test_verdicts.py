@@ -78,7 +78,7 @@ def test_a_pass_says_what_it_cannot_exclude(bench: Bench) -> None:
     check(bench, ran, "pass", 0)
     assert "a fault that shows in less than 98% of starts" in " ".join(ran.out.split())
     assert bench.report["facts"]["rare_bug_bound"] == pytest.approx(0.975)
-    assert "the run takes 2 to 16" in ran.err
+    assert "baseline (baseline) and candidate (candidate): 2 to 16 starts" in ran.err
 
 
 @pytest.mark.nightly

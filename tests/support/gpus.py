@@ -190,7 +190,7 @@ def on_gpu(root: Path, pid: int, *, opens_gpu: bool = True, maps: str = "") -> P
     ticks = 999_900 * os.sysconf("SC_CLK_TCK")
     files = {
         "cmdline": "/opt/venv/bin/python3\0-m\0vllm.entrypoints\0",
-        "stat": f"{pid} (python3) S 1 1 1 {'0 ' * 15}{ticks} 0\n",
+        "stat": f"{pid} (python3) S 1 1 1 {'0 ' * 15}{ticks}{' 0' * 30}\n",
         "environ": "BUILDKITE_JOB_ID=0199-other\0",
         "maps": maps,
     }

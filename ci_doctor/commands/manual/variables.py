@@ -119,9 +119,7 @@ OF_THE_MACHINE: Final = MappingProxyType(
         "HOME": "The home directory: caches of libraries, settings of git.",
         "TMPDIR": "The directory of temporary files.",
         "XDG_CACHE_HOME": "The directory of caches, `~/.cache` without it.",
-        "XDG_CONFIG_HOME": "pip's settings: the package index.",
         "XDG_RUNTIME_DIR": "Where the processes of one machine meet.",
-        "PIP_CONFIG_FILE": "pip's settings: the package index.",
     }
 )
 

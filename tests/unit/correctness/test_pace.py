@@ -18,6 +18,7 @@ from ci_doctor.correctness.pace import (
     Pace,
     Schedule,
     assumed,
+    beginning,
     command_line,
     corrected,
     default_budget,
@@ -211,6 +212,14 @@ def test_if_all_fit_the_range_is_said_before_the_first_start() -> None:
         "28 min 00 s left of 28 min 20 s: about 21 starts of 1 min 20 s fit "
         "(assumed: 30 s to be ready, 1 s an answer); the run takes 2 to 20"
     )
+
+
+def test_a_run_begins_with_what_it_starts_and_its_budget() -> None:
+    names = {A: "plain", B: "router, worker"}
+    assert beginning(names, planned(), 1, 1500.0) == (
+        "plain (baseline) and router, worker (candidate): 2 to 20 starts, 1 request each, budget 25 min 00 s"
+    )
+    assert "1 to 14 more starts, 100 requests each" in beginning(names, planned(6), 100, 1500.0)
 
 
 def test_under_way_it_says_how_many_more() -> None:

@@ -342,6 +342,14 @@ def test_any_value_is_an_answer_or_refused(protocol: Any, value: Any, body: Any)
     assert is_empty_output(canonical.output) <= is_blank(canonical.output)
 
 
+@pytest.mark.parametrize("value", [{"text": [None]}, {"generated_text": None}])
+def test_an_answer_whose_text_is_null_is_empty_and_can_be_read_again(value: Any) -> None:
+    canonical = GENERATE.read(value, None)
+
+    assert canonical.empty
+    check_output(canonical.output)
+
+
 @pytest.mark.parametrize(
     ("path", "name"),
     [

@@ -20,6 +20,7 @@ LISTED = {
 NOT_READ = {
     "COVERAGE_FILE",
     "GIT_OPTIONAL_LOCKS",
+    "FLASK_APP",  # of a server that `init` proposes
     "GITHUB_PAT",  # in the patterns of secrets
     "MODEL_ID",  # of a server that `init` proposes
     "CUBLAS_WORKSPACE_CONFIG",  # what a constant is called that other modules have, too
