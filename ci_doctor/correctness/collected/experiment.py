@@ -233,7 +233,8 @@ def _time(place: SourcePosition) -> float | None:
     for key in _ROW_KEYS if form is SampleFormat.ROWS else _KEYS:
         time = value.get(key)
         # True is an int. 0 is what a server without a clock says; an int may be beyond all doubles.
-        is_number = isinstance(time, int | float) and not isinstance(time, bool)
-        if is_number and 0 < time <= sys.float_info.max:
+        if not isinstance(time, int | float) or isinstance(time, bool):
+            continue
+        if 0 < time <= sys.float_info.max:
             return float(time)
     return None
