@@ -24,7 +24,8 @@ KEYS = ("id", "path", "body", "protocol", "method")
 POST = "POST"
 METHODS = (POST, "GET")
 # What a URL's path may hold (RFC 3986); a second slash at its beginning would name another host.
-_PATH = re.compile(r"/(?!/)[!-~]*")
+# httpx takes 65,536 characters, address included.
+_PATH = re.compile(r"/(?!/)[!-~]{0,60000}")
 
 
 class Request(Struct, frozen=True, kw_only=True):

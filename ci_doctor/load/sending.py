@@ -59,7 +59,7 @@ def _seconds(text: str, now: datetime) -> float | None:
         return float(text)
     try:
         date = parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, OverflowError):  # the latter for a zone or a year of twenty digits
         return None
     if date.tzinfo is None:  # "-0000": a time in UTC without a place (RFC 5322, section 3.3)
         date = date.replace(tzinfo=UTC)

@@ -373,6 +373,7 @@ def test_servers_that_were_not_asked_the_same_are_void(tmp_path: Path) -> None:
         (("a.jsonl", "a.jsonl"), "both sides name a.jsonl"),
         (("a.jsonl", "b.txt"), "do not compare"),
         (("a.jsonl", "a2.jsonl", "--format", "respones"), "did you mean `responses`?"),
+        (("a.jsonl", "a2.jsonl", "--alpha", "nan"), "'--alpha': nan is not in the range 0<x<1"),
     ],
 )
 @pytest.mark.gate(2)

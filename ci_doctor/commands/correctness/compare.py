@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`ci-doctor correctness compare`."""
 
+import math
 import os
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from ci_doctor.commands import completion_values as values
 from ci_doctor.commands.documented import VERDICT, command, option
 from ci_doctor.commands.options import config_option, output_options, pass_session
 from ci_doctor.correctness.settings import AnswerLevel, read_comparison
+from ci_doctor.errors import UsageError
 from ci_doctor.session.session import Session
 
 
@@ -93,6 +95,9 @@ def compare(
     from ci_doctor.correctness.collected.compare import compare as compared
     from ci_doctor.session.exit_policy import ExitPolicy
 
+    # click compares it with both ends of the range, and NaN is beyond neither.
+    if math.isnan(alpha):
+        raise UsageError("invalid value for '--alpha': nan is not in the range 0<x<1")
     comparison = read_comparison(AnswerLevel(level), limit)
     directory = session.claim()
     codes, _ = read_exit_codes(load_config(config_path, Path.cwd()), os.environ)

@@ -4,6 +4,7 @@
 From here on collected samples go the way of a run of ours: samples, tally, starts, decision, report.
 """
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 from typing import Any
@@ -231,7 +232,9 @@ def _time(place: SourcePosition) -> float | None:
         return None
     for key in _ROW_KEYS if form is SampleFormat.ROWS else _KEYS:
         time = value.get(key)
-        # True is an int. 0 is what a server without a clock says.
-        if isinstance(time, int | float) and not isinstance(time, bool) and time > 0:
+        # True is an int. 0 is what a server without a clock says; an int may be beyond all doubles.
+        if not isinstance(time, int | float) or isinstance(time, bool):
+            continue
+        if 0 < time <= sys.float_info.max:
             return float(time)
     return None

@@ -10,7 +10,7 @@ from typing import Any, TypeGuard
 from msgspec import Struct
 
 from ci_doctor.errors import UsageError
-from ci_doctor.load.canonical import Canonical, check_output, digest, is_empty_output
+from ci_doctor.load.canonical import Canonical, check_output, digest, encode, is_empty_output
 from ci_doctor.load.choices import NotAnAnswerError
 from ci_doctor.load.protocols import of_answer
 from ci_doctor.load.requests import read_collected
@@ -142,7 +142,8 @@ def shape(identity: str) -> str:
 
 
 def _part(part: str) -> str:
-    if part in _ID_WORDS or not part.isalnum():
+    # A letter of another script stands for itself, in every id.
+    if part in _ID_WORDS or not part.isascii() or not part.isalnum():
         return re.escape(part)
     # Counters grow by a digit; a random part keeps its length.
     if part.isdigit():
@@ -185,7 +186,11 @@ def _beginning(line: bytes) -> re.Pattern[bytes]:
         # Cut: the first line may be a whole answer of a file in another format.
         raise AmbiguousError(f"the first line is not `id:` but {text[:60]!r}")
     pattern = shape(identity).encode()
-    return re.compile(b"(" + pattern + rb"):\r?\n?")
+    begins = re.compile(b"(" + pattern + rb"):\r?\n?")
+    # Else the first block would be left out, and no difference in it be seen.
+    if not begins.fullmatch(line):
+        raise AmbiguousError(f"the id in the first line is not Unicode: {text[:60]!r}")
+    return begins
 
 
 def _fresh(identity: bytes, ids: set[bytes]) -> bytes:
@@ -283,7 +288,10 @@ def _ours(value: dict[str, Any], _content: bytes) -> Entry:
         return Entry(id=identity, group=group, pass_=number, error=error)
     output = value["output"]
     prompt_facts = value.get("prompt_facts")
+    if not isinstance(prompt_facts, dict):
+        prompt_facts = {}
     try:
+        encode(prompt_facts)  # they are compared by their digests
         return Entry(
             id=identity,
             group=group,
@@ -291,7 +299,7 @@ def _ours(value: dict[str, Any], _content: bytes) -> Entry:
             output=output,
             # Computed anew: the digest in the file may be wrong, and only the answer itself counts.
             digest=digest(output),
-            prompt_facts=prompt_facts if isinstance(prompt_facts, dict) else {},
+            prompt_facts=prompt_facts,
             empty=is_empty_output(output),
         )
     except NotAnAnswerError as reason:

@@ -206,12 +206,19 @@ def read_starts(source: Source, answer_tokens: set[bytes]) -> list[FileStart]:
         if start is None:
             start = starts[key] = FileStart(arm=key[0] if key else None)
         start.records.append(record)
-    if None in starts and len(starts) > 1:
-        # An unreadable line belongs to some start of the file: to the first, rather than to none,
-        # or the answer that it held would not be missed.
-        nameless = starts.pop(None)
-        next(iter(starts.values())).records.extend(nameless.records)
-    return list(starts.values())
+    nameless = starts.pop(None, None)
+    return _with_nameless(list(starts.values()), nameless)
+
+
+def _with_nameless(named: list[FileStart], nameless: FileStart | None) -> list[FileStart]:
+    """All starts of a file; an unreadable line names none, and belongs to some of them."""
+    if nameless is None:
+        return named
+    # To the first of each arm, rather than to none: the answer that it held would not be missed.
+    firsts = {start.arm: start for start in reversed(named)}
+    for first in firsts.values():
+        first.records.extend(nameless.records)
+    return named or [nameless]
 
 
 # --- both sides beside each other ---

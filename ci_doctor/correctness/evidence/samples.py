@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Struct
 
 from ci_doctor.errors import InfraError, UsageError
-from ci_doctor.load.canonical import digest
+from ci_doctor.load.canonical import digest, encode
 from ci_doctor.load.choices import NotAnAnswerError
 from ci_doctor.system.files.writing import make_directory
 from ci_doctor.system.secrets.redaction import Redactor
@@ -164,13 +164,14 @@ def is_valid(sample: Sample) -> bool:
     """Whether the digest of a sample is that of its output. An error is valid as it is. Pure.
 
     A redacted output has another digest than the one written beside it, and is valid too. An answer
-    without a digest is not.
+    without a digest is not, nor one with prompt facts that are no JSON.
     """
     if sample.output is None:
         return sample.error is not None
     if sample.digest is None:
         return False
     try:
+        encode(sample.prompt_facts)  # they are compared by their digests
         own = digest(sample.output)
     except NotAnAnswerError:
         return False

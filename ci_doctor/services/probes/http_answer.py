@@ -158,12 +158,14 @@ class _Exchange:
             headers["authorization"] = authorization
         # Last, so that no header of the user keeps the connection open.
         headers["connection"] = "close"
-        request = self._h11.Request(
-            method="GET",
-            target=quote(probe.path, safe=_TARGET),
-            headers=[(name.title().encode(), value.encode()) for name, value in headers.items()],
-        )
         try:
+            request = self._h11.Request(
+                method="GET",
+                target=quote(probe.path, safe=_TARGET),
+                headers=[
+                    (name.title().encode(), value.encode()) for name, value in headers.items()
+                ],
+            )
             head = self._state.send(request) or b""
             return head + (self._state.send(self._h11.EndOfMessage()) or b"")
         except self._h11.LocalProtocolError as error:
@@ -176,6 +178,9 @@ class _Exchange:
             # An interim response (RFC 9110, 15.2): the final one follows it.
             if isinstance(event, self._h11.Response):
                 return int(event.status_code)
+            # After it h11 is paused for good: the server speaks another protocol.
+            if isinstance(event, self._h11.InformationalResponse) and event.status_code == 101:
+                return 101
 
     async def body(self) -> bytes:
         """Its first MiB."""
@@ -199,7 +204,7 @@ class _Exchange:
                 return event
             piece = await self._reader.read(_PIECE)
             self._is_over = not piece
-            self._beginning = self._beginning or piece[: len(_BEGINNING)]
+            self._beginning += piece[: len(_BEGINNING) - len(self._beginning)]
             if not self._beginning:
                 raise ValueError("the connection was closed without an answer")
             # Else h11 would wait for the end of a head that never comes.

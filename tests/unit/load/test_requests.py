@@ -71,6 +71,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes | No
         ('{"id": "a", "path": "//host/v1", "body": {}}', "`path` must be"),
         ('{"id": "a", "path": "/v 1", "body": {}}', "`path` must be"),
         ('{"id": "a", "path": 3, "body": {}}', "`path` must be"),
+        (f'{{"id": "a", "path": "/v1/score?{"x" * 70_000}", "body": {{}}}}', "`path` must be"),
         ('{"id": "a", "body": []}', "`body` must be an object"),
         ('{"id": "a"}', "`body` must be an object"),
         ('{"id": "a", "body": {"n": 1, "n": 2}}', "not JSON: the key"),

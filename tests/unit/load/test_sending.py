@@ -42,6 +42,9 @@ def test_waits_double_up_to_a_bound() -> None:
         ("Thu, 01 Jan 2026 12:00:30 -0000", 30.0),
         ("Thu, 01 Jan 2026 11:00:00 GMT", 0.1),
         ("soon", 0.8),
+        # Beyond what a date or its zone can be.
+        ("Thu, 01 Jan 2026 12:00:00 +99999999999999999999", 0.8),
+        ("Thu, 01 Jan 99999999999999999999 12:00:00 GMT", 0.8),
         ("-5", 0.8),
         ("", 0.8),
         ("1.5", 0.8),

@@ -55,11 +55,19 @@ class Server:
         self.requests: list[bytes] = []
         self.times: list[float] = []
         self.done = asyncio.Event()
+        self.begun = asyncio.Event()
+        self.writers: list[asyncio.StreamWriter] = []
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.times.append(clock.now())
+        self.writers.append(writer)
+        self.begun.set()
         number = len(self.times) - 1
-        self.requests.append(await reader.readuntil(b"\r\n\r\n"))
+        try:
+            self.requests.append(await reader.readuntil(b"\r\n\r\n"))
+        except asyncio.IncompleteReadError:  # the client had nothing to send
+            writer.close()
+            return
         writer.write(self.answers[min(number, len(self.answers) - 1)])
         await writer.drain()
         if self.stay:  # a keep-alive server: the end of the body is not the end of the connection
@@ -85,6 +93,11 @@ def ask(
             probe = parse_ready(ReadySpec(http="/health?x=1", **table), port, directory=Path())
             seen = await wait_until_ready(probe, limit, ProbeContext(environment=environment or {}))
             scene.done.set()
+            await scene.begun.wait()
+            for writer in scene.writers:
+                writer.close()
+                with contextlib.suppress(ConnectionError):
+                    await writer.wait_closed()
             return seen, scene
 
     return asyncio.run(run())
@@ -423,6 +436,46 @@ def test_a_length_that_is_no_number_is_told(length: str) -> None:
     body = f"HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\nready".encode("latin-1")
     seen = ask([body], Attempts(1), body="ready", stay=True)[0] or ""
     assert seen.startswith("the answer is no proper HTTP: ")
+
+
+@pytest.mark.parametrize(("status", "outcome"), [("101", None), ("2xx", "HTTP status 101")])
+def test_a_server_that_switches_the_protocol_ends_the_attempt(
+    status: str, outcome: str | None
+) -> None:
+    switch = answer(b"", status="101 Switching Protocols", headers="Upgrade: websocket\r\n")
+    headers = {"upgrade": "websocket"}
+    assert ask([switch], Attempts(1), headers=headers, status=status)[0] == outcome
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{"transfer-encoding": "gzip"}, {"content-length": "five"}, {"content-length": "5"}],
+)
+def test_headers_of_no_proper_request_are_the_cause(headers: dict[str, str]) -> None:
+    cause = ask([OK], Attempts(1), headers=headers)[0] or ""
+    assert cause.startswith("the request is no proper HTTP: ")
+
+
+def test_another_protocol_is_recognised_byte_by_byte() -> None:
+    async def greet(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError):
+            for each in b"HELO\r\n":
+                writer.write(bytes([each]))
+                await writer.drain()
+                await asyncio.sleep(0)
+        await closed.wait()
+        writer.close()
+
+    async def run() -> str | None:
+        async with await asyncio.start_server(greet, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            probe = parse_ready("/", port, directory=Path())
+            cause = await wait_until_ready(probe, Attempts(1))
+            closed.set()
+        return cause
+
+    closed = asyncio.Event()
+    assert asyncio.run(run()) == "the answer is not HTTP"
 
 
 def test_what_no_request_can_hold_is_sent_in_percent() -> None:

@@ -9,6 +9,7 @@ import gzip
 import itertools
 import os
 import socket
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -238,6 +239,14 @@ def _no_gzip(path: Path) -> None:
     path.write_bytes(b"hello" * 100)
 
 
+def _passes_without_end(path: Path) -> None:
+    unpack = zlib.decompressobj(31)
+    line = unpack.decompress(path.read_bytes())
+    changed = line.replace(b'"passes":2', b'"passes":9223372036854775807')
+    assert changed != line
+    path.write_bytes(gzip.compress(changed) + unpack.unused_data)
+
+
 def _flipped(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[-40] ^= 1
@@ -258,6 +267,7 @@ def _flipped_in_the_first_line(path: Path) -> None:
         _empty,
         _foreign,
         _no_gzip,
+        _passes_without_end,
         _flipped,
         _flipped_in_the_first_line,
     ],

@@ -155,6 +155,50 @@ def test_starts_whose_time_is_not_recorded_are_in_no_order(tmp_path: Path) -> No
     assert "nothing records the order of the starts" in outcome.summary
 
 
+def test_a_time_beyond_a_double_is_no_time(tmp_path: Path) -> None:
+    sides = []
+    for arm, word in (("A", "bay"), ("B", "cod")):
+        line = {**response("c-0", f"ash {word}"), "created": 10**400}
+        sides.append(str(write(tmp_path / f"{arm}.jsonl", [line])))
+    outcome = compare(CompareRequest(baseline=sides[0], candidate=sides[1]))
+    assert outcome.verdict is Verdict.INCONCLUSIVE
+
+
+@pytest.mark.parametrize("form", ["responses", "ours"])
+def test_prompt_facts_beyond_a_double_make_no_answer(tmp_path: Path, form: str) -> None:
+    if form == "ours":
+        output = {"choices": [{"index": 0, "text": "ash", "finish_reason": "stop"}]}
+        line = json.dumps(
+            {"arm": "baseline", "start": 1, "pass": 1, "id": "r0", "output": output}
+            | {"prompt_facts": {"prompt_token_ids": [7]}}
+        )
+    else:
+        line = json.dumps({**response("c-0", "ash"), "prompt_token_ids": [7]})
+    sides = []
+    for name in ("a.jsonl", "b.jsonl"):
+        path = tmp_path / name
+        path.write_text(line.replace("[7]", "[1e999]") + "\n")
+        sides.append(str(path))
+    outcome = compare(CompareRequest(baseline=sides[0], candidate=sides[1]))
+    assert outcome.verdict is Verdict.VOID
+
+
+def test_a_broken_line_of_a_file_of_both_arms_is_missed_in_the_arm_that_is_compared(
+    tmp_path: Path,
+) -> None:
+    output = {"choices": [{"index": 0, "text": "ash", "finish_reason": "stop"}]}
+    lines = [
+        json.dumps({"arm": arm, "start": 1, "pass": 1, "id": "r0", "output": output})
+        for arm in ("baseline", "candidate")
+    ]
+    baseline, both = tmp_path / "a.jsonl", tmp_path / "both.jsonl"
+    baseline.write_text(lines[0] + "\n")
+    # What broke may have been a second start of the candidate.
+    both.write_text("\n".join([*lines, lines[1][:-40]]) + "\n")
+    outcome = compare(CompareRequest(baseline=str(baseline), candidate=str(both)))
+    assert outcome.verdict is Verdict.VOID
+
+
 COMPARISONS = [Comparison(level=level) for level in AnswerLevel]
 NEAR = read_comparison(AnswerLevel.NUMBERS, "0.25 nat")
 NEARER = read_comparison(AnswerLevel.NUMBERS, "0.125 nat")

@@ -83,6 +83,18 @@ def test_the_shape_of_an_id() -> None:
     assert shape("chatcmpl-WJidmXp_0") == r"chatcmpl\-[A-Za-z0-9]{7}_[0-9]+"
 
 
+@pytest.mark.parametrize("first", ["é-1", "答-1", "x²-1"])
+def test_the_first_block_counts_whatever_letters_its_id_has(first: str) -> None:
+    second = first.replace("1", "2")
+    text = f"{first}:\nx\n{second}:\ny\n".encode()
+    assert contents(text) == {first: b"x", second: b"y"}
+
+
+def test_a_first_line_that_is_not_unicode_is_refused() -> None:
+    with pytest.raises(AmbiguousError):
+        contents(b"\xff-1:\nx\n\xff-2:\ny\n")
+
+
 @pytest.mark.parametrize("text", [b"once upon\na_0:\nx\n", b"Answer:\nx\n", b"a_0:\nx\na_0:\ny\n"])
 def test_blocks_that_cannot_be_told_apart_are_refused(text: bytes) -> None:
     with pytest.raises(AmbiguousError):

@@ -149,6 +149,8 @@ def test_a_sample_is_sound_by_its_digest_or_its_mark_of_redaction() -> None:
     assert not is_valid(answer_of(output={"text": "[redacted]"}))
     assert not is_valid(answer_of(output={"number": float("inf")}, digest=digest(said)))
     assert not is_valid(answer_of())
+    facts = {"prompt_token_ids": [float("inf")]}
+    assert not is_valid(answer_of(output=said, digest=digest(said), prompt_facts=facts))
 
 
 def test_the_line_of_a_control_is_known_by_its_pass_and_by_nothing_else(tmp_path: Path) -> None:
