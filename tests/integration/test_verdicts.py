@@ -2,8 +2,8 @@
 """What `ci-doctor correctness` makes of its starts: the schedule, early ends, what it costs, and how it goes on."""
 
 import json
-import re
 import os
+import re
 import signal
 from pathlib import Path
 from typing import Any

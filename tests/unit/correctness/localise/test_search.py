@@ -43,6 +43,10 @@ PLANTED: list[tuple[Sequence[str], Fault, str]] = [
     (["r1"], lambda b, x, _w: bool(b) and len(x["prompt"]) > max(map(len, prompts(b))), "each request differs when its prompt is longer than each one before"),
     (["r2"], lambda b, x, _w: bool(b) and len(b[-1]["prompt"]) > len(x["prompt"]) + 20, "each request differs right after a prompt that is longer by"),
     (["r3", "r4", "r5"], lambda b, _x, _w: sum(each.get("max_tokens", 16) >= 20 for each in b) >= 2, "each request differs after 2 requests with `max_tokens` 20 or more"),
+    (["r0"], lambda b, x, _w: x in b, "each request differs if the same prompt came before with the same parameters"),
+    (["r0"], lambda b, x, _w: prompts(b).count(x["prompt"]) == 1, "each request differs when its prompt comes for the second time"),
+    (["r5"], lambda b, x, _w: "stop" in x and not any("stop" in each for each in b), "each request differs as the first of the requests with `stop` in a start"),
+    (["r5"], lambda b, x, _w: "stop" in x and sum("stop" in each for each in b) % 2 == 1, "each request differs as every 2nd of the requests with `stop` in a start"),
     (["r3"], lambda b, x, _w: "harbour" in x["prompt"] and BODIES[1]["prompt"] in prompts(b), "prompts with `harbour` differ after r1"),
     (["r3"], lambda b, x, _w: "harbour" in x["prompt"] and {BODIES[0]["prompt"], BODIES[2]["prompt"]} <= set(prompts(b)), "prompts with `harbour` differ after r0 and r2"),
     (["r0"], lambda _b, _x, w: len(w) >= 2, "each request differs if 3 or more requests are under way at once"),
@@ -107,6 +111,33 @@ def test_what_requests_hold_is_named_only_if_a_copy_without_it_was_equal() -> No
     conclusion = search.conclusion()
     assert conclusion.cause == "requests with `max_tokens` and `stop` differ"
     assert [words(each) for each in conclusion.vanished] == ["r5 without `max_tokens` alone"]
+
+
+def test_a_prompt_is_no_cause_if_a_copy_with_it_was_equal() -> None:
+    def both(_before: Sequence[Body], body: Body, _with: Sequence[Body]) -> bool:
+        return "stop" in body and len(body["prompt"]) >= 20 and "max_tokens" in body
+
+    search = searched(subject(["r5"]), both)
+    cause = search.conclusion().cause
+    assert cause is not None
+    assert "requests with the prompt of r5 differ" not in cause
+
+
+def test_a_request_that_never_differs_in_groups_is_none_of_those_that_do() -> None:
+    """Its prompt is that of one that does."""
+
+    of = subject(["r0", "r3", "r5"])
+    twin = Request(
+        id="r7", path="/v1/completions", body={**of.requests[3].body, "seed": 99}, line=8
+    )
+    of = replace(of, requests=(*of.requests, twin))
+    differing = [of.requests[place].body for place in (0, 3, 5)]
+
+    def fault(_before: Sequence[Body], body: Body, beside: Sequence[Body]) -> bool:
+        return bool(beside) and body in differing
+
+    cause = searched(of, fault).conclusion().cause
+    assert cause == "the requests r0, r3, r5 differ if 2 or more requests are under way at once"
 
 
 def test_answers_that_differ_by_chance_have_no_cause() -> None:
