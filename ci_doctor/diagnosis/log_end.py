@@ -22,6 +22,7 @@ from ci_doctor.diagnosis.scan import quick_engine, search_for
 from ci_doctor.errors import ConfigError
 from ci_doctor.model.cause import Cause
 from ci_doctor.system.files.bounded_log import BLOCK_BYTES, is_sparse
+from ci_doctor.system.files.opening import open_at_once
 from ci_doctor.system.secrets.private_keys import without_key_lines
 
 # A server takes longer to start than this. A start that is quicker pays nothing.
@@ -172,7 +173,8 @@ def _numbered(excerpt: Excerpt, lines_before: int | None) -> Excerpt:
 
 
 def _read_tail(path: Path) -> _Tail:
-    with path.open("rb", buffering=0) as file:
+    # A FIFO cannot be read from its end: its seek raises OSError.
+    with open(open_at_once(path), "rb", buffering=0) as file:  # noqa: PTH123 - a descriptor
         has_freed_part = is_sparse(file.fileno())
         size = file.seek(0, os.SEEK_END)
         start = max(0, size - _TAIL_BYTES)

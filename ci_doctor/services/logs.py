@@ -6,11 +6,13 @@ import codecs
 import errno
 import os
 import re
+import stat
 from collections.abc import Callable
 from pathlib import Path
 
 from ci_doctor.errors import InfraError, UsageError
 from ci_doctor.system.files.inotify import FileWatch
+from ci_doctor.system.files.opening import open_at_once
 from ci_doctor.system.files.writing import make_directory
 from ci_doctor.system.secrets.private_keys import keyless
 
@@ -152,9 +154,13 @@ class LogWatch:
 
     def _open(self) -> bool:
         try:
-            self._descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = open_at_once(self._path)
         except OSError:
             return False
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            return False
+        self._descriptor = descriptor
         return True
 
     def _end_of_data(self, size: int) -> int:

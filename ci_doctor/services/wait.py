@@ -345,6 +345,13 @@ def check_request(request: WaitRequest) -> None:
         )
     if probe.scheme is Scheme.LOG and request.log is None:
         raise UsageError("--ready log:… needs a log to look in", hint="name it with --log FILE")
+    # A log that is not there yet may still come.
+    log = request.log
+    if log is not None and log.exists() and not (log.is_file() or log.is_char_device()):
+        raise UsageError(
+            f"--log {log} is no regular file, so its end cannot be read",
+            hint="`tee FILE` writes a file beside a pipe",
+        )
 
 
 def _check_pid(pid: int) -> None:

@@ -256,3 +256,9 @@ def test_a_syntax_error_has_frames_and_no_header() -> None:
         '0 errors\n  File "serve.py", line 3\n    if x\n        ^\nSyntaxError: expected'
     )
     assert (excerpt.line, excerpt.root) == (1, 4)
+
+
+@pytest.mark.timeout(60)
+def test_a_fifo_has_no_end_and_holds_nobody_up(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "log")
+    assert read_log_end(tmp_path / "log").excerpt.lines == ()

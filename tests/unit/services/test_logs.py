@@ -141,6 +141,16 @@ def test_what_was_never_there_hands_out_nothing(tmp_path: Path) -> None:
     assert watched(tmp_path / "log", test).lines == []
 
 
+@pytest.mark.timeout(60)
+def test_a_fifo_that_nobody_writes_holds_nobody_up(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "log")
+
+    async def nothing(reader: Reader, watch: LogWatch) -> None:
+        pass
+
+    assert watched(tmp_path / "log", nothing).lines == []
+
+
 def test_bytes_that_are_no_text_are_replaced(tmp_path: Path) -> None:
     append(tmp_path / "log", b"\xff\xfe a\0b\n")
 

@@ -4,6 +4,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -66,3 +67,13 @@ def test_an_end_that_nobody_knows_is_told_as_such(tmp_path: Path) -> None:
 def test_what_makes_no_sense_is_refused(ready: str, changes: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         run(request(ready, **changes))
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+@pytest.mark.timeout(60)
+def test_a_log_whose_end_cannot_be_read_is_refused(
+    make: Callable[[Path], None], tmp_path: Path
+) -> None:
+    make(tmp_path / "log")
+    with pytest.raises(UsageError, match="no regular file"):
+        run(request("file:x", pids=(5,), log=tmp_path / "log"))
