@@ -144,8 +144,8 @@ def check_output(output: dict[str, Any]) -> None:
         check_items(output)
         return
     for choice in checked_choices(output):
-        # A text that was null is left out of an output: such an answer is empty.
-        compared_choice({"text": None, **choice})
+        # A text that was null is left out of an output, whose choices have an index: it is empty.
+        compared_choice({"text": None, **choice} if "index" in choice else choice)
     usage_of({"completion_tokens": output.get("completion_tokens")})
 
 

@@ -213,7 +213,7 @@ class TestCancelled:
             after=f"trap 'echo > {ended}; exit 1' TERM; echo > \"$CANCEL_JOB\"\nsleep 600 & wait"
         )
         job = workplace.job("exit 3")
-        job.grace_s = 3.0
+        job.grace_s = 8.0
 
         assert job.run() != 0
         # The grace period is over: pre-exit does not start.
