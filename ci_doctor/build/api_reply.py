@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from ci_doctor.build.api_job import ApiJob
 from ci_doctor.build.times import in_utc
+from ci_doctor.decodable import decodable
 from ci_doctor.model.moment import parse_moment
 
 
@@ -51,7 +52,7 @@ def jobs_of(body: bytes) -> tuple[ApiJob, ...]:
     Raises ValueError if `body` is no such build.
     """
     try:
-        build = msgspec.json.decode(body, type=_Build)
+        build = msgspec.json.decode(body, type=decodable(_Build))
         jobs = [_job(raw) for raw in build.jobs]
     except (msgspec.DecodeError, UnicodeError) as error:
         raise ValueError(f"the answer is no build: {error}") from error
@@ -61,11 +62,11 @@ def jobs_of(body: bytes) -> tuple[ApiJob, ...]:
 
 
 def _job(raw: msgspec.Raw) -> _Job | None:
-    kind = msgspec.json.decode(raw, type=_Kind)
+    kind = msgspec.json.decode(raw, type=decodable(_Kind))
     # `script` is a command step's: https://buildkite.com/docs/apis/rest-api/jobs
     if kind.type != "script":
         return None
-    return msgspec.json.decode(raw, type=_Job)
+    return msgspec.json.decode(raw, type=decodable(_Job))
 
 
 def _attempts(jobs: list[_Job]) -> dict[str, int]:

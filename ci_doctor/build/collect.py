@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from ci_doctor.build.material import Material, RecordFile, ReportFile, UnreadableFile
+from ci_doctor.decodable import decodable
 from ci_doctor.errors import UsageError
 from ci_doctor.model.job_record import JOB_FILE, JobRecord
 from ci_doctor.model.job_record import SCHEMA as JOB_SCHEMA
@@ -130,7 +131,7 @@ def _decoded(content: bytes) -> JobRecord | Report:
     if schema != JOB_SCHEMA:
         raise UsageError(f"its schema is {schema!r}; this ci-doctor reads {JOB_SCHEMA!r}")
     try:
-        return msgspec.convert(raw, JobRecord)
+        return msgspec.convert(raw, decodable(JobRecord))
     except msgspec.ValidationError as error:
         raise UsageError(f"it is not the record of a job: {error}") from error
 

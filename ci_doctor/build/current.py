@@ -14,6 +14,7 @@ from ci_doctor.buildkite.artifact_download import ArtifactDownload
 from ci_doctor.buildkite.artifacts import TOO_OLD, BuildAgent
 from ci_doctor.buildkite.download_plan import DownloadLimits
 from ci_doctor.buildkite.job import JobEnvironment
+from ci_doctor.decodable import decodable
 from ci_doctor.model.job_record import JOB_FILE, JobRecord
 from ci_doctor.render import REPORT_FILE
 
@@ -90,7 +91,7 @@ def _is_own_step(path: Path, job: JobEnvironment) -> bool:
 def _record(path: Path) -> JobRecord | None:
     """None for one that cannot be read: the merge says so."""
     try:
-        return msgspec.json.decode(_beginning(path, _RECORD_BYTES), type=JobRecord)
+        return msgspec.json.decode(_beginning(path, _RECORD_BYTES), type=decodable(JobRecord))
     except (OSError, msgspec.DecodeError, UnicodeError):
         return None
 

@@ -13,6 +13,7 @@ from ci_doctor.build.build_metadata import CAUSES_KEY, VERDICT_KEY, causes_json,
 from ci_doctor.buildkite.agent import Agent, AgentResult
 from ci_doctor.buildkite.api_time import ApiTime
 from ci_doctor.buildkite.download_plan import PUBLISHED_FOLDER
+from ci_doctor.decodable import decodable
 from ci_doctor.model.facts.build import BuildFacts
 from ci_doctor.model.report import Report
 from ci_doctor.render import build_annotation, renderer
@@ -80,7 +81,7 @@ def _set_verdict(report: Report, agent: Agent) -> AgentResult:
 
 
 def _set_causes(report: Report, agent: Agent) -> AgentResult:
-    facts = msgspec.convert(report.facts, BuildFacts)
+    facts = msgspec.convert(report.facts, decodable(BuildFacts))
     return agent.set_metadata(CAUSES_KEY, causes_json(facts))
 
 

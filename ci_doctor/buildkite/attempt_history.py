@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.buildkite.job import JobEnvironment
+from ci_doctor.decodable import decodable
 from ci_doctor.model.earlier_attempt import EarlierAttempt
 from ci_doctor.model.shortened import shortened
 from ci_doctor.model.verdict import is_green
@@ -153,7 +154,9 @@ def _are_siblings(published: Mapping[str, Published], job: JobEnvironment) -> bo
 def decoded(text: str) -> AttemptHistory | None:
     """The history of `text`; None if that is somebody else's value."""
     try:
-        return AttemptHistory(published=msgspec.json.decode(text, type=dict[str, Published]))
+        return AttemptHistory(
+            published=msgspec.json.decode(text, type=decodable(dict[str, Published]))
+        )
     except msgspec.DecodeError:
         return None
 

@@ -21,6 +21,7 @@ from ci_doctor.buildkite.rest_address import (
     refusal,
     token,
 )
+from ci_doctor.decodable import decodable
 from ci_doctor.errors import InfraError, UsageError
 
 CURRENT: Final = "current"
@@ -131,7 +132,7 @@ def _reply(word: str, place: Mapping[str, str], limits: RequestLimits) -> _Build
     if reply.problem is not None:
         raise InfraError(f"--build {word}: Buildkite's REST API: {reply.problem}")
     try:
-        decoded = msgspec.json.decode(reply.body, type=_BuildReply)
+        decoded = msgspec.json.decode(reply.body, type=decodable(_BuildReply))
     except (msgspec.DecodeError, UnicodeError) as error:
         raise InfraError(f"--build {word}: Buildkite's REST API: {error}") from error
     if not _ID.fullmatch(decoded.id):

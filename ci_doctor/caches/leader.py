@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from ci_doctor.decodable import decodable
 from ci_doctor.errors import UsageError
 from ci_doctor.store.errors import StoreError, StoreFailure
 from ci_doctor.system.files.writing import write_atomically
@@ -83,7 +84,7 @@ def forget(directory: Path) -> None:
 
 def _earlier(path: Path, is_current: Callable[[bytes], bool]) -> bytes | None:
     try:
-        kept = msgspec.json.decode(path.read_bytes(), type=SharedResult)
+        kept = msgspec.json.decode(path.read_bytes(), type=decodable(SharedResult))
     except (OSError, msgspec.MsgspecError):
         return None
     if kept.boot != _boot() or kept.expires_s <= _uptime():

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from ci_doctor.decodable import decodable
 from ci_doctor.store.manifest import ColdCost, IdentityTier, Origin
 from ci_doctor.system.files.own_directory import RECEIPTS
 from ci_doctor.system.files.writing import write_atomically
@@ -84,7 +85,7 @@ def forget_receipt(state: Path, family: str, root: Path) -> None:
 
 def _read(path: Path) -> Receipt | None:
     try:
-        receipt = msgspec.json.decode(path.read_bytes(), type=Receipt)
+        receipt = msgspec.json.decode(path.read_bytes(), type=decodable(Receipt))
     except (OSError, msgspec.MsgspecError):
         return None
     return receipt if receipt.schema == _SCHEMA else None

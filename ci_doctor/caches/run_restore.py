@@ -12,6 +12,7 @@ from ci_doctor.caches.leader import WorkResult, once
 from ci_doctor.caches.receipt import read_receipt
 from ci_doctor.caches.restore import RestoreWork, restore_all
 from ci_doctor.caches.targets import tier_of
+from ci_doctor.decodable import decodable
 from ci_doctor.model.facts.cache import RestoreCacheFacts
 from ci_doctor.store.deadline import Deadline
 from ci_doctor.store.errors import StoreError, file_system_error
@@ -47,7 +48,7 @@ def run_restore(
     except StoreError as error:
         # It has only waited.
         return msgspec.structs.replace(_problem(location, error), is_shared=True)
-    facts = msgspec.json.decode(agreed.content, type=RestoreCacheFacts)
+    facts = msgspec.json.decode(agreed.content, type=decodable(RestoreCacheFacts))
     return msgspec.structs.replace(facts, is_shared=agreed.is_shared)
 
 
@@ -100,7 +101,7 @@ def _key(work: RestoreWork) -> str:
 
 def _is_current(state: Path, content: bytes) -> bool:
     """Whether what was restored still lies there: an agent may clean up between two jobs."""
-    facts = msgspec.json.decode(content, type=RestoreCacheFacts)
+    facts = msgspec.json.decode(content, type=decodable(RestoreCacheFacts))
     return all(
         _is_there(state, each.family, Path(each.directory))
         for each in facts.caches

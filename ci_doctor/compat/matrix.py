@@ -19,6 +19,7 @@ from ci_doctor.compat.judge import judge
 from ci_doctor.compat.releases import Releases, version_choice
 from ci_doctor.compat.sources import open_source
 from ci_doctor.compat.world import CodeTree
+from ci_doctor.decodable import decodable
 from ci_doctor.errors import UsageError
 from ci_doctor.model.facts.compat import (
     BreakFact,
@@ -293,7 +294,7 @@ class MatrixRun:
         kept = self._kept(caller, callee)
         if kept is not None and kept.is_file():
             try:
-                return msgspec.json.decode(kept.read_bytes(), type=DirectionFact)
+                return msgspec.json.decode(kept.read_bytes(), type=decodable(DirectionFact))
             except msgspec.DecodeError:
                 pass  # it is written again
         judged = self._judge(caller, callee)

@@ -11,6 +11,7 @@ import msgspec
 
 from ci_doctor.config.loading import Config
 from ci_doctor.config.toml_lines import Keys
+from ci_doctor.decodable import decodable
 from ci_doctor.errors import ConfigError, UsageError
 from ci_doctor.model.parse_duration import parse_duration
 from ci_doctor.model.suggestion import did_you_mean
@@ -79,7 +80,7 @@ def convert(values: Any, into: type[S], where: PlaceOf) -> S:
     Raises ConfigError for an unknown key or a wrong type.
     """
     try:
-        return msgspec.convert(values, into)
+        return msgspec.convert(values, decodable(into))
     except msgspec.ValidationError as error:
         raise _readable(error, into, where) from error
 
@@ -133,7 +134,7 @@ def _from_environment(variable: str, text: str, kind: Any) -> Any:
         if text.startswith(("[", "{")):
             return msgspec.json.decode(text)
         # Not strict: "1" and "true" become the number or boolean that the key asks for.
-        value = msgspec.convert(text, kind, strict=False)
+        value = msgspec.convert(text, decodable(kind), strict=False)
     except (msgspec.ValidationError, msgspec.DecodeError) as error:
         message = str(error)
         hint = f"correct or unset {variable}"

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from ci_doctor.correctness.settings import Arm, ArmPlan, Comparison, Rules
 from ci_doctor.correctness.verdict.looks import FEWEST
 from ci_doctor.correctness.verdict.starts import ArmStart
+from ci_doctor.decodable import decodable
 from ci_doctor.load.looks import AnswerLooks
 from ci_doctor.model.facts.correctness import ProofReading, SharedUse
 from ci_doctor.model.outcome import ErrorKind, Failure
@@ -109,7 +110,9 @@ def encoded(value: Struct) -> Any:
 
 def decoded(value: object, kind: type[T]) -> T:
     """The struct in a value that JSON gave. Raises msgspec.ValidationError."""
-    return msgspec.convert(value, kind, dec_hook=lambda of, plain: of(plain), str_keys=True)
+    return msgspec.convert(
+        value, decodable(kind), dec_hook=lambda of, plain: of(plain), str_keys=True
+    )
 
 
 def _plain(value: object) -> object:

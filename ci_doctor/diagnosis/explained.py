@@ -10,6 +10,7 @@ import tomli
 from msgspec import Struct, structs
 
 from ci_doctor.config.toml_lines import line_of
+from ci_doctor.decodable import decodable
 from ci_doctor.diagnosis.conclusion import next_command
 from ci_doctor.diagnosis.diagnosis import load_rules
 from ci_doctor.diagnosis.lines import CleanLine, clean_line
@@ -378,7 +379,7 @@ def _decoded(tables: Sequence[object], text: str) -> tuple[list[LogRule], list[R
     problems: list[RuleProblemFacts] = []
     for index, table in enumerate(tables):
         try:
-            rules.append(msgspec.convert(table, LogRule))
+            rules.append(msgspec.convert(table, decodable(LogRule)))
         except msgspec.ValidationError as error:
             name = f"rule {index + 1}"
             if isinstance(table, dict) and isinstance(table.get("id"), str):

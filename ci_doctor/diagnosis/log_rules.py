@@ -12,6 +12,7 @@ import msgspec
 import tomli  # compiled: three times as fast as tomllib, which would be half of a short diagnosis
 from msgspec import Struct
 
+from ci_doctor.decodable import decodable
 from ci_doctor.errors import ConfigError
 from ci_doctor.model.cause import FailureClass
 
@@ -316,6 +317,6 @@ def parse_rules(text: str, name: str) -> tuple[LogRule, ...]:
     """The rules in the TOML `text` of the file `name`; raises ConfigError if it has a mistake."""
     try:
         content = tomli.loads(text)
-        return msgspec.convert(content, RuleFile).rule
+        return msgspec.convert(content, decodable(RuleFile)).rule
     except (tomli.TOMLDecodeError, msgspec.ValidationError) as error:
         raise ConfigError(f"{name}: {error}") from error

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct, structs
 
+from ci_doctor.decodable import decodable
 from ci_doctor.diagnosis.lines import CleanLine
 from ci_doctor.diagnosis.log_rules import LogRule, Role
 from ci_doctor.diagnosis.log_text import TextLine
@@ -234,7 +235,7 @@ class Calibration(Struct, frozen=True, kw_only=True):
 def calibration() -> Calibration:
     """The calibration that ships with ci-doctor."""
     file = Path(__file__).with_name("calibration.json")
-    return msgspec.json.decode(file.read_bytes(), type=Calibration)
+    return msgspec.json.decode(file.read_bytes(), type=decodable(Calibration))
 
 
 # Candidates within so many lines of each other point at the same place.

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ci_doctor.decodable import decodable
 from ci_doctor.drift.snapshot_file import SNAPSHOT_FILE, are_current, encoded
 from ci_doctor.errors import CiDoctorError
 from ci_doctor.model.about import About
@@ -115,7 +116,7 @@ def _begun(begun: ForkedCall | None, limit_s: float) -> RecordedEnvironment | No
     # An error is met again, and told, where it is read now.
     if not content:
         return None
-    environment = msgspec.msgpack.decode(content, type=RecordedEnvironment)
+    environment = msgspec.msgpack.decode(content, type=decodable(RecordedEnvironment))
     return environment if are_current(environment.stamps) else None
 
 

@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from ci_doctor.decodable import decodable
 from ci_doctor.drift.snapshot import SCHEMA_NAME, SCHEMA_VERSION, Snapshot
 from ci_doctor.errors import UsageError
 from ci_doctor.system.files.opening import read_regular
@@ -60,7 +61,7 @@ def _decoded(content: bytes, file: Path) -> Snapshot:
             hint="install that version, or record the snapshot again with this one",
         )
     try:
-        return msgspec.convert(value, Snapshot)
+        return msgspec.convert(value, decodable(Snapshot))
     except msgspec.ValidationError as error:
         raise UsageError(f"{file} is no snapshot: {error}", hint=_HINT) from error
 

@@ -10,6 +10,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from ci_doctor.decodable import decodable
 from ci_doctor.errors import InfraError
 from ci_doctor.model.facts.import_race import Escape, Site
 
@@ -227,7 +228,7 @@ _OTHERS = {
     "exit": ("t",),
 }
 _BRACKETS = str.maketrans("()", "[]")
-_decode = msgspec.json.Decoder(list[object]).decode
+_decode = msgspec.json.Decoder(decodable(list[object])).decode
 # What `ast.literal_eval` and the conversion raise for a line that is not a record.
 _BAD_RECORD = (ValueError, SyntaxError, TypeError, LookupError, RecursionError, MemoryError)
 
@@ -318,18 +319,18 @@ class _TraceReader:
         """Take an event, and the vector clock that was written just before it."""
         if "file" in fields:
             fields["site"] = self.site(fields)
-        event = msgspec.convert(fields, event_type)
+        event = msgspec.convert(fields, decodable(event_type))
         self.events.append(event)
         if event.n in self.pending:
             order = {"n": event.n, "k": event.k, "clock": self.pending.pop(event.n)}
-            self.orders.append(msgspec.convert(order, Order))
+            self.orders.append(msgspec.convert(order, decodable(Order)))
 
     def site(self, fields: dict[str, object]) -> Site:
         """The place of a record; one value for the many records of one place."""
         file, line, module = fields["file"], fields["line"], fields["module"]
         if (file, line, module) not in self.sites:
             place = {"file": file, "line": line, "module": module}
-            self.sites[file, line, module] = msgspec.convert(place, Site)
+            self.sites[file, line, module] = msgspec.convert(place, decodable(Site))
         return self.sites[file, line, module]
 
     def read_other(self, kind: str, fields: dict[str, object]) -> None:  # noqa: C901 - a case a record
@@ -337,17 +338,19 @@ class _TraceReader:
         match kind:
             case "process":
                 self.facts["started_ns"] = fields.pop("t")
-                self.facts |= msgspec.convert(fields.pop("facts"), dict[str, object])
+                self.facts |= msgspec.convert(fields.pop("facts"), decodable(dict[str, object]))
                 self.facts |= fields
             case "thread":
                 if fields["file"]:
                     fields["started_at"] = self.site(fields)
-                thread = msgspec.convert({"number": fields["n"], **fields}, RecordedThread)
+                thread = msgspec.convert(
+                    {"number": fields["n"], **fields}, decodable(RecordedThread)
+                )
                 self.threads[thread.number] = thread
             case "order":
-                self.pending[msgspec.convert(fields["n"], int)] = fields["clock"]
+                self.pending[msgspec.convert(fields["n"], decodable(int))] = fields["clock"]
             case "escape":
-                self.escapes.append(msgspec.convert(fields, Escape))
+                self.escapes.append(msgspec.convert(fields, decodable(Escape)))
             case "absent":
                 self.absent.add((str(fields["name"]), str(fields["attribute"])))
             case "unjudged":
@@ -362,7 +365,7 @@ class _TraceReader:
         if kind == "armed":
             self.facts["armed"] = True
         else:
-            self.facts["exited_ns"] = msgspec.convert(t, int)
+            self.facts["exited_ns"] = msgspec.convert(t, decodable(int))
 
     def process(self, *, truncated: bool) -> RecordedProcess | None:
         """All records as one value; None if the first record is missing."""
@@ -373,7 +376,7 @@ class _TraceReader:
             if event.n not in threads:
                 threads[event.n] = RecordedThread(number=event.n, name=f"thread {event.n}")
         return msgspec.structs.replace(
-            msgspec.convert(self.facts, RecordedProcess),
+            msgspec.convert(self.facts, decodable(RecordedProcess)),
             threads=threads | self.threads,
             events=tuple(sorted(self.events, key=lambda event: event.t)),
             orders=tuple(self.orders),

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from ci_doctor.decodable import decodable
 from ci_doctor.errors import ConfigError
 from ci_doctor.lint.lint_rule import Violation
 from ci_doctor.system.files.opening import read_regular
@@ -94,7 +95,7 @@ def decode_baseline(content: bytes, name: str) -> LintBaseline:
     """The baseline in `content`. Raises ConfigError, which calls the file `name`."""
     hint = f"write it again: ci-doctor lint --write-baseline {name}"
     try:
-        baseline = msgspec.json.decode(content, type=LintBaseline)
+        baseline = msgspec.json.decode(content, type=decodable(LintBaseline))
     except msgspec.DecodeError as error:
         raise ConfigError(f"{name}: not a baseline of lint: {error}", hint=hint) from error
     if baseline.version != _VERSION:

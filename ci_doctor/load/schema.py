@@ -18,6 +18,8 @@ from typing import Annotated, Any, NoReturn
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from ci_doctor.decodable import decodable
+
 
 def parse_json(text: bytes | str) -> Any:
     """The value of a JSON text (RFC 8259).
@@ -155,7 +157,7 @@ class AnswerSchema(Struct, gc=False):
 def problem(value: Any) -> str | None:
     """What is wrong with the shape of a parsed answer or chunk; None if nothing is."""
     try:
-        msgspec.convert(value, AnswerSchema)
+        msgspec.convert(value, decodable(AnswerSchema))
     except msgspec.ValidationError as error:
         expected, _, place = str(error).partition(" - at `$")
         place = place.strip("`.")

@@ -17,6 +17,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from ci_doctor.decodable import decodable
 from ci_doctor.errors import UsageError
 from ci_doctor.system.processes.limited_runs import LimitedRuns, SeparateRun
 
@@ -487,5 +488,5 @@ def read_state(stdout: str) -> PythonState | None:
     for line in reversed(stdout.splitlines()):
         if line.startswith("{"):
             with contextlib.suppress(ValueError, TypeError, SyntaxError, msgspec.ValidationError):
-                return msgspec.convert(ast.literal_eval(line), PythonState)
+                return msgspec.convert(ast.literal_eval(line), decodable(PythonState))
     return None

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from ci_doctor.decodable import decodable
 from ci_doctor.errors import InfraError
 from ci_doctor.machine.interpreters import ask, clean_environment
 
@@ -219,7 +220,7 @@ def read_start(stdout: str, stderr: str) -> InterpreterStart | None:
     lines = stdout.strip().splitlines()
     try:
         # Not msgspec's reader: it refuses the surrogates of a path that is no UTF-8 (PEP 383).
-        start = msgspec.convert(json.loads(lines[-1]), InterpreterStart)
+        start = msgspec.convert(json.loads(lines[-1]), decodable(InterpreterStart))
     except (ValueError, msgspec.ValidationError, IndexError):
         return None
     return msgspec.structs.replace(start, blocks=read_blocks(stderr))

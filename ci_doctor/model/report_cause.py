@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
+from ci_doctor.decodable import decodable
 from ci_doctor.model.cause import Cause, LogLine, Owner, RetryPolicy
 from ci_doctor.model.finding import Finding, RemedyKind, Severity
 from ci_doctor.model.report import Report
@@ -42,7 +43,7 @@ def diagnosed_cause(report: Report) -> Cause | None:
     if isinstance(diagnosis, Mapping):
         facts = diagnosis
     try:
-        return msgspec.convert(facts.get("root_cause"), Cause | None)
+        return msgspec.convert(facts.get("root_cause"), decodable(Cause | None))
     # Another version wrote it, or somebody else.
     except msgspec.ValidationError:
         return None

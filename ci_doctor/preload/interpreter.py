@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ci_doctor.decodable import decodable
 from ci_doctor.errors import CiDoctorError, InfraError, PreparationError, UsageError
 from ci_doctor.machine.interpreters import ask, choose_targets, clean_environment
 from ci_doctor.model.facts.preload import Refusal
@@ -58,7 +59,7 @@ def read_answer(run: SeparateRun, kind: type[T]) -> T | None:
     """
     lines = run.stdout.strip().splitlines() or [""]
     try:
-        return msgspec.json.decode(lines[-1], type=kind)
+        return msgspec.json.decode(lines[-1], type=decodable(kind))
     except msgspec.DecodeError:
         return None
 

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct, field
 
+from ci_doctor.decodable import decodable
 from ci_doctor.errors import PreparationError, UsageError
 from ci_doctor.system.processes.limited_runs import run_limited
 
@@ -154,7 +155,7 @@ def _ask(
             hint=f"see what its start waits for: {python} -X importtime -c pass",
         )
     try:
-        return msgspec.json.decode(ran.last_line, type=_InterpreterAnswer)
+        return msgspec.json.decode(ran.last_line, type=decodable(_InterpreterAnswer))
     except msgspec.DecodeError as error:
         raise UsageError(
             f"{python} is no interpreter for the tests: {ran.last_line}",

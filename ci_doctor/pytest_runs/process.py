@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec.structs import replace
 
+from ci_doctor.decodable import decodable
 from ci_doctor.pytest_runs.attempt import PytestSession
 from ci_doctor.pytest_runs.hanging import HangingTests
 from ci_doctor.pytest_runs.held_files import KeptLog, held_file
@@ -164,7 +165,7 @@ def _collected(content: bytes) -> tuple[str, ...] | None:
     """The first whole line: several workers may have written theirs at the same time."""
     line, end, _ = content.partition(b"\n")
     try:
-        return msgspec.json.decode(line, type=tuple[str, ...]) if end else None
+        return msgspec.json.decode(line, type=decodable(tuple[str, ...])) if end else None
     except msgspec.DecodeError:
         return None
 

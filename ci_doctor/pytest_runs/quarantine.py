@@ -10,6 +10,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Struct
 
+from ci_doctor.decodable import decodable
 from ci_doctor.errors import ConfigError
 from ci_doctor.pytest_runs.naming import group_and_name
 
@@ -55,7 +56,7 @@ def read_quarantine(path: Path) -> tuple[QuarantineEntry, ...]:
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror or error}") from error
     try:
-        return msgspec.toml.decode(data, type=_QuarantineFile).quarantine
+        return msgspec.toml.decode(data, type=decodable(_QuarantineFile)).quarantine
     except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
         raise ConfigError(
             f"{path}: {error}",

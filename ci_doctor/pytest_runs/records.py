@@ -8,6 +8,8 @@ monotonic clock, `at` seconds since the epoch, `p` is a process id, `id` the nod
 import msgspec
 from msgspec import Struct
 
+from ci_doctor.decodable import decodable
+
 
 class ProcessRecord(Struct, frozen=True, kw_only=True, tag_field="k", tag="process"):
     """A process of pytest begins. worker: the name of pytest-xdist for it; None outside of it.
@@ -129,7 +131,7 @@ RunRecord = (
     | InternalErrorRecord
     | FinishRecord
 )
-_decode = msgspec.json.Decoder(RunRecord).decode
+_decode = msgspec.json.Decoder(decodable(RunRecord)).decode
 
 
 class ReadRecords(Struct, frozen=True, kw_only=True):

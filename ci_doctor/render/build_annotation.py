@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from ci_doctor.decodable import decodable
 from ci_doctor.model.facts.build import (
     BuildFacts,
     CauseFacts,
@@ -66,7 +67,7 @@ def render(report: Report, *, page: str | None = None) -> str:
 
 def _facts(report: Report) -> BuildFacts:
     try:
-        return msgspec.convert(report.facts, BuildFacts)
+        return msgspec.convert(report.facts, decodable(BuildFacts))
     except msgspec.ValidationError as error:
         raise ValueError(f"not the report of a build: {error}") from error
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from ci_doctor.decodable import decodable
 from ci_doctor.model.cause import Cause, LogLine
 from ci_doctor.model.facts.diagnose import LogLines
 from ci_doctor.model.facts.history import HISTORY_TITLE
@@ -28,8 +29,8 @@ def diagnosis_blocks(report: Report, terminal: StyledTerminal) -> Iterator[list[
     cleaned (`safe_text.cleaned`).
     """
     try:
-        cause = msgspec.convert(report.facts.get("root_cause"), Cause | None)
-        excerpt = msgspec.convert(report.facts.get("excerpt"), LogLines | None)
+        cause = msgspec.convert(report.facts.get("root_cause"), decodable(Cause | None))
+        excerpt = msgspec.convert(report.facts.get("excerpt"), decodable(LogLines | None))
     except msgspec.ValidationError:
         return
     if cause is not None:

@@ -3,6 +3,7 @@
 
 import msgspec
 
+from ci_doctor.decodable import decodable
 from ci_doctor.errors import UsageError
 from ci_doctor.model.report import SCHEMA, Report
 from ci_doctor.render.safe_text import encodable
@@ -45,6 +46,6 @@ def parse(text: str | bytes) -> Report:
             hint="use the version of ci-doctor that wrote it (`tool_version` names it)",
         )
     try:
-        return msgspec.convert(raw, Report)
+        return msgspec.convert(raw, decodable(Report))
     except msgspec.ValidationError as error:
         raise UsageError(f"the report does not fit its schema: {error}", hint=_HINT) from error

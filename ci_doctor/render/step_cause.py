@@ -8,6 +8,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import structs
 
+from ci_doctor.decodable import decodable
 from ci_doctor.model.cause import Cause, LogLine
 from ci_doctor.model.facts.diagnose import LogLines
 from ci_doctor.model.finding import Finding, Severity
@@ -114,7 +115,7 @@ def _diagnoses(report: Report) -> Iterator[_Diagnosed]:
         facts = report.facts
     cause = diagnosed_cause(report)
     try:
-        excerpt = msgspec.convert(facts.get("excerpt"), LogLines | None)
+        excerpt = msgspec.convert(facts.get("excerpt"), decodable(LogLines | None))
     # Another version wrote it, or somebody else.
     except msgspec.ValidationError:
         excerpt = None

@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from ci_doctor.decodable import decodable
 from ci_doctor.store.objects import ObjectStore, StoredObject
 
 _RECORDS: Final = "gc/v1/"
@@ -49,7 +50,7 @@ class GarbageRecords:
         for entry in records:
             content = self._store.read(entry.name, _MOST_BYTES)
             try:
-                names.update(msgspec.json.decode(content or b"[]", type=list[str]))
+                names.update(msgspec.json.decode(content or b"[]", type=decodable(list[str])))
             except (msgspec.DecodeError, UnicodeDecodeError):
                 continue
         return names

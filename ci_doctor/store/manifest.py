@@ -10,6 +10,7 @@ from typing import Final, Self
 
 import msgspec
 
+from ci_doctor.decodable import decodable
 from ci_doctor.store.errors import DamagedError, LimitError
 from ci_doctor.store.limits import StoreLimits
 
@@ -175,10 +176,10 @@ def decode(content: bytes, limits: StoreLimits) -> Manifest:
     if raw.count(b"[") > 8 * limits.files + 1024 or raw.count(b'"') > 6 * limits.files + 65536:
         raise LimitError("the manifest has too many entries")
     try:
-        schema = msgspec.json.decode(raw, type=_Version).schema
+        schema = msgspec.json.decode(raw, type=decodable(_Version)).schema
         if schema != SCHEMA:
             raise _other_schema(schema)
-        return msgspec.json.decode(raw, type=Manifest)
+        return msgspec.json.decode(raw, type=decodable(Manifest))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DamagedError(f"the manifest cannot be read: {error}") from error
 

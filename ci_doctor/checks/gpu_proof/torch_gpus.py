@@ -21,6 +21,7 @@ from ci_doctor.checks.check import (
 from ci_doctor.checks.context import CheckContext
 from ci_doctor.checks.gpu.driver import driver_answer
 from ci_doctor.checks.settings import ALL
+from ci_doctor.decodable import decodable
 from ci_doctor.machine.gpus import VISIBLE, shows_gpu
 from ci_doctor.model.finding import Evidence, Severity
 from ci_doctor.model.rule import Rule
@@ -220,7 +221,7 @@ def _last_answer(stdout: str) -> TorchAnswer | None:
     if not lines:
         return None
     try:
-        return msgspec.json.decode(lines[-1], type=TorchAnswer)
+        return msgspec.json.decode(lines[-1], type=decodable(TorchAnswer))
     except msgspec.DecodeError:
         return None
 
@@ -231,6 +232,6 @@ def values_of(answer: TorchAnswer, kind: type[T], purpose: str) -> T:
         reason = answer.failed or "no values"
         raise UndeterminedError(f"{purpose}: {reason}")
     try:
-        return msgspec.convert(answer.values, kind)
+        return msgspec.convert(answer.values, decodable(kind))
     except msgspec.ValidationError as error:
         raise UndeterminedError(f"{purpose}: the answer cannot be read: {error}") from error

@@ -20,6 +20,7 @@ from ci_doctor.buildkite.job_log_file import VARIABLE
 from ci_doctor.buildkite.plugin import options_and_problem, report_root
 from ci_doctor.caches.outcomes.job import job_outcome
 from ci_doctor.commands.plugin.harmless import say
+from ci_doctor.decodable import decodable
 from ci_doctor.errors import CiDoctorError
 from ci_doctor.model.facts.cache import (
     CacheEffectFacts,
@@ -164,7 +165,7 @@ def _kept(root: Path) -> JobCacheFacts:
     """What the hooks before this one did; nothing if their report cannot be read."""
     for _, report in read_reports((root / _FOLDER,), []):
         try:
-            return msgspec.convert(report.facts, JobCacheFacts)
+            return msgspec.convert(report.facts, decodable(JobCacheFacts))
         except msgspec.ValidationError:
             continue
     return JobCacheFacts()

@@ -28,6 +28,7 @@ from ci_doctor.correctness.collected.sources import (
 )
 from ci_doctor.correctness.evidence.samples import is_control
 from ci_doctor.correctness.settings import Arm
+from ci_doctor.decodable import decodable
 from ci_doctor.errors import UsageError
 from ci_doctor.load.choices import BROKEN_OFF
 from ci_doctor.load.schema import AnswerSchema, ChoiceSchema
@@ -81,9 +82,9 @@ class _Object(msgspec.Struct, gc=False):
     """Any JSON object."""
 
 
-_response = msgspec.json.Decoder(_Response).decode
-_sample = msgspec.json.Decoder(_SampleLine).decode
-_object = msgspec.json.Decoder(_Object).decode
+_response = msgspec.json.Decoder(decodable(_Response)).decode
+_sample = msgspec.json.Decoder(decodable(_SampleLine)).decode
+_object = msgspec.json.Decoder(decodable(_Object)).decode
 
 
 def token(form: SampleFormat, line: bytes, at: int) -> bytes | None:

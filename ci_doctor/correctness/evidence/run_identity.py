@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from ci_doctor.correctness.evidence.files import RUN, STARTS, is_ours
 from ci_doctor.correctness.settings import Arm, ArmPlan, ExperimentPlan, Policy, Rules
+from ci_doctor.decodable import decodable
 from ci_doctor.environment.determinism_table import TABLE
 from ci_doctor.errors import UsageError
 from ci_doctor.load.canonical import digest
@@ -116,7 +117,7 @@ def drawn_in(run: RunDescription) -> Rules | None:
         "max_starts": most,
         "earlier_max_starts": earlier,
     }
-    return msgspec.convert(values, Rules)
+    return msgspec.convert(values, decodable(Rules))
 
 
 def _hashes(arm: Arm, plan: ArmPlan, environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -186,7 +187,7 @@ def read_run(directory: Path) -> RunDescription:
     """The run in `directory`. Raises UsageError if nothing there describes one."""
     path = directory / RUN
     try:
-        return msgspec.convert(json.loads(path.read_bytes()), RunDescription)
+        return msgspec.convert(json.loads(path.read_bytes()), decodable(RunDescription))
     except OSError as error:
         raise UsageError(
             f"no run to resume in {directory}: {RUN}: {error.strerror}",

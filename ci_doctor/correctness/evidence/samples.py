@@ -20,6 +20,7 @@ from typing import IO, Any, Self
 import msgspec
 from msgspec import Struct
 
+from ci_doctor.decodable import decodable
 from ci_doctor.errors import InfraError, UsageError
 from ci_doctor.load.canonical import digest, encode
 from ci_doctor.load.choices import NotAnAnswerError
@@ -155,7 +156,7 @@ def read_line(line: bytes) -> Sample:
         raise ValueError("the line is torn")
     try:
         # json, because msgspec's own decoder refuses a lone surrogate.
-        return msgspec.convert(json.loads(line), Sample)
+        return msgspec.convert(json.loads(line), decodable(Sample))
     except (msgspec.ValidationError, RecursionError) as error:
         raise ValueError(str(error)) from error
 

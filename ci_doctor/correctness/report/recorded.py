@@ -21,6 +21,7 @@ from ci_doctor.correctness.settings import AnswerLevel, Arm, Comparison, read_co
 from ci_doctor.correctness.tally import Tally
 from ci_doctor.correctness.verdict.compare import classify
 from ci_doctor.correctness.verdict.starts import Answer, DifferenceKind
+from ci_doctor.decodable import decodable
 from ci_doctor.errors import UsageError
 from ci_doctor.load.canonical import check_output
 from ci_doctor.model.suggestion import did_you_mean, nearest
@@ -131,7 +132,7 @@ class _IdOfLine(Struct, frozen=True):
     id: str
 
 
-_ID_DECODER = msgspec.json.Decoder(_IdOfLine)
+_ID_DECODER = msgspec.json.Decoder(decodable(_IdOfLine))
 
 
 def read_request(directory: Path, identity: str) -> RecordedRequest:

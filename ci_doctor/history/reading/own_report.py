@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from ci_doctor.decodable import decodable
 from ci_doctor.errors import UsageError
 from ci_doctor.history.evidence import (
     AttemptEvidence,
@@ -82,7 +83,7 @@ def report_key(report: Report) -> str:
 def read_record(raw: Any) -> ParsedEvidence:
     """The job of a decoded job.json. Raises UsageError if it is of another form."""
     try:
-        record = msgspec.convert(raw, JobRecord)
+        record = msgspec.convert(raw, decodable(JobRecord))
     except msgspec.ValidationError as error:
         raise UsageError(f"it is not the record of a job ({JOB_SCHEMA}): {error}") from error
     began = moment_ms(record.began_at)

@@ -4,6 +4,7 @@
 import msgspec
 from msgspec import Struct
 
+from ci_doctor.decodable import decodable
 from ci_doctor.pytest_runs.explain.trial import (
     BoundAddress,
     Ending,
@@ -40,7 +41,7 @@ def result_of(
     """
     if written is None:
         return TrialResult(ending=Ending.OTHER)
-    raw = msgspec.json.decode(written, type=WrittenResult)
+    raw = msgspec.json.decode(written, type=decodable(WrittenResult))
     types = raw.types
     outcome = raw.outcome
     if raw.began and outcome is None:

@@ -12,6 +12,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from ci_doctor.decodable import decodable
+
 
 class WrittenUndo(Struct, frozen=True, kw_only=True):
     """The file of the plugin: paths that the trial made, and the copies of those that it changed."""
@@ -27,7 +29,7 @@ def undo(record: Path) -> None:
     """
     try:
         # Not by msgspec: a name that is not UTF-8 stands there with lone surrogates.
-        written = msgspec.convert(json.loads(record.read_bytes()), WrittenUndo)
+        written = msgspec.convert(json.loads(record.read_bytes()), decodable(WrittenUndo))
     except FileNotFoundError:
         return
     for name in written.made:

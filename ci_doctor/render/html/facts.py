@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 
 from msgspec import ValidationError, convert
 
+from ci_doctor.decodable import decodable
+
 Part = TypeVar("Part")
 
 
@@ -18,7 +20,7 @@ def part(facts: Mapping[str, Any], name: str, form: type[Part]) -> Part | None:
     if name not in facts:
         return None
     try:
-        return convert(facts[name], form)
+        return convert(facts[name], decodable(form))
     except ValidationError:
         return None
     except UnicodeEncodeError:

@@ -20,6 +20,7 @@ from typing import Literal
 import tomli
 from msgspec import Struct, convert, structs
 
+from ci_doctor.decodable import decodable
 from ci_doctor.model.service import LeftBehind, LeftKind, LeftThing
 from ci_doctor.services.leaks.places import (
     SHARED_MEMORY,
@@ -312,7 +313,7 @@ class _Known(Struct, frozen=True, forbid_unknown_fields=True):
 @functools.cache
 def _known_rows() -> tuple[_Known, ...]:
     text = Path(__file__).with_name("known.toml").read_text(encoding="utf-8")
-    return convert(tomli.loads(text)["left"], tuple[_Known, ...])
+    return convert(tomli.loads(text)["left"], decodable(tuple[_Known, ...]))
 
 
 def known(thing: LeftThing, folders: Iterable[str]) -> str | None:

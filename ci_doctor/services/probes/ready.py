@@ -12,6 +12,7 @@ from urllib.parse import SplitResult, urlsplit
 import msgspec
 from msgspec import Struct
 
+from ci_doctor.decodable import decodable
 from ci_doctor.model.parse_duration import parse_duration
 from ci_doctor.model.suggestion import did_you_mean
 
@@ -296,7 +297,7 @@ def read_ready(ready: str | ReadySpec) -> ReadySpec:
         raise ValueError(f'ready = "{ready}" is none of {FORMS}')
     if scheme == Scheme.TCP:
         rest = rest.removeprefix("//")
-    return msgspec.convert({scheme: rest}, ReadySpec)
+    return msgspec.convert({scheme: rest}, decodable(ReadySpec))
 
 
 def _read_table(text: str) -> ReadySpec:
@@ -313,7 +314,7 @@ def _read_table(text: str) -> ReadySpec:
                 f"ready: unknown key `{key}`; {did_you_mean(key, ReadySpec.__struct_fields__)}"
             )
     try:
-        return msgspec.convert(table, ReadySpec)
+        return msgspec.convert(table, decodable(ReadySpec))
     except msgspec.ValidationError as error:
         raise ValueError(f"ready = {text}: {error}") from error
 

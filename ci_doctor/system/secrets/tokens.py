@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from ci_doctor.decodable import decodable
 from ci_doctor.system.secrets.private_keys import LONGEST_KEY, key_spans, may_hold_key
 from ci_doctor.system.secrets.spans import Span
 
@@ -45,7 +46,7 @@ def token_formats() -> dict[bytes, tuple[TokenFormat, ...]]:
     formats: dict[bytes, tuple[TokenFormat, ...]] = {}
     for name in ("issuers.json", "gitleaks.json"):
         content = Path(__file__).with_name(name).read_bytes()
-        for each in msgspec.json.decode(content, type=_FormatList).formats:
+        for each in msgspec.json.decode(content, type=decodable(_FormatList)).formats:
             for head in each.heads:
                 key = head.encode()
                 formats[key] = (*formats.get(key, ()), each)
