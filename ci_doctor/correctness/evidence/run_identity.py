@@ -56,7 +56,7 @@ class RunDescription(Struct, frozen=True, kw_only=True):
     under which it was resumed.
     """
 
-    schema: Annotated[str, Meta(pattern=r"^ci-doctor/run/[12]$")] = SCHEMA
+    schema: Annotated[str, Meta(pattern=f"^{SCHEMA}$")] = SCHEMA
     version: str
     started_at: str
     identity: RunIdentity

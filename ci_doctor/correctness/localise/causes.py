@@ -171,23 +171,27 @@ def targets(table: SendTable, names: Sequence[str]) -> list[CausePart]:
 
 
 def _named_ones(table: SendTable, names: Sequence[str]) -> Iterator[CausePart]:
-    prompts = table.prompts
+    prompts, requests = table.prompts, table.requests
     for name in names:
-        same = table.named(each for each, text in prompts.items() if text == prompts[name])
-        yield CausePart(f"prompt of {name}", f"requests with the prompt of {name}", 4, same)
-        body = table.requests[name].body
-        same = table.named(each for each, other in table.requests.items() if other.body == body)
-        text = f"requests with the prompt and the parameters of {name}"
-        yield CausePart(f"all of {name}", text, 5, same)
+        same_prompt = [each for each, text in prompts.items() if text == prompts[name]]
+        words = f"requests with the prompt of {name}"
+        yield CausePart(f"prompt of {name}", words, 4, table.named(same_prompt))
+        body = requests[name].body
+        same_body = [each for each, other in requests.items() if other.body == body]
+        words = f"requests with the prompt and the parameters of {name}"
+        yield CausePart(f"all of {name}", words, 5, table.named(same_body))
     plain = [name for name in names if name in table.plain]
-    if len(plain) > 1:
-        texts = {prompts[name] for name in plain}
-        mask = table.named(each for each, text in prompts.items() if text in texts)
-        yield CausePart("some", f"the prompts of {', '.join(plain)}", 6 + len(plain), mask)
-        bodies = [table.requests[name].body for name in plain]
-        mask = table.named(each for each, other in table.requests.items() if other.body in bodies)
-        text = f"the requests {', '.join(plain)}"
-        yield CausePart("some bodies", text, 6.5 + len(plain), mask)
+    if len(plain) < 2:
+        return
+    listed = ", ".join(plain)
+    texts = {prompts[name] for name in plain}
+    same_prompts = [each for each, text in prompts.items() if text in texts]
+    yield CausePart("some", f"the prompts of {listed}", 6 + len(plain), table.named(same_prompts))
+    bodies = [requests[name].body for name in plain]
+    same_bodies = [each for each, other in requests.items() if other.body in bodies]
+    yield CausePart(
+        "some bodies", f"the requests {listed}", 6.5 + len(plain), table.named(same_bodies)
+    )
 
 
 def _of_prompts(table: SendTable, names: Sequence[str]) -> Iterator[CausePart]:
@@ -266,25 +270,35 @@ def _of_bodies(table: SendTable) -> Iterator[CausePart]:
         yield CausePart(f"lacks {key}", f"requests without `{key}`", 4, lacking)
         values = list(dict.fromkeys(has[name] for name in used if name in has))
         for value in values[:_MOST_NAMES]:
-            mask = table.named(name for name in has if has[name] == value)
-            yield CausePart(f"{key}={value}", f"requests with `{key}` {str(value)[:60]}", 3.5, mask)
-        numbers = {name: value for name, value in has.items() if type(value) in {int, float}}
-        steps = sorted(each for each in values if type(each) in {int, float})
-        for lower, upper in itertools.pairwise(steps):
-            mask = table.named(name for name, value in numbers.items() if value >= upper)
-            yield CausePart(f"{key} or more", f"requests with `{key}` {upper:g} or more", 3.2, mask)
-            mask = table.named(name for name, value in numbers.items() if value <= lower)
-            yield CausePart(f"{key} or less", f"requests with `{key}` {lower:g} or less", 3.2, mask)
+            equal = [name for name in has if has[name] == value]
+            text = f"requests with `{key}` {str(value)[:60]}"
+            yield CausePart(f"{key}={value}", text, 3.5, table.named(equal))
+        yield from _of_numbers(table, key, has, values)
+
+
+def _of_numbers(
+    table: SendTable, key: str, has: Mapping[str, Any], values: Sequence[Any]
+) -> Iterator[CausePart]:
+    """From each number of a parameter on, and up to it; `has` are the values by request."""
+    numbers = {name: value for name, value in has.items() if type(value) in {int, float}}
+    steps = sorted(each for each in values if type(each) in {int, float})
+    for lower, upper in itertools.pairwise(steps):
+        least = [name for name, value in numbers.items() if value >= upper]
+        text = f"requests with `{key}` {upper:g} or more"
+        yield CausePart(f"{key} or more", text, 3.2, table.named(least))
+        most = [name for name, value in numbers.items() if value <= lower]
+        text = f"requests with `{key}` {lower:g} or less"
+        yield CausePart(f"{key} or less", text, 3.2, table.named(most))
 
 
 def _of_two_keys(table: SendTable, names: Sequence[str]) -> Iterator[CausePart]:
     """Requests that have both of two keys, of those that all the `names` have."""
     given = {name: parameters(each) for name, each in table.requests.items()}
-    keys = _in_all([set(given[name]) for name in names])
-    for one, other in itertools.combinations(sorted(keys), 2):
-        mask = table.named(name for name, has in given.items() if one in has and other in has)
+    keys = sorted(_in_all([set(given[name]) for name in names]))
+    for one, other in itertools.combinations(keys, 2):
+        both = [name for name, has in given.items() if one in has and other in has]
         text = f"requests with `{one}` and `{other}`"
-        yield CausePart(f"has {one} and {other}", text, 5.2, mask)
+        yield CausePart(f"has {one} and {other}", text, 5.2, table.named(both))
 
 
 def contexts(table: SendTable, kinds: Sequence[CausePart]) -> Iterator[CausePart]:

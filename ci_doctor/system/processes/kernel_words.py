@@ -58,11 +58,10 @@ class MemoryEvents(Struct, frozen=True, kw_only=True):
 
     `levels` holds those that can be read here. `unlimited` says that the process is in no cgroup
     that could have a limit; then `host_kills` decides, the kernel's count of all kills for lack
-    of memory since boot. `hierarchical` counters (v2) count for the cgroups below, too.
+    of memory since boot.
     """
 
     levels: tuple[Level, ...] = ()
-    hierarchical: bool = True
     unlimited: bool = False
     host_kills: int | None = None
 
@@ -84,9 +83,7 @@ class MemoryEvents(Struct, frozen=True, kw_only=True):
         mount, below = top
         levels = tuple(_levels(mount, below, version))
         unlimited = version == 2 and not levels and _is_root(mount)
-        return cls(
-            levels=levels, hierarchical=version == 2, unlimited=unlimited, host_kills=host_kills
-        )
+        return cls(levels=levels, unlimited=unlimited, host_kills=host_kills)
 
 
 def oom_cause(before: MemoryEvents, after: MemoryEvents) -> OomCause | None:
