@@ -12,6 +12,7 @@ and calls `choices` has a shape of this one, too. JSON that two readers may take
 """
 
 import json
+import math
 from collections import Counter
 from typing import Annotated, Any, NoReturn
 
@@ -24,18 +25,32 @@ from ci_doctor.decodable import decodable
 def parse_json(text: bytes | str) -> Any:
     """The value of a JSON text (RFC 8259).
 
-    Raises ValueError, with the reason, for what is not JSON, for NaN and Infinity, for text that is
-    not Unicode, for a key that stands twice in one object (one reader takes the first, one the
+    Raises ValueError, with the reason, for what is not JSON, for NaN, Infinity and numbers beyond
+    all doubles, for text that is not Unicode, for a key that stands twice in one object (one reader takes the first, one the
     last), and for nesting too deep to read.
     """
     try:
-        return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_only_once)
+        return json.loads(
+            text,
+            parse_constant=_refuse_constant,
+            parse_float=_finite,
+            object_pairs_hook=_only_once,
+        )
     except RecursionError as error:
         raise ValueError("nested too deep") from error
 
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON number")
+
+
+def _finite(written: str) -> float:
+    number = float(written)
+    if math.isinf(number):
+        raise ValueError(
+            f"{written[:80]} is beyond all doubles, and cannot be written as JSON again"
+        )
+    return number
 
 
 def _only_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -191,6 +191,10 @@ def test_every_other_status_is_the_answer(status: str) -> None:
         ([http(body(choices=WHOLE["choices"] * 2))], "2 choices in the answer, 1 were requested"),
         ([http(body(usage={"completion_tokens": "1"}))], "no count"),
         ([http(body(usage=[1]))], "`usage` is not an object"),
+        (
+            [http(body(usage={"x": 1}).replace(b'"x": 1', b'"x": 1e999'))],
+            "cannot be written as JSON again",
+        ),
         ([http(body().replace(b"[1, 2]", b"[1e999]"))], "cannot be written as JSON again"),
         ([http(body()[:-1] + b', "choices": []}')], "stands twice"),
         ([http(b'{"choices": [{"text": "\xff"}]}')], "not JSON"),
