@@ -49,7 +49,7 @@ class Candidate(Struct, frozen=True, kw_only=True):
     hold words of success and none of failure. quiet_lines: how many lines at the end of its log,
     and after it, speak of no failure. last_run_failed: as by `ending.last_run_failed`.
     lines_in_step: how many lines follow it in its step, or in its log without a step. signs: that
-    its script went on, as far as `surroundings.examined` has looked.
+    its script went on, as far as `went_on.examined` has looked.
     in_good_run: whether a line like it stands in the log of a good run; None without such a log.
     points, reasons: what `rank` gives it, and why, in words.
     """

@@ -256,7 +256,7 @@ def test_blobs_come_from_one_process_and_what_is_no_blob_is_an_error(tmp_path: P
         objects.blob(binary, 10_000)
     with pytest.raises(OSError, match="tree"):
         objects.blob(tree, 10_000)
-    assert set(psutil.Process().children()) == readers
+    assert set(psutil.Process().children()) <= readers
     with pytest.raises(OSError, match="git cannot read"):
         objects.blob("0" * 40, 10)
     assert objects.blob(one, 10) == b"one"
@@ -295,9 +295,11 @@ def test_without_a_checkout_gitpython_is_not_loaded(tmp_path: Path) -> None:
 
 def test_readers_of_objects_end_with_their_owner_even_in_a_cycle(tmp_path: Path) -> None:
     repository(tmp_path)
+    name = git(tmp_path, "rev-parse", "HEAD:file")
+    of_other_tests = set(psutil.Process().children())
     objects = GitObjects(tmp_path)
-    objects.blob(git(tmp_path, "rev-parse", "HEAD:file"), 10)
-    readers = psutil.Process().children()
+    objects.blob(name, 10)
+    readers = [each for each in psutil.Process().children() if each not in of_other_tests]
     cycle: list[object] = [objects]
     cycle.append(cycle)
 
