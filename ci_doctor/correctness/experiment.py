@@ -271,8 +271,8 @@ class _ExperimentRun:
 
     def _tell_pace(self) -> None:
         """How many starts fit, by what is measured; nothing if no further start is needed."""
-        if self._next():
-            note = self.pace.outlook(self.results, clock.now())
+        note = self.pace.outlook(self.results, clock.now()) if self._next() else ""
+        if note:
             self.on_progress(ExperimentProgress(note=note))
 
     def _next(self) -> tuple[Arm, ...]:

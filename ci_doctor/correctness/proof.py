@@ -124,10 +124,7 @@ class ProofCheck:
 
     async def _metrics(self) -> dict[str, Metrics]:
         """The counters of each service that a condition on a counter names."""
-        names: set[str] = set()
-        for proof, name in self._proof:
-            if proof.metric is not None:
-                names.add(name)
+        names: set[str] = {name for proof, name in self._proof if proof.metric is not None}
         metrics: dict[str, Metrics] = {}
         for name in sorted(names):
             service = self._group.services[name]

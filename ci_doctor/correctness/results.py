@@ -62,7 +62,7 @@ class StartResult(Struct, frozen=True, kw_only=True):
     start: ArmStart
     failure: ServiceFailure | None
     duration_s: float
-    logs: tuple[Path, ...]
+    logs: tuple[Path, ...] = ()
     digests: Mapping[str, Mapping[int, str]]
     errors: Mapping[str, str]
     samples: int = 0

@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.correctness.evidence.samples import Sample
+from ci_doctor.correctness.results import StartResult
 from ci_doctor.correctness.settings import AnswerLevel, Arm
 from ci_doctor.correctness.verdict.starts import Answer, ArmStart
 from ci_doctor.load.answer_items import parts
@@ -226,6 +227,12 @@ class Tally:
             control=control,
             devices=devices,
         )
+
+    def result(self, **fields: Any) -> StartResult:
+        """A start that came to its end with these answers; `fields` are others of StartResult."""
+        start = self.start(failed=False, outside=False)
+        made = {"start": start, "failure": None, "duration_s": 0.0, **fields}
+        return StartResult(digests=self.digests, errors=self.errors, **made)
 
     def _is_restless(self) -> bool:
         """Whether each answer to a greedy request begins otherwise in each pass, and there are some.

@@ -204,8 +204,7 @@ def _selected(requests: Sequence[Request], only: Sequence[str], path: Path) -> t
             hint = did_you_mean(identity, ids[:50])
             raise UsageError(f"{path}: no request has the id `{identity}`", hint=hint)
     # In the order of the file, which the order of `only` does not change.
-    chosen = [request for request in requests if request.id in only]
-    return tuple(chosen)
+    return tuple(request for request in requests if request.id in only)
 
 
 def protocol_of(request: Request) -> Protocol:

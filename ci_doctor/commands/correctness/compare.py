@@ -99,7 +99,7 @@ def compare(
     if math.isnan(alpha):
         raise UsageError("invalid value for '--alpha': nan is not in the range 0<x<1")
     comparison = read_comparison(AnswerLevel(level), limit)
-    directory = session.claim()
+    session.claim()
     codes, _ = read_exit_codes(load_config(config_path, Path.cwd()), os.environ)
     session.policy = ExitPolicy(codes=codes, fail_on_flaky=fail_on_flaky)
     request = CompareRequest(
@@ -109,6 +109,5 @@ def compare(
         alpha=alpha,
         exchangeable=exchangeable,
         comparison=comparison,
-        details=session.as_json or directory is not None,
     )
     return session.finish(compared(request), on_stdout=True)

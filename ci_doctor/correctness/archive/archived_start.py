@@ -187,9 +187,10 @@ def read_start(path: Path) -> ArchivedFile:
         raise NotAnArchiveError("its samples were changed")
     _check_digests(start)
     # Offsets are of the unpacked file, and the line was packed after the samples.
-    places = {}
-    for digest, (offset, length) in start.places.items():
-        places[digest] = SamplePosition(offset=len(line) + offset, length=length)
+    places = {
+        digest: SamplePosition(offset=len(line) + offset, length=length)
+        for digest, (offset, length) in start.places.items()
+    }
     result = _answered(start)
     if reason := unfit(result):
         raise NotAnArchiveError(reason)

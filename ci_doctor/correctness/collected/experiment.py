@@ -6,7 +6,7 @@ From here on collected samples go the way of a run of ours: samples, tally, star
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice, pairwise
+from itertools import islice, pairwise, product
 from typing import Any
 
 import msgspec
@@ -104,40 +104,28 @@ def _result(
 ) -> StartResult:
     """What one start answered to these requests."""
     tally = Tally(arm=start.arm, number=start.number, ids=requests, passes=passes)
-    for request in requests:
-        for number in range(1, passes + 1):
-            place = start.place(request, number)
-            answer = Entry(error=TWICE if request in start.twice else None)
-            if place is not None:
-                answer = entry(place)
-            sample = Sample(
-                arm=start.arm.value,
-                start=start.number,
-                pass_=number,
-                id=request,
-                error=answer.error,
+    for request, number in product(requests, range(1, passes + 1)):
+        place = start.place(request, number)
+        answer = Entry(error=TWICE if request in start.twice else None)
+        if place is not None:
+            answer = entry(place)
+        sample = Sample(
+            arm=start.arm.value, start=start.number, pass_=number, id=request, error=answer.error
+        )
+        if place is not None and answer.output is not None and answer.digest is not None:
+            outputs.keep(answer.digest, place)
+            levels = level_digests(answer.output, answer.digest)
+            sample = replace(
+                sample,
+                output=answer.output,
+                digest=answer.digest,
+                words_digest=levels.words,
+                tokens_digest=levels.tokens,
+                prompt_facts=answer.prompt_facts,
+                empty=answer.empty,
             )
-            if place is not None and answer.output is not None and answer.digest is not None:
-                outputs.keep(answer.digest, place)
-                levels = level_digests(answer.output, answer.digest)
-                sample = replace(
-                    sample,
-                    output=answer.output,
-                    digest=answer.digest,
-                    words_digest=levels.words,
-                    tokens_digest=levels.tokens,
-                    prompt_facts=answer.prompt_facts,
-                    empty=answer.empty,
-                )
-            tally.add(sample)
-    return StartResult(
-        start=tally.start(failed=False, outside=False),
-        failure=None,
-        duration_s=0.0,
-        logs=(),
-        digests=tally.digests,
-        errors=tally.errors,
-    )
+        tally.add(sample)
+    return tally.result()
 
 
 def _looks(start: CollectedStart) -> AnswerLooks:

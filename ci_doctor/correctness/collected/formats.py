@@ -401,10 +401,7 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 
 def _text_entry(identity: str | None, texts: list[str]) -> Entry:
-    choices = []
-    for index, text in enumerate(texts):
-        choice = {"index": index, "text": text}
-        choices.append(choice)
+    choices = [{"index": index, "text": text} for index, text in enumerate(texts)]
     output = {"choices": choices}
     return Entry(
         id=identity,

@@ -89,11 +89,7 @@ def sources(arm: Arm, path: str, form: SampleFormat | None) -> list[Source]:
 
     Raises UsageError, NoEvidenceError.
     """
-    files = []
-    for file in find(path):
-        source = Source(arm=arm, path=file, form=form or _form(file))
-        files.append(source)
-    return files
+    return [Source(arm=arm, path=file, form=form or _form(file)) for file in find(path)]
 
 
 def _form(path: Path) -> SampleFormat:

@@ -18,10 +18,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ci_doctor.correctness.evidence.files import STARTS
-from ci_doctor.correctness.evidence.run_identity import RunIdentity, Setting, read_run
 from ci_doctor.correctness.evidence.samples import append_whole
 from ci_doctor.correctness.results import StartResult, decoded, encoded, relative, without_answers
-from ci_doctor.correctness.settings import Arm
 from ci_doctor.errors import InfraError, UsageError
 from ci_doctor.system.files.writing import write_atomically
 from ci_doctor.system.secrets.redaction import Redactor
@@ -119,33 +117,6 @@ def read_starts(directory: Path) -> list[StartResult]:
             if record.schema == SCHEMA:
                 records.append(_moved(record.result, lambda path: directory / path))
     return records
-
-
-def earlier_durations(directory: Path, identity: RunIdentity) -> tuple[tuple[Arm, float], ...]:
-    """The seconds that each start of an earlier run took, if that run had the same load.
-
-    Empty if there is none. Call it before the directory is cleared.
-    """
-    try:
-        before = read_run(directory).identity
-        if before.requests != identity.requests or _load(before) != _load(identity):
-            return ()
-        records = read_starts(directory)
-    except UsageError:
-        return ()
-    durations = []
-    for record in records:
-        # A start that failed ended early, or waited for a deadline: its duration predicts nothing.
-        if not record.start.failed:
-            duration = (record.start.arm, record.duration_s)
-            durations.append(duration)
-    return tuple(durations)
-
-
-def _load(identity: RunIdentity) -> tuple[Setting, ...]:
-    """The settings on which the duration of a start depends."""
-    settings = identity.settings
-    return settings.get("passes"), settings.get("concurrency"), settings.get("caches")
 
 
 class _Line(Struct, frozen=True):

@@ -12,11 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import assert_never
 
-from msgspec import Struct
-
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.mix_test import Column, Labels, Traits, mix_test
 from ci_doctor.correctness.verdict.starts import Answer, ArmStart, DifferenceKind, of_arm, outcomes
+from ci_doctor.model.facts.archive import ArchiveDrift
 
 # By request; None is a missing answer.
 Answers = Mapping[str, str | None]
@@ -29,19 +28,6 @@ _FEWEST_TESTED = 3
 
 # The archive is a help. It may go for less than a verdict needs, and yet not for every coincidence.
 _LEVEL = 0.01
-
-
-class ArchiveDrift(Struct, frozen=True, kw_only=True):
-    """Today's baseline answers `request` otherwise than the `archived` starts.
-
-    `today` baseline starts were held against them. `p` is the p-value of the test over all
-    requests, and None if today's starts share no answer with the archived ones.
-    """
-
-    request: str
-    archived: int
-    today: int
-    p: float | None = None
 
 
 def archive_drift(archived: Sequence[Answers], today: Sequence[Answers]) -> ArchiveDrift | None:
@@ -83,7 +69,7 @@ def _drift(compared: _Compared) -> ArchiveDrift | None:
     rows = _varying([*archived, *today])
     request = _never_shared(rows, len(archived))
     if request is not None:
-        return ArchiveDrift(request=request, archived=len(archived), today=len(today))
+        return ArchiveDrift(request=request, today=len(today), p=None)
     if len(today) < _FEWEST_TESTED:
         return None
     return _other_mix(rows, len(archived), len(today))
@@ -97,11 +83,11 @@ def _varying(starts: Sequence[Answers]) -> dict[str, list[str | None]]:
         # Most starts are equal, and that is known at once: there may be ten thousand requests.
         if answers != first:
             requests.update(request for request, _ in first.items() ^ answers.items())
-    rows = {}
-    for request in first:
-        if request in requests:
-            rows[request] = [answers.get(request) for answers in starts]
-    return rows
+    return {
+        request: [answers.get(request) for answers in starts]
+        for request in first
+        if request in requests
+    }
 
 
 def _never_shared(rows: Mapping[str, list[str | None]], archived: int) -> str | None:
@@ -135,7 +121,7 @@ def _other_mix(
     test = mix_test(given, Labels(candidate=label, block=(0,) * total))
     if test.p > _LEVEL:
         return None
-    return ArchiveDrift(request=test.requests[0], archived=archived, today=today, p=test.p)
+    return ArchiveDrift(request=test.requests[0], today=today, p=test.p)
 
 
 def _columns(rows: Mapping[str, list[str | None]], starts: int) -> dict[int, str]:
@@ -162,10 +148,10 @@ def classify(requests: Sequence[str], starts: Sequence[ArmStart]) -> dict[str, D
     usable = counted(starts)
     baseline = of_arm(usable, Arm.BASELINE)
     candidate = of_arm(usable, Arm.CANDIDATE)
-    kinds = {}
-    for request in requests:
-        kinds[request] = _kind(outcomes(baseline, request), outcomes(candidate, request))
-    return kinds
+    return {
+        request: _kind(outcomes(baseline, request), outcomes(candidate, request))
+        for request in requests
+    }
 
 
 def counted(starts: Iterable[ArmStart]) -> list[ArmStart]:

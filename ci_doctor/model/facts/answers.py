@@ -4,9 +4,12 @@
 Most fields have a default, so that a page can still draw the report of an earlier version.
 """
 
+from enum import StrEnum
+
 from msgspec import Struct, field
 
 from ci_doctor.model.facts import Facts
+from ci_doctor.model.facts.archive import ArchiveUseFacts
 
 
 class StartColumn(Struct, frozen=True, kw_only=True):
@@ -81,7 +84,7 @@ TokenNumber = tuple[str, float | None]
 
 
 class LogProbRow(Struct, frozen=True, kw_only=True):
-    """Log-probabilities at one position, each side's own token first.
+    """Log-probabilities at one position, each side's own token first; a side may end before it.
 
     `ulp` is the distance of the two own tokens' in units in the last place of float32, None if they
     are different tokens.
@@ -93,31 +96,65 @@ class LogProbRow(Struct, frozen=True, kw_only=True):
     ulp: float | None = None
 
 
-class AlignedAnswers(Struct, frozen=True, kw_only=True):
-    """Two answers to one request: the text `before` they diverge, and what follows in each.
+class PositionUnit(StrEnum):
+    """What a position counts, from 0."""
 
-    `field` is the part of the answer that differs, `choice` its number, `position` in `unit`s.
-    `gap` is the distance in nat of the two tokens that differ, `ulp` the greatest distance of the
-    log-probabilities of the tokens before, in units in the last place of float32. `apart` is set if
-    the answers are numbers (vectors, scores) and nothing else differs.
+    TOKEN = "token"  # noqa: S105
+    CHARACTER = "character"
+
+
+class Hardness(StrEnum):
+    """What kind of difference it is; the hardest first."""
+
+    # The other side's token is outside the most probable ones, or too far away for rounding.
+    HARD = "hard"
+    # One answer is the beginning of the other, or they stopped for different reasons.
+    LENGTH = "length"
+    # No log-probabilities at this token.
+    UNKNOWN = "unknown"
+    # One side has no answer, or not this choice.
+    MISSING = "missing"
+    # The same words; only log-probabilities differ.
+    NUMBERS = "numbers"
+    # Each side's token is among the other's most probable ones, and rounding may flip them.
+    NEAR_TIE = "near-tie"
+
+
+class Divergence(Struct, frozen=True, kw_only=True):
+    """Where two outputs diverge: in `field` of choice number `choice` at `position`.
+
+    `field` is `text`, `content` …, `logprobs` if only numbers differ, or a path
+    (`choices[0].finish_reason`). `position` counts `unit`s, None if no position can be named. `before`
+    is the text that both share, `left` and `right` what follows in each, all three cut short. `gap` is
+    how far apart both sides' tokens are, in nat, or at least, if a token is not listed. `ulp` is the
+    greatest distance of the log-probabilities of the last tokens before, in units in the last place
+    of float32. `apart` is set if the answers are numbers (vectors, scores), and only those differ.
+    """
+
+    field: str = "text"
+    hardness: Hardness = Hardness.UNKNOWN
+    unit: PositionUnit = PositionUnit.CHARACTER
+    position: int | None = None
+    choice: int = 0
+    before: str = ""
+    left: str = ""
+    right: str = ""
+    gap: float | None = None
+    ulp: int | None = None
+    apart: NumbersApart | None = None
+
+
+class AlignedAnswers(Divergence, frozen=True, kw_only=True):
+    """A request whose answers differ, and the pair that shows most of it, with its log-probabilities.
+
+    `starts` are those of both sides, `pass_` (`pass` in JSON) the pass of both.
     """
 
     request: str
     kind: str = ""
     starts: tuple[str, ...] = ()
     pass_: int | None = field(default=None, name="pass")
-    field: str = "text"
-    choice: int = 0
-    unit: str = "position"
-    position: float | None = None
-    hardness: str = "unknown"
-    gap: float | None = None
-    ulp: float | None = None
-    before: str = ""
-    left: str = ""
-    right: str = ""
     logprobs: tuple[LogProbRow, ...] = ()
-    apart: NumbersApart | None = None
 
 
 class LevelFacts(Struct, frozen=True, kw_only=True):
@@ -187,9 +224,10 @@ class PermutationTest(Struct, frozen=True, kw_only=True):
 class AnswerFacts(Facts, frozen=True, kw_only=True):
     """What starts answered, whether a run made them or their samples were collected.
 
-    `starts` counts by arm, `kinds` requests by kind of difference, `within` by start the requests
-    that vary between its passes, `differences_by` differing requests by hardness. `clusters` are
-    names of starts that answered everything alike. `aligned` are the hardest differences. `levels`
+    `starts` counts by arm, `kinds` requests by kind of difference, `differing` requests by pair of
+    starts (`A1/B1`), `within` by start the requests that vary between its passes, `differences_by`
+    differing requests by hardness. `clusters` are names of starts that answered everything alike.
+    `aligned` are the hardest differences. `archived` counts what was used of an archive. `levels`
     holds the verdict at each level.
     """
 
@@ -198,6 +236,7 @@ class AnswerFacts(Facts, frozen=True, kw_only=True):
     kinds: dict[str, int]
     clusters: tuple[tuple[str, ...], ...]
     matrix: AnswerMatrix
+    differing: dict[str, int]
     within: dict[str, int]
     divergence: DivergencePositions | None
     differences_by: dict[str, int]
@@ -205,4 +244,6 @@ class AnswerFacts(Facts, frozen=True, kw_only=True):
     test: PermutationTest | None
     risk: str | None
     settle: str | None
+    suspects: tuple[str, ...] = ()
+    archived: ArchiveUseFacts | None = None
     levels: tuple[LevelFacts, ...] = ()

@@ -4,7 +4,7 @@
 from msgspec import Struct
 
 
-class ArchiveDriftFacts(Struct, frozen=True, kw_only=True):
+class ArchiveDrift(Struct, frozen=True, kw_only=True):
     """Today's baseline answers `request` otherwise than the archive, in `today` starts.
 
     `p` is the p-value of the exact test; None if they share no answer at all.
@@ -25,4 +25,4 @@ class ArchiveUseFacts(Struct, frozen=True, kw_only=True):
     starts: int
     builds: int
     unknown_builds: int
-    drift: ArchiveDriftFacts | None
+    drift: ArchiveDrift | None

@@ -6,7 +6,6 @@ from enum import StrEnum
 from msgspec import Struct
 
 from ci_doctor.model.facts.answers import AnswerFacts, RequestBound
-from ci_doctor.model.facts.archive import ArchiveUseFacts
 from ci_doctor.model.facts.localisation import LocalisationFacts
 from ci_doctor.model.service import LeftBehind
 
@@ -195,17 +194,14 @@ class DeviceFacts(Struct, frozen=True, kw_only=True):
 class CorrectnessFacts(AnswerFacts, frozen=True, kw_only=True):
     """What the starts of a run answered, and what the verdict rests on.
 
-    `differing` counts requests by pair of starts (`A1/B1`). `rare_bug_bound` is the rate of a fault on
+    `rare_bug_bound` is the rate of a fault on
     one request that is not excluded, from 0 to 1; None unless the verdict is green. `bounds` holds it
-    by request, the hundred largest first. `archive` are sentences, `archived` counts what was used of
-    it, `left_behind` is what stayed on the machine, `proof`, `shared` and `control` are by start,
+    by request, the hundred largest first. `archive` are sentences, `left_behind` is what stayed on the machine, `proof`, `shared` and `control` are by start,
     `devices` too, if they were drawn. `localisation` is None if there was nothing to localise.
     `repository` and what follows are None, or empty, if the run ended before they were known.
     """
 
-    differing: dict[str, int]
     rare_bug_bound: float | None
-    suspects: tuple[str, ...]
     identity: IdentityFacts
     ending: str
     repository: RepositoryFacts | None = None
@@ -213,7 +209,6 @@ class CorrectnessFacts(AnswerFacts, frozen=True, kw_only=True):
     caches: str | None = None
     budget: BudgetFacts | None = None
     archive: tuple[str, ...] = ()
-    archived: ArchiveUseFacts | None = None
     left_behind: LeftBehind | None = None
     bounds: tuple[RequestBound, ...] = ()
     proof: tuple[ProofReading, ...] = ()

@@ -1,26 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The facts of `ci-doctor correctness replay`. Pure."""
 
-from msgspec import Struct
-
 from ci_doctor.model.facts import Facts
-from ci_doctor.model.facts.answers import LogProbRow, NumbersApart
-
-
-class AnswerDivergence(Struct, frozen=True, kw_only=True):
-    """Where two answers diverge, as in AlignedAnswers."""
-
-    field: str
-    hardness: str
-    unit: str
-    position: int | None
-    choice: int
-    before: str
-    left: str
-    right: str
-    gap: float | None
-    ulp: int | None
-    apart: NumbersApart | None = None
+from ci_doctor.model.facts.answers import Divergence, LogProbRow
 
 
 class ReplayFacts(Facts, frozen=True, kw_only=True):
@@ -36,5 +18,5 @@ class ReplayFacts(Facts, frozen=True, kw_only=True):
     unreadable_lines: int = 0
     starts: tuple[str, ...] = ()
     passes: tuple[int, ...] = ()
-    divergence: AnswerDivergence | None = None
+    divergence: Divergence | None = None
     logprobs: tuple[LogProbRow, ...] = ()

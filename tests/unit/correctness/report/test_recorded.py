@@ -16,7 +16,7 @@ from ci_doctor.correctness.report.recorded import (
     read_request,
     recorded_comparison,
 )
-from ci_doctor.correctness.report.tokens import Hardness
+from ci_doctor.model.facts.answers import Hardness
 from ci_doctor.correctness.tally import level_digests
 from ci_doctor.correctness.verdict.starts import DifferenceKind
 from ci_doctor.errors import UsageError
