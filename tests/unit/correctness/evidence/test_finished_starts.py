@@ -4,21 +4,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from ci_doctor.correctness.evidence.finished_starts import (
     StartWriter,
-    earlier_durations,
     read_starts,
     write_starts,
 )
-from ci_doctor.correctness.evidence.run_identity import write_run
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.tally import Tally
 from ci_doctor.errors import InfraError, UsageError
 from ci_doctor.model.service import FailureKind, ServiceFailure
 from ci_doctor.system.secrets.redaction import Redactor
-from tests.unit.correctness.recording import IDENTITY, IDS, PASSES, result
+from tests.unit.correctness.recording import IDS, PASSES, result
 
 SECRET = "sk-123456789"
 
@@ -100,18 +97,6 @@ def test_a_full_disk_is_nobodys_fault(tmp_path: Path) -> None:
     (tmp_path / "starts.jsonl").symlink_to("/dev/full")
     with pytest.raises(InfraError, match="No space left"):
         write(tmp_path, "A1")
-
-
-def test_an_earlier_run_that_was_asked_as_much_tells_how_long_a_start_takes(tmp_path: Path) -> None:
-    write_run(tmp_path, IDENTITY)
-    write(tmp_path, "A1", duration_s=80.0)
-    failure = ServiceFailure(kind=FailureKind.DIED, service="v", message="m", duration_s=1.0)
-    write(tmp_path, "B1", duration_s=2.0, failure=failure)
-    other = replace(IDENTITY, hashes={"the command of the candidate": "ffff"})
-    assert earlier_durations(tmp_path, other) == ((Arm.BASELINE, 80.0),)
-    assert earlier_durations(tmp_path, replace(IDENTITY, requests="2" * 64)) == ()
-    assert earlier_durations(tmp_path, replace(IDENTITY, settings={"passes": 9})) == ()
-    assert earlier_durations(tmp_path / "none", IDENTITY) == ()
 
 
 def test_a_record_is_one_line_of_json(tmp_path: Path) -> None:

@@ -256,8 +256,9 @@ def many(path: Path, count: int) -> Experiment:
 def describe(made: Experiment, count: int) -> CorrectnessFacts:
     decision = decided(made, count)
     found = differences(made, decision, [f"r{index}" for index in range(count)])
-    tables(made, decision, found, context(count))
-    return facts(made, decision, found)
+    told = facts(made, decision, found)
+    list(tables(told, decision, found, context(count)))
+    return told
 
 
 @pytest.mark.nightly
