@@ -124,7 +124,7 @@ def test_what_changes_no_answer_is_no_difference(other: ExperimentPlan) -> None:
 
 
 def test_an_inherited_determinism_variable_counts_for_every_service() -> None:
-    told = differences(identify(PLAN), identify(replace(PLAN, environment={"PYTHONHASHSEED": "1"})))
+    told = tuple(differences(identify(PLAN), identify(replace(PLAN, environment={"PYTHONHASHSEED": "1"}))))
     assert "the variable PYTHONHASHSEED of the baseline changed" in told
     assert len(told) == 3
 
