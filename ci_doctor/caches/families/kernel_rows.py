@@ -205,7 +205,7 @@ CCACHE = Family(
     compiled=("*R", "*.o"),
 )
 
-ROWS = (
+KERNEL_ROWS = (
     DEEP_GEMM,
     VLLM_DEEP_GEMM,
     SGLANG_DEEP_GEMM,

@@ -4,12 +4,13 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from ci_doctor.caches.families import kernel_rows, torch_rows
+from ci_doctor.caches.families.kernel_rows import KERNEL_ROWS
+from ci_doctor.caches.families.torch_rows import TORCH_ROWS
 from ci_doctor.caches.families.family import Family
 from ci_doctor.environment.cache_table import BY_VARIABLE, cache_directory, default_directory
 
 FAMILIES: Mapping[str, Family] = {
-    family.name: family for family in (*torch_rows.ROWS, *kernel_rows.ROWS)
+    family.name: family for family in (*TORCH_ROWS, *KERNEL_ROWS)
 }
 
 

@@ -4,7 +4,7 @@
 from typing import Final
 
 _QUARTER_MS: Final = 15 * 60 * 1000  # every zone is a multiple of it away from UTC
-_SLACK_MS: Final = 60 * 1000  # clocks of two machines
+_SLACK_MS: Final = 60_000  # clocks of two machines
 # UTC+14 and UTC-12 are the furthest zones (https://data.iana.org/time-zones/tz-link.html).
 _MOST_EAST: Final = 14 * 4
 _MOST_WEST: Final = 12 * 4
