@@ -5,9 +5,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ci_doctor.build.cases import GROUP, MOST_CASES, cases_of
-from ci_doctor.build.material import Material, RecordFile, ReportFile
+from ci_doctor.build.collect import Material, RecordFile, ReportFile
 from ci_doctor.build.merge import merge
+from ci_doctor.build.outcome import GROUP, MOST_CASES, cases_of
 from ci_doctor.model.job_record import JobRecord
 from ci_doctor.model.outcome import Case, CaseAttempt, CaseOutcome
 from tests.support.builds import FULL_DISK, a_job, a_report_of

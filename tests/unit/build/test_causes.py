@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ci_doctor.build.causes import BuildCause, causes_of
-from ci_doctor.build.material import Material, RecordFile, ReportFile
-from ci_doctor.build.merge import merge
+from ci_doctor.build.collect import Material, RecordFile, ReportFile
+from ci_doctor.build.merge import BuildCause, causes_of, merge
 from ci_doctor.model.cause import Cause
 from ci_doctor.model.job_record import JobRecord
 from ci_doctor.model.verdict import Verdict

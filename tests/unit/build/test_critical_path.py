@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The jobs whose times make up the build's, from times alone."""
 
-from ci_doctor.build.api_job import ApiJob
-from ci_doctor.build.critical_path import critical_path
-from ci_doctor.build.material import Material, RecordFile
-from ci_doctor.build.merge import merge
+from ci_doctor.build.api_jobs import ApiJob
+from ci_doctor.build.collect import Material, RecordFile
+from ci_doctor.build.merge import critical_path, merge
 from ci_doctor.model.job_record import JobRecord
 from tests.support.builds import a_job, job_id
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.build.current import Current, download_current
-from ci_doctor.buildkite.download_plan import DownloadLimits
+from ci_doctor.buildkite.artifacts import DownloadLimits
 from ci_doctor.model.job_record import JobRecord
 from tests.support import stand_in_agent
 from tests.support.builds import a_job, a_red_build, a_report_of, job_id, write_build, write_job

@@ -5,9 +5,9 @@ from typing import Any
 
 import msgspec
 
-from ci_doctor.build.facts import facts_of
-from ci_doctor.build.material import Material, RecordFile
+from ci_doctor.build.collect import Material, RecordFile
 from ci_doctor.build.merge import MergedBuild, merge
+from ci_doctor.build.outcome import facts_of
 from ci_doctor.model.cause import LogLine
 from ci_doctor.model.facts.build import BuildFacts, RetryWorth
 from ci_doctor.model.job_record import JobRecord

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from ci_doctor.build.api_job import ApiJob
-from ci_doctor.build.own_step import is_own_api_job, is_own_record
+from ci_doctor.build.api_jobs import ApiJob
+from ci_doctor.build.current import is_own_api_job, is_own_record
 from ci_doctor.buildkite.job import JobEnvironment
 from tests.support.builds import a_job
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from ci_doctor.build.material import Material, RecordFile
+from ci_doctor.build.collect import Material, RecordFile
 from ci_doctor.build.merge import merge
-from ci_doctor.build.retries import worths_of_retries
+from ci_doctor.build.steps import worths_of_retries
 from ci_doctor.model.facts.build import RetryWorth
 from tests.support.builds import ASSERTION, FULL_DISK, a_job
 

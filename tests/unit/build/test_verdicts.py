@@ -5,12 +5,8 @@ from itertools import combinations
 
 import pytest
 
-from ci_doctor.build.verdicts import (
-    case_outcome,
-    verdict_of_build,
-    verdict_of_reports,
-)
-from ci_doctor.buildkite.job_end import worst_verdict
+from ci_doctor.build.job_attempt import case_outcome, verdict_of_build, verdict_of_reports
+from ci_doctor.buildkite.job import worst_verdict
 from ci_doctor.model.finding import Finding, Severity
 from ci_doctor.model.outcome import CaseOutcome
 from ci_doctor.model.verdict import WORST_FIRST, Verdict, worst

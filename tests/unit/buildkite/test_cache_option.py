@@ -2,7 +2,7 @@
 
 import pytest
 
-from ci_doctor.buildkite.cache_option import (
+from ci_doctor.buildkite.plugin import (
     CacheOption,
     cache_option,
     effect_arguments,

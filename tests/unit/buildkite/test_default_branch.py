@@ -3,7 +3,7 @@
 
 import pytest
 
-from ci_doctor.buildkite.default_branch import is_default_branch_build
+from ci_doctor.buildkite.job import is_default_branch_build
 
 MAIN = {
     "BUILDKITE": "true",

@@ -3,8 +3,13 @@
 
 import pytest
 
-from ci_doctor.buildkite.artifact import Artifact
-from ci_doctor.buildkite.download_plan import DownloadLimits, DownloadPlan, is_safe, plan_download
+from ci_doctor.buildkite.artifacts import (
+    Artifact,
+    DownloadLimits,
+    DownloadPlan,
+    is_safe,
+    plan_download,
+)
 
 LIMITS = DownloadLimits(file_bytes=100, all_bytes=250, files=10)
 

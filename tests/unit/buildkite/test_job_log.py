@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.buildkite.job_log import CommandOutput, command_output
-from ci_doctor.buildkite.job_log_file import read_log_file
+from ci_doctor.buildkite.job_log import CommandOutput, command_output, read_log_file
 
 STAMP = "\x1b_bk;t=1763800000000\x07"
 BEFORE = (

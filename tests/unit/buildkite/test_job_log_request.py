@@ -6,8 +6,7 @@ import socket
 
 import pytest
 
-from ci_doctor.buildkite.job_log import CommandOutput
-from ci_doctor.buildkite.job_log_request import request_log
+from ci_doctor.buildkite.job_log import CommandOutput, request_log
 from tests.support.canned_server import CannedServer, http
 
 TOKEN = "bkua_0123456789abcdef0123456789abcdef01234567"

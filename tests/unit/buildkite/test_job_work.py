@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.buildkite.job_work import work_of
+from ci_doctor.buildkite.job import work_of
 
 LINES = {
     "BUILDKITE_JOB_ID": "0190-a",

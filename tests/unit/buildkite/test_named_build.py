@@ -5,8 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ci_doctor.buildkite.bounded_request import RequestLimits
-from ci_doctor.buildkite.named_build import NamedBuild, named_build
+from ci_doctor.buildkite.rest import NamedBuild, RequestLimits, named_build
 from ci_doctor.errors import InfraError, UsageError
 from tests.support.stand_in_api import BUILD_ID, TOKEN, StandInApi, running_api
 

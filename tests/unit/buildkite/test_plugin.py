@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ci_doctor.buildkite.cache_option import CacheOption
 from ci_doctor.buildkite.plugin import (
+    CacheOption,
     PluginOptions,
     read_plugin_options,
     report_root,

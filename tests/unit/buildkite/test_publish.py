@@ -9,10 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from ci_doctor.buildkite.agent import Agent, AgentResult
-from ci_doctor.buildkite.annotations import Annotation, ShowStep
-from ci_doctor.buildkite.job import JobEnvironment
-from ci_doctor.buildkite.job_end import JobEnd, worst_verdict
-from ci_doctor.buildkite.publish import PublishedJob, publish
+from ci_doctor.buildkite.job import JobEnd, JobEnvironment, worst_verdict
+from ci_doctor.buildkite.publish import Annotation, PublishedJob, ShowStep, publish
 from ci_doctor.model.earlier_attempt import EarlierAttempt
 from ci_doctor.model.report import Report
 from ci_doctor.model.verdict import Verdict

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.buildkite import report_files
-from ci_doctor.buildkite.report_files import Upload, uploads_of
+from ci_doctor.buildkite import publish as report_files
+from ci_doctor.buildkite.publish import Upload, uploads_of
 from tests.unit.buildkite.test_publish import JOB, Build
 
 

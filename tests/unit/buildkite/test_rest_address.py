@@ -3,7 +3,7 @@
 
 import pytest
 
-from ci_doctor.buildkite.rest_address import BUILD, address, is_encrypted, is_local, refusal
+from ci_doctor.buildkite.rest import BUILD, address, is_encrypted, is_local, refusal
 
 BUILD_812 = {
     "BUILDKITE_ORGANIZATION_SLUG": "acme",

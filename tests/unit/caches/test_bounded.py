@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.caches.bounded import bounded
-from ci_doctor.store.deadline import Deadline
-from ci_doctor.store.errors import StoreError, StoreFailure
+from ci_doctor.caches.leader import bounded
+from ci_doctor.store.objects import StoreError, StoreFailure
+from ci_doctor.store.transfer import Deadline
 
 
 def test_what_the_work_returns_is_returned() -> None:

@@ -2,10 +2,9 @@
 
 import pytest
 
-from ci_doctor.caches.candidates import read_names
-from ci_doctor.store.candidates import CandidateManifest
-from ci_doctor.store.errors import StoreError, StoreFailure, TooLargeError
-from ci_doctor.store.trust.policy import Vouched
+from ci_doctor.caches.trusted_store import read_names
+from ci_doctor.store.objects import StoreError, StoreFailure, TooLargeError
+from ci_doctor.store.trust import CandidateManifest, Vouched
 from tests.support.saved_manifests import saved_manifest
 
 WHOLE = saved_manifest(1, 2)

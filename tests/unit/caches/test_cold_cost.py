@@ -2,7 +2,7 @@
 
 import pytest
 
-from ci_doctor.caches.cold_cost import cost_of, span_s
+from ci_doctor.caches.effect import cost_of, span_s
 
 SECOND = 1_000_000_000
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.caches.leader import Agreed, WorkResult, forget, once
-from ci_doctor.store.errors import StoreError
+from ci_doctor.store.objects import StoreError
 
 
 def do(directory: Path, content: str = "1", *, holds_s: float = 60, current: bool = True) -> Agreed:

@@ -1,7 +1,7 @@
 """What a log says of a cache."""
 
-from ci_doctor.caches.families.table import FAMILIES
-from ci_doctor.caches.log_lines import compile_seconds, read_lines
+from ci_doctor.caches.compiled import compile_seconds, read_lines
+from ci_doctor.caches.families import FAMILIES
 
 VLLM = next(
     family for family in FAMILIES.values() if "Using cache directory: " in str(family.lines)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.caches.machine_directory import machine_directory
-from ci_doctor.store.errors import StoreError
+from ci_doctor.caches.receipt import machine_directory
+from ci_doctor.store.objects import StoreError
 
 
 def test_it_is_made_for_this_user_alone(tmp_path: Path) -> None:

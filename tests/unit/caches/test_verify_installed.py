@@ -3,10 +3,10 @@
 import os
 from pathlib import Path
 
-from ci_doctor.caches.families.table import FAMILIES
+from ci_doctor.caches.families import FAMILIES
 from ci_doctor.caches.receipt import keep_receipt
 from ci_doctor.caches.targets import CacheTarget
-from ci_doctor.caches.verify_installed import verify_installed
+from ci_doctor.caches.trusted_store import verify_installed
 from ci_doctor.model.facts.cache import VerifiedCache
 from tests.support.saved_manifests import receipt
 

@@ -7,14 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.caches.trusted_store import TrustedStore
-from ci_doctor.caches.verify_store import VerifiedStore, verify_store
-from ci_doctor.store.deadline import Deadline
-from ci_doctor.store.digest import digest as content_digest
+from ci_doctor.caches.trusted_store import TrustedStore, VerifiedStore, verify_store
 from ci_doctor.store.directory_store import DirectoryStore
-from ci_doctor.store.layout import manifest_name, pack_name
-from ci_doctor.store.manifest import PACK_BYTES, FileEntry, PackReference, encode
-from ci_doctor.store.trust.policy import TrustPolicy, TrustRules
+from ci_doctor.store.manifest import (
+    PACK_BYTES,
+    FileEntry,
+    PackReference,
+    encode,
+    manifest_name,
+    pack_name,
+)
+from ci_doctor.store.transfer import Deadline
+from ci_doctor.store.transfer import digest as content_digest
+from ci_doctor.store.trust import TrustPolicy, TrustRules
 from tests.support.saved_manifests import saved_manifest
 
 NOW = 1_795_000_000_000

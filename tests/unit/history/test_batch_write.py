@@ -5,10 +5,7 @@ import pytest
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from ci_doctor.history.batch_write import EvidenceWriter
-from ci_doctor.history.engine import reading
-from ci_doctor.history.evidence import EvidenceFile
-from ci_doctor.history.schema import (
+from ci_doctor.history.database import (
     ALL_BRANCHES,
     ATTEMPT,
     BRANCH,
@@ -17,7 +14,10 @@ from ci_doctor.history.schema import (
     TEST,
     TEST_COMMIT,
     TEST_DAY,
+    reading,
 )
+from ci_doctor.history.evidence import EvidenceFile
+from ci_doctor.history.writing import EvidenceWriter
 from tests.support.histories import SUMS_OF_ATTEMPTS, E, F, I, P, S, engine_of, run
 
 RUNS = [

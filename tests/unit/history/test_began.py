@@ -3,11 +3,9 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.errors import UsageError
-from ci_doctor.history.began import began_facts
+from ci_doctor.history.database import ALL_BRANCHES
 from ci_doctor.history.evidence import AttemptOutcome
-from ci_doctor.history.kept_attempts import attempts_of
-from ci_doctor.history.named_test import named_test
-from ci_doctor.history.schema import ALL_BRANCHES
+from ci_doctor.history.one_test import attempts_of, began_facts, named_test
 from ci_doctor.model.facts.history import BeganFacts
 from tests.support.histories import WHOLE, F, I, P, history, run
 

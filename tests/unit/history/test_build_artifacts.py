@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.buildkite.download_plan import DownloadLimits
-from ci_doctor.buildkite.named_build import NamedBuild
+from ci_doctor.buildkite.artifacts import DownloadLimits
+from ci_doctor.buildkite.rest import NamedBuild
 from ci_doctor.errors import UsageError
-from ci_doctor.history.build_artifacts import LIMITS, BuildFiles, agent_of_job, build_files
 from ci_doctor.history.evidence import JobEvidence
+from ci_doctor.history.ingest import LIMITS, BuildFiles, agent_of_job, build_files
 from tests.support import stand_in_agent
 from tests.support.stand_in_api import BUILD_ID
 

@@ -3,9 +3,9 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.errors import UsageError
+from ci_doctor.history.database import HistoryWindow
 from ci_doctor.history.evidence import EvidenceFile
 from ci_doctor.history.flaky import flaky_facts
-from ci_doctor.history.window import HistoryWindow
 from tests.support.histories import BEGIN_MS, DAY_MS, WHOLE, F, P, history, run
 
 GREEN = [("stable", P)] * 20

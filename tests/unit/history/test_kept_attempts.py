@@ -2,8 +2,8 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from ci_doctor.history.kept_attempts import attempts_of
-from ci_doctor.history.schema import ALL_BRANCHES, TEST
+from ci_doctor.history.database import ALL_BRANCHES, TEST
+from ci_doctor.history.one_test import attempts_of
 from tests.support.histories import WHOLE, F, I, P, history, run
 
 

@@ -2,7 +2,7 @@ import pytest
 
 from ci_doctor.errors import UsageError
 from ci_doctor.history.evidence import JobEvidence
-from ci_doctor.history.known_job import known_job
+from ci_doctor.history.own_report import known_job
 from ci_doctor.model.about import About
 
 

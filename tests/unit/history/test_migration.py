@@ -10,9 +10,8 @@ from alembic.migration import MigrationContext
 
 from ci_doctor.errors import InfraError, UsageError
 from ci_doctor.history.address import DatabaseAddress
-from ci_doctor.history.engine import reading, writing
-from ci_doctor.history.migration import open_database, scripts, upgrade
-from ci_doctor.history.schema import METADATA, NEWEST
+from ci_doctor.history.database import METADATA, NEWEST, reading, writing
+from ci_doctor.history.upkeep import open_database, scripts, upgrade
 
 
 @pytest.fixture
@@ -39,7 +38,7 @@ def test_a_current_file_is_opened_without_the_migrations(file: Path) -> None:
     program = (
         "import sys; from pathlib import Path\n"
         "from ci_doctor.history.address import DatabaseAddress\n"
-        "from ci_doctor.history.migration import open_database\n"
+        "from ci_doctor.history.upkeep import open_database\n"
         "open_database(DatabaseAddress(file=Path(sys.argv[1])), busy_s=10).dispose()\n"
         "print('alembic' in sys.modules)\n"
     )

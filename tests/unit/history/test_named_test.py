@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.errors import UsageError
-from ci_doctor.history.named_test import named_test
-from ci_doctor.history.reading.stored_text import stored_text
+from ci_doctor.history.evidence import stored_text
+from ci_doctor.history.one_test import named_test
 from tests.support.histories import P, history, run
 
 RUNS = [run([("test_reuse[8]", P), ("test_reuse[16]", P), ("test_100%", P)], at=1)]

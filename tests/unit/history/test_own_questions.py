@@ -8,8 +8,8 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from ci_doctor.history.address import DatabaseAddress
-from ci_doctor.history.engine import writing
-from ci_doctor.history.migration import open_database
+from ci_doctor.history.database import writing
+from ci_doctor.history.upkeep import open_database
 
 ROOT = Path(__file__).parents[3]
 ROWS = """

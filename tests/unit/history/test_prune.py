@@ -7,11 +7,9 @@ import sqlalchemy as sa
 
 from ci_doctor.errors import InfraError
 from ci_doctor.history.address import DatabaseAddress
-from ci_doctor.history.batch_write import EvidenceWriter
-from ci_doctor.history.engine import reading
-from ci_doctor.history.migration import open_database
-from ci_doctor.history.prune import prune
-from ci_doctor.history.schema import ATTEMPT, JOB, SOURCE, TEST_COMMIT, TEST_DAY
+from ci_doctor.history.database import ATTEMPT, JOB, SOURCE, TEST_COMMIT, TEST_DAY, reading
+from ci_doctor.history.upkeep import open_database, prune
+from ci_doctor.history.writing import EvidenceWriter
 from tests.support.histories import BEGIN_MS, DAY_MS, F, P, engine_of, run
 
 OLD = run([("x", F), ("x", P)], at=1, commit="a")

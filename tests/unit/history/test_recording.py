@@ -4,9 +4,8 @@ import pytest
 import sqlalchemy as sa
 
 from ci_doctor.history.address import DatabaseAddress, database_address
-from ci_doctor.history.engine import reading
+from ci_doctor.history.database import JOB, reading
 from ci_doctor.history.recording import record
-from ci_doctor.history.schema import JOB
 from ci_doctor.model.about import About
 from ci_doctor.model.report import Report
 from ci_doctor.model.verdict import Verdict

@@ -1,7 +1,7 @@
 from pathlib import Path
 
-from ci_doctor.history.outcomes.report import report_outcome
-from ci_doctor.history.strip import strip_facts
+from ci_doctor.history.flaky import strip_facts
+from ci_doctor.history.outcomes import report_outcome
 from tests.support.histories import WHOLE, F, I, P, S, history, run
 
 

@@ -5,13 +5,11 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.pytest_runs.attempt import PytestOutcome, PytestSession, RunKind, TestAttempt
-from ci_doctor.pytest_runs.explain.explanation import ExplainedSuspect, Explanation
-from ci_doctor.pytest_runs.explain.reading import CRASHED, TIMED_OUT
-from ci_doctor.pytest_runs.explain.suspect import Suspect
-from ci_doctor.pytest_runs.explain.trial import FlakyTrial
 from ci_doctor.pytest_runs.explaining import culprits_of, share_of, suspects_of, trial_command
+from ci_doctor.pytest_runs.explanation import ExplainedSuspect, Explanation
 from ci_doctor.pytest_runs.plan import PytestPlan
 from ci_doctor.pytest_runs.reruns import SuiteFailure, retried_failures
+from ci_doctor.pytest_runs.trial import CRASHED, TIMED_OUT, FlakyTrial, Suspect
 
 COLLECTED = ("a.py::s", "a.py::p", "a.py::t")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.errors import UsageError
-from ci_doctor.pytest_runs.interpreter import TestInterpreter, find_interpreter
+from ci_doctor.pytest_runs.plan import TestInterpreter, find_interpreter
 
 
 def install(folder: Path, metadata: str, version: str) -> None:

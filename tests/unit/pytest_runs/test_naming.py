@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.pytest_runs.naming import (
+from ci_doctor.pytest_runs.quarantine import (
     command_of,
     explain_command,
     group_and_name,

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from ci_doctor.pytest_runs.attempt import RunKind, TestAttempt
-from ci_doctor.pytest_runs.recorded import PytestEnd, session_of
+from ci_doctor.pytest_runs.attempt import PytestEnd, RunKind, TestAttempt, session_of
 from ci_doctor.pytest_runs.records import read_records
 
 PROCESS: dict[str, Any] = {

@@ -4,7 +4,7 @@
 from typing import Any
 
 from ci_doctor.pytest_runs.attempt import PytestOutcome, PytestSession, RunKind, TestAttempt
-from ci_doctor.pytest_runs.suite import rest_after
+from ci_doctor.pytest_runs.stages import rest_after
 
 
 def crashed(**changes: Any) -> PytestSession:

@@ -6,11 +6,13 @@ import pytest
 from ci_doctor.pytest_runs.records import (
     CollectedRecord,
     CollectRecord,
+    LoadingFile,
     RunRecord,
     TestRecord,
     TestStartRecord,
+    loaded_file,
+    look_at,
 )
-from ci_doctor.pytest_runs.time_limit import LoadingFile, loaded_file, look_at
 
 
 def start(name: str, at: float, pid: int = 7) -> TestStartRecord:

@@ -7,13 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from ci_doctor.pytest_runs.attempt import PytestOutcome, PytestSession, RunKind, TestAttempt
-from ci_doctor.pytest_runs.time_limit import StuckCollection
-from ci_doctor.pytest_runs.whole import (
-    fails_on_flaky,
-    not_run_tests,
-    question_of,
-    run_problems,
-)
+from ci_doctor.pytest_runs.records import StuckCollection
+from ci_doctor.pytest_runs.result import fails_on_flaky, not_run_tests, question_of, run_problems
 
 STUCK = StuckCollection(name="test_a.py", limit_s=30.0, stack="in import")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.errors import UsageError
-from ci_doctor.store.address import is_remote, open_store
+from ci_doctor.store.directory_store import is_remote, open_store
 
 
 @pytest.mark.parametrize("address", ["/a/b%20c", "file:///a/b%2520c", "file://localhost/a/b%2520c"])

@@ -6,23 +6,28 @@ from typing import Any
 
 import pytest
 
-from ci_doctor.store.candidates import manifests, read_manifest
 from ci_doctor.store.directory_store import DirectoryStore
-from ci_doctor.store.errors import DamagedError, StoreError
-from ci_doctor.store.layout import manifest_name, signature_name
-from ci_doctor.store.limits import StoreLimits
 from ci_doctor.store.manifest import (
     FileEntry,
     IdentityTier,
     Manifest,
     PackReference,
     encode,
+    manifest_name,
+    signature_name,
 )
-from ci_doctor.store.trust.allowed_signers import AllowedSigners
-from ci_doctor.store.trust.policy import TrustPolicy, TrustRules
-from ci_doctor.store.trust.scopes import namespace_of
-from ci_doctor.store.trust.signer import generate_key, load_signer
-from ci_doctor.store.trust.untrusted import Distrust, UntrustedError
+from ci_doctor.store.objects import DamagedError, StoreError, StoreLimits
+from ci_doctor.store.signer import generate_key, load_signer
+from ci_doctor.store.trust import (
+    AllowedSigners,
+    Distrust,
+    TrustPolicy,
+    TrustRules,
+    UntrustedError,
+    manifests,
+    namespace_of,
+    read_manifest,
+)
 from tests.support.saved_manifests import saved_manifest
 
 NOW = 1_795_000_000_000

@@ -1,9 +1,6 @@
 import pytest
 from msgspec.structs import replace
 
-from ci_doctor.store.check_manifest import check_manifest
-from ci_doctor.store.errors import DamagedError, LimitError
-from ci_doctor.store.limits import StoreLimits
 from ci_doctor.store.manifest import (
     FRAME_BYTES,
     SCHEMA,
@@ -14,7 +11,9 @@ from ci_doctor.store.manifest import (
     Origin,
     PackReference,
     StoredFrame,
+    check_manifest,
 )
+from ci_doctor.store.objects import DamagedError, LimitError, StoreLimits
 from tests.support.saved_trees import TIER
 
 DIGEST = "0" * 64

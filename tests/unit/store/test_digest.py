@@ -1,6 +1,6 @@
 import io
 
-from ci_doctor.store.digest import RunningDigest, digest, digest_of_file
+from ci_doctor.store.transfer import RunningDigest, digest, digest_of_file
 
 # Of the reference implementation's test vectors: no input, and 1,025 bytes of 0 to 250 over and over.
 EMPTY = "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262"

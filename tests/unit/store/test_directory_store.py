@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.store.directory_store import DirectoryStore
-from ci_doctor.store.errors import DamagedError, StoreError, StoreFailure, TooLargeError
-from ci_doctor.store.object_names import TEMPORARY
+from ci_doctor.store.objects import TEMPORARY, DamagedError, StoreError, StoreFailure, TooLargeError
 from tests.support.ranges import range_of
 
 NAME = "v1/local/packs/ab/abcd.pack"

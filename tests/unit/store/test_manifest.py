@@ -2,9 +2,8 @@ import msgspec
 import pytest
 import zstandard
 
-from ci_doctor.store.errors import DamagedError, LimitError
-from ci_doctor.store.limits import StoreLimits
 from ci_doctor.store.manifest import IdentityTier, compress, decode, decompress, encode
+from ci_doctor.store.objects import DamagedError, LimitError, StoreLimits
 from tests.unit.store.test_check_manifest import MANIFEST
 
 

@@ -1,7 +1,7 @@
 import pytest
 from msgspec.structs import replace
 
-from ci_doctor.store.merge import Merge, PresentFile, default_group, plan_merge
+from ci_doctor.store.plan import Merge, PresentFile, default_group, plan_merge
 from tests.unit.store.test_check_manifest import ENTRY
 
 SAME = PresentFile(bytes=ENTRY.bytes, mtime_ns=ENTRY.mtime_ns)

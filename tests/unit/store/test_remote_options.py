@@ -4,7 +4,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from ci_doctor.store.remote_options import remote_options
+from ci_doctor.store.remote_store import remote_options
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,14 @@ from contextlib import ExitStack
 
 import pytest
 
-from ci_doctor.store.address import open_store
-from ci_doctor.store.errors import DamagedError, StoreError, StoreFailure, TooLargeError
-from ci_doctor.store.objects import ObjectStore
+from ci_doctor.store.directory_store import open_store
+from ci_doctor.store.objects import (
+    DamagedError,
+    ObjectStore,
+    StoreError,
+    StoreFailure,
+    TooLargeError,
+)
 from tests.support.ranges import range_of
 from tests.support.s3_server import BUCKET, environment, s3_server
 

@@ -4,10 +4,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ci_doctor.store.deadline import Deadline
 from ci_doctor.store.directory_store import DirectoryStore
-from ci_doctor.store.errors import LimitError, StoreError, StoreFailure
+from ci_doctor.store.objects import LimitError, StoreError, StoreFailure
 from ci_doctor.store.save import SaveRules, save_tree
+from ci_doctor.store.transfer import Deadline
 from tests.support.saved_trees import (
     content_of,
     header,

@@ -2,9 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci_doctor.store.errors import DamagedError, LimitError
-from ci_doctor.store.limits import StoreLimits
-from ci_doctor.store.tree_paths import check_paths, path_fault
+from ci_doctor.store.manifest import check_paths, path_fault
+from ci_doctor.store.objects import DamagedError, LimitError, StoreLimits
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,7 @@
 import pytest
 from msgspec.structs import replace
 
-from ci_doctor.caches.families.gpu_facts import GpuFacts
-from ci_doctor.caches.families.unknown_fact import UnknownFactError
+from ci_doctor.caches.facts import GpuFacts, UnknownFactError
 from ci_doctor.machine.gpus import GpuView
 from ci_doctor.machine.nvidia_smi import Gpu
 

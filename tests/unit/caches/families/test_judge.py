@@ -3,18 +3,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci_doctor.caches.families.judge import (
+from ci_doctor.caches.families import INDUCTOR_CPU, INDUCTOR_HEADERS, TRITON
+from ci_doctor.caches.judge import (
     CacheCandidate,
     Inert,
     RefusedCache,
     Relocate,
+    Tiers,
     Usable,
     choose,
     nearest,
     usable,
 )
-from ci_doctor.caches.families.tiers import Tiers
-from ci_doctor.caches.families.torch_rows import INDUCTOR_CPU, INDUCTOR_HEADERS, TRITON
 from ci_doctor.identity.identity import Identity
 
 VALUES = st.sampled_from(["1", "2", None])

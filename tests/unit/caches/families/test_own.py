@@ -2,8 +2,7 @@
 import msgspec
 import pytest
 
-from ci_doctor.caches.families.family import CacheLine, CacheLineKind
-from ci_doctor.caches.families.own import OwnFamily, own_family
+from ci_doctor.caches.family import CacheLine, CacheLineKind, OwnFamily, own_family
 from ci_doctor.errors import UsageError
 
 

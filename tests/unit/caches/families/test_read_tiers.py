@@ -6,15 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.caches.families.fact_names import is_fact_name
-from ci_doctor.caches.families.fact_reader import FactReader
-from ci_doctor.caches.families.judge import Inert, RefusedCache, Relocate, Usable, usable
-from ci_doctor.caches.families.kernel_rows import FLASHINFER
-from ci_doctor.caches.families.own import OwnFamily, own_family
-from ci_doctor.caches.families.read_tiers import read_tiers
-from ci_doctor.caches.families.table import all_families
-from ci_doctor.caches.families.tiers import Tiers
-from ci_doctor.caches.families.torch_rows import INDUCTOR, INDUCTOR_CPU, TRITON
+from ci_doctor.caches.facts import FactReader
+from ci_doctor.caches.families import FLASHINFER, INDUCTOR, INDUCTOR_CPU, TRITON, all_families
+from ci_doctor.caches.family import OwnFamily, is_fact_name, own_family
+from ci_doctor.caches.judge import Inert, RefusedCache, Relocate, Tiers, Usable, usable
+from ci_doctor.caches.targets import read_tiers
 from ci_doctor.machine.interpreters import Interpreter
 
 CPU = "processor : 0\nsiblings : 4\ncpu cores : 2\nflags : fma avx2 avx512f avx512vl avx512bw avx512dq\n"

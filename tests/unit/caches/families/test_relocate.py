@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.caches.families.relocate import relocate
-from ci_doctor.caches.families.torch_rows import INDUCTOR, INDUCTOR_CPU, TRITON
+from ci_doctor.caches.families import INDUCTOR, INDUCTOR_CPU, TRITON
+from ci_doctor.caches.family import relocate
 from tests.support.jit_caches import make_triton_cache, triton_finds
 
 KERNELS = ("add", "softmax")

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.caches.families.toolchain import (
+from ci_doctor.caches.facts import (
+    UnknownFactError,
     compiler_version,
     cuda_home,
     native_answer,
     nvcc_version,
 )
-from ci_doctor.caches.families.unknown_fact import UnknownFactError
 
 
 def program(path: Path, body: str) -> Path:

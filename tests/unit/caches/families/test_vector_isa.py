@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from ci_doctor.caches.families.vector_isa import UnknownIsaError, vector_isa
+from ci_doctor.caches.facts import UnknownIsaError, vector_isa
 
 AVX2 = ("avx2", "fma")
 AVX512 = (*AVX2, "avx512f", "avx512vl", "avx512bw", "avx512dq")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from ci_doctor.caches.families.vllm_factors import factor_differences
+from ci_doctor.caches.effect import factor_differences
 
 
 def test_the_factor_in_which_two_directories_differ_is_named() -> None:

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from ci_doctor.caches.outcomes.job import job_outcome
-from ci_doctor.caches.outcomes.proven import effect_facts
+from ci_doctor.caches.outcomes import effect_facts, job_outcome
 from ci_doctor.model.facts.cache import (
     CacheEffect,
     JobCacheFacts,

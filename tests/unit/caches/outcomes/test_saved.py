@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from ci_doctor.caches.outcomes.saved import save_outcome
+from ci_doctor.caches.outcomes import save_outcome
 from ci_doctor.model.facts.cache import SaveCacheFacts, SavedCache
 from ci_doctor.model.verdict import Verdict
 

@@ -4,7 +4,7 @@ import pytest
 
 from ci_doctor.errors import UsageError
 from ci_doctor.history.evidence import AttemptOutcome
-from ci_doctor.history.reading.forms import OtherXmlError, parsed
+from ci_doctor.history.own_report import OtherXmlError, parsed
 
 PASSED, FAILED, ERROR = AttemptOutcome.PASSED, AttemptOutcome.FAILED, AttemptOutcome.ERROR
 

@@ -9,8 +9,9 @@ from ci_doctor.history.evidence import (
     AttemptOutcome,
     JobEvidence,
     ParsedEvidence,
+    job_without_secrets,
+    without_secrets,
 )
-from ci_doctor.history.reading.hidden_secrets import job_without_secrets, without_secrets
 from ci_doctor.model.cause import Cause
 from ci_doctor.system.secrets.redaction import Redactor
 

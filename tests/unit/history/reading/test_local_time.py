@@ -3,7 +3,7 @@
 
 import pytest
 
-from ci_doctor.history.reading.local_time import shift_to_utc
+from ci_doctor.history.placed_evidence import shift_to_utc
 
 HOUR = 3_600_000
 MINUTE = 60_000

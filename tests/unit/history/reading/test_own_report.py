@@ -2,7 +2,7 @@ import pytest
 from msgspec.structs import replace
 
 from ci_doctor.history.evidence import AttemptOutcome
-from ci_doctor.history.reading.own_report import evidence_of, read_record
+from ci_doctor.history.own_report import evidence_of, read_record
 from ci_doctor.model.about import About
 from ci_doctor.model.outcome import Case, CaseOutcome
 from ci_doctor.model.verdict import Verdict

@@ -9,7 +9,7 @@ from ci_doctor.history.evidence import (
     JobEvidence,
     ParsedEvidence,
 )
-from ci_doctor.history.reading.placed_evidence import (
+from ci_doctor.history.placed_evidence import (
     PlacedFile,
     evidence_of_file,
     is_own,

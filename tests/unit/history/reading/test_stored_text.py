@@ -2,14 +2,9 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from ci_doctor.history.collecting import NamedFile, read_file
-from ci_doctor.history.evidence import JobEvidence
-from ci_doctor.history.reading.placed_evidence import (
-    PlacedFile,
-    evidence_of_file,
-    surroundings,
-)
-from ci_doctor.history.reading.stored_text import stored_text
+from ci_doctor.history.evidence import JobEvidence, stored_text
+from ci_doctor.history.ingest import NamedFile, read_file
+from ci_doctor.history.placed_evidence import PlacedFile, evidence_of_file, surroundings
 from ci_doctor.model.cause import Cause
 
 

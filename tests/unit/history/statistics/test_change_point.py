@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ci_doctor.history.statistics.change_point import RunCounts, change_point
+from ci_doctor.history.statistics import RunCounts, change_point
 
 
 def runs(failures: str) -> list[RunCounts]:

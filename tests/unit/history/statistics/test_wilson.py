@@ -1,6 +1,6 @@
 import pytest
 
-from ci_doctor.history.statistics.wilson import wilson
+from ci_doctor.history.statistics import wilson
 
 
 def test_it_gives_the_published_interval() -> None:

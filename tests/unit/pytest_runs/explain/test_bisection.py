@@ -5,8 +5,7 @@ import math
 import hypothesis
 from hypothesis import strategies
 
-from ci_doctor.pytest_runs.explain.bisection import Search, one_of, some_of
-from ci_doctor.pytest_runs.explain.trial import Ending, FlakyTrial, TrialResult
+from ci_doctor.pytest_runs.trial import Ending, FlakyTrial, Search, TrialResult, one_of, some_of
 
 CANDIDATES = tuple(f"c{number}" for number in range(64))
 

@@ -6,13 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from ci_doctor.pytest_runs.explain.command_line import (
-    PLUGIN,
-    PLUGIN_FOLDER,
-    options_for_tests,
-    shell_command,
-)
-from ci_doctor.pytest_runs.explain.trial import FlakyTrial
+from ci_doctor.pytest_runs.explaining import PLUGIN, PLUGIN_FOLDER, options_for_tests, shell_command
+from ci_doctor.pytest_runs.trial import FlakyTrial
 
 
 def test_an_order_needs_nothing_of_ours() -> None:

@@ -4,8 +4,7 @@ from collections.abc import Generator
 
 import pytest
 
-from ci_doctor.pytest_runs.explain.confirmation import mostly, strictly
-from ci_doctor.pytest_runs.explain.trial import Ending, FlakyTrial, TrialResult
+from ci_doctor.pytest_runs.trial import Ending, FlakyTrial, TrialResult, mostly, strictly
 
 CAUSE = FlakyTrial(target="t", zone="Asia/Kolkata")
 CONTROL = FlakyTrial(target="t")

@@ -1,9 +1,8 @@
 """The time of a plan, and what is said of it."""
 
-from ci_doctor.pytest_runs.explain.driver import explained
-from ci_doctor.pytest_runs.explain.kinds import FlakyKind
-from ci_doctor.pytest_runs.explain.suspect import Suspect
-from ci_doctor.pytest_runs.explain.trial import Ending, FlakyTrial, TrialResult
+from ci_doctor.pytest_runs.explaining import explained
+from ci_doctor.pytest_runs.explanation import FlakyKind
+from ci_doctor.pytest_runs.trial import Ending, FlakyTrial, Suspect, TrialResult
 
 
 class Runner:

@@ -1,8 +1,8 @@
 """Which conditions are tried."""
 
-from ci_doctor.pytest_runs.explain.kinds import FlakyKind
-from ci_doctor.pytest_runs.explain.levels import conditions
-from ci_doctor.pytest_runs.explain.trial import Ending, FlakyTrial, TrialResult
+from ci_doctor.pytest_runs.explanation import FlakyKind
+from ci_doctor.pytest_runs.trial import Ending, FlakyTrial, TrialResult
+from ci_doctor.pytest_runs.trial_plan import conditions
 from tests.unit.pytest_runs.explain.world import bound
 
 CONTROL = FlakyTrial(target="t", hash_seed=0, seed=0)

@@ -5,11 +5,16 @@ import random
 
 import pytest
 
-from ci_doctor.pytest_runs.explain.kinds import FlakyKind
-from ci_doctor.pytest_runs.explain.plan import PLAIN_RUNS, explain
-from ci_doctor.pytest_runs.explain.statistics import WRONG_KIND_AT_MOST
-from ci_doctor.pytest_runs.explain.suspect import Suspect
-from ci_doctor.pytest_runs.explain.trial import Ending, FlakyTrial, LeftItem, TrialResult
+from ci_doctor.pytest_runs.explanation import FlakyKind
+from ci_doctor.pytest_runs.trial import (
+    WRONG_KIND_AT_MOST,
+    Ending,
+    FlakyTrial,
+    LeftItem,
+    Suspect,
+    TrialResult,
+)
+from ci_doctor.pytest_runs.trial_plan import PLAIN_RUNS, explain
 from tests.unit.pytest_runs.explain.world import TARGET, bound, names, play
 
 
@@ -200,7 +205,7 @@ def test_at_the_end_of_the_time_the_plain_runs_so_far_count() -> None:
 
 
 def play_out(plan: object) -> None:
-    from ci_doctor.pytest_runs.explain.trial import BudgetSpent
+    from ci_doctor.pytest_runs.trial import BudgetSpent
 
     plan.throw(BudgetSpent())  # type: ignore[attr-defined]
     for _ in range(3):

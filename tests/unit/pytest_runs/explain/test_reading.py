@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from ci_doctor.pytest_runs.explain.reading import CRASHED, TIMED_OUT, result_of
-from ci_doctor.pytest_runs.explain.trial import Ending, FlakyTrial
+from ci_doctor.pytest_runs.trial import CRASHED, TIMED_OUT, Ending, FlakyTrial, result_of
 
 TRIAL = FlakyTrial(target="t")
 

@@ -3,10 +3,16 @@
 import pytest
 
 from ci_doctor.model.finding import RemedyKind
-from ci_doctor.pytest_runs.explain.explanation import ExplainedSuspect, Explanation
-from ci_doctor.pytest_runs.explain.kinds import MEANINGS, FlakyKind
-from ci_doctor.pytest_runs.explain.report import UNSEARCHED, explained_finding, explanation_facts
-from ci_doctor.pytest_runs.explain.trial import FlakyTrial
+from ci_doctor.pytest_runs.explanation import (
+    MEANINGS,
+    UNSEARCHED,
+    ExplainedSuspect,
+    Explanation,
+    FlakyKind,
+    explained_finding,
+    explanation_facts,
+)
+from ci_doctor.pytest_runs.trial import FlakyTrial
 
 CAUSE = FlakyTrial(target="t", before=("p",))
 CONTROL = FlakyTrial(target="t")

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from ci_doctor.pytest_runs.explain.statistics import (
+from ci_doctor.pytest_runs.trial import (
     LEVEL,
     MORE_PAIRS,
     PAIRS,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ci_doctor.pytest_runs.explain.suspect import error_class
+from ci_doctor.pytest_runs.trial import error_class
 
 
 @pytest.mark.parametrize(

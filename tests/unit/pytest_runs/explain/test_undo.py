@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from ci_doctor.pytest_runs.explain.undo import undo
+from ci_doctor.pytest_runs.explaining import undo
 
 
 def test_what_was_made_is_removed_and_what_was_changed_is_written_back(tmp_path: Path) -> None:

@@ -6,16 +6,16 @@ from collections.abc import Callable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ci_doctor.pytest_runs.explain.explanation import Explanation
-from ci_doctor.pytest_runs.explain.plan import explain
-from ci_doctor.pytest_runs.explain.suspect import Suspect
-from ci_doctor.pytest_runs.explain.trial import (
+from ci_doctor.pytest_runs.explanation import Explanation
+from ci_doctor.pytest_runs.trial import (
     BoundAddress,
     BudgetSpent,
     Ending,
     FlakyTrial,
+    Suspect,
     TrialResult,
 )
+from ci_doctor.pytest_runs.trial_plan import explain
 
 Chance = Callable[[FlakyTrial], float]
 TARGET = "tests/test_z.py::test_target"

@@ -7,10 +7,8 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.errors import UsageError
-from ci_doctor.store.trust.allowed_signers import AllowedSigners
-from ci_doctor.store.trust.signer import generate_key, load_signer
-from ci_doctor.store.trust.untrusted import UntrustedError
-from ci_doctor.store.trust.verify import verify
+from ci_doctor.store.signer import generate_key, load_signer
+from ci_doctor.store.trust import AllowedSigners, UntrustedError, verify
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGFsbG93ZWRhbGxvd2VkYWxsb3dlZGFsbG93ZWRhbGw="
 

@@ -4,10 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.store.trust.allowed_signers import AllowedSigners
-from ci_doctor.store.trust.policy import TrustPolicy, TrustRules, vouch
-from ci_doctor.store.trust.signer import generate_key, load_signer
-from ci_doctor.store.trust.untrusted import Distrust, UntrustedError
+from ci_doctor.store.signer import generate_key, load_signer
+from ci_doctor.store.trust import (
+    AllowedSigners,
+    Distrust,
+    TrustPolicy,
+    TrustRules,
+    UntrustedError,
+    vouch,
+)
 
 
 def rules(policy: TrustPolicy, allowed: str | None = None) -> TrustRules:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ci_doctor.store.check_manifest import is_segment
-from ci_doctor.store.trust.scopes import namespace_of, readable_packs, scopes_of
+from ci_doctor.store.manifest import is_segment
+from ci_doctor.store.trust import namespace_of, readable_packs, scopes_of
 
 MAIN = {
     "BUILDKITE": "true",

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from ci_doctor.errors import UsageError
-from ci_doctor.store.trust.allowed_signers import AllowedSigners
-from ci_doctor.store.trust.signer import generate_key, load_signer, signer_from_text
-from ci_doctor.store.trust.verify import verify
+from ci_doctor.store.signer import generate_key, load_signer, signer_from_text
+from ci_doctor.store.trust import AllowedSigners, verify
 
 NAMESPACE = "ci-doctor-cache"
 MESSAGE = b"the bytes of a manifest"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ci_doctor.store.trust.ssh_patterns import matches
+from ci_doctor.store.trust import matches
 
 
 @pytest.mark.parametrize(

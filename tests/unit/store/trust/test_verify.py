@@ -5,10 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ci_doctor.store.trust.allowed_signers import AllowedSigners
-from ci_doctor.store.trust.signer import Signer, generate_key, load_signer
-from ci_doctor.store.trust.untrusted import Distrust, UntrustedError
-from ci_doctor.store.trust.verify import verify
+from ci_doctor.store.signer import Signer, generate_key, load_signer
+from ci_doctor.store.trust import AllowedSigners, Distrust, UntrustedError, verify
 
 NAMESPACE = "ci-doctor-cache"
 MESSAGE = b"the bytes of a manifest"
