@@ -124,13 +124,17 @@ def test_what_changes_no_answer_is_no_difference(other: ExperimentPlan) -> None:
 
 
 def test_an_inherited_determinism_variable_counts_for_every_service() -> None:
-    told = tuple(differences(identify(PLAN), identify(replace(PLAN, environment={"PYTHONHASHSEED": "1"}))))
+    told = tuple(
+        differences(identify(PLAN), identify(replace(PLAN, environment={"PYTHONHASHSEED": "1"})))
+    )
     assert "the variable PYTHONHASHSEED of the baseline changed" in told
     assert len(told) == 3
 
 
 def test_further_settings_are_told_by_name() -> None:
-    assert tuple(differences(identify(PLAN, {"commit": "a1"}), identify(PLAN))) == ("commit a1 -> unset",)
+    assert tuple(differences(identify(PLAN, {"commit": "a1"}), identify(PLAN))) == (
+        "commit a1 -> unset",
+    )
 
 
 def test_a_run_is_read_as_it_was_written_and_holds_no_secret(tmp_path: Path) -> None:

@@ -140,7 +140,7 @@ def test_a_missing_answer_is_shown_only_if_no_two_differ() -> None:
     assert telling_pairs(DifferenceKind.CHANGED, [start("A1", "x"), start("B1", "x")]) == ()
 
 
-def shown(*results: StartResult, count: int = 1) -> list[tuple[str, DifferenceKind, str, str]]:
+def shown(*results: StartResult, count: int = 1) -> list[tuple[str, ...]]:
     made: Experiment = experiment(*results)
     found = differences(made, decided(made, count), [f"r{index}" for index in range(count)])
     return [(each.request, DifferenceKind(each.kind), *each.starts) for each in found]

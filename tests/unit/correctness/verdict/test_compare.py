@@ -8,7 +8,6 @@ import pytest
 from ci_doctor.correctness.settings import Arm
 from ci_doctor.correctness.verdict.compare import (
     Answers,
-    ArchiveDrift,
     archive_drift,
     classify,
     clusters,
@@ -17,6 +16,7 @@ from ci_doctor.correctness.verdict.compare import (
     explain,
 )
 from ci_doctor.correctness.verdict.starts import ArmStart, DifferenceKind
+from ci_doctor.model.facts.archive import ArchiveDrift
 
 A, B = Arm.BASELINE, Arm.CANDIDATE
 
