@@ -147,42 +147,37 @@ class Experiment(Struct, frozen=True, kw_only=True):
         return tuple(result.start for result in self.compared)
 
 
-_HINT = "correct the command; on another machine it would end in the same way"
-
-
 def unusable(results: Sequence[StartResult], arms: Mapping[Arm, ArmPlan]) -> Failure | None:
     """Why no further start makes sense: the command of an arm cannot run; None if none is known."""
-    first = _find(results, arms)
-    if first is None:
+    wrong = _wrong_command(results, arms)
+    if wrong is None:
         return None
-    arm, failure, reason = first
+    arm, failure, reason = wrong
     return Failure(
         message=f"the command of the {arm} ({failure.service}) cannot run as it is written: "
         f"{reason}",
-        hint=_HINT,
+        hint="correct the command; on another machine it would end in the same way",
         kind=ErrorKind.USAGE,
     )
 
 
 def unusable_arm(results: Sequence[StartResult], arms: Mapping[Arm, ArmPlan]) -> Arm | None:
     """The arm that `unusable` is about."""
-    unusable = _find(results, arms)
-    return unusable[0] if unusable else None
+    wrong = _wrong_command(results, arms)
+    return wrong[0] if wrong else None
 
 
-def _find(
+def _wrong_command(
     results: Sequence[StartResult], arms: Mapping[Arm, ArmPlan]
 ) -> tuple[Arm, ServiceFailure, str] | None:
     """The arm whose command cannot run, how it failed last, and why it is the command's fault."""
     for arm in Arm:
         failures = _failures(results, arm)
-        if not failures:
-            continue
-        last = failures[-1]
-        is_baseline = arm is Arm.BASELINE
-        reason = _of_baseline(failures) if is_baseline else _of_candidate(last, arms)
-        if reason:
-            return arm, last, reason
+        if failures:
+            is_baseline = arm is Arm.BASELINE
+            reason = _of_baseline(failures) if is_baseline else _of_candidate(failures[-1], arms)
+            if reason:
+                return arm, failures[-1], reason
     return None
 
 
@@ -190,12 +185,11 @@ def _failures(results: Sequence[StartResult], arm: Arm) -> list[ServiceFailure]:
     """How the starts of an arm failed; empty if one of them came to be ready or was cut short."""
     failures = []
     for result in results:
+        failure = result.failure
         if result.start.arm is not arm:
             continue
-        failure = result.failure
-        if result.cut_short or failure is None or failure.was_ready:
-            return []
-        if failure.kind is not FailureKind.DIED:
+        is_over = failure is not None and failure.kind is FailureKind.DIED and not failure.was_ready
+        if failure is None or result.cut_short or not is_over:
             return []
         failures.append(failure)
     return failures
@@ -223,9 +217,8 @@ def _of_candidate(failure: ServiceFailure, arms: Mapping[Arm, ArmPlan]) -> str |
         return None
     own = arms[Arm.CANDIDATE].specs[failure.service].words()
     blamed = {file_name(word) for word in blamed_words(failure.misused, own)}
-    known: set[str] = set()
-    for name in arms[Arm.BASELINE].names:
-        known.update(map(file_name, arms[Arm.BASELINE].specs[name].words()))
+    baseline = arms[Arm.BASELINE]
+    known = {file_name(word) for name in baseline.names for word in baseline.specs[name].words()}
     # What the baseline's command holds too did run there, as far as anybody knows. Each arm may
     # have a checkout of its own, so files are the same by their names.
     if not blamed or not known.isdisjoint(blamed):

@@ -44,12 +44,8 @@ class PassDigests(Mapping[str, Mapping[int, str]]):
     def __getitem__(self, request: str) -> dict[int, str]:
         if request not in self._requests:
             raise KeyError(request)
-        passes = {}
-        for number, column in self._columns.items():
-            digest = column.get(request)
-            if digest is not None:
-                passes[number] = digest
-        return passes
+        columns = self._columns.items()
+        return {number: column[request] for number, column in columns if request in column}
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._requests)
@@ -77,14 +73,6 @@ def level_digests(output: Mapping[str, Any], whole: str | None = None) -> LevelD
     return LevelDigests(words=digest(divided.words), tokens=digest([divided.words, divided.tokens]))
 
 
-def digest_at(output: Mapping[str, Any], level: AnswerLevel) -> str:
-    """The digest of a canonical output at one level."""
-    if level is AnswerLevel.NUMBERS:
-        return digest(output)
-    digests = level_digests(output)
-    return digests.words if level is AnswerLevel.WORDS else digests.tokens
-
-
 def outcome(digests: Mapping[int, str], passes: int) -> Answer:
     """A request's outcome over its passes; None if a pass has no answer.
 
@@ -108,18 +96,10 @@ def add_prompt_facts(facts: dict[str, str], reported: Mapping[str, object]) -> N
     prompt. The name of the model is left out, because the arms may serve it under two names.
     """
     for key, value in reported.items():
-        if key == "model":
-            continue
-        text = _in_words(value)
-        before = facts.get(key)
-        if before is None:
-            facts[key] = text
-        elif text != before:
-            facts[key] = f"{before}, then {text}"
-
-
-def _in_words(value: object) -> str:
-    return str(value) if isinstance(value, int) else f"sha256 {digest(value)[:12]}"
+        text = str(value) if isinstance(value, int) else f"sha256 {digest(value)[:12]}"
+        before = facts.get(key, text)
+        if key != "model":
+            facts[key] = text if text == before else f"{before}, then {text}"
 
 
 @lru_cache(maxsize=1 << 16)

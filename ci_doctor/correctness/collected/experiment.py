@@ -148,21 +148,22 @@ def recorded_order(survey: Survey) -> tuple[int, ...] | None:
     it if each answer holds the time at which it was made, and no two starts of different arms
     overlap. Raises InfraError if a file can no longer be read.
     """
-    indices = range(len(survey.starts))
-    places = [list(_places(survey, start)) for start in survey.starts]
+    starts = survey.starts
+    indices = range(len(starts))
+    places = [list(_places(survey, start)) for start in starts]
     if not all(places):
         return None
-    sources = {start.source.path for start in survey.starts}
-    if len(sources) == 1 and survey.starts[0].source.form is SampleFormat.OURS:
+    if len({start.source.path for start in starts}) == 1 and (
+        starts[0].source.form is SampleFormat.OURS
+    ):
         return tuple(sorted(indices, key=lambda index: min(each.line for each in places[index])))
-    spans = [_span(each) for each in places]
-    known = [span for span in spans if span is not None]
-    if len(known) < len(spans):
+    spans = [span for span in map(_span, places) if span is not None]
+    if len(spans) < len(starts):
         return None
-    order = sorted(indices, key=lambda index: known[index])
+    order = sorted(indices, key=lambda index: spans[index])
     for before, after in pairwise(order):
-        is_other_arm = survey.starts[before].arm is not survey.starts[after].arm
-        if is_other_arm and known[before][1] >= known[after][0]:
+        is_other_arm = starts[before].arm is not starts[after].arm
+        if is_other_arm and spans[before][1] >= spans[after][0]:
             return None
     return tuple(order)
 
@@ -197,11 +198,10 @@ def _places(survey: Survey, start: CollectedStart) -> Iterator[SourcePosition]:
 
 def _span(places: Sequence[SourcePosition]) -> tuple[float, float] | None:
     """The first and the last time in the answers at these places; None if one has none."""
-    times = [_time(place) for place in places[:_TIMED]]
-    known = [time for time in times if time is not None]
-    if not known or len(known) < len(times):
+    times = [time for time in map(_time, places[:_TIMED]) if time is not None]
+    if not times or len(times) < len(places[:_TIMED]):
         return None
-    return min(known), max(known)
+    return min(times), max(times)
 
 
 def _time(place: SourcePosition) -> float | None:
