@@ -313,9 +313,7 @@ async def _follow(
     interruption: Interruption,
     take: Callable[[Cause], None],
 ) -> None:
-    task = asyncio.current_task()
-    assert task is not None  # noqa: S101 - this is one
-    with interruption.watch(task):
+    with interruption.watch():
         async with contextlib.aclosing(follow(paths)) as growth:
             async for news in growth:
                 for cause in watch.take(str(paths[news.log]), news.lines):

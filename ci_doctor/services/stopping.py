@@ -4,7 +4,6 @@
 import asyncio
 import contextlib
 import os
-import select
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -20,7 +19,7 @@ from ci_doctor.services.ports import owner_of
 from ci_doctor.system import clock
 from ci_doctor.system.guardian.client import Guardian
 from ci_doctor.system.processes.listeners import is_listened_on
-from ci_doctor.system.processes.process import Child
+from ci_doctor.system.processes.process import Child, end_awaited, has_ended
 from ci_doctor.system.processes.process_table import Kin
 from ci_doctor.system.processes.tree import OwnTree
 
@@ -241,20 +240,13 @@ class Stopping:
                 self._on_event(instance.event(EventKind.STOPPING, clock.now()))
 
     async def _run_stop_commands(self, instances: Iterable[Instance], limit_s: float) -> None:
-        loop = asyncio.get_running_loop()
-        running = list(self._start_stop_commands(instances))
-        ends = []
-        try:
-            for child in running:
-                ended = loop.create_future()
-                loop.add_reader(child.pidfd, settle, ended)
-                ends.append(ended)
+        with contextlib.ExitStack() as stack:
+            ends = []
+            for child in self._start_stop_commands(instances):
+                stack.callback(child.close)
+                ends.append(stack.enter_context(end_awaited(child.pidfd)))
             if ends:
                 await asyncio.wait(ends, timeout=limit_s)
-        finally:
-            for child in running:
-                loop.remove_reader(child.pidfd)
-                child.close()
 
     def _start_stop_commands(self, instances: Iterable[Instance]) -> Iterator[Child]:
         for instance in instances:
@@ -297,7 +289,9 @@ class Stopping:
 
     def _report_stopped(self, instances: Iterable[Instance]) -> None:
         for instance in instances:
-            if instance.stopping_since is None or not _has_ended(instance.process.pidfd):
+            pidfd = instance.process.pidfd
+            # It may be closed already.
+            if instance.stopping_since is None or pidfd < 0 or not has_ended(pidfd):
                 continue
             now = clock.now()
             # Before `peak_rss` is read, which is there only after the wait.
@@ -310,20 +304,6 @@ class Stopping:
                 peak_rss=instance.process.peak_rss,
             )
             self._on_event(event)
-
-
-def settle(ended: "asyncio.Future[None]") -> None:
-    """Make the future done, once."""
-    if not ended.done():
-        ended.set_result(None)
-
-
-def _has_ended(pidfd: int) -> bool:
-    poll = select.poll()
-    with contextlib.suppress(ValueError):  # closed already
-        poll.register(pidfd, select.POLLIN)
-        return bool(poll.poll(0))
-    return False
 
 
 def _as_process(kin: Kin) -> NamedProcess:

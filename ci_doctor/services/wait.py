@@ -194,11 +194,9 @@ class _Wait:
 
     async def to_the_end(self, interruption: Interruption) -> Waited:
         """Ready, dead, out of time, or interrupted."""
-        task = asyncio.current_task()
-        assert task is not None  # noqa: S101 - we are in one
         ticking = asyncio.create_task(self._tick())
         try:
-            with interruption.watch(task):
+            with interruption.watch():
                 return self._waited(failure=await self._wait())
         except asyncio.CancelledError:
             if interruption.received is None:

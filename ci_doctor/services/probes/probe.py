@@ -4,7 +4,6 @@
 import asyncio
 import errno
 import os
-import select
 import signal
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
@@ -20,7 +19,7 @@ from ci_doctor.services.probes import http_answer
 from ci_doctor.services.probes.ready import ReadinessProbe, Scheme
 from ci_doctor.system import clock
 from ci_doctor.system.files.inotify import FileWatch
-from ci_doctor.system.processes.process import describe_exit
+from ci_doctor.system.processes.process import describe_exit, end_awaited, has_ended
 from ci_doctor.system.secrets.private_keys import shortened_words, without_keys
 
 if TYPE_CHECKING:
@@ -404,7 +403,8 @@ class ExecProber:
         in_time = False
         try:
             async with asyncio.timeout(limit_s):
-                await _end_of(child)
+                with end_awaited(child.pidfd) as ended:
+                    await ended
             in_time = True
         except TimeoutError:
             pass
@@ -430,25 +430,12 @@ class ExecProber:
         return ProbeAnswer(text=message, telling=Telling.ABSENT)
 
 
-async def _end_of(child: "Child") -> None:
-    loop = asyncio.get_running_loop()
-    ended = asyncio.Event()
-    loop.add_reader(child.pidfd, ended.set)
-    try:
-        await ended.wait()
-    finally:
-        # A pidfd stays readable after the end: the loop would call this for ever.
-        loop.remove_reader(child.pidfd)
-
-
 def _reap(child: "Child") -> int | None:
     """How it ended; it is killed first if it has not. None if even that takes too long."""
     try:
-        poll = select.poll()
-        poll.register(child.pidfd, select.POLLIN)
-        if not poll.poll(0):
+        if not has_ended(child.pidfd):
             signal.pidfd_send_signal(child.pidfd, signal.SIGKILL)
-            if not poll.poll(_KILL_S * 1000):
+            if not has_ended(child.pidfd, _KILL_S):
                 return None
         return child.wait()
     except ProcessLookupError:
