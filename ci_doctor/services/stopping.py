@@ -4,7 +4,6 @@
 import asyncio
 import contextlib
 import os
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msgspec import Struct, structs
@@ -13,6 +12,7 @@ from ci_doctor.errors import CiDoctorError
 from ci_doctor.machine.gpus import GpuMemory, read_gpu_memory
 from ci_doctor.model.parse_duration import parse_duration
 from ci_doctor.model.service import LeftBehind, NamedProcess, StopResult
+from ci_doctor.services.busy_timeout import aside
 from ci_doctor.services.deaths import DeathWatch
 from ci_doctor.services.instance import Death, EventKind, Instance, ServiceEvent
 from ci_doctor.services.ports import owner_of
@@ -83,7 +83,7 @@ async def _gpu_memory(condition: GpuMemoryBack, deadline: float, limit_s: float)
     while True:
         try:
             # At least once, however short the limit is.
-            now = await asyncio.wait_for(_read_aside(), max(1.0, deadline - clock.now()))
+            now = await asyncio.wait_for(aside(read_gpu_memory), max(1.0, deadline - clock.now()))
         except TimeoutError:
             return held
         except CiDoctorError as error:
@@ -110,32 +110,6 @@ def _gpu_memory_held(
             f"{gpu.describe()}, {limit_s:g} s after the stop; it was {mebibytes:,} MiB before the "
             "start"
         )
-
-
-async def _read_aside() -> tuple[GpuMemory, ...]:
-    """Read in a thread that nobody waits for at exit: a wedged driver never answers."""
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[tuple[GpuMemory, ...]] = loop.create_future()
-
-    def deliver(memory: tuple[GpuMemory, ...] | None, error: CiDoctorError | None) -> None:
-        if answer.done():
-            return
-        if error is not None:
-            answer.set_exception(error)
-        elif memory is not None:
-            answer.set_result(memory)
-
-    def read() -> None:
-        memory, failure = None, None
-        try:
-            memory = read_gpu_memory()
-        except CiDoctorError as error:
-            failure = error
-        with contextlib.suppress(RuntimeError):  # the loop is closed by now
-            loop.call_soon_threadsafe(deliver, memory, failure)
-
-    threading.Thread(target=read, daemon=True, name="gpu-memory").start()
-    return await answer
 
 
 STOP_LIMIT_S = 8.0  # the agent gives a cancelled job 10 s
