@@ -244,7 +244,7 @@ async def _one_control(plan: RestartPlan, notes: Notes, number: int) -> bool:
             timeout_s=plan.terms.request_timeout_s,
             waits=all_waits(launched.living_pids),
         )
-        notes.ledger.book.begin_control()
+        notes.ledger.begin_control()
         answered = notes.ledger.ok(Phase.CONTROL)
         keep = functools.partial(notes.ledger.keep, Phase.CONTROL)
         seconds_spent = await one_pass(sender, plan.requests, keep)
