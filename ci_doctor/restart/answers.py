@@ -22,7 +22,6 @@ from ci_doctor.services.instance import ServiceEvent
 if TYPE_CHECKING:
     from ci_doctor.load.sending import Reply
     from ci_doctor.machine.gpus import GpuMemory
-    from ci_doctor.services.leaks.places import PlacesSnapshot
 
 
 _BLANKS_KEPT = 5
@@ -316,8 +315,7 @@ class RestartProgress(Struct, frozen=True, kw_only=True):
 class Notes:
     """The observation so far, and the requests in `ledger`. `phase` is what is going on.
 
-    `gpu_before` is what the GPUs held before anything was started, `memory_before` the shared memory
-    with a name; None if they are not checked.
+    `gpu_before` is what the GPUs held before anything was started; None if they are not checked.
     """
 
     def __init__(
@@ -325,7 +323,6 @@ class Notes:
     ) -> None:
         self.phase = Phase.BASELINE
         self.gpu_before: tuple[GpuMemory, ...] | None = None
-        self.memory_before: PlacesSnapshot | None = None
         self.ledger = Ledger(compare=compare)
         self._observation = Observation(requests=requests)
         self._on_progress = on_progress

@@ -25,7 +25,6 @@ from ci_doctor.model.table import Table, row
 from ci_doctor.render.formatting import amount
 from ci_doctor.restart.answers import Notes, RestartProgress
 from ci_doctor.restart.phases import FailedError, Phases
-from ci_doctor.restart.release import named_memory
 from ci_doctor.restart.report import outcome_of
 from ci_doctor.restart.settings import (
     RestartPlan,
@@ -275,8 +274,6 @@ async def _with_services(plan: RestartPlan, notes: Notes) -> None:
     if plan.settings.gpu_memory:
         # Before the first start: what is in use now is not the services'.
         notes.gpu_before = read_gpu_memory()
-    if plan.settings.shared_memory:
-        notes.memory_before = named_memory()
     launched = await start_group(plan.request.specs, plan.names, context, notes.event)
     if isinstance(launched, ServiceFailure):
         is_late = clock.now() >= plan.deadline - _CLOSE_S

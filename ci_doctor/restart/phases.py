@@ -11,7 +11,7 @@ from ci_doctor.load.metrics import read_metrics
 from ci_doctor.load.sending import Sender
 from ci_doctor.model.facts.restart_check import ConditionResult, Counts, Phase, ProcessIdentity
 from ci_doctor.restart.answers import Notes
-from ci_doctor.restart.release import Release, footprint
+from ci_doctor.restart.release import Release, resident
 from ci_doctor.restart.settings import Condition, RestartPlan
 from ci_doctor.restart.traffic import Traffic, Writes, one_pass
 from ci_doctor.services.busy_timeout import BusyTimeout, all_waits, before_death
@@ -235,7 +235,7 @@ class Phases:
         await traffic.reached()
         service = self._group.services[name]
         # Before the signal: afterwards there is nobody to look at.
-        held = footprint(self._group.tree.below(service.pid))
+        held = resident(self._group.tree.below(service.pid))
         self._notes.note(killed_at=traffic.done, old=_identity(service))
         self._notes.say(f"{plan.signal.name} to {name} at {self._done(traffic)}")
         if self._writes is not None:
@@ -254,7 +254,7 @@ class Phases:
             service,
             held,
             died,
-            earlier=self._notes.memory_before,
+            checks_memory=plan.settings.shared_memory,
             gpu_before=self._notes.gpu_before,
         )
         await self._outage(release, died)
