@@ -15,6 +15,7 @@ from ci_doctor.model.service import LeftThing, NamedProcess
 from ci_doctor.model.shortened import shortened
 from ci_doctor.render.formatting import size
 from ci_doctor.services.busy_timeout import BusyTimeout
+from ci_doctor.services.findings import summary
 from ci_doctor.services.instance import RunningService
 from ci_doctor.services.leaks.places import SHARED_MEMORY
 from ci_doctor.services.ports import PortOwner, is_local, owner_of
@@ -125,7 +126,7 @@ class Release:
         now, unknown = self._unused_memory()
         names = {each.name for each in now}
         left = [each for each in self._memory_left if each.name in names]
-        taken_back = [each.name for each in self._memory_left if each.name not in names]
+        taken_back = [summary([each]) for each in self._memory_left if each.name not in names]
         return structs.replace(
             self._released,
             memory_left=(*_sentences(left), *self._gpu_memory_left),
@@ -203,7 +204,7 @@ class Release:
 def _sentences(left: Iterable[LeftThing]) -> Iterator[str]:
     for thing in left:
         taken = size(thing.size or 0)
-        yield f"{thing.kind} {thing.name} still takes {taken}, and no process uses it: {thing.why}"
+        yield f"{summary([thing])} still takes {taken}, and no process uses it: {thing.why}"
 
 
 def resident(processes: Iterable[Kin]) -> int:
