@@ -24,8 +24,13 @@ from ci_doctor.pytest_runs.recorded import PytestEnd, session_of
 from ci_doctor.pytest_runs.records import read_records
 from ci_doctor.system import clock
 from ci_doctor.system.guardian.client import Guardian
-from ci_doctor.system.processes.interruption import Interruption, hand_on, in_foreground
-from ci_doctor.system.processes.process import Child, end_awaited
+from ci_doctor.system.processes.interruption import (
+    Interruption,
+    end_awaited,
+    hand_on,
+    in_foreground,
+)
+from ci_doctor.system.processes.process import Child
 from ci_doctor.system.processes.tree import OwnTree
 from ci_doctor.system.processes.tree_stop import wait_for_all
 from ci_doctor.system.secrets.private_keys import without_keys

@@ -22,7 +22,8 @@ from ci_doctor.services.running import RunningGroup
 from ci_doctor.services.spec import fill, placeholders_for
 from ci_doctor.system import clock
 from ci_doctor.system.files.writing import make_directory
-from ci_doctor.system.processes.process import Child, describe_exit, end_awaited, has_ended
+from ci_doctor.system.processes.interruption import end_awaited
+from ci_doctor.system.processes.process import Child, describe_exit, has_ended
 
 # A refused client does not try again at once; and thousands of attempts a second would slow down
 # the relaunch.

@@ -17,7 +17,8 @@ from ci_doctor.services.probes.probe import ProbeContext, wait_until_ready
 from ci_doctor.services.stopping import Stopping
 from ci_doctor.system import clock
 from ci_doctor.system.guardian.client import Guardian
-from ci_doctor.system.processes.process import Child, end_awaited
+from ci_doctor.system.processes.interruption import end_awaited
+from ci_doctor.system.processes.process import Child
 from ci_doctor.system.processes.process_table import Kin, still_lives
 from ci_doctor.system.processes.tree import OwnTree, become_subreaper
 

@@ -19,7 +19,8 @@ from ci_doctor.services.probes import http_answer
 from ci_doctor.services.probes.ready import ReadinessProbe, Scheme
 from ci_doctor.system import clock
 from ci_doctor.system.files.growing import FileWatch, GrowingFile
-from ci_doctor.system.processes.process import describe_exit, end_awaited, has_ended
+from ci_doctor.system.processes.interruption import end_awaited
+from ci_doctor.system.processes.process import describe_exit, has_ended
 from ci_doctor.system.secrets.private_keys import shortened_words, without_keys
 
 if TYPE_CHECKING:

@@ -98,6 +98,27 @@ def _is_ignored_hangup(number: signal.Signals) -> bool:
     return number is signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN
 
 
+@contextlib.contextmanager
+def end_awaited(pidfd: int) -> "Iterator[asyncio.Future[None]]":
+    """In a running loop, while the context lasts: what is done once the process has ended."""
+    import asyncio
+
+    loop = asyncio.get_running_loop()
+    ended = loop.create_future()
+
+    def settle() -> None:
+        # A pidfd stays readable after the end: the loop would call this for ever.
+        loop.remove_reader(pidfd)
+        if not ended.done():
+            ended.set_result(None)
+
+    loop.add_reader(pidfd, settle)
+    try:
+        yield ended
+    finally:
+        loop.remove_reader(pidfd)
+
+
 async def hand_on(
     received: signal.Signals,
     pidfd: int,

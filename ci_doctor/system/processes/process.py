@@ -1,23 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Acts on processes: one that was started for us, and how one ends, also one that is not our child."""
 
-import contextlib
 import errno
 import fcntl
 import os
 import select
 import signal
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from ci_doctor.system.processes.process_table import Kin, look_up
-
-if TYPE_CHECKING:
-    import asyncio
 
 # linux/pidfd.h, Linux >= 6.15: struct pidfd_info in its first version, 64 bytes, and
 # _IOWR(0xFF, 11, that).
@@ -170,28 +165,6 @@ def has_ended(pidfd: int, limit_s: float | None = 0.0) -> bool:
     poll.register(pidfd, select.POLLIN)
     limit_ms = None if limit_s is None else max(0.0, limit_s) * 1000
     return bool(poll.poll(limit_ms))
-
-
-@contextlib.contextmanager
-def end_awaited(pidfd: int) -> "Iterator[asyncio.Future[None]]":
-    """In a running loop, while the context lasts: what is done once the process has ended."""
-    # Late: the relay has no loop.
-    import asyncio
-
-    loop = asyncio.get_running_loop()
-    ended = loop.create_future()
-
-    def settle() -> None:
-        # A pidfd stays readable after the end: the loop would call this for ever.
-        loop.remove_reader(pidfd)
-        if not ended.done():
-            ended.set_result(None)
-
-    loop.add_reader(pidfd, settle)
-    try:
-        yield ended
-    finally:
-        loop.remove_reader(pidfd)
 
 
 def adopted_ending(pid: int, pidfd: int) -> ProcessEnding | None:
